@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The rooms of softrdma: one file for one thing.
+
+cli       the table of subcommands, what a user may type
+errors    the ways to end, and their exit statuses
+say       what people see while they wait
+keeper    the process that cleans up, however softrdma ends
+children  other programs: run them, wait for them, never lose them
+
+devices   soft devices on the running kernel: modules, links, GIDs
+handles   `up`, `down`, `list`: devices that stay until taken down
+hosts     one or two hosts on the running kernel, for `run`
+here      `run` on the running kernel
+
+cache     the cache folder: whole entries or none
+packages  Debian packages without installing them
+kernels   a distribution kernel, ready to boot; siw for it
+roots     a root file system for another architecture
+initramfs what the guest boots from
+guest     `run` in a QEMU guest: files, streams, status
+qemu      the emulator's command line and accelerator
+"""
+
+VERSION = "0.1.0"

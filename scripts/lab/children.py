@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Other programs: run them, wait for them, and say what they said when they fail."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from typing import Callable, Dict, List, Optional
+
+from . import keeper
+from .errors import CannotHere, LabError
+
+TAIL_LINES = 6
+
+
+def need(program: str, package: str, purpose: str) -> str:
+    """The path of a program, or an error that says how to get it."""
+    path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if path:
+        return path
+    raise CannotHere(f"{purpose} needs {program}, which is not installed; try: apt-get install {package}")
+
+
+def capture(argv: List[str], env: Optional[Dict[str, str]] = None, fails: Optional[str] = None) -> str:
+    """What the program prints on stdout."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, preexec_fn=keeper.die_with_parent
+        )
+    except OSError as problem:
+        raise CannotHere(f"cannot run {argv[0]}: {problem.strerror}") from problem
+    if done.returncode:
+        raise LabError(f"{fails or ' '.join(argv[:3]) + ' failed'}: {tail(done.stderr or done.stdout)}")
+    return done.stdout
+
+
+def work(
+    argv: List[str],
+    fails: str,
+    tick: Optional[Callable[[], None]] = None,
+    error: type = LabError,
+    **popen: object,
+) -> None:
+    """Run a program that may take long; tick() is called while it does."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=keeper.die_with_parent,
+                **popen,  # type: ignore[call-overload]
+            )
+        except OSError as problem:
+            raise CannotHere(f"{fails}: cannot run {argv[0]}: {problem.strerror}") from problem
+        while child.poll() is None:
+            if tick:
+                tick()
+            time.sleep(0.05)
+        if child.returncode:
+            log.seek(0)
+            raise error(f"{fails}: {tail(log.read().decode(errors='replace'))}")
+
+
+def tail(text: str) -> str:
+    """The last lines of what a program said, on one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(lines[-TAIL_LINES:]) or "it said nothing"

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""One or two hosts on the running kernel, each with its soft devices.
+
+Two hosts are joined by a veth wire. How they are kept apart depends on what
+the kernel's driver can do:
+
+netns   A network namespace for each. siw opens its TCP sockets where its
+        caller is, so this works.
+wire    rxe keeps one UDP socket, in the initial namespace; in any other its
+        packets are lost. So both ends stay there, and routing makes the wire
+        real: each address is local only for what comes in on its own end, and
+        is reached from the other end. A host cannot connect to itself then,
+        and both hosts see both devices.
+"""
+
+import contextlib
+import os
+from typing import Dict, List, NamedTuple, Optional
+
+from . import devices, handles, keeper
+from .errors import CannotHere, LabError
+from .handles import Handle
+
+NETNS_DRIVERS = {"siw"}
+NETWORKS = {"rxe": "198.19.1", "siw": "198.19.2"}
+RULE_PREFERENCE = "10"
+TABLES = {"rxe": 1981910, "siw": 1981920}  # routing tables of our own: TABLE + host number
+NONLOCAL_BIND = "/proc/sys/net/ipv4/ip_nonlocal_bind"
+
+
+class Host(NamedTuple):
+    number: int
+    netns: Optional[str]
+    handles: List[Handle]  # one per driver, in the order asked for
+
+
+def one(drivers: List[str], undo: keeper.Undo) -> List[Host]:
+    undo.callback(handles.down_owned_by, keeper.front_pid())
+    return [Host(1, None, [handles.up(driver, owner=keeper.front_pid()) for driver in drivers])]
+
+
+def two(drivers: List[str], undo: keeper.Undo) -> List[Host]:
+    for driver in drivers:
+        devices.load(driver)
+    if "exclusive" in devices.rdma("system"):
+        raise CannotHere(
+            "two hosts need RDMA devices shared between network namespaces, and this system keeps them exclusive; "
+            "use: softrdma run --in qemu, or: rdma system set netns shared"
+        )
+    apart = set(drivers) <= NETNS_DRIVERS
+    names = [_namespace(number) for number in (1, 2)] if apart else [None, None]
+    if apart:
+        for name in names:
+            undo.callback(_remove_namespace, name)
+            devices.ip("netns", "add", name)
+            devices.ip("-n", name, "link", "set", "lo", "up")
+    else:
+        _allow_binding_to_wire_ends(undo)
+    hosts = [Host(number, names[number - 1], []) for number in (1, 2)]
+    for driver in drivers:
+        _join(driver, hosts, undo)
+    return hosts
+
+
+def rescue(front: int) -> None:
+    """Remove what a run left that was killed whole, keeper included."""
+    for number in (1, 2):
+        _remove_namespace(_namespace(number, front))
+    for driver in NETWORKS:
+        if _alias_of(_netdev(driver, 1)) == _alias(front):
+            _remove_wire(driver)
+
+
+def environment(hosts: List[Host], host: Host) -> Dict[str, str]:
+    """What programs on a host are told about it."""
+    told = {}
+    for place, handle in enumerate(host.handles):
+        facts = {
+            "DEVICE": handle["device"],
+            "NETDEV": handle["netdev"],
+            "ADDRESS": handle["address"],
+            "GID_INDEX": str(handle["gid_index"]),
+        }
+        for key, value in facts.items():
+            told[f"SOFTRDMA_{handle['driver'].upper()}_{key}"] = value
+            if place == 0:
+                told[f"SOFTRDMA_{key}"] = value
+        for other in hosts:
+            told[f"SOFTRDMA_{handle['driver'].upper()}_HOST{other.number}"] = other.handles[place]["address"]
+            if place == 0:
+                told[f"HOST{other.number}"] = other.handles[0]["address"]
+    told["SOFTRDMA_HOST"] = str(host.number)
+    return told
+
+
+def _namespace(number: int, front: Optional[int] = None) -> str:
+    return f"softrdma.{front or keeper.front_pid()}.{number}"
+
+
+def _netdev(driver: str, number: int) -> str:
+    return f"softrdma-{driver}{number}"
+
+
+def _alias(front: int) -> str:
+    return f"softrdma run {front}"
+
+
+def _alias_of(netdev: str) -> str:
+    with contextlib.suppress(OSError), open(f"/sys/class/net/{netdev}/ifalias", encoding="utf-8") as file:
+        return file.read().strip()
+    return ""
+
+
+def _join(driver: str, hosts: List[Host], undo: keeper.Undo) -> None:
+    """Lay a wire between the hosts and make a device on each end."""
+    ends = [_netdev(driver, host.number) for host in hosts]
+    for host, end in zip(hosts, ends):
+        if not host.netns and os.path.isdir(f"/sys/class/net/{end}"):
+            raise LabError(f"interface {end} is there already: another softrdma run --hosts 2 is at work on this kernel ({_alias_of(end)})")
+    apart = hosts[0].netns is not None
+    if not apart:
+        undo.callback(_remove_wire, driver)
+    places = [word for host, end in zip(hosts, ends) for word in (["name", end] + (["netns", host.netns] if host.netns else []))]
+    devices.ip("link", "add", *places[: len(places) // 2], "type", "veth", "peer", *places[len(places) // 2 :])
+    for host, end in zip(hosts, ends):
+        mine = ["-n", host.netns] if host.netns else []
+        devices.ip(*mine, "link", "set", end, "alias", _alias(keeper.front_pid()))
+        address = f"{NETWORKS[driver]}.{host.number}"
+        devices.ip(*mine, "address", "add", address + ("/24" if apart else "/32"), "dev", end)
+        devices.ip(*mine, "link", "set", end, "up")
+    if not apart:
+        _route_over_wire(driver)
+    for host, end in zip(hosts, ends):
+        name = _free_device(f"{driver}{host.number}")
+        if host.netns:
+            # A device outlives its namespace unless it is removed first.
+            undo.callback(devices.remove, name, end, host.netns)
+        devices.add(driver, name, end, netns=host.netns)
+        address = f"{NETWORKS[driver]}.{host.number}"
+        gid = devices.ready(name, address)
+        host.handles.append(
+            {"device": name, "driver": driver, "netdev": end, "address": address, "gid_index": gid.index, "gid": gid.text}
+        )
+
+
+def _free_device(wanted: str) -> str:
+    name, count = wanted, 0
+    while os.path.isdir(f"{devices.SYSFS}/{name}"):
+        count += 1
+        name = f"{wanted}-{count}"
+    return name
+
+
+def _route_over_wire(driver: str) -> None:
+    for number, peer in ((1, 2), (2, 1)):
+        own, end = f"{NETWORKS[driver]}.{number}", _netdev(driver, number)
+        table = str(TABLES[driver] + number)
+        devices.ip("route", "add", "local", own, "dev", end, "table", table)
+        devices.ip("rule", "add", "iif", end, "lookup", table, "pref", RULE_PREFERENCE)
+        devices.ip("route", "add", f"{NETWORKS[driver]}.{peer}/32", "dev", end, "src", own)
+    # Only now: a route's source address has to be local when the route is made.
+    for number in (1, 2):
+        devices.ip("route", "del", "local", f"{NETWORKS[driver]}.{number}", "dev", _netdev(driver, number), "table", "local")
+
+
+def _remove_wire(driver: str) -> None:
+    for number in (1, 2):
+        end = _netdev(driver, number)
+        for link in devices.links():
+            if link.get("netdev") == end:
+                devices.rdma("link", "delete", link["ifname"])
+        while any(rule.get("iif") == end for rule in devices.ip_json("rule")):
+            devices.ip("rule", "del", "iif", end)
+    if os.path.isdir(f"/sys/class/net/{_netdev(driver, 1)}"):
+        devices.ip("link", "delete", _netdev(driver, 1))
+
+
+def _remove_namespace(name: str) -> None:
+    if os.path.exists(f"/run/netns/{name}"):
+        devices.ip("netns", "delete", name)
+
+
+def _allow_binding_to_wire_ends(undo: keeper.Undo) -> None:
+    """The wire's addresses are not local to a bind() otherwise."""
+    with open(NONLOCAL_BIND, encoding="ascii") as file:
+        before = file.read()
+
+    def restore() -> None:
+        with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
+            file.write(before)
+
+    undo.callback(restore)
+    with open(NONLOCAL_BIND, "w", encoding="ascii") as file:
+        file.write("1")
