@@ -3,11 +3,8 @@
 // carry: moves patterned data between two processes and proves that every byte arrived.
 //
 // Both sides walk the same plan of transfers, which follows from the client's seed and number of
-// rounds: each size by Send, Write and Read, led by the client and then by the server. In each,
-// both sides know the image that their memory must have at the end: the payload between two
-// guards. The source begins with that image; the sink begins with the payload's complement, so
-// that a byte that was never written is always noticed. Guards differ between source and sink, so
-// that one byte too many is noticed too.
+// rounds: each size by Send, Write and Read, led by the client and then by the server. After each
+// one, both compare their memory with what it must hold then (see transfer.hpp).
 //
 // Messages strictly alternate between the sides, beginning with the client, and whoever sends has
 // posted the receive for the answer before. So there is always exactly one receive, at the right
@@ -15,6 +12,7 @@
 // from the leader (in a Send, the data itself). Where the wrong side has the turn, it passes it.
 
 #include "connection.hpp"
+#include "transfer.hpp"
 
 #include <charconv>
 #include <iostream>
@@ -25,73 +23,9 @@
 namespace {
 
 using namespace carry;
-using bytes = std::span<std::byte>;
 
-constexpr std::array<std::size_t, 20> sizes{1,    2,    3,    7,     8,       63,     64,
-                                            65,   255,  257,  1023,  1024,    1025,   4095,
-                                            4096, 4097, 8191, 65537, 1048575, 1048576};
-constexpr std::size_t guard = 4096;
-constexpr std::size_t most_slack = 4096;
-constexpr std::size_t control_at = guard + most_slack + sizes.back() + guard;
-
-enum class party { client, server };
-enum class end { source, sink };
-
-struct transfer {
-    std::uint64_t seed;
-    std::uint32_t round, number;
-    std::size_t size;
-    ibv_wr_opcode operation;
-    party leader;
-
-    const char *name() const {
-        return operation == IBV_WR_SEND         ? "Send"
-               : operation == IBV_WR_RDMA_WRITE ? "Write"
-                                                : "Read";
-    }
-    // Which end of the transfer a side holds.
-    end held_by(party side) const {
-        const bool leads = side == leader;
-        return leads == (operation != IBV_WR_RDMA_READ) ? end::source : end::sink;
-    }
-};
-
-// The finalizer of splitmix64: neighbouring inputs give unrelated outputs.
-constexpr std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31U);
-}
-
-// What is drawn for one transfer, each from its own sequence.
-enum class lot : std::uint64_t { payload, source_guard, sink_guard, source_place, sink_place };
-
-std::uint64_t draw(const transfer &t, lot what) {
-    return mix(mix(mix(t.seed) + t.number) + static_cast<std::uint64_t>(what));
-}
-
-// Where the payload begins in that side's memory: half of them at any byte, half on a cache line.
-std::size_t place(const transfer &t, end which) {
-    const auto lottery = draw(t, which == end::source ? lot::source_place : lot::sink_place);
-    const std::size_t slack = (lottery >> 8U) % most_slack;
-    return guard + ((lottery & 1U) ? slack : slack & ~std::size_t{63});
-}
-
-void fill(bytes where, std::uint64_t key) {
-    for (std::size_t at = 0; at < where.size(); at += sizeof key) {
-        const std::uint64_t word = mix(key + at);
-        std::memcpy(&where[at], &word, std::min(sizeof word, where.size() - at));
-    }
-}
-
-// What a side's memory holds from the guard before the payload to the one after it.
-std::vector<std::byte> image(const transfer &t, end which) {
-    std::vector<std::byte> all(guard + t.size + guard);
-    fill(all, draw(t, which == end::source ? lot::source_guard : lot::sink_guard));
-    fill(bytes(all).subspan(guard, t.size), draw(t, lot::payload));
-    return all;
-}
+// After the data, one message coming in and one going out.
+constexpr std::size_t control_at = data_size;
 
 struct message {
     enum class kind : std::uint32_t { pass, ready, done, finished };
@@ -126,7 +60,7 @@ class carrier {
             hear(message::kind::finished, number);
             link_.disconnect();
         }
-        std::cout << "carry: " << number << " transfers, " << verified_ << " bytes verified\n";
+        std::cout << text("carry: ", number, " transfers, ", verified_, " bytes verified\n");
     }
 
   private:
@@ -253,11 +187,11 @@ struct options {
 };
 
 template <class Number>
-Number number(std::string_view name, std::string_view value, Number most) {
+Number number(std::string_view name, std::string_view value, Number least, Number most) {
     Number result{};
     const auto [stop, error] = std::from_chars(value.begin(), value.end(), result);
-    if (error != std::errc{} || stop != value.end() || result > most)
-        throw misuse(text(name, ": not a number from 0 to ", most, ": ", value));
+    if (error != std::errc{} || stop != value.end() || result < least || result > most)
+        throw misuse(text(name, ": not a number from ", least, " to ", most, ": ", value));
     return result;
 }
 
@@ -276,15 +210,15 @@ options parse(std::span<char *> arguments) {
             throw misuse(text("no value, or no such option: ", name));
         const std::string_view value = rest[1];
         if (name == "--port")
-            o.port = std::to_string(number<std::uint16_t>(name, value, 65535));
+            o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
         else if (name == "--timeout")
-            o.timeout = number<std::uint32_t>(name, value, 86400);
+            o.timeout = number<std::uint32_t>(name, value, 1, 86400);
         else if (o.side == party::server)
             throw misuse(text("not an option of the server: ", name));
         else if (name == "--rounds")
-            o.rounds = number<std::uint32_t>(name, value, 1000000);
+            o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
         else if (name == "--seed")
-            o.seed = number<std::uint64_t>(name, value, UINT64_MAX);
+            o.seed = number<std::uint64_t>(name, value, 0, UINT64_MAX);
         else
             throw misuse(text("no such option: ", name));
     }
@@ -308,9 +242,10 @@ void work_as(const options &o) {
                 me.link().serve(o.address, o.port, me.inbox());
             else
                 me.link().connect(o.address, o.port, o.seed, o.rounds);
-        } catch (const refused &) {
-            if (o.side == party::server || std::chrono::steady_clock::now() > deadline)
-                throw;
+        } catch (const refused &why) {
+            if (std::chrono::steady_clock::now() > deadline)
+                throw failure(text(why.what(), " at ", o.address, " port ", o.port, ", after ",
+                                   o.timeout, " s"));
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
             continue;
         }
@@ -335,9 +270,9 @@ int main(int argc, char **argv) try {
     work_as(o);
     return 0;
 } catch (const misuse &error) {
-    std::cerr << "carry: " << error.what() << '\n' << usage;
+    std::cerr << text("carry: ", error.what(), " (see carry --help)\n"); // at once, not in pieces
     return 2;
 } catch (const std::exception &error) {
-    std::cerr << "carry: " << error.what() << '\n';
+    std::cerr << text("carry: ", error.what(), '\n');
     return 1;
 }

@@ -9,6 +9,8 @@
 
 #pragma once
 
+#include "verbs.hpp"
+
 #include <infiniband/verbs.h>
 #include <netdb.h>
 #include <poll.h>
@@ -16,58 +18,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <span>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace carry {
 
-using failure = std::runtime_error;
-
 // Nobody listens at the address yet: the caller may try again.
 struct refused : failure {
     using failure::failure;
 };
-
-template <class... Parts>
-std::string text(const Parts &...parts) {
-    std::ostringstream out;
-    (out << ... << parts);
-    return out.str();
-}
-
-template <auto Release>
-struct releaser {
-    template <class T>
-    void operator()(T *object) const noexcept {
-        Release(object);
-    }
-};
-template <class T, auto Release>
-using owned = std::unique_ptr<T, releaser<Release>>;
-
-// The verbs and CM calls return 0, or -1 with errno set, or (ibv_post_*) the error itself.
-inline void check(int result, const char *what) {
-    if (result != 0) {
-        const int error = result > 0 ? result : errno;
-        throw failure(text(what, ": ", std::strerror(error)));
-    }
-}
-template <class Owned>
-Owned check(Owned object, const char *what) {
-    if (!object)
-        check(-1, what);
-    return object;
-}
 
 // What each side tells the other while connecting.
 struct hello {
@@ -121,7 +86,10 @@ class connection {
         create_queues();
         hello mine = introduce(seed, rounds);
         rdma_conn_param parameters = connect_parameters(mine);
-        check(rdma_connect(id_.get(), &parameters), "connect");
+        const int result = rdma_connect(id_.get(), &parameters);
+        if (result != 0 && errno == ECONNREFUSED)
+            throw refused("nobody listens"); // siw; rxe sends an event
+        check(result, "connect");
         expect(RDMA_CM_EVENT_ESTABLISHED, "the connection");
     }
 
@@ -129,10 +97,8 @@ class connection {
 
     void post_receive(std::span<std::byte> where) {
         ibv_sge piece = sge(where);
-        ibv_recv_wr request{}, *bad = nullptr;
-        request.wr_id = static_cast<std::uint64_t>(work::receive);
-        request.sg_list = &piece;
-        request.num_sge = 1;
+        ibv_recv_wr request{static_cast<std::uint64_t>(work::receive), nullptr, &piece, 1};
+        ibv_recv_wr *bad = nullptr;
         check(ibv_post_recv(id_->qp, &request, &bad), "post a receive");
     }
 
@@ -157,10 +123,10 @@ class connection {
         const auto deadline = clock::now() + timeout_;
         for (bool armed = false; !wanted;) {
             const bool gone = disconnected_; // looked at first: what came before it still counts
-            if (take_completion())
+            if (take_completion(what))
                 continue;
             if (gone)
-                throw failure(text("the peer closed the connection during ", what));
+                throw failure(text("the connection ended during ", what));
             if (!std::exchange(armed, true)) {
                 check(ibv_req_notify_cq(cq_.get(), 0), "arm the completion queue");
                 continue; // one may have come before it was armed
@@ -208,19 +174,16 @@ class connection {
 
     void create_queues() {
         ibv_context *device = id_->verbs;
-        pd_ = check(owned<ibv_pd, ibv_dealloc_pd>(ibv_alloc_pd(device)), "protection domain");
         // An iWARP Read writes its sink as the peer would, and needs REMOTE_WRITE there.
         const int access =
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-        mr_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), access));
-        if (!mr_)
-            check(-1, "register memory");
-        completions_.reset(ibv_create_comp_channel(device));
-        if (!completions_)
-            check(-1, "completion channel");
-        cq_.reset(ibv_create_cq(device, 8, nullptr, completions_.get(), 0));
-        if (!cq_)
-            check(-1, "completion queue");
+        pd_ = check(decltype(pd_)(ibv_alloc_pd(device)), "protection domain");
+        mr_ = check(decltype(mr_)(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), access)),
+                    "register memory");
+        completions_ =
+            check(decltype(completions_)(ibv_create_comp_channel(device)), "completion channel");
+        cq_ = check(decltype(cq_)(ibv_create_cq(device, 8, nullptr, completions_.get(), 0)),
+                    "completion queue");
         ibv_qp_init_attr attributes{};
         attributes.qp_type = IBV_QPT_RC;
         attributes.send_cq = attributes.recv_cq = cq_.get();
@@ -251,18 +214,19 @@ class connection {
                 static_cast<std::uint32_t>(where.size()), mr_->lkey};
     }
 
-    bool take_completion() {
+    bool take_completion(const std::string &what) {
         ibv_wc wc{};
         const int count = ibv_poll_cq(cq_.get(), 1, &wc);
         if (count < 0)
             throw failure("cannot poll the completion queue");
         if (count == 0)
             return false;
-        if (wc.status != IBV_WC_SUCCESS) {
-            static constexpr std::array names{"receive", "message", "transfer"};
-            throw failure(text("a ", names.at(wc.wr_id), " failed: ", ibv_wc_status_str(wc.status),
-                               " (vendor code ", wc.vendor_err, ")"));
-        }
+        // How a device tells of the end first differs: rxe by an event, siw by flushing.
+        if (wc.status == IBV_WC_WR_FLUSH_ERR)
+            throw failure(text("the connection ended during ", what));
+        if (wc.status != IBV_WC_SUCCESS)
+            throw failure(text(what, " failed: ", ibv_wc_status_str(wc.status), " (vendor code ",
+                               wc.vendor_err, ")"));
         completed_.at(wc.wr_id) = wc;
         return true;
     }
