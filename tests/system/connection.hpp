@@ -271,11 +271,10 @@ class connection {
         const auto [type, id] = next_event();
         if (type == wanted)
             return id;
-        const std::string story =
-            text("waited for ", what, " and got ", rdma_event_str(type), " (status ", status_, ")");
         if (type == RDMA_CM_EVENT_REJECTED)
-            throw refused(story);
-        throw failure(story);
+            throw refused("nobody listens");
+        throw failure(text("waited for ", what, " and got ", rdma_event_str(type), " (status ",
+                           status_, ")"));
     }
 
     std::span<std::byte> memory_;
