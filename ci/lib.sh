@@ -11,7 +11,8 @@ pass() { printf 'pass\t%s\n' "$(one_line "$1")" >>"$RESULTS"; }
 fail() { printf 'fail\t%s\t%s\n' "$(one_line "$1")" "$(one_line "$2")" >>"$RESULTS"; }
 skip() { printf 'skip\t%s\t%s\n' "$(one_line "$1")" "$(one_line "$2")" >>"$RESULTS"; }
 
-# check NAME COMMAND...: passes if the command does; its last line of output says why it failed.
+# check NAME COMMAND...: passes if the command does; its first error, or its last line, says why
+# it failed.
 # It always returns 0, and leaves the command's status in checked. Do not call it in a condition or
 # before ||: there the shell ignores set -e even inside COMMAND, and failures would go unseen; it
 # notices that and fails.
@@ -40,7 +41,8 @@ check() {
     if ((checked == 0)); then
         pass "$name"
     else
-        fail "$name" "$(tail -n 1 "$output" | grep . || echo "exit status $checked")"
+        fail "$name" "$(grep -m 1 -E 'error:|CMake Error' "$output" || tail -n 1 "$output" |
+            grep . || echo "exit status $checked")"
     fi
     rm -f "$output"
 }
@@ -69,7 +71,7 @@ tap() {
             else
                 pass "$name"
             fi
-        elif [[ -n $failing && $line == '#'* && ${#why} -lt 100 ]]; then
+        elif [[ -n $failing && $line == '#'* && ${#why} -lt 150 ]]; then
             why+=${why:+ }${line#"${line%%[!# ]*}"}
         fi
     done
