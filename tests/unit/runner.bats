@@ -21,6 +21,7 @@ last_line_is() {
 }
 # has REGEX: a line of the output matches
 has() { grep -qE "$1" <<<"$output" || { printf 'no %s in:\n%s\n' "$1" "$output" && return 1; }; }
+gone() { [[ ! -e /proc/$1 ]] || grep -q '^State:.Z' "/proc/$1/status"; }
 has_not() { if has "$1" >/dev/null; then printf '%s in:\n%s\n' "$1" "$output" && return 1; fi; }
 
 @test "a stage that passes" {
@@ -176,6 +177,21 @@ END
     [ "$status" -eq 1 ]
 }
 
+@test "a stage that cannot be executed fails" {
+    stage 10-plain <<<'pass one'
+    chmod -x "$COHERDMA_STAGES/10-plain"
+    run scripts/test
+    [ "$status" -eq 1 ]
+    has '^FAILED plain: plain: exit status 126$'
+}
+
+@test "what a stage leaves running is ended" {
+    stage 10-daemon <<<"(setsid sleep 1000 & echo \$! >$BATS_TEST_TMPDIR/pid); pass one"
+    run scripts/test
+    [ "$status" -eq 0 ]
+    gone "$(cat "$BATS_TEST_TMPDIR/pid")"
+}
+
 @test "an interrupt ends all that the stage started, and the table is still printed" {
     stage 10-good <<<'pass one'
     stage 20-hang <<END
@@ -199,7 +215,7 @@ END
     [ "$status" -eq 130 ]
     [ "$(wc -l <"$BATS_TEST_TMPDIR/pids")" -eq 3 ]
     while read -r pid; do
-        [[ ! -e /proc/$pid ]] || grep -q '^State:.Z' "/proc/$pid/status"
+        gone "$pid"
     done <"$BATS_TEST_TMPDIR/pids"
     mapfile -t lines <"$BATS_TEST_TMPDIR/out"
     last_line_is '2 passed, 1 failed, 0 skipped'
