@@ -41,7 +41,7 @@ check() {
     if ((checked == 0)); then
         pass "$name"
     else
-        fail "$name" "$(grep -m 1 -E 'error:|CMake Error' "$output" || tail -n 1 "$output" |
+        fail "$name" "$(grep -m 1 -E 'error: |CMake Error' "$output" || tail -n 1 "$output" |
             grep . || echo "exit status $checked")"
     fi
     rm -f "$output"
