@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# shellcheck shell=bash
+#
+# For stages: source it, then record results. The contract is in ci/README.md.
+set -euo pipefail
+
+# A result is one line of tab-separated fields, so what goes in has neither tabs nor line ends.
+one_line() { tr -s '\t\n' '  ' <<<"$1" | sed 's/ *$//'; }
+
+pass() { printf 'pass\t%s\n' "$(one_line "$1")" >>"$RESULTS"; }
+fail() { printf 'fail\t%s\t%s\n' "$(one_line "$1")" "$(one_line "$2")" >>"$RESULTS"; }
+skip() { printf 'skip\t%s\t%s\n' "$(one_line "$1")" "$(one_line "$2")" >>"$RESULTS"; }
+
+# check NAME COMMAND...: passes if the command does; its first error, or its last line, says why
+# it failed.
+# It always returns 0, and leaves the command's status in checked. Do not call it in a condition or
+# before ||: there the shell ignores set -e even inside COMMAND, and failures would go unseen; it
+# notices that and fails.
+check() {
+    local name=$1 output
+    shift
+    printf '== %s\n' "$name"
+    output=$(mktemp)
+    set +e
+    (
+        set -e
+        false
+        echo 'check was called in a condition'
+    ) >"$output"
+    if [[ -s $output ]]; then
+        checked=1
+    else
+        (
+            set -e
+            "$@"
+        ) >"$output" 2>&1
+        checked=$?
+    fi
+    set -e
+    cat "$output"
+    if ((checked == 0)); then
+        pass "$name"
+    else
+        fail "$name" "$(grep -m 1 -E 'error: |CMake Error' "$output" || tail -n 1 "$output" |
+            grep . || echo "exit status $checked")"
+    fi
+    rm -f "$output"
+}
+
+# Turns the TAP stream on stdin into results, and passes it on to the log. A stream that ends
+# before its plan is fulfilled is a failure.
+tap() {
+    local line name failing='' why='' plan='' seen=0
+    local result='^(not )?ok [0-9]+ ?-? ?(.*)$' skipped='^(.*[^ ]) *# [sS][kK][iI][pP] ?(.*)$'
+    settle() {
+        [[ -z $failing ]] || fail "$failing" "${why:-no reason given}"
+        failing='' why=''
+    }
+    while IFS= read -r line; do
+        printf '%s\n' "$line"
+        if [[ $line =~ ^1\.\.([0-9]+) ]]; then
+            plan=${BASH_REMATCH[1]}
+        elif [[ $line =~ $result ]]; then
+            settle
+            seen=$((seen + 1))
+            name=${BASH_REMATCH[2]}
+            if [[ -n ${BASH_REMATCH[1]} ]]; then
+                failing=$name
+            elif [[ $name =~ $skipped ]]; then
+                skip "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]:-no reason given}"
+            else
+                pass "$name"
+            fi
+        elif [[ -n $failing && $line == '#'* && ${#why} -lt 150 ]]; then
+            why+=${why:+ }${line#"${line%%[!# ]*}"}
+        fi
+    done
+    settle
+    [[ $seen == "$plan" ]] || fail 'TAP plan' "$seen results, ${plan:-none} planned"
+}
+
+run_bats() {
+    printf '== bats %s\n' "$*"
+    bats --formatter tap "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
+        fail "bats $*" 'exit status is not 0, but no test failed'
+}

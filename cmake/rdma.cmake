@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Imported targets PkgConfig::ibverbs and PkgConfig::rdmacm, or a message that says what to install.
+
+find_package(PkgConfig REQUIRED)
+
+foreach(lib ibverbs rdmacm)
+  pkg_check_modules(${lib} QUIET IMPORTED_TARGET lib${lib})
+  if(NOT ${lib}_FOUND)
+    message(FATAL_ERROR "lib${lib} was not found. On Debian and Ubuntu: apt-get install lib${lib}-dev "
+                        "(Fedora: dnf install rdma-core-devel)")
+  endif()
+endforeach()
