@@ -35,7 +35,9 @@ def make_folder(*names: str) -> str:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as problem:
-        raise CannotHere(f"cannot make the cache folder {path}: {problem.strerror}; set SOFTRDMA_CACHE to one you can write") from problem
+        raise CannotHere(
+            f"cannot make the cache folder {path}: {problem.strerror}; set SOFTRDMA_CACHE to one you can write"
+        ) from problem
     return path
 
 
@@ -65,7 +67,9 @@ def locked(*names: str) -> Iterator[None]:
         os.close(lock)
 
 
-def entry(kind: str, name: str, build: Callable[[str], Dict[str, Any]], checked: Iterable[str]) -> str:
+def entry(
+    kind: str, name: str, build: Callable[[str], Dict[str, Any]], checked: Iterable[str]
+) -> str:
     """The path of an entry, made by build(folder) -> facts unless it is there and whole.
 
     checked: the files, relative to it, whose contents are compared at each use.

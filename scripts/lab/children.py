@@ -19,19 +19,30 @@ def need(program: str, package: str, purpose: str) -> str:
     path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path:
         return path
-    raise CannotHere(f"{purpose} needs {program}, which is not installed; try: apt-get install {package}")
+    raise CannotHere(
+        f"{purpose} needs {program}, which is not installed; try: apt-get install {package}"
+    )
 
 
-def capture(argv: List[str], env: Optional[Dict[str, str]] = None, fails: Optional[str] = None) -> str:
+def capture(
+    argv: List[str], env: Optional[Dict[str, str]] = None, fails: Optional[str] = None
+) -> str:
     """What the program prints on stdout."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, preexec_fn=keeper.die_with_parent
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=env,
+            preexec_fn=keeper.die_with_parent,
         )
     except OSError as problem:
         raise CannotHere(f"cannot run {argv[0]}: {problem.strerror}") from problem
     if done.returncode:
-        raise LabError(f"{fails or ' '.join(argv[:3]) + ' failed'}: {tail(done.stderr or done.stdout)}")
+        raise LabError(
+            f"{fails or ' '.join(argv[:3]) + ' failed'}: {tail(done.stderr or done.stdout)}"
+        )
     return done.stdout
 
 

@@ -13,8 +13,8 @@ from .errors import OK, CannotHere, Misuse
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 EPILOG = """examples:
   softrdma run -- ibv_devinfo
-  softrdma run --driver siw -- sh -c 'rping -s -a $HOST1 & rping -c -a $HOST1 -C 5 -v'
-  softrdma run --hosts 2 -- sh -c 'on 2 rping -s -a $HOST2 & rping -c -a $HOST2 -C 5 -v'
+  softrdma run --driver siw -- bash
+  softrdma run --hosts 2 -- sh -c 'on 2 rping -s -a $HOST2 & sleep 1; rping -c -a $HOST2 -C 5 -v'
   sudo softrdma up && softrdma list && sudo softrdma down
 
 exit status: that of COMMAND for run; else 0, 1 failed, 2 misuse, 77 cannot here.
@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: List[str], launcher: str) -> int:
+    if argv[:1] == ["guest-job"]:  # what guest/serve calls; not for people
+        return keeper.run(lambda: _guest_job(argv[1]), here.rescue)
     options = _parser().parse_args(argv)
     say.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
@@ -48,23 +50,73 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser, required=True)
 
     def command(name: str, function: Callable[[Any], int], about: str, **more: Any) -> Parser:
-        sub: Parser = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False, **more)
+        sub: Parser = commands.add_parser(
+            name,
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
+            allow_abbrev=False,
+            **more,
+        )
         sub.set_defaults(function=function)
         return sub
 
-    run = command("run", _run, "run a command where soft RDMA devices exist", usage="softrdma run [OPTIONS] -- COMMAND [ARGUMENT...]")
-    run.add_argument("--in", dest="place", choices=("auto", "here", "qemu"), default="auto", help="the running kernel, a QEMU guest, or what works (auto)")
-    run.add_argument("--driver", choices=DRIVERS, default="rxe", help="which device, or one of each (default: rxe)")
-    run.add_argument("--hosts", type=int, default=1, metavar="N", help="1, or 2 joined by a wire; `on N COMMAND` reaches either")
-    run.add_argument("--kernel", metavar="V", help="a guest with this kernel, e.g. 6.1 (default: the release's own)")
-    run.add_argument("--arch", choices=("amd64", "arm64"), help="a guest of this architecture (default: this machine's)")
-    run.add_argument("--write", action="append", default=[], metavar="DIR", help="a folder in which what the guest writes stays")
-    run.add_argument("-q", "--quiet", action="store_true", help="only errors, no notes and no progress")
+    run = command(
+        "run",
+        _run,
+        "run a command where soft RDMA devices exist",
+        usage="softrdma run [OPTIONS] -- COMMAND [ARGUMENT...]",
+    )
+    run.add_argument(
+        "--in",
+        dest="place",
+        choices=("auto", "here", "qemu"),
+        default="auto",
+        help="the running kernel, a QEMU guest, or what works (auto)",
+    )
+    run.add_argument(
+        "--driver",
+        choices=DRIVERS,
+        default="rxe",
+        help="which device, or one of each (default: rxe)",
+    )
+    run.add_argument(
+        "--hosts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="1, or 2 joined by a wire; `on N COMMAND` reaches either",
+    )
+    run.add_argument(
+        "--kernel",
+        metavar="V",
+        help="a guest with this kernel, e.g. 6.1 (default: the release's own)",
+    )
+    run.add_argument(
+        "--arch",
+        choices=("amd64", "arm64"),
+        help="a guest of this architecture (default: this machine's)",
+    )
+    run.add_argument(
+        "--write",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder in which what the guest writes stays",
+    )
+    run.add_argument(
+        "-q", "--quiet", action="store_true", help="only errors, no notes and no progress"
+    )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
     up = command("up", _up, "make a soft device on the running kernel (root)")
-    up.add_argument("--driver", choices=("rxe", "siw"), default="rxe", help="Soft-RoCE (default) or soft-iWARP")
-    up.add_argument("--netdev", metavar="IF", help="on this interface (default: one of its own, with a test address)")
+    up.add_argument(
+        "--driver", choices=("rxe", "siw"), default="rxe", help="Soft-RoCE (default) or soft-iWARP"
+    )
+    up.add_argument(
+        "--netdev",
+        metavar="IF",
+        help="on this interface (default: one of its own, with a test address)",
+    )
     up.add_argument("--name", metavar="N", help="the device's name (default: rxe0, rxe1, …)")
     up.add_argument("--json", action="store_true", help="print the handle as JSON")
 
@@ -78,12 +130,10 @@ def _parser() -> Parser:
     kernel.add_argument("action", choices=("list", "fetch", "remove"))
     kernel.add_argument("version", nargs="?", metavar="V", help="such as 6.1, or a whole release")
     kernel.add_argument("--arch", choices=("amd64", "arm64"), help="default: this machine's")
-    kernel.add_argument("--driver", choices=DRIVERS, default="rxe", help="fetch: with siw, if siw or both")
+    kernel.add_argument(
+        "--driver", choices=DRIVERS, default="rxe", help="fetch: with siw, if siw or both"
+    )
     kernel.add_argument("--json", action="store_true", help="list: print JSON")
-
-    job = commands.add_parser("guest-job")  # what a guest runs; not for people
-    job.add_argument("file")
-    job.set_defaults(function=_guest_job)
     return parser
 
 
@@ -100,13 +150,17 @@ def _run(options: argparse.Namespace) -> int:
         raise CannotHere(f"{reason}; use: softrdma run --in qemu")
     if options.place != "qemu" and not reason:
         if options.write:
-            say.note("on the running kernel all that the command writes stays; --write has no effect")
+            say.note(
+                "on the running kernel all that the command writes stays; --write has no effect"
+            )
         return here.run(drivers, options.hosts, argv)
     if options.place == "auto":
         say.note(f"{reason}; using a QEMU guest")
     from . import guest  # not needed, and not cheap, inside a guest
 
-    return guest.run(drivers, options.hosts, argv, arch, options.kernel, options.write, options.launcher)
+    return guest.run(
+        drivers, options.hosts, argv, arch, options.kernel, options.write, options.launcher
+    )
 
 
 def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) -> str:
@@ -118,8 +172,8 @@ def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) ->
     return here.why_not(drivers)
 
 
-def _guest_job(options: argparse.Namespace) -> int:
-    with open(options.file, encoding="utf-8") as file:
+def _guest_job(path: str) -> int:
+    with open(path, encoding="utf-8") as file:
         job = json.load(file)
     for name in list(os.environ):
         del os.environ[name]
@@ -134,7 +188,9 @@ def _guest_job(options: argparse.Namespace) -> int:
     try:
         os.chdir(job["cwd"])
     except OSError as problem:
-        raise CannotHere(f"the folder {job['cwd']} is not visible in the guest: {problem.strerror}") from problem
+        raise CannotHere(
+            f"the folder {job['cwd']} is not visible in the guest: {problem.strerror}"
+        ) from problem
     return here.run(job["drivers"], job["hosts"], job["argv"])
 
 
@@ -143,8 +199,14 @@ def _up(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(handle, indent=2))
     else:
-        print(f"{handle['device']} is up: {handle['driver']} on {handle['netdev']}, address {handle['address'] or '-'}, GID index {handle['gid_index']}")
-        print(f"try: rping -s -a {handle['address']} &  rping -c -a {handle['address']} -C 3 -v" if handle["address"] else f"try: ibv_devinfo -d {handle['device']}")
+        print(
+            f"{handle['device']} is up: {handle['driver']} on {handle['netdev']}, address {handle['address'] or '-'}, GID index {handle['gid_index']}"
+        )
+        print(
+            f"try: rping -s -a {handle['address']} &  rping -c -a {handle['address']} -C 3 -v"
+            if handle["address"]
+            else f"try: ibv_devinfo -d {handle['device']}"
+        )
         print(f"and then: softrdma down {handle['device']}")
     return OK
 
@@ -160,30 +222,66 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"schema": 1, "devices": found}, indent=2))
         return OK
-    rows = [[handle["device"], handle["driver"], handle["netdev"], handle["address"], handle["gid_index"], handle["state"]] for handle in found]
-    _table(["DEVICE", "DRIVER", "NETDEV", "ADDRESS", "GID", "STATE"], rows, "no devices of softrdma's; make one: sudo softrdma up")
+    rows = [
+        [
+            handle["device"],
+            handle["driver"],
+            handle["netdev"],
+            handle["address"],
+            handle["gid_index"],
+            handle["state"],
+        ]
+        for handle in found
+    ]
+    _table(
+        ["DEVICE", "DRIVER", "NETDEV", "ADDRESS", "GID", "STATE"],
+        rows,
+        "no devices of softrdma's; make one: sudo softrdma up",
+    )
     return OK
 
 
 def _public(handle: Dict[str, Any]) -> Dict[str, Any]:
-    return {key: handle.get(key) for key in ("device", "driver", "netdev", "address", "gid_index", "gid")}
+    return {
+        key: handle.get(key)
+        for key in ("device", "driver", "netdev", "address", "gid_index", "gid")
+    }
 
 
 def _kernel(options: argparse.Namespace) -> int:
     if options.action == "list":
         found = kernels.cached()
         if options.json:
-            rows = [{"release": k.release, "arch": k.arch, "version": k.version, "suite": k.suite, "siw": kernels.has_siw(k), "path": k.path} for k in found]
+            rows = [
+                {
+                    "release": k.release,
+                    "arch": k.arch,
+                    "version": k.version,
+                    "suite": k.suite,
+                    "siw": kernels.has_siw(k),
+                    "path": k.path,
+                }
+                for k in found
+            ]
             print(json.dumps({"schema": 1, "kernels": rows}, indent=2))
         else:
             _table(
                 ["KERNEL", "ARCH", "PACKAGE", "FROM", "SIW"],
-                [[k.release, k.arch, k.version, k.suite, "yes" if kernels.has_siw(k) else "no"] for k in found],
+                [
+                    [k.release, k.arch, k.version, k.suite, "yes" if kernels.has_siw(k) else "no"]
+                    for k in found
+                ],
                 f"no kernels in {say.home_relative(cache.folder())}; softrdma run fetches one when it needs it",
             )
     elif options.action == "fetch":
-        kernel = kernels.get(options.arch or packages.machine_arch(), options.version, "siw" in DRIVERS[options.driver])
-        print(f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {say.home_relative(kernel.path)}")
+        kernel = kernels.get(
+            options.arch or packages.machine_arch(),
+            options.version,
+            "siw" in DRIVERS[options.driver],
+        )
+        print(
+            f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {say.home_relative(kernel.path)}"
+        )
     else:
         if not options.version:
             raise Misuse("kernel remove: which? See: softrdma kernel list")

@@ -30,7 +30,7 @@ DRIVERS = {
 
 
 class Gid(NamedTuple):
-    index: int
+    place: int  # the GID index
     text: str
 
 
@@ -66,7 +66,10 @@ def why_not(driver: str) -> Optional[str]:
 
 def _module_exists(module: str) -> bool:
     folder = f"/lib/modules/{os.uname().release}"
-    for index, end in (("modules.dep", (".ko:", ".ko.xz:", ".ko.zst:", ".ko.gz:")), ("modules.builtin", (".ko",))):
+    for index, end in (
+        ("modules.dep", (".ko:", ".ko.xz:", ".ko.zst:", ".ko.gz:")),
+        ("modules.builtin", (".ko",)),
+    ):
         try:
             with open(os.path.join(folder, index), encoding="utf-8") as file:
                 for line in file:
@@ -84,7 +87,9 @@ def load(driver: str) -> None:
     if reason:
         raise CannotHere(f"{reason}. {_remedy()}")
     if os.geteuid() != 0:
-        raise CannotHere("making a device on the running kernel needs root; try: sudo softrdma …, or softrdma run --in qemu")
+        raise CannotHere(
+            "making a device on the running kernel needs root; try: sudo softrdma …, or softrdma run --in qemu"
+        )
     modprobe = children.need("modprobe", "kmod", "loading a kernel module")
     for module in (DRIVERS[driver].module, "rdma_ucm"):
         if not os.path.isdir(f"/sys/module/{module}"):
@@ -96,7 +101,9 @@ def _remedy() -> str:
     if "cloud" in release:
         return "Cloud flavours leave it out: install linux-image-amd64 and reboot, or use: softrdma run --in qemu -- COMMAND"
     if os.path.isdir("/usr/share/doc/ubuntu-minimal") or "generic" in release or "azure" in release:
-        return f"It may be in linux-modules-extra-{release}; or use: softrdma run --in qemu -- COMMAND"
+        return (
+            f"It may be in linux-modules-extra-{release}; or use: softrdma run --in qemu -- COMMAND"
+        )
     return "Use: softrdma run --in qemu -- COMMAND"
 
 
@@ -119,7 +126,10 @@ def users(device: str) -> List[str]:
     found = set()
     for kind in ("pd", "cm_id", "qp"):
         try:
-            rows = json.loads(rdma("-j", "resource", "show", kind, "link" if kind != "pd" else "dev", device) or "[]")
+            rows = json.loads(
+                rdma("-j", "resource", "show", kind, "link" if kind != "pd" else "dev", device)
+                or "[]"
+            )
         except LabError:
             continue
         found |= {f"{row['comm']} ({row['pid']})" for row in rows if "pid" in row and "comm" in row}
@@ -135,8 +145,14 @@ def ready(device: str, address: Optional[str], seconds: float = READY_SECONDS) -
         if gid and state.endswith("ACTIVE"):
             return gid
         if time.monotonic() > deadline:
-            missing = "the GID" + (f" for {address}" if address else "") if not gid else f"the port (it says {state or 'nothing'})"
-            raise LabError(f"{device} is there, but {missing} did not come up within {seconds:.0f} s; see: dmesg | tail, rdma link")
+            missing = (
+                "the GID" + (f" for {address}" if address else "")
+                if not gid
+                else f"the port (it says {state or 'nothing'})"
+            )
+            raise LabError(
+                f"{device} is there, but {missing} did not come up within {seconds:.0f} s; see: dmesg | tail, rdma link"
+            )
         time.sleep(0.02)
 
 

@@ -12,9 +12,8 @@ import json
 import os
 import re
 import select
+import signal
 import socket
-import subprocess
-import sys
 import termios
 import time
 import tty
@@ -40,12 +39,27 @@ class Ended(Exception):
         self.status = status
 
 
-def run(drivers: List[str], hosts: int, argv: List[str], arch: str, wanted: Optional[str], writable: List[str], launcher: str) -> int:
+def run(
+    drivers: List[str],
+    hosts: int,
+    argv: List[str],
+    arch: str,
+    wanted: Optional[str],
+    writable: List[str],
+    launcher: str,
+) -> int:
     qemu.program(arch)
     kernel = kernels.get(arch, wanted, "siw" in drivers)
     shares = _shares(kernel, writable, launcher)
     terminal = all(os.isatty(stream) for stream in (0, 1, 2))
-    job = {"argv": argv, "env": dict(os.environ), "cwd": os.getcwd(), "drivers": drivers, "hosts": hosts, "terminal": terminal}
+    job = {
+        "argv": argv,
+        "env": dict(os.environ),
+        "cwd": os.getcwd(),
+        "drivers": drivers,
+        "hosts": hosts,
+        "terminal": terminal,
+    }
     if terminal:
         job["size"] = tuple(os.get_terminal_size())
     for accelerator in qemu.accelerators(arch):
@@ -93,13 +107,42 @@ def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[
 def _files(job: Dict[str, Any], shares: List[Share], launcher: str) -> Dict[str, bytes]:
     lines = [f"{share.tag} {share.mode} {share.place}\n" for share in shares]
     command = f"{PYTHON} -IS '{launcher}' guest-job /run/softrdma.guest/job.json"
-    return {"job.json": json.dumps(job).encode(), "shares": "".join(lines).encode(), "command": command.encode()}
+    return {
+        "job.json": json.dumps(job).encode(),
+        "shares": "".join(lines).encode(),
+        "command": command.encode(),
+    }
+
+
+def _may_read_input(undo: keeper.Undo) -> bool:
+    """Whether stdin is ours to read. On a terminal only its foreground may, so be that."""
+    if not os.isatty(0):
+        return True
+    try:
+        front = os.getpgid(keeper.front_pid())
+        if os.tcgetpgrp(0) != front:
+            return False  # softrdma itself was put in the background
+        undo.callback(os.tcsetpgrp, 0, front)
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # nobody would wake us again
+        os.tcsetpgrp(0, os.getpgrp())
+    except OSError:
+        return False
+    return True
 
 
 class _Guest:
     """A running guest and the streams between it and us."""
 
-    def __init__(self, kernel: kernels.Kernel, accelerator: str, scratch: str, initrd: str, shares: List[Share], terminal: bool, undo: keeper.Undo):
+    def __init__(
+        self,
+        kernel: kernels.Kernel,
+        accelerator: str,
+        scratch: str,
+        initrd: str,
+        shares: List[Share],
+        terminal: bool,
+        undo: keeper.Undo,
+    ):
         self.console = os.path.join(scratch, "console")
         self.log = os.path.join(scratch, "qemu")
         self.boot_seconds = BOOT_SECONDS[accelerator]
@@ -107,22 +150,28 @@ class _Guest:
         self.said_hello = self.started = False
         self.words = b""
         self.stopping: Optional[float] = None
+        self.stop_signal = 0
         pairs = [socket.socketpair() for _ in range(2 if terminal else 4)]
         self.ours = [ours for ours, _ in pairs]
         with open(self.log, "wb") as log:
             theirs = [other.fileno() for _, other in pairs]
-            self.process = qemu.start(kernel, accelerator, initrd, self.console, shares, theirs, terminal, log.fileno())
+            self.process = qemu.start(
+                kernel, accelerator, initrd, self.console, shares, theirs, terminal, log.fileno()
+            )
         undo.callback(self._kill)
         for _, other in pairs:
             other.close()
         self.control = self.ours[0]
         # Where what arrives goes: from a file descriptor to another.
         if terminal:
-            self.routes = {0: self.ours[1].fileno(), self.ours[1].fileno(): 1}
-            undo.callback(termios.tcsetattr, 0, termios.TCSADRAIN, termios.tcgetattr(0))
-            tty.setraw(0)
+            self.routes = {self.ours[1].fileno(): 1}
         else:
-            self.routes = {0: self.ours[1].fileno(), self.ours[2].fileno(): 1, self.ours[3].fileno(): 2}
+            self.routes = {self.ours[2].fileno(): 1, self.ours[3].fileno(): 2}
+        if _may_read_input(undo):
+            self.routes[0] = self.ours[1].fileno()
+            if terminal:
+                undo.callback(termios.tcsetattr, 0, termios.TCSADRAIN, termios.tcgetattr(0))
+                tty.setraw(0)
 
     def _kill(self) -> None:
         self.process.kill()
@@ -134,11 +183,19 @@ class _Guest:
         """What the kernel or the emulator said last, for the error."""
         lines = []
         for path in (self.log, self.console):
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            with contextlib.suppress(OSError), open(
+                path, encoding="utf-8", errors="replace"
+            ) as file:
                 lines += [line.rstrip() for line in file if line.strip()]
-        first = next((place for place, line in enumerate(lines) if TROUBLE.search(line)), len(lines))
+        first = next(
+            (place for place, line in enumerate(lines) if TROUBLE.search(line)), len(lines)
+        )
         lines = lines[max(0, min(first - 5, len(lines) - 20)) :][:20]
-        return "; the last it said:\n" + "\n".join("    " + line[:160] for line in lines) if lines else ""
+        return (
+            "; the last it said:\n" + "\n".join("    " + line[:160] for line in lines)
+            if lines
+            else ""
+        )
 
     def relay(self) -> None:
         """Carry bytes both ways until the guest ends, which is an Ended."""
@@ -163,11 +220,16 @@ class _Guest:
     def _check(self, now: float, began: float, heard: float) -> None:
         if self.process.poll() is not None:
             self._hear()
-            raise Ended(None, "the guest ended before the command did (its kernel panicked, or it was shut down)")
+            raise Ended(
+                None,
+                "the guest ended before the command did (its kernel panicked, or it was shut down)",
+            )
         if not self.said_hello and now - began > self.boot_seconds:
             raise Ended(None, f"the guest did not start within {self.boot_seconds:.0f} s")
         if self.said_hello and now - heard > SILENCE_SECONDS:
-            raise Ended(None, f"the guest hangs: nothing was heard from it for {SILENCE_SECONDS:.0f} s")
+            raise Ended(
+                None, f"the guest hangs: nothing was heard from it for {SILENCE_SECONDS:.0f} s"
+            )
         if self.stopping and now - self.stopping > STOP_SECONDS:
             raise Interrupted(self.stop_signal)
 
@@ -202,8 +264,9 @@ class _Guest:
             data = b""
         target = self.routes[source]
         if not data:
-            if source == 0:  # the command sees the end of its input
-                self.ours[1].close()
+            if source == 0 and not self.terminal:
+                # Not close(): QEMU would drop what it has not read yet.
+                self.ours[1].shutdown(socket.SHUT_WR)
             return False
         while data:
             data = data[os.write(target, data) :]
@@ -211,7 +274,7 @@ class _Guest:
 
     def _on_signal(self, signum: int) -> None:
         """Once: hand it to the command. Twice, or without an answer: end the guest."""
-        signum = 2 if signum == keeper.TERMINAL_STOP else signum
+        signum = signal.SIGINT if signum == keeper.TERMINAL_STOP else signum
         if self.stopping or not self.started:
             raise Interrupted(signum)
         self.stopping, self.stop_signal = time.monotonic(), signum

@@ -31,7 +31,9 @@ def _locked() -> Iterator[None]:
         os.makedirs(RECORDS, mode=0o755, exist_ok=True)
         lock = os.open(os.path.join(RECORDS, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as problem:
-        raise CannotHere(f"cannot write {RECORDS}: {problem.strerror}; devices need root, try: sudo softrdma …") from problem
+        raise CannotHere(
+            f"cannot write {RECORDS}: {problem.strerror}; devices need root, try: sudo softrdma …"
+        ) from problem
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -48,28 +50,49 @@ def records() -> List[Handle]:
     with contextlib.suppress(FileNotFoundError):
         for file in sorted(os.listdir(RECORDS)):
             if file.endswith(".json"):
-                with contextlib.suppress(OSError, ValueError), open(os.path.join(RECORDS, file), encoding="utf-8") as text:
+                with contextlib.suppress(OSError, ValueError), open(
+                    os.path.join(RECORDS, file), encoding="utf-8"
+                ) as text:
                     found.append(json.load(text))
     return found
 
 
-def up(driver: str, netdev: Optional[str] = None, name: Optional[str] = None, owner: Optional[int] = None) -> Handle:
+def up(
+    driver: str,
+    netdev: Optional[str] = None,
+    name: Optional[str] = None,
+    owner: Optional[int] = None,
+) -> Handle:
     """Make a device and wait until it works. All of it, or nothing is left.
 
     owner: the softrdma that takes it down again when it ends; None: it stays.
     """
     if name is not None and not NAME.fullmatch(name):
-        raise Misuse(f"--name {name}: a device name is a letter, then up to 31 letters, digits, - or _")
+        raise Misuse(
+            f"--name {name}: a device name is a letter, then up to 31 letters, digits, - or _"
+        )
     if netdev is not None and not os.path.isdir(f"/sys/class/net/{netdev}"):
         raise Misuse(f"--netdev {netdev}: there is no such network interface; see: ip link")
     devices.load(driver)
     with _locked(), keeper.Undo() as undo:
-        taken = {link["ifname"] for link in devices.links()} | {handle["device"] for handle in records()}
+        taken = {link["ifname"] for link in devices.links()} | {
+            handle["device"] for handle in records()
+        }
         if name is None:
-            name = next(f"{driver}{number}" for number in range(10000) if f"{driver}{number}" not in taken)
+            name = next(
+                f"{driver}{number}" for number in range(10000) if f"{driver}{number}" not in taken
+            )
         elif name in taken:
-            raise LabError(f"an RDMA device {name} exists already; choose another --name, or: softrdma down {name}")
-        handle: Handle = {"device": name, "driver": driver, "netdev": netdev, "made_netdev": netdev is None, "owner": owner}
+            raise LabError(
+                f"an RDMA device {name} exists already; choose another --name, or: softrdma down {name}"
+            )
+        handle: Handle = {
+            "device": name,
+            "driver": driver,
+            "netdev": netdev,
+            "made_netdev": netdev is None,
+            "owner": owner,
+        }
         if netdev is None:
             handle["netdev"], handle["address"] = _free_interface()
         else:
@@ -95,13 +118,27 @@ def down(names: List[str]) -> List[str]:
         known = {handle["device"]: handle for handle in records()}
         for name in names:
             if name not in known:
-                other = " It exists, but softrdma did not make it." if os.path.isdir(f"{devices.SYSFS}/{name}") else ""
+                other = (
+                    " It exists, but softrdma did not make it."
+                    if os.path.isdir(f"{devices.SYSFS}/{name}")
+                    else ""
+                )
                 raise Misuse(f"{name} is no device of softrdma's.{other} See: softrdma list")
-        chosen = [known[name] for name in names] if names else [handle for handle in known.values() if not _owned(handle)]
+        chosen = (
+            [known[name] for name in names]
+            if names
+            else [handle for handle in known.values() if not _owned(handle)]
+        )
         for handle in chosen:
+            if _owned(handle):
+                raise LabError(
+                    f"{handle['device']} belongs to a running softrdma (process {handle['owner']}), which takes it down when it ends"
+                )
             holders = devices.users(handle["device"])
             if holders:
-                raise LabError(f"{handle['device']} is in use by {', '.join(holders)}; end them first, then: softrdma down {handle['device']}")
+                raise LabError(
+                    f"{handle['device']} is in use by {', '.join(holders)}; end them first, then: softrdma down {handle['device']}"
+                )
         for handle in chosen:
             _undo(handle)
     return [handle["device"] for handle in chosen]
@@ -164,12 +201,18 @@ def _free_interface() -> "tuple[str, str]":
     interfaces = devices.ip_json("address", "show")
     names = {interface["ifname"] for interface in interfaces}
     names |= {handle["netdev"] for handle in records()}
-    addresses = {address.get("local", "") for interface in interfaces for address in interface["addr_info"]}
+    addresses = {
+        address.get("local", "") for interface in interfaces for address in interface["addr_info"]
+    }
     for number in range(256):
         prefix = f"{NETWORK}.{number}."
-        if f"{NETDEV}{number}" not in names and not any(address.startswith(prefix) for address in addresses):
+        if f"{NETDEV}{number}" not in names and not any(
+            address.startswith(prefix) for address in addresses
+        ):
             return f"{NETDEV}{number}", prefix + "1"
-    raise LabError(f"all 256 test networks of {NETWORK}.0.0/16 are in use; take devices down: softrdma down")
+    raise LabError(
+        f"all 256 test networks of {NETWORK}.0.0/16 are in use; take devices down: softrdma down"
+    )
 
 
 def _address_of(netdev: str) -> Optional[str]:

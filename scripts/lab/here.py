@@ -58,7 +58,9 @@ def rescue() -> None:
 def _write_on(path: str, made: List[hosts.Host]) -> None:
     cases = []
     for host in made:
-        told = " ".join(f"{key}={shlex.quote(value)}" for key, value in hosts.environment(made, host).items())
+        told = " ".join(
+            f"{key}={shlex.quote(value)}" for key, value in hosts.environment(made, host).items()
+        )
         enter = f"ip netns exec {host.netns} " if host.netns else ""
         cases.append(CASE.format(number=host.number, told=told, enter=enter))
     with open(path, "w", encoding="utf-8") as file:

@@ -48,15 +48,15 @@ def two(drivers: List[str], undo: keeper.Undo) -> List[Host]:
             "use: softrdma run --in qemu, or: rdma system set netns shared"
         )
     apart = set(drivers) <= NETNS_DRIVERS
-    names = [_namespace(number) for number in (1, 2)] if apart else [None, None]
+    namespaces = [_namespace(number) for number in (1, 2)] if apart else []
     if apart:
-        for name in names:
+        for name in namespaces:
             undo.callback(_remove_namespace, name)
             devices.ip("netns", "add", name)
             devices.ip("-n", name, "link", "set", "lo", "up")
     else:
         _allow_binding_to_wire_ends(undo)
-    hosts = [Host(number, names[number - 1], []) for number in (1, 2)]
+    hosts = [Host(number, namespaces[number - 1] if apart else None, []) for number in (1, 2)]
     for driver in drivers:
         _join(driver, hosts, undo)
     return hosts
@@ -86,7 +86,9 @@ def environment(hosts: List[Host], host: Host) -> Dict[str, str]:
             if place == 0:
                 told[f"SOFTRDMA_{key}"] = value
         for other in hosts:
-            told[f"SOFTRDMA_{handle['driver'].upper()}_HOST{other.number}"] = other.handles[place]["address"]
+            told[f"SOFTRDMA_{handle['driver'].upper()}_HOST{other.number}"] = other.handles[place][
+                "address"
+            ]
             if place == 0:
                 told[f"HOST{other.number}"] = other.handles[0]["address"]
     told["SOFTRDMA_HOST"] = str(host.number)
@@ -106,7 +108,9 @@ def _alias(front: int) -> str:
 
 
 def _alias_of(netdev: str) -> str:
-    with contextlib.suppress(OSError), open(f"/sys/class/net/{netdev}/ifalias", encoding="utf-8") as file:
+    with contextlib.suppress(OSError), open(
+        f"/sys/class/net/{netdev}/ifalias", encoding="utf-8"
+    ) as file:
         return file.read().strip()
     return ""
 
@@ -116,12 +120,26 @@ def _join(driver: str, hosts: List[Host], undo: keeper.Undo) -> None:
     ends = [_netdev(driver, host.number) for host in hosts]
     for host, end in zip(hosts, ends):
         if not host.netns and os.path.isdir(f"/sys/class/net/{end}"):
-            raise LabError(f"interface {end} is there already: another softrdma run --hosts 2 is at work on this kernel ({_alias_of(end)})")
+            raise LabError(
+                f"interface {end} is there already: another softrdma run --hosts 2 is at work on this kernel ({_alias_of(end)})"
+            )
     apart = hosts[0].netns is not None
     if not apart:
         undo.callback(_remove_wire, driver)
-    places = [word for host, end in zip(hosts, ends) for word in (["name", end] + (["netns", host.netns] if host.netns else []))]
-    devices.ip("link", "add", *places[: len(places) // 2], "type", "veth", "peer", *places[len(places) // 2 :])
+    places = [
+        word
+        for host, end in zip(hosts, ends)
+        for word in (["name", end] + (["netns", host.netns] if host.netns else []))
+    ]
+    devices.ip(
+        "link",
+        "add",
+        *places[: len(places) // 2],
+        "type",
+        "veth",
+        "peer",
+        *places[len(places) // 2 :],
+    )
     for host, end in zip(hosts, ends):
         mine = ["-n", host.netns] if host.netns else []
         devices.ip(*mine, "link", "set", end, "alias", _alias(keeper.front_pid()))
@@ -139,7 +157,14 @@ def _join(driver: str, hosts: List[Host], undo: keeper.Undo) -> None:
         address = f"{NETWORKS[driver]}.{host.number}"
         gid = devices.ready(name, address)
         host.handles.append(
-            {"device": name, "driver": driver, "netdev": end, "address": address, "gid_index": gid.index, "gid": gid.text}
+            {
+                "device": name,
+                "driver": driver,
+                "netdev": end,
+                "address": address,
+                "gid_index": gid.place,
+                "gid": gid.text,
+            }
         )
 
 
@@ -160,7 +185,16 @@ def _route_over_wire(driver: str) -> None:
         devices.ip("route", "add", f"{NETWORKS[driver]}.{peer}/32", "dev", end, "src", own)
     # Only now: a route's source address has to be local when the route is made.
     for number in (1, 2):
-        devices.ip("route", "del", "local", f"{NETWORKS[driver]}.{number}", "dev", _netdev(driver, number), "table", "local")
+        devices.ip(
+            "route",
+            "del",
+            "local",
+            f"{NETWORKS[driver]}.{number}",
+            "dev",
+            _netdev(driver, number),
+            "table",
+            "local",
+        )
 
 
 def _remove_wire(driver: str) -> None:

@@ -20,7 +20,9 @@ class Archive:
         self.file = open(path, "wb")
         self.inode = 0
 
-    def add(self, name: str, mode: int, data: bytes = b"", device: "tuple[int, int]" = (0, 0)) -> None:
+    def add(
+        self, name: str, mode: int, data: bytes = b"", device: "tuple[int, int]" = (0, 0)
+    ) -> None:
         self.inode += 1
         path = name.encode() + b"\0"
         fields = (self.inode, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(path), 0)
@@ -42,9 +44,13 @@ def write(path: str, kernel: Kernel, files: "dict[str, bytes]") -> None:
     for folder in ("bin", "dev", "proc", "sys", "modules", "low", "upper", "root"):
         archive.add(folder, stat.S_IFDIR | 0o755)
     archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
-    archive.add("bin/busybox", stat.S_IFREG | 0o755, _contents(os.path.join(kernel.path, "busybox")))
+    archive.add(
+        "bin/busybox", stat.S_IFREG | 0o755, _contents(os.path.join(kernel.path, "busybox"))
+    )
     for number, module in enumerate(boot_modules(kernel)):
-        archive.add(f"modules/{number:02d}-{_plain_name(module)}", stat.S_IFREG | 0o644, _contents(module))
+        archive.add(
+            f"modules/{number:02d}-{_plain_name(module)}", stat.S_IFREG | 0o644, _contents(module)
+        )
     for name in ("init", "serve"):
         archive.add(name, stat.S_IFREG | 0o755, _contents(os.path.join(GUEST, name)))
     for name, data in files.items():

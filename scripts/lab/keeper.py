@@ -45,7 +45,9 @@ def run(work: Callable[[], int], rescue: Callable[[], None]) -> int:
     should the keeper itself be killed."""
     global _front, _scratch
     _front = os.getpid()
-    _scratch = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"softrdma.{_front}.{secrets.token_hex(4)}")
+    _scratch = os.path.join(
+        os.environ.get("TMPDIR") or "/tmp", f"softrdma.{_front}.{secrets.token_hex(4)}"
+    )
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOPS, signal.SIGCHLD})
     sys.stdout.flush()
     keeper = os.fork()
@@ -57,7 +59,9 @@ def run(work: Callable[[], int], rescue: Callable[[], None]) -> int:
     if status is None:
         rescue()
         shutil.rmtree(_scratch, ignore_errors=True)
-        say.error("its working process was killed; nothing of it is left, but the work was not done")
+        say.error(
+            "its working process was killed; nothing of it is left, but the work was not done"
+        )
         return 1
     return status
 

@@ -35,7 +35,9 @@ class Kernel(NamedTuple):
 def get(arch: str, wanted: Optional[str], siw: bool) -> Kernel:
     """A kernel from the cache, fetched first if need be."""
     if wanted is not None and not re.fullmatch(r"\d+\.[0-9A-Za-z.+~-]*", wanted):
-        raise Misuse(f"--kernel {wanted}: give a version such as 6.1 or 6.12, or a whole release such as 6.1.0-9-amd64")
+        raise Misuse(
+            f"--kernel {wanted}: give a version such as 6.1 or 6.12, or a whole release such as 6.1.0-9-amd64"
+        )
     chosen = _cached(arch, wanted)
     if not chosen or cache.damage(chosen.path):
         chosen = _fetch(arch, wanted)
@@ -52,7 +54,9 @@ def cached() -> List[Kernel]:
             path = cache.folder(KIND, arch, release)
             facts = (cache.manifest(path) or {}).get("facts", {})
             if os.path.isdir(path) and not release.endswith(".part"):
-                found.append(Kernel(arch, release, facts.get("version", "?"), facts.get("suite", "?"), path))
+                found.append(
+                    Kernel(arch, release, facts.get("version", "?"), facts.get("suite", "?"), path)
+                )
     return found
 
 
@@ -61,7 +65,11 @@ def has_siw(kernel: Kernel) -> bool:
 
 
 def remove(wanted: str, arch: Optional[str]) -> List[Kernel]:
-    chosen = [kernel for kernel in cached() if matches(kernel.release, wanted) and arch in (None, kernel.arch)]
+    chosen = [
+        kernel
+        for kernel in cached()
+        if matches(kernel.release, wanted) and arch in (None, kernel.arch)
+    ]
     if not chosen:
         raise Misuse(f"no kernel {wanted} in the cache; see: softrdma kernel list")
     for kernel in chosen:
@@ -82,9 +90,10 @@ def _cached(arch: str, wanted: Optional[str]) -> Optional[Kernel]:
     fit = [
         kernel
         for kernel in cached()
-        if kernel.arch == arch and (matches(kernel.release, wanted) if wanted else kernel.suite == packages.own_release())
+        if kernel.arch == arch
+        and (matches(kernel.release, wanted) if wanted else kernel.suite == packages.own_release())
     ]
-    return max(fit, key=lambda kernel: packages.natural(kernel.release), default=None)
+    return max(fit, key=lambda kernel: packages.natural(kernel.release)) if fit else None
 
 
 def _fetch(arch: str, wanted: Optional[str]) -> Kernel:
@@ -103,7 +112,9 @@ def _fetch(arch: str, wanted: Optional[str]) -> Kernel:
             shop = packages.workshop(undo, release)
             busybox = suite.show("busybox-static")
             if not busybox:
-                raise CannotHere(f"{suite.name} has no busybox-static for {arch}, which the guest starts with")
+                raise CannotHere(
+                    f"{suite.name} has no busybox-static for {arch}, which the guest starts with"
+                )
             debs = suite.download([*parts, busybox], shop)
             packages.unpack_and_drop(debs, os.path.join(_mkdir(shop, "root")), f"kernel {release}")
             _arrange(os.path.join(shop, "root"), path, release)
@@ -127,7 +138,11 @@ def _find(arch: str, wanted: Optional[str]) -> "tuple[Suite, Package]":
         raise CannotHere(f"{own} has no kernel package for {arch}")
     later = packages.RELEASES[packages.RELEASES.index(own) :]
     tried = []
-    for name in [place for release in later for place in ((release, f"{release}-backports") if release != "sid" else (release,))]:
+    for name in [
+        place
+        for release in later
+        for place in ((release, f"{release}-backports") if release != "sid" else (release,))
+    ]:
         suite = Suite(name, arch)
         try:
             suite.refresh()
@@ -139,13 +154,16 @@ def _find(arch: str, wanted: Optional[str]) -> "tuple[Suite, Package]":
         images = [
             image
             for image in suite.names(rf"^linux-image-[0-9].*-{arch}$")
-            if not re.search(r"-(cloud|rt)-", image) and matches(image.removeprefix("linux-image-"), wanted)
+            if not re.search(r"-(cloud|rt)-", image)
+            and matches(image.removeprefix("linux-image-"), wanted)
         ]
         for image_name in sorted(images, key=packages.natural, reverse=True):
             image = suite.show(image_name)
             if image:
                 return suite, image
-    raise CannotHere(f"no kernel {wanted} for {arch} in {', '.join(tried)}; see: softrdma kernel list")
+    raise CannotHere(
+        f"no kernel {wanted} for {arch} in {', '.join(tried)}; see: softrdma kernel list"
+    )
 
 
 def _mkdir(*parts: str) -> str:
@@ -161,7 +179,11 @@ def _arrange(root: str, path: str, release: str) -> None:
         ((f"usr/lib/modules/{release}", f"lib/modules/{release}"), f"lib/modules/{release}"),
         (("bin/busybox", "usr/bin/busybox"), "busybox"),
     ):
-        found = [os.path.join(root, place) for place in source if os.path.exists(os.path.join(root, place))]
+        found = [
+            os.path.join(root, place)
+            for place in source
+            if os.path.exists(os.path.join(root, place))
+        ]
         if not found:
             raise LabError(f"the packages of kernel {release} do not hold {source[0]}")
         os.makedirs(os.path.dirname(os.path.join(path, target)), exist_ok=True)
@@ -185,14 +207,22 @@ def _add_siw(kernel: Kernel) -> None:
         tree = _unpack_siw(packed, shop)
         debs.remove(packed)
         debs += Suite(kernel.suite, packages.machine_arch()).download(tools, _mkdir(shop, "tools"))
-        packages.unpack_and_drop(debs, _mkdir(shop, "root"), f"the headers of kernel {kernel.release}")
+        packages.unpack_and_drop(
+            debs, _mkdir(shop, "root"), f"the headers of kernel {kernel.release}"
+        )
         built = _compile(kernel, os.path.join(shop, "root"), tree)
         _mkdir(os.path.dirname(_siw_module(kernel)))
         with keeper.deferred():
             os.rename(built, _siw_module(kernel))
-            children.capture([children.need("depmod", "kmod", "adding siw"), "-b", kernel.path, kernel.release])
+            children.capture(
+                [children.need("depmod", "kmod", "adding siw"), "-b", kernel.path, kernel.release]
+            )
             listed = cache.manifest(kernel.path) or {}
-            cache.write_manifest(kernel.path, listed["facts"], [*listed["sha256"], os.path.relpath(_siw_module(kernel), kernel.path)])
+            cache.write_manifest(
+                kernel.path,
+                listed["facts"],
+                [*listed["sha256"], os.path.relpath(_siw_module(kernel), kernel.path)],
+            )
 
 
 def _siw_packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Package]]":
@@ -209,8 +239,16 @@ def _siw_packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Package
         )
     host = Suite(kernel.suite, packages.machine_arch())
     host.refresh()
-    tools = [package for package in map(host.show, headers.depends) if package and package.name.startswith("linux-kbuild-")]
-    common = [package for package in map(suite.show, headers.depends) if package and re.match(r"linux-headers-.*-common", package.name)]
+    tools = [
+        package
+        for package in map(host.show, headers.depends)
+        if package and package.name.startswith("linux-kbuild-")
+    ]
+    common = [
+        package
+        for package in map(suite.show, headers.depends)
+        if package and re.match(r"linux-headers-.*-common", package.name)
+    ]
     return source, tools, [headers, *common]
 
 
@@ -219,7 +257,11 @@ def _unpack_siw(packed: str, shop: str) -> str:
     with say.Step(f"unpacking siw from {os.path.basename(packed).split('_')[0]}", expect=8) as step:
         children.work(
             [
-                *("sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" | tar -C "$2" -xJ --wildcards "*/$3/*"'),
+                *(
+                    "sh",
+                    "-c",
+                    'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" | tar -C "$2" -xJ --wildcards "*/$3/*"',
+                ),
                 *("sh", packed, shop, SIW),
             ],
             "cannot unpack the kernel's source",
@@ -238,7 +280,9 @@ def _compile(kernel: Kernel, root: str, tree: str) -> str:
     makefile = os.path.join(headers, "Makefile")
     with open(makefile, encoding="utf-8") as file:
         text = file.read()
-    with open(makefile, "w", encoding="utf-8") as file:  # it names its other half by an absolute path
+    with open(
+        makefile, "w", encoding="utf-8"
+    ) as file:  # it names its other half by an absolute path
         file.write(text.replace("/usr/src/", os.path.join(root, "usr", "src") + "/"))
     with open(os.path.join(headers, ".kernelvariables"), encoding="utf-8") as file:
         compiler = re.search(r"\bgcc-\d+", file.read())
@@ -248,7 +292,12 @@ def _compile(kernel: Kernel, root: str, tree: str) -> str:
     gcc = compiler.group() if compiler else "gcc"
     children.need(prefix + gcc, gcc + suffix, f"building siw for kernel {kernel.release}")
     strip = children.need(prefix + "strip", "binutils" + suffix, "building siw")
-    env = dict(os.environ, DEB_BUILD_ARCH=packages.machine_arch(), DEB_HOST_ARCH=kernel.arch, DEB_HOST_GNU_TYPE=GNU_TYPES[kernel.arch])
+    env = dict(
+        os.environ,
+        DEB_BUILD_ARCH=packages.machine_arch(),
+        DEB_HOST_ARCH=kernel.arch,
+        DEB_HOST_GNU_TYPE=GNU_TYPES[kernel.arch],
+    )
     with say.Step(f"building siw for kernel {kernel.release}", expect=10) as step:
         children.work(
             ["make", "-C", headers, f"M={tree}", "CONFIG_RDMA_SIW=m", "modules"],

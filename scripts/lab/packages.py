@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from . import cache, children, keeper, say
 from .errors import CannotHere, LabError
@@ -56,11 +56,42 @@ class Suite:
         self.arch = arch
         self.root = cache.folder("apt", f"{name}-{arch}")
         self.options = [
-            *("-o", f"Dir::State={self.root}/state", "-o", f"Dir::State::status={self.root}/status"),
-            *("-o", f"Dir::Cache={self.root}/cache", "-o", f"Dir::Etc::sourcelist={self.root}/sources.list"),
-            *("-o", "Dir::Etc::sourceparts=-", "-o", "Dir::Etc::preferencesparts=-", "-o", "Dir::Etc::preferences=-"),
-            *("-o", f"APT::Architecture={arch}", "-o", f"APT::Architectures={arch}", "-o", "APT::Default-Release="),
-            *("-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=", "-o", "Acquire::http::Timeout=20"),
+            *(
+                "-o",
+                f"Dir::State={self.root}/state",
+                "-o",
+                f"Dir::State::status={self.root}/status",
+            ),
+            *(
+                "-o",
+                f"Dir::Cache={self.root}/cache",
+                "-o",
+                f"Dir::Etc::sourcelist={self.root}/sources.list",
+            ),
+            *(
+                "-o",
+                "Dir::Etc::sourceparts=-",
+                "-o",
+                "Dir::Etc::preferencesparts=-",
+                "-o",
+                "Dir::Etc::preferences=-",
+            ),
+            *(
+                "-o",
+                f"APT::Architecture={arch}",
+                "-o",
+                f"APT::Architectures={arch}",
+                "-o",
+                "APT::Default-Release=",
+            ),
+            *(
+                "-o",
+                "Acquire::Languages=none",
+                "-o",
+                "APT::Sandbox::User=",
+                "-o",
+                "Acquire::http::Timeout=20",
+            ),
             # A mirror that is frozen on purpose still serves well-signed kernels.
             *("-o", "Acquire::Check-Valid-Until=false", "-o", "Acquire::Retries=2"),
         ]
@@ -81,9 +112,18 @@ class Suite:
                 os.makedirs(os.path.join(self.root, place))
             _write(os.path.join(self.root, "status"), "")
             _write(os.path.join(self.root, "sources.list"), self._sources())
-            with say.Step(f"reading the package lists of {self.name} {self.arch}", expect=5) as step:
+            with say.Step(
+                f"reading the package lists of {self.name} {self.arch}", expect=5
+            ) as step:
                 children.work(
-                    ["apt-get", *self.options, "-qq", "-o", "APT::Update::Error-Mode=any", "update"],
+                    [
+                        "apt-get",
+                        *self.options,
+                        "-qq",
+                        "-o",
+                        "APT::Update::Error-Mode=any",
+                        "update",
+                    ],
                     f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
                     tick=lambda: step.at(None),
                     error=CannotHere,
@@ -110,13 +150,25 @@ class Suite:
     def show(self, name: str, version: Optional[str] = None) -> Optional[Package]:
         """The newest package of that name, or that very version; None if there is none."""
         try:
-            out = children.capture(["apt-cache", *self.options, "show", "--no-all-versions" if not version else "--all-versions", name])
+            out = children.capture(
+                [
+                    "apt-cache",
+                    *self.options,
+                    "show",
+                    "--no-all-versions" if not version else "--all-versions",
+                    name,
+                ]
+            )
         except LabError:
             return None
         for stanza in out.split("\n\n"):
             fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.MULTILINE))
             if fields.get("Package") == name and version in (None, fields.get("Version")):
-                depends = [re.split(r"[ (|:]", word.strip())[0] for word in fields.get("Depends", "").split(",") if word.strip()]
+                depends = [
+                    re.split(r"[ (|:]", word.strip())[0]
+                    for word in fields.get("Depends", "").split(",")
+                    if word.strip()
+                ]
                 return Package(name, fields["Version"], int(fields.get("Size", 0)), depends)
         return None
 
@@ -132,7 +184,13 @@ class Suite:
 
         with say.Step(f"downloading {title} ({say.megabytes(total)})") as step:
             children.work(
-                ["apt-get", *self.options, "-qq", "download", *(f"{package.name}={package.version}" for package in wanted)],
+                [
+                    "apt-get",
+                    *self.options,
+                    "-qq",
+                    "download",
+                    *(f"{package.name}={package.version}" for package in wanted),
+                ],
                 f"cannot download {title}",
                 tick=lambda: step.at(fetched() / total if total else None),
                 error=CannotHere,
@@ -140,13 +198,23 @@ class Suite:
             )
         files = sorted(os.path.join(into, name) for name in os.listdir(into) if name not in before)
         if len(files) != len(wanted):
-            raise LabError(f"downloading {title}: {len(files)} files came for {len(wanted)} packages")
+            raise LabError(
+                f"downloading {title}: {len(files)} files came for {len(wanted)} packages"
+            )
         return files
 
     def closure(self, names: List[str]) -> List[Package]:
         """The packages and all that they depend on."""
         out = children.capture(
-            ["apt-get", *self.options, "-qq", "--no-install-recommends", "--print-uris", "install", *names],
+            [
+                "apt-get",
+                *self.options,
+                "-qq",
+                "--no-install-recommends",
+                "--print-uris",
+                "install",
+                *names,
+            ],
             fails=f"cannot resolve the packages of a {self.arch} root in {self.name}",
         )
         found = []
@@ -165,7 +233,9 @@ def mirrors() -> "tuple[str, Optional[str]]":
         return own, None
     children.need("apt-get", "apt", "fetching a kernel")
     main = security = None
-    out = children.capture(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"])
+    out = children.capture(
+        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
+    )
     for line in out.splitlines():
         release, _, uri = line.partition(" ")
         if release.split("-")[0] in (*RELEASES, "stable", "testing", "unstable", "oldstable"):
@@ -174,14 +244,23 @@ def mirrors() -> "tuple[str, Optional[str]]":
             else:
                 main = main or uri
     if not main:
-        raise CannotHere("this system's apt knows no Debian mirror; set SOFTRDMA_MIRROR to the address of one")
+        raise CannotHere(
+            "this system's apt knows no Debian mirror; set SOFTRDMA_MIRROR to the address of one"
+        )
     return main, security
 
 
 def unpack(deb: str, into: str, fails: str) -> None:
     """Unpack the way dpkg would: into what symbolic links to folders point to."""
     children.work(
-        ["sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --keep-directory-symlink --no-same-owner --delay-directory-restore', "sh", deb, into],
+        [
+            "sh",
+            "-c",
+            'dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --keep-directory-symlink --no-same-owner --delay-directory-restore',
+            "sh",
+            deb,
+            into,
+        ],
         fails,
     )
 

@@ -27,7 +27,13 @@ class Machine(NamedTuple):
 MACHINES = {
     "amd64": Machine("qemu-system-x86_64", "qemu-system-x86", ("-machine", "pc"), "max", "ttyS0"),
     # The architected pointer signatures are slow to emulate and prove nothing here.
-    "arm64": Machine("qemu-system-aarch64", "qemu-system-arm", ("-machine", "virt"), "max,pauth-impdef=on", "ttyAMA0"),
+    "arm64": Machine(
+        "qemu-system-aarch64",
+        "qemu-system-arm",
+        ("-machine", "virt"),
+        "max,pauth-impdef=on",
+        "ttyAMA0",
+    ),
 }
 
 
@@ -72,13 +78,35 @@ def _boot_id() -> str:
         return file.read().strip()
 
 
-def start(kernel: Kernel, accelerator: str, initrd: str, console: str, shares: List[Share], ports: List[int], terminal: bool, log: int) -> "subprocess.Popen[bytes]":
+def start(
+    kernel: Kernel,
+    accelerator: str,
+    initrd: str,
+    console: str,
+    shares: List[Share],
+    ports: List[int],
+    terminal: bool,
+    log: int,
+) -> "subprocess.Popen[bytes]":
     """Start a guest. ports: our child's ends of the sockets for control, then the
     terminal, or stdin, stdout and stderr."""
     machine = MACHINES[kernel.arch]
     fast = accelerator == "kvm"
-    argv = [program(kernel.arch), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", *machine.options]
-    argv += ["-accel", "kvm" if fast else "tcg,thread=multi", "-cpu", "host" if fast else machine.emulated_cpu]
+    argv = [
+        program(kernel.arch),
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        *machine.options,
+    ]
+    argv += [
+        "-accel",
+        "kvm" if fast else "tcg,thread=multi",
+        "-cpu",
+        "host" if fast else machine.emulated_cpu,
+    ]
     argv += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(MEMORY_MEGABYTES)]
     argv += ["-kernel", os.path.join(kernel.path, "vmlinuz"), "-initrd", initrd]
     # Any oops ends the guest: a kernel that has gone wrong proves nothing more.
@@ -93,8 +121,17 @@ def start(kernel: Kernel, accelerator: str, initrd: str, console: str, shares: L
     for share in shares:
         readonly = ",readonly=on" if share.mode == "ro" else ""
         path = share.path.replace(",", ",,")
-        argv += ["-fsdev", f"local,id={share.tag},path={path},security_model=none,multidevs=remap{readonly}"]
+        argv += [
+            "-fsdev",
+            f"local,id={share.tag},path={path},security_model=none,multidevs=remap{readonly}",
+        ]
         argv += ["-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
     return subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=ports, preexec_fn=keeper.die_with_parent
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=ports,
+        preexec_fn=keeper.die_with_parent,
+        process_group=0,  # a Ctrl-C is for us to handle
     )

@@ -15,18 +15,37 @@ from .packages import Suite
 
 KIND = "roots"
 PACKAGES = (
-    *("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "sed", "mawk", "util-linux", "mount"),
+    *(
+        "base-files",
+        "base-passwd",
+        "bash",
+        "coreutils",
+        "dash",
+        "findutils",
+        "grep",
+        "sed",
+        "mawk",
+        "util-linux",
+        "mount",
+    ),
     *("procps", "python3", "kmod", "iproute2", "iputils-ping", "netbase"),
     *("ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest", "rdma-core"),
 )
 FOLDERS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib"}
-PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+PASSWD = (
+    "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+)
 
 
 def get(arch: str, suite_name: str) -> str:
     """The path of a root for the architecture."""
     recipe = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:8]
-    return cache.entry(KIND, f"{suite_name}-{arch}-{recipe}", lambda path: _build(Suite(suite_name, arch), path), [])
+    return cache.entry(
+        KIND,
+        f"{suite_name}-{arch}-{recipe}",
+        lambda path: _build(Suite(suite_name, arch), path),
+        [],
+    )
 
 
 def _build(suite: Suite, path: str) -> Dict[str, Any]:
@@ -45,7 +64,12 @@ def _build(suite: Suite, path: str) -> Dict[str, Any]:
 
 def _finish(path: str) -> None:
     """What the packages' own scripts would have done, as far as programs need it."""
-    for name, text in {"passwd": PASSWD, "group": "root:x:0:\nnogroup:x:65534:\n", "hosts": "127.0.0.1 localhost\n", "hostname": "softrdma\n"}.items():
+    for name, text in {
+        "passwd": PASSWD,
+        "group": "root:x:0:\nnogroup:x:65534:\n",
+        "hosts": "127.0.0.1 localhost\n",
+        "hostname": "softrdma\n",
+    }.items():
         place = os.path.join(path, "etc", name)
         if not os.path.exists(place):
             with open(place, "w", encoding="utf-8") as file:

@@ -93,4 +93,4 @@ def megabytes(count: float) -> str:
 
 def home_relative(path: str) -> str:
     home = os.path.expanduser("~")
-    return "~" + path[len(home):] if home != "/" and path.startswith(home + "/") else path
+    return "~" + path[len(home) :] if home != "/" and path.startswith(home + "/") else path
