@@ -200,7 +200,7 @@ class _Guest:
     def relay(self) -> None:
         """Carry bytes both ways until the guest ends, which is an Ended."""
         began = heard = time.monotonic()
-        step = say.Step("starting a guest")
+        step: Optional[say.Step] = say.Step("starting a guest")
         poll = select.poll()
         for source in (*self.routes, self.control.fileno()):
             poll.register(source, select.POLLIN)
@@ -213,7 +213,10 @@ class _Guest:
                     elif not self._carry(source):
                         poll.unregister(source)
                 now = time.monotonic()
-                if not self.started and not self.terminal:
+                if step and self.started:
+                    step.clear()
+                    step = None
+                elif step:
                     step.at(None)
                 self._check(now, began, heard)
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Callable, Optional
+from typing import Optional
 
 quiet = False
 
@@ -49,7 +49,7 @@ class Step:
             note(self.what + about)
         return self
 
-    def at(self, share: Optional[float], detail: str = "") -> None:
+    def at(self, share: Optional[float]) -> None:
         """Show where the work stands: its share done, if that is known."""
         now = time.monotonic()
         if not self.tty or now - self.drawn < 0.1:
@@ -59,8 +59,6 @@ class Step:
         if share is None and self.expect:
             share = min(spent / self.expect, 0.99)
         parts = [f"softrdma: {self.what}"]
-        if detail:
-            parts.append(detail)
         if share is not None:
             parts.append(f"{share * 100:3.0f}%")
         parts.append(f"{spent:.0f} s")
@@ -68,23 +66,16 @@ class Step:
         sys.stderr.write("\r\x1b[K" + text)
         sys.stderr.flush()
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        spent = time.monotonic() - self.began
+    def clear(self) -> None:
         if self.tty:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        spent = time.monotonic() - self.began
+        self.clear()
         if kind is None and spent >= 5:
             note(f"{self.what}: done in {spent:.0f} s")
-
-
-def ticker(step: Step, measure: Callable[[], "tuple[Optional[float], str]"]) -> Callable[[], None]:
-    """A function that redraws `step` from `measure`, to be called while waiting."""
-
-    def tick() -> None:
-        share, detail = measure()
-        step.at(share, detail)
-
-    return tick
 
 
 def megabytes(count: float) -> str:

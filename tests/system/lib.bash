@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# shellcheck shell=bash
+#
+# What the tests share that run where soft devices exist (in `softrdma run`).
+
+# awaited SECONDS COMMAND...: wait until the command succeeds, with a limit.
+awaited() {
+    local until=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        ((SECONDS < until)) || {
+            echo "not within the limit: $*" >&2
+            return 1
+        }
+    done
+}
+
+listens() { # PORT: somebody listens on it with rdma_cm
+    rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$1 "
+}
+
+# of DRIVER FACT: the device of a driver, e.g. of siw ADDRESS
+of() {
+    local name=SOFTRDMA_${1^^}_$2
+    echo "${!name}"
+}
+
+# pair SERVER CLIENT: run two shell commands as server and client, the client once the port
+# ($PORT, by rdma_cm; $AWAIT overrides the condition) is listened on. Both have to succeed.
+# What they print is in server.out and client.out of the test's folder, and on the log if not.
+pair() {
+    local server status=0
+    timeout 60 bash -c "$1" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    server=$!
+    awaited 20 ${AWAIT:-listens "$PORT"} || status=1
+    if ((status == 0)); then
+        timeout 60 bash -c "$2" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
+    fi
+    ((status == 0)) || kill "$server" 2>/dev/null || true
+    wait "$server" || status=$?
+    ((status == 0)) || tail -n 20 "$BATS_TEST_TMPDIR"/*.out
+    return "$status"
+}
+
+said() { # SIDE PATTERN: a side printed it
+    grep -qE "$2" "$BATS_TEST_TMPDIR/$1.out" || {
+        echo "the $1 did not say '$2':"
+        tail -n 20 "$BATS_TEST_TMPDIR/$1.out"
+        return 1
+    }
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The stock stack on one rxe and one siw device: what every later part is compared with.
+# Run by ci/stages: softrdma run --driver both -- bats tests/system/stock.bats
+
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+devices_listed() {
+    run -0 ibv_devices
+    [[ $output == *"$(of "$1" DEVICE)"* ]]
+}
+port_active() {
+    run -0 ibv_devinfo -d "$(of "$1" DEVICE)"
+    [[ $output == *"PORT_ACTIVE"* ]]
+}
+pinged() {
+    local address
+    address=$(of "$1" ADDRESS)
+    PORT=7174 pair "rping -s -a $address -C 100 -V" "rping -c -a $address -C 100 -V -v"
+    [[ $(grep -c '^ping data' "$BATS_TEST_TMPDIR/client.out") == 100 ]]
+    run ! grep -iE 'error|mismatch|invalid' "$BATS_TEST_TMPDIR"/*.out
+}
+measured() { # DRIVER PROGRAM OPTIONS: both ends of a perftest program print a row of numbers
+    local address device
+    address=$(of "$1" ADDRESS)
+    device=$(of "$1" DEVICE)
+    PORT=18515 pair "$2 -R -d $device $3" "$2 -R -d $device $3 $address"
+    said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
+}
+carried() {
+    local address
+    address=$(of "$1" ADDRESS)
+    "$BUILD/release/tests/carry" server "$address" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    timeout 120 "$BUILD/release/tests/carry" client "$address"
+    wait $!
+    said server 'transfers, [0-9]+ bytes verified'
+}
+
+bats_require_minimum_version 1.5.0
+
+@test "rxe: ibv_devices lists it" { devices_listed rxe; }
+@test "siw: ibv_devices lists it" { devices_listed siw; }
+@test "rxe: ibv_devinfo says the port is active" { port_active rxe; }
+@test "siw: ibv_devinfo says the port is active" { port_active siw; }
+@test "rxe: rping -C 100 -V" { pinged rxe; }
+@test "siw: rping -C 100 -V" { pinged siw; }
+@test "rxe: ib_write_bw" { measured rxe ib_write_bw '-n 500 -s 4096'; }
+@test "siw: ib_write_bw" { measured siw ib_write_bw '-n 500 -s 4096'; }
+@test "rxe: ib_send_lat" { measured rxe ib_send_lat '-n 200'; }
+@test "siw: ib_send_lat" { measured siw ib_send_lat '-n 200'; }
+@test "rxe: every byte of Send, Write and Read arrives" { carried rxe; }
+@test "siw: every byte of Send, Write and Read arrives" { carried siw; }
