@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -62,14 +63,20 @@ def work(
                 stdout=log,
                 stderr=log,
                 preexec_fn=keeper.die_with_parent,
+                process_group=0,
                 **popen,  # type: ignore[call-overload]
             )
         except OSError as problem:
             raise CannotHere(f"{fails}: cannot run {argv[0]}: {problem.strerror}") from problem
-        while child.poll() is None:
-            if tick:
-                tick()
-            time.sleep(0.05)
+        try:
+            while child.poll() is None:
+                if tick:
+                    tick()
+                time.sleep(0.05)
+        finally:  # interrupted: it must not go on writing where we are about to clean up
+            if child.returncode is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
         if child.returncode:
             log.seek(0)
             raise error(f"{fails}: {tail(log.read().decode(errors='replace'))}")

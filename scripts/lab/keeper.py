@@ -77,6 +77,7 @@ def _wait(keeper: int) -> Optional[int]:
         typed = got.si_code == SI_KERNEL and got.si_signo in (signal.SIGINT, signal.SIGQUIT)
         with contextlib.suppress(ProcessLookupError):
             os.kill(keeper, TERMINAL_STOP if typed else got.si_signo)
+            os.kill(keeper, signal.SIGCONT)  # should the terminal have stopped it
 
 
 def _keep(work: Callable[[], int]) -> int:
