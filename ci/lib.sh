@@ -84,3 +84,17 @@ run_bats() {
     bats --formatter tap "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
         fail "bats $*" 'exit status is not 0, but no test failed'
 }
+
+# run_in_lab OPTION... -- FILE...: run bats files where soft devices exist; options as for
+# softrdma run. A guest that dies cuts the TAP stream short, which is a failure.
+run_in_lab() {
+    local options=()
+    while [[ $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    printf '== softrdma run %s -- bats %s\n' "${options[*]}" "$*"
+    scripts/softrdma run "${options[@]}" -- bats --formatter tap "$@" 2>&1 | tap ||
+        grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
+}

@@ -17,7 +17,7 @@ import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional
 
-from . import devices, handles, keeper
+from . import children, devices, handles, keeper
 from .errors import CannotHere, LabError
 from .handles import Handle
 
@@ -25,6 +25,7 @@ NETNS_DRIVERS = {"siw"}
 NETWORKS = {"rxe": "198.19.1", "siw": "198.19.2"}
 RULE_PREFERENCE = "10"
 TABLES = {"rxe": 1981910, "siw": 1981920}  # routing tables of our own: TABLE + host number
+NAMESPACES = "/run/netns"
 NONLOCAL_BIND = "/proc/sys/net/ipv4/ip_nonlocal_bind"
 
 
@@ -50,6 +51,8 @@ def two(drivers: List[str], undo: keeper.Undo) -> List[Host]:
     apart = set(drivers) <= NETNS_DRIVERS
     namespaces = [_namespace(number) for number in (1, 2)] if apart else []
     if apart:
+        if not os.path.ismount(NAMESPACES):
+            undo.callback(_remove_namespace_folder)
         for name in namespaces:
             undo.callback(_remove_namespace, name)
             devices.ip("netns", "add", name)
@@ -210,8 +213,15 @@ def _remove_wire(driver: str) -> None:
 
 
 def _remove_namespace(name: str) -> None:
-    if os.path.exists(f"/run/netns/{name}"):
+    if os.path.exists(f"{NAMESPACES}/{name}"):
         devices.ip("netns", "delete", name)
+
+
+def _remove_namespace_folder() -> None:
+    """`ip netns add` mounts this folder once and leaves it; others may use it by now."""
+    if os.path.ismount(NAMESPACES) and not os.listdir(NAMESPACES):
+        children.capture([children.need("umount", "mount", "cleaning up"), NAMESPACES])
+        os.rmdir(NAMESPACES)
 
 
 def _allow_binding_to_wire_ends(undo: keeper.Undo) -> None:

@@ -24,20 +24,14 @@ sent() { # bytes that host 1's end of the wire sent
 }
 
 @test "every byte of Send, Write and Read arrives on the other host" {
-    on 2 "$BUILD/release/tests/carry" server "$HOST2" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
-    on 1 timeout 120 "$BUILD/release/tests/carry" client "$HOST2"
-    wait $!
-    said server 'transfers, [0-9]+ bytes verified'
+    ADDRESS=$HOST2 carried release 'on 2' 'on 1'
 }
 
 @test "with one packet in a hundred lost, every byte still arrives" {
     for host in 1 2; do
         on $host tc qdisc add dev "$(on $host printenv SOFTRDMA_NETDEV)" root netem loss 1%
     done
-    on 2 "$BUILD/release/tests/carry" server "$HOST2" --timeout 60 >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
-    on 1 timeout 240 "$BUILD/release/tests/carry" client "$HOST2" --timeout 60
-    wait $!
-    said server 'transfers, [0-9]+ bytes verified'
+    ADDRESS=$HOST2 carried release 'on 2' 'on 1' --timeout 60
     lost=0
     for host in 1 2; do
         netdev=$(on $host printenv SOFTRDMA_NETDEV)

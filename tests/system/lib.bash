@@ -49,3 +49,15 @@ said() { # SIDE PATTERN: a side printed it
         return 1
     }
 }
+
+# carried BUILD SERVER CLIENT [OPTION...]: our program moves data of all sizes from the client's
+# address to the server's and verifies every byte; SERVER and CLIENT are commands that enter the
+# host (or env). The address is $ADDRESS.
+carried() {
+    local program=$BUILD/$1/tests/carry server=$2 client=$3 status=0
+    shift 3
+    $server "$program" server "$ADDRESS" "$@" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    $client timeout 240 "$program" client "$ADDRESS" "$@" || status=$?
+    wait $! || status=$?
+    ((status == 0)) && said server 'transfers, [0-9]+ bytes verified'
+}
