@@ -32,22 +32,22 @@ class Parser(argparse.ArgumentParser):
 def main(argv: List[str], launcher: str) -> int:
     if argv[:1] == ["guest-job"]:  # what guest/serve calls; not for people
         return keeper.run(lambda: _guest_job(argv[1]), here.rescue)
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     say.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
     return keeper.run(lambda: options.function(options), here.rescue)
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    top = Parser(
         prog="softrdma",
         description="Soft RDMA devices (Soft-RoCE, soft-iWARP) on any machine.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"softrdma {VERSION}")
-    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser, required=True)
+    top.add_argument("--version", action="version", version=f"softrdma {VERSION}")
+    commands = top.add_subparsers(metavar="COMMAND", parser_class=Parser, required=True)
 
     def command(name: str, function: Callable[[Any], int], about: str, **more: Any) -> Parser:
         sub: Parser = commands.add_parser(
@@ -134,7 +134,7 @@ def _parser() -> Parser:
         "--driver", choices=DRIVERS, default="rxe", help="fetch: with siw, if siw or both"
     )
     kernel.add_argument("--json", action="store_true", help="list: print JSON")
-    return parser
+    return top
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -159,7 +159,7 @@ def ready(device: str, address: Optional[str], seconds: float = READY_SECONDS) -
 def _gid(device: str, address: Optional[str]) -> Optional[Gid]:
     """The GID made from the IPv4 address; on iWARP, which has but one, that one."""
     folder = f"{SYSFS}/{device}/ports/1"
-    mapped = _mapped(address) if address else None
+    wanted = mapped(address) if address else None
     first = None
     index = 0
     while True:
@@ -168,15 +168,15 @@ def _gid(device: str, address: Optional[str]) -> Optional[Gid]:
             break
         if text.strip("0:"):
             gid = Gid(index, text)
-            if mapped and text == mapped:
+            if wanted and text == wanted:
                 return gid
             first = first or gid
         index += 1
     iwarp = _read(f"{SYSFS}/{device}/node_type").endswith("RNIC")
-    return first if iwarp or not mapped else None
+    return first if iwarp or not wanted else None
 
 
-def _mapped(address: str) -> str:
+def mapped(address: str) -> str:
     a, b, c, d = (int(part) for part in address.split("."))
     return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
 

@@ -125,7 +125,7 @@ outside() { # interfaces, namespaces and mounts of this machine
 
 @test "killed at ten random moments, nothing is left" {
     before=$(outside)
-    for round in {1..10}; do
+    for _ in {1..10}; do
         moment=$((RANDOM % 90))
         begin run --in qemu -q --driver both --hosts 2 -- sleep 600
         sleep $((moment / 10)).$((moment % 10))
