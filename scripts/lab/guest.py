@@ -25,7 +25,7 @@ from .qemu import Share
 
 BOOT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
 # A live guest says "beat" every two seconds.
-SILENCE_SECONDS = float(os.environ.get("SOFTRDMA_SILENCE_SECONDS") or 90)
+SILENCE_SECONDS = 90.0
 STOP_SECONDS = 10.0
 TROUBLE = re.compile(r"Kernel panic|BUG:|Oops|Unable to handle")
 PYTHON = "/usr/bin/python3"
@@ -114,6 +114,14 @@ def _files(job: Dict[str, Any], shares: List[Share], launcher: str) -> Dict[str,
     }
 
 
+def _silence() -> float:
+    text = os.environ.get("SOFTRDMA_SILENCE_SECONDS")
+    try:
+        return float(text) if text else SILENCE_SECONDS
+    except ValueError:
+        raise Misuse(f"SOFTRDMA_SILENCE_SECONDS={text}: give a number of seconds") from None
+
+
 def _may_read_input(undo: keeper.Undo) -> bool:
     """Whether stdin is ours to read. On a terminal only its foreground may, so be that."""
     if not os.isatty(0):
@@ -146,6 +154,7 @@ class _Guest:
         self.console = os.path.join(scratch, "console")
         self.log = os.path.join(scratch, "qemu")
         self.boot_seconds = BOOT_SECONDS[accelerator]
+        self.silence = _silence()
         self.terminal = terminal
         self.said_hello = self.started = False
         self.words = b""
@@ -229,9 +238,9 @@ class _Guest:
             )
         if not self.said_hello and now - began > self.boot_seconds:
             raise Ended(None, f"the guest did not start within {self.boot_seconds:.0f} s")
-        if self.said_hello and now - heard > SILENCE_SECONDS:
+        if self.said_hello and now - heard > self.silence:
             raise Ended(
-                None, f"the guest hangs: nothing was heard from it for {SILENCE_SECONDS:.0f} s"
+                None, f"the guest hangs: nothing was heard from it for {self.silence:.0f} s"
             )
         if self.stopping and now - self.stopping > STOP_SECONDS:
             raise Interrupted(self.stop_signal)

@@ -14,6 +14,7 @@ must bear that the deed never happened), and signals wait while undos run.
 
 import contextlib
 import ctypes
+import errno
 import os
 import secrets
 import shutil
@@ -23,7 +24,7 @@ import time
 from typing import Any, Callable, Iterator, List, Optional
 
 from . import say
-from .errors import Interrupted, LabError
+from .errors import CannotHere, Interrupted, LabError
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What the front sends for a Ctrl-C: on the terminal the command got it already.
@@ -99,17 +100,28 @@ def _keep(work: Callable[[], int]) -> int:
         return stop.status
     except BrokenPipeError:
         return 128 + signal.SIGPIPE
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _fault()
+        say.error(
+            f"no room left on the disk{f' for {problem.filename}' if problem.filename else ''}"
+        )
+        return CannotHere.status
     except Exception:  # noqa: BLE001  (a fault of ours: show it, and still clean up)
-        import traceback
-
-        traceback.print_exc()
-        say.error("this is a fault of softrdma itself; please report the lines above")
-        return 1
+        return _fault()
     finally:
         with deferred():
             end_children()
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
+
+
+def _fault() -> int:
+    import traceback
+
+    traceback.print_exc()
+    say.error("this is a fault of softrdma itself; please report the lines above")
+    return 1
 
 
 def _on_signal(signum: int, _frame: Any) -> None:
@@ -160,7 +172,12 @@ class Undo(contextlib.ExitStack):
 def scratch(undo: Undo) -> str:
     """A folder of this run's own, gone with the undo."""
     undo.callback(shutil.rmtree, _scratch, ignore_errors=True)
-    os.makedirs(_scratch, mode=0o700)
+    try:
+        os.makedirs(_scratch, mode=0o700)
+    except PermissionError as problem:
+        raise CannotHere(
+            f"cannot make {_scratch}: {problem.strerror}; set TMPDIR to a folder you can write"
+        ) from problem
     return _scratch
 
 
