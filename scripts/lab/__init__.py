@@ -14,7 +14,8 @@ here      `run` on the running kernel
 
 cache     the cache folder: whole entries or none
 packages  Debian packages without installing them
-kernels   a distribution kernel, ready to boot; siw for it
+kernels   a distribution kernel, ready to boot
+siw       the module that those kernels lack
 roots     a root file system for another architecture
 initramfs what the guest boots from
 guest     `run` in a QEMU guest: files, streams, status

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, NoReturn
 
-from . import VERSION, cache, handles, here, keeper, kernels, packages, say
+from . import VERSION, cache, handles, here, keeper, kernels, packages, say, siw
 from .errors import OK, CannotHere, Misuse
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
@@ -258,7 +258,7 @@ def _kernel(options: argparse.Namespace) -> int:
                     "arch": k.arch,
                     "version": k.version,
                     "suite": k.suite,
-                    "siw": kernels.has_siw(k),
+                    "siw": os.path.exists(siw.module(k)),
                     "path": k.path,
                 }
                 for k in found
@@ -268,17 +268,21 @@ def _kernel(options: argparse.Namespace) -> int:
             _table(
                 ["KERNEL", "ARCH", "PACKAGE", "FROM", "SIW"],
                 [
-                    [k.release, k.arch, k.version, k.suite, "yes" if kernels.has_siw(k) else "no"]
+                    [
+                        k.release,
+                        k.arch,
+                        k.version,
+                        k.suite,
+                        "yes" if os.path.exists(siw.module(k)) else "no",
+                    ]
                     for k in found
                 ],
                 f"no kernels in {say.home_relative(cache.folder())}; softrdma run fetches one when it needs it",
             )
     elif options.action == "fetch":
-        kernel = kernels.get(
-            options.arch or packages.machine_arch(),
-            options.version,
-            "siw" in DRIVERS[options.driver],
-        )
+        kernel = kernels.get(options.arch or packages.machine_arch(), options.version)
+        if "siw" in DRIVERS[options.driver]:
+            siw.add(kernel)
         print(
             f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {say.home_relative(kernel.path)}"
         )

@@ -114,7 +114,9 @@ def add(driver: str, device: str, netdev: str, netns: Optional[str] = None) -> N
 
 
 def remove(device: str, netdev: str, netns: Optional[str] = None) -> None:
-    """Remove the device if it still is the one on that interface."""
+    """Remove the device if it is there and still the one on that interface."""
+    if not os.path.isdir(f"{SYSFS}/{device}"):
+        return
     if netns:
         rdma("link", "delete", device, netns=netns)
     elif any(link["ifname"] == device and link.get("netdev") == netdev for link in links()):

@@ -19,7 +19,7 @@ import time
 import tty
 from typing import Any, Dict, List, Optional
 
-from . import initramfs, keeper, kernels, qemu, roots, say
+from . import initramfs, keeper, kernels, packages, qemu, roots, say, siw
 from .errors import Interrupted, LabError, Misuse
 from .qemu import Share
 
@@ -49,7 +49,9 @@ def run(
     launcher: str,
 ) -> int:
     qemu.program(arch)
-    kernel = kernels.get(arch, wanted, "siw" in drivers)
+    kernel = kernels.get(arch, wanted)
+    if "siw" in drivers:
+        siw.add(kernel)
     shares = _shares(kernel, writable, launcher)
     terminal = all(os.isatty(stream) for stream in (0, 1, 2))
     job = {
@@ -83,7 +85,7 @@ def run(
 
 def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[Share]:
     modules = Share("modules", "ro", kernel.modules, f"/lib/modules/{kernel.release}")
-    if kernel.arch == kernels.packages.machine_arch():
+    if kernel.arch == packages.machine_arch():
         shares = [Share("root", "ro", "/", "/"), modules]
     else:
         suite = kernel.suite.removesuffix("-backports")

@@ -5,12 +5,13 @@ Two hosts are joined by a veth wire. How they are kept apart depends on what
 the kernel's driver can do:
 
 netns   A network namespace for each. siw opens its TCP sockets where its
-        caller is, so this works.
-wire    rxe keeps one UDP socket, in the initial namespace; in any other its
-        packets are lost. So both ends stay there, and routing makes the wire
-        real: each address is local only for what comes in on its own end, and
-        is reached from the other end. A host cannot connect to itself then,
-        and both hosts see both devices.
+        caller is, and the rxe of newer kernels (7.2 does, 6.12 does not) its
+        UDP socket where its interface is, so this works.
+wire    Older rxe keeps one UDP socket, in the initial namespace; in any other
+        its packets are lost. So both ends stay there, and routing makes the
+        wire real: each address is local only for what comes in on its own
+        end, and is reached from the other end. A host cannot connect to itself
+        then, and both hosts see both devices.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from . import children, devices, handles, keeper
 from .errors import CannotHere, LabError
 from .handles import Handle
 
-NETNS_DRIVERS = {"siw"}
+ROCE_PORT = ":12B7"  # 4791, as /proc/net/udp has it
 NETWORKS = {"rxe": "198.19.1", "siw": "198.19.2"}
 RULE_PREFERENCE = "10"
 TABLES = {"rxe": 1981910, "siw": 1981920}  # routing tables of our own: TABLE + host number
@@ -48,15 +49,13 @@ def two(drivers: List[str], undo: keeper.Undo) -> List[Host]:
             "two hosts need RDMA devices shared between network namespaces, and this system keeps them exclusive; "
             "use: softrdma run --in qemu, or: rdma system set netns shared"
         )
-    apart = set(drivers) <= NETNS_DRIVERS
+    if not _namespaces_mounted():
+        undo.callback(_remove_namespace_folder)
+    apart = "rxe" not in drivers or _rxe_knows_namespaces()
     namespaces = [_namespace(number) for number in (1, 2)] if apart else []
     if apart:
-        if not os.path.ismount(NAMESPACES):
-            undo.callback(_remove_namespace_folder)
         for name in namespaces:
-            undo.callback(_remove_namespace, name)
-            devices.ip("netns", "add", name)
-            devices.ip("-n", name, "link", "set", "lo", "up")
+            _add_namespace(name, undo)
     else:
         _allow_binding_to_wire_ends(undo)
     hosts = [Host(number, namespaces[number - 1] if apart else None, []) for number in (1, 2)]
@@ -65,9 +64,20 @@ def two(drivers: List[str], undo: keeper.Undo) -> List[Host]:
     return hosts
 
 
+def _rxe_knows_namespaces() -> bool:
+    """Whether rxe listens in the namespace of its interface: make one and look."""
+    with keeper.Undo() as undo:
+        name, netdev, device = _namespace(0), "probe", _free_device("rxe-probe")
+        _add_namespace(name, undo)
+        devices.ip("-n", name, "link", "add", netdev, "up", "type", "dummy")
+        undo.callback(devices.remove, device, netdev, name)
+        devices.add("rxe", device, netdev, netns=name)
+        return ROCE_PORT in devices.ip("netns", "exec", name, "cat", "/proc/net/udp")
+
+
 def rescue(front: int) -> None:
     """Remove what a run left that was killed whole, keeper included."""
-    for number in (1, 2):
+    for number in (0, 1, 2):
         _remove_namespace(_namespace(number, front))
     for driver in NETWORKS:
         if _alias_of(_netdev(driver, 1)) == _alias(front):
@@ -212,14 +222,26 @@ def _remove_wire(driver: str) -> None:
         devices.ip("link", "delete", _netdev(driver, 1))
 
 
+def _add_namespace(name: str, undo: keeper.Undo) -> None:
+    undo.callback(_remove_namespace, name)
+    devices.ip("netns", "add", name)
+    devices.ip("-n", name, "link", "set", "lo", "up")
+
+
 def _remove_namespace(name: str) -> None:
     if os.path.exists(f"{NAMESPACES}/{name}"):
         devices.ip("netns", "delete", name)
 
 
+def _namespaces_mounted() -> bool:
+    """os.path.ismount() does not see it: it is a bind mount of the same file system."""
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        return any(line.split(" ")[1] == NAMESPACES for line in file)
+
+
 def _remove_namespace_folder() -> None:
     """`ip netns add` mounts this folder once and leaves it; others may use it by now."""
-    if os.path.ismount(NAMESPACES) and not os.listdir(NAMESPACES):
+    if _namespaces_mounted() and not os.listdir(NAMESPACES):
         children.capture([children.need("umount", "mount", "cleaning up"), NAMESPACES])
         os.rmdir(NAMESPACES)
 

@@ -250,6 +250,13 @@ def mirrors() -> "tuple[str, Optional[str]]":
     return main, security
 
 
+def merge_usr(root: str) -> None:
+    """Packages name files below /lib or /usr/lib as they like; in a merged root it is the same."""
+    for name in ("bin", "sbin", "lib"):
+        os.makedirs(os.path.join(root, "usr", name))
+        os.symlink(f"usr/{name}", os.path.join(root, name))
+
+
 def unpack(deb: str, into: str, fails: str) -> None:
     """Unpack the way dpkg would: into what symbolic links to folders point to."""
     children.work(

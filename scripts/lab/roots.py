@@ -31,7 +31,6 @@ PACKAGES = (
     *("procps", "python3", "kmod", "iproute2", "iputils-ping", "netbase"),
     *("ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest", "rdma-core"),
 )
-FOLDERS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib"}
 PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 )
@@ -51,9 +50,7 @@ def get(arch: str, suite_name: str) -> str:
 def _build(suite: Suite, path: str) -> Dict[str, Any]:
     suite.refresh()
     cache.need_room(900, f"a root file system for {suite.arch}")
-    for link, target in FOLDERS.items():
-        os.makedirs(os.path.join(path, target))
-        os.symlink(target, os.path.join(path, link))
+    packages.merge_usr(path)
     with keeper.Undo() as undo:
         shop = packages.workshop(undo, f"root-{suite.arch}")
         debs = suite.download(suite.closure(list(PACKAGES)), shop)
