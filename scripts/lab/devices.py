@@ -15,7 +15,7 @@ from . import children
 from .errors import CannotHere, LabError
 
 SYSFS = "/sys/class/infiniband"
-READY_SECONDS = 15.0
+READY_SECONDS = 10.0
 
 
 class Driver(NamedTuple):

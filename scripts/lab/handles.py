@@ -20,6 +20,7 @@ RECORDS = "/run/softrdma"
 # 198.18.0.0/15 is set aside for tests (RFC 2544): it collides with nobody.
 NETWORK = "198.18"
 NETDEV = "softrdma"
+PART = ".part"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 Handle = Dict[str, Any]
@@ -185,12 +186,13 @@ def _undo(handle: Handle) -> None:
         problems.append(str(problem))
     if problems:
         raise LabError(f"could not take down {handle['device']}: {'; '.join(problems)}")
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_record(handle["device"]))
+    for path in (_record(handle["device"]), _record(handle["device"]) + PART):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _write(handle: Handle) -> None:
-    part = _record(handle["device"]) + ".part"
+    part = _record(handle["device"]) + PART
     with open(part, "w", encoding="utf-8") as file:
         json.dump(handle, file)
     os.rename(part, _record(handle["device"]))

@@ -17,6 +17,10 @@ snapshot() {
     ls /run/softrdma
 }
 
+unchanged() { # since BEFORE
+    diff -u --label before <(echo "$1") --label now <(snapshot)
+}
+
 teardown() { softrdma down >/dev/null || true; }
 
 @test "twenty times up and down leaves everything as before" {
@@ -28,7 +32,7 @@ teardown() { softrdma down >/dev/null || true; }
             softrdma down "round$round"
         done
     done
-    [[ $(snapshot) == "$before" ]]
+    unchanged "$before"
 }
 
 @test "the handle names what there is, and a connection works at once" {
@@ -88,7 +92,7 @@ teardown() { softrdma down >/dev/null || true; }
     before=$(snapshot)
     run -1 softrdma up --name twice
     [[ $output == *"exists already"* ]]
-    [[ $(snapshot) == "$before" ]]
+    unchanged "$before"
 }
 
 @test "an interface without carrier: an error after the limit, and nothing is left" {
@@ -96,7 +100,7 @@ teardown() { softrdma down >/dev/null || true; }
     before=$(snapshot)
     run -1 softrdma up --netdev downed --name never
     [[ $output == *"did not come up"* ]]
-    [[ $(snapshot) == "$before" ]]
+    unchanged "$before"
     ip link delete downed
 }
 
@@ -109,7 +113,7 @@ teardown() { softrdma down >/dev/null || true; }
         wait $! || true
         awaited 10 not_running
         softrdma down >/dev/null
-        [[ $(snapshot) == "$before" ]]
+        unchanged "$before"
     done
 }
 not_running() { ! pgrep -f 'softrdma up' >/dev/null; }
@@ -117,11 +121,11 @@ not_running() { ! pgrep -f 'softrdma up' >/dev/null; }
 @test "run --in here: the status passes through, and nothing is left" {
     before=$(snapshot)
     run -5 softrdma run --in here --driver siw -- sh -c 'ibv_devinfo -d $SOFTRDMA_DEVICE >/dev/null && exit 5'
-    [[ $(snapshot) == "$before" ]]
+    unchanged "$before"
     run -1 softrdma run --in here -- false
     run -127 softrdma run --in here -- no-such-program
     run -137 softrdma run --in here -- sh -c 'kill -KILL $$'
-    [[ $(snapshot) == "$before" ]]
+    unchanged "$before"
 }
 
 @test "run --in here --hosts 2 that is killed leaves nothing, daemons neither" {
@@ -134,7 +138,7 @@ not_running() { ! pgrep -f 'softrdma up' >/dev/null; }
         kill -KILL $!
         wait $! || true
         awaited 15 quiet
-        [[ $(snapshot) == "$before" ]]
+        unchanged "$before"
     done
 }
 quiet() { ! pgrep -f 'softrdma run --in here|sleep 4711' >/dev/null; }
