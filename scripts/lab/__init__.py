@@ -18,7 +18,10 @@ kernels   a distribution kernel, ready to boot
 siw       the module that those kernels lack
 roots     a root file system for another architecture
 initramfs what the guest boots from
-guest     `run` in a QEMU guest: files, streams, status
+guest     `run` in a QEMU guest
+relay     between a guest and the caller: streams, signals, status
+frames    what passes between relay and agent
+agent     the other side of relay, in the guest
 qemu      the emulator's command line and accelerator
 """
 

@@ -30,8 +30,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: List[str], launcher: str) -> int:
-    if argv[:1] == ["guest-job"]:  # what guest/serve calls; not for people
-        return keeper.run(lambda: _guest_job(argv[1]), here.rescue)
+    if argv[:1] == ["guest-agent"]:  # what a guest's first program calls; not for people
+        from . import agent
+
+        return agent.serve(argv[1], lambda job: keeper.run(lambda: _guest_job(job), here.rescue))
     options = parser().parse_args(argv)
     say.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
@@ -172,19 +174,9 @@ def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) ->
     return here.why_not(drivers)
 
 
-def _guest_job(path: str) -> int:
-    with open(path, encoding="utf-8") as file:
-        job = json.load(file)
-    for name in list(os.environ):
-        del os.environ[name]
+def _guest_job(job: Dict[str, Any]) -> int:
+    os.environ.clear()
     os.environ.update(job["env"])
-    if job["terminal"]:
-        import fcntl
-        import struct
-        import termios
-
-        columns, rows = job["size"]
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     try:
         os.chdir(job["cwd"])
     except OSError as problem:

@@ -84,12 +84,10 @@ def start(
     initrd: str,
     console: str,
     shares: List[Share],
-    ports: List[int],
-    terminal: bool,
+    line: int,
     log: int,
 ) -> "subprocess.Popen[bytes]":
-    """Start a guest. ports: our child's ends of the sockets for control, then the
-    terminal, or stdin, stdout and stderr."""
+    """Start a guest; line is its end of a socket to us, in the guest /dev/vport0p1."""
     machine = MACHINES[kernel.arch]
     fast = accelerator == "kvm"
     argv = [
@@ -112,12 +110,8 @@ def start(
     # Any oops ends the guest: a kernel that has gone wrong proves nothing more.
     argv += ["-append", f"console={machine.console} quiet panic=-1 oops=panic"]
     argv += ["-serial", f"file:{console}", "-device", "virtio-serial-pci"]
-    for number, port in enumerate(ports, 1):
-        argv += ["-chardev", f"socket,id=port{number},fd={port}"]
-        if terminal and number == 2:
-            argv += ["-device", f"virtconsole,chardev=port{number},nr=0"]
-        else:
-            argv += ["-device", f"virtserialport,chardev=port{number},nr={number}"]
+    argv += ["-chardev", f"socket,id=line,fd={line}"]
+    argv += ["-device", "virtserialport,chardev=line,nr=1"]
     for share in shares:
         readonly = ",readonly=on" if share.mode == "ro" else ""
         path = share.path.replace(",", ",,")
@@ -131,7 +125,7 @@ def start(
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        pass_fds=ports,
+        pass_fds=[line],
         preexec_fn=keeper.die_with_parent,
         process_group=0,  # a Ctrl-C is for us to handle
     )
