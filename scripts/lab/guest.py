@@ -98,6 +98,11 @@ def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[
             if place == "/" or place.startswith(("/usr/bin", "/usr/lib")):
                 continue
             shares.append(Share(f"files{number}", "ro", place, place))
+    return shares + writable_shares(writable)
+
+
+def writable_shares(writable: List[str]) -> List[Share]:
+    shares = []
     for number, place in enumerate(writable):
         path = os.path.abspath(place)
         if not os.path.isdir(path):

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`run` in user mode: the kernel as an ordinary process, with rxe and siw built in.
+
+No QEMU, no KVM, no module, no root: programs run at the processor's own
+speed, and the kernel takes their system calls. It does so by seccomp, or by
+ptrace, slower and on one processor, where seccomp is refused.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from typing import Any, Dict, List, Optional
+
+from . import guest, initramfs, keeper, say, umlkernel
+from .relay import NeverStarted, Relay
+
+MEMORY_MEGABYTES = 2048
+BOOT_SECONDS = 20.0
+LINE = 3  # where the kernel finds its end of the line
+PROCESSORS = min(2, os.cpu_count() or 1)
+
+
+def run(
+    drivers: List[str],
+    hosts: int,
+    argv: List[str],
+    wanted: Optional[str],
+    writable: List[str],
+    launcher: str,
+) -> int:
+    kernel = umlkernel.get(wanted)
+    job = guest.make_job(drivers, hosts, argv)
+    try:
+        return _boot(kernel, "on", PROCESSORS, job, writable, launcher)
+    except NeverStarted as first:
+        say.note("no user-mode kernel by seccomp here; trying ptrace")
+        try:
+            return _boot(kernel, "off", 1, job, writable, launcher)
+        except NeverStarted:
+            raise first from None
+
+
+def _boot(
+    kernel: str,
+    seccomp: str,
+    processors: int,
+    job: Dict[str, Any],
+    writable: List[str],
+    launcher: str,
+) -> int:
+    with keeper.Undo() as undo:
+        scratch = keeper.scratch(undo)
+        console = os.path.join(scratch, "console")
+        files = {
+            "job.json": json.dumps(job),
+            "command": guest.agent_command(launcher, "/run/softrdma.job"),
+            "write": "".join(folder + "\n" for folder in _folders(writable)),
+            "cpuinfo": _cpuinfo(processors),
+            "modules": os.path.join(kernel, "lib", "modules"),
+        }
+        for name, text in files.items():
+            with open(os.path.join(scratch, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        ours, theirs = socket.socketpair()
+        words = [
+            os.path.join(kernel, umlkernel.PROGRAM),
+            f"mem={MEMORY_MEGABYTES}M",
+            f"ncpus={processors}",
+            f"seccomp={seccomp}",
+        ]
+        words += [
+            "root=none",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            "quiet",
+            "panic=-1",
+            "oops=panic",
+        ]
+        words += ["con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE},fd:{LINE}"]
+        words += [
+            f"uml_dir={scratch}/uml",
+            f"init={initramfs.GUEST}/init-uml",
+            f"SOFTRDMA_RUN={scratch}",
+        ]
+        env = dict(os.environ, TMPDIR=_memory_folder(scratch))
+        end = theirs.fileno()
+
+        def become() -> None:
+            keeper.die_with_parent()
+            os.dup2(end, LINE)
+
+        with open(console, "wb") as log:
+            process = subprocess.Popen(
+                words, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                pass_fds=[LINE], preexec_fn=become, process_group=0,
+            )  # fmt: skip
+        undo.callback(keeper.end_children)  # each of the guest's programs is a process of ours
+        undo.callback(process.kill)
+        theirs.close()
+        return Relay(process, ours, BOOT_SECONDS, job["terminal"], [console], undo).run()
+
+
+def _folders(writable: List[str]) -> List[str]:
+    return [share.path for share in guest.writable_shares(writable)]
+
+
+def _cpuinfo(processors: int) -> str:
+    """The host's own words on as many processors as the guest has."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        blocks = file.read().strip().split("\n\n")
+    return "\n\n".join(blocks[:processors]) + "\n\n"
+
+
+def _memory_folder(scratch: str) -> str:
+    """Where the guest's memory is a file: in memory, if there is room."""
+    try:
+        if shutil.disk_usage("/dev/shm").free > MEMORY_MEGABYTES * 1_000_000 and os.access(
+            "/dev/shm", os.W_OK
+        ):
+            return "/dev/shm"
+    except OSError:
+        pass
+    return scratch
