@@ -22,7 +22,11 @@ guest     `run` in a QEMU guest
 relay     between a guest and the caller: streams, signals, status
 frames    what passes between relay and agent
 agent     the other side of relay, in the guest
+uml       `run` in user mode: the kernel as a process
+umlkernel that kernel, built once
 qemu      the emulator's command line and accelerator
+
+kernelcommand  `kernel`: list, build, fetch, path, remove
 """
 
 VERSION = "0.1.0"

@@ -29,7 +29,13 @@ def serve(path: str, work: Callable[[Dict[str, Any]], int]) -> int:
         job = json.load(file)
     if os.isatty(LINE):
         tty.setraw(LINE)
-    _Agent(job, work).relay()
+    try:
+        _Agent(job, work).relay()
+    except Exception:  # noqa: BLE001  (whatever it is, the host has to hear of it)
+        import traceback
+
+        os.write(LINE, frames.frame(b"f", traceback.format_exc().encode()))
+        return 1
     return 0
 
 
@@ -90,8 +96,8 @@ class _Agent:
                 if ready == LINE:
                     self._listen()
                 elif ready == self.sink:
+                    poll.unregister(ready)  # before it may be closed
                     self._feed()
-                    poll.unregister(self.sink)
                 elif ready == self.pidfd:
                     over = time.monotonic() + STREAMS_SECONDS
                     poll.unregister(self.pidfd)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, NoReturn
 
-from . import VERSION, cache, handles, here, keeper, kernels, packages, say, siw
+from . import VERSION, handles, here, keeper, kernels, packages, say
 from .errors import OK, CannotHere, Misuse
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
@@ -240,7 +240,7 @@ def _list(options: argparse.Namespace) -> int:
         ]
         for handle in found
     ]
-    _table(
+    say.table(
         ["DEVICE", "DRIVER", "NETDEV", "ADDRESS", "GID", "STATE"],
         rows,
         "no devices of softrdma's; make one: sudo softrdma up",
@@ -256,63 +256,8 @@ def _public(handle: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _kernel(options: argparse.Namespace) -> int:
-    from . import umlkernel
+    from . import kernelcommand
 
-    if options.action == "list":
-        found = kernels.cached()
-        if options.json:
-            rows = [
-                {
-                    "release": k.release,
-                    "arch": k.arch,
-                    "version": k.version,
-                    "suite": k.suite,
-                    "siw": os.path.exists(siw.module(k)),
-                    "path": k.path,
-                }
-                for k in found
-            ]
-            print(json.dumps({"schema": 1, "kernels": rows}, indent=2))
-        else:
-            _table(
-                ["KERNEL", "ARCH", "PACKAGE", "FROM", "SIW"],
-                [
-                    [
-                        k.release,
-                        k.arch,
-                        k.version,
-                        k.suite,
-                        "yes" if os.path.exists(siw.module(k)) else "no",
-                    ]
-                    for k in found
-                ],
-                f"no kernels in {say.home_relative(cache.folder())}; softrdma run fetches one when it needs it",
-            )
-    elif options.action == "build":
-        built = umlkernel.build(options.version)
-        print(f"user-mode kernel {built.version} is in {say.home_relative(built.path)}")
-    elif options.action == "path":
-        print(os.path.join(umlkernel.get(options.version), umlkernel.PROGRAM))
-    elif options.action == "fetch":
-        kernel = kernels.get(options.arch or packages.machine_arch(), options.version)
-        if "siw" in DRIVERS[options.driver]:
-            siw.add(kernel)
-        print(
-            f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {say.home_relative(kernel.path)}"
-        )
-    else:
-        if not options.version:
-            raise Misuse("kernel remove: which? See: softrdma kernel list")
-        for kernel in kernels.remove(options.version, options.arch):
-            print(f"{kernel.release} ({kernel.arch}) removed")
-    return OK
-
-
-def _table(head: List[str], rows: List[List[Any]], empty: str) -> None:
-    if not rows:
-        print(empty)
-        return
-    texts = [head] + [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
-    for row in texts:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    return kernelcommand.run(
+        options.action, options.version, options.arch, DRIVERS[options.driver], options.json
+    )

@@ -7,7 +7,7 @@ to the guest    i  input for the command        z  end of the input
                 s  a signal (its number)        w  window size (columns, rows)
 from the guest  o  output of the command        e  its errors
                 a  input taken (how much)       b  beat: still alive
-                x  exit status
+                x  exit status                  f  a fault of the agent itself
 
 Before the agent is there, the guest's first program speaks in lines of text:
 hello, fail WHY, agent; frames follow the last.
@@ -19,8 +19,6 @@ from typing import Iterator, Tuple
 HEAD = struct.Struct("!cI")
 NUMBER = struct.Struct("!I")
 SIZE = struct.Struct("!HH")
-# So much input may be on its way, not yet taken by the command: no more is read before.
-WINDOW = 1 << 18
 
 
 def frame(kind: bytes, data: bytes = b"") -> bytes:

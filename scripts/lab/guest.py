@@ -12,6 +12,7 @@ from .qemu import Share
 from .relay import NeverStarted, Relay
 
 BOOT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
+WINDOW = 1 << 18
 PYTHON = "/usr/bin/python3"
 
 
@@ -81,7 +82,7 @@ def _boot(
         undo.callback(process.kill)
         theirs.close()
         return Relay(
-            process, ours, BOOT_SECONDS[accelerator], job["terminal"], [log, console], undo
+            process, ours, BOOT_SECONDS[accelerator], job["terminal"], [log, console], WINDOW, undo
         ).run()
 
 

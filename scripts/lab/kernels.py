@@ -52,20 +52,6 @@ def cached() -> List[Kernel]:
     return found
 
 
-def remove(wanted: str, arch: Optional[str]) -> List[Kernel]:
-    chosen = [
-        kernel
-        for kernel in cached()
-        if matches(kernel.release, wanted) and arch in (None, kernel.arch)
-    ]
-    if not chosen:
-        raise Misuse(f"no kernel {wanted} in the cache; see: softrdma kernel list")
-    for kernel in chosen:
-        with cache.locked(KIND, kernel.arch, kernel.release):
-            shutil.rmtree(kernel.path)
-    return chosen
-
-
 def _listing(path: str) -> List[str]:
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 

@@ -41,6 +41,7 @@ class Relay:
         boot_seconds: float,
         terminal: bool,
         logs: List[str],
+        window: int,
         undo: keeper.Undo,
     ):
         self.process = process
@@ -54,7 +55,7 @@ class Relay:
         self.said_hello = self.started = False
         self.text = b""
         self.decoder = frames.Decoder()
-        self.credit = frames.WINDOW
+        self.credit = window  # of input on its way that the command has not taken yet
         self.input_open = _may_read_input(undo)
         self.stopping: Optional[float] = None
         self.stop_signal = 0
@@ -137,6 +138,10 @@ class Relay:
                 _write(1 if kind == b"o" else 2, body)
             elif kind == b"a":
                 self.credit += frames.NUMBER.unpack(body)[0]
+            elif kind == b"f":
+                raise LabError(
+                    f"the agent in the guest failed; please report:\n{body.decode(errors='replace')}"
+                )
             elif kind == b"x":
                 return int(frames.NUMBER.unpack(body)[0])
         return None

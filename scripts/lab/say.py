@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Optional
+from typing import Any, List, Optional
 
 quiet = False
 
@@ -85,3 +85,14 @@ def megabytes(count: float) -> str:
 def home_relative(path: str) -> str:
     home = os.path.expanduser("~")
     return "~" + path[len(home) :] if home != "/" and path.startswith(home + "/") else path
+
+
+def table(head: List[str], rows: List[List[Any]], empty: str) -> None:
+    """Rows for people, on stdout; empty: what to say when there are none."""
+    if not rows:
+        print(empty)
+        return
+    texts = [head] + [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
