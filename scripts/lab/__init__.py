@@ -18,6 +18,7 @@ kernels   a distribution kernel, ready to boot
 siw       the module that those kernels lack
 roots     a root file system for another architecture
 initramfs what the guest boots from
+jobs      what a guest of either kind is asked to do
 guest     `run` in a QEMU guest
 relay     between a guest and the caller: streams, signals, status
 frames    what passes between relay and agent

@@ -73,7 +73,7 @@ def parser() -> Parser:
         dest="place",
         choices=("auto", "here", "uml", "qemu"),
         default="auto",
-        help="the running kernel, a QEMU guest, or what works (auto)",
+        help="the running kernel, a user-mode kernel, a QEMU guest, or what works (auto)",
     )
     run.add_argument(
         "--driver",
@@ -128,7 +128,7 @@ def parser() -> Parser:
     listing = command("list", _list, "show the devices that softrdma made")
     listing.add_argument("--json", action="store_true", help="print them as JSON")
 
-    kernel = command("kernel", _kernel, "list, fetch or remove the cached kernels of guests")
+    kernel = command("kernel", _kernel, "list, build, fetch or remove the cached kernels of guests")
     kernel.add_argument("action", choices=("list", "build", "fetch", "path", "remove"))
     kernel.add_argument("version", nargs="?", metavar="V", help="such as 6.1, or a whole release")
     kernel.add_argument("--arch", choices=("amd64", "arm64"), help="default: this machine's")
@@ -150,7 +150,7 @@ def _run(options: argparse.Namespace) -> int:
     reason = _why_not_here(options, drivers, arch)
     if options.place == "here" and reason:
         raise CannotHere(f"{reason}; use: softrdma run --in qemu")
-    if options.place != "qemu" and not reason:
+    if options.place in ("auto", "here") and not reason:
         if options.write:
             say.note(
                 "on the running kernel all that the command writes stays; --write has no effect"
@@ -210,7 +210,7 @@ def _up(options: argparse.Namespace) -> int:
             f"{handle['device']} is up: {handle['driver']} on {handle['netdev']}, address {handle['address'] or '-'}, GID index {handle['gid_index']}"
         )
         print(
-            f"try: rping -s -a {handle['address']} &  rping -c -a {handle['address']} -C 3 -v"
+            f"try: rping -s -a {handle['address']} & sleep 1; rping -c -a {handle['address']} -C 3 -v"
             if handle["address"]
             else f"try: ibv_devinfo -d {handle['device']}"
         )

@@ -6,14 +6,13 @@ import os
 import socket
 from typing import Any, Dict, List, Optional
 
-from . import initramfs, keeper, kernels, packages, qemu, roots, say, siw
-from .errors import LabError, Misuse
+from . import initramfs, jobs, keeper, kernels, packages, qemu, roots, say, siw
+from .errors import LabError
 from .qemu import Share
 from .relay import NeverStarted, Relay
 
 BOOT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
 WINDOW = 1 << 18
-PYTHON = "/usr/bin/python3"
 
 
 def run(
@@ -30,7 +29,7 @@ def run(
     if "siw" in drivers:
         siw.add(kernel)
     shares = _shares(kernel, writable, launcher)
-    job = make_job(drivers, hosts, argv)
+    job = jobs.make(drivers, hosts, argv)
     for accelerator in qemu.accelerators(arch):
         try:
             return _boot(kernel, accelerator, shares, job, launcher)
@@ -40,24 +39,6 @@ def run(
             qemu.remember_kvm("hangs")
             say.note("KVM is there but does not start a guest; emulating instead")
     raise LabError("no accelerator started the guest")
-
-
-def make_job(drivers: List[str], hosts: int, argv: List[str]) -> Dict[str, Any]:
-    """What the agent in a guest is told."""
-    terminal = all(os.isatty(stream) for stream in (0, 1, 2))
-    return {
-        "argv": argv,
-        "env": dict(os.environ),
-        "cwd": os.getcwd(),
-        "drivers": drivers,
-        "hosts": hosts,
-        "terminal": terminal,
-        "size": tuple(os.get_terminal_size(0)) if terminal else None,
-    }
-
-
-def agent_command(launcher: str, job_path: str) -> str:
-    return f"{PYTHON} -IS '{launcher}' guest-agent {job_path}"
 
 
 def _boot(
@@ -99,24 +80,13 @@ def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[
             if place == "/" or place.startswith(("/usr/bin", "/usr/lib")):
                 continue
             shares.append(Share(f"files{number}", "ro", place, place))
-    return shares + writable_shares(writable)
-
-
-def writable_shares(writable: List[str]) -> List[Share]:
-    shares = []
-    for number, place in enumerate(writable):
-        path = os.path.abspath(place)
-        if not os.path.isdir(path):
-            raise Misuse(f"--write {place}: there is no such folder")
-        if path == "/" or "\n" in path:
-            raise Misuse(f"--write {place}: name a folder below /")
-        shares.append(Share(f"write{number}", "rw", path, path))
-    return shares
+    folders = enumerate(jobs.writable_folders(writable))
+    return shares + [Share(f"write{number}", "rw", path, path) for number, path in folders]
 
 
 def _files(job: Dict[str, Any], shares: List[Share], launcher: str) -> Dict[str, bytes]:
     lines = [f"{share.tag} {share.mode} {share.place}\n" for share in shares]
-    command = agent_command(launcher, "/run/softrdma.guest/job.json")
+    command = jobs.agent_command(launcher, "/run/softrdma.guest/job.json")
     return {
         "job.json": json.dumps(job).encode(),
         "shares": "".join(lines).encode(),

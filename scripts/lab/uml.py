@@ -13,7 +13,7 @@ import socket
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from . import guest, initramfs, keeper, say, umlkernel
+from . import initramfs, jobs, keeper, say, umlkernel
 from .relay import NeverStarted, Relay
 
 MEMORY_MEGABYTES = 2048
@@ -33,7 +33,7 @@ def run(
     launcher: str,
 ) -> int:
     kernel = umlkernel.get(wanted)
-    job = guest.make_job(drivers, hosts, argv)
+    job = jobs.make(drivers, hosts, argv)
     try:
         return _boot(kernel, "on", PROCESSORS, job, writable, launcher)
     except NeverStarted as first:
@@ -57,8 +57,8 @@ def _boot(
         console = os.path.join(scratch, "console")
         files = {
             "job.json": json.dumps(job),
-            "command": guest.agent_command(launcher, "/run/softrdma.job"),
-            "write": "".join(folder + "\n" for folder in _folders(writable)),
+            "command": jobs.agent_command(launcher, "/run/softrdma.job"),
+            "write": "".join(folder + "\n" for folder in jobs.writable_folders(writable)),
             "cpuinfo": _cpuinfo(processors),
             "modules": os.path.join(kernel, "lib", "modules"),
         }
@@ -103,10 +103,6 @@ def _boot(
         undo.callback(process.kill)
         theirs.close()
         return Relay(process, ours, BOOT_SECONDS, job["terminal"], [console], WINDOW, undo).run()
-
-
-def _folders(writable: List[str]) -> List[str]:
-    return [share.path for share in guest.writable_shares(writable)]
 
 
 def _cpuinfo(processors: int) -> str:

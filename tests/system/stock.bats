@@ -29,6 +29,7 @@ measured() { # DRIVER PROGRAM OPTIONS: both ends of a perftest program print a r
     PORT=18515 pair "$2 -R -d $device $3" "$2 -R -d $device $3 $address"
     said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
 }
+
 @test "rxe: ibv_devices lists it" { devices_listed rxe; }
 @test "siw: ibv_devices lists it" { devices_listed siw; }
 @test "rxe: ibv_devinfo says the port is active" { port_active rxe; }
