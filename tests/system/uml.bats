@@ -92,3 +92,8 @@ done'
     run -77 guest --kernel 4.20 -- true
     [[ $output == *"softrdma kernel build 4.20"* ]]
 }
+
+@test "--in uml is not taken for here, even by a kernel that has the drivers" {
+    run -77 guest -- env SOFTRDMA_CACHE=/nowhere "$program" run --in uml -- true
+    [[ $output == *"no user-mode kernel is built"* ]]
+}
