@@ -22,6 +22,7 @@ jobs      what a guest of either kind is asked to do
 guest     `run` in a QEMU guest
 relay     between a guest and the caller: streams, signals, status
 frames    what passes between relay and agent
+pid1      a guest's process 1: makes its root a running system
 agent     the other side of relay, in the guest
 uml       `run` in user mode: the kernel as a process
 umlkernel that kernel, built once

@@ -5,10 +5,11 @@ It holds the only line to the host (file descriptor 3), which the command does
 not get: nothing that the command prints can be taken for its status.
 """
 
+import contextlib
 import fcntl
-import json
 import os
 import select
+import signal
 import struct
 import termios
 import time
@@ -23,14 +24,22 @@ BEAT_SECONDS = 2.0
 STREAMS_SECONDS = 20.0
 
 
-def serve(path: str, work: Callable[[Dict[str, Any]], int]) -> int:
-    """Run work(job) in a child, with the host's streams, and report its status."""
-    with open(path, encoding="utf-8") as file:
-        job = json.load(file)
+def make_raw() -> None:
+    """The line may be a terminal to this kernel; it must pass bytes as they are."""
     if os.isatty(LINE):
         tty.setraw(LINE)
+
+
+def say(text: str) -> None:
+    """A line of text, before frames begin."""
+    with contextlib.suppress(OSError):
+        os.write(LINE, text.encode() + b"\n")
+
+
+def serve(job: Dict[str, Any], become: Callable[[Dict[str, Any]], int]) -> int:
+    """Have a child become the job's command, with the host's streams, and report its status."""
     try:
-        _Agent(job, work).relay()
+        _Agent(job, become).relay()
     except Exception:  # noqa: BLE001  (whatever it is, the host has to hear of it)
         import traceback
 
@@ -40,7 +49,7 @@ def serve(path: str, work: Callable[[Dict[str, Any]], int]) -> int:
 
 
 class _Agent:
-    def __init__(self, job: Dict[str, Any], work: Callable[[Dict[str, Any]], int]):
+    def __init__(self, job: Dict[str, Any], become: Callable[[Dict[str, Any]], int]):
         self.terminal = bool(job["terminal"])
         self.input = b""
         self.input_ended = False
@@ -52,10 +61,10 @@ class _Agent:
         else:
             (read, self.sink), (out, write_out), (err, write_err) = os.pipe(), os.pipe(), os.pipe()
             theirs, self.sources = (read, write_out, write_err), {out: b"o", err: b"e"}
-        os.write(LINE, b"agent\n")
+        say("agent")
         self.child = os.fork()
         if self.child == 0:
-            os._exit(self._become(theirs, job, work))
+            os._exit(self._become(theirs, job, become))
         for end in set(theirs):
             os.close(end)
         os.set_blocking(self.sink, False)
@@ -65,17 +74,16 @@ class _Agent:
         self,
         streams: "tuple[int, int, int]",
         job: Dict[str, Any],
-        work: Callable[[Dict[str, Any]], int],
+        become: Callable[[Dict[str, Any]], int],
     ) -> int:
         try:
             os.close(LINE)
             os.setsid()
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
-            os.closerange(4, 64)
             if self.terminal:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            return work(job)
+            return become(job)
         except BaseException:  # noqa: BLE001  (never return into the agent's own stack)
             import traceback
 
@@ -100,6 +108,8 @@ class _Agent:
                     self._feed()
                 elif ready == self.pidfd:
                     over = time.monotonic() + STREAMS_SECONDS
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(-1, signal.SIGKILL)  # whatever it left behind; not 1, nor us
                     poll.unregister(self.pidfd)
                 elif not self._carry(ready):
                     poll.unregister(ready)
@@ -109,7 +119,8 @@ class _Agent:
                 self._send(frames.frame(b"b"))
         _, status = os.waitpid(self.child, 0)
         os.sync()
-        self._send(frames.number(b"x", os.waitstatus_to_exitcode(status) & 0xFF))
+        code = os.waitstatus_to_exitcode(status)
+        self._send(frames.number(b"x", code if code >= 0 else 128 - code))
 
     def _send(self, data: bytes) -> None:
         while data:

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Other programs: run them, wait for them, and say what they said when they fail."""
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from typing import Callable, Dict, List, Optional
 
 from . import keeper
 from .errors import CannotHere, LabError
 
 TAIL_LINES = 6
+SYSTEM_PATH = ":/usr/sbin:/sbin:/usr/bin:/bin"  # users may lack the first two, a guest's start all
 
 
 def need(program: str, package: str, purpose: str) -> str:
     """The path of a program, or an error that says how to get it."""
-    path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    path = shutil.which(program, path=os.environ.get("PATH", "") + SYSTEM_PATH)
     if path:
         return path
     raise CannotHere(
@@ -26,18 +27,14 @@ def need(program: str, package: str, purpose: str) -> str:
 
 
 def capture(
-    argv: List[str], env: Optional[Dict[str, str]] = None, fails: Optional[str] = None
+    argv: List[str],
+    env: Optional[Dict[str, str]] = None,
+    fails: Optional[str] = None,
+    text: str = "",
 ) -> str:
-    """What the program prints on stdout."""
+    """What a short-lived program prints on stdout, given text on stdin."""
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=env,
-            preexec_fn=keeper.die_with_parent,
-        )
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, env=env)
     except OSError as problem:
         raise CannotHere(f"cannot run {argv[0]}: {problem.strerror}") from problem
     if done.returncode:
@@ -72,7 +69,8 @@ def work(
             while child.poll() is None:
                 if tick:
                     tick()
-                time.sleep(0.05)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(0.05)
         finally:  # interrupted: it must not go on writing where we are about to clean up
             if child.returncode is None:
                 os.killpg(child.pid, signal.SIGKILL)

@@ -30,10 +30,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: List[str], launcher: str) -> int:
-    if argv[:1] == ["guest-agent"]:  # what a guest's first program calls; not for people
-        from . import agent
-
-        return agent.serve(argv[1], lambda job: keeper.run(lambda: _guest_job(job), here.rescue))
     options = parser().parse_args(argv)
     say.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
@@ -187,18 +183,6 @@ def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) ->
     if options.kernel and not kernels.matches(release, options.kernel):
         return f"the running kernel is {release}"
     return here.why_not(drivers)
-
-
-def _guest_job(job: Dict[str, Any]) -> int:
-    os.environ.clear()
-    os.environ.update(job["env"])
-    try:
-        os.chdir(job["cwd"])
-    except OSError as problem:
-        raise CannotHere(
-            f"the folder {job['cwd']} is not visible in the guest: {problem.strerror}"
-        ) from problem
-    return here.run(job["drivers"], job["hosts"], job["argv"])
 
 
 def _up(options: argparse.Namespace) -> int:

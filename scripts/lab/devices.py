@@ -38,6 +38,14 @@ def ip(*words: str) -> str:
     return children.capture([children.need("ip", "iproute2", "making a device"), *words])
 
 
+def ip_batch(commands: List[List[str]], netns: Optional[str] = None) -> None:
+    """Several in one process: where a process is dear, that is most of the time."""
+    program = children.need("ip", "iproute2", "making a device")
+    lines = "".join(" ".join(words) + "\n" for words in commands)
+    where = ["-n", netns] if netns else []
+    children.capture([program, *where, "-batch", "-"], text=lines, fails="ip failed")
+
+
 def ip_json(*words: str) -> List[Any]:
     return json.loads(ip("-j", *words) or "[]")
 
@@ -53,32 +61,36 @@ def links() -> List[Any]:
     return json.loads(rdma("-j", "link") or "[]")
 
 
+def names() -> List[str]:
+    """The RDMA devices there are, whoever made them."""
+    try:
+        return os.listdir(SYSFS)
+    except OSError:
+        return []
+
+
 def why_not(driver: str) -> Optional[str]:
     """Why this kernel cannot make such devices; None if it can."""
     module = DRIVERS[driver].module
-    if os.path.isdir(f"/sys/module/{module}"):
-        return None
-    release = os.uname().release
-    if not _module_exists(module):
-        return f"the running kernel {release} has no {module} module"
-    return None
-
-
-def _module_exists(module: str) -> bool:
-    folder = f"/lib/modules/{os.uname().release}"
-    for index, end in (
-        ("modules.dep", (".ko:", ".ko.xz:", ".ko.zst:", ".ko.gz:")),
-        ("modules.builtin", (".ko",)),
+    if _loaded(module) or _listed(
+        module, "modules.dep", (".ko:", ".ko.xz:", ".ko.zst:", ".ko.gz:")
     ):
-        try:
-            with open(os.path.join(folder, index), encoding="utf-8") as file:
-                for line in file:
-                    name = line.split(" ")[0].strip().rsplit("/", 1)[-1]
-                    if any(name == module + suffix for suffix in end):
-                        return True
-        except OSError:
-            continue
-    return False
+        return None
+    return f"the running kernel {os.uname().release} has no {module} module"
+
+
+def _loaded(module: str) -> bool:
+    """Or a part of the kernel itself, of which /sys/module need not know."""
+    return os.path.isdir(f"/sys/module/{module}") or _listed(module, "modules.builtin", (".ko",))
+
+
+def _listed(module: str, index: str, ends: "tuple[str, ...]") -> bool:
+    wanted = tuple(f"/{module}{end}" for end in ends)
+    try:
+        with open(f"/lib/modules/{os.uname().release}/{index}", encoding="utf-8") as file:
+            return any(line.split(maxsplit=1)[0].endswith(wanted) for line in file if line.strip())
+    except OSError:
+        return False
 
 
 def load(driver: str) -> None:
@@ -90,9 +102,9 @@ def load(driver: str) -> None:
         raise CannotHere(
             "making a device on the running kernel needs root; try: sudo softrdma …, or softrdma run --in qemu"
         )
-    modprobe = children.need("modprobe", "kmod", "loading a kernel module")
     for module in (DRIVERS[driver].module, "rdma_ucm"):
-        if not os.path.isdir(f"/sys/module/{module}"):
+        if not _loaded(module):
+            modprobe = children.need("modprobe", "kmod", "loading a kernel module")
             children.work([modprobe, module], f"the kernel did not load {module}", error=CannotHere)
 
 

@@ -86,9 +86,8 @@ def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[
 
 def _files(job: Dict[str, Any], shares: List[Share], launcher: str) -> Dict[str, bytes]:
     lines = [f"{share.tag} {share.mode} {share.place}\n" for share in shares]
-    command = jobs.agent_command(launcher, "/run/softrdma.guest/job.json")
     return {
         "job.json": json.dumps(job).encode(),
         "shares": "".join(lines).encode(),
-        "command": command.encode(),
+        "launcher": launcher.encode(),
     }

@@ -76,9 +76,7 @@ def up(
         raise Misuse(f"--netdev {netdev}: there is no such network interface; see: ip link")
     devices.load(driver)
     with _locked(), keeper.Undo() as undo:
-        taken = {link["ifname"] for link in devices.links()} | {
-            handle["device"] for handle in records()
-        }
+        taken = {*devices.names(), *(handle["device"] for handle in records())}
         if name is None:
             name = next(
                 f"{driver}{number}" for number in range(10000) if f"{driver}{number}" not in taken
@@ -101,10 +99,14 @@ def up(
         undo.callback(_undo, handle)
         _write(handle)
         if handle["made_netdev"]:
-            devices.ip("link", "add", handle["netdev"], "type", "dummy")
-            devices.ip("link", "set", handle["netdev"], "alias", _alias(handle))
-            devices.ip("address", "add", handle["address"] + "/24", "dev", handle["netdev"])
-            devices.ip("link", "set", handle["netdev"], "up")
+            ours = handle["netdev"]
+            devices.ip_batch(
+                [
+                    ["link", "add", ours, "type", "dummy"],
+                    ["link", "set", ours, "alias", f'"{_alias(handle)}"', "up"],
+                    ["address", "add", handle["address"] + "/24", "dev", ours],
+                ]
+            )
         devices.add(driver, name, handle["netdev"])
         gid = devices.ready(name, handle["address"])
         handle["gid_index"], handle["gid"] = gid

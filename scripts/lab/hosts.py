@@ -154,11 +154,15 @@ def _join(driver: str, hosts: List[Host], undo: keeper.Undo) -> None:
         *places[len(places) // 2 :],
     )
     for host, end in zip(hosts, ends):
-        mine = ["-n", host.netns] if host.netns else []
-        devices.ip(*mine, "link", "set", end, "alias", _alias(keeper.front_pid()))
         address = f"{NETWORKS[driver]}.{host.number}"
-        devices.ip(*mine, "address", "add", address + ("/24" if apart else "/32"), "dev", end)
-        devices.ip(*mine, "link", "set", end, "up")
+        devices.ip_batch(
+            [
+                ["link", "set", end, "alias", f'"{_alias(keeper.front_pid())}"'],
+                ["address", "add", address + ("/24" if apart else "/32"), "dev", end],
+                ["link", "set", end, "up"],
+            ],
+            host.netns,
+        )
     if not apart:
         _route_over_wire(driver)
     for host, end in zip(hosts, ends):
@@ -190,24 +194,20 @@ def _free_device(wanted: str) -> str:
 
 
 def _route_over_wire(driver: str) -> None:
+    commands = []
     for number, peer in ((1, 2), (2, 1)):
         own, end = f"{NETWORKS[driver]}.{number}", _netdev(driver, number)
         table = str(TABLES[driver] + number)
-        devices.ip("route", "add", "local", own, "dev", end, "table", table)
-        devices.ip("rule", "add", "iif", end, "lookup", table, "pref", RULE_PREFERENCE)
-        devices.ip("route", "add", f"{NETWORKS[driver]}.{peer}/32", "dev", end, "src", own)
+        commands += [
+            ["route", "add", "local", own, "dev", end, "table", table],
+            ["rule", "add", "iif", end, "lookup", table, "pref", RULE_PREFERENCE],
+            ["route", "add", f"{NETWORKS[driver]}.{peer}/32", "dev", end, "src", own],
+        ]
     # Only now: a route's source address has to be local when the route is made.
     for number in (1, 2):
-        devices.ip(
-            "route",
-            "del",
-            "local",
-            f"{NETWORKS[driver]}.{number}",
-            "dev",
-            _netdev(driver, number),
-            "table",
-            "local",
-        )
+        own, end = f"{NETWORKS[driver]}.{number}", _netdev(driver, number)
+        commands.append(["route", "del", "local", own, "dev", end, "table", "local"])
+    devices.ip_batch(commands)
 
 
 def _remove_wire(driver: str) -> None:

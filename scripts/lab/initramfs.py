@@ -51,8 +51,7 @@ def write(path: str, kernel: Kernel, files: "dict[str, bytes]") -> None:
         archive.add(
             f"modules/{number:02d}-{_plain_name(module)}", stat.S_IFREG | 0o644, _contents(module)
         )
-    for name in ("init", "serve"):
-        archive.add(name, stat.S_IFREG | 0o755, _contents(os.path.join(GUEST, name)))
+    archive.add("init", stat.S_IFREG | 0o755, _contents(os.path.join(GUEST, "init")))
     for name, data in files.items():
         archive.add(name, stat.S_IFREG | 0o644, data)
     archive.close()

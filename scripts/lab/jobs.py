@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""What a guest of either kind is asked to do, and how its agent is started."""
+"""What a guest of either kind is asked to do."""
 
 import os
-import shlex
 from typing import Any, Dict, List
 
 from .errors import Misuse
-
-PYTHON = "/usr/bin/python3"
 
 
 def make(drivers: List[str], hosts: int, argv: List[str]) -> Dict[str, Any]:
@@ -22,11 +19,6 @@ def make(drivers: List[str], hosts: int, argv: List[str]) -> Dict[str, Any]:
         "terminal": terminal,
         "size": tuple(os.get_terminal_size(0)) if terminal else None,
     }
-
-
-def agent_command(launcher: str, job_path: str) -> str:
-    """For the shell of a guest's first program."""
-    return f"{PYTHON} -IS {shlex.quote(launcher)} guest-agent {job_path}"
 
 
 def writable_folders(places: List[str]) -> List[str]:

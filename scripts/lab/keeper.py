@@ -182,7 +182,8 @@ def scratch(undo: Undo) -> str:
 
 
 def front_pid() -> int:
-    return _front
+    """The process whose run this is: without a keeper (in a guest), our own."""
+    return _front or os.getpid()
 
 
 def die_with_parent() -> None:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from . import initramfs, jobs, keeper, say, umlkernel
+from . import jobs, keeper, say, umlkernel
 from .relay import NeverStarted, Relay
 
 MEMORY_MEGABYTES = 2048
@@ -55,16 +55,14 @@ def _boot(
     with keeper.Undo() as undo:
         scratch = keeper.scratch(undo)
         console = os.path.join(scratch, "console")
-        files = {
-            "job.json": json.dumps(job),
-            "command": jobs.agent_command(launcher, "/run/softrdma.job"),
-            "write": "".join(folder + "\n" for folder in jobs.writable_folders(writable)),
+        facts = {
+            "write": jobs.writable_folders(writable),
             "cpuinfo": _cpuinfo(processors),
             "modules": os.path.join(kernel, "lib", "modules"),
         }
-        for name, text in files.items():
-            with open(os.path.join(scratch, name), "w", encoding="utf-8") as file:
-                file.write(text)
+        job_path = os.path.join(scratch, "job.json")
+        with open(job_path, "w", encoding="utf-8") as file:
+            json.dump({**job, **facts}, file)
         ours, theirs = socket.socketpair()
         words = [
             os.path.join(kernel, umlkernel.PROGRAM),
@@ -84,8 +82,8 @@ def _boot(
         words += ["con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE},fd:{LINE}"]
         words += [
             f"uml_dir={scratch}/uml",
-            f"init={initramfs.GUEST}/init-uml",
-            f"SOFTRDMA_RUN={scratch}",
+            f'init="{launcher}"',
+            *("--", "guest", "uml", f'"{job_path}"'),
         ]
         env = dict(os.environ, TMPDIR=_memory_folder(scratch))
         end = theirs.fileno()
