@@ -26,7 +26,11 @@ client() { # KIND OPTIONS...: options of the test come last, or dapltest takes o
     local kind=$1
     shift
     timeout 90 dapltest -T "$kind" -s "$SOFTRDMA_ADDRESS" -D stock "$@" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&-
-    run ! grep -iE 'error|fail|warning' "$BATS_TEST_TMPDIR/client.out"
+    run grep -iE 'error|fail|warning' "$BATS_TEST_TMPDIR/client.out"
+    ((status == 1)) || {
+        tail -n 30 "$BATS_TEST_TMPDIR"/*.out
+        return 1
+    }
 }
 
 @test "dapltest: a transaction of Sends, data checked" {
@@ -41,8 +45,19 @@ client() { # KIND OPTIONS...: options of the test come last, or dapltest takes o
     said client 'End of Work'
 }
 
+# rxe hands a message to its receiver before it acknowledges it, and no longer does once the
+# receiver has disconnected (drivers/infiniband/sw/rxe/rxe_resp.c, do_complete). The server of this
+# test disconnects on the last message at once, so one run in sixty says that message was lost.
+last_message_unacknowledged() {
+    [[ $(grep -ciE 'error|fail|warning' "$BATS_TEST_TMPDIR/client.out") == 1 ]] &&
+        grep -q 'Test Error: Client_Sync_Send-reaping DTO problem' "$BATS_TEST_TMPDIR/client.out"
+}
+
 @test "dapltest: a performance run with RDMA Write" {
-    client P -i 256 -m p -p 8 RW 4096 2
+    for _ in 1 2 3; do
+        client P -i 256 -m p -p 8 RW 4096 2 && break
+        last_message_unacknowledged
+    done
     said client 'Number of Operations : 256'
     said client 'Bandwidth +: +[0-9.]*[1-9][0-9]* MB/sec'
 }

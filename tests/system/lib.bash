@@ -15,8 +15,13 @@ awaited() {
     done
 }
 
-listens() { # PORT: somebody listens on it with rdma_cm
-    rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$1 "
+# listens PORT: somebody listens on it with rdma_cm. The kernel says so a moment before it is true
+# (in siw there is no socket yet), so he has to be out of that call, too: asleep, waiting for us.
+listens() {
+    local pid state=''
+    pid=$(rdma resource show cm_id 2>/dev/null |
+        sed -nE "s/.* state LISTEN .* pid ([0-9]+) .* src-addr [^ ]+:$1 .*/\1/p" | head -n 1)
+    [[ $pid ]] && read -r _ _ state _ <"/proc/$pid/stat" && [[ $state == S ]]
 }
 
 # of DRIVER FACT: the device of a driver, e.g. of siw ADDRESS
@@ -38,7 +43,7 @@ pair() {
     fi
     ((status == 0)) || kill "$server" 2>/dev/null || true
     wait "$server" || status=$?
-    ((status == 0)) || tail -n 20 "$BATS_TEST_TMPDIR"/*.out
+    ((status == 0)) || tail -n 40 "$BATS_TEST_TMPDIR"/*.out
     return "$status"
 }
 

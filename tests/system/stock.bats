@@ -22,12 +22,20 @@ pinged() {
     [[ $(grep -c '^ping data' "$BATS_TEST_TMPDIR/client.out") == 100 ]]
     run ! grep -iE 'error|mismatch|invalid' "$BATS_TEST_TMPDIR"/*.out
 }
-measured() { # DRIVER PROGRAM OPTIONS: both ends of a perftest program print a row of numbers
-    local address device
+# measured DRIVER PROGRAM OPTIONS: a perftest program prints a row of numbers. On a busy machine it
+# has two faults of its own, so it may try again: it compares the processor's clock with the system's,
+# and if they seem too far apart prints inf or fails; and its client makes a second connection before
+# its server listens for one.
+measured() {
+    local address device status
     address=$(of "$1" ADDRESS)
     device=$(of "$1" DEVICE)
-    PORT=18515 pair "$2 -R -d $device $3" "$2 -R -d $device $3 $address"
-    said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
+    for _ in 1 2 3 4 5; do
+        status=0
+        PORT=18515 pair "$2 -R -d $device $3" "$2 -R -d $device $3 $address" || status=$?
+        grep -qE 'Correlation coefficient|Failed to connect RDMA CM events' "$BATS_TEST_TMPDIR/client.out" || break
+    done
+    ((status == 0)) && said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
 }
 
 @test "rxe: ibv_devices lists it" { devices_listed rxe; }
