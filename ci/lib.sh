@@ -39,7 +39,7 @@ check() {
     set -e
     cat "$output"
     if ((checked == 0)); then
-        pass "$name"
+        [[ -n ${FILTER:-} ]] || pass "$name"
     else
         fail "$name" "$(grep -m 1 -E 'error: |CMake Error' "$output" || tail -n 1 "$output" |
             grep . || echo "exit status $checked")"
@@ -79,11 +79,21 @@ tap() {
     [[ $seen == "$plan" ]] || fail 'TAP plan' "$seen results, ${plan:-none} planned"
 }
 
+# Where tests of devices run: a user-mode kernel, unless LAB says otherwise (qemu).
+# shellcheck disable=SC2034
+lab=${LAB:-uml}
+only=() # what scripts/test -k asked for
+[[ -z ${FILTER:-} ]] || only=(--filter "$FILTER")
+
 run_bats() {
+    chosen "$@" || return 0
     printf '== bats %s\n' "$*"
-    bats --formatter tap "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
+    bats --formatter tap "${only[@]}" "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
         fail "bats $*" 'exit status is not 0, but no test failed'
 }
+
+# chosen [OPTION...] FILE: with -k, whether there is such a test at all in the file.
+chosen() { [[ -z ${FILTER:-} ]] || grep -qE "^@test .*($FILTER)" "${@:$#}"; }
 
 # run_in_lab OPTION... -- FILE...: run bats files where soft devices exist; options as for
 # softrdma run. A guest that dies cuts the TAP stream short, which is a failure.
@@ -94,7 +104,8 @@ run_in_lab() {
         shift
     done
     shift
+    chosen "$@" || return 0
     printf '== softrdma run %s -- bats %s\n' "${options[*]}" "$*"
-    scripts/softrdma run "${options[@]}" -- bats --formatter tap "$@" 2>&1 | tap ||
+    scripts/softrdma run "${options[@]}" -- bats --formatter tap "${only[@]}" "$@" 2>&1 | tap ||
         grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
 }

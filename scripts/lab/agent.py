@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict
 from . import frames
 
 LINE = 3
+SPOOL = "/run/softrdma.spool"  # what the host calls so (relay.py), in user mode
 BEAT_SECONDS = 2.0
 # A process that the kernel holds for ever may keep a stream open.
 STREAMS_SECONDS = 20.0
@@ -139,6 +140,11 @@ class _Agent:
         for kind, data in self.decoder.feed(os.read(LINE, 65536)):
             if kind == b"i":
                 self.input += data
+            elif kind == b"n":
+                path = os.path.join(SPOOL, str(frames.NUMBER.unpack(data)[0]))
+                with open(path, "rb") as file:
+                    self.input += file.read()
+                os.unlink(path)
             elif kind == b"z":
                 self.input_ended = True
             elif kind == b"s":

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from typing import Callable, Dict, List, Optional
 
 from . import keeper
@@ -47,12 +46,14 @@ def capture(
 def work(
     argv: List[str],
     fails: str,
-    tick: Optional[Callable[[], None]] = None,
+    tick: Optional[Callable[[int], None]] = None,
     error: type = LabError,
     **popen: object,
 ) -> None:
-    """Run a program that may take long; tick() is called while it does."""
-    with tempfile.TemporaryFile() as log:
+    """Run a program that may take long; tick() hears meanwhile how many bytes it has printed."""
+    from tempfile import TemporaryFile  # not cheap, and a guest has no long work
+
+    with TemporaryFile() as log:
         try:
             child = subprocess.Popen(
                 argv,
@@ -68,13 +69,14 @@ def work(
         try:
             while child.poll() is None:
                 if tick:
-                    tick()
+                    tick(os.fstat(log.fileno()).st_size)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(0.05)
         finally:  # interrupted: it must not go on writing where we are about to clean up
             if child.returncode is None:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+
         if child.returncode:
             log.seek(0)
             raise error(f"{fails}: {tail(log.read().decode(errors='replace'))}")

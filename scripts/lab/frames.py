@@ -4,6 +4,7 @@
 A frame is a letter, a length, and that many bytes:
 
 to the guest    i  input for the command        z  end of the input
+                n  input: a file of that number in the spool folder, if the guest has one
                 s  a signal (its number)        w  window size (columns, rows)
 from the guest  o  output of the command        e  its errors
                 a  input taken (how much)       b  beat: still alive

@@ -12,7 +12,6 @@ from .qemu import Share
 from .relay import NeverStarted, Relay
 
 BOOT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
-WINDOW = 1 << 18
 
 
 def run(
@@ -63,7 +62,7 @@ def _boot(
         undo.callback(process.kill)
         theirs.close()
         return Relay(
-            process, ours, BOOT_SECONDS[accelerator], job["terminal"], [log, console], WINDOW, undo
+            process, ours, BOOT_SECONDS[accelerator], job["terminal"], [log, console], undo
         ).run()
 
 

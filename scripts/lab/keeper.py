@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 import signal
 import sys
@@ -47,7 +46,7 @@ def run(work: Callable[[], int], rescue: Callable[[], None]) -> int:
     global _front, _scratch
     _front = os.getpid()
     _scratch = os.path.join(
-        os.environ.get("TMPDIR") or "/tmp", f"softrdma.{_front}.{secrets.token_hex(4)}"
+        os.environ.get("TMPDIR") or "/tmp", f"softrdma.{_front}.{os.urandom(4).hex()}"
     )
     signal.pthread_sigmask(signal.SIG_BLOCK, {*STOPS, signal.SIGCHLD})
     sys.stdout.flush()

@@ -125,7 +125,7 @@ class Suite:
                         "update",
                     ],
                     f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
-                    tick=lambda: step.at(None),
+                    tick=lambda _: step.at(None),
                     error=CannotHere,
                 )
             _write(stamp, "")
@@ -192,7 +192,7 @@ class Suite:
                     *(f"{package.name}={package.version}" for package in wanted),
                 ],
                 f"cannot download {title}",
-                tick=lambda: step.at(fetched() / total if total else None),
+                tick=lambda _: step.at(fetched() / total if total else None),
                 error=CannotHere,
                 cwd=into,
             )

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import time
@@ -35,6 +36,8 @@ def main(kind: str, job_path: str) -> int:
     """What a guest's kernel starts: `softrdma guest KIND JOB`."""
     if os.getpid() != 1:
         raise SystemExit("softrdma guest: only the kernel of a guest may call this")
+    # No signal without a handler ends process 1; Python has one, and its children would have none.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with open(job_path, encoding="utf-8") as file:
         job: Dict[str, Any] = json.load(file)
     try:
@@ -72,6 +75,8 @@ def _enter_layer(job: Dict[str, Any]) -> None:
         os.close(line)
     agent.make_raw()
     agent.say("hello")
+    os.mkdir("." + agent.SPOOL)
+    _mount("hostfs", "." + agent.SPOOL, job["spool"])
     for place in job["write"]:
         _mount("hostfs", "." + place, place)
     release = os.uname().release

@@ -24,6 +24,8 @@ from .errors import Interrupted, LabError, Misuse
 # A live guest says "beat" every two seconds.
 SILENCE_SECONDS = 90.0
 STOP_SECONDS = 10.0
+WINDOW = 1 << 18
+IN_LINE = 512  # input of this size need not go through the spool folder
 TROUBLE = re.compile(r"Kernel panic|BUG:|Oops|Unable to handle")
 
 
@@ -41,9 +43,10 @@ class Relay:
         boot_seconds: float,
         terminal: bool,
         logs: List[str],
-        window: int,
         undo: keeper.Undo,
+        spool: Optional[str] = None,
     ):
+        """spool: a folder that the guest sees, for input; where its line is good for little."""
         self.process = process
         self.line = line
         self.line.setblocking(False)
@@ -55,7 +58,9 @@ class Relay:
         self.said_hello = self.started = False
         self.text = b""
         self.decoder = frames.Decoder()
-        self.credit = window  # of input on its way that the command has not taken yet
+        self.credit = WINDOW  # of input on its way that the command has not taken yet
+        self.spool = spool
+        self.spooled = 0
         self.input_open = _may_read_input(undo)
         self.stopping: Optional[float] = None
         self.stop_signal = 0
@@ -71,7 +76,9 @@ class Relay:
         poll = select.poll()
         with keeper.listening(self._on_signal):
             while True:
-                listening = self.input_open and self.started and self.credit > 0
+                # By way of the spool, one piece at a time, so that its line never holds many.
+                wanted = WINDOW if self.spool else 1
+                listening = self.input_open and self.started and self.credit >= wanted
                 if listening:
                     poll.register(0, select.POLLIN)
                 poll.register(self.line, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
@@ -170,7 +177,14 @@ class Relay:
             data = b""
         if data:
             self.credit -= len(data)
-            self._send(frames.frame(b"i", data))
+            if self.spool is None or len(data) <= IN_LINE:
+                self._send(frames.frame(b"i", data))
+                return
+            # A new file each time: what is in a guest's cache is never a file's former contents.
+            self.spooled += 1
+            with open(os.path.join(self.spool, str(self.spooled)), "wb") as file:
+                file.write(data)
+            self._send(frames.number(b"n", self.spooled))
         else:
             self.input_open = False
             self._send(frames.frame(b"z"))

@@ -91,7 +91,7 @@ def _unpack_source(packed: str, shop: str) -> str:
         children.work(
             ["sh", "-c", UNPACK, "sh", packed, shop, FOLDER],
             "cannot unpack the kernel's source",
-            tick=lambda: step.at(None),
+            tick=lambda _: step.at(None),
         )
     os.unlink(packed)
     for name in os.listdir(shop):
@@ -135,7 +135,7 @@ def _compile(kernel: Kernel, root: str, tree: str) -> str:
                 "modules",
             ],
             f"siw does not build for kernel {kernel.release}",
-            tick=lambda: step.at(None),
+            tick=lambda _: step.at(None),
             env=env,
         )
     children.capture([strip, "--strip-debug", os.path.join(tree, "siw.ko")])

@@ -18,8 +18,6 @@ from .relay import NeverStarted, Relay
 
 MEMORY_MEGABYTES = 2048
 BOOT_SECONDS = 20.0
-# The line is a terminal to the guest's kernel, which loses what does not fit its buffer of 4096.
-WINDOW = 3072
 LINE = 3  # where the kernel finds its end of the line
 PROCESSORS = min(2, os.cpu_count() or 1)
 
@@ -55,7 +53,11 @@ def _boot(
     with keeper.Undo() as undo:
         scratch = keeper.scratch(undo)
         console = os.path.join(scratch, "console")
+        # The line is a terminal to the guest's kernel, which loses input beyond 4096 bytes.
+        spool = os.path.join(scratch, "spool")
+        os.mkdir(spool)
         facts = {
+            "spool": spool,
             "write": jobs.writable_folders(writable),
             "cpuinfo": _cpuinfo(processors),
             "modules": os.path.join(kernel, "lib", "modules"),
@@ -100,7 +102,7 @@ def _boot(
         undo.callback(keeper.end_children)  # each of the guest's programs is a process of ours
         undo.callback(process.kill)
         theirs.close()
-        return Relay(process, ours, BOOT_SECONDS, job["terminal"], [console], WINDOW, undo).run()
+        return Relay(process, ours, BOOT_SECONDS, job["terminal"], [console], undo, spool).run()
 
 
 def _cpuinfo(processors: int) -> str:

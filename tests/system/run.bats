@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# softrdma run in a guest, seen by its caller: status, streams, signals, and what is left behind.
+# $IN is the kind of guest: uml or qemu. Tests with the tag qemu are those that both should have.
+
+bats_require_minimum_version 1.8.0
+source "$BATS_TEST_DIRNAME/lib.bash"
+source "$BATS_TEST_DIRNAME/caller.bash"
+
+guest() { softrdma run --in "$IN" -q "$@"; }
+
+begin_guest() { # the command says "begun" when it has
+    begin run --in "$IN" -q -- sh -c "$1"
+    awaited 120 begun_or_over
+    grep -q begun out || ends_with 'that of a command that began'
+}
+begun_or_over() { grep -q begun out || ! kill -0 "$pid" 2>/dev/null; }
+
+outside() { # interfaces, namespaces and mounts of this machine
+    ip -o link | grep -o '^[0-9]*: [^:]*'
+    ip netns
+    lsns -t net -n -o NS
+    cut -d' ' -f1-3 /proc/self/mounts
+}
+
+@test "statuses pass through, also from where cmake installed it" {
+    program=$BUILD/stage/usr/bin/softrdma
+    run -42 guest -- sh -c 'exit 42'
+    run -137 guest -- sh -c 'kill -KILL $$'
+    run -127 guest -- no-such-program
+    [[ $output == *"no-such-program"* ]]
+}
+
+# bats test_tags=qemu
+@test "bytes pass unchanged: input, output and errors, each on its own" {
+    head -c 3000000 /dev/urandom >bytes
+    guest -- sh -c 'tee /dev/stderr' <bytes >out 2>err
+    cmp bytes out
+    cmp bytes err
+}
+
+# bats test_tags=qemu
+@test "the caller's files and folder are seen; what the guest writes is gone, but for --write" {
+    mkdir kept 'with blank'
+    echo seen >file
+    guest --write kept --write 'with blank' -- \
+        sh -c 'cat file; touch gone kept/one "with blank/two"' >out
+    [[ $(cat out) == seen && -e kept/one && -e 'with blank/two' && ! -e gone ]]
+}
+
+# bats test_tags=qemu
+@test "a guest that panics is a failure, whatever was printed before" {
+    begin_guest 'echo begun; echo "exit 0"; echo "exit 0" >/dev/console; sync
+        [ ! -e /proc/sysrq-trigger ] || echo c >/proc/sysrq-trigger; sleep 60'
+    if [[ $IN == uml ]]; then pkill -SEGV -o -f "uml_dir=$TMPDIR"; fi # a fault of the kernel's
+    ends_with 1
+    grep -q 'Kernel panic' err
+}
+
+@test "a guest that powers off before the command ends is a failure" {
+    run -1 guest -- sh -c 'echo "exit 0"; python3 -c "import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)"; sleep 60'
+    [[ $output == *"ended before the command did"* ]]
+}
+
+@test "no signal of the command's ends the guest" {
+    run -6 guest -- sh -c 'kill -INT 1; kill -TERM 1; kill -KILL 1; sleep 0.3; exit 6'
+}
+
+# bats test_tags=qemu
+@test "a guest that hangs is a failure" {
+    export SOFTRDMA_SILENCE_SECONDS=6
+    begin_guest 'echo begun; sleep 600'
+    pkill -STOP -f "(qemu|uml_dir=).*$TMPDIR"
+    ends_with 1
+    grep -q 'the guest hangs' err
+    nothing_left
+}
+
+@test "a background process does not keep the guest, nor swallow output" {
+    run -0 guest -- sh -c 'setsid sleep 600 & echo printed'
+    [[ $output == printed ]]
+}
+
+# bats test_tags=qemu
+@test "an interrupt reaches the command, whose status counts" {
+    begin_guest 'trap "echo trapped; exit 9" INT; echo begun; while :; do sleep 0.1; done'
+    kill -INT "$pid"
+    ends_with 9
+    grep -q trapped out
+    nothing_left
+}
+
+@test "a command that ignores the signal does not keep the guest" {
+    begin_guest 'trap "" TERM; echo begun; while :; do sleep 0.1; done'
+    kill -TERM "$pid"
+    ends_with 143
+    nothing_left
+}
+
+# bats test_tags=qemu
+@test "on a terminal the command has a terminal, of the same size" {
+    run -4 script -qec "stty rows 33 cols 99; '$program' run --in $IN -- sh -c 'stty size; tty; exit 4'" /dev/null </dev/null
+    [[ $output == *"33 99"* && $output == */dev/pts/* ]]
+}
+
+# bats test_tags=qemu
+@test "killed at ten random moments, nothing is left" {
+    before=$(outside)
+    tenths=$([[ $IN == uml ]] && echo 25 || echo 90)
+    for _ in {1..10}; do
+        moment=$((RANDOM % tenths))
+        begin run --in "$IN" -q --driver both --hosts 2 -- sleep 600
+        sleep $((moment / 10)).$((moment % 10))
+        kill -KILL "$pid"
+        ends_with 137
+        awaited 10 nothing_left || {
+            echo "after $moment tenths of a second: $(left_over)"
+            return 1
+        }
+    done
+    [[ $(outside) == "$before" ]]
+}
+
+# bats test_tags=qemu
+@test "an ordinary user without any capability needs no more" {
+    own_cache "$([[ $IN == uml ]] && echo uml || echo kernels)"
+    chown -R nobody "$BATS_TEST_TMPDIR"
+    chmod 755 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR"
+    HOME=$PWD run -0 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
+        "$program" run --in "$IN" -q --driver both -- bash -c "$ping_on_both"
+    [[ $(grep -c '^ping data' <<<"$output") == 10 ]]
+}
+# shellcheck disable=SC2016
+ping_on_both='for driver in RXE SIW; do
+    address=SOFTRDMA_${driver}_ADDRESS
+    rping -s -a ${!address} -C 5 &
+    until rdma resource show cm_id | grep -q "LISTEN.*:7174 "; do sleep 0.02; done
+    rping -c -a ${!address} -C 5 -V -v && wait $! || exit 1
+done'
