@@ -88,7 +88,7 @@ only=() # what scripts/test -k asked for
 run_bats() {
     chosen "$@" || return 0
     printf '== bats %s\n' "$*"
-    bats --formatter tap "${only[@]}" "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
+    bats --formatter tap --print-output-on-failure "${only[@]}" "$@" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
         fail "bats $*" 'exit status is not 0, but no test failed'
 }
 
@@ -106,6 +106,6 @@ run_in_lab() {
     shift
     chosen "$@" || return 0
     printf '== softrdma run %s -- bats %s\n' "${options[*]}" "$*"
-    scripts/softrdma run "${options[@]}" -- bats --formatter tap "${only[@]}" "$@" 2>&1 | tap ||
+    scripts/softrdma run "${options[@]}" -- bats --formatter tap --print-output-on-failure "${only[@]}" "$@" 2>&1 | tap ||
         grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
 }

@@ -8,15 +8,16 @@ ptrace, slower and on one processor, where seccomp is refused.
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 from typing import Any, Dict, List, Optional
 
 from . import jobs, keeper, say, umlkernel
+from .errors import CannotHere
 from .relay import NeverStarted, Relay
 
 MEMORY_MEGABYTES = 2048
+MEMORY_ROOM = 1_000_000_000  # of it, what runs of tests have been seen to use, and more
 BOOT_SECONDS = 20.0
 LINE = 3  # where the kernel finds its end of the line
 PROCESSORS = min(2, os.cpu_count() or 1)
@@ -113,12 +114,16 @@ def _cpuinfo(processors: int) -> str:
 
 
 def _memory_folder(scratch: str) -> str:
-    """Where the guest's memory is a file: in memory, if there is room."""
-    try:
-        if shutil.disk_usage("/dev/shm").free > MEMORY_MEGABYTES * 1_000_000 and os.access(
-            "/dev/shm", os.W_OK
-        ):
-            return "/dev/shm"
-    except OSError:
-        pass
-    return scratch
+    """Where the guest's memory is a file: in memory, if that will do. It is mapped executable."""
+    for folder in ("/dev/shm", scratch):
+        try:
+            state = os.statvfs(folder)
+        except OSError:
+            continue
+        room = state.f_bavail * state.f_frsize >= MEMORY_ROOM
+        if room and not state.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK):
+            return folder
+    raise CannotHere(
+        f"a user-mode kernel needs a folder with {say.megabytes(MEMORY_ROOM)} of room that is not mounted noexec, "
+        f"and neither /dev/shm nor {os.path.dirname(scratch)} is one; set TMPDIR to one"
+    )

@@ -131,10 +131,49 @@ outside() { # interfaces, namespaces and mounts of this machine
         "$program" run --in "$IN" -q --driver both -- bash -c "$ping_on_both"
     [[ $(grep -c '^ping data' <<<"$output") == 10 ]]
 }
-# shellcheck disable=SC2016
-ping_on_both='for driver in RXE SIW; do
+ping_on_both="source '$BATS_TEST_DIRNAME/lib.bash'"'
+for driver in RXE SIW; do
     address=SOFTRDMA_${driver}_ADDRESS
     rping -s -a ${!address} -C 5 &
-    until rdma resource show cm_id | grep -q "LISTEN.*:7174 "; do sleep 0.02; done
+    awaited 10 listens 7174
     rping -c -a ${!address} -C 5 -V -v && wait $! || exit 1
 done'
+
+@test "in an unprivileged container, where /dev/shm is small and runs no program" {
+    [[ $IN == uml ]] || skip 'QEMU does not care'
+    own_cache uml
+    chown -R nobody "$BATS_TEST_TMPDIR"
+    chmod 755 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR"
+    HOME=$PWD run -0 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
+        unshare --map-root-user --net --ipc --uts --pid --mount --fork --mount-proc bash -c '
+            mount -t tmpfs -o noexec,size=64m small /dev/shm && exec "$@"' bash \
+        "$program" run --in uml -q --driver both -- bash -c "$ping_on_both"
+    [[ $(grep -c '^ping data' <<<"$output") == 10 ]]
+}
+
+@test "where seccomp is refused it goes by ptrace, and says so" {
+    [[ $IN == uml ]] || skip 'QEMU does not care'
+    run -7 "$BATS_TEST_DIRNAME/without-seccomp" "$program" run --in uml -- sh -c 'ibv_devices; exit 7'
+    [[ $output == *"trying ptrace"* && $output == *rxe0* ]]
+}
+
+@test "a user-mode guest has what tests of RDMA need" {
+    [[ $IN == uml ]] || skip 'a distribution kernel has it all, but for on-demand paging'
+    run -0 guest -- sh -exc '
+        ip netns add other
+        ip link add v0 type veth peer name v1 netns other
+        ip link add b0 type bridge
+        ip link set v0 master b0
+        ip link add d0 up type dummy
+        ip link add d0.7 link d0 type vlan id 7
+        ip link add m0 link d0 type macvlan
+        tc qdisc add dev v0 root netem loss 1%
+        ip address add fd00::1/64 dev d0
+        python3 -c "import socket; socket.create_server((\"fd00::1\", 7), family=socket.AF_INET6)"
+        mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/work /mnt/both
+        mount -t overlay -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work none /mnt/both
+        unshare --user --map-root-user true
+        [ $(nproc) = $1 ] && [ $(grep -c "cpu MHz" /proc/cpuinfo) = $1 ]
+        ibv_devinfo -v -d $SOFTRDMA_DEVICE' sh $(($(nproc) < 2 ? 1 : 2))
+    [[ $output =~ max_mw:[[:space:]]*[1-9] && $output == *ODP_SUPPORT* ]]
+}

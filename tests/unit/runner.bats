@@ -264,3 +264,23 @@ END
     [ "$status" -eq 0 ]
     has 'update$' && has '^apt install'
 }
+
+@test "-k runs the tests of that name, once, and no other" {
+    for number in 1 2; do
+        printf '@test "the %s apple" { true; }\n@test "a pear" { false; }\n' "$number" >"$BATS_TEST_TMPDIR/$number.bats"
+    done
+    stage 10-one <<<"check preparation true; run_bats $BATS_TEST_TMPDIR/1.bats"
+    stage 20-two <<<"run_bats $BATS_TEST_TMPDIR/2.bats"
+    stage 30-again <<<"run_bats $BATS_TEST_TMPDIR/1.bats"
+    stage 40-other <<<'fail other "it ran"'
+    run scripts/test -k 'the . apple'
+    [ "$status" -eq 0 ]
+    last_line_is '2 passed, 0 failed, 0 skipped'
+    run scripts/test -k 'pear' two
+    [ "$status" -eq 1 ]
+    last_line_is '0 passed, 1 failed, 0 skipped'
+    run scripts/test -k 'plum'
+    [ "$status" -eq 2 ]
+    run scripts/test -k
+    [ "$status" -eq 2 ]
+}
