@@ -109,8 +109,9 @@ class Relay:
             )
         if not self.said_hello and now - began > self.boot_seconds:
             self._fail(f"the guest did not start within {self.boot_seconds:.0f} s")
-        if self.said_hello and now - heard > self.silence:
-            self._fail(f"the guest hangs: nothing was heard from it for {self.silence:.0f} s")
+        silence = self.silence if self.started else SILENCE_SECONDS
+        if self.said_hello and now - heard > silence:
+            self._fail(f"the guest hangs: nothing was heard from it for {silence:.0f} s")
         if self.stopping and now - self.stopping > STOP_SECONDS:
             raise Interrupted(self.stop_signal)
 

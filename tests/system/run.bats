@@ -53,9 +53,12 @@ outside() { # interfaces, namespaces and mounts of this machine
 @test "a guest that panics is a failure, whatever was printed before" {
     begin_guest 'echo begun; echo "exit 0"; echo "exit 0" >/dev/console; sync
         [ ! -e /proc/sysrq-trigger ] || echo c >/proc/sysrq-trigger; sleep 60'
-    if [[ $IN == uml ]]; then pkill -SEGV -o -f "uml_dir=$TMPDIR"; fi # a fault of the kernel's
+    # User mode's kernel has no sysrq here: give it a fault. If that hits a thread that only helps,
+    # the kernel dies without a word.
+    if [[ $IN == uml ]]; then pkill -SEGV -o -f "uml_dir=$TMPDIR"; fi
     ends_with 1
-    grep -q 'Kernel panic' err
+    grep -q 'ended before the command did' err
+    [[ $IN == uml ]] || grep -q 'Kernel panic' err
 }
 
 @test "a guest that powers off before the command ends is a failure" {
