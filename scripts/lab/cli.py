@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, NoReturn
 
-from . import VERSION, handles, here, keeper, kernels, packages, say
+from . import VERSION, handles, here, keeper, say
 from .errors import OK, CannotHere, Misuse
 
 DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
@@ -141,6 +141,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Misuse("run: which command? Try: softrdma run -- ibv_devinfo")
     if options.hosts not in (1, 2):
         raise Misuse(f"--hosts {options.hosts}: 1 or 2")
+    from . import packages  # as below: what up, down and list do not need
+
     drivers = DRIVERS[options.driver]
     arch = options.arch or packages.machine_arch()
     reason = _why_not_here(options, drivers, arch)
@@ -152,7 +154,7 @@ def _run(options: argparse.Namespace) -> int:
                 "on the running kernel all that the command writes stays; --write has no effect"
             )
         return here.run(drivers, options.hosts, argv)
-    from . import guest, uml, umlkernel  # not needed, and not cheap, inside a guest
+    from . import guest, uml, umlkernel
 
     if options.place == "auto":
         if arch == packages.machine_arch() and umlkernel.is_built(options.kernel):
@@ -177,6 +179,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) -> str:
+    from . import kernels, packages
+
     if arch != packages.machine_arch():
         return f"this machine is no {arch}"
     release = os.uname().release

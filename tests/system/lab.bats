@@ -7,16 +7,27 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/lib.bash"
 source "$BATS_TEST_DIRNAME/caller.bash"
 
-@test "killed while it fetches a kernel and builds siw, nothing half-made is left" {
-    own_cache
-    for moment in 1 4 8 13; do
-        begin kernel fetch --driver siw
-        sleep $moment
+# killed_at SECONDS... -- COMMAND...: softrdma killed after so long leaves nothing, nothing half-made.
+killed_at() {
+    local moments=()
+    while [[ $1 != -- ]]; do
+        moments+=("$1")
+        shift
+    done
+    shift
+    for moment in "${moments[@]}"; do
+        begin "$@"
+        sleep "$moment"
         kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" || true
         awaited 10 nothing_left
         [[ -z $(find "$SOFTRDMA_CACHE" -maxdepth 3 \( -name '*.part' -o -path '*/work/*' \)) ]]
     done
+}
+
+@test "killed while it fetches a kernel and builds siw, nothing half-made is left" {
+    own_cache
+    killed_at 1 4 8 13 -- kernel fetch --driver siw
     softrdma kernel fetch --driver siw
     run -0 softrdma kernel list
     [[ $output == *yes* ]]
@@ -34,16 +45,9 @@ source "$BATS_TEST_DIRNAME/caller.bash"
     find "$kernel/lib" -name 'rdma_rxe.ko*' | grep -q .
 }
 
-@test "a user-mode kernel: built from nothing, or not at all" {
+@test "killed while it builds a user-mode kernel, nothing half-made is left" {
     own_cache
-    for moment in 2 12 30; do
-        begin kernel build
-        sleep $moment
-        kill -KILL "$pid" 2>/dev/null || true
-        wait "$pid" || true
-        awaited 10 nothing_left
-        [[ -z $(find "$SOFTRDMA_CACHE" -maxdepth 3 \( -name '*.part' -o -path '*/work/*' \)) ]]
-    done
+    killed_at 2 25 -- kernel build
     run -77 softrdma run --in uml -- true
     [[ $output == *"softrdma kernel build"* ]]
 }

@@ -126,6 +126,15 @@ outside() { # interfaces, namespaces and mounts of this machine
 }
 
 # bats test_tags=qemu
+@test "with its working process killed, nothing is left either" {
+    begin_guest 'echo begun; setsid sleep 600'
+    pkill -KILL -P "$pid"
+    ends_with 1
+    grep -q 'working process was killed' err
+    awaited 10 nothing_left
+}
+
+# bats test_tags=qemu
 @test "an ordinary user without any capability needs no more" {
     own_cache "$([[ $IN == uml ]] && echo uml || echo kernels)"
     chown -R nobody "$BATS_TEST_TMPDIR"
