@@ -92,6 +92,15 @@ run_bats() {
         fail "bats $*" 'exit status is not 0, but no test failed'
 }
 
+run_cmocka() { # PROGRAM...
+    local program
+    for program in "$@"; do
+        printf '== %s\n' "$program"
+        CMOCKA_MESSAGE_OUTPUT=TAP timeout 120 "$program" 2>&1 | tap || grep -q '^fail' "$RESULTS" ||
+            fail "$program" 'exit status is not 0, but no test failed'
+    done
+}
+
 # chosen [OPTION...] FILE: with -k, whether there is such a test at all in the file.
 chosen() { [[ -z ${FILTER:-} ]] || grep -qE "^@test .*($FILTER)" "${@:$#}"; }
 
