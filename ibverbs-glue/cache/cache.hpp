@@ -42,6 +42,9 @@ struct path {
 /// used. None: user programs cannot do it here.
 std::span<const path> paths() noexcept;
 
+/// For a device that sees the cache: orders memory accesses as the fences do, and touches no line.
+const path &ordering() noexcept;
+
 /// Bytes of a line as the CPU says, or 0 if it says nonsense.
 std::size_t line_size() noexcept;
 

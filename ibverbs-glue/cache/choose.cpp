@@ -13,7 +13,7 @@ constexpr std::size_t LARGEST_LINE = 4096;
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void touch(void *given) {
     const path &candidate = *static_cast<const path *>(given);
     alignas(64) unsigned char own[64] = {};
-    const range all{reinterpret_cast<std::uintptr_t>(own), sizeof own};
+    const range all{reinterpret_cast<std::uintptr_t>(own), sizeof own, 0};
     const std::size_t line = line_size();
     candidate.before_clean();
     candidate.clean(&all, 1, line);

@@ -6,10 +6,12 @@
 
 namespace coherdma::cache {
 
-/// Memory of the caller's. Its last byte is an address, too: begin + length may be 2^64, no more.
-struct range {
-    std::uintptr_t begin;
-    std::size_t length;
+/// Memory of the caller's, in the layout of ibv_sge, so that an array of those is read in place.
+/// The last byte is an address, too: begin + length may be 2^64, no more.
+struct [[gnu::may_alias]] range {
+    std::uint64_t begin;
+    std::uint32_t length;
+    std::uint32_t key = 0; ///< none of our business
 };
 
 /// Calls operation(address) for every cache line that the ranges touch; for a line that ends one
@@ -25,8 +27,9 @@ inline void each_line(const range *ranges, std::size_t count, std::size_t line,
         const range &each = ranges[place];
         if (each.length == 0)
             continue;
-        std::uintptr_t at = each.begin & mask;
-        const std::uintptr_t last = (each.begin + (each.length - 1)) & mask;
+        const auto begin = static_cast<std::uintptr_t>(each.begin);
+        std::uintptr_t at = begin & mask;
+        const std::uintptr_t last = (begin + (each.length - 1)) & mask;
         if (at == done) {
             if (at == last)
                 continue;
@@ -41,5 +44,8 @@ inline void each_line(const range *ranges, std::size_t count, std::size_t line,
         }
     }
 }
+
+/// clean and flush of a path that touches no line.
+inline void no_line(const range *, std::size_t, std::size_t) noexcept {}
 
 } // namespace coherdma::cache

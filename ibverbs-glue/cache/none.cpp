@@ -4,10 +4,29 @@
 
 #include "cache.hpp"
 
+#include <atomic>
+
 namespace coherdma::cache {
+namespace {
+
+void fence() noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool always() noexcept {
+    return true;
+}
+
+constexpr path ORDERING = {"", fence, no_line, fence, fence, no_line, fence, always};
+
+} // namespace
 
 std::span<const path> paths() noexcept {
     return {};
+}
+
+const path &ordering() noexcept {
+    return ORDERING;
 }
 
 std::size_t line_size() noexcept {

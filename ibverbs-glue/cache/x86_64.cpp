@@ -46,6 +46,9 @@ void clflush(std::uintptr_t at) noexcept {
 void sfence() noexcept {
     asm volatile("sfence" ::: "memory");
 }
+void lfence() noexcept {
+    asm volatile("lfence" ::: "memory");
+}
 void mfence() noexcept {
     asm volatile("mfence" ::: "memory");
 }
@@ -59,6 +62,9 @@ void every(const range *ranges, std::size_t count, std::size_t line) noexcept {
     each_line(ranges, count, line, [](std::uintptr_t at) { instruction(at); });
 }
 
+bool always() noexcept {
+    return true;
+}
 bool has_clflush() noexcept {
     return (leaf(1).d & CLFSH) != 0;
 }
@@ -76,10 +82,17 @@ constexpr path PATHS[] = {
     {"clflush", nothing, every<clflush>, mfence, mfence, every<clflush>, mfence, has_clflush},
 };
 
+// Stores are seen in their order here, and so are loads, but for those that bypass the cache.
+constexpr path ORDERING = {"", nothing, no_line, nothing, nothing, no_line, lfence, always};
+
 } // namespace
 
 std::span<const path> paths() noexcept {
     return PATHS;
+}
+
+const path &ordering() noexcept {
+    return ORDERING;
 }
 
 std::size_t line_size() noexcept {

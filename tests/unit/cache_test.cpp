@@ -66,9 +66,9 @@ void nothing_is_lost(void **) {
             bytes[place] = static_cast<unsigned char>(place * 7);
         }
         copy = bytes;
-        for (std::size_t offset = 0; offset < 130; offset += 13) {
+        for (std::uint32_t offset = 0; offset < 130; offset += 13) {
             const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) + offset;
-            const std::array<range, 2> ranges{{{begin, 5000}, {begin + 6000, offset}}};
+            const std::array<range, 2> ranges{{{begin, 5000, 0}, {begin + 6000, offset, 0}}};
             each.before_clean();
             each.clean(ranges.data(), ranges.size(), line);
             each.after_clean();
@@ -83,7 +83,7 @@ void nothing_is_lost(void **) {
 void read_only_memory_will_do(void **) {
     void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(page, MAP_FAILED);
-    const range all{reinterpret_cast<std::uintptr_t>(page), 4096};
+    const range all{reinterpret_cast<std::uintptr_t>(page), 4096, 0};
     for (const path &each : paths()) {
         if (!works(each))
             continue;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * libcoherdma: does an RDMA device see what is in the CPU's cache, on what evidence, and, where it
+ * does not, the calls that make memory right before and after a peer's RDMA Read or Write.
+ *
+ *     struct coherdma_device *device = coherdma_open_device(context);
+ *     ...
+ *     coherdma_sync_rdma_read(device, list, count);    before a peer reads the ranges
+ *     coherdma_sync_rdma_write(device, list, count);   before a peer writes them, and again after
+ *
+ * Where the device is coherent the calls check what they are given and order memory accesses; no
+ * cache line is touched. coherdma(7) has the whole story.
+ *
+ * Functions that return int return 0 or a value of errno, those that return a pointer NULL with
+ * errno set; coherdma_error() then says in words what was wrong. All may be called by any thread
+ * at any time, but a device must not be closed under a call. Structs grow at their end: give the
+ * size that you were compiled with.
+ */
+#ifndef COHERDMA_COHERDMA_H
+#define COHERDMA_COHERDMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ibv_context; /* of <infiniband/verbs.h> */
+struct ibv_sge;     /* of <infiniband/verbs.h> */
+struct coherdma_device;
+
+enum coherdma_verdict {
+    COHERDMA_UNKNOWN = 0, /* treated as non-coherent */
+    COHERDMA_COHERENT = 1,
+    COHERDMA_NON_COHERENT = 2,
+};
+
+/* "unknown", "coherent", "non-coherent" */
+const char *coherdma_verdict_name(uint32_t verdict);
+
+/* Why the last call of this thread that failed did so. Stays until the next one fails. */
+const char *coherdma_error(void);
+
+/* -- a device ------------------------------------------------------------------------------- */
+
+enum coherdma_open_flags {
+    /* Only to ask: not refused where this CPU could not sync; the sync calls refuse instead. */
+    COHERDMA_OPEN_QUERY_ONLY = 1 << 0,
+    /* Do not stop at the rule that decides: coherdma_query_evidence has them all. */
+    COHERDMA_OPEN_ALL_RULES = 1 << 1,
+    /* Look, at every sync, whether the memory is there, at the price of a system call or more:
+     * an error instead of a fault. COHERDMA_CHECK=1 in the environment does the same. */
+    COHERDMA_OPEN_CHECK_MEMORY = 1 << 2,
+    /* There is no device; the field assume is the verdict. For measurements of the CPU. */
+    COHERDMA_OPEN_ASSUME = 1 << 3,
+};
+
+struct coherdma_open_attr {
+    uint64_t comp_mask;          /* 0 */
+    uint64_t flags;              /* enum coherdma_open_flags */
+    struct ibv_context *context; /* the device; NULL: the one that name says */
+    const char *name;            /* as in ibv_devices; without a context, the rule that registers
+                                    memory is left out */
+    const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best of them */
+    uint32_t assume;             /* enum coherdma_verdict, with COHERDMA_OPEN_ASSUME */
+};
+
+/*
+ * Decides, once, and may be kept as long as the process lives. The context must be open until then
+ * only. Fails with EOPNOTSUPP where sync is needed and this CPU lets no user program do it, with
+ * EINVAL if the configuration is nonsense, with ENODEV if there is no such device.
+ */
+struct coherdma_device *coherdma_open_device(struct ibv_context *context);
+struct coherdma_device *coherdma_open(const struct coherdma_open_attr *attr, size_t size);
+void coherdma_close(struct coherdma_device *device);
+
+struct coherdma_device_attr {
+    uint64_t comp_mask;       /* 0 */
+    uint32_t verdict;         /* enum coherdma_verdict */
+    uint32_t sync_required;   /* 0: the sync calls touch no line */
+    uint32_t line_size;       /* bytes; 0: this CPU does not say */
+    uint32_t alignment;       /* of a buffer that shares no line with other data */
+    const char *name;         /* strings live as long as the device and are never NULL */
+    const char *driver;       /* "" if nobody says */
+    const char *transport;    /* "RoCE", "iWARP", "InfiniBand", ... or "" */
+    const char *instructions; /* of the CPU, that sync uses; "" if none */
+    const char *rule;         /* that decided */
+    const char *source;       /* what it read: a file, a system call */
+    const char *value;        /* what was there */
+    const char *explanation;  /* a sentence with all of it, for people */
+};
+
+int coherdma_query_device(const struct coherdma_device *device, struct coherdma_device_attr *attr,
+                          size_t size);
+
+struct coherdma_evidence {
+    uint64_t comp_mask;
+    uint32_t verdict; /* what this rule by itself says; COHERDMA_UNKNOWN: nothing */
+    uint32_t decided; /* 1: this is the rule that counted */
+    const char *rule;
+    const char *source;
+    const char *value;
+    const char *reason;
+};
+
+/* The rules in the order they were asked, index from 0; ENOENT after the last. */
+int coherdma_query_evidence(const struct coherdma_device *device, size_t index,
+                            struct coherdma_evidence *evidence, size_t size);
+
+/* -- sync ----------------------------------------------------------------------------------- */
+
+/*
+ * All ranges are checked before the first is touched: after an error nothing was done. A range of
+ * length 0 is allowed, lkey is not looked at. Lines that two neighbouring ranges share are done
+ * once, and there is one wait at the end, however many ranges: give them in one call.
+ *
+ * Whole lines are written back and dropped. Data beside a range, in its first or last line, must
+ * not be written while a peer writes the range; see coherdma_device_attr.alignment.
+ */
+int coherdma_sync_rdma_read(const struct coherdma_device *device, const struct ibv_sge *list,
+                            size_t count);
+int coherdma_sync_rdma_write(const struct coherdma_device *device, const struct ibv_sge *list,
+                             size_t count);
+
+/* Who knows the phase can say it; before a Write that is cheaper than coherdma_sync_rdma_write. */
+enum coherdma_phase {
+    COHERDMA_BEFORE_READ = 1 << 0,
+    COHERDMA_BEFORE_WRITE = 1 << 1,
+    COHERDMA_AFTER_WRITE = 1 << 2, /* after its completion was seen */
+};
+
+/* As above, with one phase (or several, by or) for each range. */
+int coherdma_sync(const struct coherdma_device *device, const struct ibv_sge *list,
+                  const uint32_t *phases, size_t count);
+
+/*
+ * For ranges that come one after another: add issues the work, end waits for all of it. Completions
+ * of Writes must have been seen before begin. A batch belongs to one thread, at most one per
+ * thread is under way, and until end nothing is promised.
+ */
+struct coherdma_batch {
+    const struct coherdma_device *device;
+    uint64_t reserved[3];
+};
+void coherdma_batch_begin(struct coherdma_batch *batch, const struct coherdma_device *device);
+int coherdma_batch_add(struct coherdma_batch *batch, const struct ibv_sge *list, size_t count,
+                       uint32_t phase);
+void coherdma_batch_end(struct coherdma_batch *batch);
+
+/* -- this machine --------------------------------------------------------------------------- */
+
+struct coherdma_cpu_attr {
+    uint64_t comp_mask;
+    uint32_t line_size;       /* bytes; 0: it does not say */
+    uint32_t alignment;       /* of a buffer that shares no line with other data */
+    const char *instructions; /* in use if a device needs sync; "" if none */
+    const char *choices;      /* all that work here, best first, with a space between */
+    const char *problem;      /* why there are none, or what is wrong with COHERDMA_CACHE; or "" */
+};
+int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
+
+/* Names of the RDMA devices that this process could use, NULL after the last. */
+char **coherdma_list_devices(size_t *count);
+void coherdma_free_list(char **list);
+
+/*
+ * Tries it: has the device copy memory to itself, over a connection of its own, and looks whether
+ * it or the CPU saw old data. Takes a moment, and is never done unless called.
+ */
+struct coherdma_probe_attr {
+    uint64_t comp_mask;  /* 0 */
+    uint32_t port;       /* 0: the first that is active */
+    uint32_t rounds;     /* 0: 8 */
+    uint32_t timeout_ms; /* 0: 2000, for each transfer */
+};
+struct coherdma_probe_result {
+    uint64_t comp_mask;
+    uint32_t verdict;      /* COHERDMA_UNKNOWN: a transfer did not complete */
+    uint32_t rounds;       /* that were completed */
+    uint64_t lines;        /* that were looked at, in each direction */
+    uint64_t device_stale; /* lines of which the device saw old data */
+    uint64_t cpu_stale;    /* lines of which the CPU did */
+};
+int coherdma_probe(struct ibv_context *context, const struct coherdma_probe_attr *attr,
+                   size_t attr_size, struct coherdma_probe_result *result, size_t result_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
