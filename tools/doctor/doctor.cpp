@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "command.hpp"
+
+void tools::add_doctor(CLI::App &, int &) {}
