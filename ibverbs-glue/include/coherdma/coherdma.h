@@ -25,6 +25,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 struct ibv_context; /* of <infiniband/verbs.h> */
 struct ibv_sge;     /* of <infiniband/verbs.h> */
@@ -185,6 +188,9 @@ struct coherdma_probe_result {
 int coherdma_probe(struct ibv_context *context, const struct coherdma_probe_attr *attr,
                    size_t attr_size, struct coherdma_probe_result *result, size_t result_size);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "error.hpp"
+
+#include <coherdma/coherdma.h>
+#include <cstdarg>
+#include <cstdio>
+
+namespace {
+
+thread_local char words[512] = "";
+
+} // namespace
+
+int coherdma::api::fail(int error, const char *format, ...) noexcept {
+    std::va_list rest;
+    va_start(rest, format);
+    std::vsnprintf(words, sizeof words, format, rest);
+    va_end(rest);
+    return error;
+}
+
+const char *coherdma_error(void) {
+    return words;
+}
+
+const char *coherdma_verdict_name(uint32_t verdict) {
+    switch (verdict) {
+    case COHERDMA_COHERENT:
+        return "coherent";
+    case COHERDMA_NON_COHERENT:
+        return "non-coherent";
+    default:
+        return "unknown";
+    }
+}

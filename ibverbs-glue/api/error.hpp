@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+namespace coherdma::api {
+
+/// Keeps the words for coherdma_error(), and returns the error.
+[[gnu::cold, gnu::format(printf, 2, 3)]] int fail(int error, const char *format, ...) noexcept;
+
+} // namespace coherdma::api
