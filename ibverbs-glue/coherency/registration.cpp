@@ -50,7 +50,8 @@ int register_page(ibv_context *context) {
         return errno;
     int error = 0;
     if (ibv_pd *domain = ibv_alloc_pd(context)) {
-        ibv_mr *region = ibv_reg_mr(domain, page, size, IBV_ACCESS_LOCAL_WRITE);
+        const int access = IBV_ACCESS_LOCAL_WRITE;
+        ibv_mr *region = ibv_reg_mr(domain, page, size, access);
         error = region ? ibv_dereg_mr(region) : errno;
         ibv_dealloc_pd(domain);
     } else {

@@ -2,6 +2,8 @@
 
 #include "verdict.hpp"
 
+#include <iterator>
+
 namespace coherdma::coherency {
 namespace {
 
@@ -33,7 +35,8 @@ answer decide(const subject &device, bool every) {
             all.decided = all.asked.size() - 1;
             decided = all.asked.back().second.verdict != COHERDMA_UNKNOWN;
         }
-        if (decided && !every)
+        const bool only_one_left = &each + 2 == std::end(RULES);
+        if (decided && (!every || only_one_left)) // the last is for when all others were silent
             break;
     }
     return all;

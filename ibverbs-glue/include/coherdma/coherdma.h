@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 #ifdef __GNUC__
-#pragma GCC visibility push(default)
+#    pragma GCC visibility push(default)
 #endif
 
 struct ibv_context; /* of <infiniband/verbs.h> */
@@ -189,7 +189,7 @@ int coherdma_probe(struct ibv_context *context, const struct coherdma_probe_attr
                    size_t attr_size, struct coherdma_probe_result *result, size_t result_size);
 
 #ifdef __GNUC__
-#pragma GCC visibility pop
+#    pragma GCC visibility pop
 #endif
 #ifdef __cplusplus
 }
