@@ -42,6 +42,16 @@ std::vector<coherdma_evidence> device::evidence() const {
     return all;
 }
 
+coherdma_probe_result device::probe() const {
+    coherdma_probe_result result = {};
+    if (!context)
+        throw std::runtime_error(std::string("verbs cannot open ") + attr.name +
+                                 ", so it cannot be tried; coherdma doctor may say why");
+    if (coherdma_probe(context.get(), nullptr, 0, &result, sizeof result) != 0)
+        throw std::runtime_error(std::string("cannot try ") + attr.name + ": " + coherdma_error());
+    return result;
+}
+
 std::vector<std::string> device_names() {
     std::size_t count = 0;
     const std::unique_ptr<char *, void (*)(char **)> list(coherdma_list_devices(&count),

@@ -17,6 +17,7 @@ class device {
 
     const coherdma_device_attr &about() const { return attr; }
     std::vector<coherdma_evidence> evidence() const;
+    coherdma_probe_result probe() const;
 
   private:
     struct close_context {

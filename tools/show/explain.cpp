@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace {
 
@@ -39,8 +40,32 @@ nlohmann::ordered_json as_json(const coherdma_evidence &each) {
             {"reason", each.reason}, {"decided", each.decided != 0}};
 }
 
-void explain(const std::string &name, bool json) {
+nlohmann::ordered_json as_json(const coherdma_probe_result &tried) {
+    return {{"verdict", coherdma_verdict_name(tried.verdict)},
+            {"rounds", tried.rounds},
+            {"lines", tried.lines},
+            {"device_stale", tried.device_stale},
+            {"cpu_stale", tried.cpu_stale}};
+}
+
+void print(const coherdma_probe_result &tried) {
+    std::string text = fmt::format("Tried: {}. ", coherdma_verdict_name(tried.verdict));
+    if (tried.verdict == COHERDMA_UNKNOWN)
+        text += "The device did not finish copying memory to itself in time.";
+    else
+        text += fmt::format("The device copied {} lines to itself and saw old data in {}; the CPU "
+                            "saw old data in {} of as many.",
+                            tried.lines, tried.device_stale, tried.cpu_stale);
+    fmt::print("\n");
+    for (const std::string &line : tools::wrapped(text, WIDTH))
+        fmt::print("{}\n", line);
+}
+
+void explain(const std::string &name, bool json, bool probe) {
     const tools::device device(name, true);
+    std::optional<coherdma_probe_result> tried;
+    if (probe)
+        tried = device.probe();
     if (json) {
         nlohmann::ordered_json all = {{"schema", 1},
                                       {"name", device.about().name},
@@ -48,6 +73,8 @@ void explain(const std::string &name, bool json) {
                                       {"explanation", device.about().explanation}};
         for (const coherdma_evidence &each : device.evidence())
             all["rules"].push_back(as_json(each));
+        if (tried)
+            all["probe"] = as_json(*tried);
         fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return;
     }
@@ -56,6 +83,8 @@ void explain(const std::string &name, bool json) {
     fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "SAYS", "BECAUSE, HAVING READ");
     for (const coherdma_evidence &each : device.evidence())
         print(each);
+    if (tried)
+        print(*tried);
 }
 
 } // namespace
@@ -63,12 +92,15 @@ void explain(const std::string &name, bool json) {
 void tools::add_explain(CLI::App &program, int &) {
     struct options {
         std::string name;
-        bool json = false;
+        bool json = false, probe = false;
     };
     auto given = std::make_shared<options>();
     CLI::App *command = program.add_subcommand(
         "explain", "Every rule that was asked about a device, what it read, and what it said");
     command->add_option("DEVICE", given->name, "As in coherdma show")->type_name("")->required();
     command->add_flag("--json,-j", given->json, "For programs");
-    command->callback([given] { explain(given->name, given->json); });
+    command->add_flag("--probe,-p", given->probe,
+                      "Try it, too: the device copies memory to itself, and it is looked whether "
+                      "it or the CPU saw old data");
+    command->callback([given] { explain(given->name, given->json, given->probe); });
 }
