@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# What is installed without being compiled.
+# What is installed. It is included after all targets are known.
 
 install(PROGRAMS scripts/softrdma DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 
@@ -10,8 +10,27 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         PATTERN "*.py"
         REGEX "/guest/[^/]+$")
 
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.1)
-install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(section 1 3 5 7)
+  file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.${section})
+  install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
+install(TARGETS coherdma EXPORT coherdmaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ibverbs-glue/include/coherdma DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Relative, so that it is right wherever the whole is moved to.
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" up ${up})
+configure_file(cmake/coherdma.pc.in coherdma.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/coherdma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/coherdma)
+configure_package_config_file(cmake/coherdmaConfig.cmake.in coherdmaConfig.cmake
+                              INSTALL_DESTINATION ${package})
+write_basic_package_version_file(coherdmaConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/coherdmaConfig.cmake
+              ${PROJECT_BINARY_DIR}/coherdmaConfigVersion.cmake DESTINATION ${package})
+install(EXPORT coherdmaTargets NAMESPACE coherdma:: DESTINATION ${package})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -71,7 +71,7 @@ void bad_ranges(void **) {
 }
 
 void bad_phases(void **) {
-    char good[200];
+    char good[200] = {};
     const std::array<ibv_sge, 2> list = {piece(good, 100), piece(good + 100, 100)};
     std::array<std::uint32_t, 2> phases = {COHERDMA_BEFORE_READ, COHERDMA_AFTER_WRITE};
     for (coherdma_device *each : devices()) {
