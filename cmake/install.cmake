@@ -15,6 +15,8 @@ foreach(section 1 3 5 7)
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
+install(FILES completions/coherdma DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+
 install(TARGETS coherdma EXPORT coherdmaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ibverbs-glue/include/coherdma DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Relative, so that it is right wherever the whole is moved to.
