@@ -6,6 +6,7 @@
 // copies nothing that RDMA has pinned.
 
 #include "guard.hpp"
+#include "kernel_action.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -41,17 +42,7 @@ struct task {
 }
 
 // The kernel's own call: those who put themselves before sigaction (sanitizers, Java) keep lists,
-// which the child would change for its parent. Layout as in the kernel's headers for the CPUs that
-// have a file here.
-struct kernel_action {
-    void (*handler)(int);
-    unsigned long flags;
-#if !defined(__riscv) && !defined(__loongarch__)
-    void (*restorer)(int);
-#endif
-    unsigned long mask;
-};
-
+// which the child would change for its parent.
 void handle(int signal) noexcept {
     kernel_action action = {};
     action.handler = faulted;
@@ -90,12 +81,15 @@ bool survives(void (*work)(void *), void *argument) noexcept {
     // CLONE_VFORK: we sleep until it has ended, so our stack and memory stand still for it. No
     // signal when it ends (the low byte is 0): the caller's SIGCHLD is none of our business.
     const auto begin = __clone ? __clone : clone;
-    const pid_t pid = begin(child, stack + sizeof stack, CLONE_VM | CLONE_VFORK, &todo);
+    pid_t pid = begin(child, stack + sizeof stack, CLONE_VM | CLONE_VFORK, &todo);
+    // Emulators of single programs make a fork of it, which they have only with its signal.
+    if (pid < 0 && errno == EINVAL)
+        pid = begin(child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &todo);
     int status = -1;
     pid_t got = -1;
     if (pid > 0) {
         do {
-            got = waitpid(pid, &status, static_cast<int>(__WCLONE));
+            got = waitpid(pid, &status, __WALL);
         } while (got < 0 && errno == EINTR);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

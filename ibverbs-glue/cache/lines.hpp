@@ -45,7 +45,4 @@ inline void each_line(const range *ranges, std::size_t count, std::size_t line,
     }
 }
 
-/// clean and flush of a path that touches no line.
-inline void no_line(const range *, std::size_t, std::size_t) noexcept {}
-
 } // namespace coherdma::cache

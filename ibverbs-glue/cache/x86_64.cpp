@@ -12,6 +12,7 @@
 // mfence. Of clflush older AMD manuals promise order by mfence only.
 
 #include "cache.hpp"
+#include "parts.hpp"
 
 #include <cpuid.h>
 
@@ -52,19 +53,7 @@ void lfence() noexcept {
 void mfence() noexcept {
     asm volatile("mfence" ::: "memory");
 }
-// A CPU's own stores to a line come before its flush of that line: only the compiler is held.
-void nothing() noexcept {
-    asm volatile("" ::: "memory");
-}
 
-template <void (*instruction)(std::uintptr_t) noexcept>
-void every(const range *ranges, std::size_t count, std::size_t line) noexcept {
-    each_line(ranges, count, line, [](std::uintptr_t at) { instruction(at); });
-}
-
-bool always() noexcept {
-    return true;
-}
 bool has_clflush() noexcept {
     return (leaf(1).d & CLFSH) != 0;
 }
@@ -75,6 +64,7 @@ bool has_clwb() noexcept {
     return has_clflushopt() && (leaf(7).b & CLWB) != 0;
 }
 
+// Before a Read nothing: a CPU's own stores to a line come before its flush of that line.
 constexpr path PATHS[] = {
     {"clwb", nothing, every<clwb>, sfence, mfence, every<clflushopt>, mfence, has_clwb},
     {"clflushopt", nothing, every<clflushopt>, sfence, mfence, every<clflushopt>, mfence,
@@ -96,8 +86,7 @@ const path &ordering() noexcept {
 }
 
 std::size_t line_size() noexcept {
-    const std::size_t size = ((leaf(1).b >> 8) & 0xFF) * std::size_t{8};
-    return (size & (size - 1)) == 0 ? size : 0;
+    return power_of_two(((leaf(1).b >> 8) & 0xFF) * std::size_t{8});
 }
 
 } // namespace coherdma::cache
