@@ -19,7 +19,17 @@ way find(const char *name) noexcept {
     return {path, path ? "" : why};
 }
 
-// All that work, with a space between.
+} // namespace
+
+const way &usual() noexcept {
+    static const way found = find(secure_getenv("COHERDMA_CACHE"));
+    return found;
+}
+
+way named(const char *name) noexcept {
+    return find(name);
+}
+
 const char *choices() {
     static const std::string all = [] {
         std::string names;
@@ -30,17 +40,6 @@ const char *choices() {
         return names;
     }();
     return all.c_str();
-}
-
-} // namespace
-
-const way &usual() noexcept {
-    static const way found = find(secure_getenv("COHERDMA_CACHE"));
-    return found;
-}
-
-way named(const char *name) noexcept {
-    return find(name);
 }
 
 std::uint32_t alignment(std::size_t line) noexcept {

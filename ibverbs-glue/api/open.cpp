@@ -102,6 +102,9 @@ int choose(const coherdma_open_attr &wanted, coherdma_device &into) {
         return 0;
     }
     const api::way way = wanted.instructions ? api::named(wanted.instructions) : api::usual();
+    if (wanted.instructions && !way.path)
+        return fail(EINVAL, "'%.32s' are no instructions that work here; those that do: %s",
+                    wanted.instructions, *api::choices() ? api::choices() : "none");
     into.path = way.path;
     into.problem = way.problem;
     if (way.path || is_set(wanted, COHERDMA_OPEN_QUERY_ONLY))

@@ -9,7 +9,8 @@
 //
 // Fences: sfence orders the flushes of clwb and clflushopt before later stores, and whoever learns
 // that the data is ready learns it by a store. It does not order loads, so around a Write it is
-// mfence. Of clflush older AMD manuals promise order by mfence only.
+// mfence. Of clflush older AMD manuals promise order by mfence only. Before a clean there is none:
+// a flush comes after this CPU's own stores to the line, and after all its older loads.
 
 #include "cache.hpp"
 #include "parts.hpp"
