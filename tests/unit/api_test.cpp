@@ -70,6 +70,21 @@ void bad_ranges(void **) {
     }
 }
 
+// On a coherent device nothing is touched, so the last of all addresses can be given.
+void up_to_the_last_address(void **) {
+    coherdma_device *device = open_assumed(COHERDMA_COHERENT);
+    const std::uint64_t top = ~std::uint64_t{0};
+    std::array<ibv_sge, 3> list = {};
+    for (ibv_sge &each : list) {
+        each = {top - 99, 100, 0};
+        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), 0);
+        each.length = 101;
+        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), EINVAL);
+        each = {};
+    }
+    coherdma_close(device);
+}
+
 void bad_phases(void **) {
     char good[200] = {};
     const std::array<ibv_sge, 2> list = {piece(good, 100), piece(good + 100, 100)};
@@ -271,6 +286,7 @@ void many_threads_one_device(void **) {
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(bad_ranges),
+        cmocka_unit_test(up_to_the_last_address),
         cmocka_unit_test(bad_phases),
         cmocka_unit_test(memory_that_is_not_there),
         cmocka_unit_test(bad_opens),
