@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A report for people, in 80 columns, and for programs.
+
+#include "doctor.hpp"
+
+#include <array>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tools::doctor {
+namespace {
+
+constexpr std::size_t WIDTH = 80;
+constexpr std::size_t INDENT = 6;
+
+constexpr const char *NAMES[] = {"ok", "warn", "fail", "skip"};
+constexpr const char *COLOURS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
+
+/// The text, broken between words; its first line begins at a column, the others are indented.
+std::string wrapped(const std::string &text, std::size_t column) {
+    std::string lines;
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+        if (column > INDENT && column + word.size() > WIDTH) {
+            lines.back() = '\n'; // was the blank
+            lines += std::string(INDENT, ' ');
+            column = INDENT;
+        }
+        lines += word + " ";
+        column += word.size() + 1;
+    }
+    if (!lines.empty())
+        lines.pop_back();
+    return lines;
+}
+
+std::string heading(const check &about) {
+    return (about.device.empty() ? "" : about.device + ": ") + about.title;
+}
+
+void print_check(const check &about, std::FILE *to, bool colour) {
+    const auto index = static_cast<std::size_t>(about.is);
+    const std::string word = fmt::format("{:<4}", NAMES[index]);
+    const std::string said = wrapped(heading(about) + ": " + about.evidence, INDENT);
+    fmt::print(to, "{}{}{}  {}\n", colour ? COLOURS[index] : "", word, colour ? "\033[0m" : "",
+               said);
+    if (!about.fix.empty())
+        fmt::print(to, "{:{}}{}\n", "", INDENT, wrapped(about.fix, INDENT));
+    if (!about.command.empty()) // never broken: it is to be copied
+        fmt::print(to, "{:{}}$ {}\n", "", INDENT, about.command);
+}
+
+/// The first that failed, else the first that may trouble.
+const check *first_to_mend(const report &all, state is) {
+    for (const check &each : all.checks) {
+        if (each.is == is)
+            return &each;
+    }
+    return nullptr;
+}
+
+std::string last_line(const report &all) {
+    if (const check *worst = first_to_mend(all, state::FAIL)) {
+        if (!worst->command.empty())
+            return "Next: type  " + worst->command;
+        return "Next: " + heading(*worst) + ". " + worst->fix;
+    }
+    if (all.working.empty())
+        return "No RDMA device.";
+    return (all.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
+           listed(all.working);
+}
+
+} // namespace
+
+const char *name_of(state is) {
+    return NAMES[static_cast<std::size_t>(is)];
+}
+
+void print_text(const report &all, std::FILE *to, bool colour) {
+    for (const check &each : all.checks)
+        print_check(each, to, colour);
+    fmt::print(to, "\n{}\n", wrapped(last_line(all), 0));
+}
+
+std::string as_json(const report &all) {
+    nlohmann::ordered_json top = {{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
+    std::array<int, std::size(NAMES)> counts{};
+    for (const check &each : all.checks) {
+        nlohmann::ordered_json one = {{"id", each.id},       {"state", name_of(each.is)},
+                                      {"title", each.title}, {"evidence", each.evidence},
+                                      {"fix", each.fix},     {"command", each.command}};
+        if (!each.device.empty())
+            one["device"] = each.device;
+        top["checks"].push_back(one);
+        ++counts[static_cast<std::size_t>(each.is)];
+    }
+    nlohmann::ordered_json summary;
+    for (std::size_t index = 0; index < counts.size(); ++index)
+        summary[NAMES[index]] = counts[index];
+    summary["working"] = all.working;
+    summary["next"] = last_line(all);
+    top["summary"] = summary;
+    // Names of files may be in any encoding.
+    return top.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace tools::doctor
