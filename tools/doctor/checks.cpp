@@ -3,7 +3,7 @@
 // The checks in their order. A check that waits for another says so and is skipped, so one cause
 // gives one failure.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <fmt/format.h>
 
@@ -20,10 +20,7 @@ constexpr void (*AFTER_DEVICES[])(const host &, report &) = {
     check_providers, check_driver_lines, check_environment,
 };
 constexpr void (*OF_A_DEVICE[])(const host &, report &, const std::string &) = {
-    check_node,
-    check_opens,
-    check_port,
-    check_gids,
+    check_node, check_opens, check_port, check_gids, check_coherency,
 };
 
 bool works(const report &all, const std::string &device) {

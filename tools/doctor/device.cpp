@@ -2,7 +2,7 @@
 //
 // The devices, and whether they can be opened and have an active port.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -114,7 +114,7 @@ void check_devices(const host &here, report &all, const std::vector<std::string>
 }
 
 void check_opens(const host &here, report &all, const std::string &device) {
-    check &found = all.add("open", "opens", device);
+    check &found = all.add("open", "libibverbs", device);
     for (const auto &[id, of] :
          {std::pair{"libibverbs", ""}, {"providers", ""}, {"node", device.c_str()}}) {
         if (all.failed(id, of)) {
@@ -125,15 +125,15 @@ void check_opens(const host &here, report &all, const std::string &device) {
     const opened is = here.open(device);
     const std::string because = is.words.empty() ? "" : " (" + is.words + ")";
     if (is.open)
-        found.ok("libibverbs opens it.");
+        found.ok("lists and opens it.");
     else if (is.listed)
-        found.fail("libibverbs cannot open it" + because + ".",
+        found.fail("cannot open it" + because + ".",
                    here.in_container() ? "Start the container again with the node:"
                                        : "See what the kernel says:",
                    here.in_container() ? "docker run --device=/dev/infiniband ..."
                                        : here.as_root("dmesg | tail"));
     else
-        found.fail("libibverbs does not list it" + because + ".",
+        found.fail("does not list it" + because + ".",
                    "No provider takes it; it may need a newer one, or that of its maker.",
                    package_of_providers(here).command);
 }
@@ -145,14 +145,14 @@ void check_port(const host &here, report &all, const std::string &device) {
     const std::string text = here.read(folder + "/state").value_or("? unknown");
     const std::string word = text.substr(std::min(text.find(' ') + 1, text.size()));
     const std::string netdev = netdev_of(here, device);
-    const std::string seen = fmt::format("{} {}", port, word);
+    found.title += " " + port;
     if (text.rfind("4:", 0) != 0)
-        not_active(here, found, seen, netdev, folder);
+        not_active(here, found, word, netdev, folder);
     else if (!netdev.empty() && !here.exists("/sys/class/net/" + netdev))
-        found.warn(seen + ", but its interface " + netdev + " is not in this network namespace.",
+        found.warn(word + ", but its interface " + netdev + " is not in this network namespace.",
                    "rdma_cm works in the namespace that has the interface.");
     else
-        found.ok(seen + (netdev.empty() ? "." : ", on " + netdev + "."));
+        found.ok(word + (netdev.empty() ? "." : ", on " + netdev + "."));
 }
 
 } // namespace tools::doctor

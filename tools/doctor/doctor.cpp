@@ -2,7 +2,7 @@
 //
 // coherdma doctor: the command.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 #include "command.hpp"
 
 #include <cstdlib>

@@ -4,7 +4,7 @@
 // is in checks.cpp; each check looks at a host and adds what it found to a report.
 #pragma once
 
-#include "host.hpp"
+#include "doctor/host.hpp"
 
 #include <cstdio>
 #include <string>
@@ -80,11 +80,12 @@ void check_node(const host &here, report &all, const std::string &device);
 void check_opens(const host &here, report &all, const std::string &device);
 void check_port(const host &here, report &all, const std::string &device);
 void check_gids(const host &here, report &all, const std::string &device);
+void check_coherency(const host &here, report &all, const std::string &device);
 
 // -- what checks share ---------------------------------------------------------------------------
 
-/// What to type to have any command run where RDMA is, whatever is wrong here.
-inline constexpr char LAB[] = "softrdma run -- COMMAND";
+/// What to type to have a command run where RDMA is, whatever is wrong here.
+inline constexpr char LAB[] = "softrdma run -- ibv_devinfo";
 
 /// "a, b and 3 more": what fits a line.
 std::string listed(const std::vector<std::string> &names, std::size_t most = 6);

@@ -2,7 +2,7 @@
 //
 // The files of a host.
 
-#include "host.hpp"
+#include "doctor/host.hpp"
 
 #include <algorithm>
 #include <array>
@@ -46,7 +46,8 @@ std::vector<std::string> host::list(const std::string &path) const {
     std::error_code problem;
     for (std::filesystem::directory_iterator each(root + path, problem), end;
          !problem && each != end; each.increment(problem))
-        names.push_back(each->path().filename());
+        if (const std::string name = each->path().filename(); name.front() != '.')
+            names.push_back(name);
     std::sort(names.begin(), names.end());
     return names;
 }

@@ -5,7 +5,7 @@
 // rdma_cm takes, for the address that a program binds, the GID that is this address, of the type
 // that is the port's default. That is RoCE v2 where the device has it, unless configfs says other.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -77,7 +77,7 @@ void by_address(const host &here, check &found, const std::string &netdev) {
                                netdev.empty() ? "its interface" : netdev),
                    "For a test any will do:", mend.command);
     else
-        found.ok(fmt::format("GID index 0; iWARP goes by the address {}.", listed(usable, 2)));
+        found.ok(fmt::format("index 0, unused; iWARP goes by the address {}.", listed(usable, 2)));
 }
 
 std::string named(const std::vector<const gid *> &some) {
@@ -104,14 +104,14 @@ void roce(const host &here, check &found, const std::vector<gid> &gids, const st
                                named(others), type),
                    mend.fix, mend.command);
     else
-        found.ok(fmt::format("GID index {}: {}, which rdma_cm takes.{}", named(taken), type,
+        found.ok(fmt::format("index {}: {}, and rdma_cm takes it.{}", named(taken), type,
                              others.empty() ? "" : " Also: " + named(others) + "."));
 }
 
 } // namespace
 
 void check_gids(const host &here, report &all, const std::string &device) {
-    check &found = all.add("gid", "addresses", device);
+    check &found = all.add("gid", "GIDs", device);
     const std::string folder = "/sys/class/infiniband/" + device;
     const std::vector<std::string> ports = here.list(folder + "/ports");
     if (ports.empty()) {
@@ -124,7 +124,7 @@ void check_gids(const host &here, report &all, const std::string &device) {
     if (here.read(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
         by_address(here, found, netdev);
     else if (here.read(folder + "/ports/" + port + "/link_layer") == "InfiniBand")
-        found.ok("InfiniBand: GID index 0, and the port's LID.");
+        found.ok("InfiniBand: index 0, and the port's LID.");
     else
         roce(here, found, gids, default_type(here, device, port, gids), netdev);
 }

@@ -28,8 +28,7 @@ struct opened {
 };
 
 struct verdict {
-    bool known = false; ///< there is somebody to ask
-    std::string name;   ///< coherent, non-coherent, unknown; "" if the question failed
+    std::string name; ///< coherent, non-coherent, unknown; "" if the question failed
     std::string explanation;
 };
 
@@ -69,7 +68,7 @@ struct host {
     /// The same, in lines; none if it cannot be read.
     [[nodiscard]] std::vector<std::string> lines(const std::string &path) const;
     [[nodiscard]] bool exists(const std::string &path) const;
-    /// Names in a folder, sorted; none if it cannot be read.
+    /// Names in a folder, sorted, without hidden ones; none if it cannot be read.
     [[nodiscard]] std::vector<std::string> list(const std::string &path) const;
 
     [[nodiscard]] bool in_container() const;

@@ -2,7 +2,7 @@
 //
 // Is RDMA in the running kernel at all?
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void not_in_kernel(const host &here, check &found, const std::string &why) {
     found.fail(fmt::format("not in kernel {}: {}.", here.kernel, why),
                here.in_container()
                    ? "This is a container, where the host's kernel decides. softrdma brings a "
-                     "kernel of its own that has RDMA, as an ordinary process."
+                     "kernel of its own that has RDMA, as an ordinary process:"
                    : "softrdma brings a kernel of its own that has RDMA, as an ordinary process. "
                      "To have it on this machine, boot a kernel with CONFIG_INFINIBAND.",
                LAB);

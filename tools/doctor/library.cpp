@@ -2,7 +2,7 @@
 //
 // libibverbs and the providers that it loads: files named for the number of its private ABI.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -138,7 +138,7 @@ void check_driver_lines(const host &here, report &all) {
 }
 
 void check_environment(const host &here, report &all) {
-    check &found = all.add("environment", "RDMAV_DRIVERS, IBV_DRIVERS");
+    check &found = all.add("environment", "RDMAV_DRIVERS");
     if (waits(all, found))
         return;
     auto set = here.environment.find("RDMAV_DRIVERS");

@@ -2,7 +2,7 @@
 //
 // What system calls tell about this machine.
 
-#include "host.hpp"
+#include "doctor/host.hpp"
 
 #include <arpa/inet.h>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 //
 // The kernel modules that programs and soft devices need.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ presence module(const host &here, const std::string &name) {
 }
 
 void check_modules(const host &here, report &all) {
-    check &found = all.add("modules", "Modules for programs");
+    check &found = all.add("modules", "Kernel modules");
     if (all.failed("kernel")) {
         found.skip("waits for RDMA in the kernel.");
         return;
@@ -83,7 +83,7 @@ void check_modules(const host &here, report &all) {
 }
 
 void check_soft_drivers(const host &here, report &all) {
-    check &found = all.add("soft_drivers", "Drivers of soft devices");
+    check &found = all.add("soft_drivers", "Soft device drivers");
     if (all.failed("kernel")) {
         found.skip("waits for RDMA in the kernel.");
         return;
@@ -91,7 +91,7 @@ void check_soft_drivers(const host &here, report &all) {
     const presence rxe = module(here, "rdma_rxe"), siw = module(here, "siw");
     const auto words = [](const char *name, presence is) {
         return fmt::format("{} {}", name,
-                           is == presence::LOADED     ? "is loaded"
+                           is == presence::LOADED     ? "is there"
                            : is == presence::LOADABLE ? "can be loaded"
                                                       : "is absent");
     };

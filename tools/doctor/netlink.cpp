@@ -3,7 +3,7 @@
 // What the kernel says on its RDMA socket: who sees which devices, and on which interface each is.
 // Opening the socket makes the kernel load ib_core if it can, as every program of verbs does.
 
-#include "host.hpp"
+#include "doctor/host.hpp"
 
 #include <memory>
 #include <netlink/attr.h>

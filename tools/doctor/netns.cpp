@@ -2,7 +2,7 @@
 //
 // Network namespaces: whether each sees all devices, or only those that were moved into it.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 namespace tools::doctor {
 namespace {

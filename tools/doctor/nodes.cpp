@@ -2,7 +2,7 @@
 //
 // The nodes by which programs reach the kernel, and how much memory they may pin.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ void missing(const host &here, check &found, const std::string &path, const char
                    "This is a container; start it again with its host's RDMA nodes:",
                    "docker run --device=/dev/infiniband ...");
     else
-        found.fail(path + " is missing.", "The module makes it, or udev, once both run:",
-                   here.as_root(fmt::format("sh -c 'modprobe {}; udevadm trigger'", module)));
+        found.fail(path + " is missing.", fmt::format("The module {} makes it:", module),
+                   here.as_root(fmt::format("modprobe {}", module)));
 }
 
 void forbidden(const host &here, check &found, const std::string &path, const node &is) {
@@ -46,10 +46,27 @@ void look(const host &here, check &found, const std::string &path, const char *m
         found.ok(fmt::format("{}, mode {:04o}.", path, is.mode));
 }
 
+void small(const host &here, check &found) {
+    const std::string seen = fmt::format("only {} KiB may be pinned (ulimit -l); registering more "
+                                         "memory fails.",
+                                         here.memlock / 1024);
+    if (here.in_container())
+        found.warn(seen, "Start the container again without the limit (podman takes the same):",
+                   "docker run --ulimit memlock=-1 ...");
+    else
+        found.warn(seen,
+                   fmt::format("For good: a line '{} - memlock unlimited' in "
+                               "/etc/security/limits.d/rdma.conf, then log in again; for a "
+                               "service: LimitMEMLOCK=infinity. For this shell:",
+                               here.is_root ? "root" : here.user),
+                   here.is_root ? "ulimit -l unlimited"
+                                : here.as_root("prlimit --memlock=unlimited --pid $$"));
+}
+
 } // namespace
 
 void check_rdma_cm(const host &here, report &all) {
-    check &found = all.add("rdma_cm", "Connections by rdma_cm");
+    check &found = all.add("rdma_cm", "Node of rdma_cm");
     if (all.devices.empty())
         found.skip("waits for a device.");
     else
@@ -70,7 +87,7 @@ void check_node(const host &here, report &all, const std::string &device) {
 }
 
 void check_memlock(const host &here, report &all) {
-    check &found = all.add("memlock", "Memory that may be pinned");
+    check &found = all.add("memlock", "Pinned memory");
     if (here.memlock == NO_LIMIT)
         found.ok("no limit.");
     else if (here.pins_freely)
@@ -78,15 +95,7 @@ void check_memlock(const host &here, report &all) {
     else if (here.memlock >= ENOUGH)
         found.ok(fmt::format("{} MiB.", here.memlock / MIB));
     else
-        found.warn(fmt::format("only {} KiB (ulimit -l); registering more fails with ENOMEM.",
-                               here.memlock / 1024),
-                   here.in_container()
-                       ? "Start the container with --ulimit memlock=-1 (docker and podman)."
-                       : fmt::format("For good: a line '{} - memlock unlimited' in "
-                                     "/etc/security/limits.d/rdma.conf, then log in again; for a "
-                                     "service: LimitMEMLOCK=infinity.",
-                                     here.is_root ? "*" : here.user),
-                   "ulimit -l unlimited");
+        small(here, found);
 }
 
 } // namespace tools::doctor

@@ -2,7 +2,7 @@
 //
 // Which package has what is missing, by distribution.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <fmt/format.h>
 

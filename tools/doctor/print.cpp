@@ -2,12 +2,12 @@
 //
 // A report for people, in 80 columns, and for programs.
 
-#include "doctor.hpp"
+#include "doctor/doctor.hpp"
+#include "wrap.hpp"
 
 #include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace tools::doctor {
 namespace {
@@ -18,22 +18,12 @@ constexpr std::size_t INDENT = 6;
 constexpr const char *NAMES[] = {"ok", "warn", "fail", "skip"};
 constexpr const char *COLOURS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
 
-/// The text, broken between words; its first line begins at a column, the others are indented.
-std::string wrapped(const std::string &text, std::size_t column) {
-    std::string lines;
-    std::istringstream words(text);
-    for (std::string word; words >> word;) {
-        if (column > INDENT && column + word.size() > WIDTH) {
-            lines.back() = '\n'; // was the blank
-            lines += std::string(INDENT, ' ');
-            column = INDENT;
-        }
-        lines += word + " ";
-        column += word.size() + 1;
+/// Lines below the state's word; the first goes beside it.
+void print_indented(const std::string &text, bool beside, std::FILE *to) {
+    for (const std::string &line : wrapped(text, WIDTH - INDENT)) {
+        fmt::print(to, "{:{}}{}\n", "", beside ? 0 : INDENT, line);
+        beside = false;
     }
-    if (!lines.empty())
-        lines.pop_back();
-    return lines;
 }
 
 std::string heading(const check &about) {
@@ -42,12 +32,11 @@ std::string heading(const check &about) {
 
 void print_check(const check &about, std::FILE *to, bool colour) {
     const auto index = static_cast<std::size_t>(about.is);
-    const std::string word = fmt::format("{:<4}", NAMES[index]);
-    const std::string said = wrapped(heading(about) + ": " + about.evidence, INDENT);
-    fmt::print(to, "{}{}{}  {}\n", colour ? COLOURS[index] : "", word, colour ? "\033[0m" : "",
-               said);
+    fmt::print(to, "{}{:<4}{}  ", colour ? COLOURS[index] : "", NAMES[index],
+               colour ? "\033[0m" : "");
+    print_indented(heading(about) + ": " + about.evidence, true, to);
     if (!about.fix.empty())
-        fmt::print(to, "{:{}}{}\n", "", INDENT, wrapped(about.fix, INDENT));
+        print_indented(about.fix, false, to);
     if (!about.command.empty()) // never broken: it is to be copied
         fmt::print(to, "{:{}}$ {}\n", "", INDENT, about.command);
 }
@@ -82,7 +71,7 @@ const char *name_of(state is) {
 void print_text(const report &all, std::FILE *to, bool colour) {
     for (const check &each : all.checks)
         print_check(each, to, colour);
-    fmt::print(to, "\n{}\n", wrapped(last_line(all), 0));
+    fmt::print(to, "\n{}\n", last_line(all));
 }
 
 std::string as_json(const report &all) {
