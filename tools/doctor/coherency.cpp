@@ -11,11 +11,11 @@ void check_coherency(const host &here, report &all, const std::string &device) {
     const verdict is = here.coherency(device);
     const std::string why = "coherdma explain " + device;
     if (is.name == "coherent")
-        found.ok("coherent.");
+        found.ok(is.explanation + ".");
     else if (is.name.empty())
         found.warn("not known: " + is.explanation, "What was looked at:", why);
     else
-        found.warn(is.name + ": " + is.explanation,
+        found.warn(is.explanation + ".",
                    "Programs have to call libcoherdma's sync around each transfer. Why:", why);
 }
 

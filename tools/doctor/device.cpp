@@ -5,7 +5,6 @@
 #include "doctor/doctor.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fmt/format.h>
 
 namespace tools::doctor {
@@ -19,7 +18,8 @@ bool has(const host &here, const char *name) {
 void none(const host &here, check &found) {
     const bool rxe = has(here, "rdma_rxe"), siw = has(here, "siw");
     const std::string where = here.netlink.mode == netns_mode::EXCLUSIVE
-                                  ? "none in this network namespace, and it sees no others."
+                                  ? "none in this network namespace, which sees no others; where "
+                                    "there is one, rdma dev set NAME netns HERE moves it."
                                   : "none (/sys/class/infiniband is empty).";
     if (rxe || siw)
         found.fail(where,
@@ -49,8 +49,7 @@ std::string best_port(const host &here, const std::string &ports) {
 
 void not_active(const host &here, check &found, const std::string &seen, const std::string &netdev,
                 const std::string &folder) {
-    const std::string place = "/sys/class/net/" + netdev;
-    const auto flags = std::strtoul(here.read(place + "/flags").value_or("0").c_str(), nullptr, 16);
+    const auto below = here.interfaces.find(netdev);
     if (here.read(folder + "/link_layer") == "InfiniBand")
         found.fail(seen + ".",
                    "No subnet manager has configured it, or there is no cable. Unless a switch "
@@ -59,14 +58,14 @@ void not_active(const host &here, check &found, const std::string &seen, const s
     else if (netdev.empty())
         found.fail(seen + ", and its interface is not known here.",
                    "If the interface is in another network namespace, look from there.");
-    else if (!here.exists(place))
+    else if (below == here.interfaces.end())
         found.fail(seen + "; its interface " + netdev + " is not in this network namespace.",
                    "Look from the namespace that has it, or move it here:",
                    here.as_root("ip link set " + netdev + " netns HERE"));
-    else if (!(flags & 1))
+    else if (!below->second.up)
         found.fail(fmt::format("{}, because its interface {} is down.", seen, netdev), "",
                    here.as_root("ip link set " + netdev + " up"));
-    else if (here.read(place + "/carrier") == "0")
+    else if (!below->second.carrier)
         found.fail(fmt::format("{}: {} is up, but has no carrier.", seen, netdev),
                    "Look at the cable and at the other side.", "ip link show " + netdev);
     else
@@ -108,7 +107,7 @@ void check_devices(const host &here, report &all, const std::vector<std::string>
         none(here, found);
     else if (!missing.empty())
         found.fail(fmt::format("there is no {}; there are: {}.", listed(missing), listed(there)),
-                   "", "coherdma doctor " + there.front());
+                   "To look at one of those:", "coherdma doctor " + there.front());
     else
         found.ok(listed(there) + ".");
 }
@@ -148,7 +147,7 @@ void check_port(const host &here, report &all, const std::string &device) {
     found.title += " " + port;
     if (text.rfind("4:", 0) != 0)
         not_active(here, found, word, netdev, folder);
-    else if (!netdev.empty() && !here.exists("/sys/class/net/" + netdev))
+    else if (!netdev.empty() && !here.interfaces.count(netdev))
         found.warn(word + ", but its interface " + netdev + " is not in this network namespace.",
                    "rdma_cm works in the namespace that has the interface.");
     else

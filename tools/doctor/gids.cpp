@@ -63,10 +63,10 @@ remedy add_address(const host &here, const std::string &netdev) {
 
 /// iWARP: there is one GID, which nobody looks at.
 void by_address(const host &here, check &found, const std::string &netdev) {
-    const auto of = here.addresses.find(netdev);
+    const auto below = here.interfaces.find(netdev);
     std::vector<std::string> usable;
-    if (of != here.addresses.end()) {
-        for (const std::string &each : of->second) {
+    if (below != here.interfaces.end()) {
+        for (const std::string &each : below->second.addresses) {
             if (each.rfind("fe80:", 0) != 0)
                 usable.push_back(each);
         }
@@ -121,7 +121,9 @@ void check_gids(const host &here, report &all, const std::string &device) {
     const std::string &port = ports.front();
     const std::string netdev = netdev_of(here, device);
     const std::vector<gid> gids = table(here, folder + "/ports/" + port);
-    if (here.read(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
+    if (!netdev.empty() && !here.interfaces.count(netdev))
+        found.skip(netdev + " is not in this network namespace.");
+    else if (here.read(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
         by_address(here, found, netdev);
     else if (here.read(folder + "/ports/" + port + "/link_layer") == "InfiniBand")
         found.ok("InfiniBand: index 0, and the port's LID.");

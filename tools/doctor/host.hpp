@@ -40,6 +40,12 @@ struct netlink_answer {
     std::map<std::string, std::string> netdevs; ///< by device, of the first port that has one
 };
 
+struct interface {
+    bool up = false;
+    bool carrier = false;
+    std::vector<std::string> addresses;
+};
+
 inline constexpr std::uint64_t NO_LIMIT = ~std::uint64_t{0};
 
 struct host {
@@ -50,8 +56,8 @@ struct host {
     std::uint64_t memlock = NO_LIMIT; ///< bytes
     bool pins_freely = false;         ///< memlock does not count: CAP_IPC_LOCK
     netlink_answer netlink;
-    std::map<std::string, std::vector<std::string>> addresses; ///< by netdev, as text
-    std::map<std::string, std::string> environment;            ///< what of it matters here
+    std::map<std::string, interface> interfaces;    ///< of this network namespace
+    std::map<std::string, std::string> environment; ///< what of it matters here
     std::string library; ///< where libibverbs.so.1 is, without the root; "" if not found
     std::function<node(const std::string &)> look_at = [](const std::string &) {
         return node{};

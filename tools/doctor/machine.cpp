@@ -9,6 +9,7 @@
 #include <cstring>
 #include <grp.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <pwd.h>
 #include <sstream>
 #include <sys/resource.h>
@@ -56,24 +57,32 @@ bool pins_freely(const host &here) {
     return false;
 }
 
-std::map<std::string, std::vector<std::string>> addresses() {
-    std::map<std::string, std::vector<std::string>> all;
+std::string address_in(const sockaddr *from) {
+    char text[INET6_ADDRSTRLEN] = "";
+    if (from && from->sa_family == AF_INET) {
+        sockaddr_in address;
+        std::memcpy(&address, from, sizeof address);
+        inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    } else if (from && from->sa_family == AF_INET6) {
+        sockaddr_in6 address;
+        std::memcpy(&address, from, sizeof address);
+        inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof text);
+    }
+    return text;
+}
+
+/// Not from /sys, which may be that of another network namespace.
+std::map<std::string, interface> interfaces() {
+    std::map<std::string, interface> all;
     ifaddrs *first = nullptr;
     if (getifaddrs(&first) != 0)
         return all;
     for (const ifaddrs *each = first; each; each = each->ifa_next) {
-        char text[INET6_ADDRSTRLEN] = "";
-        if (each->ifa_addr && each->ifa_addr->sa_family == AF_INET) {
-            sockaddr_in address;
-            std::memcpy(&address, each->ifa_addr, sizeof address);
-            inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-        } else if (each->ifa_addr && each->ifa_addr->sa_family == AF_INET6) {
-            sockaddr_in6 address;
-            std::memcpy(&address, each->ifa_addr, sizeof address);
-            inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof text);
-        }
-        if (*text)
-            all[each->ifa_name].push_back(text);
+        interface &one = all[each->ifa_name];
+        one.up = each->ifa_flags & IFF_UP;
+        one.carrier = each->ifa_flags & IFF_RUNNING;
+        if (const std::string address = address_in(each->ifa_addr); !address.empty())
+            one.addresses.push_back(address);
     }
     freeifaddrs(first);
     return all;
@@ -94,7 +103,7 @@ host this_machine() {
         here.memlock = limit.rlim_cur;
     here.pins_freely = pins_freely(here);
     here.netlink = ask_netlink();
-    here.addresses = addresses();
+    here.interfaces = interfaces();
     for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
         if (const char *value = std::getenv(name))
             here.environment[name] = value;

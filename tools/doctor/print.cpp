@@ -41,21 +41,17 @@ void print_check(const check &about, std::FILE *to, bool colour) {
         fmt::print(to, "{:{}}$ {}\n", "", INDENT, about.command);
 }
 
-/// The first that failed, else the first that may trouble.
-const check *first_to_mend(const report &all, state is) {
+const check *first_failed(const report &all) {
     for (const check &each : all.checks) {
-        if (each.is == is)
+        if (each.is == state::FAIL)
             return &each;
     }
     return nullptr;
 }
 
 std::string last_line(const report &all) {
-    if (const check *worst = first_to_mend(all, state::FAIL)) {
-        if (!worst->command.empty())
-            return "Next: type  " + worst->command;
-        return "Next: " + heading(*worst) + ". " + worst->fix;
-    }
+    if (const check *first = first_failed(all))
+        return first->command.empty() ? "Next: " + first->fix : "Next: type  " + first->command;
     if (all.working.empty())
         return "No RDMA device.";
     return (all.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
@@ -90,7 +86,8 @@ std::string as_json(const report &all) {
     for (std::size_t index = 0; index < counts.size(); ++index)
         summary[NAMES[index]] = counts[index];
     summary["working"] = all.working;
-    summary["next"] = last_line(all);
+    const check *first = first_failed(all);
+    summary["next"] = first ? first->command : "";
     top["summary"] = summary;
     // Names of files may be in any encoding.
     return top.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
