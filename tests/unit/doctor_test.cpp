@@ -191,6 +191,14 @@ void modules_there_but_not_loaded(void **) {
     types(the(all, "device", state::FAIL), "sudo softrdma up");
 }
 
+void drivers_built_in(void **) {
+    const machine here("7.2.13", {"debian", "providers-34", "kernel-built-in"});
+    const report all = examine(here, {});
+    the(all, "modules", state::OK);
+    says(the(all, "soft_drivers", state::OK).evidence, "rdma_rxe is there, siw is there");
+    types(the(all, "device", state::FAIL), "softrdma up");
+}
+
 void uverbs_not_loaded_under_a_device(void **) {
     working here;
     fs::remove_all(here.root + "/sys/class/infiniband_verbs");
@@ -220,20 +228,27 @@ void a_node_that_is_not_for_this_user(void **) {
                                    : node{true, false, 0660, "rdma", false};
     };
     const report all = examine(here, {});
-    const check &node = the(all, "node", state::FAIL, "rxe0");
-    says(node.evidence, "/dev/infiniband/uverbs0 is not for user ann: mode 0600, group root");
-    types(node, "sudo chmod 0666 /dev/infiniband/uverbs0");
+    const check &found = the(all, "node", state::FAIL, "rxe0");
+    says(found.evidence, "/dev/infiniband/uverbs0 is not for user ann: mode 0600, group root");
+    types(found, "sudo chmod 0666 /dev/infiniband/uverbs0");
     types(the(all, "rdma_cm", state::FAIL), "sudo usermod -aG rdma ann");
     the(all, "open", state::SKIP, "rxe0");
     assert_true(all.working.empty());
+    here.look_at = [](const std::string &) {
+        return node{true, false, 0640, "rdma", false};
+    };
+    types(the(examine(here, {}), "node", state::FAIL, "rxe0"),
+          "sudo chmod 0666 /dev/infiniband/uverbs0");
 }
 
 void a_node_that_is_missing(void **) {
     const working here, container({"container"});
     fs::remove(here.root + "/dev/infiniband/rdma_cm");
     fs::remove(container.root + "/dev/infiniband/uverbs0");
-    types(the(examine(here, {}), "rdma_cm", state::FAIL), "modprobe rdma_ucm");
-    const report all = examine(container, {});
+    report all = examine(here, {});
+    types(the(all, "rdma_cm", state::FAIL), "modprobe rdma_ucm");
+    assert_true(all.working.empty());
+    all = examine(container, {});
     says(the(all, "node", state::FAIL, "rxe0").command, "docker run --device=/dev/infiniband");
 }
 
@@ -361,6 +376,28 @@ void gids_that_rdma_cm_takes(void **) {
          "index 1 (198.18.0.1): RoCE v2, and rdma_cm takes it. Also: 0 (fe80::");
 }
 
+void an_ipv4_gid_is_named_first(void **) {
+    const working here({"gids-both"});
+    says(the(examine(here, {}), "gid", state::OK, "rxe0").evidence,
+         "index 3 (198.18.0.1), 1 (2001:db8::1): RoCE v2");
+}
+
+void infiniband(void **) {
+    const machine here(ORDINARY, {"debian", "providers-34", "kernel-full", "infiniband"});
+    const report all = examine(here, {});
+    const check &port = the(all, "port", state::FAIL, "mlx5_0");
+    says(port.evidence, "INIT");
+    types(port, "systemctl start opensm");
+    says(the(all, "gid", state::OK, "mlx5_0").evidence, "InfiniBand: index 0");
+}
+
+void the_port_that_is_active(void **) {
+    const working here({"two-ports"});
+    const report all = examine(here, {});
+    says(the(all, "port", state::OK, "rxe0").title, "port 2");
+    says(the(all, "gid", state::OK, "rxe0").evidence, "index 0 (198.18.0.9)");
+}
+
 void no_gids(void **) {
     const working here({"gids-zero"});
     types(the(examine(here, {}), "gid", state::FAIL, "rxe0"),
@@ -474,6 +511,7 @@ int main() {
         cmocka_unit_test(rocky_with_compressed_modules),
         cmocka_unit_test(a_module_that_a_container_cannot_install),
         cmocka_unit_test(modules_there_but_not_loaded),
+        cmocka_unit_test(drivers_built_in),
         cmocka_unit_test(uverbs_not_loaded_under_a_device),
         cmocka_unit_test(all_is_well),
         cmocka_unit_test(a_node_that_is_not_for_this_user),
@@ -489,6 +527,9 @@ int main() {
         cmocka_unit_test(a_device_that_does_not_open),
         cmocka_unit_test(a_port_that_is_down),
         cmocka_unit_test(gids_that_rdma_cm_takes),
+        cmocka_unit_test(an_ipv4_gid_is_named_first),
+        cmocka_unit_test(infiniband),
+        cmocka_unit_test(the_port_that_is_active),
         cmocka_unit_test(no_gids),
         cmocka_unit_test(gids_for_the_link_only),
         cmocka_unit_test(rdma_cm_set_to_v1),

@@ -37,16 +37,6 @@ void none(const host &here, check &found) {
         found.fail(where, "softrdma brings a kernel of its own that has one.", LAB);
 }
 
-/// The port that matters: the first active one, else the first.
-std::string best_port(const host &here, const std::string &ports) {
-    const std::vector<std::string> all = here.list(ports);
-    for (const std::string &port : all) {
-        if (here.read(ports + "/" + port + "/state").value_or("").rfind("4:", 0) == 0)
-            return port;
-    }
-    return all.empty() ? "1" : all.front();
-}
-
 void not_active(const host &here, check &found, const std::string &seen, const std::string &netdev,
                 const std::string &folder) {
     const auto below = here.interfaces.find(netdev);
@@ -74,6 +64,16 @@ void not_active(const host &here, check &found, const std::string &seen, const s
 }
 
 } // namespace
+
+std::string port_of(const host &here, const std::string &device) {
+    const std::string ports = "/sys/class/infiniband/" + device + "/ports";
+    const std::vector<std::string> all = here.list(ports);
+    for (const std::string &port : all) {
+        if (here.read(ports + "/" + port + "/state").value_or("").rfind("4:", 0) == 0)
+            return port;
+    }
+    return all.empty() ? "1" : all.front();
+}
 
 std::string netdev_of(const host &here, const std::string &device) {
     const auto told = here.netlink.netdevs.find(device);
@@ -139,8 +139,8 @@ void check_opens(const host &here, report &all, const std::string &device) {
 
 void check_port(const host &here, report &all, const std::string &device) {
     check &found = all.add("port", "port", device);
-    const std::string ports = "/sys/class/infiniband/" + device + "/ports";
-    const std::string port = best_port(here, ports), folder = ports + "/" + port;
+    const std::string port = port_of(here, device);
+    const std::string folder = "/sys/class/infiniband/" + device + "/ports/" + port;
     const std::string text = here.read(folder + "/state").value_or("? unknown");
     const std::string word = text.substr(std::min(text.find(' ') + 1, text.size()));
     const std::string netdev = netdev_of(here, device);

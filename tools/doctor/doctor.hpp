@@ -101,6 +101,9 @@ struct remedy {
 remedy package_with(const host &here, const std::string &module);
 remedy package_of_providers(const host &here);
 
+/// The port that matters: the first active one, else the first.
+std::string port_of(const host &here, const std::string &device);
+
 /// The interface under a device, or "" if nobody says.
 std::string netdev_of(const host &here, const std::string &device);
 

@@ -46,8 +46,7 @@ std::vector<std::string> host::list(const std::string &path) const {
     std::error_code problem;
     for (std::filesystem::directory_iterator each(root + path, problem), end;
          !problem && each != end; each.increment(problem))
-        if (const std::string name = each->path().filename(); name.front() != '.')
-            names.push_back(name);
+        names.push_back(each->path().filename());
     std::sort(names.begin(), names.end());
     return names;
 }

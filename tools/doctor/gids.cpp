@@ -113,12 +113,7 @@ void roce(const host &here, check &found, const std::vector<gid> &gids, const st
 void check_gids(const host &here, report &all, const std::string &device) {
     check &found = all.add("gid", "GIDs", device);
     const std::string folder = "/sys/class/infiniband/" + device;
-    const std::vector<std::string> ports = here.list(folder + "/ports");
-    if (ports.empty()) {
-        found.skip("it has no port.");
-        return;
-    }
-    const std::string &port = ports.front();
+    const std::string port = port_of(here, device);
     const std::string netdev = netdev_of(here, device);
     const std::vector<gid> gids = table(here, folder + "/ports/" + port);
     if (!netdev.empty() && !here.interfaces.count(netdev))

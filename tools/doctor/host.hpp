@@ -74,7 +74,7 @@ struct host {
     /// The same, in lines; none if it cannot be read.
     [[nodiscard]] std::vector<std::string> lines(const std::string &path) const;
     [[nodiscard]] bool exists(const std::string &path) const;
-    /// Names in a folder, sorted, without hidden ones; none if it cannot be read.
+    /// Names in a folder, sorted; none if it cannot be read.
     [[nodiscard]] std::vector<std::string> list(const std::string &path) const;
 
     [[nodiscard]] bool in_container() const;

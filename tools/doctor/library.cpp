@@ -134,7 +134,8 @@ void check_driver_lines(const host &here, report &all) {
         found.warn(
             fmt::format("{}: no such file, so every program prints a warning.", listed(stale, 4)),
             "Install the provider, or take the line out:",
-            here.as_root(fmt::format("sed -i 's|^ *driver *{}|#&|' {}", name_of_first, first)));
+            here.as_root(
+                fmt::format("sed -i 's|^[ \\t]*driver[ \\t]*{}|#&|' {}", name_of_first, first)));
 }
 
 void check_environment(const host &here, report &all) {

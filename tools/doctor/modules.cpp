@@ -4,19 +4,16 @@
 
 #include "doctor/doctor.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace tools::doctor {
 namespace {
 
-/// "kernel/net/a-b.ko.xz: ..." -> "a_b", as the kernel writes it.
+/// "kernel/drivers/siw.ko.xz: ..." -> "siw"
 std::string module_of(const std::string &line) {
     const std::string path = line.substr(0, line.find(':'));
-    std::string name = path.substr(path.rfind('/') + 1);
-    name = name.substr(0, name.find(".ko"));
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
+    const std::string name = path.substr(path.rfind('/') + 1);
+    return name.substr(0, name.find(".ko"));
 }
 
 bool in_list(const host &here, const char *file, const std::string &name) {
