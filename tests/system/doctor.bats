@@ -107,6 +107,11 @@ teardown() {
     [[ $(ibv_devices 2>&1) == *Warning* ]]
     run -0 --separate-stderr doctor --json
     [[ -z $stderr && $(found "" driver_lines) == "warn driver gone: no such file"* ]]
+    chmod 0600 /dev/infiniband/uverbs*
+    run -1 --separate-stderr as_nobody "$BUILD/release/tools/coherdma" doctor
+    [[ -z $stderr ]]
+    chmod 0666 /dev/infiniband/uverbs*
+    run -0 --separate-stderr doctor --json
     mends "" driver_lines
     [[ $(ibv_devices 2>&1) != *Warning* ]]
 }
@@ -114,6 +119,18 @@ teardown() {
 @test "doctor: from a network namespace without the interface" {
     run -0 --separate-stderr unshare --net "$BUILD/release/tools/coherdma" doctor --json rxe0
     [[ $(found rxe0 port) == "warn ACTIVE, but its interface $rxe is not in this network namespace." ]]
+}
+
+@test "doctor: whether network namespaces share devices" {
+    run -0 --separate-stderr doctor --json
+    [[ $(found "" netns) == "ok shared: "* ]]
+    rdma system set netns exclusive
+    run -0 --separate-stderr doctor --json
+    [[ $(found "" netns) == "ok exclusive: "* ]]
+    run -1 --separate-stderr unshare --net --mount sh -c "mount -t sysfs none /sys
+        '$BUILD/release/tools/coherdma' doctor --json"
+    [[ $(found "" device) == "fail none in this network namespace"* ]]
+    awaited 10 rdma system set netns shared # once the other namespace is gone
 }
 
 @test "doctor: a device that does not exist" {

@@ -31,7 +31,7 @@ option infiniband(const host &here) {
 }
 
 void not_in_kernel(const host &here, check &found, const std::string &why) {
-    found.fail(fmt::format("not in kernel {}: {}.", here.kernel, why),
+    found.fail(fmt::format("kernel {} has none: {}.", here.kernel, why),
                here.in_container()
                    ? "This is a container, where the host's kernel decides. softrdma brings a "
                      "kernel of its own that has RDMA, as an ordinary process:"
