@@ -78,7 +78,8 @@ def events(cpu: Cpu, places: Dict[int, Tuple[str, int]], log: str) -> Iterator[E
     for entry in re.split(r"^Trace ", log, flags=re.MULTILINE)[1:]:
         head, _, dump = entry.partition("\n")
         place = int(head.split("[")[1].split("/")[1], 16)
-        if place not in places:
+        # Stopped: by an interrupt, before it was executed.
+        if place not in places or "\nStopped execution" in dump:
             continue
         name, bits = places[place]
         registers: Dict[int, int] = {}
