@@ -126,13 +126,8 @@ void nothing_is_lost(const path &by) {
         maintain(by, {{begin, 5000}, {begin + 6000, offset}}, line_size());
         require(bytes == copy, "nothing is lost");
     }
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-#if defined(__riscv)
-    // To this CPU and its kernel, a page that is not there is stored to, and this one may not be.
-    // Memory that is registered is there.
-    flags |= MAP_POPULATE;
-#endif
-    void *page = mmap(nullptr, 4096, PROT_READ, flags, -1, 0);
+    // Not there yet, and may only be read.
+    void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     maintain(by, {{reinterpret_cast<std::uintptr_t>(page), 4096}}, line_size());
 }
 
