@@ -23,6 +23,7 @@ int main(int count, char **words) {
     program.name("coherdma");
     program.set_version_flag("--version", "coherdma " COHERDMA_VERSION);
     program.require_subcommand(0, 1);
+    program.get_formatter()->column_width(22); // so that lines have 80 columns at most
     program.footer("Exit status: 0 done, 1 failed, 2 misuse, 77 not possible on this machine.");
     program.failure_message([](const CLI::App *, const CLI::Error &problem) {
         return std::string("coherdma: ") + problem.what() + "; see: coherdma --help\n";

@@ -25,10 +25,10 @@ bool wants_colour() {
 
 void tools::add_doctor(CLI::App &program, int &status) {
     const auto given = std::make_shared<options>();
-    CLI::App *command = program.add_subcommand(
-        "doctor", "Says why there is, or is not, a working RDMA device here, and what to type.");
+    CLI::App *command =
+        program.add_subcommand("doctor", "Why there is no working RDMA device, and what to type");
     command->add_flag("-j,--json", given->json, "For programs: all checks, and a summary");
-    command->add_option("DEV", given->devices, "Look at these devices; all, if none is named");
+    command->add_option("DEVICE", given->devices, "Only these devices")->type_name("");
     command->footer("Exit status: 0 nothing failed (warnings are no failures), 1 a check failed.");
     command->callback([given, &status] {
         const doctor::report all = doctor::examine(doctor::this_machine(), given->devices);

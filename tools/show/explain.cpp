@@ -95,12 +95,11 @@ void tools::add_explain(CLI::App &program, int &) {
         bool json = false, probe = false;
     };
     auto given = std::make_shared<options>();
-    CLI::App *command = program.add_subcommand(
-        "explain", "Every rule that was asked about a device, what it read, and what it said");
+    CLI::App *command =
+        program.add_subcommand("explain", "Every rule asked about a device, and what it said");
     command->add_option("DEVICE", given->name, "As in coherdma show")->type_name("")->required();
     command->add_flag("--json,-j", given->json, "For programs");
     command->add_flag("--probe,-p", given->probe,
-                      "Try it, too: the device copies memory to itself, and it is looked whether "
-                      "it or the CPU saw old data");
+                      "Try it, too: the device copies memory to itself");
     command->callback([given] { explain(given->name, given->json, given->probe); });
 }

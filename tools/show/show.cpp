@@ -112,8 +112,7 @@ void tools::add_show(CLI::App &program, int &) {
     };
     auto given = std::make_shared<options>();
     CLI::App *command =
-        program.add_subcommand("show", "One line per device: does it see the CPU's cache, and on "
-                                       "what evidence");
+        program.add_subcommand("show", "Which devices see the CPU's cache, and how that is known");
     command->add_option("DEVICE", given->names, "Only these devices")->type_name("");
     command->add_flag("--json,-j", given->json, "For programs");
     command->callback([given] { show(given->names, given->json); });
