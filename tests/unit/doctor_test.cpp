@@ -311,7 +311,7 @@ void providers_for_another_libibverbs(void **) {
     const report all = examine(here, {});
     const check &found = the(all, "providers", state::FAIL);
     says(found.evidence, "it wants -rdmav34.so, there are librxe-rdmav59.so, libsiw-rdmav59.so");
-    types(found, "apt install ibverbs-providers");
+    types(found, "apt install --reinstall libibverbs1 ibverbs-providers");
     the(all, "driver_lines", state::SKIP);
     the(all, "open", state::SKIP, "rxe0");
 }
@@ -474,6 +474,7 @@ void names_in_any_encoding(void **) {
 void fits(const report &all) {
     std::istringstream text(as_text(all));
     for (std::string line; std::getline(text, line);) {
+        assert_true(line.empty() || line.back() != ' ');
         if (!has(line, "      $ ") && line.rfind("Next: ", 0) != 0 && line.size() > 80)
             fail_msg("too long: %s", line.c_str());
         assert_false(has(line, "\033"));

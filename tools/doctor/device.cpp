@@ -31,10 +31,13 @@ void none(const host &here, check &found) {
     else if (here.in_container())
         found.fail(where,
                    "This is a container: its host has no device, or keeps it. softrdma brings a "
-                   "kernel of its own that has one.",
+                   "kernel of its own that has one:",
                    LAB);
     else
-        found.fail(where, "softrdma brings a kernel of its own that has one.", LAB);
+        found.fail(where,
+                   "For one on this kernel, see the drivers above. softrdma brings a kernel of its "
+                   "own that has one:",
+                   LAB);
 }
 
 void not_active(const host &here, check &found, const std::string &seen, const std::string &netdev,

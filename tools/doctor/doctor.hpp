@@ -100,6 +100,7 @@ struct remedy {
 };
 remedy package_with(const host &here, const std::string &module);
 remedy package_of_providers(const host &here);
+remedy matched_providers(const host &here);
 
 /// The port that matters: the first active one, else the first.
 std::string port_of(const host &here, const std::string &device);

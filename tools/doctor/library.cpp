@@ -96,12 +96,12 @@ void check_providers(const host &here, report &all) {
         found.warn(fmt::format("{} are not loaded: libibverbs wants -rdmav{}.so.",
                                listed(files.other, 3), abi),
                    "They are left over from another rdma-core, or made for one; the others work.");
-    else if (!files.other.empty())
+    else if (!files.other.empty()) {
+        const remedy match = matched_providers(here);
         found.fail(fmt::format("none for this libibverbs: it wants -rdmav{}.so, there are {}.", abi,
                                listed(files.other, 3)),
-                   "Library and providers have to come from the same rdma-core. " + mend.fix,
-                   mend.command);
-    else
+                   match.fix, match.command);
+    } else
         found.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, provider_folder(here)), mend.fix,
                    mend.command);
 }

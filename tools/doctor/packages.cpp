@@ -34,8 +34,8 @@ remedy debian(const host &here, const std::string &module) {
     if (arch != "amd64" && arch != "arm64" && arch != "armmp" && arch != "s390x")
         return {"This kernel is not Debian's; whoever built it has to add the module.", ""};
     if (here.kernel.find("-cloud-") != std::string::npos)
-        return {fmt::format("Debian's cloud kernels leave {} out; the ordinary kernel has it. "
-                            "Install that and boot it. Without a boot: {}",
+        return {fmt::format("Debian's cloud kernels leave {} out; the ordinary kernel has it "
+                            "(none has siw). Install that and boot it. Without a reboot: {}",
                             module, LAB),
                 here.as_root("apt install linux-image-" + arch)};
     return {fmt::format("The files of the running kernel are not all there. Without installing: {}",
@@ -75,6 +75,15 @@ remedy package_of_providers(const host &here) {
     if (has_dnf(here))
         return {"", here.as_root("dnf install libibverbs")};
     return {"Install the package of your distribution with rdma-core's providers.", ""};
+}
+
+remedy matched_providers(const host &here) {
+    const char *words = "Library and providers have to come from the same rdma-core:";
+    if (is_like(here, "debian") || is_like(here, "ubuntu"))
+        return {words, here.as_root("apt install --reinstall libibverbs1 ibverbs-providers")};
+    if (has_dnf(here))
+        return {words, here.as_root("dnf reinstall libibverbs")};
+    return {"Install library and providers from the same rdma-core.", ""};
 }
 
 } // namespace tools::doctor
