@@ -122,6 +122,8 @@ void comparisons_have_a_verdict(void **) {
     all.cells[1].call_ns = {9, 4, 4.5, 7};
     all.coherent_ns = {9, 4.1, 5, 6}; // within the scatter
     has(as_comparison(all, old), "verdict: 1 slower, 1 faster, of 5");
+    all.cells[0].raw_ns = {9, 250, 260, 270}; // a bare loop became as slow: the machine did
+    has(as_comparison(all, old), "verdict: 0 slower, 1 faster, of 5");
 }
 
 void the_page_is_escaped(void **) {
