@@ -6,10 +6,12 @@
 // Exit status: 0 all held, 1 not all, 2 misuse, 77 this CPU cannot sync.
 
 #include "bench/pairs.hpp"
+#include "bench/report.hpp"
 #include "contestants.hpp"
+#include "promises.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <atomic>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -17,40 +19,30 @@
 namespace {
 
 using namespace sync_bench;
+using tools::bench::complete;
 using tools::bench::median_ratio;
 using tools::bench::now_ns;
+using tools::bench::size_name;
 using tools::bench::summarize;
 using tools::bench::timed_ns;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
-/// One promise: other / ours must be at least so much, or ours / other at most.
-struct promise {
-    std::string what;
-    bool at_least;
-    double bar; ///< 0: only told
-    std::vector<double> passes{};
+using figures = std::vector<std::vector<double>>; ///< of each contestant, round by round
 
-    [[nodiscard]] bool held() const {
-        const double got = summarize(passes).p50;
-        return bar == 0 || (at_least ? got >= bar : got <= bar);
-    }
-};
-
-/// Times of all contestants, round by round, in random order.
-std::vector<std::vector<double>> rounds(const job &work, const std::string &state,
-                                        const std::vector<contestant> &all, double ns) {
+/// measure(which) of each, in random order, again and again.
+template <typename Measure>
+figures rounds(std::size_t contestants, double ns, Measure measure) {
     static std::minstd_rand random(2);
-    std::vector<std::vector<double>> times(all.size());
-    std::vector<std::size_t> order(all.size());
-    for (std::size_t each = 0; each < all.size(); ++each)
+    figures times(contestants);
+    std::vector<std::size_t> order(contestants);
+    for (std::size_t each = 0; each < contestants; ++each)
         order[each] = each;
     const double begin = now_ns();
     for (std::size_t round = 0; round < 5000 && (round < 8 || now_ns() - begin < ns); ++round) {
         std::shuffle(order.begin(), order.end(), random);
         for (const std::size_t each : order) {
-            work.make(state);
-            const double took = timed_ns(all[each].run);
+            const double took = measure(each);
             if (round > 0)
                 times[each].push_back(took);
         }
@@ -58,60 +50,62 @@ std::vector<std::vector<double>> rounds(const job &work, const std::string &stat
     return times;
 }
 
-class table {
-  public:
-    void add(const std::string &what, bool at_least, double bar, double got) {
-        const auto same = [&](const promise &each) {
-            return each.what == what;
-        };
-        auto found = std::find_if(all_.begin(), all_.end(), same);
-        if (found == all_.end())
-            found = all_.insert(all_.end(), promise{what, at_least, bar});
-        found->passes.push_back(got);
-    }
+figures alone(const job &work, const std::string &state, const std::vector<contestant> &all,
+              double ns) {
+    return rounds(all.size(), ns, [&](std::size_t each) {
+        work.make(state);
+        return timed_ns(all[each].run);
+    });
+}
 
-    /// Whether all held.
-    [[nodiscard]] bool print() const {
-        bool good = true;
-        std::printf("%-48s %8s %15s %8s\n", "", "median", "of passes", "promised");
-        for (const promise &each : all_) {
-            const auto [low, high] = std::minmax_element(each.passes.begin(), each.passes.end());
-            std::printf("%-48s %8.3f %7.3f-%7.3f", each.what.c_str(), summarize(each.passes).p50,
-                        *low, *high);
-            if (each.bar > 0)
-                std::printf(" %s%6.2f%s", each.at_least ? ">=" : "<=", each.bar,
-                            each.held() ? "" : " MISSED");
-            std::printf("\n");
-            good = good && each.held();
+/// Two threads that begin together; until the later one is done.
+double together(const job &mine, const contestant &my, const job &other, const contestant &their) {
+    std::atomic<bool> ready{false}, go{false};
+    double ended = 0;
+    std::thread second([&] {
+        other.make("dirty");
+        complete();
+        ready = true;
+        while (!go) {
         }
-        return good;
+        their.run();
+        complete();
+        ended = now_ns();
+    });
+    mine.make("dirty");
+    while (!ready) {
     }
-
-  private:
-    std::vector<promise> all_;
-};
+    complete();
+    const double begin = now_ns();
+    go = true;
+    my.run();
+    complete();
+    const double end = now_ns();
+    second.join();
+    return std::max(end, ended) - begin;
+}
 
 struct bench {
     device on = assume(COHERDMA_NON_COHERENT);
-    memory bytes{LARGEST}, others{2 * MIB};
+    memory bytes{LARGEST}, others{MIB};
     std::size_t line = 64;
-    std::string best; ///< the instructions that ours uses
-    table results;
+    std::string best; ///< the bare loop of the instruction that ours uses before a Read
+    promises results{};
 
-    void sizes(const char *call, std::vector<contestant> (*make)(const job &)) {
+    void sizes(const std::string &call, std::vector<contestant> (*make)(const job &)) {
         for (const char *state : {"dirty", "uncached"})
             for (const std::size_t size :
                  {std::size_t{64}, 4 * KIB, 64 * KIB, MIB, 16 * MIB, LARGEST}) {
                 const job work = contiguous(on.get(), bytes, line, size);
                 const auto all = make(work);
-                const auto times = rounds(work, state, all, size < 16 * MIB ? 1e8 : 4e8);
+                const figures times = alone(work, state, all, size < 16 * MIB ? 1e8 : 4e8);
                 for (std::size_t other = 1; other < all.size(); ++other) {
                     const bool pmem = all[other].name.starts_with("pmem");
-                    const bool same = all[other].name == best || *call == 'w';
-                    const double bar = pmem ? 1.02 : same && size >= 64 * KIB ? 1.03 : 0;
-                    results.add(std::string(call) + ", " + state + ", " + std::to_string(size) +
-                                    " B / " + all[other].name,
-                                false, bar, median_ratio(times[0], times[other]));
+                    const bool same = all[other].name == best || call == "write";
+                    const double most = pmem ? 1.02 : same && size >= 64 * KIB ? 1.03 : 0;
+                    results.add(call + ", " + state + ", " + size_name(size) + ": to " +
+                                    all[other].name,
+                                {0, most}, median_ratio(times[0], times[other]));
                 }
             }
     }
@@ -120,16 +114,38 @@ struct bench {
         for (const std::size_t count : {1U, 4U, 16U, 256U}) {
             const job work = scattered(on.get(), bytes, line, count);
             const auto all = batchers(work);
-            const auto times = rounds(work, "dirty", all, 2e8);
+            const figures times = alone(work, "dirty", all, 2e8);
+            const std::string ranges = std::to_string(count) + " ranges: ";
             for (std::size_t other = 1; other < all.size(); ++other) {
-                const double bar = count < 256                             ? 0
-                                   : all[other].name == "pmem_persist"     ? 40
-                                   : all[other].name == "pmem_flush+drain" ? 1.3
-                                                                           : 0;
-                results.add(std::to_string(count) + " ranges: " + all[other].name + " / one call",
-                            true, bar, median_ratio(times[other], times[0]));
+                const std::string &name = all[other].name;
+                const double least = count < 256                  ? 0
+                                     : name == "pmem_persist"     ? 40
+                                     : name == "pmem_flush+drain" ? 1.3
+                                                                  : 0;
+                results.add(ranges + name + " to one call", {least, 0},
+                            median_ratio(times[other], times[0]));
+                // What no call can do better than, whatever it is.
+                if (least > 0 && all[1].name.starts_with("bare"))
+                    results.add(ranges + name + " to " + all[1].name, {},
+                                median_ratio(times[other], times[1]));
             }
         }
+    }
+
+    void two_threads() {
+        const job mine = contiguous(on.get(), bytes, line, MIB);
+        const job other = contiguous(on.get(), others, line, MIB);
+        const auto my = readers(mine), their = readers(other);
+        const figures times = rounds(3, 3e8, [&](std::size_t which) {
+            if (which < 2)
+                return together(mine, my[which], other, their[which]);
+            mine.make("dirty");
+            return 2 * timed_ns(my[0].run);
+        });
+        results.add("two threads, dirty, 1 MiB each: to " + my[1].name, {},
+                    median_ratio(times[0], times[1]));
+        results.add("two threads, dirty, 1 MiB each: as fast as one", {},
+                    median_ratio(times[2], times[0]));
     }
 
     void coherent() {
@@ -143,7 +159,7 @@ struct bench {
                                    coherdma_sync_rdma_read(free.get(), &one, 1);
                            }) /
                            CALLS);
-        results.add("ns of a call on a coherent device", false, 25, summarize(took).p50);
+        results.add("ns of a call on a coherent device", {0, 25}, summarize(took).p50);
     }
 };
 
@@ -151,7 +167,7 @@ struct bench {
 
 int main(int count, char **words) {
     const int passes = count > 1 ? std::atoi(words[1]) : 5;
-    if (passes < 1) {
+    if (passes < 1 || count > 2) {
         std::fprintf(stderr, "usage: ratios [PASSES]\n");
         return 2;
     }
@@ -168,8 +184,11 @@ int main(int count, char **words) {
         all.sizes("read", readers);
         all.sizes("write", writers);
         all.batches();
+        all.two_threads();
         all.coherent();
     }
-    std::printf("instructions: %s\n", cpu.instructions);
-    return all.results.print() ? 0 : 1;
+    std::printf("instructions: %s; ratios of times, to completion\n", cpu.instructions);
+    const int missed = all.results.print();
+    std::printf("%d missed\n", missed);
+    return missed == 0 ? 0 : 1;
 }
