@@ -15,7 +15,10 @@
 namespace tools::bench {
 namespace {
 
-constexpr patience FULL{5, 7, 4000, 150e6}, QUICK{1, 3, 1000, 15e6};
+/// All is measured several times over, for a machine may be slow for a while, and what was measured
+/// then would stand out for no reason.
+constexpr std::size_t PASSES = 5;
+constexpr patience FULL{2, 2, 800, 30e6}, QUICK{1, 1, 200, 3e6};
 constexpr std::size_t SCATTERED_OVER = std::size_t{2} << 20;
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
@@ -45,8 +48,8 @@ void prepare(const memory &bytes, const coherdma_device *on, const cell &what, s
         bytes.load(what.bytes, line);
 }
 
-void fill(cell &what, const memory &bytes, std::size_t line, const patience &how,
-          const stop_wish &stop) {
+pairs measure_cell(const cell &what, const memory &bytes, std::size_t line, const patience &how,
+                   const stop_wish &stop) {
     const device on = open(what.instructions.c_str(), COHERDMA_NON_COHERENT);
     const bool read = what.call == "read";
     const auto call = read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
@@ -63,16 +66,14 @@ void fill(cell &what, const memory &bytes, std::size_t line, const patience &how
         prepare(bytes, on.get(), what, line);
         return timed_ns([&] { raw(bytes.begin(), bytes.begin() + what.bytes, line); });
     };
-    const pairs got = measure_pairs(how, stop, what.lines, by_call, by_raw);
-    what.call_ns = summarize(got.mine);
-    if (raw) {
-        what.raw_ns = summarize(got.other);
-        what.ratio = median_ratio(got.mine, got.other);
-    }
+    pairs got = measure_pairs(how, stop, what.lines, by_call, by_raw);
+    if (!raw)
+        got.other.clear();
+    return got;
 }
 
-void fill(batch &what, const char *instructions, const memory &bytes, std::size_t line,
-          const patience &how, const stop_wish &stop) {
+pairs measure_batch(const batch &what, const char *instructions, const memory &bytes,
+                    std::size_t line, const patience &how, const stop_wish &stop) {
     const device on = open(instructions, COHERDMA_NON_COHERENT);
     std::vector<std::size_t> places(SCATTERED_OVER / line);
     std::iota(places.begin(), places.end(), 0);
@@ -95,15 +96,12 @@ void fill(batch &what, const char *instructions, const memory &bytes, std::size_
                 coherdma_sync_rdma_read(on.get(), &each, 1);
         });
     };
-    const pairs got = measure_pairs(how, stop, 1, one_call, calls_each);
-    what.one_call_ns = summarize(got.mine);
-    what.calls_each_ns = summarize(got.other);
-    what.ratio = median_ratio(got.other, got.mine);
+    return measure_pairs(how, stop, 1, one_call, calls_each);
 }
 
 /// So short that it takes many to be seen beside the clock.
-summary coherent_call(const memory &bytes, std::size_t line, const patience &how,
-                      const stop_wish &stop) {
+pairs measure_coherent(const memory &bytes, std::size_t line, const patience &how,
+                       const stop_wish &stop) {
     constexpr std::size_t CALLS = 1000;
     const device on = open(nullptr, COHERDMA_COHERENT);
     const ibv_sge one = range(bytes.begin(), line);
@@ -113,7 +111,7 @@ summary coherent_call(const memory &bytes, std::size_t line, const patience &how
                 coherdma_sync_rdma_read(on.get(), &one, 1);
         });
     };
-    return summarize(measure_pairs(how, stop, CALLS, calls, [] { return 0.0; }).mine);
+    return measure_pairs(how, stop, CALLS, calls, [] { return 0.0; });
 }
 
 std::vector<cell> plan(const std::vector<std::string> &choices, const options &how,
@@ -144,26 +142,39 @@ void measure(results &all, const std::vector<std::string> &choices, const stop_w
     const std::size_t most = *std::max_element(all.how.sizes.begin(), all.how.sizes.end());
     const memory bytes(std::max(most + line, SCATTERED_OVER));
     std::vector<cell> cells = plan(choices, all.how, line);
-    const std::size_t counts[] = {1, 4, 16, 256};
-    const std::size_t total = cells.size() + std::size(counts) + 1;
+    std::vector<batch> batches{{1, {}, {}, 0}, {4, {}, {}, 0}, {16, {}, {}, 0}, {256, {}, {}, 0}};
+    std::vector<pairs> of_cells(cells.size()), of_batches(batches.size());
+    pairs coherent;
+    const std::size_t total = PASSES * (cells.size() + batches.size() + 1);
     std::size_t done = 0;
 
-    tell(done++, total, "a coherent device");
-    all.coherent_ns = coherent_call(bytes, line, how, stop);
-    for (const std::size_t count : counts) {
-        tell(done++, total, "batches");
-        batch one{count, {}, {}, 0};
-        fill(one, all.instructions.c_str(), bytes, line, how, stop);
-        if (one.one_call_ns.count > 0)
-            all.batches.push_back(one);
+    for (std::size_t pass = 0; pass < PASSES && !stop(); ++pass) {
+        tell(done++, total, "a coherent device");
+        coherent.append(measure_coherent(bytes, line, how, stop));
+        for (std::size_t each = 0; each < batches.size(); ++each) {
+            tell(done++, total, "batches");
+            of_batches[each].append(
+                measure_batch(batches[each], all.instructions.c_str(), bytes, line, how, stop));
+        }
+        for (std::size_t each = 0; each < cells.size(); ++each) {
+            tell(done++, total, cells[each].instructions + ", " + cells[each].state);
+            of_cells[each].append(measure_cell(cells[each], bytes, line, how, stop));
+        }
     }
-    for (cell &each : cells) {
-        tell(done++, total, each.instructions + ", " + each.state);
-        fill(each, bytes, line, how, stop);
-        if (each.call_ns.count > 0)
-            all.cells.push_back(std::move(each));
-        if (stop())
-            break;
+    all.coherent_ns = summarize(coherent.mine);
+    for (std::size_t each = 0; each < batches.size(); ++each) {
+        const auto &[one, many] = of_batches[each];
+        if (!one.empty())
+            all.batches.push_back(
+                {batches[each].segments, summarize(one), summarize(many), median_ratio(many, one)});
+    }
+    for (std::size_t each = 0; each < cells.size(); ++each) {
+        const auto &[call, raw] = of_cells[each];
+        cells[each].call_ns = summarize(call);
+        cells[each].raw_ns = summarize(raw);
+        cells[each].ratio = median_ratio(call, raw);
+        if (!call.empty())
+            all.cells.push_back(std::move(cells[each]));
     }
     all.interrupted = stop();
 }

@@ -32,6 +32,11 @@ struct patience {
 
 struct pairs {
     std::vector<double> mine, other;
+
+    void append(const pairs &more) {
+        mine.insert(mine.end(), more.mine.begin(), more.mine.end());
+        other.insert(other.end(), more.other.begin(), more.other.end());
+    }
 };
 
 /// Both by turns, for the second may find things better, or worse, than the first. Each is a

@@ -25,7 +25,7 @@ struct axis {
 
 /// 1, 2, 5, 10, 20 ... or, where that is too many, powers of ten.
 std::vector<double> ticks(double low, double high) {
-    const bool fine = high / low < 150;
+    const bool fine = high / low < 1000;
     std::vector<double> all;
     for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10)
         for (const double step : {1.0, 2.0, 5.0})
