@@ -3,18 +3,17 @@
 #include "raw.hpp"
 
 #include <atomic>
+#include <span>
 
 namespace tools::bench {
 namespace {
 
 // Macros, for an instruction's name can be no argument of a function.
-// NOLINTBEGIN
 #define LOOP(name, instruction)                                                                    \
     void name(std::uintptr_t at, std::uintptr_t end, std::size_t line) {                           \
         for (; at < end; at += line)                                                               \
             asm volatile(instruction ::"r"(at) : "memory");                                        \
     }
-// NOLINTEND
 
 #if defined(__x86_64__)
 
@@ -35,16 +34,32 @@ LOOP(civac, "dc civac, %0")
 
 constexpr raw_loop LOOPS[] = {{"dc", cvac, civac}};
 
+#elif defined(__riscv) && __riscv_xlen == 64
+
+LOOP(cbo_clean, ".insn i 0x0F, 2, x0, %0, 1")
+LOOP(cbo_flush, ".insn i 0x0F, 2, x0, %0, 2")
+
+constexpr raw_loop LOOPS[] = {{"zicbom", cbo_clean, cbo_flush}};
+
+#elif defined(__powerpc64__)
+
+LOOP(dcbst, "dcbst 0, %0")
+LOOP(dcbf, "dcbf 0, %0")
+
+constexpr raw_loop LOOPS[] = {{"dcb", dcbst, dcbf}};
+
+#else
+
+constexpr std::span<const raw_loop> LOOPS;
+
 #endif
 
 } // namespace
 
-const raw_loop *find_raw([[maybe_unused]] std::string_view instructions) {
-#if defined(__x86_64__) || defined(__aarch64__)
+const raw_loop *find_raw(std::string_view instructions) {
     for (const raw_loop &each : LOOPS)
         if (each.instructions == instructions)
             return &each;
-#endif
     return nullptr;
 }
 
