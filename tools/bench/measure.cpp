@@ -18,7 +18,7 @@ namespace {
 /// All is measured several times over, for a machine may be slow for a while, and what was measured
 /// then would stand out for no reason.
 constexpr std::size_t PASSES = 5;
-constexpr patience FULL{2, 2, 800, 30e6}, QUICK{1, 1, 200, 3e6};
+constexpr patience FULL{2, 4, 800, 30e6}, QUICK{1, 1, 200, 3e6};
 constexpr std::size_t SCATTERED_OVER = std::size_t{2} << 20;
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;

@@ -5,6 +5,7 @@
 #include "raw.hpp"
 
 #include <ctime>
+#include <random>
 
 namespace tools::bench {
 
@@ -39,18 +40,20 @@ struct pairs {
     }
 };
 
-/// Both by turns, for the second may find things better, or worse, than the first. Each is a
-/// function that gives ns, of so many pieces.
+/// One after the other, for a machine changes with time; and in random order, for the second may
+/// find things better, or worse, and others may have the CPU at regular times. Each is a function
+/// that gives ns, of so many pieces.
 template <typename Mine, typename Other>
 pairs measure_pairs(const patience &how, const stop_wish &stop, std::size_t pieces, Mine mine,
                     Other other) {
+    static std::minstd_rand coin(1);
     pairs all;
     const double begin = now_ns();
     for (std::size_t round = 0; round < how.warm + how.most && !stop(); ++round) {
         if (round >= how.warm + how.least && now_ns() - begin > how.ns)
             break;
         double first = 0, second = 0;
-        if (round % 2 == 0) {
+        if (coin() / 2 % 2 == 0) {
             first = mine();
             second = other();
         } else {
