@@ -42,10 +42,10 @@ class promises {
     /// How many did not hold.
     [[nodiscard]] int print() const {
         int missed = 0;
-        std::printf("%-46s %8s %15s  %s\n", "", "median", "of passes", "promised");
+        std::printf("%-52s %8s %15s  %s\n", "", "median", "of passes", "promised");
         for (const promise &each : all_) {
             const auto [low, high] = std::minmax_element(each.passes.begin(), each.passes.end());
-            std::printf("%-46s %8.3f %7.3f-%7.3f", each.what.c_str(), each.median(), *low, *high);
+            std::printf("%-52s %8.3f %7.3f-%7.3f", each.what.c_str(), each.median(), *low, *high);
             if (each.promised.least > 0)
                 std::printf("  >= %.2f", each.promised.least);
             if (each.promised.most > 0)

@@ -6,7 +6,7 @@
 bats_require_minimum_version 1.5.0
 
 tool=$BUILD/release/tools/coherdma
-quick=("$tool" bench --quick --sizes 64,4k)
+quick=("$tool" bench --quick --sizes '64,4k')
 
 setup() {
     run "$tool" bench --quick --sizes 64
