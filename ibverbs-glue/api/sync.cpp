@@ -38,6 +38,32 @@ const range *ranges_of(const ibv_sge *list) noexcept {
                 which.length, static_cast<unsigned long long>(which.begin));
 }
 
+[[gnu::cold, gnu::noinline]] int check_wraps(const range *ranges, std::size_t count) noexcept {
+    for (std::size_t place = 0; place < count; ++place) {
+        const range &each = ranges[place];
+        constexpr std::uint64_t LAST = std::numeric_limits<std::uintptr_t>::max();
+        if (each.length != 0 && (each.begin > LAST || each.length - 1 > LAST - each.begin))
+            return wraps(each, place);
+    }
+    return 0;
+}
+
+// Whether all begin so low that none can wrap; programs of most systems have no others. No range
+// is begun before all are checked, so while a long list is, the cache has nothing to do.
+bool all_low(const range *ranges, std::size_t count) noexcept {
+    if constexpr (sizeof(std::uintptr_t) < sizeof(std::uint64_t))
+        return false;
+    std::uint64_t even = 0, odd = 0; // two, for each waits for itself only
+    std::size_t place = 0;
+    for (; place + 1 < count; place += 2) {
+        even |= ranges[place].begin;
+        odd |= ranges[place + 1].begin;
+    }
+    if (place < count)
+        even |= ranges[place].begin;
+    return (even | odd) >> 63 == 0;
+}
+
 int check(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
     if (!device)
         return fail(EINVAL, "no device is given");
@@ -47,12 +73,9 @@ int check(const coherdma_device *device, const ibv_sge *list, std::size_t count)
     if (!list && count != 0)
         return fail(EINVAL, "the list of %zu ranges is NULL", count);
     const range *ranges = ranges_of(list);
-    for (std::size_t place = 0; place < count; ++place) {
-        const range &each = ranges[place];
-        constexpr std::uint64_t LAST = std::numeric_limits<std::uintptr_t>::max();
-        if (each.length != 0 && (each.begin > LAST || each.length - 1 > LAST - each.begin))
-            return wraps(each, place);
-    }
+    if (!all_low(ranges, count))
+        if (const int error = check_wraps(ranges, count))
+            return error;
     return device->check_memory ? coherdma::api::check_mapped(ranges, count) : 0;
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include "results.hpp"
+
+namespace tools::bench {
+
+/// What one must know to make sense of the figures later, elsewhere.
+machine this_machine(std::uint32_t line_bytes);
+
+/// Now, as 2024-02-29T12:00:00Z.
+std::string utc_now();
+
+} // namespace tools::bench

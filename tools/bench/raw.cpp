@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "raw.hpp"
+
+#include <atomic>
+#include <span>
+
+namespace tools::bench {
+namespace {
+
+// Macros, for an instruction's name can be no argument of a function.
+#define LOOP(name, instruction)                                                                    \
+    void name(std::uintptr_t at, std::uintptr_t end, std::size_t line) {                           \
+        for (; at < end; at += line)                                                               \
+            asm volatile(instruction ::"r"(at) : "memory");                                        \
+    }
+
+#if defined(__x86_64__)
+
+LOOP(clwb, "clwb (%0)")
+LOOP(clflushopt, "clflushopt (%0)")
+LOOP(clflush, "clflush (%0)")
+
+constexpr raw_loop LOOPS[] = {
+    {"clwb", clwb, clflushopt},
+    {"clflushopt", clflushopt, clflushopt},
+    {"clflush", clflush, clflush},
+};
+
+#elif defined(__aarch64__)
+
+LOOP(cvac, "dc cvac, %0")
+LOOP(civac, "dc civac, %0")
+
+constexpr raw_loop LOOPS[] = {{"dc", cvac, civac}};
+
+#elif defined(__riscv) && __riscv_xlen == 64
+
+LOOP(cbo_clean, ".insn i 0x0F, 2, x0, %0, 1")
+LOOP(cbo_flush, ".insn i 0x0F, 2, x0, %0, 2")
+
+constexpr raw_loop LOOPS[] = {{"zicbom", cbo_clean, cbo_flush}};
+
+#elif defined(__powerpc64__)
+
+LOOP(dcbst, "dcbst 0, %0")
+LOOP(dcbf, "dcbf 0, %0")
+
+constexpr raw_loop LOOPS[] = {{"dcb", dcbst, dcbf}};
+
+#else
+
+constexpr std::span<const raw_loop> LOOPS;
+
+#endif
+
+} // namespace
+
+const raw_loop *find_raw(std::string_view instructions) {
+    for (const raw_loop &each : LOOPS)
+        if (each.instructions == instructions)
+            return &each;
+    return nullptr;
+}
+
+void complete() {
+#if defined(__x86_64__)
+    asm volatile("mfence" ::: "memory");
+#elif defined(__aarch64__)
+    asm volatile("dsb sy" ::: "memory");
+#elif defined(__riscv)
+    asm volatile("fence iorw, iorw" ::: "memory");
+#elif defined(__powerpc64__)
+    asm volatile("sync" ::: "memory");
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+} // namespace tools::bench

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "report.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <stdexcept>
+
+namespace tools::bench {
+namespace {
+
+constexpr std::size_t LARGEST = std::size_t{1} << 30; // a range's length has 32 bits
+
+} // namespace
+
+std::string size_name(std::size_t bytes) {
+    static constexpr const char *UNITS[] = {"B", "KiB", "MiB", "GiB"};
+    std::size_t unit = 0;
+    while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        ++unit;
+    }
+    return fmt::format("{} {}", bytes, UNITS[unit]);
+}
+
+std::size_t size_value(const std::string &text) {
+    const auto wrong = [&] {
+        return std::invalid_argument("no size from 1 to 1 GiB, as 64, 4k or 16M: " + text);
+    };
+    std::size_t bytes = 0;
+    const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    std::string unit(rest, text.data() + text.size());
+    if (unit.ends_with("iB"))
+        unit.resize(unit.size() - 2);
+    if (unit.size() > 1 ||
+        (unit.size() == 1 && std::string("kKMGB").find(unit) == std::string::npos))
+        throw wrong();
+    const int shift = unit == "k" || unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 0;
+    if (problem != std::errc() || bytes == 0 || bytes > LARGEST >> shift)
+        throw wrong();
+    return bytes << shift;
+}
+
+} // namespace tools::bench
