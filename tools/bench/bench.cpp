@@ -102,7 +102,7 @@ void add_bench(CLI::App &program, int &status) {
         ->check(CLI::Validator(size, "SIZE"))
         ->capture_default_str();
     command->add_flag("--quick", asked->quick, "Some seconds, not half a minute; less exact");
-    auto *json = command->add_flag("--json", asked->json, "For programs, on standard output");
+    auto *json = command->add_flag("--json,-j", asked->json, "For programs, on standard output");
     command->add_option("--html", asked->html, "A page with plots, in this file")
         ->type_name("FILE");
     command->add_option("--compare", asked->compare, "With what --json once wrote")
