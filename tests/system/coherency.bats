@@ -87,12 +87,3 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
     ip address add "$(of siw ADDRESS)/24" dev "$netdev"
     [[ $stderr == *'cannot try siw0: looking for an address of the device'* ]]
 }
-
-@test "asan and tsan: show, explain and the probe" {
-    for build in asan tsan; do
-        [[ -x $BUILD/$build/tools/coherdma ]] || skip "there is no $build build"
-        "$BUILD/$build/tools/coherdma" show
-        "$BUILD/$build/tools/coherdma" explain rxe0 --probe
-        "$BUILD/$build/tools/coherdma" explain siw0 --probe
-    done
-}

@@ -64,5 +64,6 @@ carried() {
     $server "$program" server "$ADDRESS" "$@" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     $client timeout 240 "$program" client "$ADDRESS" "$@" || status=$?
     wait $! || status=$?
+    ((status == 0)) || sed 's/^/server: /' "$BATS_TEST_TMPDIR/server.out"
     ((status == 0)) && said server 'transfers, [0-9]+ bytes verified'
 }
