@@ -53,15 +53,17 @@ class carrier {
                 for (const auto operation : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ})
                     for (const party leader : {party::client, party::server})
                         carry_one({plan.seed, round, number++, size, operation, leader});
-        // Who speaks last also hangs up, once his message is acknowledged: rxe does not acknowledge
-        // one whose receiver has disconnected by then (do_complete in its rxe_resp.c).
+        // Who hears the last message hangs up: nothing of his own is under way then. Whether that
+        // message was acknowledged the speaker may never learn, for rxe does not acknowledge one
+        // whose receiver has disconnected (do_complete in its rxe_resp.c); that the other hung up
+        // says as much.
         if (turn_) {
-            say(message::kind::finished, number);
-            link_.disconnect();
+            send(message::kind::finished, number);
         } else {
             hear(message::kind::finished, number);
-            link_.wait_disconnected();
+            link_.disconnect();
         }
+        link_.wait_disconnected();
         std::cout << text("carry: ", number, " transfers, ", verified_, " bytes verified\n");
     }
 
@@ -139,11 +141,15 @@ class carrier {
     // ANSWER is where the peer's next message or Send goes.
     void say(message::kind what, std::uint32_t number, bytes answer) {
         link_.post_receive(answer);
+        send(what, number);
+        link_.wait(work::message, "a message to go out");
+    }
+
+    void send(message::kind what, std::uint32_t number) {
         const bytes outbox = memory_.subspan(control_at + sizeof(message), sizeof(message));
         const message out{what, number};
         std::memcpy(outbox.data(), &out, sizeof out);
         link_.post(work::message, IBV_WR_SEND, outbox);
-        link_.wait(work::message, "a message to go out");
     }
 
     void hear(message::kind what, std::uint32_t number) {
