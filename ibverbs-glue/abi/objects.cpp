@@ -34,7 +34,7 @@ const char *amiss(const unsigned char *start, const ibv_device *device) noexcept
         return "another place for the device";
     const void *const hidden = read<const void *>(context - private_before, 0);
     std::size_t count = 0;
-    while (count < operations_count &&
+    while (count <= operations_count &&
            read<void *>(hidden, operations_in_private + count * sizeof(void *)) != nullptr)
         ++count;
     return count * sizeof(void *) == here().operations ? nullptr : "another number of operations";

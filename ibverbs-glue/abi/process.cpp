@@ -26,6 +26,10 @@ bool known() noexcept {
         process.is = result.found != nullptr ? state::known : state::unknown;
         if (result.found != nullptr)
             say(level::debug, "libibverbs is of rdma-core %s", result.found->releases);
+        else if (result.near == nullptr)
+            say(level::warning,
+                "this libibverbs is not known: no verbs_register_driver is there of "
+                "rdma-core 36 to 65; devices are left to other drivers");
         else
             say(level::warning,
                 "this libibverbs is not known: it is most like that of rdma-core %s, but %s speaks "

@@ -16,7 +16,6 @@ struct mark {
 constexpr std::array marks{
     mark{"ibv_import_dm", "IBVERBS_1.13", epoch::v36, epoch::v65},
     mark{"ibv_query_qp_data_in_order", "IBVERBS_1.14", epoch::v36, epoch::v65},
-    mark{"ibv_cmd_query_device", nullptr, epoch::v36, epoch::v49},
     mark{"ibv_wr_opcode_str", nullptr, epoch::v49, epoch::v65},
     mark{"ibv_cmd_alloc_dmah", nullptr, epoch::v59, epoch::v65},
     mark{"ibv_cmd_reg_mr_ex", nullptr, epoch::v59, epoch::v65},
@@ -91,7 +90,12 @@ evidence ask(const questions &libibverbs) noexcept {
 }
 
 finding judge(const evidence &given, const std::array<layout, epochs> &known) noexcept {
-    finding result{};
+    finding result{nullptr, nullptr, "verbs_register_driver"};
+    bool registers = false;
+    for (const bool each : given.enlists)
+        registers = registers || each;
+    if (!registers)
+        return result;
     std::size_t fewest = ~std::size_t{0};
     for (const layout &candidate : known) {
         const char *first = nullptr;

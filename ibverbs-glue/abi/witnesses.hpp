@@ -20,13 +20,13 @@ struct questions {
 /// What libibverbs answered.
 struct evidence {
     std::array<bool, epochs> enlists; ///< whether it has the epoch's symbol to register a driver
-    std::array<bool, 9> has;          ///< whether it has each of the other symbols
+    std::array<bool, 8> has;          ///< whether it has each of the other symbols
     std::size_t comp_mask;            ///< where verbs_qp has it; 0: it was not found, or twice
 };
 
 struct finding {
     const layout *found; ///< nullptr: none that is known, or it contradicts itself
-    const layout *near;  ///< if not found: the one that most agrees
+    const layout *near;  ///< if not found: the one that most agrees, if it registers drivers at all
     const char *against; ///< if not found: the first witness that speaks against that one
 };
 
