@@ -47,9 +47,8 @@ void *find_symbol(const char *symbol, const char *version) noexcept {
     if (library == nullptr)
         return nullptr;
     void *const found = dlvsym(library, symbol, version);
+    // Also forgets the error of a search in vain, which nobody else should meet.
     dlclose(library);
-    if (found == nullptr)
-        dlerror(); // what is not found is no error that somebody else should meet
     return found;
 }
 

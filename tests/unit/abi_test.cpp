@@ -128,7 +128,7 @@ void another_comp_mask(void **) {
             refused(epoch == v49 && at >= of_v36 ? "" : "ibv_qp_to_qp_ex"); // or it is nearly 36
         }
         play(epoch);
-        libibverbs.comp_masks = {of_v36, of_v36 + 4};
+        libibverbs.comp_masks = {of_v36 - 4, layouts[epoch].comp_mask};
         refused("ibv_qp_to_qp_ex");
     }
 }
@@ -143,6 +143,12 @@ void nothing_is_said_unasked(void **) {
     const logged log("1");
     play(v44);
     libibverbs.hidden = {"ibv_import_dm"};
+    assert_false(ready());
+    play(v44);
+    libibverbs.hidden = {"verbs_register_driver_34"};
+    assert_false(ready());
+    play(v44);
+    libibverbs.hidden = {"ibv_cmd_destroy_qp"};
     assert_false(ready());
     assert_true(log.words().empty());
 }
@@ -297,6 +303,8 @@ void lines_of_a_log(void **) {
     say(level::info, "%d", 1);
     say(level::error, "%s", std::string(1000, 'x').c_str());
     say(level::warning, "after it");
+    setenv("VERBS_LOG_FILE", "/dev/null/not", 1);
+    say(level::error, "nowhere");
     assert_int_equal(errno, 5);
     assert_string_equal(
         log.words().c_str(),
@@ -314,6 +322,7 @@ void this_machines_own(void **) {
     if (std::sscanf(std::strrchr(path, '/'), "/libibverbs.so.1.%*d.%d", &release) != 1)
         skip();
     assert_true(ready());
+    assert_null(find_symbol("ibv_import_dm", "IBVERBS_9.9"));
     assert_null(dlerror()); // what was not found left nothing behind
     int first = 0, last = 0;
     if (std::sscanf(here().releases, "%d %*s %d", &first, &last) < 2)

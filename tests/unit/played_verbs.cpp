@@ -93,6 +93,7 @@ void *init_and_alloc(ibv_device *device, int, std::size_t size_of_all, verbs_con
         put(hidden, fact("verbs_ex_private.ops") + each * 8,
             reinterpret_cast<void *>(some_operation));
     put(start, context, device);
+    put(start, bytes - 8, reinterpret_cast<void *>(~std::uintptr_t{0})); // as libibverbs does
     put(start, context - 8, reinterpret_cast<void *>(bytes));
     put(start, context - 112, hidden);
     ++libibverbs.contexts;
