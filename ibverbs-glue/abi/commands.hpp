@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The functions that libibverbs has for its drivers alone. Their symbols' version changes with the
+// release, so a plugin that were linked to them would load with one release only: they are found
+// when the process runs. What differs between releases in their arguments stays in here.
+//
+// Where a command or a response is void *, it is a message (messages.hpp), and its size is behind.
+#pragma once
+
+#include "operations.hpp"
+
+struct ibv_command_buffer;
+
+namespace coherdma::abi {
+
+struct commands {
+    // Contexts: open_context() and its neighbours are nearer to what a driver wants.
+    void *(*init_and_alloc_context)(ibv_device *, int, std::size_t, verbs_context *, std::uint32_t);
+    void (*uninit_context)(verbs_context *);
+    void (*set_ops)(verbs_context *, const void *);
+    int (*query_context)(ibv_context *, ibv_command_buffer *);
+    int (*query_device_any)(ibv_context *, const ibv_query_device_ex_input *, ibv_device_attr_ex *,
+                            std::size_t, void *, std::size_t *);
+    int (*query_port)(ibv_context *, std::uint8_t, ibv_port_attr *, void *, std::size_t);
+    int (*execute_ioctl)(ibv_context *, ibv_command_buffer *);
+
+    int (*alloc_pd)(ibv_context *, ibv_pd *, void *, std::size_t, void *, std::size_t);
+    int (*dealloc_pd)(ibv_pd *);
+
+    int (*reg_mr)(ibv_pd *, void *, std::size_t, std::uint64_t, int, verbs_mr *, void *,
+                  std::size_t, void *, std::size_t);
+    int (*rereg_mr)(verbs_mr *, std::uint32_t, void *, std::size_t, std::uint64_t, int, ibv_pd *,
+                    void *, std::size_t, void *, std::size_t);
+    int (*dereg_mr)(verbs_mr *);
+    int (*advise_mr)(ibv_pd *, ib_uverbs_advise_mr_advice, std::uint32_t, ibv_sge *, std::uint32_t);
+    int (*query_mr)(ibv_pd *, verbs_mr *, std::uint32_t);
+    int (*alloc_mw)(ibv_pd *, ibv_mw_type, ibv_mw *, void *, std::size_t, void *, std::size_t);
+    int (*dealloc_mw)(ibv_mw *);
+
+    int (*create_cq)(ibv_context *, int, ibv_comp_channel *, int, ibv_cq *, void *, std::size_t,
+                     void *, std::size_t);
+    int (*resize_cq)(ibv_cq *, int, void *, std::size_t, void *, std::size_t);
+    int (*req_notify_cq)(ibv_cq *, int);
+    int (*modify_cq)(ibv_cq *, ibv_modify_cq_attr *, void *, std::size_t);
+    int (*destroy_cq)(ibv_cq *);
+
+    int (*create_srq)(ibv_pd *, ibv_srq *, ibv_srq_init_attr *, void *, std::size_t, void *,
+                      std::size_t);
+    int (*create_srq_ex)(ibv_context *, verbs_srq *, ibv_srq_init_attr_ex *, void *, std::size_t,
+                         void *, std::size_t);
+    int (*modify_srq)(ibv_srq *, ibv_srq_attr *, int, void *, std::size_t);
+    int (*query_srq)(ibv_srq *, ibv_srq_attr *, void *, std::size_t);
+    int (*destroy_srq)(ibv_srq *);
+
+    int (*create_qp)(ibv_pd *, ibv_qp *, ibv_qp_init_attr *, void *, std::size_t, void *,
+                     std::size_t);
+    int (*query_qp)(ibv_qp *, ibv_qp_attr *, int, ibv_qp_init_attr *, void *, std::size_t);
+    int (*modify_qp)(ibv_qp *, ibv_qp_attr *, int, void *, std::size_t);
+    int (*destroy_qp)(ibv_qp *);
+    int (*attach_mcast)(ibv_qp *, const ibv_gid *, std::uint16_t);
+    int (*detach_mcast)(ibv_qp *, const ibv_gid *, std::uint16_t);
+
+    int (*create_ah)(ibv_pd *, ibv_ah *, ibv_ah_attr *, void *, std::size_t);
+    int (*destroy_ah)(ibv_ah *);
+
+    // nullptr where the release has none, and no operation to fill with it.
+    int (*reg_mr_ex)(ibv_pd *, verbs_mr *, ibv_mr_init_attr *);
+    int (*query_port_speed)(ibv_context *, std::uint32_t, std::uint64_t *);
+
+    // Those whose arguments differ.
+    int get_context(verbs_context *, void *, std::size_t, void *, std::size_t) const noexcept;
+    int create_cq_ex(ibv_context *, const ibv_cq_init_attr_ex *, verbs_cq *, void *, std::size_t,
+                     void *, std::size_t, std::uint32_t flags) const noexcept;
+    /// Clears the queue pair's comp_mask: extend() comes after it.
+    int create_qp_ex2(ibv_context *, verbs_qp *, ibv_qp_init_attr_ex *, void *, std::size_t, void *,
+                      std::size_t) const noexcept;
+    int reg_dmabuf_mr(ibv_pd *, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+                      int fd, int access, verbs_mr *) const noexcept;
+
+    struct {
+        epoch of;
+        void *get_context, *create_cq_ex, *create_qp_ex2, *reg_dmabuf_mr;
+    } differing;
+};
+
+/// Finds them all. The name of one that must be there and is not; nullptr: there is no such.
+const char *find_commands(commands &into, const layout &of,
+                          void *(*find)(const char *symbol, const char *version) noexcept) noexcept;
+
+} // namespace coherdma::abi
