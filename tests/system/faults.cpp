@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Faults of a provider for rdma_rxe, each tried: prints "right" or "wrong" for each, and what it
+// saw. Two reliable queue pairs of one process talk to each other.
+//
+// faults DEVICE GID_INDEX [FAULT...]
+
+#include "verbs.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <infiniband/verbs.h>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace carry;
+using std::chrono::milliseconds;
+
+struct device {
+    owned<ibv_context, ibv_close_device> context;
+    std::uint8_t gid_index = 0;
+    union ibv_gid gid {};
+};
+
+device open(std::string_view name, int gid_index) {
+    int count = 0;
+    const owned<ibv_device *, ibv_free_device_list> all(ibv_get_device_list(&count));
+    for (int each = 0; each < count; ++each) {
+        if (ibv_get_device_name(all.get()[each]) != name)
+            continue;
+        device found;
+        found.context =
+            check(decltype(found.context)(ibv_open_device(all.get()[each])), "open the device");
+        found.gid_index = static_cast<std::uint8_t>(gid_index);
+        check(ibv_query_gid(found.context.get(), 1, gid_index, &found.gid), "its address");
+        return found;
+    }
+    throw failure(text("no device ", name));
+}
+
+// One end, with its own completion queue and some memory.
+struct end {
+    const device *on;
+    std::array<std::byte, 4096> memory{};
+    owned<ibv_pd, ibv_dealloc_pd> pd;
+    owned<ibv_mr, ibv_dereg_mr> mr;
+    owned<ibv_cq, ibv_destroy_cq> cq;
+    owned<ibv_qp, ibv_destroy_qp> qp;
+
+    explicit end(const device &device)
+        : on(&device) {
+        ibv_context *const context = device.context.get();
+        constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                               IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+        pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
+        mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
+                   "register memory");
+        cq = check(decltype(cq)(ibv_create_cq(context, 64, nullptr, nullptr, 0)), "queue");
+        ibv_qp_init_attr attributes{};
+        attributes.qp_type = IBV_QPT_RC;
+        attributes.send_cq = attributes.recv_cq = cq.get();
+        attributes.cap = {8, 8, 2, 2, 64};
+        qp = check(decltype(qp)(ibv_create_qp(pd.get(), &attributes)), "queue pair");
+    }
+    end(const end &) = delete;
+    end &operator=(const end &) = delete;
+
+    void to_init() const {
+        ibv_qp_attr to{};
+        to.qp_state = IBV_QPS_INIT;
+        to.port_num = 1;
+        to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        check(ibv_modify_qp(qp.get(), &to,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+              "to INIT");
+    }
+    void to_rtr(const end &peer) const {
+        ibv_qp_attr to{};
+        to.qp_state = IBV_QPS_RTR;
+        to.path_mtu = IBV_MTU_1024;
+        to.dest_qp_num = peer.qp->qp_num;
+        to.max_dest_rd_atomic = 1;
+        to.min_rnr_timer = 1;
+        to.ah_attr.is_global = 1;
+        to.ah_attr.port_num = 1;
+        to.ah_attr.grh.dgid = on->gid;
+        to.ah_attr.grh.sgid_index = on->gid_index;
+        to.ah_attr.grh.hop_limit = 1;
+        check(ibv_modify_qp(qp.get(), &to,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              "to RTR");
+    }
+    void to_rts() const {
+        ibv_qp_attr to{};
+        to.qp_state = IBV_QPS_RTS;
+        to.timeout = 14;
+        to.retry_cnt = 7;
+        to.rnr_retry = 7;
+        to.max_rd_atomic = 1;
+        check(ibv_modify_qp(qp.get(), &to,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              "to RTS");
+    }
+    void to_error() const {
+        ibv_qp_attr to{};
+        to.qp_state = IBV_QPS_ERR;
+        check(ibv_modify_qp(qp.get(), &to, IBV_QP_STATE), "to ERR");
+    }
+
+    ibv_sge piece(std::uint32_t length) const {
+        return {reinterpret_cast<std::uintptr_t>(memory.data()), length, mr->lkey};
+    }
+    void post_receive(std::uint64_t id) const {
+        ibv_sge where = piece(64);
+        ibv_recv_wr request{id, nullptr, &where, 1}, *bad = nullptr;
+        check(ibv_post_recv(qp.get(), &request, &bad), "post a receive");
+    }
+    ibv_send_wr request(ibv_wr_opcode opcode) const {
+        ibv_send_wr made{};
+        made.opcode = opcode;
+        made.send_flags = IBV_SEND_SIGNALED;
+        return made;
+    }
+
+    // The next completion, or none in that time.
+    std::optional<ibv_wc> completion(milliseconds within) const {
+        const auto until = std::chrono::steady_clock::now() + within;
+        do {
+            ibv_wc found{};
+            const int count = ibv_poll_cq(cq.get(), 1, &found);
+            check(count < 0 ? -1 : 0, "poll");
+            if (count == 1)
+                return found;
+        } while (std::chrono::steady_clock::now() < until);
+        return {};
+    }
+    ibv_wc success(const char *of) const {
+        const auto found = completion(milliseconds(2000));
+        if (!found)
+            throw failure(text("no completion of ", of));
+        if (found->status != IBV_WC_SUCCESS)
+            throw failure(text(of, ": ", ibv_wc_status_str(found->status)));
+        return *found;
+    }
+};
+
+void connect(const end &a, const end &b) {
+    for (const end *each : {&a, &b})
+        each->to_init();
+    a.to_rtr(b);
+    b.to_rtr(a);
+    a.to_rts();
+    b.to_rts();
+}
+
+struct outcome {
+    bool right;
+    std::string seen;
+};
+
+// A receive that invalidated a key says so, and nothing of checksums. The key is a window's.
+outcome invalidation_flag(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    const owned<ibv_mw, ibv_dealloc_mw> window =
+        check(owned<ibv_mw, ibv_dealloc_mw>(ibv_alloc_mw(to.pd.get(), IBV_MW_TYPE_2)), "window");
+    ibv_send_wr bind = to.request(IBV_WR_BIND_MW), *bad = nullptr;
+    bind.bind_mw.mw = window.get();
+    bind.bind_mw.rkey = ibv_inc_rkey(window->rkey);
+    bind.bind_mw.bind_info = {to.mr.get(), reinterpret_cast<std::uintptr_t>(to.memory.data()), 64,
+                              IBV_ACCESS_REMOTE_WRITE};
+    check(ibv_post_send(to.qp.get(), &bind, &bad), "post the binding");
+    to.success("the binding");
+    to.post_receive(1);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_SEND_WITH_INV);
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    send.invalidate_rkey = bind.bind_mw.rkey;
+    check(ibv_post_send(from.qp.get(), &send, &bad), "post the message");
+    const ibv_wc got = to.success("the receive");
+    from.success("the message");
+    const bool right = (got.wc_flags & IBV_WC_WITH_INV) != 0 &&
+                       (got.wc_flags & IBV_WC_IP_CSUM_OK) == 0 &&
+                       got.invalidated_rkey == bind.bind_mw.rkey;
+    return {right, text("flags ", got.wc_flags)};
+}
+
+// A queue pair that is not connected yet refuses a message, names it, and never sends it.
+outcome early_send(const device &on) {
+    const end from(on), to(on);
+    from.to_init();
+    to.to_init();
+    from.to_rtr(to);
+    to.to_rtr(from);
+    to.to_rts();
+    to.post_receive(1);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_SEND), *bad = nullptr;
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    const int error = ibv_post_send(from.qp.get(), &send, &bad);
+    const bool named = bad == &send;
+    from.to_rts();
+    // Another message has the kernel look at all that is there.
+    send.wr_id = 7;
+    check(ibv_post_send(from.qp.get(), &send, &bad), "post a message in RTS");
+    const auto first = from.completion(milliseconds(2000));
+    const bool alone = first && first->wr_id == 7;
+    return {error > 0 && named && alone, text("error ", error, named ? ", named" : ", not named",
+                                              alone ? ", not sent" : ", sent later")};
+}
+
+// A receive that is posted when the queue pair is in error is flushed.
+outcome late_receive(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    to.to_error();
+    const auto before = to.completion(milliseconds(1000));
+    if (!before || before->status != IBV_WC_WR_FLUSH_ERR)
+        throw failure("the receive of before is not flushed");
+    to.post_receive(2);
+    const auto after = to.completion(milliseconds(1000));
+    if (!after)
+        return {false, "never completes"};
+    return {after->wr_id == 2 && after->status == IBV_WC_WR_FLUSH_ERR,
+            ibv_wc_status_str(after->status)};
+}
+
+// An opcode that the device does not know is refused, as is a message with too many pieces; the
+// good one in front of it in the list is sent, and the bad one is named.
+outcome bad_request(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr good = from.request(IBV_WR_SEND), evil = from.request(IBV_WR_TSO), *bad = nullptr;
+    good.sg_list = &piece;
+    good.num_sge = 1;
+    good.next = &evil;
+    const int error = ibv_post_send(from.qp.get(), &good, &bad);
+    const bool named = bad == &evil;
+    if (error != EINVAL || !named)
+        return {false, text("error ", error, named ? ", named" : ", not named")};
+    to.success("the good message");
+    from.success("the good message");
+    bad = nullptr;
+    const std::array<ibv_sge, 64> many{};
+    evil = from.request(IBV_WR_SEND);
+    evil.sg_list = const_cast<ibv_sge *>(many.data());
+    evil.num_sge = static_cast<int>(many.size());
+    const int pieces = ibv_post_send(from.qp.get(), &evil, &bad);
+    return {pieces == EINVAL && bad == &evil, text("error ", pieces, " for the pieces")};
+}
+
+struct fault {
+    std::string_view name;
+    outcome (*tried)(const device &);
+};
+constexpr std::array faults{
+    fault{"invalidation-flag", invalidation_flag},
+    fault{"early-send", early_send},
+    fault{"late-receive", late_receive},
+    fault{"bad-request", bad_request},
+};
+
+} // namespace
+
+int main(int count, char **words) try {
+    if (count < 3)
+        throw failure("faults DEVICE GID_INDEX [FAULT...]");
+    const device on = open(words[1], std::atoi(words[2]));
+    const std::vector<std::string_view> wanted(words + 3, words + count);
+    for (const fault &each : faults) {
+        bool chosen = wanted.empty();
+        for (const std::string_view &name : wanted)
+            chosen = chosen || name == each.name;
+        if (!chosen)
+            continue;
+        const outcome is = each.tried(on);
+        std::printf("%s: %s (%s)\n", each.name.data(), is.right ? "right" : "wrong",
+                    is.seen.c_str());
+        std::fflush(stdout);
+    }
+    return 0;
+} catch (const std::exception &error) {
+    std::fprintf(stderr, "faults: %s\n", error.what());
+    return 1;
+}
