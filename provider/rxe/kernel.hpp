@@ -107,6 +107,13 @@ static_assert(offsetof(send_slot, remote) == 152 && offsetof(send_slot, counts_a
 static_assert(offsetof(to_datagram, handle) == 36 - 24 && offsetof(to_window, access) == 52 - 24);
 static_assert(offsetof(send_slot, data) == 184 && sizeof(send_slot) == 208);
 
+/// Younger than the oldest header of libibverbs: the opcode, the operation to post it by parts,
+/// what a device says that has it, and how many bytes it writes, which are behind the slot.
+inline constexpr std::uint32_t atomic_write_opcode = 15;
+inline constexpr std::uint64_t atomic_write_operation = std::uint64_t{1} << 12;
+inline constexpr std::uint64_t has_atomic_write = std::uint64_t{1} << 40;
+inline constexpr std::uint32_t atomic_write_bytes = 8;
+
 struct receive_slot {
     std::uint64_t id;
     std::uint64_t unused;

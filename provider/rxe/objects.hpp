@@ -25,6 +25,7 @@ struct queue {
     abi::verbs_cq verbs;
     turn polling;
     ring completions;
+    ibv_wc current; ///< between start_poll and end_poll
 };
 
 struct shared {
@@ -40,6 +41,9 @@ struct pair {
     ring sends, receives; ///< the latter is not mapped if a shared queue is used
     std::uint32_t most_pieces_sent, most_pieces_received, most_inline;
     std::uint32_t opcodes; ///< a bit for each ibv_wr_opcode that such a pair can
+    std::uint32_t first;   ///< between wr_start and wr_complete: where the first request is,
+    send_slot *building;   ///< the last one, or nullptr,
+    int refused;           ///< and an errno if there is anything wrong with one
     bool broken;           ///< somebody brings it to the error state, or has
 };
 
@@ -60,6 +64,15 @@ void fill_queue(abi::operations &able) noexcept;
 void fill_region(abi::operations &able) noexcept;
 void fill_shared(abi::operations &able) noexcept;
 void fill_window(abi::operations &able) noexcept;
+
+/// Takes the next completion out of a ring; false: there is none. publish() is left to do.
+bool take(ring &from, ibv_wc &into) noexcept;
+
+/// Gives a completion queue the functions to poll it by parts.
+void extend(queue &own) noexcept;
+
+/// Gives a pair those of the functions to post by parts that are asked for.
+void extend(pair &own, std::uint64_t operations) noexcept;
 
 /// The opcodes of a type of pair, for pair::opcodes.
 std::uint32_t opcodes_of(ibv_qp_type type) noexcept;

@@ -3,7 +3,7 @@
 // Posting requests. What is wrong with a request is found before anything of it is published, and
 // the kernel is called once for a list, after the turn: that call may carry out the whole transfer.
 
-#include "objects.hpp"
+#include "request.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -11,32 +11,6 @@
 
 namespace coherdma::provider::rxe {
 namespace {
-
-constexpr std::uint32_t bit(ibv_wr_opcode opcode) noexcept {
-    return std::uint32_t{1} << opcode;
-}
-
-constexpr std::uint32_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
-constexpr std::uint32_t writes = bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
-constexpr std::uint32_t atomics = bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
-constexpr std::uint32_t with_immediate =
-    bit(IBV_WR_SEND_WITH_IMM) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
-constexpr std::uint32_t with_key = bit(IBV_WR_SEND_WITH_INV) | bit(IBV_WR_LOCAL_INV);
-constexpr std::uint32_t without_data = bit(IBV_WR_LOCAL_INV) | bit(IBV_WR_BIND_MW);
-constexpr std::uint32_t can_be_inline = sends | writes | bit(IBV_WR_SEND_WITH_INV);
-
-constexpr unsigned known_flags =
-    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-
-// The bytes of all pieces, or more than a message can have.
-constexpr std::uint64_t too_long = std::uint64_t{1} << 32;
-
-std::uint64_t total(const ibv_sge *pieces, int count) noexcept {
-    std::uint64_t sum = 0;
-    for (int piece = 0; piece < count; ++piece)
-        sum += pieces[piece].length;
-    return sum;
-}
 
 // 0 or an errno, and the bytes to send.
 int check(const pair &own, const ibv_send_wr &request, std::uint64_t &length) noexcept {
@@ -47,7 +21,7 @@ int check(const pair &own, const ibv_send_wr &request, std::uint64_t &length) no
         return 0;
     if (request.num_sge < 0)
         return EINVAL;
-    length = total(request.sg_list, request.num_sge);
+    length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
     if ((request.send_flags & IBV_SEND_INLINE) != 0) {
         const bool possible = (can_be_inline & bit(request.opcode)) != 0;
         return possible && length <= own.most_inline ? 0 : EINVAL;
@@ -61,7 +35,7 @@ void put_data(send_slot &slot, const ibv_send_wr &request, std::uint64_t length)
     slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
     if ((without_data & bit(request.opcode)) != 0)
         return;
-    auto *behind = reinterpret_cast<unsigned char *>(&slot) + sizeof(slot);
+    unsigned char *behind = behind_of(slot);
     const auto count = static_cast<std::size_t>(request.num_sge);
     if ((request.send_flags & IBV_SEND_INLINE) == 0) {
         slot.data.pieces = static_cast<std::uint32_t>(count);
@@ -71,21 +45,8 @@ void put_data(send_slot &slot, const ibv_send_wr &request, std::uint64_t length)
     }
     for (std::size_t piece = 0; piece < count; ++piece) {
         const ibv_sge &from = request.sg_list[piece];
-        if (from.length != 0)
-            std::memcpy(behind, reinterpret_cast<const void *>(from.addr), from.length);
-        behind += from.length;
+        behind = copied(behind, reinterpret_cast<const void *>(from.addr), from.length);
     }
-}
-
-void put_window(to_window &to, const ibv_send_wr &request) noexcept {
-    const ibv_mw_bind_info &info = request.bind_mw.bind_info;
-    to = {};
-    to.address = info.addr;
-    to.length = info.length;
-    to.region_key = info.mr != nullptr ? info.mr->lkey : 0;
-    to.window_key = request.bind_mw.mw->rkey;
-    to.new_key = request.bind_mw.rkey;
-    to.access = info.mw_access_flags;
 }
 
 // Where it goes.
@@ -103,7 +64,8 @@ void put_target(send_slot &slot, const pair &own, const ibv_send_wr &request) no
         slot.to.memory = {request.wr.rdma.remote_addr, request.wr.rdma.rkey, 0};
         slot.remote = request.wr.rdma.remote_addr;
     } else if (request.opcode == IBV_WR_BIND_MW) {
-        put_window(slot.to.window, request);
+        const auto &bind = request.bind_mw;
+        slot.to.window = window_of(*bind.mw, bind.rkey, bind.bind_info);
     }
 }
 
@@ -128,15 +90,6 @@ int put(pair &own, const ibv_send_wr &request) noexcept {
     put_data(slot, request, length);
     own.sends.filled();
     return 0;
-}
-
-int ring_doorbell(const ibv_qp &qp) noexcept {
-    std::uint32_t ignored = 0;
-    doorbell command;
-    command.response = reinterpret_cast<std::uintptr_t>(&ignored);
-    command.pair = qp.handle;
-    const ssize_t written = write(qp.context->cmd_fd, &command, sizeof(command));
-    return written == ssize_t{sizeof(command)} ? 0 : errno;
 }
 
 // Before a pair may send, the kernel refuses to look, but would find and send it later on.
@@ -169,7 +122,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
 int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
     if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > most_pieces)
         return EINVAL;
-    const std::uint64_t length = total(request.sg_list, request.num_sge);
+    const std::uint64_t length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
     if (length >= too_long)
         return EINVAL;
     void *const vacant = into.vacant();
@@ -203,6 +156,15 @@ int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
 }
 
 } // namespace
+
+int ring_doorbell(const ibv_qp &qp) noexcept {
+    std::uint32_t ignored = 0;
+    doorbell command;
+    command.response = reinterpret_cast<std::uintptr_t>(&ignored);
+    command.pair = qp.handle;
+    const ssize_t written = write(qp.context->cmd_fd, &command, sizeof(command));
+    return written == ssize_t{sizeof(command)} ? 0 : errno;
+}
 
 int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
                  ibv_recv_wr **bad) noexcept {

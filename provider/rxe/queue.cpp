@@ -20,6 +20,18 @@ int destroy(ibv_cq *cq) noexcept {
     return 0;
 }
 
+// The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
+queue *complete(fresh<queue> &own, ibv_context *context, const place &where) noexcept {
+    if (const int error = own->completions.map(context->cmd_fd, where, sizeof(completion_slot))) {
+        own->verbs.cq.context = context;
+        library().destroy_cq(&own->verbs.cq);
+        errno = error;
+        return nullptr;
+    }
+    own->completions.start_over(false);
+    return own.take();
+}
+
 ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int vector) noexcept {
     fresh<queue> own;
     if (!own)
@@ -27,21 +39,47 @@ ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int
     own->polling.init();
     abi::message<abi::command::create_cq> command = {};
     abi::message<abi::response::create_cq, place> response = {};
-    int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq, &command,
-                                    command.size, &response, response.size);
-    if (error == 0) {
-        error = own->completions.map(context->cmd_fd, response.driver, sizeof(completion_slot));
-        if (error != 0) {
-            own->verbs.cq.context = context;
-            library().destroy_cq(&own->verbs.cq);
-        }
-    }
-    if (error != 0) {
+    if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
+                                              &command, command.size, &response, response.size)) {
         errno = error;
         return nullptr;
     }
-    own->completions.start_over(false);
-    return &own.take()->verbs.cq;
+    queue *const made = complete(own, context, response.driver);
+    return made != nullptr ? &made->verbs.cq : nullptr;
+}
+
+// No time stamps, and no parent domain yet.
+bool possible(const ibv_cq_init_attr_ex &wanted) noexcept {
+    if ((wanted.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+        (wanted.comp_mask & ~unsigned{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0)
+        return false;
+    return (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0 ||
+           (wanted.flags & ~unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) == 0;
+}
+
+ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
+    if (!possible(*wanted)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    fresh<queue> own;
+    if (!own)
+        return nullptr;
+    own->polling.init();
+    own->polling.alone = (wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                         (wanted->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    abi::message<abi::command::create_cq_ex> command = {};
+    abi::message<abi::response::create_cq_ex, place> response = {};
+    if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
+                                                 command.size, &response, response.size, 0)) {
+        errno = error;
+        return nullptr;
+    }
+    queue *const made = complete(own, context, response.driver);
+    if (made == nullptr)
+        return nullptr;
+    extend(*made);
+    return &made->verbs.cq_ex;
 }
 
 // The kernel takes along what is in the old ring, so nobody may take it from there meanwhile.
@@ -73,14 +111,8 @@ int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     queue &own = of<queue>(cq);
     const taking_turn mine(own.polling);
     int count = 0;
-    for (; count < most; ++count) {
-        const void *const from = own.completions.occupied();
-        if (from == nullptr)
-            break;
-        std::memcpy(into + count, from, sizeof(ibv_wc));
-        into[count].wc_flags = flags_of(into[count].wc_flags);
-        own.completions.emptied();
-    }
+    while (count < most && take(own.completions, into[count]))
+        ++count;
     own.completions.publish(own.completions.head->consumer);
     return count;
 }
@@ -97,8 +129,19 @@ int arm(ibv_cq *cq, int solicited_only) noexcept {
 
 } // namespace
 
+bool take(ring &from, ibv_wc &into) noexcept {
+    const void *const slot = from.occupied();
+    if (slot == nullptr)
+        return false;
+    std::memcpy(&into, slot, sizeof(into));
+    into.wc_flags = flags_of(into.wc_flags);
+    from.emptied();
+    return true;
+}
+
 void fill_queue(abi::operations &able) noexcept {
     able.create_cq = create;
+    able.create_cq_ex = create_ex;
     able.resize_cq = resize;
     able.destroy_cq = destroy;
     able.poll_cq = poll;

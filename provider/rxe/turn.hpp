@@ -12,10 +12,13 @@ namespace coherdma::provider::rxe {
 struct turn {
     pthread_spinlock_t spin;
     bool closed;
+    bool alone; ///< the program has promised to use it by one thread at a time
 
     void init() noexcept { pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE); }
 
     void enter() noexcept {
+        if (alone)
+            return;
         pthread_spin_lock(&spin);
         while (closed) {
             pthread_spin_unlock(&spin);
@@ -23,7 +26,10 @@ struct turn {
             pthread_spin_lock(&spin);
         }
     }
-    void leave() noexcept { pthread_spin_unlock(&spin); }
+    void leave() noexcept {
+        if (!alone)
+            pthread_spin_unlock(&spin);
+    }
 
     void close() noexcept {
         enter();
@@ -31,7 +37,8 @@ struct turn {
         leave();
     }
     void reopen() noexcept {
-        pthread_spin_lock(&spin);
+        if (!alone)
+            pthread_spin_lock(&spin);
         closed = false;
         leave();
     }

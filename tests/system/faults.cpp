@@ -53,7 +53,7 @@ struct end {
     owned<ibv_cq, ibv_destroy_cq> cq;
     owned<ibv_qp, ibv_destroy_qp> qp;
 
-    explicit end(const device &device)
+    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0)
         : on(&device) {
         ibv_context *const context = device.context.get();
         constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -61,13 +61,29 @@ struct end {
         pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
         mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
                    "register memory");
-        cq = check(decltype(cq)(ibv_create_cq(context, 64, nullptr, nullptr, 0)), "queue");
-        ibv_qp_init_attr attributes{};
+        cq = check(decltype(cq)(by_parts ? polled_by_parts(context)
+                                         : ibv_create_cq(context, 64, nullptr, nullptr, 0)),
+                   "completion queue");
+        ibv_qp_init_attr_ex attributes{};
         attributes.qp_type = IBV_QPT_RC;
         attributes.send_cq = attributes.recv_cq = cq.get();
         attributes.cap = {8, 8, 2, 2, 64};
-        qp = check(decltype(qp)(ibv_create_qp(pd.get(), &attributes)), "queue pair");
+        attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+        attributes.pd = pd.get();
+        if (by_parts) {
+            attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+            attributes.send_ops_flags = IBV_QP_EX_WITH_SEND | more;
+        }
+        qp = check(decltype(qp)(ibv_create_qp_ex(context, &attributes)), "queue pair");
     }
+    static ibv_cq *polled_by_parts(ibv_context *context) {
+        ibv_cq_init_attr_ex attributes{};
+        attributes.cqe = 64;
+        attributes.wc_flags = IBV_WC_STANDARD_FLAGS;
+        ibv_cq_ex *const made = ibv_create_cq_ex(context, &attributes);
+        return made != nullptr ? ibv_cq_ex_to_cq(made) : nullptr;
+    }
+    ibv_cq_ex *parts() const { return reinterpret_cast<ibv_cq_ex *>(cq.get()); }
     end(const end &) = delete;
     end &operator=(const end &) = delete;
 
@@ -262,6 +278,85 @@ outcome bad_request(const device &on) {
     return {pieces == EINVAL && bad == &evil, text("error ", pieces, " for the pieces")};
 }
 
+// A queue that was polled by parts to its end is empty, and then has what comes next.
+outcome polled_to_its_end(const device &on) {
+    const end from(on, true), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_SEND), *bad = nullptr;
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    send.wr_id = 5;
+    check(ibv_post_send(from.qp.get(), &send, &bad), "post a message");
+    to.success("the receive");
+    ibv_cq_ex *const cq = from.parts();
+    ibv_poll_cq_attr how{};
+    const auto until = std::chrono::steady_clock::now() + milliseconds(2000);
+    int first;
+    while ((first = ibv_start_poll(cq, &how)) == ENOENT && std::chrono::steady_clock::now() < until)
+        continue;
+    if (first != 0 || cq->wr_id != 5 || cq->status != IBV_WC_SUCCESS)
+        throw failure("the message did not complete");
+    const bool sent = ibv_wc_read_opcode(cq) == IBV_WC_SEND;
+    const int second = ibv_next_poll(cq);
+    ibv_end_poll(cq);
+    const int third = ibv_start_poll(cq, &how);
+    if (third == 0)
+        ibv_end_poll(cq);
+    return {sent && second == ENOENT && third == ENOENT, text(second, ", then ", third)};
+}
+
+// Data that are given inline to a request made by parts are sent, without a flag besides.
+outcome inline_by_parts(const device &on) {
+    end from(on, true), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(from.qp.get());
+    std::array<char, 6> words{'i', 'n', 'l', 'i', 'n', 'e'};
+    ibv_wr_start(qp);
+    qp->wr_id = 9;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, words.data(), words.size());
+    check(ibv_wr_complete(qp), "post by parts");
+    const auto sent = from.completion(milliseconds(2000));
+    if (!sent || sent->status != IBV_WC_SUCCESS)
+        return {false, sent ? ibv_wc_status_str(sent->status) : "no completion"};
+    const ibv_wc got = to.success("the receive");
+    const bool same = std::memcmp(to.memory.data(), words.data(), words.size()) == 0;
+    return {sent->wr_id == 9 && got.byte_len == words.size() && same, "sent"};
+}
+
+// Atomic writes are offered where the device says that it has them, and there alone.
+outcome atomic_write_offered(const device &on) {
+    constexpr std::uint64_t capable = std::uint64_t{1} << 40;
+    ibv_device_attr_ex device{};
+    check(ibv_query_device_ex(on.context.get(), nullptr, &device), "query the device");
+    const bool has = (device.device_cap_flags_ex & capable) != 0;
+    const end to(on);
+    std::optional<end> from;
+    try {
+        from.emplace(on, true, std::uint64_t{1} << 12);
+    } catch (const failure &) {
+        return {!has, text("refused, the device ", has ? "has it" : "lacks it")};
+    }
+    if (!has)
+        return {false, "accepted, the device lacks it"};
+    connect(*from, to);
+    const std::uint64_t value = 0x0123456789abcdef;
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(from->qp.get());
+    ibv_wr_start(qp);
+    qp->wr_id = 11;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_atomic_write(qp, to.mr->rkey, reinterpret_cast<std::uintptr_t>(to.memory.data()),
+                        &value);
+    check(ibv_wr_complete(qp), "post an atomic write");
+    const ibv_wc done = from->success("the atomic write");
+    const bool there = std::memcmp(to.memory.data(), &value, sizeof value) == 0;
+    return {there && done.wr_id == 11, there ? "written" : "not written"};
+}
+
 struct fault {
     std::string_view name;
     outcome (*tried)(const device &);
@@ -271,6 +366,9 @@ constexpr std::array faults{
     fault{"early-send", early_send},
     fault{"late-receive", late_receive},
     fault{"bad-request", bad_request},
+    fault{"polled-to-its-end", polled_to_its_end},
+    fault{"inline-by-parts", inline_by_parts},
+    fault{"atomic-write-offered", atomic_write_offered},
 };
 
 } // namespace

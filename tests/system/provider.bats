@@ -104,3 +104,20 @@ fault() {
 @test "a message before the connection is refused and never sent" { fault early-send; }
 @test "a receive posted in the error state is flushed" { fault late-receive; }
 @test "a request that cannot be is refused, and named" { fault bad-request; }
+@test "a queue that is polled by parts to its end is then empty" { fault polled-to-its-end; }
+@test "inline data of a request made by parts are sent" { fault inline-by-parts; }
+@test "atomic writes are offered where the device has them" {
+    run -0 "$BUILD/release/tests/faults" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" atomic-write-offered
+    [[ $output == "atomic-write-offered: right "* ]]
+    served 1
+}
+@test "perftest and pingpong without a connection manager, which post by parts" {
+    local options
+    options="-d $(of rxe DEVICE) -x $(of rxe GID_INDEX) -n 200 -s 4096"
+    for program in ib_write_bw ib_send_bw ib_read_bw; do
+        AWAIT='accepts 18515' pair "$program $options" "$program $options $(of rxe ADDRESS)"
+        said client '^ *4096 +200 '
+    done
+    ponged -N
+    served 8
+}
