@@ -84,6 +84,11 @@ struct end {
         return made != nullptr ? ibv_cq_ex_to_cq(made) : nullptr;
     }
     ibv_cq_ex *parts() const { return reinterpret_cast<ibv_cq_ex *>(cq.get()); }
+    // A queue pair beside another's, with what is the other's.
+    end(const end &other, ibv_qp_init_attr *attributes)
+        : on(other.on) {
+        qp = check(decltype(qp)(ibv_create_qp(other.pd.get(), attributes)), "queue pair");
+    }
     end(const end &) = delete;
     end &operator=(const end &) = delete;
 
@@ -357,6 +362,80 @@ outcome atomic_write_offered(const device &on) {
     return {there && done.wr_id == 11, there ? "written" : "not written"};
 }
 
+// What is in a completion queue is there, once and in order, after the queue was made larger, and
+// what comes then, too.
+outcome resized_queue(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    send.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+    send.wr.rdma.rkey = to.mr->rkey;
+    std::uint64_t expected = 0;
+    for (std::uint64_t id = 0; id < 12; ++id) {
+        send.wr_id = id;
+        check(ibv_post_send(from.qp.get(), &send, &bad), "post a write");
+        if (id % 4 != 3)
+            continue;
+        if (from.success("a write").wr_id != expected++)
+            return {false, text("not number ", expected - 1)};
+        const int entries = 100 << (id / 4);
+        check(ibv_resize_cq(from.cq.get(), entries), "resize the queue");
+        if (from.cq->cqe < entries)
+            return {false, "not larger"};
+        while (expected <= id)
+            if (from.success("a write").wr_id != expected++)
+                return {false, text("not number ", expected - 1)};
+    }
+    return {!from.completion(milliseconds(50)), text(expected, " writes")};
+}
+
+// What was posted to a shared receive queue is taken in order, before and after it was resized.
+outcome resized_shared(const device &on) {
+    const end from(on), to(on);
+    ibv_srq_init_attr wanted{};
+    wanted.attr = {4, 2, 0};
+    const owned<ibv_srq, ibv_destroy_srq> srq =
+        check(owned<ibv_srq, ibv_destroy_srq>(ibv_create_srq(to.pd.get(), &wanted)), "queue");
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.send_cq = attributes.recv_cq = to.cq.get();
+    attributes.srq = srq.get();
+    attributes.cap = {8, 0, 2, 0, 64};
+    const end taker(to, &attributes);
+    connect(from, taker);
+    const auto post = [&](std::uint64_t id) {
+        ibv_sge where = to.piece(64);
+        ibv_recv_wr request{id, nullptr, &where, 1}, *bad = nullptr;
+        check(ibv_post_srq_recv(srq.get(), &request, &bad), "post a receive");
+    };
+    for (std::uint64_t id = 0; id < 4; ++id)
+        post(id);
+    ibv_srq_attr larger{};
+    larger.max_wr = 40;
+    check(ibv_modify_srq(srq.get(), &larger, IBV_SRQ_MAX_WR), "resize the queue");
+    for (std::uint64_t id = 4; id < 40; ++id)
+        post(id);
+    ibv_srq_attr is{};
+    check(ibv_query_srq(srq.get(), &is), "query the queue");
+    if (is.max_wr < 40)
+        return {false, text("room for ", is.max_wr)};
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_SEND), *bad = nullptr;
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    for (std::uint64_t id = 0; id < 40; ++id) {
+        check(ibv_post_send(from.qp.get(), &send, &bad), "post a message");
+        from.success("a message");
+        const auto got = to.completion(milliseconds(2000));
+        if (!got || got->status != IBV_WC_SUCCESS || got->wr_id != id)
+            return {false, text("not number ", id)};
+    }
+    return {true, "40 messages"};
+}
+
 struct fault {
     std::string_view name;
     outcome (*tried)(const device &);
@@ -369,6 +448,8 @@ constexpr std::array faults{
     fault{"polled-to-its-end", polled_to_its_end},
     fault{"inline-by-parts", inline_by_parts},
     fault{"atomic-write-offered", atomic_write_offered},
+    fault{"resized-queue", resized_queue},
+    fault{"resized-shared", resized_shared},
 };
 
 } // namespace
