@@ -15,37 +15,6 @@ port_active() {
     run -0 ibv_devinfo -d "$(of "$1" DEVICE)"
     [[ $output == *"PORT_ACTIVE"* ]]
 }
-pinged() {
-    local address
-    address=$(of "$1" ADDRESS)
-    PORT=7174 pair "rping -s -a $address -C 100 -V" "rping -c -a $address -C 100 -V -v"
-    [[ $(grep -c '^ping data' "$BATS_TEST_TMPDIR/client.out") == 100 ]]
-    run ! grep -iE 'error|mismatch|invalid' "$BATS_TEST_TMPDIR"/*.out
-}
-# measured DRIVER PROGRAM OPTIONS: a perftest program prints a row of numbers. On a busy machine it
-# has two faults of its own, so it may try again: it compares the processor's clock with the system's,
-# and if they seem too far apart prints inf or fails; and its client makes a second connection before
-# its server listens for one.
-measured() {
-    local address device status
-    address=$(of "$1" ADDRESS)
-    device=$(of "$1" DEVICE)
-    for _ in 1 2 3 4 5; do
-        status=0
-        PORT=18515 pair "$2 -R -d $device $3" "$2 -R -d $device $3 $address" || status=$?
-        grep -qE 'Correlation coefficient|Failed to connect RDMA CM events' "$BATS_TEST_TMPDIR/client.out" || break
-    done
-    ((status == 0)) && said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
-}
-
-ponged() { # OPTION
-    local options
-    options="$1 -c -n 1000 -d $(of rxe DEVICE) -g $(of rxe GID_INDEX)"
-    AWAIT='accepts 18515' pair "ibv_rc_pingpong $options" "ibv_rc_pingpong $options $(of rxe ADDRESS)"
-    said client '^1000 iters'
-    said server '^1000 iters'
-}
-accepts() { ss -Hltn "sport = :$1" | grep -q .; } # PORT: somebody listens on it with TCP
 
 @test "rxe: ibv_devices lists it" { devices_listed rxe; }
 @test "siw: ibv_devices lists it" { devices_listed siw; }

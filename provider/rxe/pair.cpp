@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Queue pairs: how they are made and what state they are in.
+
+#include "objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+using abi::library;
+
+void unmap(pair &own) noexcept {
+    own.sends.unmap();
+    own.receives.unmap();
+}
+
+int destroy(ibv_qp *qp) noexcept {
+    if (const int error = library().destroy_qp(qp))
+        return error;
+    pair &own = of<pair>(qp);
+    unmap(own);
+    std::free(&own);
+    return 0;
+}
+
+// The limits of requests are those that the kernel granted, and each ring's slots must hold them.
+int map(pair &own, int fd, const places_of_pair &where, const ibv_qp_cap &granted,
+        bool receives) noexcept {
+    own.most_pieces_sent = granted.max_send_sge;
+    own.most_inline = granted.max_inline_data;
+    own.most_pieces_received = granted.max_recv_sge;
+    const std::size_t pieces = std::size_t{own.most_pieces_sent} * sizeof(ibv_sge);
+    const std::size_t data = std::max(pieces, std::size_t{own.most_inline});
+    if (const int error = own.sends.map(fd, where.send, sizeof(send_slot) + data))
+        return error;
+    own.sends.start_over(true);
+    if (!receives)
+        return 0;
+    const std::size_t received = std::size_t{own.most_pieces_received} * sizeof(ibv_sge);
+    if (const int error = own.receives.map(fd, where.receive, sizeof(receive_slot) + received))
+        return error;
+    own.receives.start_over(true);
+    return 0;
+}
+
+// The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
+template <class attributes>
+pair *complete(fresh<pair> &own, const attributes &granted, const places_of_pair &where) noexcept {
+    ibv_qp *const qp = &own->verbs.qp;
+    own->opcodes = opcodes_of(granted.qp_type);
+    own->sending.init();
+    own->receiving.init();
+    if (const int error =
+            map(*own, qp->context->cmd_fd, where, granted.cap, granted.srq == nullptr)) {
+        library().destroy_qp(qp);
+        unmap(*own);
+        errno = error;
+        return nullptr;
+    }
+    return own.take();
+}
+
+ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
+    fresh<pair> own;
+    if (!own)
+        return nullptr;
+    abi::message<abi::command::create_qp> command = {};
+    abi::message<abi::response::create_qp, places_of_pair> response = {};
+    if (const int error = library().create_qp(domain, &own->verbs.qp, attributes, &command,
+                                              command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    pair *const made = complete(own, *attributes, response.driver);
+    return made != nullptr ? &made->verbs.qp : nullptr;
+}
+
+// The operations to post by parts have the numbers of the opcodes.
+static_assert(IBV_QP_EX_WITH_SEND == 1U << IBV_WR_SEND);
+static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1U << IBV_WR_SEND_WITH_INV);
+static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
+
+// What such a pair can on this device with this libibverbs.
+std::uint64_t operations_of(ibv_context *context, ibv_qp_type type, std::uint64_t wanted) noexcept {
+    std::uint64_t able = opcodes_of(type);
+    if ((wanted & atomic_write_operation) == 0 || type != IBV_QPT_RC ||
+        abi::here().atomic_write == 0)
+        return able;
+    ibv_device_attr_ex device = {};
+    if (ibv_query_device_ex(context, nullptr, &device) == 0 &&
+        (device.device_cap_flags_ex & has_atomic_write) != 0)
+        able |= atomic_write_operation;
+    return able;
+}
+
+int possible(ibv_context *context, const ibv_qp_init_attr_ex &wanted,
+             std::uint64_t operations) noexcept {
+    constexpr unsigned known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
+        return EINVAL;
+    if ((wanted.comp_mask & ~known) != 0 ||
+        (operations & ~operations_of(context, wanted.qp_type, operations)) != 0)
+        return EOPNOTSUPP;
+    return 0;
+}
+
+ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcept {
+    const bool by_parts = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    const std::uint64_t operations = by_parts ? attributes->send_ops_flags : 0;
+    if (const int error = possible(context, *attributes, operations)) {
+        errno = error;
+        return nullptr;
+    }
+    fresh<pair> own;
+    if (!own)
+        return nullptr;
+    abi::message<abi::command::create_qp_ex> command = {};
+    abi::message<abi::response::create_qp_ex, places_of_pair> response = {};
+    if (const int error = library().create_qp_ex2(context, &own->verbs, attributes, &command,
+                                                  command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    pair *const made = complete(own, *attributes, response.driver);
+    if (made == nullptr)
+        return nullptr;
+    if (by_parts)
+        extend(*made, operations);
+    return &made->verbs.qp;
+}
+
+// The kernel has dropped all requests.
+void forget_requests(pair &own) noexcept {
+    {
+        const taking_turn mine(own.sending);
+        own.sends.start_over(true);
+    }
+    if (own.receives.head == nullptr)
+        return;
+    const taking_turn mine(own.receiving);
+    own.receives.start_over(true);
+}
+
+int change(pair &own, ibv_qp_attr *attributes, int mask) noexcept {
+    abi::message<abi::command::modify_qp> command = {};
+    return library().modify_qp(&own.verbs.qp, attributes, mask, &command, command.size);
+}
+
+// Who posts a receive looks at broken after it. It is set before the kernel knows, so that a
+// receive is either there when the kernel flushes, or whoever posted it has it flushed.
+int modify(ibv_qp *qp, ibv_qp_attr *attributes, int mask) noexcept {
+    pair &own = of<pair>(qp);
+    const bool moves = (mask & IBV_QP_STATE) != 0;
+    std::atomic_ref broken(own.broken);
+    const bool before = broken.load();
+    if (moves && attributes->qp_state == IBV_QPS_ERR)
+        broken.store(true);
+    if (const int error = change(own, attributes, mask)) {
+        broken.store(before);
+        return error;
+    }
+    if (moves && attributes->qp_state != IBV_QPS_ERR)
+        broken.store(false);
+    if (moves && attributes->qp_state == IBV_QPS_RESET)
+        forget_requests(own);
+    return 0;
+}
+
+int query(ibv_qp *qp, ibv_qp_attr *attributes, int mask, ibv_qp_init_attr *initial) noexcept {
+    abi::message<abi::command::query_qp> command = {};
+    return library().query_qp(qp, attributes, mask, initial, &command, command.size);
+}
+
+} // namespace
+
+int break_pair(pair &own) noexcept {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    return change(own, &attributes, IBV_QP_STATE);
+}
+
+void fill_pair(abi::operations &able) noexcept {
+    able.create_qp = create;
+    able.create_qp_ex = create_ex;
+    able.modify_qp = modify;
+    able.query_qp = query;
+    able.destroy_qp = destroy;
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Posting requests. What is wrong with a request is found before anything of it is published, and
+// the kernel is called once for a list, after the turn: that call may carry out the whole transfer.
+
+#include "request.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+// 0 or an errno, and the bytes to send.
+int check(const pair &own, const ibv_send_wr &request, std::uint64_t &length) noexcept {
+    if (static_cast<unsigned>(request.opcode) >= 32 || (own.opcodes & bit(request.opcode)) == 0)
+        return EINVAL;
+    length = 0;
+    if ((without_data & bit(request.opcode)) != 0)
+        return 0;
+    if (request.num_sge < 0)
+        return EINVAL;
+    length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
+    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+        const bool possible = (can_be_inline & bit(request.opcode)) != 0;
+        return possible && length <= own.most_inline ? 0 : EINVAL;
+    }
+    const bool fits = static_cast<std::uint32_t>(request.num_sge) <= own.most_pieces_sent;
+    return fits && length < too_long ? 0 : EINVAL;
+}
+
+void put_data(send_slot &slot, const ibv_send_wr &request, std::uint64_t length) noexcept {
+    slot.data = {};
+    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
+    if ((without_data & bit(request.opcode)) != 0)
+        return;
+    unsigned char *behind = behind_of(slot);
+    const auto count = static_cast<std::size_t>(request.num_sge);
+    if ((request.send_flags & IBV_SEND_INLINE) == 0) {
+        slot.data.pieces = static_cast<std::uint32_t>(count);
+        if (count != 0)
+            std::memcpy(behind, request.sg_list, count * sizeof(ibv_sge));
+        return;
+    }
+    for (std::size_t piece = 0; piece < count; ++piece) {
+        const ibv_sge &from = request.sg_list[piece];
+        behind = copied(behind, reinterpret_cast<const void *>(from.addr), from.length);
+    }
+}
+
+// Where it goes.
+void put_target(send_slot &slot, const pair &own, const ibv_send_wr &request) noexcept {
+    const std::uint32_t kind = bit(request.opcode);
+    slot.remote = 0;
+    if (own.verbs.qp.qp_type == IBV_QPT_UD) {
+        const auto &to = request.wr.ud;
+        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
+    } else if ((kind & atomics) != 0) {
+        const auto &to = request.wr.atomic;
+        slot.to.atomic = {to.remote_addr, to.compare_add, to.swap, to.rkey, 0};
+        slot.remote = to.remote_addr;
+    } else if ((kind & (writes | bit(IBV_WR_RDMA_READ))) != 0) {
+        slot.to.memory = {request.wr.rdma.remote_addr, request.wr.rdma.rkey, 0};
+        slot.remote = request.wr.rdma.remote_addr;
+    } else if (request.opcode == IBV_WR_BIND_MW) {
+        const auto &bind = request.bind_mw;
+        slot.to.window = window_of(*bind.mw, bind.rkey, bind.bind_info);
+    }
+}
+
+int put(pair &own, const ibv_send_wr &request) noexcept {
+    std::uint64_t length;
+    if (const int error = check(own, request, length))
+        return error;
+    void *const vacant = own.sends.vacant();
+    if (vacant == nullptr)
+        return ENOMEM;
+    auto &slot = *static_cast<send_slot *>(vacant);
+    slot.id = request.wr_id;
+    slot.opcode = request.opcode;
+    slot.flags = request.send_flags & known_flags;
+    slot.extra = 0;
+    if ((with_immediate & bit(request.opcode)) != 0)
+        slot.extra = request.imm_data;
+    else if ((with_key & bit(request.opcode)) != 0)
+        slot.extra = request.invalidate_rkey;
+    slot.status = slot.state = slot.counts_as_read = 0;
+    put_target(slot, own, request);
+    put_data(slot, request, length);
+    own.sends.filled();
+    return 0;
+}
+
+// Before a pair may send, the kernel refuses to look, but would find and send it later on.
+int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
+    pair &own = of<pair>(qp);
+    if (list != nullptr && qp->state < IBV_QPS_RTS) {
+        *bad = list;
+        return EINVAL;
+    }
+    int error = 0;
+    bool published;
+    ibv_send_wr *request = list;
+    {
+        const taking_turn mine(own.sending);
+        for (; request != nullptr; request = request->next) {
+            error = put(own, *request);
+            if (error != 0)
+                break;
+        }
+        published = own.sends.publish(own.sends.head->producer);
+    }
+    const int unheard = published ? ring_doorbell(*qp) : 0;
+    if (error != 0)
+        *bad = request;
+    else if (unheard != 0)
+        *bad = list;
+    return error != 0 ? error : unheard;
+}
+
+int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
+    if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > most_pieces)
+        return EINVAL;
+    const std::uint64_t length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
+    if (length >= too_long)
+        return EINVAL;
+    void *const vacant = into.vacant();
+    if (vacant == nullptr)
+        return ENOMEM;
+    auto &slot = *static_cast<receive_slot *>(vacant);
+    slot = {};
+    slot.id = request.wr_id;
+    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
+    slot.data.pieces = static_cast<std::uint32_t>(request.num_sge);
+    if (request.num_sge != 0)
+        std::memcpy(&slot + 1, request.sg_list,
+                    static_cast<std::size_t>(request.num_sge) * sizeof(ibv_sge));
+    into.filled();
+    return 0;
+}
+
+// The kernel flushes receives when a pair breaks, and does not look again.
+int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
+    pair &own = of<pair>(qp);
+    if (own.receives.head == nullptr) {
+        *bad = list;
+        return EINVAL;
+    }
+    const int error =
+        put_receives(own.receives, own.receiving, own.most_pieces_received, list, bad);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed))
+        break_pair(own);
+    return error;
+}
+
+} // namespace
+
+int ring_doorbell(const ibv_qp &qp) noexcept {
+    std::uint32_t ignored = 0;
+    doorbell command;
+    command.response = reinterpret_cast<std::uintptr_t>(&ignored);
+    command.pair = qp.handle;
+    const ssize_t written = write(qp.context->cmd_fd, &command, sizeof(command));
+    return written == ssize_t{sizeof(command)} ? 0 : errno;
+}
+
+int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
+                 ibv_recv_wr **bad) noexcept {
+    const taking_turn mine(at);
+    int error = 0;
+    for (ibv_recv_wr *request = list; request != nullptr; request = request->next) {
+        error = put_receive(into, most_pieces, *request);
+        if (error != 0) {
+            *bad = request;
+            break;
+        }
+    }
+    into.publish(into.head->producer);
+    return error;
+}
+
+std::uint32_t opcodes_of(ibv_qp_type type) noexcept {
+    switch (type) {
+    case IBV_QPT_RC:
+        return sends | writes | atomics | without_data | bit(IBV_WR_RDMA_READ) |
+               bit(IBV_WR_SEND_WITH_INV);
+    case IBV_QPT_UC:
+        return sends | writes | bit(IBV_WR_BIND_MW);
+    case IBV_QPT_UD:
+        return sends;
+    default:
+        return 0;
+    }
+}
+
+void fill_post(abi::operations &able) noexcept {
+    able.post_send = post_send;
+    able.post_recv = post_receive;
+}
+
+} // namespace coherdma::provider::rxe

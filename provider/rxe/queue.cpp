@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "objects.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+using abi::library;
+
+int destroy(ibv_cq *cq) noexcept {
+    if (const int error = library().destroy_cq(cq))
+        return error;
+    queue &own = of<queue>(cq);
+    own.completions.unmap();
+    std::free(&own);
+    return 0;
+}
+
+// The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
+queue *complete(fresh<queue> &own, ibv_context *context, const place &where) noexcept {
+    if (const int error = own->completions.map(context->cmd_fd, where, sizeof(completion_slot))) {
+        own->verbs.cq.context = context;
+        library().destroy_cq(&own->verbs.cq);
+        errno = error;
+        return nullptr;
+    }
+    own->completions.start_over(false);
+    return own.take();
+}
+
+ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int vector) noexcept {
+    fresh<queue> own;
+    if (!own)
+        return nullptr;
+    own->polling.init();
+    abi::message<abi::command::create_cq> command = {};
+    abi::message<abi::response::create_cq, place> response = {};
+    if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
+                                              &command, command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    queue *const made = complete(own, context, response.driver);
+    return made != nullptr ? &made->verbs.cq : nullptr;
+}
+
+// No time stamps, and no parent domain yet.
+bool possible(const ibv_cq_init_attr_ex &wanted) noexcept {
+    if ((wanted.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+        (wanted.comp_mask & ~unsigned{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0)
+        return false;
+    return (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0 ||
+           (wanted.flags & ~unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) == 0;
+}
+
+ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
+    if (!possible(*wanted)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    fresh<queue> own;
+    if (!own)
+        return nullptr;
+    own->polling.init();
+    own->polling.alone = (wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                         (wanted->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    abi::message<abi::command::create_cq_ex> command = {};
+    abi::message<abi::response::create_cq_ex, place> response = {};
+    if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
+                                                 command.size, &response, response.size, 0)) {
+        errno = error;
+        return nullptr;
+    }
+    queue *const made = complete(own, context, response.driver);
+    if (made == nullptr)
+        return nullptr;
+    extend(*made);
+    return &made->verbs.cq_ex;
+}
+
+// The kernel takes along what is in the old ring, so nobody may take it from there meanwhile.
+int resize(ibv_cq *cq, int entries) noexcept {
+    queue &own = of<queue>(cq);
+    const keeping_closed closed(own.polling);
+    abi::message<abi::command::resize_cq> command = {};
+    abi::message<abi::response::resize_cq, place> response = {};
+    if (const int error =
+            library().resize_cq(cq, entries, &command, command.size, &response, response.size))
+        return error;
+    ring bigger = {};
+    if (const int error = bigger.map(cq->context->cmd_fd, response.driver, sizeof(completion_slot)))
+        return error;
+    bigger.start_over(false);
+    own.completions.unmap();
+    own.completions = bigger;
+    return 0;
+}
+
+// The kernel's flags are not those of programs.
+unsigned flags_of(unsigned kernel) noexcept {
+    return ((kernel & kernel_says_grh) != 0 ? unsigned{IBV_WC_GRH} : 0U) |
+           ((kernel & kernel_says_imm) != 0 ? unsigned{IBV_WC_WITH_IMM} : 0U) |
+           ((kernel & kernel_says_inv) != 0 ? unsigned{IBV_WC_WITH_INV} : 0U);
+}
+
+int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
+    queue &own = of<queue>(cq);
+    const taking_turn mine(own.polling);
+    int count = 0;
+    while (count < most && take(own.completions, into[count]))
+        ++count;
+    own.completions.publish(own.completions.head->consumer);
+    return count;
+}
+
+// libibverbs' own way goes through a longer command; it is there for kernels that refuse this one.
+int arm(ibv_cq *cq, int solicited_only) noexcept {
+    arming command;
+    command.queue = cq->handle;
+    command.solicited_only = solicited_only != 0;
+    if (write(cq->context->cmd_fd, &command, sizeof(command)) == ssize_t{sizeof(command)})
+        return 0;
+    return library().req_notify_cq(cq, solicited_only);
+}
+
+} // namespace
+
+bool take(ring &from, ibv_wc &into) noexcept {
+    const void *const slot = from.occupied();
+    if (slot == nullptr)
+        return false;
+    std::memcpy(&into, slot, sizeof(into));
+    into.wc_flags = flags_of(into.wc_flags);
+    from.emptied();
+    return true;
+}
+
+void fill_queue(abi::operations &able) noexcept {
+    able.create_cq = create;
+    able.create_cq_ex = create_ex;
+    able.resize_cq = resize;
+    able.destroy_cq = destroy;
+    able.poll_cq = poll;
+    able.req_notify_cq = arm;
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Programs that know nothing of coherdma on an rxe device that our plugin serves. Each test ends
+# with a look at the log, in which the plugin says which device it opened.
+# Run by ci/stages: softrdma run --driver rxe -- bats tests/system/provider.bats
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+setup() {
+    plugin=$BUILD/release/provider/libcoherdma
+    export RDMAV_DRIVERS=$plugin VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=$BATS_TEST_TMPDIR/verbs.log
+}
+
+# served TIMES: so many programs, at least, had the device from us.
+served() {
+    local times
+    times=$(grep -c "$(of rxe DEVICE) is served by coherdma" "$VERBS_LOG_FILE")
+    ((times >= $1)) || {
+        echo "served $times times, not $1"
+        return 1
+    }
+}
+
+# right NAME: what the program tries of that name is right with us.
+right() {
+    run -0 "$BUILD/release/tests/faults" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" "$1"
+    [[ $output == "$1: right "* ]]
+    served 1
+}
+
+# fault NAME: wrong with the stock provider, right with us.
+fault() {
+    run -0 env -u RDMAV_DRIVERS "$BUILD/release/tests/faults" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" "$1"
+    [[ $output == "$1: wrong "* ]]
+    right "$1"
+}
+
+@test "the plugin needs libibverbs and libc alone, exports nothing, and is small" {
+    local file=$plugin-rdmav34.so text
+    [[ $(readelf -dW "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | xargs) == 'libc.so.6 libibverbs.so.1' ]]
+    [[ -z $(nm -D --defined-only "$file") ]]
+    text=$(size -B "$file" | awk 'NR == 2 { print $1 }')
+    ((text <= 65536))
+    for private in 57 59 64 65; do
+        [[ $plugin-rdmav$private.so -ef $file ]]
+    done
+}
+@test "a program that uses the device has the plugin mapped" {
+    rping -s -a "$(of rxe ADDRESS)" >/dev/null 2>&1 3>&- &
+    awaited 20 listens 7174
+    grep -q "$plugin-rdmav" "/proc/$!/maps"
+    kill $!
+    wait $! || true
+    served 1
+}
+@test "without being asked for, it serves nothing" {
+    unset RDMAV_DRIVERS
+    run -0 ibv_devinfo -d "$(of rxe DEVICE)"
+    [[ ! -e $VERBS_LOG_FILE ]] || run ! grep coherdma "$VERBS_LOG_FILE"
+}
+@test "ibv_devinfo -v says what it says with the stock provider" {
+    diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo -v) --label ours <(ibv_devinfo -v)
+    served 1
+}
+@test "rping -C 100 -V" {
+    pinged rxe
+    served 2
+}
+@test "ib_write_bw" {
+    measured rxe ib_write_bw '-n 500 -s 4096'
+    served 2
+}
+@test "ib_read_bw" {
+    measured rxe ib_read_bw '-n 500 -s 4096'
+    served 2
+}
+@test "ib_send_lat" {
+    measured rxe ib_send_lat '-n 200'
+    served 2
+}
+@test "ib_send_bw with a shared receive queue and four queue pairs" {
+    measured rxe ib_send_bw '-n 200 -q 4 --use-srq'
+    served 2
+}
+@test "ib_atomic_lat" {
+    measured rxe ib_atomic_lat '-n 200'
+    served 2
+}
+@test "ibv_rc_pingpong, both sides polling" {
+    ponged ''
+    served 2
+}
+@test "ibv_rc_pingpong, both sides waiting for events" {
+    ponged -e
+    served 2
+}
+@test "ibv_srq_pingpong" {
+    ponged '' ibv_srq_pingpong
+    served 2
+}
+@test "every byte of Send, Write and Read arrives" {
+    ADDRESS=$(of rxe ADDRESS) carried release env env
+    served 2
+}
+@test "a receive that invalidated a key says so" { fault invalidation-flag; }
+@test "a message before the connection is refused and never sent" { fault early-send; }
+@test "a receive posted in the error state is flushed" { fault late-receive; }
+@test "a request that cannot be is refused, and named" { fault bad-request; }
+@test "a queue that is polled by parts to its end is then empty" { fault polled-to-its-end; }
+@test "inline data of a request made by parts are sent" { fault inline-by-parts; }
+@test "atomic writes are offered where the device has them" { right atomic-write-offered; }
+@test "a completion queue keeps what is in it when it is resized" { right resized-queue; }
+@test "a shared receive queue keeps what is in it when it is resized" { right resized-shared; }
+@test "perftest and pingpong without a connection manager, which post by parts" {
+    local options
+    options="-d $(of rxe DEVICE) -x $(of rxe GID_INDEX) -n 200 -s 4096"
+    for program in ib_write_bw ib_send_bw ib_read_bw; do
+        AWAIT='accepts 18515' pair "$program $options" "$program $options $(of rxe ADDRESS)"
+        said client '^ *4096 +200 '
+    done
+    ponged -N
+    served 8
+}
