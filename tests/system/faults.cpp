@@ -8,6 +8,7 @@
 #include "verbs.hpp"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <infiniband/verbs.h>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -121,7 +123,7 @@ struct end {
     void to_rts() const {
         ibv_qp_attr to{};
         to.qp_state = IBV_QPS_RTS;
-        to.timeout = 14;
+        to.timeout = 11; // 8 ms
         to.retry_cnt = 7;
         to.rnr_retry = 7;
         to.max_rd_atomic = 1;
@@ -436,6 +438,64 @@ outcome resized_shared(const device &on) {
     return {true, "40 messages"};
 }
 
+// Threads that post on one queue pair and poll one queue: every request completes, once.
+// With some hundreds of writes or more this was seen to stop, with the stock provider, too; why is
+// not known yet, so it is so few here.
+outcome crowded(const device &on) {
+    constexpr std::uint64_t each = 60, posters = 4, pollers = 2;
+    const end from(on), to(on);
+    connect(from, to);
+    std::array<std::atomic<int>, each * posters> completed{};
+    std::atomic<std::uint64_t> count{0};
+    std::atomic<bool> failed{false};
+    const auto until = std::chrono::steady_clock::now() + milliseconds(20000);
+    const auto over = [&] {
+        return failed || std::chrono::steady_clock::now() > until;
+    };
+    const auto post = [&](std::uint64_t poster) {
+        ibv_sge piece = from.piece(8);
+        ibv_send_wr send = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+        send.sg_list = &piece;
+        send.num_sge = 1;
+        send.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+        send.wr.rdma.rkey = to.mr->rkey;
+        for (std::uint64_t id = 0; id < each; ++id) {
+            send.wr_id = poster * each + id;
+            int error;
+            while ((error = ibv_post_send(from.qp.get(), &send, &bad)) == ENOMEM && !over())
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+            if (error != 0)
+                failed = true;
+        }
+    };
+    const auto poll = [&] {
+        std::array<ibv_wc, 5> some{};
+        while (count < completed.size() && !over()) {
+            const int got = ibv_poll_cq(from.cq.get(), static_cast<int>(some.size()), some.data());
+            for (int place = 0; place < got; ++place) {
+                const ibv_wc &is = some.at(static_cast<std::size_t>(place));
+                if (is.status != IBV_WC_SUCCESS || is.wr_id >= completed.size())
+                    failed = true;
+                else
+                    ++completed.at(is.wr_id), ++count;
+            }
+            if (got <= 0)
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t poster = 0; poster < posters; ++poster)
+        threads.emplace_back(post, poster);
+    for (std::uint64_t poller = 0; poller < pollers; ++poller)
+        threads.emplace_back(poll);
+    for (std::thread &thread : threads)
+        thread.join();
+    bool once = !failed;
+    for (const auto &times : completed)
+        once = once && times == 1;
+    return {once, text(count, " writes", failed ? ", one failed" : "")};
+}
+
 struct fault {
     std::string_view name;
     outcome (*tried)(const device &);
@@ -450,6 +510,7 @@ constexpr std::array faults{
     fault{"atomic-write-offered", atomic_write_offered},
     fault{"resized-queue", resized_queue},
     fault{"resized-shared", resized_shared},
+    fault{"crowded", crowded},
 };
 
 } // namespace

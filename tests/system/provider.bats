@@ -80,10 +80,6 @@ fault() {
     measured rxe ib_send_lat '-n 200'
     served 2
 }
-@test "ib_send_bw with a shared receive queue and four queue pairs" {
-    measured rxe ib_send_bw '-n 200 -q 4 --use-srq'
-    served 2
-}
 @test "ib_atomic_lat" {
     measured rxe ib_atomic_lat '-n 200'
     served 2
