@@ -113,8 +113,7 @@ fault() {
     local options
     options="-d $(of rxe DEVICE) -x $(of rxe GID_INDEX) -n 200 -s 4096"
     for program in ib_write_bw ib_send_bw ib_read_bw; do
-        AWAIT='accepts 18515' pair "$program $options" "$program $options $(of rxe ADDRESS)"
-        said client '^ *4096 +200 '
+        AWAIT='accepts 18515' perftested "$program $options" "$(of rxe ADDRESS)"
     done
     ponged -N
     served 8
