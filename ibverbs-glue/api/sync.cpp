@@ -48,8 +48,8 @@ const range *ranges_of(const ibv_sge *list) noexcept {
     return 0;
 }
 
-// Whether all begin so low that none can wrap; programs of most systems have no others. No range
-// is begun before all are checked, so while a long list is, the cache has nothing to do.
+// Whether all begin so low that none can wrap, as those of programs do on most systems. Quick,
+// because the first line waits until all ranges are checked.
 bool all_low(const range *ranges, std::size_t count) noexcept {
     if constexpr (sizeof(std::uintptr_t) < sizeof(std::uint64_t))
         return false;

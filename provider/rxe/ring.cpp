@@ -9,8 +9,7 @@ namespace coherdma::provider::rxe {
 namespace {
 
 // A kernel that says nonsense here must not make us write anywhere else.
-bool sound(const ring_head &head, std::size_t size, std::size_t slot) noexcept {
-    const std::uint32_t mask = head.mask, shift = head.log2_slot;
+bool sound(std::uint32_t mask, std::uint32_t shift, std::size_t size, std::size_t slot) noexcept {
     if (mask == 0 || (mask & (mask + 1)) != 0 || shift > 20)
         return false;
     const std::size_t room = size - sizeof(ring_head), step = std::size_t{1} << shift;
@@ -27,14 +26,18 @@ int ring::map(int fd, const place &where, std::size_t slot) noexcept {
     if (at == MAP_FAILED)
         return errno;
     auto *const found = static_cast<ring_head *>(at);
-    if (!sound(*found, where.size, slot)) {
+    // Read once: the kernel could change them between the check and the use.
+    const std::uint32_t said_mask = std::atomic_ref(found->mask).load(std::memory_order_relaxed);
+    const std::uint32_t said_shift =
+        std::atomic_ref(found->log2_slot).load(std::memory_order_relaxed);
+    if (!sound(said_mask, said_shift, where.size, slot)) {
         munmap(at, where.size);
         return EPROTO;
     }
     head = found;
     mapped = where.size;
-    mask = found->mask;
-    log2_slot = found->log2_slot;
+    mask = said_mask;
+    log2_slot = said_shift;
     return 0;
 }
 
