@@ -34,6 +34,7 @@ constexpr abi::verbs_device_ops rxe_driver = [] {
     is.alloc_device = make;
     is.uninit_device = unmake;
     is.alloc_context = rxe::open;
+    is.import_context = rxe::import;
     return is;
 }();
 

@@ -10,8 +10,6 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-using abi::library;
-
 struct answer {
     std::uint32_t number, unused;
 };

@@ -72,6 +72,15 @@ struct to_datagram {
     std::uint16_t unused;
     std::uint32_t handle; ///< never 0: then the kernel wanted the whole address here
 };
+struct to_flush {
+    std::uint64_t address;
+    std::uint32_t length;
+    std::uint32_t key;
+    std::uint8_t type;
+    std::uint8_t level;
+    std::uint16_t unused1;
+    std::uint32_t unused2;
+};
 struct to_window {
     std::uint64_t address;
     std::uint64_t length;
@@ -92,6 +101,7 @@ struct send_slot {
         to_memory memory;
         to_atomic atomic;
         to_datagram datagram;
+        to_flush flush;
         to_window window;
         unsigned char room[120];
     } to;
@@ -107,10 +117,14 @@ static_assert(offsetof(send_slot, remote) == 152 && offsetof(send_slot, counts_a
 static_assert(offsetof(to_datagram, handle) == 36 - 24 && offsetof(to_window, access) == 52 - 24);
 static_assert(offsetof(send_slot, data) == 184 && sizeof(send_slot) == 208);
 
-/// Younger than the oldest header of libibverbs: the opcode, the operation to post it by parts,
-/// what a device says that has it, and how many bytes it writes, which are behind the slot.
+/// Younger than the oldest header of libibverbs: the opcodes, the operations to post them by parts,
+/// what a device says that has them (of a flush: to either level), and how many bytes an atomic
+/// write has, which are behind the slot.
+inline constexpr std::uint32_t flush_opcode = 14;
 inline constexpr std::uint32_t atomic_write_opcode = 15;
+inline constexpr std::uint64_t flush_operation = std::uint64_t{1} << 11;
 inline constexpr std::uint64_t atomic_write_operation = std::uint64_t{1} << 12;
+inline constexpr std::uint64_t has_flush = std::uint64_t{3} << 38;
 inline constexpr std::uint64_t has_atomic_write = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t atomic_write_bytes = 8;
 
@@ -128,20 +142,8 @@ static_assert(offsetof(ibv_wc, status) == offsetof(completion_slot, status));
 static_assert(offsetof(ibv_wc, imm_data) == offsetof(completion_slot, ex));
 static_assert(offsetof(ibv_wc, wc_flags) == offsetof(completion_slot, wc_flags));
 static_assert(offsetof(ibv_wc, dlid_path_bits) == offsetof(completion_slot, dlid_path_bits));
+static_assert(offsetof(completion_slot, reserved) == 47, "is not the kernel's");
 inline constexpr unsigned kernel_says_grh = 1, kernel_says_imm = 2, kernel_says_inv = 4;
-
-/// Asks the kernel to look at a queue of requests to send.
-struct doorbell {
-    std::uint32_t command = IB_USER_VERBS_CMD_POST_SEND;
-    std::uint16_t in_words = 8;
-    std::uint16_t out_words = 1;
-    std::uint64_t response = 0; ///< of a number that the kernel writes each time
-    std::uint32_t pair = 0;
-    std::uint32_t requests = 0;
-    std::uint32_t pieces = 0;
-    std::uint32_t size = sizeof(ib_uverbs_send_wr);
-};
-static_assert(sizeof(doorbell) == 32);
 
 /// Asks for an event.
 struct arming {

@@ -3,10 +3,9 @@
 // The objects of an rxe device, each with libibverbs' part first, and the operations on them.
 #pragma once
 
-#include "abi/abi.hpp"
-#include "memory.hpp"
+#include "common/bell.hpp"
+#include "common/objects.hpp"
 #include "ring.hpp"
-#include "turn.hpp"
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
@@ -38,6 +37,7 @@ struct shared {
 struct pair {
     abi::verbs_qp verbs;
     turn sending, receiving;
+    bell ringing;
     ring sends, receives; ///< the latter is not mapped if a shared queue is used
     std::uint32_t most_pieces_sent, most_pieces_received, most_inline;
     std::uint32_t opcodes; ///< a bit for each ibv_wr_opcode that such a pair can
@@ -45,17 +45,14 @@ struct pair {
     send_slot *building;   ///< the last one, or nullptr,
     int refused;           ///< and an errno if there is anything wrong with one
     bool broken;           ///< somebody brings it to the error state, or has
+
+    /// Has the kernel look at what is published. 0, or an errno.
+    int announce() noexcept;
 };
 
-template <class own, class core>
-own &of(core *object) noexcept {
-    return *reinterpret_cast<own *>(object);
-}
-
 verbs_context *open(ibv_device *device, int fd, void *) noexcept;
+verbs_context *import(ibv_device *device, int fd) noexcept;
 
-void fill_context(abi::operations &able) noexcept;
-void fill_domain(abi::operations &able) noexcept;
 void fill_handle(abi::operations &able) noexcept;
 void fill_multicast(abi::operations &able) noexcept;
 void fill_pair(abi::operations &able) noexcept;
@@ -67,6 +64,9 @@ void fill_window(abi::operations &able) noexcept;
 
 /// Takes the next completion out of a ring; false: there is none. publish() is left to do.
 bool take(ring &from, ibv_wc &into) noexcept;
+
+/// Has the completions of a pair that are in a ring never polled.
+void forget_completions(queue &of, std::uint32_t pair) noexcept;
 
 /// Gives a completion queue the functions to poll it by parts.
 void extend(queue &own) noexcept;

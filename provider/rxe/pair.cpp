@@ -10,17 +10,19 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-using abi::library;
-
 void unmap(pair &own) noexcept {
     own.sends.unmap();
     own.receives.unmap();
 }
 
+// Its completions that nobody has polled go with it.
 int destroy(ibv_qp *qp) noexcept {
     if (const int error = library().destroy_qp(qp))
         return error;
     pair &own = of<pair>(qp);
+    forget_completions(of<queue>(qp->send_cq), qp->qp_num);
+    if (qp->recv_cq != qp->send_cq)
+        forget_completions(of<queue>(qp->recv_cq), qp->qp_num);
     unmap(own);
     std::free(&own);
     return 0;
@@ -48,11 +50,12 @@ int map(pair &own, int fd, const places_of_pair &where, const ibv_qp_cap &grante
 
 // The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
 template <class attributes>
-pair *complete(fresh<pair> &own, const attributes &granted, const places_of_pair &where) noexcept {
+pair *complete(fresh<pair> &own, const attributes &granted, const places_of_pair &where,
+               bool alone) noexcept {
     ibv_qp *const qp = &own->verbs.qp;
     own->opcodes = opcodes_of(granted.qp_type);
-    own->sending.init();
-    own->receiving.init();
+    own->sending.init(alone);
+    own->receiving.init(alone);
     if (const int error =
             map(*own, qp->context->cmd_fd, where, granted.cap, granted.srq == nullptr)) {
         library().destroy_qp(qp);
@@ -74,7 +77,7 @@ ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
         errno = error;
         return nullptr;
     }
-    pair *const made = complete(own, *attributes, response.driver);
+    pair *const made = complete(own, *attributes, response.driver, alone(domain));
     return made != nullptr ? &made->verbs.qp : nullptr;
 }
 
@@ -86,13 +89,15 @@ static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
 // What such a pair can on this device with this libibverbs.
 std::uint64_t operations_of(ibv_context *context, ibv_qp_type type, std::uint64_t wanted) noexcept {
     std::uint64_t able = opcodes_of(type);
-    if ((wanted & atomic_write_operation) == 0 || type != IBV_QPT_RC ||
-        abi::here().atomic_write == 0)
+    if ((wanted & (atomic_write_operation | flush_operation)) == 0 || type != IBV_QPT_RC)
         return able;
     ibv_device_attr_ex device = {};
-    if (ibv_query_device_ex(context, nullptr, &device) == 0 &&
-        (device.device_cap_flags_ex & has_atomic_write) != 0)
+    if (ibv_query_device_ex(context, nullptr, &device) != 0)
+        return able;
+    if (abi::here().atomic_write != 0 && (device.device_cap_flags_ex & has_atomic_write) != 0)
         able |= atomic_write_operation;
+    if (abi::here().flush != 0 && (device.device_cap_flags_ex & has_flush) != 0)
+        able |= flush_operation;
     return able;
 }
 
@@ -124,7 +129,7 @@ ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcep
         errno = error;
         return nullptr;
     }
-    pair *const made = complete(own, *attributes, response.driver);
+    pair *const made = complete(own, *attributes, response.driver, alone(attributes->pd));
     if (made == nullptr)
         return nullptr;
     if (by_parts)

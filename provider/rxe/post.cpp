@@ -111,7 +111,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
         }
         published = own.sends.publish(own.sends.head->producer);
     }
-    const int unheard = published ? ring_doorbell(*qp) : 0;
+    const int unheard = published ? own.announce() : 0;
     if (error != 0)
         *bad = request;
     else if (unheard != 0)
@@ -157,13 +157,9 @@ int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
 
 } // namespace
 
-int ring_doorbell(const ibv_qp &qp) noexcept {
-    std::uint32_t ignored = 0;
-    doorbell command;
-    command.response = reinterpret_cast<std::uintptr_t>(&ignored);
-    command.pair = qp.handle;
-    const ssize_t written = write(qp.context->cmd_fd, &command, sizeof(command));
-    return written == ssize_t{sizeof(command)} ? 0 : errno;
+int pair::announce() noexcept {
+    return sending.alone ? ring_bell(verbs.qp, RDMA_DRIVER_RXE)
+                         : ringing.ring(verbs.qp, RDMA_DRIVER_RXE);
 }
 
 int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,

@@ -40,7 +40,7 @@ int complete(ibv_qp_ex *qp) noexcept {
     }
     const bool published = own.sends.publish(own.sends.head->producer);
     own.sending.leave();
-    return published ? ring_doorbell(qp->qp_base) : 0;
+    return published ? own.announce() : 0;
 }
 
 // The next request, without data yet; nullptr: the batch is refused already.
@@ -116,6 +116,20 @@ void atomic_write(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote,
     to(slot, key, remote);
     slot->data.length = slot->data.left = atomic_write_bytes;
     copied(behind_of(*slot), data, atomic_write_bytes);
+    of<pair>(qp).building = nullptr;
+}
+
+void flush(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, std::size_t length,
+           std::uint8_t type, std::uint8_t level) noexcept {
+    if (length >= too_long)
+        return refuse(of<pair>(qp), EINVAL);
+    send_slot *const slot = begin(qp, flush_opcode);
+    if (slot == nullptr)
+        return;
+    const auto bytes = static_cast<std::uint32_t>(length);
+    slot->to.flush = {remote, bytes, key, type, level, 0, 0};
+    slot->remote = remote;
+    slot->data.length = slot->data.left = bytes;
     of<pair>(qp).building = nullptr;
 }
 
@@ -198,8 +212,8 @@ void extend(pair &own, std::uint64_t operations) noexcept {
     qp.wr_start = start;
     qp.wr_complete = complete;
     qp.wr_abort = abort;
-    const bool writes_atomically = (operations & atomic_write_operation) != 0;
-    abi::extend(own.verbs, {writes_atomically ? atomic_write : nullptr, nullptr});
+    abi::extend(own.verbs, {(operations & atomic_write_operation) != 0 ? atomic_write : nullptr,
+                            (operations & flush_operation) != 0 ? flush : nullptr});
 }
 
 } // namespace coherdma::provider::rxe

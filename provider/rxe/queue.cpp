@@ -9,8 +9,6 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-using abi::library;
-
 int destroy(ibv_cq *cq) noexcept {
     if (const int error = library().destroy_cq(cq))
         return error;
@@ -36,7 +34,7 @@ ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int
     fresh<queue> own;
     if (!own)
         return nullptr;
-    own->polling.init();
+    own->polling.init(false);
     abi::message<abi::command::create_cq> command = {};
     abi::message<abi::response::create_cq, place> response = {};
     if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
@@ -48,26 +46,16 @@ ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int
     return made != nullptr ? &made->verbs.cq : nullptr;
 }
 
-// No time stamps, and no parent domain yet.
-bool possible(const ibv_cq_init_attr_ex &wanted) noexcept {
-    if ((wanted.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
-        (wanted.comp_mask & ~unsigned{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0)
-        return false;
-    return (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0 ||
-           (wanted.flags & ~unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) == 0;
-}
-
 ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
-    if (!possible(*wanted)) {
-        errno = EOPNOTSUPP;
+    bool alone;
+    if (const int error = wish_of(*wanted, alone)) {
+        errno = error;
         return nullptr;
     }
     fresh<queue> own;
     if (!own)
         return nullptr;
-    own->polling.init();
-    own->polling.alone = (wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
-                         (wanted->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    own->polling.init(alone);
     abi::message<abi::command::create_cq_ex> command = {};
     abi::message<abi::response::create_cq_ex, place> response = {};
     if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
@@ -127,16 +115,36 @@ int arm(ibv_cq *cq, int solicited_only) noexcept {
     return library().req_notify_cq(cq, solicited_only);
 }
 
+// In a completion that nobody is to see.
+constexpr std::uint8_t forgotten = 1;
+
 } // namespace
 
 bool take(ring &from, ibv_wc &into) noexcept {
-    const void *const slot = from.occupied();
-    if (slot == nullptr)
-        return false;
-    std::memcpy(&into, slot, sizeof(into));
-    into.wc_flags = flags_of(into.wc_flags);
-    from.emptied();
-    return true;
+    while (auto *const slot = static_cast<completion_slot *>(from.occupied())) {
+        from.emptied();
+        if (slot->reserved == forgotten) {
+            slot->reserved = 0;
+            continue;
+        }
+        std::memcpy(&into, slot, sizeof(into));
+        into.wc_flags = flags_of(into.wc_flags);
+        return true;
+    }
+    return false;
+}
+
+// What is occupied is ours to write to, until it is emptied.
+void forget_completions(queue &of, std::uint32_t pair) noexcept {
+    const taking_turn mine(of.polling);
+    ring &all = of.completions;
+    const std::uint32_t emptied = all.own;
+    while (auto *const slot = static_cast<completion_slot *>(all.occupied())) {
+        if (slot->qp_num == pair)
+            slot->reserved = forgotten;
+        all.emptied();
+    }
+    all.own = emptied;
 }
 
 void fill_queue(abi::operations &able) noexcept {

@@ -54,7 +54,4 @@ inline to_window window_of(const ibv_mw &window, std::uint32_t new_key,
             window.rkey, new_key,     info.mw_access_flags};
 }
 
-/// Has the kernel look at what is published. 0, or an errno.
-int ring_doorbell(const ibv_qp &qp) noexcept;
-
 } // namespace coherdma::provider::rxe

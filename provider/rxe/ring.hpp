@@ -58,7 +58,7 @@ struct ring {
     void filled() noexcept { own = next(own); }
 
     /// As consumer: a slot to read, or nullptr. Then emptied(), and at last publish().
-    const void *occupied() noexcept {
+    void *occupied() noexcept {
         if (own == other) {
             other = load(head->producer);
             if (own == other)

@@ -9,8 +9,6 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-using abi::library;
-
 std::size_t slot_for(std::uint32_t pieces) noexcept {
     return sizeof(receive_slot) + std::size_t{pieces} * sizeof(ibv_sge);
 }
@@ -42,7 +40,7 @@ ibv_srq *create(ibv_pd *domain, ibv_srq_init_attr *attributes) noexcept {
     fresh<shared> own;
     if (!own)
         return nullptr;
-    own->posting.init();
+    own->posting.init(alone(domain));
     abi::message<abi::command::create_srq> command = {};
     abi::message<abi::response::create_srq, place_of_shared> response = {};
     if (const int error = library().create_srq(domain, &own->verbs.srq, attributes, &command,
@@ -57,7 +55,7 @@ ibv_srq *create_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes) noexc
     fresh<shared> own;
     if (!own)
         return nullptr;
-    own->posting.init();
+    own->posting.init((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 && alone(attributes->pd));
     abi::message<abi::command::create_srq_ex> command = {};
     abi::message<abi::response::create_srq, place_of_shared> response = {};
     if (const int error = library().create_srq_ex(context, &own->verbs, attributes, &command,

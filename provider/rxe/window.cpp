@@ -7,8 +7,6 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-using abi::library;
-
 ibv_mw *alloc(ibv_pd *domain, ibv_mw_type type) noexcept {
     fresh<ibv_mw> window;
     if (!window)
@@ -35,7 +33,8 @@ int bind(ibv_qp *qp, ibv_mw *window, ibv_mw_bind *how) noexcept {
     const ibv_mw_bind_info &info = how->bind_info;
     if (window->type != IBV_MW_TYPE_1 || (info.mr == nullptr && info.length != 0))
         return EINVAL;
-    if (info.mr != nullptr && info.mr->pd != window->pd)
+    if (info.mr != nullptr &&
+        (info.mr->context != window->context || info.mr->pd->handle != window->pd->handle))
         return EPERM;
     ibv_send_wr request = {}, *bad = nullptr;
     request.wr_id = how->wr_id;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-namespace coherdma::provider::rxe {
+namespace coherdma::provider {
 
 /// Zeroed memory for an object, freed with its holder unless somebody takes it.
 template <class type>
@@ -30,4 +30,4 @@ class fresh {
     type *object_;
 };
 
-} // namespace coherdma::provider::rxe
+} // namespace coherdma::provider

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-namespace coherdma::provider::rxe {
+namespace coherdma::provider {
 
 /// One thread at a time at a ring. Held for no longer than it takes to fill slots or to empty them:
 /// never over a system call. Who has to keep the others away for longer, because the kernel
@@ -14,7 +14,10 @@ struct turn {
     bool closed;
     bool alone; ///< the program has promised to use it by one thread at a time
 
-    void init() noexcept { pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE); }
+    void init(bool by_one_thread) noexcept {
+        pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+        alone = by_one_thread;
+    }
 
     void enter() noexcept {
         if (alone)
@@ -74,4 +77,4 @@ class keeping_closed {
     turn &at_;
 };
 
-} // namespace coherdma::provider::rxe
+} // namespace coherdma::provider
