@@ -109,6 +109,7 @@ fault() {
 @test "atomic writes are offered where the device has them" { right atomic-write-offered; }
 @test "a completion queue keeps what is in it when it is resized" { right resized-queue; }
 @test "a shared receive queue keeps what is in it when it is resized" { right resized-shared; }
+@test "four threads post on one queue pair, two poll: every request completes once" { right crowded; }
 @test "perftest and pingpong without a connection manager, which post by parts" {
     local options
     options="-d $(of rxe DEVICE) -x $(of rxe GID_INDEX) -n 200 -s 4096"
