@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "objects.hpp"
+
+namespace coherdma::provider::siw {
+namespace {
+
+abi::operations all_operations() noexcept {
+    abi::operations able = {};
+    fill_context(able);
+    fill_domain(able);
+    provider::fill_region(able);
+    fill_pair(able);
+    fill_post(able);
+    fill_queue(able);
+    fill_region(able);
+    fill_shared(able);
+    return able;
+}
+
+context *make(ibv_device *device, int fd) noexcept {
+    auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_SIW);
+    if (own != nullptr)
+        pthread_mutex_init(&own->pairs_mutex, nullptr);
+    return own;
+}
+
+} // namespace
+
+verbs_context *open(ibv_device *device, int fd, void *) noexcept {
+    context *const own = make(device, fd);
+    return own != nullptr ? serve(&own->verbs, all_operations()) : nullptr;
+}
+
+verbs_context *import(ibv_device *device, int fd) noexcept {
+    context *const own = make(device, fd);
+    return own != nullptr ? serve_imported(&own->verbs, all_operations()) : nullptr;
+}
+
+} // namespace coherdma::provider::siw

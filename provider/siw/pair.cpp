@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Queue pairs: how they are made, and how they break. A pair's state is the kernel's: the
+// connection manager connects it without asking here, and a peer may end it at any time.
+
+#include "objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coherdma::provider::siw {
+namespace {
+
+class holding {
+  public:
+    explicit holding(pthread_mutex_t &mutex) noexcept
+        : mutex_(mutex) {
+        pthread_mutex_lock(&mutex_);
+    }
+    holding(const holding &) = delete;
+    holding &operator=(const holding &) = delete;
+    ~holding() { pthread_mutex_unlock(&mutex_); }
+
+  private:
+    pthread_mutex_t &mutex_;
+};
+
+void enlist(context &of, pair &own) noexcept {
+    const holding mine(of.pairs_mutex);
+    own.next = of.pairs;
+    of.pairs = &own;
+}
+
+void strike(context &of, const pair &own) noexcept {
+    const holding mine(of.pairs_mutex);
+    pair **place = &of.pairs;
+    while (*place != &own)
+        place = &(*place)->next;
+    *place = own.next;
+}
+
+void unmap(pair &own) noexcept {
+    own.sends.ring.at.unmap();
+    own.receives.ring.at.unmap();
+}
+
+// It is struck off first: then nobody who polls breaks a pair that the kernel does not have any
+// more, or another one of its number. Its completions that nobody has polled go with it.
+int destroy(ibv_qp *qp) noexcept {
+    pair &own = of<pair>(qp);
+    context &all = of<context>(qp->context);
+    strike(all, own);
+    if (const int error = library().destroy_qp(qp)) {
+        enlist(all, own);
+        return error;
+    }
+    forget_completions(of<queue>(qp->send_cq), own);
+    if (qp->recv_cq != nullptr && qp->recv_cq != qp->send_cq)
+        forget_completions(of<queue>(qp->recv_cq), own);
+    unmap(own);
+    std::free(&own);
+    return 0;
+}
+
+int map(pair &own, int fd, const siw_uresp_create_qp &made, bool receives) noexcept {
+    own.sends.ring.stride = sizeof(siw_sqe);
+    own.receives.ring.stride = sizeof(siw_rqe);
+    own.receives.receives = true;
+    own.sends.pair = own.receives.pair = own.verbs.qp.qp_num;
+    if (const int error = own.sends.ring.at.map(fd, made.sq_key, made.num_sqe, sizeof(siw_sqe)))
+        return error;
+    if (!receives)
+        return 0;
+    return own.receives.ring.at.map(fd, made.rq_key, made.num_rqe, sizeof(siw_rqe));
+}
+
+// The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again. What
+// is granted is more than was asked for: the kernel does not say so here, but when it is queried.
+template <class attributes>
+pair *complete(fresh<pair> &own, attributes &granted, const siw_uresp_create_qp &made,
+               bool alone) noexcept {
+    ibv_qp *const qp = &own->verbs.qp;
+    ibv_qp_cap &cap = granted.cap;
+    const bool receives = granted.srq == nullptr && cap.max_recv_wr != 0;
+    own->sending.init(alone);
+    own->receiving.init(alone);
+    own->all_signaled = granted.sq_sig_all != 0;
+    if (const int error = map(*own, qp->context->cmd_fd, made, receives)) {
+        library().destroy_qp(qp);
+        unmap(*own);
+        errno = error;
+        return nullptr;
+    }
+    cap.max_send_wr = made.num_sqe;
+    if (receives)
+        cap.max_recv_wr = made.num_rqe;
+    cap.max_inline_data = SIW_MAX_INLINE;
+    own->most_inline = SIW_MAX_INLINE;
+    own->most_pieces_sent = std::min<std::uint32_t>(cap.max_send_sge, SIW_MAX_SGE);
+    own->most_pieces_received = std::min<std::uint32_t>(cap.max_recv_sge, SIW_MAX_SGE);
+    enlist(of<context>(qp->context), *own);
+    return own.take();
+}
+
+ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
+    fresh<pair> own;
+    if (!own)
+        return nullptr;
+    abi::message<abi::command::create_qp> command = {};
+    abi::message<abi::response::create_qp, siw_uresp_create_qp> response = {};
+    if (const int error = library().create_qp(domain, &own->verbs.qp, attributes, &command,
+                                              command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    pair *const made = complete(own, *attributes, response.driver, alone(domain));
+    return made != nullptr ? &made->verbs.qp : nullptr;
+}
+
+int possible(const ibv_qp_init_attr_ex &wanted, std::uint64_t operations) noexcept {
+    constexpr unsigned known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
+        return EINVAL;
+    const bool able = (wanted.comp_mask & ~known) == 0 && (operations & ~able_opcodes) == 0;
+    return able ? 0 : EOPNOTSUPP;
+}
+
+ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcept {
+    const bool by_parts = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    const std::uint64_t operations = by_parts ? attributes->send_ops_flags : 0;
+    if (const int error = possible(*attributes, operations)) {
+        errno = error;
+        return nullptr;
+    }
+    fresh<pair> own;
+    if (!own)
+        return nullptr;
+    abi::message<abi::command::create_qp_ex> command = {};
+    abi::message<abi::response::create_qp_ex, siw_uresp_create_qp> response = {};
+    if (const int error = library().create_qp_ex2(context, &own->verbs, attributes, &command,
+                                                  command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    pair *const made = complete(own, *attributes, response.driver, alone(attributes->pd));
+    if (made == nullptr)
+        return nullptr;
+    if (by_parts)
+        extend(*made, operations);
+    return &made->verbs.qp;
+}
+
+bool left_something(half &own) noexcept {
+    if (own.ring.at.memory == nullptr)
+        return false;
+    const std::uint32_t end = std::atomic_ref(own.ring.own).load(std::memory_order_acquire);
+    return (flags_of(own.ring.slot(end - 1)) & SIW_WQE_VALID) != 0;
+}
+
+int change(pair &own, ibv_qp_attr *attributes, int mask) noexcept {
+    abi::message<abi::command::modify_qp> command = {};
+    return library().modify_qp(&own.verbs.qp, attributes, mask, &command, command.size);
+}
+
+int modify(ibv_qp *qp, ibv_qp_attr *attributes, int mask) noexcept {
+    pair &own = of<pair>(qp);
+    if (const int error = change(own, attributes, mask))
+        return error;
+    if ((mask & IBV_QP_STATE) == 0 || attributes->qp_state != IBV_QPS_ERR)
+        return 0;
+    break_pair(own);
+    if (left_something(own.sends))
+        wake(of<queue>(qp->send_cq), qp->pd);
+    if (left_something(own.receives))
+        wake(of<queue>(qp->recv_cq), qp->pd);
+    return 0;
+}
+
+int query(ibv_qp *qp, ibv_qp_attr *attributes, int mask, ibv_qp_init_attr *initial) noexcept {
+    abi::message<abi::command::query_qp> command = {};
+    return library().query_qp(qp, attributes, mask, initial, &command, command.size);
+}
+
+// The kernel empties a ring in order, so what it has left is the end of what was given to it.
+void flush(half &own, queue &to) noexcept {
+    std::uint32_t first = std::atomic_ref(own.ring.own).load(std::memory_order_acquire);
+    for (std::uint32_t count = 0; count <= own.ring.at.mask; ++count) {
+        if ((flags_of(own.ring.slot(first - 1)) & SIW_WQE_VALID) == 0)
+            break;
+        --first;
+    }
+    own.flushed = first;
+    std::atomic_ref front(to.broken);
+    own.next = front.load();
+    while (!front.compare_exchange_weak(own.next, &own)) {
+    }
+}
+
+} // namespace
+
+// When the kernel has said yes, it has flushed what it would, and never looks at the rings again.
+void break_pair(pair &own) noexcept {
+    if (std::atomic_ref(own.broken).exchange(true))
+        return;
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    change(own, &attributes, IBV_QP_STATE);
+    flush(own.sends, of<queue>(own.verbs.qp.send_cq));
+    if (own.receives.ring.at.memory != nullptr)
+        flush(own.receives, of<queue>(own.verbs.qp.recv_cq));
+}
+
+void break_pair(context &of, std::uint32_t number) noexcept {
+    const holding mine(of.pairs_mutex);
+    for (pair *each = of.pairs; each != nullptr; each = each->next) {
+        if (each->verbs.qp.qp_num == number)
+            return break_pair(*each);
+    }
+}
+
+// Only the kernel can cause an event, and does so when it completes something: a receive of a pair
+// that is made for that, and gone before anybody polls it.
+void wake(queue &waiting, ibv_pd *domain) noexcept {
+    ibv_cq &cq = waiting.verbs.cq;
+    if (cq.channel == nullptr || std::atomic_ref(waiting.ring.control->flags).load() == 0)
+        return;
+    const int saved = errno;
+    ibv_qp_init_attr wanted = {};
+    wanted.send_cq = wanted.recv_cq = &cq;
+    wanted.cap = {1, 1, 1, 1, 0};
+    wanted.qp_type = IBV_QPT_RC;
+    if (ibv_qp *const qp = ibv_create_qp(domain, &wanted)) {
+        ibv_recv_wr receive = {}, *bad;
+        ibv_qp_attr attributes = {};
+        attributes.qp_state = IBV_QPS_ERR;
+        if (ibv_post_recv(qp, &receive, &bad) == 0)
+            ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+        ibv_destroy_qp(qp);
+    }
+    errno = saved;
+}
+
+void fill_pair(abi::operations &able) noexcept {
+    able.create_qp = create;
+    able.create_qp_ex = create_ex;
+    able.modify_qp = modify;
+    able.query_qp = query;
+    able.destroy_qp = destroy;
+}
+
+} // namespace coherdma::provider::siw

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Completion queues. What the kernel has completed comes from the ring; what it leaves undone of a
+// broken pair comes after that, from the pair's own rings.
+
+#include "objects.hpp"
+
+#include <array>
+#include <cerrno>
+
+namespace coherdma::provider::siw {
+namespace {
+
+int destroy(ibv_cq *cq) noexcept {
+    if (const int error = library().destroy_cq(cq))
+        return error;
+    queue &own = of<queue>(cq);
+    own.ring.at.unmap();
+    std::free(&own);
+    return 0;
+}
+
+// The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
+queue *complete(fresh<queue> &own, ibv_context *context, const siw_uresp_create_cq &made) noexcept {
+    completions &ring = own->ring;
+    if (const int error = ring.at.map(context->cmd_fd, made.cq_key, made.num_cqe, sizeof(siw_cqe),
+                                      sizeof(siw_cq_ctrl))) {
+        own->verbs.cq.context = context;
+        library().destroy_cq(&own->verbs.cq);
+        errno = error;
+        return nullptr;
+    }
+    const std::size_t slots = std::size_t{ring.at.mask} + 1;
+    ring.control = reinterpret_cast<siw_cq_ctrl *>(ring.at.memory + slots * sizeof(siw_cqe));
+    return own.take();
+}
+
+ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int vector) noexcept {
+    fresh<queue> own;
+    if (!own)
+        return nullptr;
+    own->polling.init(false);
+    abi::message<abi::command::create_cq> command = {};
+    abi::message<abi::response::create_cq, siw_uresp_create_cq> response = {};
+    if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
+                                              &command, command.size, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    queue *const made = complete(own, context, response.driver);
+    return made != nullptr ? &made->verbs.cq : nullptr;
+}
+
+ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
+    bool alone;
+    if (const int error = wish_of(*wanted, alone)) {
+        errno = error;
+        return nullptr;
+    }
+    fresh<queue> own;
+    if (!own)
+        return nullptr;
+    own->polling.init(alone);
+    abi::message<abi::command::create_cq_ex> command = {};
+    abi::message<abi::response::create_cq_ex, siw_uresp_create_cq> response = {};
+    if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
+                                                 command.size, &response, response.size, 0)) {
+        errno = error;
+        return nullptr;
+    }
+    queue *const made = complete(own, context, response.driver);
+    if (made == nullptr)
+        return nullptr;
+    extend(*made);
+    return &made->verbs.cq_ex;
+}
+
+int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
+    queue &own = of<queue>(cq);
+    const taking_turn mine(own.polling);
+    int count = 0;
+    while (count < most && take(own, into[count]))
+        ++count;
+    return count;
+}
+
+// Always for any completion: the kernel takes no receive for a solicited one. What comes between
+// the last poll and this is found by the poll that has to follow it.
+int arm(ibv_cq *cq, int) noexcept {
+    std::atomic_ref(of<queue>(cq).ring.control->flags)
+        .store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    return 0;
+}
+
+constexpr std::array statuses{IBV_WC_SUCCESS,        IBV_WC_LOC_LEN_ERR,    IBV_WC_LOC_PROT_ERR,
+                              IBV_WC_LOC_QP_OP_ERR,  IBV_WC_WR_FLUSH_ERR,   IBV_WC_BAD_RESP_ERR,
+                              IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR};
+static_assert(statuses.size() == SIW_WC_GENERAL_ERR);
+
+ibv_wc_status status_of(std::uint32_t kernel) noexcept {
+    return kernel < statuses.size() ? statuses.at(kernel) : IBV_WC_GENERAL_ERR;
+}
+
+ibv_wc_opcode opcode_of(std::uint32_t kernel) noexcept {
+    switch (kernel) {
+    case SIW_OP_WRITE:
+        return IBV_WC_RDMA_WRITE;
+    case SIW_OP_READ:
+    case SIW_OP_READ_LOCAL_INV:
+        return IBV_WC_RDMA_READ;
+    case SIW_OP_RECEIVE:
+        return IBV_WC_RECV;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+// Of a completion that nobody is to see; not the kernel's.
+constexpr std::uint8_t forgotten = 128;
+
+void translate(const siw_cqe &from, ibv_wc &into) noexcept {
+    into = {};
+    into.wr_id = from.id;
+    into.status = status_of(from.status);
+    into.opcode = opcode_of(from.opcode);
+    into.byte_len = from.bytes;
+    into.qp_num = static_cast<std::uint32_t>(from.qp_id);
+}
+
+bool take_flushed(queue &from, ibv_wc &into) noexcept {
+    half *each = std::atomic_ref(from.broken).load(std::memory_order_acquire);
+    for (; each != nullptr; each = each->next) {
+        request &slot = each->ring.slot(each->flushed);
+        if ((flags_of(slot) & SIW_WQE_VALID) == 0)
+            continue;
+        into = {};
+        into.wr_id = slot.id;
+        into.status = IBV_WC_WR_FLUSH_ERR;
+        into.opcode = each->receives ? IBV_WC_RECV : opcode_of(slot.opcode);
+        into.qp_num = each->pair;
+        give(slot, 0);
+        ++each->flushed;
+        return true;
+    }
+    return false;
+}
+
+// Others only ever put halves at the front.
+void leave_out(queue &of, const half &gone) noexcept {
+    std::atomic_ref first(of.broken);
+    half *seen = first.load();
+    if (seen == &gone && first.compare_exchange_strong(seen, gone.next))
+        return;
+    for (half *each = first.load(); each != nullptr; each = each->next) {
+        if (each->next == &gone) {
+            each->next = gone.next;
+            return;
+        }
+    }
+}
+
+} // namespace
+
+bool take(queue &from, ibv_wc &into) noexcept {
+    completions &ring = from.ring;
+    for (;;) {
+        const std::uint8_t flags = ring.flags();
+        if ((flags & SIW_WQE_VALID) == 0)
+            return take_flushed(from, into);
+        siw_cqe &slot = ring.slot(ring.own++);
+        translate(slot, into);
+        std::atomic_ref(slot.flags).store(0, std::memory_order_release);
+        if ((flags & forgotten) != 0)
+            continue;
+        if (into.status != IBV_WC_SUCCESS)
+            break_pair(of<context>(from.verbs.cq.context), into.qp_num);
+        return true;
+    }
+}
+
+void forget_completions(queue &of, const pair &whose) noexcept {
+    const taking_turn mine(of.polling);
+    leave_out(of, whose.sends);
+    leave_out(of, whose.receives);
+    completions &ring = of.ring;
+    const std::uint32_t emptied = ring.own;
+    for (; ring.own - emptied <= ring.at.mask; ++ring.own) {
+        const std::uint8_t flags = ring.flags();
+        if ((flags & SIW_WQE_VALID) == 0)
+            break;
+        siw_cqe &slot = ring.slot(ring.own);
+        if (slot.qp_id == whose.verbs.qp.qp_num)
+            std::atomic_ref(slot.flags).store(flags | forgotten, std::memory_order_relaxed);
+    }
+    ring.own = emptied;
+}
+
+void fill_queue(abi::operations &able) noexcept {
+    able.create_cq = create;
+    able.create_cq_ex = create_ex;
+    able.destroy_cq = destroy;
+    able.poll_cq = poll;
+    able.req_notify_cq = arm;
+}
+
+} // namespace coherdma::provider::siw
