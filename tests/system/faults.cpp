@@ -492,22 +492,22 @@ outcome gone_pair(const device &on) {
 }
 
 constexpr std::array faults{
-    fault{"invalidation-flag", invalidation_flag},
-    fault{"early-send", early_send},
-    fault{"late-receive", late_receive},
-    fault{"bad-request", bad_request},
-    fault{"polled-to-its-end", polled_to_its_end},
-    fault{"inline-by-parts", inline_by_parts},
-    fault{"atomic-write-offered", atomic_write_offered},
-    fault{"resized-queue", resized_queue},
-    fault{"resized-shared", resized_shared},
-    fault{"crowded", crowded},
-    fault{"lengths-by-parts", lengths_by_parts},
-    fault{"too-long-by-parts", too_long_by_parts},
-    fault{"doorbells", doorbells_for_lists},
-    fault{"held-over-doorbell", held_over_doorbell},
-    fault{"held-over-doorbell-by-parts", held_over_doorbell_by_parts},
-    fault{"gone-pair", gone_pair},
+    fault<device>{"invalidation-flag", invalidation_flag},
+    fault<device>{"early-send", early_send},
+    fault<device>{"late-receive", late_receive},
+    fault<device>{"bad-request", bad_request},
+    fault<device>{"polled-to-its-end", polled_to_its_end},
+    fault<device>{"inline-by-parts", inline_by_parts},
+    fault<device>{"atomic-write-offered", atomic_write_offered},
+    fault<device>{"resized-queue", resized_queue},
+    fault<device>{"resized-shared", resized_shared},
+    fault<device>{"crowded", crowded},
+    fault<device>{"lengths-by-parts", lengths_by_parts},
+    fault<device>{"too-long-by-parts", too_long_by_parts},
+    fault<device>{"doorbells", doorbells_for_lists},
+    fault<device>{"held-over-doorbell", held_over_doorbell},
+    fault<device>{"held-over-doorbell-by-parts", held_over_doorbell_by_parts},
+    fault<device>{"gone-pair", gone_pair},
 };
 
 } // namespace
