@@ -5,15 +5,16 @@
 //
 // faults DEVICE GID_INDEX [FAULT...]
 
-#include "verbs.hpp"
+#include "verbs_pair.hpp"
+#include "writes.hpp"
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <infiniband/verbs.h>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -22,172 +23,6 @@
 namespace {
 
 using namespace carry;
-using std::chrono::milliseconds;
-
-struct device {
-    owned<ibv_context, ibv_close_device> context;
-    std::uint8_t gid_index = 0;
-    union ibv_gid gid {};
-};
-
-device open(std::string_view name, int gid_index) {
-    int count = 0;
-    const owned<ibv_device *, ibv_free_device_list> all(ibv_get_device_list(&count));
-    for (int each = 0; each < count; ++each) {
-        if (ibv_get_device_name(all.get()[each]) != name)
-            continue;
-        device found;
-        found.context =
-            check(decltype(found.context)(ibv_open_device(all.get()[each])), "open the device");
-        found.gid_index = static_cast<std::uint8_t>(gid_index);
-        check(ibv_query_gid(found.context.get(), 1, gid_index, &found.gid), "its address");
-        return found;
-    }
-    throw failure(text("no device ", name));
-}
-
-// One end, with its own completion queue and some memory.
-struct end {
-    const device *on;
-    std::array<std::byte, 4096> memory{};
-    owned<ibv_pd, ibv_dealloc_pd> pd;
-    owned<ibv_mr, ibv_dereg_mr> mr;
-    owned<ibv_cq, ibv_destroy_cq> cq;
-    owned<ibv_qp, ibv_destroy_qp> qp;
-
-    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0)
-        : on(&device) {
-        ibv_context *const context = device.context.get();
-        constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                               IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
-        pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
-        mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
-                   "register memory");
-        cq = check(decltype(cq)(by_parts ? polled_by_parts(context)
-                                         : ibv_create_cq(context, 64, nullptr, nullptr, 0)),
-                   "completion queue");
-        ibv_qp_init_attr_ex attributes{};
-        attributes.qp_type = IBV_QPT_RC;
-        attributes.send_cq = attributes.recv_cq = cq.get();
-        attributes.cap = {8, 8, 2, 2, 64};
-        attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
-        attributes.pd = pd.get();
-        if (by_parts) {
-            attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-            attributes.send_ops_flags = IBV_QP_EX_WITH_SEND | more;
-        }
-        qp = check(decltype(qp)(ibv_create_qp_ex(context, &attributes)), "queue pair");
-    }
-    static ibv_cq *polled_by_parts(ibv_context *context) {
-        ibv_cq_init_attr_ex attributes{};
-        attributes.cqe = 64;
-        attributes.wc_flags = IBV_WC_STANDARD_FLAGS;
-        ibv_cq_ex *const made = ibv_create_cq_ex(context, &attributes);
-        return made != nullptr ? ibv_cq_ex_to_cq(made) : nullptr;
-    }
-    ibv_cq_ex *parts() const { return reinterpret_cast<ibv_cq_ex *>(cq.get()); }
-    // A queue pair beside another's, with what is the other's.
-    end(const end &other, ibv_qp_init_attr *attributes)
-        : on(other.on) {
-        qp = check(decltype(qp)(ibv_create_qp(other.pd.get(), attributes)), "queue pair");
-    }
-    end(const end &) = delete;
-    end &operator=(const end &) = delete;
-
-    void to_init() const {
-        ibv_qp_attr to{};
-        to.qp_state = IBV_QPS_INIT;
-        to.port_num = 1;
-        to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-        check(ibv_modify_qp(qp.get(), &to,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-              "to INIT");
-    }
-    void to_rtr(const end &peer) const {
-        ibv_qp_attr to{};
-        to.qp_state = IBV_QPS_RTR;
-        to.path_mtu = IBV_MTU_1024;
-        to.dest_qp_num = peer.qp->qp_num;
-        to.max_dest_rd_atomic = 1;
-        to.min_rnr_timer = 1;
-        to.ah_attr.is_global = 1;
-        to.ah_attr.port_num = 1;
-        to.ah_attr.grh.dgid = on->gid;
-        to.ah_attr.grh.sgid_index = on->gid_index;
-        to.ah_attr.grh.hop_limit = 1;
-        check(ibv_modify_qp(qp.get(), &to,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              "to RTR");
-    }
-    void to_rts() const {
-        ibv_qp_attr to{};
-        to.qp_state = IBV_QPS_RTS;
-        to.timeout = 11; // 8 ms
-        to.retry_cnt = 7;
-        to.rnr_retry = 7;
-        to.max_rd_atomic = 1;
-        check(ibv_modify_qp(qp.get(), &to,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              "to RTS");
-    }
-    void to_error() const {
-        ibv_qp_attr to{};
-        to.qp_state = IBV_QPS_ERR;
-        check(ibv_modify_qp(qp.get(), &to, IBV_QP_STATE), "to ERR");
-    }
-
-    ibv_sge piece(std::uint32_t length) const {
-        return {reinterpret_cast<std::uintptr_t>(memory.data()), length, mr->lkey};
-    }
-    void post_receive(std::uint64_t id) const {
-        ibv_sge where = piece(64);
-        ibv_recv_wr request{id, nullptr, &where, 1}, *bad = nullptr;
-        check(ibv_post_recv(qp.get(), &request, &bad), "post a receive");
-    }
-    ibv_send_wr request(ibv_wr_opcode opcode) const {
-        ibv_send_wr made{};
-        made.opcode = opcode;
-        made.send_flags = IBV_SEND_SIGNALED;
-        return made;
-    }
-
-    // The next completion, or none in that time.
-    std::optional<ibv_wc> completion(milliseconds within) const {
-        const auto until = std::chrono::steady_clock::now() + within;
-        do {
-            ibv_wc found{};
-            const int count = ibv_poll_cq(cq.get(), 1, &found);
-            check(count < 0 ? -1 : 0, "poll");
-            if (count == 1)
-                return found;
-        } while (std::chrono::steady_clock::now() < until);
-        return {};
-    }
-    ibv_wc success(const char *of) const {
-        const auto found = completion(milliseconds(2000));
-        if (!found)
-            throw failure(text("no completion of ", of));
-        if (found->status != IBV_WC_SUCCESS)
-            throw failure(text(of, ": ", ibv_wc_status_str(found->status)));
-        return *found;
-    }
-};
-
-void connect(const end &a, const end &b) {
-    for (const end *each : {&a, &b})
-        each->to_init();
-    a.to_rtr(b);
-    b.to_rtr(a);
-    a.to_rts();
-    b.to_rts();
-}
-
-struct outcome {
-    bool right;
-    std::string seen;
-};
 
 // A receive that invalidated a key says so, and nothing of checksums. The key is a window's.
 outcome invalidation_flag(const device &on) {
@@ -498,21 +333,183 @@ outcome crowded(const device &on) {
     return {once, text(count, " writes", failed ? ", one failed" : "")};
 }
 
-struct fault {
-    std::string_view name;
-    outcome (*tried)(const device &);
-};
+// Messages of many pieces, as memory and inline, have the length of all, and what is too long for
+// 32 bits is refused.
+outcome lengths_by_parts(const device &on) {
+    end from(on, true), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    to.post_receive(2);
+    for (std::size_t at = 0; at < from.memory.size(); ++at)
+        from.memory.at(at) = static_cast<std::byte>(at * 7);
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(from.qp.get());
+    const auto at = [&from](std::size_t place) {
+        return &from.memory.at(place);
+    };
+    const std::array<ibv_sge, 2> pieces{
+        {{reinterpret_cast<std::uintptr_t>(at(100)), 5, from.mr->lkey},
+         {reinterpret_cast<std::uintptr_t>(at(200)), 11, from.mr->lkey}}};
+    const std::array<ibv_data_buf, 3> words{{{at(300), 3}, {at(400), 7}, {at(500), 2}}};
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_sge_list(qp, pieces.size(), pieces.data());
+    check(ibv_wr_complete(qp), "post two pieces");
+    from.success("the pieces");
+    const ibv_wc first = to.success("their receive");
+    const bool joined = std::memcmp(to.memory.data(), at(100), 5) == 0 &&
+                        std::memcmp(&to.memory.at(5), at(200), 11) == 0;
+    if (first.byte_len != 16 || !joined)
+        return {false, text("two pieces of 16 bytes arrive as ", first.byte_len)};
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // for those who forget that it is
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data_list(qp, words.size(), words.data());
+    check(ibv_wr_complete(qp), "post three words");
+    from.success("the words");
+    const ibv_wc second = to.success("their receive");
+    if (second.byte_len != 12 || std::memcmp(&to.memory.at(10), at(500), 2) != 0)
+        return {false, text("three words of 12 bytes arrive as ", second.byte_len)};
+    return {true, "16 and 12 bytes"};
+}
+
+outcome too_long_by_parts(const device &on) {
+    const end from(on, true), to(on);
+    connect(from, to);
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(from.qp.get());
+    const ibv_sge all = from.piece(0xffffffff), more = from.piece(9);
+    const std::array<ibv_sge, 2> pieces{all, more}; // 8 bytes, to who counts with 32 bits
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_sge_list(qp, pieces.size(), pieces.data());
+    const int error = ibv_wr_complete(qp);
+    return {error == EINVAL, error == 0 ? "accepted" : text("error ", error)};
+}
+
+// The kernel is called once for a list, and not at all if there is nothing new for it.
+outcome doorbells_for_lists(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    ibv_sge piece = from.piece(8);
+    std::array<ibv_send_wr, 8> list;
+    for (ibv_send_wr &each : list) {
+        each = from.request(IBV_WR_RDMA_WRITE);
+        each.sg_list = &piece;
+        each.num_sge = 1;
+        each.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+        each.wr.rdma.rkey = to.mr->rkey;
+        each.next = &each == &list.back() ? nullptr : &each + 1;
+    }
+    ibv_send_wr *bad = nullptr;
+    const unsigned before = doorbells();
+    check(ibv_post_send(from.qp.get(), list.data(), &bad), "post a list");
+    const unsigned good = doorbells() - before;
+    for (std::size_t count = 0; count < list.size(); ++count)
+        from.success("a write");
+    list[0].opcode = IBV_WR_TSO;
+    const int error = ibv_post_send(from.qp.get(), list.data(), &bad);
+    const unsigned vain = doorbells() - before - good;
+    return {error != 0 && good == 1 && vain == 0,
+            text(good, " for a list, ", vain, " for one that begins with a bad request")};
+}
+
+// While one thread is in the kernel for a queue, others can post to it.
+outcome held(const end &from, const end &to, bool by_parts) {
+    const auto post = [&] {
+        ibv_sge piece = from.piece(8);
+        ibv_send_wr write = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+        write.sg_list = &piece;
+        write.num_sge = 1;
+        write.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+        write.wr.rdma.rkey = to.mr->rkey;
+        if (!by_parts) {
+            check(ibv_post_send(from.qp.get(), &write, &bad), "post a write");
+            return;
+        }
+        ibv_qp_ex *const qp = ibv_qp_to_qp_ex(from.qp.get());
+        ibv_wr_start(qp);
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_send_imm(qp, 0);
+        ibv_wr_set_sge(qp, piece.lkey, piece.addr, 8);
+        check(ibv_wr_complete(qp), "post by parts");
+    };
+    const bool free = can_post_amid(post, post);
+    from.success("the first");
+    from.success("the second");
+    return {free, free ? "another thread could post" : "another thread had to wait"};
+}
+outcome held_over_doorbell(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    return held(from, to, false);
+}
+outcome held_over_doorbell_by_parts(const device &on) {
+    const end from(on, true, IBV_QP_EX_WITH_SEND_WITH_IMM), to(on);
+    connect(from, to);
+    to.post_receive(1);
+    to.post_receive(2);
+    return held(from, to, true);
+}
+
+// A pair that is no more has no completions: its number may be another's soon.
+outcome gone_pair(const device &on) {
+    const end to(on);
+    std::optional<end> own(std::in_place, on);
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.send_cq = attributes.recv_cq = own->cq.get();
+    attributes.cap = {8, 8, 2, 2, 64};
+    const end stays(*own, &attributes), stays_too(on);
+    connect(*own, to);
+    connect(stays, stays_too);
+    const auto write = [](const end &from, const end &where, std::uint64_t number, const ibv_mr *mr,
+                          const void *memory) {
+        ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory), 8, mr->lkey};
+        ibv_send_wr request = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+        request.wr_id = number;
+        request.sg_list = &piece;
+        request.num_sge = 1;
+        request.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(where.memory.data());
+        request.wr.rdma.rkey = where.mr->rkey;
+        check(ibv_post_send(from.qp.get(), &request, &bad), "post a write");
+    };
+    for (std::uint64_t number = 1; number <= 6; ++number)
+        number % 2 == 1 ? write(*own, to, number, own->mr.get(), own->memory.data())
+                        : write(stays, stays_too, number, own->mr.get(), own->memory.data());
+    std::this_thread::sleep_for(milliseconds(500)); // all have completed
+    own->qp.reset();
+    std::string seen;
+    bool right = true;
+    for (std::uint64_t number = 2; number <= 6; number += 2) {
+        const auto got = own->completion(milliseconds(200));
+        right = right && got && got->wr_id == number;
+        seen += got ? text(' ', got->wr_id) : " none";
+    }
+    if (own->completion(milliseconds(50))) {
+        right = false;
+        seen += " and more";
+    }
+    return {right, "2 4 6 are left, seen:" + seen};
+}
+
 constexpr std::array faults{
-    fault{"invalidation-flag", invalidation_flag},
-    fault{"early-send", early_send},
-    fault{"late-receive", late_receive},
-    fault{"bad-request", bad_request},
-    fault{"polled-to-its-end", polled_to_its_end},
-    fault{"inline-by-parts", inline_by_parts},
-    fault{"atomic-write-offered", atomic_write_offered},
-    fault{"resized-queue", resized_queue},
-    fault{"resized-shared", resized_shared},
-    fault{"crowded", crowded},
+    fault<device>{"invalidation-flag", invalidation_flag},
+    fault<device>{"early-send", early_send},
+    fault<device>{"late-receive", late_receive},
+    fault<device>{"bad-request", bad_request},
+    fault<device>{"polled-to-its-end", polled_to_its_end},
+    fault<device>{"inline-by-parts", inline_by_parts},
+    fault<device>{"atomic-write-offered", atomic_write_offered},
+    fault<device>{"resized-queue", resized_queue},
+    fault<device>{"resized-shared", resized_shared},
+    fault<device>{"crowded", crowded},
+    fault<device>{"lengths-by-parts", lengths_by_parts},
+    fault<device>{"too-long-by-parts", too_long_by_parts},
+    fault<device>{"doorbells", doorbells_for_lists},
+    fault<device>{"held-over-doorbell", held_over_doorbell},
+    fault<device>{"held-over-doorbell-by-parts", held_over_doorbell_by_parts},
+    fault<device>{"gone-pair", gone_pair},
 };
 
 } // namespace
@@ -520,20 +517,9 @@ constexpr std::array faults{
 int main(int count, char **words) try {
     if (count < 3)
         throw failure("faults DEVICE GID_INDEX [FAULT...]");
-    const device on = open(words[1], std::atoi(words[2]));
-    const std::vector<std::string_view> wanted(words + 3, words + count);
-    for (const fault &each : faults) {
-        bool chosen = wanted.empty();
-        for (const std::string_view &name : wanted)
-            chosen = chosen || name == each.name;
-        if (!chosen)
-            continue;
-        const outcome is = each.tried(on);
-        std::printf("%s: %s (%s)\n", each.name.data(), is.right ? "right" : "wrong",
-                    is.seen.c_str());
-        std::fflush(stdout);
-    }
-    return 0;
+    const std::span<char *const> names(words + 3, static_cast<std::size_t>(count - 3));
+    return try_each(std::span<const fault<device>>(faults), names,
+                    [=] { return open(words[1], std::atoi(words[2])); });
 } catch (const std::exception &error) {
     std::fprintf(stderr, "faults: %s\n", error.what());
     return 1;

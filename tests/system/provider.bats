@@ -23,30 +23,6 @@ served() {
     }
 }
 
-# right NAME: what the program tries of that name is right with us.
-right() {
-    run -0 "$BUILD/release/tests/faults" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" "$1"
-    [[ $output == "$1: right "* ]]
-    served 1
-}
-
-# fault NAME: wrong with the stock provider, right with us.
-fault() {
-    run -0 env -u RDMAV_DRIVERS "$BUILD/release/tests/faults" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" "$1"
-    [[ $output == "$1: wrong "* ]]
-    right "$1"
-}
-
-@test "the plugin needs libibverbs and libc alone, exports nothing, and is small" {
-    local file=$plugin-rdmav34.so text
-    [[ $(readelf -dW "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | xargs) == 'libc.so.6 libibverbs.so.1' ]]
-    [[ -z $(nm -D --defined-only "$file") ]]
-    text=$(size -B "$file" | awk 'NR == 2 { print $1 }')
-    ((text <= 65536))
-    for private in 57 59 64 65; do
-        [[ $plugin-rdmav$private.so -ef $file ]]
-    done
-}
 @test "a program that uses the device has the plugin mapped" {
     rping -s -a "$(of rxe ADDRESS)" >/dev/null 2>&1 3>&- &
     awaited 20 listens 7174
@@ -100,16 +76,6 @@ fault() {
     ADDRESS=$(of rxe ADDRESS) carried release env env
     served 2
 }
-@test "a receive that invalidated a key says so" { fault invalidation-flag; }
-@test "a message before the connection is refused and never sent" { fault early-send; }
-@test "a receive posted in the error state is flushed" { fault late-receive; }
-@test "a request that cannot be is refused, and named" { fault bad-request; }
-@test "a queue that is polled by parts to its end is then empty" { fault polled-to-its-end; }
-@test "inline data of a request made by parts are sent" { fault inline-by-parts; }
-@test "atomic writes are offered where the device has them" { right atomic-write-offered; }
-@test "a completion queue keeps what is in it when it is resized" { right resized-queue; }
-@test "a shared receive queue keeps what is in it when it is resized" { right resized-shared; }
-@test "four threads post on one queue pair, two poll: every request completes once" { right crowded; }
 @test "perftest and pingpong without a connection manager, which post by parts" {
     local options
     options="-d $(of rxe DEVICE) -x $(of rxe GID_INDEX) -n 200 -s 4096"
