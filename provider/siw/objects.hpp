@@ -24,8 +24,10 @@ struct queue {
     abi::verbs_cq verbs;
     turn polling;
     completions ring;
-    half *broken;   ///< halves of pairs whose requests are flushed here, by next
-    ibv_wc current; ///< between start_poll and end_poll
+    bool suspects;           ///< one of the pairs that send to it is suspect
+    std::uint64_t looked_at; ///< when those were, in nanoseconds
+    half *broken;            ///< halves of pairs whose requests are flushed here, by next
+    ibv_wc current;          ///< between start_poll and end_poll
 };
 
 struct shared {
@@ -45,6 +47,7 @@ struct pair {
     bool all_signaled;
     bool heard;        ///< the kernel has once found it connected
     bool reading;      ///< the peer has allowed it to read
+    bool suspect;      ///< the kernel was called and left a request: it is busy, or has given up
     bool broken;       ///< what is posted from now on is flushed here
     std::uint32_t end; ///< between wr_start and wr_complete: behind the last request,
     siw_sqe *building; ///< that request, or nullptr,
@@ -65,6 +68,8 @@ void extend(queue &own) noexcept;
 
 /// Takes the next completion; false: there is none.
 bool take(queue &from, ibv_wc &into) noexcept;
+/// The same for the first one in a while: if there is none, suspects are looked at now and then.
+bool take_first(queue &from, ibv_wc &into) noexcept;
 
 /// Has the completions of a pair that are in a queue never polled.
 void forget_completions(queue &of, const pair &whose) noexcept;
@@ -85,6 +90,12 @@ void break_pair(pair &own) noexcept;
 
 /// The same for the pair of a number, if there is still one.
 void break_pair(context &of, std::uint32_t number) noexcept;
+
+/// The kernel was called for a request: has it left that?
+void suspect(pair &own, std::uint32_t request) noexcept;
+
+/// Asks for the state of the suspect pairs of a queue, and breaks those that are in error.
+void look_at_suspects(queue &of) noexcept;
 
 /// After something was posted on a broken pair: whoever waits for an event of the queue gets one.
 void wake(queue &waiting, ibv_pd *domain) noexcept;

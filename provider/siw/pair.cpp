@@ -218,6 +218,36 @@ void break_pair(context &of, std::uint32_t number) noexcept {
     }
 }
 
+// A pair in error is told from a busy one by asking for its state, which takes a system call: not
+// for each request, but when the program has nothing else to do. Older kernels (6.1) do not say.
+void suspect(pair &own, std::uint32_t number) noexcept {
+    if ((flags_of(own.sends.ring.slot(number)) & SIW_WQE_VALID) == 0)
+        return;
+    std::atomic_ref(own.suspect).store(true, std::memory_order_relaxed);
+    std::atomic_ref(of<queue>(own.verbs.qp.send_cq).suspects).store(true);
+}
+
+void look_at_suspects(queue &queue) noexcept {
+    std::atomic_ref(queue.suspects).store(false);
+    context &all = of<context>(queue.verbs.cq.context);
+    const holding mine(all.pairs_mutex);
+    for (pair *each = all.pairs; each != nullptr; each = each->next) {
+        std::atomic_ref suspect(each->suspect);
+        if (each->verbs.qp.send_cq != &queue.verbs.cq || !suspect.load(std::memory_order_relaxed))
+            continue;
+        ibv_qp_attr attributes = {};
+        ibv_qp_init_attr initial = {};
+        const bool told = left_something(each->sends) &&
+                          query(&each->verbs.qp, &attributes, IBV_QP_STATE, &initial) == 0;
+        if (told && attributes.qp_state == IBV_QPS_ERR)
+            break_pair(*each);
+        else if (told && attributes.qp_state == IBV_QPS_RTS)
+            std::atomic_ref(queue.suspects).store(true);
+        else
+            suspect.store(false, std::memory_order_relaxed);
+    }
+}
+
 // Only the kernel can cause an event, and does so when it completes something: a receive of a pair
 // that is made for that, and gone before anybody polls it.
 void wake(queue &waiting, ibv_pd *domain) noexcept {

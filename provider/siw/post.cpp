@@ -146,7 +146,7 @@ bool may_read(pair &own) noexcept {
 // Whether it has is looked at after they are given to it, and it does it the other way round.
 int submission::with_turn(std::uint32_t end) noexcept {
     requests &ring = own.sends.ring;
-    const std::uint32_t first = ring.own;
+    first = ring.own;
     if (first == end)
         return 0;
     for (std::uint32_t number = first; number != end; ++number) {
@@ -162,9 +162,10 @@ int submission::with_turn(std::uint32_t end) noexcept {
             for (std::uint32_t number = first; number != end; ++number)
                 give(ring.slot(number), 0);
             ring.given_until(first);
-            return error;
+            return error == ENOTCONN ? EINVAL : error;
         }
         own.heard = true;
+        suspect(own, first);
         return 0;
     }
     unheard = end - first > ring.at.mask || (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) == 0;
@@ -182,7 +183,7 @@ void submission::without_turn() noexcept {
         const int error = own.sending.alone ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
                                             : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
         if (error == 0)
-            return;
+            return suspect(own, first);
         if (error != ENOTCONN || times == 3)
             return break_pair(own);
         sched_yield();

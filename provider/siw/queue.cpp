@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
 
 namespace coherdma::provider::siw {
 namespace {
@@ -75,11 +76,25 @@ ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept
     return &made->verbs.cq_ex;
 }
 
+// Whether it was time to look at the suspects.
+bool idle(queue &own) noexcept {
+    constexpr std::uint64_t second = 1000000000, often = second / 20;
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const auto time =
+        static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+    if (time - own.looked_at < often)
+        return false;
+    own.looked_at = time;
+    look_at_suspects(own);
+    return true;
+}
+
 int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     queue &own = of<queue>(cq);
     const taking_turn mine(own.polling);
     int count = 0;
-    while (count < most && take(own, into[count]))
+    while (count < most && (count == 0 ? take_first(own, *into) : take(own, into[count])))
         ++count;
     return count;
 }
@@ -87,8 +102,11 @@ int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
 // Always for any completion: the kernel takes no receive for a solicited one. What comes between
 // the last poll and this is found by the poll that has to follow it.
 int arm(ibv_cq *cq, int) noexcept {
-    std::atomic_ref(of<queue>(cq).ring.control->flags)
+    queue &own = of<queue>(cq);
+    std::atomic_ref(own.ring.control->flags)
         .store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    if (std::atomic_ref(own.suspects).load())
+        look_at_suspects(own);
     return 0;
 }
 
@@ -160,6 +178,13 @@ void leave_out(queue &of, const half &gone) noexcept {
 }
 
 } // namespace
+
+bool take_first(queue &from, ibv_wc &into) noexcept {
+    if (take(from, into))
+        return true;
+    return std::atomic_ref(from.suspects).load(std::memory_order_relaxed) && idle(from) &&
+           take(from, into);
+}
 
 bool take(queue &from, ibv_wc &into) noexcept {
     completions &ring = from.ring;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Polling a completion queue by parts. The turn is taken from start_poll, if it finds a completion,
-// to end_poll, as of every device: what is read in between is the queue's. It is a copy, so the
-// ring may be exchanged.
+// to end_poll, as of every device: what is read in between is the queue's.
 
 #include "objects.hpp"
 
@@ -11,13 +10,17 @@
 namespace coherdma::provider::siw {
 namespace {
 
+int show(ibv_cq_ex *cq, const ibv_wc *current) noexcept {
+    if (current == nullptr)
+        return ENOENT;
+    cq->wr_id = current->wr_id;
+    cq->status = current->status;
+    return 0;
+}
+
 int next(ibv_cq_ex *cq) noexcept {
     queue &own = of<queue>(cq);
-    if (!take(own, own.current))
-        return ENOENT;
-    cq->wr_id = own.current.wr_id;
-    cq->status = own.current.status;
-    return 0;
+    return show(cq, take(own, own.current) ? &own.current : nullptr);
 }
 
 int start(ibv_cq_ex *cq, ibv_poll_cq_attr *how) noexcept {
@@ -25,7 +28,7 @@ int start(ibv_cq_ex *cq, ibv_poll_cq_attr *how) noexcept {
         return EINVAL;
     queue &own = of<queue>(cq);
     own.polling.enter();
-    const int error = next(cq);
+    const int error = show(cq, take_first(own, own.current) ? &own.current : nullptr);
     if (error != 0)
         own.polling.leave();
     return error;

@@ -87,6 +87,7 @@ bool may_read(pair &own) noexcept;
 /// then without it. errno; 0 also if they will be flushed.
 struct submission {
     pair &own;
+    std::uint32_t first = 0;
     bool unheard = false;
 
     int with_turn(std::uint32_t end) noexcept;

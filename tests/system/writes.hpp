@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A look at what this process, with the provider it has loaded, writes to the kernel: write() of
-// the C library is replaced by one that counts and then does the same.
+// A look at what this process, with the provider it has loaded, writes to the kernel: write() and
+// syscall() of the C library are replaced by ones that count and then do the same.
 
 #pragma once
 
