@@ -91,6 +91,10 @@ void break_pair(pair &own) noexcept;
 /// The same for the pair of a number, if there is still one.
 void break_pair(context &of, std::uint32_t number) noexcept;
 
+/// Breaks a pair, and whoever waits for an event of its queues gets one if there is anything to be
+/// flushed. Not with a turn.
+void break_and_wake(pair &own) noexcept;
+
 /// The kernel was called for a request: has it left that?
 void suspect(pair &own, std::uint32_t request) noexcept;
 

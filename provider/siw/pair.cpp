@@ -168,11 +168,7 @@ int modify(ibv_qp *qp, ibv_qp_attr *attributes, int mask) noexcept {
         return error;
     if ((mask & IBV_QP_STATE) == 0 || attributes->qp_state != IBV_QPS_ERR)
         return 0;
-    break_pair(own);
-    if (left_something(own.sends))
-        wake(of<queue>(qp->send_cq), qp->pd);
-    if (left_something(own.receives))
-        wake(of<queue>(qp->recv_cq), qp->pd);
+    break_and_wake(own);
     return 0;
 }
 
@@ -208,6 +204,15 @@ void break_pair(pair &own) noexcept {
     flush(own.sends, of<queue>(own.verbs.qp.send_cq));
     if (own.receives.ring.at.memory != nullptr)
         flush(own.receives, of<queue>(own.verbs.qp.recv_cq));
+}
+
+void break_and_wake(pair &own) noexcept {
+    ibv_qp &qp = own.verbs.qp;
+    break_pair(own);
+    if (left_something(own.sends))
+        wake(of<queue>(qp.send_cq), qp.pd);
+    if (left_something(own.receives))
+        wake(of<queue>(qp.recv_cq), qp.pd);
 }
 
 void break_pair(context &of, std::uint32_t number) noexcept {

@@ -185,7 +185,7 @@ void submission::without_turn() noexcept {
         if (error == 0)
             return suspect(own, first);
         if (error != ENOTCONN || times == 3)
-            return break_pair(own);
+            return break_and_wake(own);
         sched_yield();
     }
 }

@@ -19,6 +19,7 @@ tries() { echo "$BUILD/release/tests/faults_siw $(of siw ADDRESS)"; }
 @test "receives after the peer has hung up are flushed, behind those of before" { fault late-receives-from-who-left; }
 @test "receives in the error state are flushed, behind those of before" { fault late-receives-in-error; }
 @test "who arms a queue and polls again finds what was flushed" { fault late-and-armed; }
+@test "who waits for an event is woken by what is flushed later" { fault late-and-asleep; }
 @test "whatever is taken after the end completes" { fault late-and-many; }
 @test "nothing flushed is reported of a pair that is no more" { fault late-and-gone; }
 @test "a message before the connection is refused and never sent" { fault early-send; }

@@ -201,6 +201,27 @@ outcome late_and_armed(const address &where) {
     return {true, "found"};
 }
 
+// Who has armed a queue, found nothing and sleeps is woken by what another posts then.
+outcome late_and_asleep(const address &where) {
+    conversation talk(where);
+    talk.hang_up(talk.from);
+    for (const queue *each : {&talk.from.sent, &talk.from.received}) {
+        each->arm(false);
+        if (each->completion(milliseconds(0)) || each->event(milliseconds(10)))
+            return {false, "awake too early"};
+        if (each == &talk.from.received)
+            talk.from.post_receive(2);
+        else if (const std::string refused = late_send(talk, 1, 1); !refused.empty())
+            return {false, refused};
+        const char *what = each == &talk.from.sent ? "sends" : "receives";
+        if (!each->event(milliseconds(500)))
+            return {false, text(what, ": not woken")};
+        if (!flushed(*each, talk.from.qp(), {each == &talk.from.sent ? 1U : 2U}).right)
+            return {false, text(what, ": woken in vain")};
+    }
+    return {true, "woken"};
+}
+
 // After the end a queue takes at least what it should, and whatever it takes completes.
 outcome late_and_many(const address &where) {
     conversation talk(where);
@@ -657,6 +678,7 @@ constexpr std::array faults{
     fault<address>{"late-sends-in-error", late_sends_in_error},
     fault<address>{"late-receives-in-error", late_receives_in_error},
     fault<address>{"late-and-armed", late_and_armed},
+    fault<address>{"late-and-asleep", late_and_asleep},
     fault<address>{"late-and-many", late_and_many},
     fault<address>{"late-and-gone", late_and_gone},
     fault<address>{"early-send", early_send},
