@@ -25,4 +25,11 @@ tries() { echo "$BUILD/release/tests/faults $(of rxe DEVICE) $(of rxe GID_INDEX)
 @test "a completion queue keeps what is in it when it is resized" { right resized-queue; }
 @test "a shared receive queue keeps what is in it when it is resized" { right resized-shared; }
 @test "a pair that is no more has no completions" { fault gone-pair; }
-@test "four threads post on one queue pair, two poll: every request completes once" { right crowded; }
+
+# Of either device.
+both() { tries() { echo "$BUILD/release/tests/faults_both $(of "$driver" ADDRESS)"; }; }
+@test "who has changed user since the device was opened can post and wait" { both && fault changed-user; }
+@test "a parent domain for one thread holds what is made in it" { both && fault thread-domain; }
+@test "requests of one thread's domain are carried out" { both && fault thread-domain-used; }
+@test "an open device is imported with its domain and its memory" { both && fault imported; }
+@test "four threads post on one queue pair, two poll: every request completes once" { both && right crowded; }

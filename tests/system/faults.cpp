@@ -273,66 +273,6 @@ outcome resized_shared(const device &on) {
     return {true, "40 messages"};
 }
 
-// Threads that post on one queue pair and poll one queue: every request completes, once.
-outcome crowded(const device &on) {
-    constexpr std::uint64_t each = 500, posters = 4, pollers = 2, room = 60; // of the queue's 64
-    const end from(on), to(on);
-    connect(from, to);
-    std::array<std::atomic<int>, each * posters> completed{};
-    std::atomic<std::uint64_t> posted{0}, count{0};
-    std::atomic<bool> failed{false};
-    const auto until = std::chrono::steady_clock::now() + milliseconds(20000);
-    const auto over = [&] {
-        return failed || std::chrono::steady_clock::now() > until;
-    };
-    const auto post = [&](std::uint64_t poster) {
-        ibv_sge piece = from.piece(8);
-        ibv_send_wr send = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
-        send.sg_list = &piece;
-        send.num_sge = 1;
-        send.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
-        send.wr.rdma.rkey = to.mr->rkey;
-        for (std::uint64_t id = 0; id < each; ++id) {
-            send.wr_id = poster * each + id;
-            // Completions that do not fit are lost.
-            const std::uint64_t turn = posted++;
-            while (turn >= count + room && !over())
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-            int error;
-            while ((error = ibv_post_send(from.qp.get(), &send, &bad)) == ENOMEM && !over())
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-            if (error != 0)
-                failed = true;
-        }
-    };
-    const auto poll = [&] {
-        std::array<ibv_wc, 5> some{};
-        while (count < completed.size() && !over()) {
-            const int got = ibv_poll_cq(from.cq.get(), static_cast<int>(some.size()), some.data());
-            for (int place = 0; place < got; ++place) {
-                const ibv_wc &is = some.at(static_cast<std::size_t>(place));
-                if (is.status != IBV_WC_SUCCESS || is.wr_id >= completed.size())
-                    failed = true;
-                else
-                    ++completed.at(is.wr_id), ++count;
-            }
-            if (got <= 0)
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
-    };
-    std::vector<std::thread> threads;
-    for (std::uint64_t poster = 0; poster < posters; ++poster)
-        threads.emplace_back(post, poster);
-    for (std::uint64_t poller = 0; poller < pollers; ++poller)
-        threads.emplace_back(poll);
-    for (std::thread &thread : threads)
-        thread.join();
-    bool once = !failed;
-    for (const auto &times : completed)
-        once = once && times == 1;
-    return {once, text(count, " writes", failed ? ", one failed" : "")};
-}
-
 // Messages of many pieces, as memory and inline, have the length of all, and what is too long for
 // 32 bits is refused.
 outcome lengths_by_parts(const device &on) {
@@ -503,7 +443,6 @@ constexpr std::array faults{
     fault<device>{"atomic-write-offered", atomic_write_offered},
     fault<device>{"resized-queue", resized_queue},
     fault<device>{"resized-shared", resized_shared},
-    fault<device>{"crowded", crowded},
     fault<device>{"lengths-by-parts", lengths_by_parts},
     fault<device>{"too-long-by-parts", too_long_by_parts},
     fault<device>{"doorbells", doorbells_for_lists},

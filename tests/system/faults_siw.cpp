@@ -160,6 +160,13 @@ outcome late_sends(const address &where) {
     return sends_after(where, end_by::us);
 }
 outcome late_sends_to_who_left(const address &where) {
+    // With nothing else outstanding, only the pair's state says that it has ended.
+    const conversation talk(where);
+    ibv_qp_attr is{};
+    ibv_qp_init_attr was{};
+    check(ibv_query_qp(talk.from.qp(), &is, IBV_QP_STATE, &was), "query the pair");
+    if (is.qp_state != IBV_QPS_RTS)
+        throw failure("this kernel does not tell the state of a pair");
     return sends_after(where, end_by::them);
 }
 outcome late_sends_in_error(const address &where) {
