@@ -2,6 +2,8 @@
 
 #include "bell.hpp"
 
+#include "probes.hpp"
+
 #include <atomic>
 #include <cerrno>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -66,6 +68,7 @@ int ring_bell(const ibv_qp &qp, std::uint32_t driver) noexcept {
     if (syscall(SYS_write, fd, &what, sizeof(what)) != long{sizeof(what)})
         error = errno == EACCES ? ring_otherwise(fd, what, answer, driver) : errno;
     errno = saved;
+    probe::doorbell(qp.qp_num, error);
     return error;
 }
 

@@ -6,6 +6,7 @@
 
 #include "abi/abi.hpp"
 #include "memory.hpp"
+#include "probes.hpp"
 #include "turn.hpp"
 
 namespace coherdma::provider {

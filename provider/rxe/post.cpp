@@ -116,7 +116,9 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
         *bad = request;
     else if (unheard != 0)
         *bad = list;
-    return error != 0 ? error : unheard;
+    const int all = error != 0 ? error : unheard;
+    probe::post_send(qp->qp_num, all);
+    return all;
 }
 
 int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
@@ -152,6 +154,7 @@ int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(own.broken).load(std::memory_order_relaxed))
         break_pair(own);
+    probe::post_receive(qp->qp_num, error);
     return error;
 }
 

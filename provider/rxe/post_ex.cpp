@@ -34,13 +34,17 @@ void abort(ibv_qp_ex *qp) noexcept {
 
 int complete(ibv_qp_ex *qp) noexcept {
     pair &own = of<pair>(qp);
-    if (const int error = own.refused) {
+    int error = own.refused;
+    if (error != 0) {
         abort(qp);
-        return error;
+    } else {
+        const bool published = own.sends.publish(own.sends.head->producer);
+        own.sending.leave();
+        if (published)
+            error = own.announce();
     }
-    const bool published = own.sends.publish(own.sends.head->producer);
-    own.sending.leave();
-    return published ? own.announce() : 0;
+    probe::post_send(qp->qp_base.qp_num, error);
+    return error;
 }
 
 // The next request, without data yet; nullptr: the batch is refused already.

@@ -102,6 +102,7 @@ int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     while (count < most && take(own.completions, into[count]))
         ++count;
     own.completions.publish(own.completions.head->consumer);
+    probe::poll(cq->handle, count);
     return count;
 }
 

@@ -93,7 +93,9 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
         *bad = list;
     else if (error != 0)
         *bad = each;
-    return refused != 0 ? refused : error;
+    const int whole = refused != 0 ? refused : error;
+    probe::post_send(qp->qp_num, whole);
+    return whole;
 }
 
 int put_receive(requests &into, std::uint32_t number, std::uint32_t most_pieces,
@@ -124,6 +126,7 @@ int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(own.broken).load(std::memory_order_relaxed))
         wake(of<queue>(qp->recv_cq), qp->pd);
+    probe::post_receive(qp->qp_num, error);
     return error;
 }
 

@@ -37,6 +37,7 @@ int complete(ibv_qp_ex *qp) noexcept {
     own.sending.leave();
     if (error == 0)
         all.without_turn();
+    probe::post_send(qp->qp_base.qp_num, error);
     return error;
 }
 

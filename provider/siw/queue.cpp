@@ -96,6 +96,7 @@ int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     int count = 0;
     while (count < most && (count == 0 ? take_first(own, *into) : take(own, into[count])))
         ++count;
+    probe::poll(cq->handle, count);
     return count;
 }
 

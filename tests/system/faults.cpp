@@ -9,7 +9,6 @@
 #include "writes.hpp"
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -18,7 +17,6 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 namespace {
 
