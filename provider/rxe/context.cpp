@@ -21,15 +21,22 @@ abi::operations all_operations() noexcept {
     return able;
 }
 
+context *make(ibv_device *device, int fd) noexcept {
+    auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_RXE);
+    if (own != nullptr)
+        own->all.init();
+    return own;
+}
+
 } // namespace
 
 verbs_context *open(ibv_device *device, int fd, void *) noexcept {
-    auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_RXE);
+    context *const own = make(device, fd);
     return own != nullptr ? serve(&own->verbs, all_operations()) : nullptr;
 }
 
 verbs_context *import(ibv_device *device, int fd) noexcept {
-    auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_RXE);
+    context *const own = make(device, fd);
     return own != nullptr ? serve_imported(&own->verbs, all_operations()) : nullptr;
 }
 

@@ -5,14 +5,18 @@
 
 #include "common/bell.hpp"
 #include "common/objects.hpp"
+#include "common/pairs.hpp"
 #include "ring.hpp"
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::provider::rxe {
 
+struct pair;
+
 struct context {
     ibv_context verbs;
+    pairs<pair> all;
 };
 
 struct handle {
@@ -36,6 +40,7 @@ struct shared {
 
 struct pair {
     abi::verbs_qp verbs;
+    pair *next;
     turn sending, receiving;
     bell ringing;
     ring sends, receives; ///< the latter is not mapped if a shared queue is used
@@ -62,8 +67,8 @@ void fill_region(abi::operations &able) noexcept;
 void fill_shared(abi::operations &able) noexcept;
 void fill_window(abi::operations &able) noexcept;
 
-/// Takes the next completion out of a ring; false: there is none. publish() is left to do.
-bool take(ring &from, ibv_wc &into) noexcept;
+/// Takes the next completion; false: there is none. publish() is left to do.
+bool take(queue &from, ibv_wc &into) noexcept;
 
 /// Has the completions of a pair that are in a ring never polled.
 void forget_completions(queue &of, std::uint32_t pair) noexcept;
@@ -83,5 +88,8 @@ int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *l
 
 /// Brings a pair to the error state, also where it is already: then receives of late are flushed.
 int break_pair(pair &own) noexcept;
+
+/// A completion of the pair of that number says that the kernel has brought it there.
+void found_broken(context &of, std::uint32_t number) noexcept;
 
 } // namespace coherdma::provider::rxe

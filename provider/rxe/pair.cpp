@@ -15,14 +15,24 @@ void unmap(pair &own) noexcept {
     own.receives.unmap();
 }
 
-// Its completions that nobody has polled go with it.
+void forget_completions(const pair &own) noexcept {
+    const ibv_qp &qp = own.verbs.qp;
+    rxe::forget_completions(of<queue>(qp.send_cq), qp.qp_num);
+    if (qp.recv_cq != qp.send_cq)
+        rxe::forget_completions(of<queue>(qp.recv_cq), qp.qp_num);
+}
+
+// It is taken off the list first: then nobody who polls finds a pair that the kernel does not have
+// any more, or another one of its number. Its completions that nobody has polled go with it.
 int destroy(ibv_qp *qp) noexcept {
-    if (const int error = library().destroy_qp(qp))
-        return error;
     pair &own = of<pair>(qp);
-    forget_completions(of<queue>(qp->send_cq), qp->qp_num);
-    if (qp->recv_cq != qp->send_cq)
-        forget_completions(of<queue>(qp->recv_cq), qp->qp_num);
+    pairs<pair> &all = of<context>(qp->context).all;
+    all.remove(own);
+    if (const int error = library().destroy_qp(qp)) {
+        all.add(own);
+        return error;
+    }
+    forget_completions(own);
     unmap(own);
     std::free(&own);
     return 0;
@@ -63,6 +73,7 @@ pair *complete(fresh<pair> &own, const attributes &granted, const places_of_pair
         errno = error;
         return nullptr;
     }
+    of<context>(qp->context).all.add(*own);
     return own.take();
 }
 
@@ -137,8 +148,9 @@ ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcep
     return &made->verbs.qp;
 }
 
-// The kernel has dropped all requests.
-void forget_requests(pair &own) noexcept {
+// The kernel has dropped all requests, and what it has completed is of no use any more.
+void start_over(pair &own) noexcept {
+    forget_completions(own);
     {
         const taking_turn mine(own.sending);
         own.sends.start_over(true);
@@ -161,16 +173,16 @@ int modify(ibv_qp *qp, ibv_qp_attr *attributes, int mask) noexcept {
     const bool moves = (mask & IBV_QP_STATE) != 0;
     std::atomic_ref broken(own.broken);
     const bool before = broken.load();
-    if (moves && attributes->qp_state == IBV_QPS_ERR)
-        broken.store(true);
+    if (moves && (attributes->qp_state == IBV_QPS_ERR || attributes->qp_state == IBV_QPS_RESET))
+        broken.store(true); // while it is reset, too: no completion of before breaks it afterwards
     if (const int error = change(own, attributes, mask)) {
         broken.store(before);
         return error;
     }
+    if (moves && attributes->qp_state == IBV_QPS_RESET)
+        start_over(own);
     if (moves && attributes->qp_state != IBV_QPS_ERR)
         broken.store(false);
-    if (moves && attributes->qp_state == IBV_QPS_RESET)
-        forget_requests(own);
     return 0;
 }
 
@@ -185,6 +197,15 @@ int break_pair(pair &own) noexcept {
     ibv_qp_attr attributes = {};
     attributes.qp_state = IBV_QPS_ERR;
     return change(own, &attributes, IBV_QP_STATE);
+}
+
+// A pair of another type may live on.
+void found_broken(context &of, std::uint32_t number) noexcept {
+    of.all.each([number](pair &own) {
+        if (own.verbs.qp.qp_num == number && own.verbs.qp.qp_type == IBV_QPT_RC &&
+            !std::atomic_ref(own.broken).exchange(true))
+            break_pair(own);
+    });
 }
 
 void fill_pair(abi::operations &able) noexcept {

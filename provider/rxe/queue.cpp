@@ -99,7 +99,7 @@ int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     queue &own = of<queue>(cq);
     const taking_turn mine(own.polling);
     int count = 0;
-    while (count < most && take(own.completions, into[count]))
+    while (count < most && take(own, into[count]))
         ++count;
     own.completions.publish(own.completions.head->consumer);
     probe::poll(cq->handle, count);
@@ -121,15 +121,18 @@ constexpr std::uint8_t forgotten = 1;
 
 } // namespace
 
-bool take(ring &from, ibv_wc &into) noexcept {
-    while (auto *const slot = static_cast<completion_slot *>(from.occupied())) {
-        from.emptied();
+bool take(queue &from, ibv_wc &into) noexcept {
+    ring &all = from.completions;
+    while (auto *const slot = static_cast<completion_slot *>(all.occupied())) {
+        all.emptied();
         if (slot->reserved == forgotten) {
             slot->reserved = 0;
             continue;
         }
         std::memcpy(&into, slot, sizeof(into));
         into.wc_flags = flags_of(into.wc_flags);
+        if (into.status != IBV_WC_SUCCESS)
+            found_broken(of<context>(from.verbs.cq.context), into.qp_num);
         return true;
     }
     return false;

@@ -21,7 +21,7 @@ abi::operations all_operations() noexcept {
 context *make(ibv_device *device, int fd) noexcept {
     auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_SIW);
     if (own != nullptr)
-        pthread_mutex_init(&own->pairs_mutex, nullptr);
+        own->all.init();
     return own;
 }
 

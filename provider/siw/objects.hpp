@@ -5,6 +5,7 @@
 
 #include "common/bell.hpp"
 #include "common/objects.hpp"
+#include "common/pairs.hpp"
 #include "ring.hpp"
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -15,8 +16,7 @@ struct pair;
 
 struct context {
     ibv_context verbs;
-    pthread_mutex_t pairs_mutex;
-    pair *pairs;           ///< all there are, by next
+    pairs<pair> all;
     std::uint8_t next_key; ///< of a region
 };
 

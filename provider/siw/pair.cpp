@@ -11,47 +11,19 @@
 namespace coherdma::provider::siw {
 namespace {
 
-class holding {
-  public:
-    explicit holding(pthread_mutex_t &mutex) noexcept
-        : mutex_(mutex) {
-        pthread_mutex_lock(&mutex_);
-    }
-    holding(const holding &) = delete;
-    holding &operator=(const holding &) = delete;
-    ~holding() { pthread_mutex_unlock(&mutex_); }
-
-  private:
-    pthread_mutex_t &mutex_;
-};
-
-void enlist(context &of, pair &own) noexcept {
-    const holding mine(of.pairs_mutex);
-    own.next = of.pairs;
-    of.pairs = &own;
-}
-
-void strike(context &of, const pair &own) noexcept {
-    const holding mine(of.pairs_mutex);
-    pair **place = &of.pairs;
-    while (*place != &own)
-        place = &(*place)->next;
-    *place = own.next;
-}
-
 void unmap(pair &own) noexcept {
     own.sends.ring.at.unmap();
     own.receives.ring.at.unmap();
 }
 
-// It is struck off first: then nobody who polls breaks a pair that the kernel does not have any
-// more, or another one of its number. Its completions that nobody has polled go with it.
+// It is taken off the list first: then nobody who polls breaks a pair that the kernel does not have
+// any more, or another one of its number. Its completions that nobody has polled go with it.
 int destroy(ibv_qp *qp) noexcept {
     pair &own = of<pair>(qp);
-    context &all = of<context>(qp->context);
-    strike(all, own);
+    pairs<pair> &all = of<context>(qp->context).all;
+    all.remove(own);
     if (const int error = library().destroy_qp(qp)) {
-        enlist(all, own);
+        all.add(own);
         return error;
     }
     forget_completions(of<queue>(qp->send_cq), own);
@@ -98,7 +70,7 @@ pair *complete(fresh<pair> &own, attributes &granted, const siw_uresp_create_qp 
     own->most_inline = SIW_MAX_INLINE;
     own->most_pieces_sent = std::min<std::uint32_t>(cap.max_send_sge, SIW_MAX_SGE);
     own->most_pieces_received = std::min<std::uint32_t>(cap.max_recv_sge, SIW_MAX_SGE);
-    enlist(of<context>(qp->context), *own);
+    of<context>(qp->context).all.add(*own);
     return own.take();
 }
 
@@ -216,11 +188,10 @@ void break_and_wake(pair &own) noexcept {
 }
 
 void break_pair(context &of, std::uint32_t number) noexcept {
-    const holding mine(of.pairs_mutex);
-    for (pair *each = of.pairs; each != nullptr; each = each->next) {
-        if (each->verbs.qp.qp_num == number)
-            return break_pair(*each);
-    }
+    of.all.each([number](pair &one) {
+        if (one.verbs.qp.qp_num == number)
+            break_pair(one);
+    });
 }
 
 // A pair in error is told from a busy one by asking for its state, which takes a system call: not
@@ -232,25 +203,26 @@ void suspect(pair &own, std::uint32_t number) noexcept {
     std::atomic_ref(of<queue>(own.verbs.qp.send_cq).suspects).store(true);
 }
 
+void look_at(pair &own) noexcept {
+    ibv_qp_attr attributes = {};
+    ibv_qp_init_attr initial = {};
+    const bool told =
+        left_something(own.sends) && query(&own.verbs.qp, &attributes, IBV_QP_STATE, &initial) == 0;
+    if (told && attributes.qp_state == IBV_QPS_ERR)
+        break_pair(own);
+    else if (told && attributes.qp_state == IBV_QPS_RTS)
+        std::atomic_ref(of<queue>(own.verbs.qp.send_cq).suspects).store(true);
+    else
+        std::atomic_ref(own.suspect).store(false, std::memory_order_relaxed);
+}
+
 void look_at_suspects(queue &queue) noexcept {
     std::atomic_ref(queue.suspects).store(false);
-    context &all = of<context>(queue.verbs.cq.context);
-    const holding mine(all.pairs_mutex);
-    for (pair *each = all.pairs; each != nullptr; each = each->next) {
-        std::atomic_ref suspect(each->suspect);
-        if (each->verbs.qp.send_cq != &queue.verbs.cq || !suspect.load(std::memory_order_relaxed))
-            continue;
-        ibv_qp_attr attributes = {};
-        ibv_qp_init_attr initial = {};
-        const bool told = left_something(each->sends) &&
-                          query(&each->verbs.qp, &attributes, IBV_QP_STATE, &initial) == 0;
-        if (told && attributes.qp_state == IBV_QPS_ERR)
-            break_pair(*each);
-        else if (told && attributes.qp_state == IBV_QPS_RTS)
-            std::atomic_ref(queue.suspects).store(true);
-        else
-            suspect.store(false, std::memory_order_relaxed);
-    }
+    of<context>(queue.verbs.cq.context).all.each([&queue](pair &one) {
+        if (one.verbs.qp.send_cq == &queue.verbs.cq &&
+            std::atomic_ref(one.suspect).load(std::memory_order_relaxed))
+            look_at(one);
+    });
 }
 
 // Only the kernel can cause an event, and does so when it completes something: a receive of a pair

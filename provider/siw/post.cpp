@@ -59,7 +59,7 @@ int put(pair &own, std::uint32_t number, const ibv_send_wr &request) noexcept {
     if (vacant == nullptr)
         return ENOMEM;
     siw_sqe &slot = sqe(*vacant);
-    begin(own, slot, request.wr_id, opcode, request.send_flags);
+    begin(own, number, request.wr_id, opcode, request.send_flags);
     if (opcode == SIW_OP_SEND_REMOTE_INV) {
         slot.rkey = request.invalidate_rkey;
     } else if (opcode != SIW_OP_SEND) {

@@ -52,7 +52,7 @@ siw_sqe *next(ibv_qp_ex *qp, std::uint8_t opcode) noexcept {
         return nullptr;
     }
     siw_sqe &slot = sqe(*vacant);
-    begin(own, slot, qp->wr_id, opcode, qp->wr_flags);
+    begin(own, own.end, qp->wr_id, opcode, qp->wr_flags);
     own.building = &slot;
     ++own.end;
     return &slot;

@@ -30,17 +30,19 @@ inline siw_sqe &sqe(request &slot) noexcept {
 }
 
 /// Begins a request in a vacant slot, with no data yet.
-inline void begin(const pair &own, siw_sqe &slot, std::uint64_t id, std::uint8_t opcode,
+inline void begin(const pair &own, std::uint32_t number, std::uint64_t id, std::uint8_t opcode,
                   unsigned flags) noexcept {
-    const bool reads = opcode == SIW_OP_READ,
-               sends = opcode != SIW_OP_READ && opcode != SIW_OP_WRITE;
+    siw_sqe &slot = sqe(own.sends.ring.slot(number));
+    const std::uint8_t before = own.sends.ring.slot(number - 1).opcode & opcode_mask;
+    const bool reads = opcode == SIW_OP_READ, writes = opcode == SIW_OP_WRITE;
     unsigned kernels = 0;
     if (own.all_signaled || (flags & IBV_SEND_SIGNALED) != 0)
         kernels |= SIW_WQE_SIGNALLED;
-    if (sends && (flags & IBV_SEND_SOLICITED) != 0)
+    if (!reads && !writes && (flags & IBV_SEND_SOLICITED) != 0)
         kernels |= SIW_WQE_SOLICITED;
     // Reads are carried out one after the other anyhow, and a fence before one stops the queue.
-    if (!reads && (flags & IBV_SEND_FENCE) != 0)
+    // Anything else behind a read would complete before it, if it were not made to wait.
+    if (!reads && ((flags & IBV_SEND_FENCE) != 0 || before == SIW_OP_READ))
         kernels |= SIW_WQE_READ_FENCE;
     slot.id = id;
     slot.num_sge = 0;

@@ -15,6 +15,8 @@ tries() { echo "$BUILD/release/tests/faults $(of rxe DEVICE) $(of rxe GID_INDEX)
 @test "a receive that invalidated a key says so" { fault invalidation-flag; }
 @test "a message before the connection is refused and never sent" { fault early-send; }
 @test "a receive posted in the error state is flushed" { fault late-receive; }
+@test "a receive posted after the peer has refused a request is flushed" { fault late-receive-broken; }
+@test "a pair that broke and was reset is as new" { fault reset-pair; }
 @test "atomic writes are offered where the device has them" { right atomic-write-offered; }
 @test "another thread can post while one rings for a list" { right held-over-doorbell; }
 @test "another thread can post while one rings for requests made by parts" { fault held-over-doorbell-by-parts; }

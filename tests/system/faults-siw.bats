@@ -41,6 +41,7 @@ tries() { echo "$BUILD/release/tests/faults_siw $(of siw ADDRESS)"; }
 @test "opcodes that iWARP lacks are refused" { fault opcodes-lacking; }
 @test "a shared queue says how large it is" { fault shared-queried; }
 @test "requests and completions by parts" { fault by-parts; }
+@test "a request behind a read completes behind it" { fault in-order; }
 @test "a request that cannot be is refused, and named" { fault bad-request; }
 @test "a list that is longer than the queue is taken in part" { fault full-sends; }
 @test "inline data that are too long are refused" { fault inline-too-long; }

@@ -92,6 +92,60 @@ outcome late_receive(const device &on) {
             ibv_wc_status_str(after->status)};
 }
 
+// A write that the other side refuses breaks the pair without the program's asking for it; a
+// receive that is posted afterwards is flushed.
+void write_with_wrong_key(const end &from, const end &to, std::uint64_t number) {
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr write = from.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+    write.wr_id = number;
+    write.sg_list = &piece;
+    write.num_sge = 1;
+    write.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(to.memory.data());
+    write.wr.rdma.rkey = to.mr->rkey ^ 0x5500;
+    check(ibv_post_send(from.qp.get(), &write, &bad), "post a write");
+}
+outcome late_receive_broken(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    write_with_wrong_key(from, to, 1);
+    const auto failed = from.completion(milliseconds(2000));
+    if (!failed || failed->status == IBV_WC_SUCCESS)
+        throw failure("the write does not fail");
+    from.post_receive(2);
+    const auto after = from.completion(milliseconds(1000));
+    if (!after)
+        return {false, "never completes"};
+    return {after->wr_id == 2 && after->status == IBV_WC_WR_FLUSH_ERR,
+            ibv_wc_status_str(after->status)};
+}
+
+// A pair that broke, was reset and is connected again has nothing to do with what it was: its
+// completions of before are not seen, and do not break it anew.
+outcome reset_pair(const device &on) {
+    const end from(on), to(on);
+    connect(from, to);
+    write_with_wrong_key(from, to, 1);
+    std::this_thread::sleep_for(milliseconds(500));
+    for (const end *each : {&from, &to}) {
+        ibv_qp_attr reset{};
+        reset.qp_state = IBV_QPS_RESET;
+        check(ibv_modify_qp(each->qp.get(), &reset, IBV_QP_STATE), "to RESET");
+    }
+    connect(from, to);
+    to.post_receive(2);
+    ibv_sge piece = from.piece(8);
+    ibv_send_wr send = from.request(IBV_WR_SEND), *bad = nullptr;
+    send.wr_id = 3;
+    send.sg_list = &piece;
+    send.num_sge = 1;
+    check(ibv_post_send(from.qp.get(), &send, &bad), "post a message");
+    const auto first = from.completion(milliseconds(1000));
+    if (!first || first->wr_id != 3 || first->status != IBV_WC_SUCCESS)
+        return {false, first ? text("number ", first->wr_id, ": ", ibv_wc_status_str(first->status))
+                             : "the message does not complete"};
+    return {to.completion(milliseconds(1000)).has_value(), "goes on"};
+}
+
 // An opcode that the device does not know is refused, as is a message with too many pieces; the
 // good one in front of it in the list is sent, and the bad one is named.
 outcome bad_request(const device &on) {
@@ -435,6 +489,8 @@ constexpr std::array faults{
     fault<device>{"invalidation-flag", invalidation_flag},
     fault<device>{"early-send", early_send},
     fault<device>{"late-receive", late_receive},
+    fault<device>{"late-receive-broken", late_receive_broken},
+    fault<device>{"reset-pair", reset_pair},
     fault<device>{"bad-request", bad_request},
     fault<device>{"polled-to-its-end", polled_to_its_end},
     fault<device>{"inline-by-parts", inline_by_parts},

@@ -543,14 +543,37 @@ outcome by_parts(const address &where) {
         do {
             if (cq->wr_id != number || cq->status != IBV_WC_SUCCESS ||
                 ibv_wc_read_opcode(cq) != opcodes.at(number - 2) ||
-                ibv_wc_read_qp_num(cq) != from.qp()->qp_num)
-                return {false, text("number ", cq->wr_id, " for number ", number)};
+                ibv_wc_read_qp_num(cq) != from.qp()->qp_num) {
+                const outcome is{false, text("number ", cq->wr_id, " for number ", number)};
+                ibv_end_poll(cq);
+                return is;
+            }
             ++number;
         } while (ibv_next_poll(cq) == 0 && number <= 4);
         ibv_end_poll(cq);
     }
     const bool read = from.memory[519] == std::byte{6};
     return {read, read ? "sent, read and written" : "not read"};
+}
+
+// Whatever is posted behind a read completes behind it.
+outcome in_order(const address &where) {
+    const conversation talk(where);
+    const end &from = talk.from;
+    constexpr std::uint64_t rounds = 100;
+    for (std::uint64_t number = 0; number < 2 * rounds; number += 2) {
+        ibv_sge some = from.piece(4096), few = from.piece(8, 4096);
+        ibv_send_wr read = from.request(number, IBV_WR_RDMA_READ, some, talk.to);
+        ibv_send_wr write = from.request(number + 1, IBV_WR_RDMA_WRITE, few, talk.to);
+        read.next = &write;
+        check(from.post(read), "post a read and a write");
+        for (const std::uint64_t wanted : {number, number + 1}) {
+            const ibv_wc is = from.sent.success("a request");
+            if (is.wr_id != wanted)
+                return {false, text("number ", is.wr_id, " before number ", wanted)};
+        }
+    }
+    return {true, text(rounds, " writes behind reads")};
 }
 
 // A list with a bad request: those before it are sent, it is named, none after it is sent.
@@ -703,6 +726,7 @@ constexpr std::array faults{
     fault<address>{"opcodes-lacking", opcodes_lacking},
     fault<address>{"shared-queried", shared_queried},
     fault<address>{"by-parts", by_parts},
+    fault<address>{"in-order", in_order},
     fault<address>{"bad-request", bad_request},
     fault<address>{"full-sends", full_sends},
     fault<address>{"inline-too-long", inline_too_long},
