@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <string>
+#include <utility>
 
 namespace carry {
 
@@ -25,7 +26,8 @@ struct wish {
     bool by_parts = false; ///< its requests are posted and its completions polled by parts
     bool shared = false;   ///< it takes its receives from a shared queue
     bool all_signaled = false;
-    std::uint8_t reads = 1;                        ///< at a time
+    bool alone = false;     ///< one thread at a time: a thread domain, and queues that say so
+    std::uint8_t reads = 1; ///< at a time
     std::function<void(const struct end &)> early; ///< called before it is connected
 };
 
@@ -34,10 +36,10 @@ struct queue {
     owned<ibv_comp_channel, ibv_destroy_comp_channel> channel;
     owned<ibv_cq, ibv_destroy_cq> cq;
 
-    void make(ibv_context *context, bool by_parts) {
+    void make(ibv_context *context, const wish &wanted) {
         channel = check(decltype(channel)(ibv_create_comp_channel(context)), "channel");
         check(fcntl(channel->fd, F_SETFL, O_NONBLOCK), "channel");
-        if (!by_parts) {
+        if (!wanted.by_parts && !wanted.alone) {
             cq = check(decltype(cq)(ibv_create_cq(context, 64, nullptr, channel.get(), 0)),
                        "completion queue");
             return;
@@ -46,6 +48,10 @@ struct queue {
         attributes.cqe = 64;
         attributes.channel = channel.get();
         attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM;
+        if (wanted.alone) {
+            attributes.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+            attributes.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+        }
         ibv_cq_ex *const made = ibv_create_cq_ex(context, &attributes);
         check(made != nullptr ? 0 : -1, "completion queue to poll by parts");
         cq.reset(ibv_cq_ex_to_cq(made));
@@ -69,9 +75,14 @@ struct queue {
 
 /// One end, with a completion queue for each direction and some memory.
 struct end {
-    static constexpr ibv_qp_cap asked{8, 8, 2, 2, 64};
+    static constexpr ibv_qp_cap asked{32, 32, 2, 2, 64};
     alignas(4096) std::array<std::byte, 8192> memory{};
-    owned<ibv_pd, ibv_dealloc_pd> pd;
+    owned<ibv_pd, ibv_dealloc_pd> whole;
+    struct releases_thread { // the verb itself is inline, so it is no template's argument
+        void operator()(ibv_td *gone) const noexcept { ibv_dealloc_td(gone); }
+    };
+    std::unique_ptr<ibv_td, releases_thread> thread;
+    owned<ibv_pd, ibv_dealloc_pd> pd; ///< of the thread, if it is alone
     owned<ibv_mr, ibv_dereg_mr> mr;
     queue sent, received;
     owned<ibv_srq, ibv_destroy_srq> srq;
@@ -96,11 +107,22 @@ struct end {
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
         return check(decltype(mr)(ibv_reg_mr(pd.get(), where, length, access)), "register memory");
     }
+    void be_alone() {
+        whole = std::move(pd);
+        ibv_td_init_attr plain{};
+        thread = check(decltype(thread)(ibv_alloc_td(id->verbs, &plain)), "thread domain");
+        ibv_parent_domain_init_attr of{};
+        of.pd = whole.get();
+        of.td = thread.get();
+        pd = check(decltype(pd)(ibv_alloc_parent_domain(id->verbs, &of)), "parent domain");
+    }
     void furnish(const wish &wanted) {
         pd = check(decltype(pd)(ibv_alloc_pd(id->verbs)), "protection domain");
+        if (wanted.alone)
+            be_alone();
         mr = registered(memory.data(), memory.size());
-        sent.make(id->verbs, wanted.by_parts);
-        received.make(id->verbs, wanted.by_parts);
+        sent.make(id->verbs, wanted);
+        received.make(id->verbs, wanted);
         ibv_qp_init_attr_ex attributes{};
         if (wanted.shared) {
             ibv_srq_init_attr shared{};
@@ -215,6 +237,7 @@ class conversation {
     static rdma_conn_param parameters(const wish &wanted) {
         rdma_conn_param is{};
         is.responder_resources = is.initiator_depth = wanted.reads;
+        is.retry_count = is.rnr_retry_count = 7; // not of iWARP
         return is;
     }
     rdma_cm_id *heard(rdma_cm_event_type wanted) const {
