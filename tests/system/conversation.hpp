@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <string>
+#include <utility>
 
 namespace carry {
 
@@ -25,8 +26,8 @@ struct wish {
     bool by_parts = false; ///< its requests are posted and its completions polled by parts
     bool shared = false;   ///< it takes its receives from a shared queue
     bool all_signaled = false;
-    bool own_thread = false; ///< it is made in a parent domain, for one thread alone
-    std::uint8_t reads = 1;  ///< at a time
+    bool alone = false;     ///< one thread at a time: a thread domain, and queues that say so
+    std::uint8_t reads = 1; ///< at a time
     std::function<void(const struct end &)> early; ///< called before it is connected
 };
 
@@ -35,10 +36,10 @@ struct queue {
     owned<ibv_comp_channel, ibv_destroy_comp_channel> channel;
     owned<ibv_cq, ibv_destroy_cq> cq;
 
-    void make(ibv_context *context, bool by_parts, ibv_pd *parent) {
+    void make(ibv_context *context, const wish &wanted) {
         channel = check(decltype(channel)(ibv_create_comp_channel(context)), "channel");
         check(fcntl(channel->fd, F_SETFL, O_NONBLOCK), "channel");
-        if (!by_parts && parent == nullptr) {
+        if (!wanted.by_parts && !wanted.alone) {
             cq = check(decltype(cq)(ibv_create_cq(context, 64, nullptr, channel.get(), 0)),
                        "completion queue");
             return;
@@ -47,8 +48,10 @@ struct queue {
         attributes.cqe = 64;
         attributes.channel = channel.get();
         attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM;
-        attributes.comp_mask = parent != nullptr ? IBV_CQ_INIT_ATTR_MASK_PD : 0;
-        attributes.parent_domain = parent;
+        if (wanted.alone) {
+            attributes.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+            attributes.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+        }
         ibv_cq_ex *const made = ibv_create_cq_ex(context, &attributes);
         check(made != nullptr ? 0 : -1, "completion queue to poll by parts");
         cq.reset(ibv_cq_ex_to_cq(made));
@@ -72,14 +75,14 @@ struct queue {
 
 /// One end, with a completion queue for each direction and some memory.
 struct end {
-    static constexpr ibv_qp_cap asked{8, 8, 2, 2, 64};
+    static constexpr ibv_qp_cap asked{32, 32, 2, 2, 64};
     alignas(4096) std::array<std::byte, 8192> memory{};
-    owned<ibv_pd, ibv_dealloc_pd> pd;
-    struct frees_thread {
+    owned<ibv_pd, ibv_dealloc_pd> whole;
+    struct releases_thread { // the verb itself is inline, so it is no template's argument
         void operator()(ibv_td *gone) const noexcept { ibv_dealloc_td(gone); }
     };
-    std::unique_ptr<ibv_td, frees_thread> thread;
-    owned<ibv_pd, ibv_dealloc_pd> parent;
+    std::unique_ptr<ibv_td, releases_thread> thread;
+    owned<ibv_pd, ibv_dealloc_pd> pd; ///< of the thread, if it is alone
     owned<ibv_mr, ibv_dereg_mr> mr;
     queue sent, received;
     owned<ibv_srq, ibv_destroy_srq> srq;
@@ -104,28 +107,27 @@ struct end {
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
         return check(decltype(mr)(ibv_reg_mr(pd.get(), where, length, access)), "register memory");
     }
-    void make_parent() {
-        ibv_td_init_attr one{};
-        thread = check(decltype(thread)(ibv_alloc_td(id->verbs, &one)), "thread domain");
-        ibv_parent_domain_init_attr over{};
-        over.pd = pd.get();
-        over.td = thread.get();
-        parent =
-            check(decltype(parent)(ibv_alloc_parent_domain(id->verbs, &over)), "parent domain");
+    void be_alone() {
+        whole = std::move(pd);
+        ibv_td_init_attr plain{};
+        thread = check(decltype(thread)(ibv_alloc_td(id->verbs, &plain)), "thread domain");
+        ibv_parent_domain_init_attr of{};
+        of.pd = whole.get();
+        of.td = thread.get();
+        pd = check(decltype(pd)(ibv_alloc_parent_domain(id->verbs, &of)), "parent domain");
     }
     void furnish(const wish &wanted) {
         pd = check(decltype(pd)(ibv_alloc_pd(id->verbs)), "protection domain");
+        if (wanted.alone)
+            be_alone();
         mr = registered(memory.data(), memory.size());
-        if (wanted.own_thread)
-            make_parent();
-        sent.make(id->verbs, wanted.by_parts, parent.get());
-        received.make(id->verbs, wanted.by_parts, parent.get());
-        ibv_pd *const domain = parent ? parent.get() : pd.get();
+        sent.make(id->verbs, wanted);
+        received.make(id->verbs, wanted);
         ibv_qp_init_attr_ex attributes{};
         if (wanted.shared) {
             ibv_srq_init_attr shared{};
             shared.attr = {8, 2, 0};
-            srq = check(decltype(srq)(ibv_create_srq(domain, &shared)), "shared queue");
+            srq = check(decltype(srq)(ibv_create_srq(pd.get(), &shared)), "shared queue");
             attributes.srq = srq.get();
         }
         attributes.qp_type = IBV_QPT_RC;
@@ -134,7 +136,7 @@ struct end {
         attributes.sq_sig_all = wanted.all_signaled;
         attributes.cap = asked;
         attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
-        attributes.pd = domain;
+        attributes.pd = pd.get();
         if (wanted.by_parts) {
             attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
             attributes.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
@@ -142,9 +144,9 @@ struct end {
             check(rdma_create_qp_ex(id.get(), &attributes), "queue pair to post to by parts");
         } else {
             // The older structure is the newer one's beginning.
-            check(
-                rdma_create_qp(id.get(), domain, reinterpret_cast<ibv_qp_init_attr *>(&attributes)),
-                "queue pair");
+            check(rdma_create_qp(id.get(), pd.get(),
+                                 reinterpret_cast<ibv_qp_init_attr *>(&attributes)),
+                  "queue pair");
         }
         granted = attributes.cap;
         if (wanted.early)
@@ -235,6 +237,7 @@ class conversation {
     static rdma_conn_param parameters(const wish &wanted) {
         rdma_conn_param is{};
         is.responder_resources = is.initiator_depth = wanted.reads;
+        is.retry_count = is.rnr_retry_count = 7; // not of iWARP
         return is;
     }
     rdma_cm_id *heard(rdma_cm_event_type wanted) const {

@@ -67,7 +67,7 @@ outcome thread_domain(const address &where) {
 
 outcome thread_domain_used(const address &where) {
     wish alone;
-    alone.own_thread = true;
+    alone.alone = true;
     try {
         const conversation talk(where, alone, alone);
         for (std::uint64_t number = 0; number < 100; ++number) {

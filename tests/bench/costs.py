@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What our plugin costs, beside the stock provider; in the lab, where a soft device is.
+
+softrdma run --driver rxe -- tests/bench/costs.py [calls|race] [--driver NAME] [--json]
+
+calls: instructions in user space by callgrind, and system calls by strace, of each request.
+race: threads post to one queue pair, the providers by turns: a time, so it says little alone.
+$BUILD is the build folder, as for the tests. Exit status 77: something that it needs is missing.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BUILD = Path(os.environ.get("BUILD", "build")) / "release"
+POSTS = BUILD / "tests/bench/posts"
+PLUGIN = BUILD / "provider/libcoherdma"
+
+# By provider; the last is ours with a promise of one thread at a time, if it can.
+PROVIDERS = {"stock": None, "ours": PLUGIN, "alone": PLUGIN}
+
+
+def run(provider: str, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "RDMAV_DRIVERS"}
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+        if PROVIDERS[provider]:
+            environment |= {"RDMAV_DRIVERS": str(PROVIDERS[provider])}
+            environment |= {"VERBS_LOG_LEVEL": "3", "VERBS_LOG_FILE": log.name}
+        done = tried(command, environment)
+        if PROVIDERS[provider] and "is served by coherdma" not in log.read():
+            sys.exit("costs.py: our plugin does not serve this device")
+    return done
+
+
+def tried(
+    command: tuple[str, ...], environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Again if the machine was too slow."""
+    for _ in range(5):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 75:
+            break
+    if done.returncode not in (0, 77):
+        sys.exit(f"{command[0]}: exit status {done.returncode}\n{done.stderr}")
+    return done
+
+
+def asked(provider: str, address: str) -> list[str]:
+    return [str(POSTS), "count", address] + (["alone"] if provider == "alone" else [])
+
+
+def accounts(output: str) -> list[tuple[str, int]]:
+    """The name of each, and how many requests it is for."""
+    found = re.findall(r"^(\d+) (\d+) (.+)$", output, re.MULTILINE)
+    return [(name, int(calls) * int(each)) for calls, each, name in found]
+
+
+def instructions(provider: str, address: str) -> dict[str, float]:
+    """Of each account for one request; none: the provider cannot."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = run(
+            provider,
+            *["valgrind", "--tool=callgrind", "--collect-atstart=no"],
+            f"--callgrind-out-file={folder}/part",
+            *asked(provider, address),
+        )
+        result = {}
+        for number, (name, requests) in enumerate(accounts(done.stdout), 1):
+            part = Path(f"{folder}/part.{number}").read_text(encoding="utf-8")
+            assert f"Client Request: {name}\n" in part
+            total = re.search(r"^totals: (\d+)", part, re.MULTILINE)
+            result[name] = (int(total[1]) if total else 0) / requests
+        return result
+
+
+def system_calls(provider: str, address: str) -> dict[str, float]:
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+        done = run(provider, "strace", "-s", "99", "-o", log.name, *asked(provider, address))
+        total = dict.fromkeys((name for name, _ in accounts(done.stdout)), 0)
+        name, inside = "", False
+        for line in log:
+            marked = re.match(r'write\(-1, "(account |begin|end)(.*)", ', line)
+            if not marked:
+                total[name] = total.get(name, 0) + inside
+            elif marked[1] == "account ":
+                name = marked[2]
+            else:
+                inside = marked[1] == "begin"
+        return {name: total[name] / requests for name, requests in accounts(done.stdout)}
+
+
+def table_of_calls(address: str) -> list[dict]:
+    counts = {p: instructions(p, address) for p in PROVIDERS}
+    calls = {p: system_calls(p, address) for p in PROVIDERS}
+    return [
+        {
+            "call": name,
+            "instructions": {p: counts[p].get(name) for p in PROVIDERS},
+            "system calls": {p: calls[p].get(name) for p in PROVIDERS},
+        }
+        for name in counts["stock"]
+    ]
+
+
+def print_calls(rows: list[dict]) -> None:
+    def number(value: float | None, digits: int) -> str:
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    print("for one request              instructions               system calls")
+    print("                             stock  ours  ratio alone    stock  ours alone")
+    for row in rows:
+        of, calls = row["instructions"], row["system calls"]
+        print(
+            f"{row['call']:28}{number(of['stock'], 1):>6}{number(of['ours'], 1):>7}"
+            f"{of['ours'] / of['stock']:6.2f}{number(of['alone'], 1):>7}  "
+            + "".join(f"{number(calls[p], 2):>6}" for p in PROVIDERS)
+        )
+
+
+def race(address: str, threads: int, seconds: float, pairs: int) -> dict:
+    rates: dict[str, list[int]] = {"stock": [], "ours": []}
+    stalls = dict.fromkeys(rates, 0)
+    for turn in range(pairs):
+        for provider in sorted(rates, reverse=turn % 2 == 0):
+            out = run(provider, str(POSTS), "race", address, str(threads), str(seconds)).stdout
+            rates[provider].append(int(out.split()[0]))
+            stalls[provider] += "none in the last" in out
+    ratios = [ours / max(stock, 1) for stock, ours in zip(rates["stock"], rates["ours"])]
+    return {
+        "threads": threads,
+        "writes per second": {p: statistics.median(v) for p, v in rates.items()},
+        "runs that stalled": stalls,
+        "pairs": pairs,
+        "ratio": statistics.median(ratios),
+        "ratios": sorted(ratios),
+    }
+
+
+def print_race(result: dict) -> None:
+    rate, stalls = result["writes per second"], result["runs that stalled"]
+    print(
+        f"{result['threads']} threads: stock {rate['stock']:.0f}, ours {rate['ours']:.0f} writes a "
+        f"second (medians); ratio {result['ratio']:.2f}, from {result['ratios'][0]:.2f} to "
+        f"{result['ratios'][-1]:.2f} in {result['pairs']} pairs; stalled: stock "
+        f"{stalls['stock']}, ours {stalls['ours']}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", nargs="?", choices=["calls", "race"], default="calls")
+    parser.add_argument("--driver", default="rxe", choices=["rxe", "siw"])
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    address = os.environ.get(f"SOFTRDMA_{options.driver.upper()}_ADDRESS")
+    needs = {"a device: run it by softrdma run": address, f"{POSTS}": POSTS.exists()}
+    needs |= {tool: shutil.which(tool) for tool in ("valgrind", "strace")}
+    for need, there in needs.items():
+        if not there:
+            print(f"costs.py: it needs {need}", file=sys.stderr)
+            return 77
+    assert address
+    if options.what == "race":
+        result: dict | list[dict] = race(address, options.threads, options.seconds, options.pairs)
+        show = print_race
+    else:
+        result = table_of_calls(address)
+        show = print_calls  # type: ignore[assignment]
+    if options.json:
+        print(json.dumps(result, indent=2))
+    else:
+        show(result)  # type: ignore[arg-type]
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

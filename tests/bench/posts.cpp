@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What a provider costs: a device talks to itself, and each section of the work is marked for
+// whoever counts. For callgrind it is a part of its output, of the instructions of those calls
+// alone; for strace there is a write to no file before and after.
+//
+// posts count ADDRESS [alone]          messages, receives and writes of 8 bytes; 1 and 16 at a time
+// posts race ADDRESS THREADS SECONDS   threads post writes to one queue pair: how many complete
+//
+// alone: one thread at a time, by a thread domain. Status 77: the provider has none; 75: to be
+// tried again, as the machine was too slow.
+
+#include "system/conversation.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+#include <valgrind/callgrind.h>
+#include <vector>
+
+namespace {
+
+using namespace carry;
+
+constexpr std::size_t most = 16;
+constexpr int rounds = 16;
+
+// For strace to see: to no file.
+void write_words(std::string_view words) {
+    const ssize_t refused = write(-1, words.data(), words.size());
+    static_cast<void>(refused);
+}
+
+// One of the calls is counted, the others are made besides.
+enum class call { none, post, post_receive, poll, poll_receive, poll_empty, arm };
+
+class meter {
+  public:
+    explicit meter(call what)
+        : counted_(what) {}
+
+    template <class work>
+    auto operator()(call which, const work &made) const {
+        if (which != counted_)
+            return made();
+        write_words("begin");
+        CALLGRIND_TOGGLE_COLLECT;
+        const auto result = made();
+        CALLGRIND_TOGGLE_COLLECT;
+        write_words("end");
+        return result;
+    }
+
+  private:
+    call counted_;
+};
+
+// One round: what was posted has completed before it is polled, so that no call is in vain.
+class exchange {
+  public:
+    exchange(const conversation &over, ibv_wr_opcode opcode, std::size_t at_a_time)
+        : talk_(over)
+        , count_(at_a_time)
+        , is_send_(opcode == IBV_WR_SEND) {
+        for (std::size_t each = 0; each < count_; ++each) {
+            const bool last = each + 1 == count_;
+            pieces_.at(each) = talk_.from.piece(8);
+            sends_.at(each) = talk_.from.request(each, opcode, pieces_.at(each), talk_.to);
+            sends_.at(each).next = last ? nullptr : &sends_.at(each + 1);
+            where_.at(each) = talk_.to.piece(8);
+            receives_.at(each) = {each, last ? nullptr : &receives_.at(each + 1), &where_.at(each),
+                                  1};
+        }
+    }
+    exchange(const exchange &) = delete;
+    exchange &operator=(const exchange &) = delete;
+
+    void operator()(const meter &count) {
+        ibv_send_wr *bad_send = nullptr;
+        ibv_recv_wr *bad_receive = nullptr;
+        const auto receive = [&] {
+            return ibv_post_recv(talk_.to.qp(), receives_.data(), &bad_receive);
+        };
+        const auto send = [&] {
+            return ibv_post_send(talk_.from.qp(), sends_.data(), &bad_send);
+        };
+        const auto arm = [&] {
+            return ibv_req_notify_cq(talk_.from.sent.cq.get(), 0);
+        };
+        if (is_send_)
+            check(count(call::post_receive, receive), "post receives");
+        check(count(call::arm, arm), "arm");
+        check(count(call::post, send), "post requests");
+        std::this_thread::sleep_for(milliseconds(10));
+        poll(count, call::poll, talk_.from.sent);
+        if (is_send_)
+            poll(count, call::poll_receive, talk_.to.received);
+        std::array<ibv_wc, most> none{};
+        const int wanted = static_cast<int>(count_);
+        const auto in_vain = [&] {
+            return ibv_poll_cq(talk_.from.sent.cq.get(), wanted, none.data());
+        };
+        if (count(call::poll_empty, in_vain) != 0)
+            throw failure("completions that nobody posted");
+        while (talk_.from.sent.event(milliseconds(0)))
+            continue;
+    }
+
+  private:
+    void poll(const meter &count, call which, const queue &from) const {
+        std::array<ibv_wc, most> found{};
+        const int wanted = static_cast<int>(count_);
+        const int got =
+            count(which, [&] { return ibv_poll_cq(from.cq.get(), wanted, found.data()); });
+        if (got != wanted)
+            throw failure(text("polled ", got, " completions, not ", wanted, ": try again"));
+        for (std::size_t each = 0; each < count_; ++each)
+            if (found.at(each).status != IBV_WC_SUCCESS)
+                throw failure(ibv_wc_status_str(found.at(each).status));
+    }
+
+    const conversation &talk_;
+    std::size_t count_;
+    bool is_send_;
+    std::array<ibv_sge, most> pieces_{}, where_{};
+    std::array<ibv_send_wr, most> sends_{};
+    std::array<ibv_recv_wr, most> receives_{};
+};
+
+struct counted_call {
+    const char *name;
+    ibv_wr_opcode opcode;
+    call what;
+};
+constexpr std::array counted_calls{
+    counted_call{"post a write", IBV_WR_RDMA_WRITE, call::post},
+    counted_call{"poll a write", IBV_WR_RDMA_WRITE, call::poll},
+    counted_call{"post a message", IBV_WR_SEND, call::post},
+    counted_call{"poll a message", IBV_WR_SEND, call::poll},
+    counted_call{"post a receive", IBV_WR_SEND, call::post_receive},
+    counted_call{"poll a receive", IBV_WR_SEND, call::poll_receive},
+    counted_call{"poll in vain", IBV_WR_RDMA_WRITE, call::poll_empty},
+    counted_call{"arm a queue", IBV_WR_RDMA_WRITE, call::arm},
+};
+
+// Says the name of each account, how many calls and how many requests it has.
+void count(const std::string &address, bool alone) {
+    wish wanted;
+    wanted.alone = alone;
+    const conversation talk(address, wanted, wanted);
+    for (const std::size_t at_a_time : {std::size_t{1}, most})
+        for (const counted_call &each : counted_calls) {
+            if (at_a_time != 1 && (each.what == call::arm || each.what == call::poll_empty))
+                continue;
+            exchange round(talk, each.opcode, at_a_time);
+            for (int warm = 0; warm < 2; ++warm)
+                round(meter(call::none));
+            const std::string name = text(each.name, ", ", at_a_time, " at a time");
+            write_words("account " + name);
+            for (int times = 0; times < rounds; ++times)
+                round(meter(each.what));
+            CALLGRIND_DUMP_STATS_AT(name.c_str());
+            std::printf("%d %zu %s\n", rounds, at_a_time, name.c_str());
+        }
+}
+
+// Threads that share a queue pair, and take completions when there is no room to post.
+void race(const std::string &address, unsigned threads, double seconds) {
+    using clock = std::chrono::steady_clock;
+    const conversation talk(address);
+    std::atomic<std::uint64_t> completed{0};
+    const auto begin = clock::now();
+    const auto over =
+        begin + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds));
+    std::atomic<clock::rep> last{0};
+    const auto run = [&] {
+        ibv_sge piece = talk.from.piece(8);
+        ibv_send_wr request = talk.from.request(0, IBV_WR_RDMA_WRITE, piece, talk.to);
+        std::array<ibv_wc, most> found{};
+        while (clock::now() < over) {
+            const int error = talk.from.post(request);
+            if (error != 0 && error != ENOMEM && error != -ENOMEM)
+                throw failure(text("post: error ", error));
+            const int got = ibv_poll_cq(talk.from.sent.cq.get(), most, found.data());
+            if (got > 0) {
+                completed += static_cast<std::uint64_t>(got);
+                last = (clock::now() - begin).count();
+            }
+        }
+    };
+    std::vector<std::thread> all;
+    for (unsigned each = 0; each < threads; ++each)
+        all.emplace_back(run);
+    for (std::thread &each : all)
+        each.join();
+    const double stalled =
+        seconds - std::chrono::duration<double>(clock::duration(last.load())).count();
+    std::printf("%llu writes per second%s\n",
+                static_cast<unsigned long long>(static_cast<double>(completed.load()) / seconds),
+                stalled > seconds / 4 ? text(", none in the last ", stalled, " s").c_str() : "");
+}
+
+} // namespace
+
+int main(int argc, char **argv) try {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.size() >= 2 && words.size() <= 3 && words[0] == "count")
+        count(words[1], words.size() == 3 && words[2] == "alone");
+    else if (words.size() == 4 && words[0] == "race")
+        race(words[1], static_cast<unsigned>(std::stoul(words[2])), std::stod(words[3]));
+    else
+        throw failure("posts count ADDRESS [alone] | race ADDRESS THREADS SECONDS");
+    return 0;
+} catch (const std::exception &error) {
+    std::fprintf(stderr, "posts: %s\n", error.what());
+    const std::string_view words = error.what();
+    return words.starts_with("thread domain: Operation not") ? 77
+           : words.ends_with("again")                        ? 75
+                                                             : 1;
+}
