@@ -15,12 +15,18 @@ awaited() {
     done
 }
 
-# listens PORT: somebody listens on it with rdma_cm. The kernel says so a moment before it is true
-# (in siw there is no socket yet), so he has to be out of that call, too: asleep, waiting for us.
+# listener PORT: the process that listens on it with rdma_cm.
+listener() {
+    rdma resource show cm_id 2>/dev/null |
+        sed -nE "s/.* state LISTEN .* pid ([0-9]+) .* src-addr [^ ]+:$1 .*/\1/p" | head -n 1
+}
+export -f listener # for what pair runs
+
+# listens PORT: somebody does. The kernel says so a moment before it is true (in siw there is no
+# socket yet), so he has to be out of that call, too: asleep, waiting for us.
 listens() {
     local pid state=''
-    pid=$(rdma resource show cm_id 2>/dev/null |
-        sed -nE "s/.* state LISTEN .* pid ([0-9]+) .* src-addr [^ ]+:$1 .*/\1/p" | head -n 1)
+    pid=$(listener "$1")
     [[ $pid ]] && read -r _ _ state _ <"/proc/$pid/stat" && [[ $state == S ]]
 }
 
@@ -31,15 +37,16 @@ of() {
 }
 
 # pair SERVER CLIENT: run two shell commands as server and client, the client once the port
-# ($PORT, by rdma_cm; $AWAIT overrides the condition) is listened on. Both have to succeed.
+# ($PORT, by rdma_cm; $AWAIT overrides the condition) is listened on. Both have to succeed, in a
+# minute or $LIMIT seconds.
 # What they print is in server.out and client.out of the test's folder, and on the log if not.
 pair() {
     local server status=0
-    timeout 60 bash -c "$1" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
+    timeout "${LIMIT:-60}" bash -c "$1" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     server=$!
     awaited 20 ${AWAIT:-listens "$PORT"} || status=1
     if ((status == 0)); then
-        timeout 60 bash -c "$2" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
+        timeout "${LIMIT:-60}" bash -c "$2" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
     fi
     ((status == 0)) || kill "$server" 2>/dev/null || true
     wait "$server" || status=$?
@@ -82,16 +89,16 @@ measured() {
     address=$(of "$1" ADDRESS)
     PORT=18515 perftested "$2 -R -d $(of "$1" DEVICE) $3" "$address"
 }
-# perftested COMMAND ADDRESS: the same, however it connects. On a busy machine perftest has two
-# faults of its own, so it may try again: it compares the processor's clock with the system's, and if
-# they seem too far apart prints inf or fails; and its client makes a second connection before its
-# server listens for one.
+# perftested COMMAND ADDRESS: the same, however it connects. On a busy machine perftest has faults of
+# its own, so it may try again: it compares the processor's clock with the system's, and if they seem
+# too far apart prints inf or fails, and the other side waits for ever; its client makes a second
+# connection before its server listens for one; and ends with a bad address if that is refused.
 perftested() {
-    local status
+    local status own='Correlation coefficient|Failed to connect RDMA CM events|ERRNO: Operation not supported'
     for _ in 1 2 3 4 5; do
         status=0
-        pair "$1" "$1 $2" || status=$?
-        grep -qE 'Correlation coefficient|Failed to connect RDMA CM events' "$BATS_TEST_TMPDIR/client.out" || break
+        LIMIT=20 pair "$1" "$1 $2" || status=$?
+        grep -qE "$own" "$BATS_TEST_TMPDIR"/{client,server}.out || break
     done
     ((status == 0)) && said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
 }
@@ -107,3 +114,25 @@ ponged() {
     said server '^1000 iters'
 }
 accepts() { ss -Hltn "sport = :$1" | grep -q .; } # PORT: somebody listens on it with TCP
+
+# Drivers whose devices our plugin serves.
+OURS='rxe'
+
+# by DRIVER FUNCTION [ARGUMENT...]: the function with the driver and the arguments. Where its devices
+# are ours to serve, the server and the client had theirs from us; else from the stock provider.
+by() {
+    local driver=$1 function=$2 times
+    shift 2
+    if [[ " $OURS " != *" $driver "* ]]; then
+        "$function" "$driver" "$@"
+        return
+    fi
+    export RDMAV_DRIVERS=$BUILD/release/provider/libcoherdma
+    export VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=$BATS_TEST_TMPDIR/verbs.log
+    "$function" "$driver" "$@"
+    times=$(grep -c "$(of "$driver" DEVICE) is served by coherdma" "$VERBS_LOG_FILE")
+    ((times >= 2)) || {
+        echo "served $times times, not 2"
+        return 1
+    }
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""rdma-core's own test-suite side by side: with the stock provider and with ours.
+
+    compare.py DRIVER [--plugin PATH] [--json FILE] [--only TEST...]
+
+Runs where a soft device of the driver exists (in `softrdma run`). PATH is what RDMAV_DRIVERS takes;
+without it the stock provider runs alone. Whatever passes with stock has to pass with ours. A test
+that did not is tried again apart from the others, up to three times, because some race by themselves; a crash is
+not forgiven. Exit status: 0, 1 something is worse with ours, 77 the suite is not here.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from typing import Any, Dict, List
+
+from suite import SHIPPED, Results, Suite
+
+TRIES = 3
+# They cannot pass, and take 15 seconds each to say so.
+LEFT_OUT = {
+    "tests.test_rdmacm.CMTestCase.test_rdmacm_async_udp_traffic": "iWARP has no datagrams",
+    "tests.test_rdmacm.CMTestCase.test_rdmacm_async_traffic_external_qp": "iWARP's connection manager establishes by itself",
+}
+COLUMNS = ("pass", "fail", "skip")
+
+
+def column(verdict: str) -> str:
+    return verdict if verdict in COLUMNS else "fail"
+
+
+def module(test: str) -> str:
+    words = test.split(".")
+    return next((word for word in words if word.startswith("test_")), words[0])
+
+
+def environment(folder: str, plugin: str) -> Dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if name != "RDMAV_DRIVERS"}
+    env.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=os.path.join(folder, "verbs.log"))
+    if plugin:
+        env["RDMAV_DRIVERS"] = plugin
+    return env
+
+
+def served(env: Dict[str, str], device: str) -> bool:
+    """Whether we served the device since the last look."""
+    path = env["VERBS_LOG_FILE"]
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        said = f"{device} is served by coherdma" in file.read()
+    os.unlink(path)
+    return said
+
+
+def worse(stock: Results, ours: Results) -> List[str]:
+    return [
+        test
+        for test, result in stock.items()
+        if result["verdict"] == "pass" and ours.get(test, {}).get("verdict") != "pass"
+    ]
+
+
+def forgiven(suite: Suite, env: Dict[str, str], stock: Results, ours: Results) -> None:
+    """Try again, apart from the others; what passes then is counted as passed, and said."""
+    for count in range(1, TRIES + 1):
+        tests = [
+            test for test in worse(stock, ours) if ours.get(test, {}).get("verdict") != "crash"
+        ]
+        for test, result in (suite.run(env, tests) if tests else {}).items():
+            if test in tests and result["verdict"] == "pass":
+                print(f"raced: {test}: {ours[test]['why']}; passed apart, attempt {count}")
+                ours[test] = {**result, "first": ours[test]["verdict"], "attempts": count}
+
+
+def table(sides: Dict[str, Results]) -> None:
+    """Passed, failed and skipped of each module; those that skip everything are one row."""
+    rows: Dict[str, Dict[str, List[int]]] = {}
+    for side, results in sides.items():
+        for test, result in results.items():
+            row = rows.setdefault(module(test), {name: [0, 0, 0] for name in sides})
+            row[side][COLUMNS.index(column(result["verdict"]))] += 1
+    silent = [name for name, row in rows.items() if not any(sum(of[:2]) for of in row.values())]
+    total = {side: [sum(row[side][k] for row in rows.values()) for k in range(3)] for side in sides}
+    skipping = {side: [0, 0, sum(rows[name][side][2] for name in silent)] for side in sides}
+    shown = {name: row for name, row in rows.items() if name not in silent}
+    shown |= {f"{len(silent)} others": skipping, "total": total}
+    heads = "".join(f"{side + ' pass/fail/skip':>24}" for side in sides)
+    print(f"{'module':<22}{heads}")
+    for name, row in shown.items():
+        print(f"{name:<22}" + "".join(f"{'/'.join(map(str, row[side])):>24}" for side in sides))
+
+
+def differences(stock: Results, ours: Results) -> None:
+    nothing: Dict[str, Any] = {"verdict": "absent", "why": ""}
+    for test in sorted({*stock, *ours}):
+        before, after = stock.get(test, nothing), ours.get(test, nothing)
+        if before["verdict"] != after["verdict"]:
+            why = after["why"] or before["why"]
+            print(f"{before['verdict']} -> {after['verdict']}: {test}: {why}")
+
+
+def release() -> str:
+    with os.popen("dpkg-query -W -f '${Version}' libibverbs1") as line:
+        return line.read().strip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="rdma-core's own test-suite, stock and ours")
+    parser.add_argument("driver", choices=("rxe", "siw"))
+    parser.add_argument("--plugin", default="")
+    parser.add_argument("--json")
+    parser.add_argument("--only", action="extend", nargs="+", metavar="TEST")
+    given = parser.parse_args()
+    if not os.path.isdir(SHIPPED):
+        print(f"no {SHIPPED}: python3-pyverbs is not installed, or dpkg leaves documentation out")
+        return 77
+
+    def of(fact: str) -> str:
+        return os.environ[f"SOFTRDMA_{given.driver.upper()}_{fact}"]
+
+    device = of("DEVICE")
+    with tempfile.TemporaryDirectory() as folder:
+        left_out = LEFT_OUT if given.driver == "siw" else {}
+        suite = Suite(folder, device, int(of("GID_INDEX")), of("NETDEV"), left_out)
+        env = environment(folder, "")
+        sides = {"stock": suite.run(env, given.only)}
+        mistaken = served(env, device)
+        missing = False
+        if given.plugin:
+            env = environment(folder, given.plugin)
+            ours = sides["ours"] = suite.run(env, given.only)
+            missing = not served(env, device)
+            forgiven(suite, env, sides["stock"], ours)
+    lost = worse(sides["stock"], sides["ours"]) if given.plugin else []
+    passed = sum(result["verdict"] == "pass" for result in sides["stock"].values())
+    facts = {"driver": given.driver, "kernel": os.uname().release, "rdma_core": release()}
+    print(", ".join(facts.values()))
+    table(sides)
+    if given.plugin:
+        differences(sides["stock"], sides["ours"])
+    if given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump({"schema": 1, **facts, **sides}, file, indent=1)
+    for wrong, words in (
+        (mistaken, "the stock run was served by coherdma"),
+        (missing, f"coherdma did not serve {device}"),
+        (not passed, "nothing passes with stock"),
+        (lost, f"worse with coherdma: {' '.join(lost)}"),
+    ):
+        if wrong:
+            print(words)
+    return 1 if mistaken or missing or lost or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
