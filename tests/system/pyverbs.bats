@@ -21,4 +21,6 @@ suite() {
 @test "rxe: what passes of rdma-core's suite with the stock provider passes with ours" {
     suite rxe "$BUILD/release/provider/libcoherdma"
 }
-@test "siw: rdma-core's suite with the stock provider" { suite siw; }
+@test "siw: what passes of rdma-core's suite with the stock provider passes with ours" {
+    suite siw "$BUILD/release/provider/libcoherdma"
+}
