@@ -114,7 +114,9 @@ std::uint64_t operations_of(ibv_context *context, ibv_qp_type type, std::uint64_
 
 int possible(ibv_context *context, const ibv_qp_init_attr_ex &wanted,
              std::uint64_t operations) noexcept {
-    constexpr unsigned known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    // Of flags the kernel knows whether it can them.
+    constexpr unsigned known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
     if ((wanted.comp_mask & ~known) != 0 ||

@@ -145,7 +145,7 @@ int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &reques
 // The kernel flushes receives when a pair breaks, and does not look again.
 int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
     pair &own = of<pair>(qp);
-    if (own.receives.head == nullptr) {
+    if (own.receives.head == nullptr || qp->state == IBV_QPS_RESET) {
         *bad = list;
         return EINVAL;
     }
@@ -186,7 +186,7 @@ std::uint32_t opcodes_of(ibv_qp_type type) noexcept {
         return sends | writes | atomics | without_data | bit(IBV_WR_RDMA_READ) |
                bit(IBV_WR_SEND_WITH_INV);
     case IBV_QPT_UC:
-        return sends | writes | bit(IBV_WR_BIND_MW);
+        return sends | writes | bit(IBV_WR_BIND_MW) | bit(IBV_WR_SEND_WITH_INV);
     case IBV_QPT_UD:
         return sends;
     default:

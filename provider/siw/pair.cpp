@@ -90,7 +90,9 @@ ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
 }
 
 int possible(const ibv_qp_init_attr_ex &wanted, std::uint64_t operations) noexcept {
-    constexpr unsigned known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    // Of flags the kernel knows whether it can them.
+    constexpr unsigned known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return EINVAL;
     const bool able = (wanted.comp_mask & ~known) == 0 && (operations & ~able_opcodes) == 0;

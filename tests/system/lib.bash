@@ -116,7 +116,7 @@ ponged() {
 accepts() { ss -Hltn "sport = :$1" | grep -q .; } # PORT: somebody listens on it with TCP
 
 # Drivers whose devices our plugin serves.
-OURS='rxe'
+OURS='rxe siw'
 
 # by DRIVER FUNCTION [ARGUMENT...]: the function with the driver and the arguments. Where its devices
 # are ours to serve, the server and the client had theirs from us; else from the stock provider.
