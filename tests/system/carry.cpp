@@ -170,7 +170,7 @@ class carrier {
 };
 
 constexpr std::string_view usage =
-    "usage: carry server ADDR [--port P] [--timeout S]\n"
+    "usage: carry server ADDR [--port P] [--timeout S] [--clients N]\n"
     "       carry client ADDR [--port P] [--timeout S] [--rounds N] [--seed S]\n"
     "\n"
     "Moves data over RDMA by Send, Write and Read between two processes and verifies\n"
@@ -178,6 +178,7 @@ constexpr std::string_view usage =
     "\n"
     "  --port P      port (default 7471)\n"
     "  --timeout S   seconds that any one wait may last (default 30)\n"
+    "  --clients N   how many to serve; those before the last may fail (default 1)\n"
     "  --rounds N    how often to go through all sizes (default 1)\n"
     "  --seed S      what the pattern is drawn from (default 1)\n"
     "\n"
@@ -190,7 +191,7 @@ struct misuse : failure {
 struct options {
     party side{};
     std::string address, port = "7471";
-    std::uint32_t rounds = 1, timeout = 30;
+    std::uint32_t rounds = 1, timeout = 30, clients = 1;
     std::uint64_t seed = 1;
 };
 
@@ -221,8 +222,10 @@ options parse(std::span<char *> arguments) {
             o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
         else if (name == "--timeout")
             o.timeout = number<std::uint32_t>(name, value, 1, 86400);
-        else if (o.side == party::server)
-            throw misuse(text("not an option of the server: ", name));
+        else if (name == "--clients" && o.side == party::server)
+            o.clients = number<std::uint32_t>(name, value, 1, 1000000);
+        else if (o.side == party::server || name == "--clients")
+            throw misuse(text("not an option of the ", side, ": ", name));
         else if (name == "--rounds")
             o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
         else if (name == "--seed")
@@ -240,7 +243,8 @@ bool have_device() {
 }
 
 // Either side may be started first: a client that nobody answers tries again for a while.
-void work_as(const options &o) {
+// may_fail: the peer may die. What was under way then comes back all the same.
+void work_as(const options &o, bool may_fail) {
     const connection::seconds timeout(o.timeout);
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
@@ -250,14 +254,20 @@ void work_as(const options &o) {
                 me.link().serve(o.address, o.port, me.inbox());
             else
                 me.link().connect(o.address, o.port, o.seed, o.rounds);
+            return me.run();
         } catch (const refused &why) {
             if (std::chrono::steady_clock::now() > deadline)
                 throw failure(text(why.what(), " at ", o.address, " port ", o.port, ", after ",
                                    o.timeout, " s"));
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
-            continue;
+        } catch (const failure &why) {
+            if (!may_fail)
+                throw;
+            const unsigned failed = me.link().drain();
+            std::cout << text("carry: ", why.what(), "; ", failed, " requests failed\n")
+                      << std::flush;
+            return;
         }
-        return me.run();
     }
 }
 
@@ -275,7 +285,8 @@ int main(int argc, char **argv) try {
         std::cerr << "carry: no RDMA device here (softrdma makes one)\n";
         return 77;
     }
-    work_as(o);
+    for (std::uint32_t client = 1; client <= o.clients; ++client)
+        work_as(o, client < o.clients);
     return 0;
 } catch (const misuse &error) {
     std::cerr << text("carry: ", error.what(), " (see carry --help)\n"); // at once, not in pieces

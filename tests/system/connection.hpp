@@ -102,6 +102,7 @@ class connection {
         ibv_recv_wr request{static_cast<std::uint64_t>(work::receive), nullptr, &piece, 1};
         ibv_recv_wr *bad = nullptr;
         check(ibv_post_recv(id_->qp, &request, &bad), "post a receive");
+        ++outstanding_;
     }
 
     // REMOTE is an offset into the peer's memory; Send does not use it.
@@ -117,6 +118,7 @@ class connection {
         request.wr.rdma.remote_addr = peer_.address + remote;
         request.wr.rdma.rkey = peer_.rkey;
         check(ibv_post_send(id_->qp, &request, &bad), "post a request");
+        ++outstanding_;
     }
 
     // The completion of KIND; those of other kinds that come first are kept for their own wait.
@@ -145,6 +147,22 @@ class connection {
                 next_event();
         }
         return *std::exchange(wanted, std::nullopt);
+    }
+
+    // After a failure: every request that was under way comes back, and how many as an error.
+    unsigned drain() {
+        if (!qp_)
+            return 0;
+        rdma_disconnect(id_.get()); // where the peer has done so, the pair is broken all the same
+        const auto deadline = clock::now() + timeout_;
+        while (outstanding_ != 0) {
+            ibv_wc wc{};
+            if (ibv_poll_cq(cq_.get(), 1, &wc) == 1)
+                count(wc);
+            else if (clock::now() > deadline)
+                throw failure(text(outstanding_, " requests did not come back after the end"));
+        }
+        return failed_;
     }
 
     void disconnect() { check(rdma_disconnect(id_.get()), "disconnect"); }
@@ -231,6 +249,7 @@ class connection {
             throw failure("cannot poll the completion queue");
         if (count == 0)
             return false;
+        this->count(wc);
         // How a device tells of the end first differs: rxe by an event, siw by flushing.
         if (wc.status == IBV_WC_WR_FLUSH_ERR)
             throw failure(text("the connection ended during ", what));
@@ -239,6 +258,11 @@ class connection {
                                wc.vendor_err, ")"));
         completed_.at(wc.wr_id) = wc;
         return true;
+    }
+
+    void count(const ibv_wc &wc) {
+        --outstanding_;
+        failed_ += wc.status != IBV_WC_SUCCESS;
     }
 
     void poll_until(clock::time_point deadline, const std::string &what) {
@@ -291,6 +315,7 @@ class connection {
     seconds timeout_;
     hello peer_{};
     int status_ = 0;
+    unsigned outstanding_ = 0, failed_ = 0;
     bool disconnected_ = false;
     std::array<pollfd, 2> ready_{};
     std::array<std::optional<ibv_wc>, 3> completed_{};
