@@ -57,6 +57,46 @@ of_rxe() { status ".devices[] | select(.name == \"$rxe\") | $1"; }
     [[ $(served) == 0 && $(of_rxe .coherdma) == false ]]
 }
 
+# served_in_order FILE...: whether ours serves rxe if the folder's files were made in this order
+served_in_order() {
+    local kept=$BATS_TEST_TMPDIR/drivers
+    cp -a /etc/libibverbs.d/. "$kept"
+    mount -t tmpfs none /etc/libibverbs.d
+    for file in "$@"; do cp "$kept/$file" /etc/libibverbs.d; done
+    : >"$VERBS_LOG_FILE"
+    ibv_devinfo -d "$rxe" >/dev/null
+    umount /etc/libibverbs.d
+    served || true
+}
+
+@test "coherdma enable: the order of the folder does not matter, as it does for a file of its own" {
+    coherdma enable
+    [[ $(served_in_order rxe.driver mlx5.driver siw.driver) == 1 ]]
+    [[ $(served_in_order siw.driver mlx5.driver rxe.driver) == 1 ]]
+    coherdma disable
+    echo 'driver /usr/lib/libibverbs/libcoherdma' >/etc/libibverbs.d/coherdma.driver
+    one=$(served_in_order rxe.driver coherdma.driver) other=$(served_in_order coherdma.driver rxe.driver)
+    [[ $(status .system.state) == half ]]
+    rm /etc/libibverbs.d/coherdma.driver
+    ((one + other == 1))
+}
+
+@test "coherdma enable: a folder that is mounted from elsewhere is refused in words" {
+    mount -t tmpfs none /etc/libibverbs.d
+    echo 'driver rxe' >/etc/libibverbs.d/rxe.driver
+    run -1 --separate-stderr coherdma enable
+    umount /etc/libibverbs.d
+    [[ -z $output && $stderr == *'cross-device'*'mount'* ]]
+}
+
+@test "coherdma enable: a file system that is read-only is refused, and nothing changes" {
+    mount --bind /etc /etc
+    mount -o remount,bind,ro /etc
+    run -1 --separate-stderr coherdma enable
+    umount /etc
+    [[ -z $output && $stderr == *'Read-only file system'* ]]
+}
+
 @test "coherdma enable: the other device goes on working" {
     coherdma enable
     pinged siw

@@ -422,18 +422,28 @@ void killed_at_any_moment(void **) {
 }
 
 void what_a_killed_one_left_goes_with_the_next(void **) {
-    const machine here;
-    const auto before = here.etc();
-    const pid_t child = fork();
-    if (child == 0) {
-        deadly = moment::BEFORE_RENAME;
-        here.switch_on();
-        _exit(0);
+    for (const bool linked : {false, true}) {
+        const machine here;
+        if (linked) { // the new file is beside the folder of what the link leads to
+            here.put("/etc/local/rxe", "driver rxe\n");
+            fs::remove(here.root + FOLDER + "/rxe.driver");
+            fs::create_symlink("../local/rxe", here.root + FOLDER + "/rxe.driver");
+        }
+        const auto before = here.etc();
+        const pid_t child = fork();
+        if (child == 0) {
+            deadly = moment::BEFORE_RENAME;
+            here.switch_on();
+            _exit(0);
+        }
+        waitpid(child, nullptr, 0);
+        assert_int_equal(here.etc().size(), before.size() + 1);
+        const folder_lock lock(here);
+        if (linked)
+            here.switch_on();
+        here.switch_off();
+        assert_true(here.etc() == before);
     }
-    waitpid(child, nullptr, 0);
-    assert_int_equal(here.etc().size(), before.size() + 1);
-    const folder_lock lock(here);
-    assert_true(here.etc() == before);
 }
 
 // -- why

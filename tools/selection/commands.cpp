@@ -39,13 +39,20 @@ void carry_out_all(const host &here, const std::vector<edit> &edits, bool dry) {
     }
 }
 
-/// What only root may, said as such.
+std::string hint(const host &here, const std::error_code &problem, const std::string &command) {
+    const bool denied =
+        problem == std::errc::permission_denied || problem == std::errc::operation_not_permitted;
+    if (denied && !here.is_root)
+        return "; as root: sudo coherdma " + command;
+    if (problem == std::errc::cross_device_link)
+        return "; the folder is a mount of its own: change it in the system that it is mounted "
+               "from, with --root";
+    return "";
+}
+
 [[noreturn]] void refused(const host &here, const std::system_error &problem, const char *command) {
-    const bool denied = problem.code() == std::errc::permission_denied ||
-                        problem.code() == std::errc::operation_not_permitted;
-    throw std::runtime_error(fmt::format(
-        "cannot change {}{}: {}{}", here.root, FOLDER, problem.what(),
-        denied && !here.is_root ? fmt::format("; as root: sudo coherdma {}", command) : ""));
+    throw std::runtime_error(fmt::format("cannot change {}{}: {}{}", here.root, FOLDER,
+                                         problem.what(), hint(here, problem.code(), command)));
 }
 
 void change(const char *command, const options &given, const char *done, const char *already) {
