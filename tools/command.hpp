@@ -17,6 +17,9 @@ enum status : int {
 /// asked for, it runs within CLI11's parsing and leaves its status.
 void add_show(CLI::App &program, int &status);
 void add_explain(CLI::App &program, int &status);
+void add_enable(CLI::App &program, int &status);
+void add_disable(CLI::App &program, int &status);
+void add_status(CLI::App &program, int &status);
 void add_bench(CLI::App &program, int &status);
 void add_doctor(CLI::App &program, int &status);
 

@@ -10,10 +10,8 @@
 namespace {
 
 constexpr void (*COMMANDS[])(CLI::App &, int &) = {
-    tools::add_show,
-    tools::add_explain,
-    tools::add_doctor,
-    tools::add_bench,
+    tools::add_show,   tools::add_explain, tools::add_doctor, tools::add_status,
+    tools::add_enable, tools::add_disable, tools::add_bench,
 };
 
 } // namespace

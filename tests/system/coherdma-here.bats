@@ -50,7 +50,7 @@ subcommands() { "$tool" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1
 @test "completion: subcommands and options" {
     PATH=${tool%/*}:$PATH
     source "$top/completions/coherdma"
-    COMP_WORDS=(coherdma d) COMP_CWORD=1
+    COMP_WORDS=(coherdma doc) COMP_CWORD=1
     _coherdma
     [[ ${COMPREPLY[*]} == doctor ]]
     COMP_WORDS=(coherdma explain --p) COMP_CWORD=2

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -109,6 +110,12 @@ int failures(const report &all) {
     for (const check &each : all.checks)
         count += each.is == state::FAIL;
     return count;
+}
+
+/// As whoever looks after a machine writes it.
+void write(const machine &here, const std::string &path, const std::string &text) {
+    fs::create_directories(fs::path(here.root + path).parent_path());
+    std::ofstream(here.root + path) << text;
 }
 
 // -- the kernel ----------------------------------------------------------------------------------
@@ -333,6 +340,50 @@ void no_providers_and_no_library(void **) {
         the(all, each, state::SKIP);
 }
 
+void our_provider_for_the_system(void **) {
+    const working here;
+    const std::string plugin = "/usr/lib/x86_64-linux-gnu/libibverbs/libcoherdma-rdmav34.so";
+    says(the(examine(here, {}), "selection", state::OK).evidence, "off: no file");
+    write(here, "/etc/libibverbs.d/rxe.driver", "driver rxe\ndriver coherdma\n");
+    const report stale = examine(here, {});
+    says(the(stale, "selection", state::WARN).evidence, "stale: there is no such plugin: line 2");
+    types(the(stale, "selection", state::WARN), "coherdma disable");
+    the(stale, "driver_lines", state::OK); // one warning for one thing
+    write(here, plugin, "");
+    types(the(examine(here, {}), "selection", state::WARN), "coherdma enable");
+    write(here, "/etc/libibverbs.d/siw.driver", "driver siw\ndriver coherdma\n");
+    says(the(examine(here, {}), "selection", state::OK).evidence, "on: by line 2 of");
+}
+
+void which_provider_serves(void **) {
+    working here;
+    const std::string folder = "/usr/lib/x86_64-linux-gnu/libibverbs/";
+    std::string file = folder + "librxe-rdmav34.so";
+    here.open = [&file](const std::string &) {
+        return opened{true, true, "", file};
+    };
+    says(the(examine(here, {}), "served", state::OK, "rxe0").evidence,
+         file + ", by line 1 of /etc/libibverbs.d/rxe.driver.");
+    write(here, folder + "libcoherdma-rdmav34.so", "");
+    for (const char *each : {"rxe", "siw"})
+        write(here, std::string("/etc/libibverbs.d/") + each + ".driver",
+              std::string("driver ") + each + "\ndriver coherdma\n");
+    const report all = examine(here, {});
+    says(the(all, "served", state::WARN, "rxe0").evidence,
+         "coherdma was asked before, but did not");
+    types(the(all, "served", state::WARN, "rxe0"),
+          "VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/dev/stderr ibv_devinfo -d rxe0");
+    here.environment["RDMAV_DRIVERS"] = "rxe";
+    says(the(examine(here, {}), "served", state::OK, "rxe0").evidence, "by RDMAV_DRIVERS=rxe.");
+    here.environment.clear();
+    file = folder + "libcoherdma-rdmav34.so";
+    says(the(examine(here, {}), "served", state::OK, "rxe0").evidence, "by line 2 of /etc");
+    here.open = [](const std::string &) {
+        return opened{true, false, "no"};
+    };
+    the(examine(here, {}), "served", state::SKIP, "rxe0");
+}
+
 void drivers_by_the_environment(void **) {
     working here;
     here.environment["RDMAV_DRIVERS"] = "rxe;siw";
@@ -524,6 +575,8 @@ int main() {
         cmocka_unit_test(providers_for_another_libibverbs),
         cmocka_unit_test(providers_for_both),
         cmocka_unit_test(no_providers_and_no_library),
+        cmocka_unit_test(our_provider_for_the_system),
+        cmocka_unit_test(which_provider_serves),
         cmocka_unit_test(drivers_by_the_environment),
         cmocka_unit_test(a_device_that_does_not_open),
         cmocka_unit_test(a_port_that_is_down),

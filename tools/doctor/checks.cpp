@@ -17,10 +17,10 @@ constexpr void (*BEFORE_DEVICES[])(const host &, report &) = {
 };
 constexpr void (*AFTER_DEVICES[])(const host &, report &) = {
     check_rdma_cm,   check_memlock,      check_netns,       check_library,
-    check_providers, check_driver_lines, check_environment,
+    check_providers, check_driver_lines, check_environment, check_selection,
 };
 constexpr void (*OF_A_DEVICE[])(const host &, report &, const std::string &) = {
-    check_node, check_opens, check_port, check_gids, check_coherency,
+    check_node, check_opens, check_served, check_port, check_gids, check_coherency,
 };
 
 bool works(const report &all, const std::string &device) {

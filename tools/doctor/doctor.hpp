@@ -75,9 +75,11 @@ void check_library(const host &here, report &all);
 void check_providers(const host &here, report &all);
 void check_driver_lines(const host &here, report &all);
 void check_environment(const host &here, report &all);
+void check_selection(const host &here, report &all);
 
 void check_node(const host &here, report &all, const std::string &device);
 void check_opens(const host &here, report &all, const std::string &device);
+void check_served(const host &here, report &all, const std::string &device);
 void check_port(const host &here, report &all, const std::string &device);
 void check_gids(const host &here, report &all, const std::string &device);
 void check_coherency(const host &here, report &all, const std::string &device);

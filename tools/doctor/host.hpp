@@ -24,7 +24,9 @@ struct node {
 struct opened {
     bool listed = false; ///< libibverbs knows the device
     bool open = false;
-    std::string words; ///< what libibverbs printed, or the error
+    std::string words;       ///< what libibverbs printed, or the error
+    std::string plugin = {}; ///< the file whose code serves it; "" if nobody knows
+    bool preloaded = false;  ///< that file was there before libibverbs looked for any
 };
 
 struct verdict {
@@ -85,9 +87,8 @@ struct host {
 /// The machine that this process runs on.
 host this_machine();
 
+std::map<std::string, std::string> environment();
 netlink_answer ask_netlink();
-/// Where the dynamic linker finds it, or "".
-std::string find_libibverbs();
 opened open_device(const std::string &name);
 verdict ask_coherency(const std::string &name);
 

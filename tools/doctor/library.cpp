@@ -3,33 +3,14 @@
 // libibverbs and the providers that it loads: files named for the number of its private ABI.
 
 #include "doctor/doctor.hpp"
+#include "selection/setting.hpp"
 
-#include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 
 namespace tools::doctor {
 namespace {
 
-/// The library defines a version IBVERBS_PRIVATE_<number>; "" if it does not.
-std::string private_abi(const host &here) {
-    const std::string name = "IBVERBS_PRIVATE_", bytes = here.read(here.library).value_or("");
-    const std::size_t at = bytes.find(name);
-    if (here.library.empty() || at == std::string::npos)
-        return "";
-    const std::size_t begin = at + name.size();
-    return bytes.substr(begin, bytes.find_first_not_of("0123456789", begin) - begin);
-}
-
-std::string provider_folder(const host &here) {
-    return std::filesystem::path(here.library).parent_path().string() + "/libibverbs";
-}
-
-/// Its file, as libibverbs makes it from a line "driver NAME" or from RDMAV_DRIVERS.
-std::string file_of(const host &here, const std::string &name) {
-    const std::string end = "-rdmav" + private_abi(here) + ".so";
-    return name.rfind('/', 0) == 0 ? name + end : provider_folder(here) + "/lib" + name + end;
-}
+using namespace selection;
 
 struct providers {
     std::vector<std::string> good, other; ///< for this libibverbs (names), and not (files)
@@ -38,7 +19,7 @@ struct providers {
 providers installed(const host &here) {
     providers all;
     const std::string end = "-rdmav" + private_abi(here) + ".so";
-    for (const std::string &file : here.list(provider_folder(here))) {
+    for (const std::string &file : here.list(plugin_folder(here))) {
         const std::size_t at = file.find("-rdmav");
         if (file.rfind("lib", 0) != 0 || at == std::string::npos)
             continue;
@@ -48,18 +29,6 @@ providers installed(const host &here) {
             all.other.push_back(file);
     }
     return all;
-}
-
-/// "driver NAME" -> NAME, with blanks wherever; "" for any other line.
-std::string named_in(const std::string &line) {
-    const std::string blanks = " \t";
-    const std::size_t begin = line.find_first_not_of(blanks);
-    if (begin == std::string::npos || line.compare(begin, 6, "driver") != 0)
-        return "";
-    const std::size_t name = line.find_first_not_of(blanks, begin + 6);
-    if (name == std::string::npos || name == begin + 6)
-        return "";
-    return line.substr(name, line.find_first_of(blanks, name) - name);
 }
 
 bool waits(const report &all, check &found) {
@@ -102,7 +71,7 @@ void check_providers(const host &here, report &all) {
                                listed(files.other, 3)),
                    match.fix, match.command);
     } else
-        found.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, provider_folder(here)), mend.fix,
+        found.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, plugin_folder(here)), mend.fix,
                    mend.command);
 }
 
@@ -113,14 +82,13 @@ void check_driver_lines(const host &here, report &all) {
     std::vector<std::string> stale;
     std::string first, name_of_first;
     int count = 0;
-    for (const std::string &file : here.list("/etc/libibverbs.d")) {
-        for (const std::string &line : here.lines("/etc/libibverbs.d/" + file)) {
-            const std::string name = named_in(line);
-            count += !name.empty();
-            if (name.empty() || here.exists(file_of(here, name)))
+    for (const driver_file &file : driver_files(here)) {
+        for (const auto &[number, name] : driver_lines(file.text)) {
+            ++count;
+            if (is_ours(name) || here.exists(file_of(here, name))) // ours: see selection
                 continue;
             if (stale.empty()) {
-                first = "/etc/libibverbs.d/" + file;
+                first = file.path;
                 name_of_first = name;
             }
             stale.push_back("driver " + name);
@@ -142,26 +110,20 @@ void check_environment(const host &here, report &all) {
     check &found = all.add("environment", "RDMAV_DRIVERS");
     if (waits(all, found))
         return;
-    auto set = here.environment.find("RDMAV_DRIVERS");
-    if (set == here.environment.end())
-        set = here.environment.find("IBV_DRIVERS");
-    if (set == here.environment.end()) {
+    const wish wanted = wish_of(here);
+    if (wanted.variable.empty()) {
         found.ok("not set: the usual order.");
         return;
     }
-    std::string names = set->second;
-    std::replace(names.begin(), names.end(), ';', ':');
-    for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
-        end = names.find(':', at);
-        const std::string name = names.substr(at, end - at);
-        if (!name.empty() && !here.exists(file_of(here, name))) {
-            found.warn(fmt::format("{} names {}, but there is no {}.", set->first, name,
+    for (const std::string &name : wanted.names) {
+        if (!here.exists(file_of(here, name))) {
+            found.warn(fmt::format("{} names {}, but there is no {}.", wanted.variable, name,
                                    file_of(here, name)),
-                       "", "unset " + set->first);
+                       "", "unset " + wanted.variable);
             return;
         }
     }
-    found.ok(fmt::format("{}={}: loaded first.", set->first, set->second));
+    found.ok(fmt::format("{}={}: loaded first.", wanted.variable, wanted.value));
 }
 
 } // namespace tools::doctor

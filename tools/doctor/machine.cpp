@@ -3,6 +3,7 @@
 // What system calls tell about this machine.
 
 #include "doctor/host.hpp"
+#include "selection/serving.hpp"
 
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -90,6 +91,15 @@ std::map<std::string, interface> interfaces() {
 
 } // namespace
 
+std::map<std::string, std::string> environment() {
+    std::map<std::string, std::string> all;
+    for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
+        if (const char *value = std::getenv(name))
+            all[name] = value;
+    }
+    return all;
+}
+
 host this_machine() {
     host here;
     utsname names{};
@@ -104,11 +114,8 @@ host this_machine() {
     here.pins_freely = pins_freely(here);
     here.netlink = ask_netlink();
     here.interfaces = interfaces();
-    for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
-        if (const char *value = std::getenv(name))
-            here.environment[name] = value;
-    }
-    here.library = find_libibverbs();
+    here.environment = environment();
+    here.library = selection::find_libibverbs();
     here.look_at = look_at;
     here.open = open_device;
     here.coherency = ask_coherency;

@@ -4,27 +4,17 @@
 
 #include "doctor/host.hpp"
 #include "doctor/kept.hpp"
+#include "selection/serving.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <dlfcn.h>
 #include <infiniband/verbs.h>
-#include <link.h>
 
 namespace tools::doctor {
 
-std::string find_libibverbs() {
-    void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
-    link_map *facts = nullptr;
-    std::string path;
-    if (library && dlinfo(library, RTLD_DI_LINKMAP, &facts) == 0)
-        path = facts->l_name;
-    if (library)
-        dlclose(library);
-    return path;
-}
-
 opened open_device(const std::string &name) {
+    static const std::vector<std::string> preloaded = selection::loaded_files();
     opened result;
     const kept_stderr kept;
     int count = 0;
@@ -38,8 +28,11 @@ opened open_device(const std::string &name) {
         ibv_context *context = ibv_open_device(all[index]);
         result.open = context != nullptr;
         result.words = context ? "" : std::strerror(errno);
-        if (context)
-            ibv_close_device(context);
+        if (!context)
+            continue;
+        result.plugin = selection::serving_file(*context);
+        result.preloaded = std::count(preloaded.begin(), preloaded.end(), result.plugin) > 0;
+        ibv_close_device(context);
     }
     if (all)
         ibv_free_device_list(all);

@@ -188,6 +188,17 @@ struct coherdma_probe_result {
 int coherdma_probe(struct ibv_context *context, const struct coherdma_probe_attr *attr,
                    size_t attr_size, struct coherdma_probe_result *result, size_t result_size);
 
+/* -- our provider ---------------------------------------------------------------------------- */
+
+/*
+ * Has soft devices (rxe, siw) of this process served by coherdma's provider plugin, whatever the
+ * system's setting. To be called before the first ibv_get_device_list: without effect on devices
+ * that the process has listed already. Once is enough, more does no harm; it cannot be undone.
+ * Fails with ECANCELED where the user has named another plugin in RDMAV_DRIVERS or IBV_DRIVERS,
+ * which goes before, and with ENOENT where the plugin is not installed.
+ */
+int coherdma_use_provider(void);
+
 #ifdef __GNUC__
 #    pragma GCC visibility pop
 #endif
