@@ -58,7 +58,6 @@ int ring_otherwise(int fd, const command &what, std::uint32_t &answer,
 } // namespace
 
 int ring_bell(const ibv_qp &qp, std::uint32_t driver) noexcept {
-    const int saved = errno;
     std::uint32_t answer = 0;
     command what;
     what.response = reinterpret_cast<std::uintptr_t>(&answer);
@@ -67,7 +66,6 @@ int ring_bell(const ibv_qp &qp, std::uint32_t driver) noexcept {
     int error = 0;
     if (syscall(SYS_write, fd, &what, sizeof(what)) != long{sizeof(what)})
         error = errno == EACCES ? ring_otherwise(fd, what, answer, driver) : errno;
-    errno = saved;
     probe::doorbell(qp.qp_num, error);
     return error;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include <pthread.h>
+#include <atomic>
+#include <cstdint>
 #include <sched.h>
 
 namespace coherdma::provider {
@@ -9,42 +10,52 @@ namespace coherdma::provider {
 /// One thread at a time at a ring. Held for no longer than it takes to fill slots or to empty them:
 /// never over a system call. Who has to keep the others away for longer, because the kernel
 /// exchanges the ring, closes it; then they sleep in between.
-struct turn {
-    pthread_spinlock_t spin;
-    bool closed;
-    bool alone; ///< the program has promised to use it by one thread at a time
-
-    void init(bool by_one_thread) noexcept {
-        pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
-        alone = by_one_thread;
-    }
+///
+/// Ordering. Who leaves stores with release, who enters changes the same word with acquire: so
+/// whatever the one wrote, the next sees.
+class turn {
+  public:
+    void init(bool by_one_thread) noexcept { alone_ = by_one_thread; }
+    /// The program has promised to use it by one thread at a time.
+    bool alone() const noexcept { return alone_; }
 
     void enter() noexcept {
-        if (alone)
-            return;
-        pthread_spin_lock(&spin);
-        while (closed) {
-            pthread_spin_unlock(&spin);
-            sched_yield();
-            pthread_spin_lock(&spin);
-        }
+        if (!alone_ && !taken(entered))
+            wait(entered);
     }
     void leave() noexcept {
-        if (!alone)
-            pthread_spin_unlock(&spin);
+        if (!alone_)
+            std::atomic_ref(state_).store(free, std::memory_order_release);
+    }
+    /// Also where one thread alone uses it: it does not while it closes it.
+    void close() noexcept {
+        if (!taken(closed))
+            wait(closed);
+    }
+    void reopen() noexcept { std::atomic_ref(state_).store(free, std::memory_order_release); }
+
+  private:
+    enum : std::uint32_t { free, entered, closed };
+
+    bool taken(std::uint32_t how) noexcept {
+        std::uint32_t seen = free;
+        return std::atomic_ref(state_).compare_exchange_strong(seen, how, std::memory_order_acquire,
+                                                               std::memory_order_relaxed);
+    }
+    // Whoever has it is soon done, but may wait for a processor, perhaps for this one.
+    [[gnu::noinline, gnu::cold]] void wait(std::uint32_t how) noexcept {
+        constexpr unsigned patience = 100;
+        for (unsigned times = 1;; ++times) {
+            const std::uint32_t seen = std::atomic_ref(state_).load(std::memory_order_relaxed);
+            if (seen == free && taken(how))
+                return;
+            if (seen == closed || times % patience == 0)
+                sched_yield();
+        }
     }
 
-    void close() noexcept {
-        enter();
-        closed = true;
-        leave();
-    }
-    void reopen() noexcept {
-        if (!alone)
-            pthread_spin_lock(&spin);
-        closed = false;
-        leave();
-    }
+    std::uint32_t state_;
+    bool alone_;
 };
 
 /// A turn as long as its holder lives.

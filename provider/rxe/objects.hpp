@@ -67,9 +67,6 @@ void fill_region(abi::operations &able) noexcept;
 void fill_shared(abi::operations &able) noexcept;
 void fill_window(abi::operations &able) noexcept;
 
-/// Takes the next completion; false: there is none. publish() is left to do.
-bool take(queue &from, ibv_wc &into) noexcept;
-
 /// Has the completions of a pair that are in a ring never polled.
 void forget_completions(queue &of, std::uint32_t pair) noexcept;
 

@@ -6,63 +6,65 @@
 #include "request.hpp"
 
 #include <cerrno>
-#include <cstring>
-#include <unistd.h>
 
 namespace coherdma::provider::rxe {
 namespace {
 
-// 0 or an errno, and the bytes to send.
-int check(const pair &own, const ibv_send_wr &request, std::uint64_t &length) noexcept {
-    if (static_cast<unsigned>(request.opcode) >= 32 || (own.opcodes & bit(request.opcode)) == 0)
-        return EINVAL;
-    length = 0;
-    if ((without_data & bit(request.opcode)) != 0)
-        return 0;
-    if (request.num_sge < 0)
-        return EINVAL;
-    length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
-    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
-        const bool possible = (can_be_inline & bit(request.opcode)) != 0;
-        return possible && length <= own.most_inline ? 0 : EINVAL;
+// How many bytes were copied behind the slot; too many: they are more than may be inline.
+std::uint64_t put_inline(send_slot &slot, const ibv_send_wr &request, std::uint32_t most) noexcept {
+    unsigned char *behind = behind_of(slot);
+    std::uint64_t length = 0;
+    for (int each = 0; each < request.num_sge; ++each) {
+        const ibv_sge &piece = request.sg_list[each];
+        length += piece.length;
+        if (length > most)
+            return too_long;
+        behind = copied(behind, reinterpret_cast<const void *>(piece.addr), piece.length);
     }
-    const bool fits = static_cast<std::uint32_t>(request.num_sge) <= own.most_pieces_sent;
-    return fits && length < too_long ? 0 : EINVAL;
+    return length;
 }
 
-void put_data(send_slot &slot, const ibv_send_wr &request, std::uint64_t length) noexcept {
+// There are no more than fit.
+std::uint64_t put_pieces(send_slot &slot, const ibv_send_wr &request) noexcept {
+    auto *const behind = reinterpret_cast<ibv_sge *>(&slot + 1);
+    std::uint64_t length = 0;
+    for (int each = 0; each < request.num_sge; ++each) {
+        behind[each] = request.sg_list[each];
+        length += request.sg_list[each].length;
+    }
+    slot.data.pieces = static_cast<std::uint32_t>(request.num_sge);
+    return length;
+}
+
+// 0, or an errno: then what is in the slot does not matter.
+int put_data(send_slot &slot, const pair &own, const ibv_send_wr &request) noexcept {
     slot.data = {};
-    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
     if ((without_data & bit(request.opcode)) != 0)
-        return;
-    unsigned char *behind = behind_of(slot);
-    const auto count = static_cast<std::size_t>(request.num_sge);
-    if ((request.send_flags & IBV_SEND_INLINE) == 0) {
-        slot.data.pieces = static_cast<std::uint32_t>(count);
-        if (count != 0)
-            std::memcpy(behind, request.sg_list, count * sizeof(ibv_sge));
-        return;
+        return 0;
+    std::uint64_t length;
+    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+        if ((can_be_inline & bit(request.opcode)) == 0 || request.num_sge < 0)
+            return EINVAL;
+        length = put_inline(slot, request, own.most_inline);
+    } else {
+        if (static_cast<std::uint32_t>(request.num_sge) > own.most_pieces_sent)
+            return EINVAL;
+        length = put_pieces(slot, request);
     }
-    for (std::size_t piece = 0; piece < count; ++piece) {
-        const ibv_sge &from = request.sg_list[piece];
-        behind = copied(behind, reinterpret_cast<const void *>(from.addr), from.length);
-    }
+    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
+    return length < too_long ? 0 : EINVAL;
 }
 
 // Where it goes.
-void put_target(send_slot &slot, const pair &own, const ibv_send_wr &request) noexcept {
+void put_target(send_slot &slot, const ibv_send_wr &request) noexcept {
     const std::uint32_t kind = bit(request.opcode);
-    slot.remote = 0;
-    if (own.verbs.qp.qp_type == IBV_QPT_UD) {
-        const auto &to = request.wr.ud;
-        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
+    if ((kind & (writes | bit(IBV_WR_RDMA_READ))) != 0) {
+        slot.to.memory = {request.wr.rdma.remote_addr, request.wr.rdma.rkey, 0};
+        slot.remote = request.wr.rdma.remote_addr;
     } else if ((kind & atomics) != 0) {
         const auto &to = request.wr.atomic;
         slot.to.atomic = {to.remote_addr, to.compare_add, to.swap, to.rkey, 0};
         slot.remote = to.remote_addr;
-    } else if ((kind & (writes | bit(IBV_WR_RDMA_READ))) != 0) {
-        slot.to.memory = {request.wr.rdma.remote_addr, request.wr.rdma.rkey, 0};
-        slot.remote = request.wr.rdma.remote_addr;
     } else if (request.opcode == IBV_WR_BIND_MW) {
         const auto &bind = request.bind_mw;
         slot.to.window = window_of(*bind.mw, bind.rkey, bind.bind_info);
@@ -70,26 +72,28 @@ void put_target(send_slot &slot, const pair &own, const ibv_send_wr &request) no
 }
 
 int put(pair &own, const ibv_send_wr &request) noexcept {
-    std::uint64_t length;
-    if (const int error = check(own, request, length))
-        return error;
+    if (static_cast<unsigned>(request.opcode) >= 32 || (own.opcodes & bit(request.opcode)) == 0)
+        return EINVAL;
     void *const vacant = own.sends.vacant();
     if (vacant == nullptr)
         return ENOMEM;
     auto &slot = *static_cast<send_slot *>(vacant);
+    static_assert(sizeof(request.imm_data) == sizeof(request.invalidate_rkey), "one or the other");
     slot.id = request.wr_id;
     slot.opcode = request.opcode;
     slot.flags = request.send_flags & known_flags;
-    slot.extra = 0;
-    if ((with_immediate & bit(request.opcode)) != 0)
-        slot.extra = request.imm_data;
-    else if ((with_key & bit(request.opcode)) != 0)
-        slot.extra = request.invalidate_rkey;
+    slot.extra = request.imm_data;
     slot.status = slot.state = slot.counts_as_read = 0;
-    put_target(slot, own, request);
-    put_data(slot, request, length);
-    own.sends.filled();
-    return 0;
+    if (own.verbs.qp.qp_type == IBV_QPT_UD) {
+        const auto &to = request.wr.ud;
+        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
+    } else {
+        put_target(slot, request);
+    }
+    const int error = put_data(slot, own, request);
+    if (error == 0)
+        own.sends.filled();
+    return error;
 }
 
 // Before a pair may send, the kernel refuses to look, but would find and send it later on.
@@ -122,22 +126,24 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
 }
 
 int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
-    if (request.num_sge < 0 || static_cast<std::uint32_t>(request.num_sge) > most_pieces)
-        return EINVAL;
-    const std::uint64_t length = total(request.sg_list, static_cast<std::size_t>(request.num_sge));
-    if (length >= too_long)
+    if (static_cast<std::uint32_t>(request.num_sge) > most_pieces)
         return EINVAL;
     void *const vacant = into.vacant();
     if (vacant == nullptr)
         return ENOMEM;
     auto &slot = *static_cast<receive_slot *>(vacant);
-    slot = {};
+    auto *const behind = reinterpret_cast<ibv_sge *>(&slot + 1);
+    std::uint64_t length = 0;
+    for (int each = 0; each < request.num_sge; ++each) {
+        behind[each] = request.sg_list[each];
+        length += request.sg_list[each].length;
+    }
     slot.id = request.wr_id;
+    slot.data = {};
     slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
     slot.data.pieces = static_cast<std::uint32_t>(request.num_sge);
-    if (request.num_sge != 0)
-        std::memcpy(&slot + 1, request.sg_list,
-                    static_cast<std::size_t>(request.num_sge) * sizeof(ibv_sge));
+    if (length >= too_long)
+        return EINVAL;
     into.filled();
     return 0;
 }
@@ -161,8 +167,8 @@ int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
 } // namespace
 
 int pair::announce() noexcept {
-    return sending.alone ? ring_bell(verbs.qp, RDMA_DRIVER_RXE)
-                         : ringing.ring(verbs.qp, RDMA_DRIVER_RXE);
+    return sending.alone() ? ring_bell(verbs.qp, RDMA_DRIVER_RXE)
+                           : ringing.ring(verbs.qp, RDMA_DRIVER_RXE);
 }
 
 int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "objects.hpp"
+#include "completion.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <unistd.h>
 
 namespace coherdma::provider::rxe {
@@ -88,13 +87,6 @@ int resize(ibv_cq *cq, int entries) noexcept {
     return 0;
 }
 
-// The kernel's flags are not those of programs.
-unsigned flags_of(unsigned kernel) noexcept {
-    return ((kernel & kernel_says_grh) != 0 ? unsigned{IBV_WC_GRH} : 0U) |
-           ((kernel & kernel_says_imm) != 0 ? unsigned{IBV_WC_WITH_IMM} : 0U) |
-           ((kernel & kernel_says_inv) != 0 ? unsigned{IBV_WC_WITH_INV} : 0U);
-}
-
 int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     queue &own = of<queue>(cq);
     const taking_turn mine(own.polling);
@@ -116,27 +108,7 @@ int arm(ibv_cq *cq, int solicited_only) noexcept {
     return library().req_notify_cq(cq, solicited_only);
 }
 
-// In a completion that nobody is to see.
-constexpr std::uint8_t forgotten = 1;
-
 } // namespace
-
-bool take(queue &from, ibv_wc &into) noexcept {
-    ring &all = from.completions;
-    while (auto *const slot = static_cast<completion_slot *>(all.occupied())) {
-        all.emptied();
-        if (slot->reserved == forgotten) {
-            slot->reserved = 0;
-            continue;
-        }
-        std::memcpy(&into, slot, sizeof(into));
-        into.wc_flags = flags_of(into.wc_flags);
-        if (into.status != IBV_WC_SUCCESS)
-            found_broken(of<context>(from.verbs.cq.context), into.qp_num);
-        return true;
-    }
-    return false;
-}
 
 // What is occupied is ours to write to, until it is emptied.
 void forget_completions(queue &of, std::uint32_t pair) noexcept {

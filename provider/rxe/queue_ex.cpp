@@ -4,7 +4,7 @@
 // to end_poll, as of every device: what is read in between is the queue's. It is a copy, so the
 // ring may be exchanged.
 
-#include "objects.hpp"
+#include "completion.hpp"
 
 #include <cerrno>
 

@@ -17,9 +17,6 @@ inline constexpr std::uint32_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_I
 inline constexpr std::uint32_t writes = bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
 inline constexpr std::uint32_t atomics =
     bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
-inline constexpr std::uint32_t with_immediate =
-    bit(IBV_WR_SEND_WITH_IMM) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
-inline constexpr std::uint32_t with_key = bit(IBV_WR_SEND_WITH_INV) | bit(IBV_WR_LOCAL_INV);
 inline constexpr std::uint32_t without_data = bit(IBV_WR_LOCAL_INV) | bit(IBV_WR_BIND_MW);
 inline constexpr std::uint32_t can_be_inline = sends | writes | bit(IBV_WR_SEND_WITH_INV);
 

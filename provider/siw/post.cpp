@@ -183,8 +183,8 @@ void submission::without_turn() noexcept {
         return;
     }
     for (int times = 0; unheard; ++times) {
-        const int error = own.sending.alone ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
-                                            : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
+        const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
+                                              : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
         if (error == 0)
             return suspect(own, first);
         if (error != ENOTCONN || times == 3)
