@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fstream>
 #include <string>
@@ -59,10 +61,16 @@ void respond(const played::command &to, const core &all) {
 
 } // namespace
 
-// Of the whole process: the driver's and libibverbs', too.
-extern "C" ssize_t write(int fd, const void *bytes, size_t count) {
-    if (now == nullptr || fd != now->fd)
-        return syscall(SYS_write, fd, bytes, count);
+namespace {
+
+long real_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    using function = long(long, long, long, long, long, long, long);
+    static auto *const real = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "syscall"));
+    return real(number, a, b, c, d, e, f);
+}
+
+// 0 or an errno.
+int hear(const void *bytes, std::size_t count) {
     const auto *const from = static_cast<const unsigned char *>(bytes);
     ib_uverbs_cmd_hdr head{};
     std::memcpy(&head, from, sizeof head);
@@ -83,11 +91,30 @@ extern "C" ssize_t write(int fd, const void *bytes, size_t count) {
     }
     played::command is{
         head.command, {from + behind, from + count}, response, head.out_words * unit};
-    const int error = words != count ? EINVAL : now->answer(is);
+    return words != count ? EINVAL : now->answer(is);
+}
+
+} // namespace
+
+// Of the whole process: the driver's and libibverbs', too, by whichever name.
+extern "C" long syscall(long number, ...) noexcept {
+    va_list rest;
+    va_start(rest, number);
+    std::array<long, 6> is{};
+    for (long &each : is)
+        each = va_arg(rest, long);
+    va_end(rest);
+    if (number != SYS_write || now == nullptr || is[0] != now->fd)
+        return real_syscall(number, is[0], is[1], is[2], is[3], is[4], is[5]);
+    const auto count = static_cast<std::size_t>(is[2]);
+    const int error = hear(reinterpret_cast<const void *>(is[1]), count);
     if (error == 0)
-        return static_cast<ssize_t>(count);
+        return is[2];
     errno = error;
     return -1;
+}
+extern "C" ssize_t write(int fd, const void *bytes, size_t count) {
+    return syscall(SYS_write, static_cast<long>(fd), bytes, count);
 }
 
 namespace played {
