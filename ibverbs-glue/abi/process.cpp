@@ -22,6 +22,7 @@ struct {
 bool known() noexcept {
     if (process.is == state::unasked) {
         const finding result = judge(ask(process.asks), layouts);
+        dlerror(); // nobody else should meet the error of a search in vain
         process.of = result.found;
         process.is = result.found != nullptr ? state::known : state::unknown;
         if (result.found != nullptr)
@@ -41,15 +42,12 @@ bool known() noexcept {
 
 } // namespace
 
+// This is linked to it, so it is there, and it stays as long as this does.
 void *find_symbol(const char *symbol, const char *version) noexcept {
-    // This is linked to it, so it is there; and stays, so the handle need not be kept.
-    void *const library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    static void *library = nullptr;
     if (library == nullptr)
-        return nullptr;
-    void *const found = dlvsym(library, symbol, version);
-    // Also forgets the error of a search in vain, which nobody else should meet.
-    dlclose(library);
-    return found;
+        library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return library != nullptr ? dlvsym(library, symbol, version) : nullptr;
 }
 
 bool enlist(const verbs_device_ops &driver) noexcept {
@@ -66,6 +64,7 @@ bool ready() noexcept {
         return false;
     if (process.is == state::known) {
         const char *missing = find_commands(process.functions, *process.of, process.asks.find);
+        dlerror();
         process.is = missing == nullptr ? state::ready : state::lacking;
         if (missing != nullptr)
             say(level::warning, "this libibverbs lacks %s; devices are left to other drivers",
