@@ -31,8 +31,9 @@ constexpr std::size_t head = 8;
 
 // The same without write(), which the kernel refuses to who has changed user since the device was
 // opened.
-int ring_otherwise(int fd, const command &what, std::uint32_t &answer,
-                   std::uint32_t driver) noexcept {
+[[gnu::noinline, gnu::cold]] int ring_otherwise(int fd, const command &what,
+                                                std::uint32_t driver) noexcept {
+    std::uint32_t answer = 0;
     constexpr std::uint16_t count = 3;
     constexpr std::size_t size = sizeof(ib_uverbs_ioctl_hdr) + count * sizeof(ib_uverbs_attr);
     alignas(ib_uverbs_ioctl_hdr) unsigned char room[size] = {};
@@ -58,30 +59,44 @@ int ring_otherwise(int fd, const command &what, std::uint32_t &answer,
 } // namespace
 
 int ring_bell(const ibv_qp &qp, std::uint32_t driver) noexcept {
-    std::uint32_t answer = 0;
     command what;
-    what.response = reinterpret_cast<std::uintptr_t>(&answer);
+    what.response = reinterpret_cast<std::uintptr_t>(&what); // it is read by then
     what.pair = qp.handle;
     const int fd = qp.context->cmd_fd;
     int error = 0;
     if (syscall(SYS_write, fd, &what, sizeof(what)) != long{sizeof(what)})
-        error = errno == EACCES ? ring_otherwise(fd, what, answer, driver) : errno;
+        error = errno == EACCES ? ring_otherwise(fd, what, driver) : errno;
     probe::doorbell(qp.qp_num, error);
     return error;
+}
+
+// Somebody was ringing when we looked: whether nobody is now, else word is left.
+bool bell::ours_after_all(std::uint32_t seen) noexcept {
+    const std::atomic_ref state(state_);
+    while (!state.compare_exchange_weak(seen, seen == silent ? ringing : once_more)) {
+    }
+    return seen == silent;
+}
+
+void bell::ring_again(const ibv_qp &qp, std::uint32_t driver) noexcept {
+    const std::atomic_ref state(state_);
+    std::uint32_t seen;
+    do {
+        state.store(ringing);
+        ring_bell(qp, driver);
+        seen = ringing;
+    } while (!state.compare_exchange_strong(seen, silent));
 }
 
 int bell::ring(const ibv_qp &qp, std::uint32_t driver) noexcept {
     const std::atomic_ref state(state_);
     std::uint32_t seen = silent;
-    while (!state.compare_exchange_weak(seen, seen == silent ? ringing : once_more)) {
-    }
-    if (seen != silent)
+    if (!state.compare_exchange_strong(seen, ringing) && !ours_after_all(seen))
         return 0;
     const int error = ring_bell(qp, driver);
-    for (seen = ringing; !state.compare_exchange_strong(seen, silent); seen = ringing) {
-        state.store(ringing);
-        ring_bell(qp, driver);
-    }
+    seen = ringing;
+    if (!state.compare_exchange_strong(seen, silent)) [[unlikely]]
+        ring_again(qp, driver);
     return error;
 }
 

@@ -25,6 +25,10 @@ class bell {
 
   private:
     enum : std::uint32_t { silent, ringing, once_more };
+
+    [[gnu::noinline, gnu::cold]] bool ours_after_all(std::uint32_t seen) noexcept;
+    [[gnu::noinline, gnu::cold]] void ring_again(const ibv_qp &qp, std::uint32_t driver) noexcept;
+
     std::uint32_t state_;
 };
 

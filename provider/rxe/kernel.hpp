@@ -142,7 +142,6 @@ static_assert(offsetof(ibv_wc, status) == offsetof(completion_slot, status));
 static_assert(offsetof(ibv_wc, imm_data) == offsetof(completion_slot, ex));
 static_assert(offsetof(ibv_wc, wc_flags) == offsetof(completion_slot, wc_flags));
 static_assert(offsetof(ibv_wc, dlid_path_bits) == offsetof(completion_slot, dlid_path_bits));
-static_assert(offsetof(completion_slot, reserved) == 47, "is not the kernel's");
 inline constexpr unsigned kernel_says_grh = 1, kernel_says_imm = 2, kernel_says_inv = 4;
 
 /// Asks for an event.

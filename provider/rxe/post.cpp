@@ -10,7 +10,7 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-// How many bytes were copied behind the slot; too many: they are more than may be inline.
+// How many bytes are copied behind the slot; too many: they are more than may be inline.
 std::uint64_t put_inline(send_slot &slot, const ibv_send_wr &request, std::uint32_t most) noexcept {
     unsigned char *behind = behind_of(slot);
     std::uint64_t length = 0;
@@ -24,44 +24,40 @@ std::uint64_t put_inline(send_slot &slot, const ibv_send_wr &request, std::uint3
     return length;
 }
 
-// There are no more than fit.
-std::uint64_t put_pieces(send_slot &slot, const ibv_send_wr &request) noexcept {
-    auto *const behind = reinterpret_cast<ibv_sge *>(&slot + 1);
+// How many bytes they are.
+std::uint64_t put_pieces(void *behind, const ibv_sge *pieces, std::uint32_t count) noexcept {
+    auto *into = static_cast<ibv_sge *>(behind);
     std::uint64_t length = 0;
-    for (int each = 0; each < request.num_sge; ++each) {
-        behind[each] = request.sg_list[each];
-        length += request.sg_list[each].length;
+    for (const ibv_sge *const end = pieces + count; pieces != end; ++pieces, ++into) {
+        *into = *pieces;
+        length += pieces->length;
     }
-    slot.data.pieces = static_cast<std::uint32_t>(request.num_sge);
     return length;
 }
 
 // 0, or an errno: then what is in the slot does not matter.
 int put_data(send_slot &slot, const pair &own, const ibv_send_wr &request) noexcept {
-    slot.data = {};
-    if ((without_data & bit(request.opcode)) != 0)
-        return 0;
-    std::uint64_t length;
+    std::uint64_t length = 0;
+    auto count = static_cast<std::uint32_t>(request.num_sge);
     if ((request.send_flags & IBV_SEND_INLINE) != 0) {
         if ((can_be_inline & bit(request.opcode)) == 0 || request.num_sge < 0)
             return EINVAL;
         length = put_inline(slot, request, own.most_inline);
+        count = 0;
     } else {
-        if (static_cast<std::uint32_t>(request.num_sge) > own.most_pieces_sent)
+        if (count > own.most_pieces_sent)
             return EINVAL;
-        length = put_pieces(slot, request);
+        length = put_pieces(&slot + 1, request.sg_list, count);
     }
-    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
+    const auto bytes = static_cast<std::uint32_t>(length);
+    slot.data = {bytes, bytes, 0, count, 0, 0};
     return length < too_long ? 0 : EINVAL;
 }
 
-// Where it goes.
+// Where it goes, if that is not memory.
 void put_target(send_slot &slot, const ibv_send_wr &request) noexcept {
     const std::uint32_t kind = bit(request.opcode);
-    if ((kind & (writes | bit(IBV_WR_RDMA_READ))) != 0) {
-        slot.to.memory = {request.wr.rdma.remote_addr, request.wr.rdma.rkey, 0};
-        slot.remote = request.wr.rdma.remote_addr;
-    } else if ((kind & atomics) != 0) {
+    if ((kind & atomics) != 0) {
         const auto &to = request.wr.atomic;
         slot.to.atomic = {to.remote_addr, to.compare_add, to.swap, to.rkey, 0};
         slot.remote = to.remote_addr;
@@ -72,28 +68,35 @@ void put_target(send_slot &slot, const ibv_send_wr &request) noexcept {
 }
 
 int put(pair &own, const ibv_send_wr &request) noexcept {
-    if (static_cast<unsigned>(request.opcode) >= 32 || (own.opcodes & bit(request.opcode)) == 0)
+    const auto opcode = static_cast<unsigned>(request.opcode);
+    if (opcode >= 32 || (own.opcodes >> opcode & 1) == 0)
         return EINVAL;
-    void *const vacant = own.sends.vacant();
-    if (vacant == nullptr)
+    if (!own.sends.vacant())
         return ENOMEM;
-    auto &slot = *static_cast<send_slot *>(vacant);
+    auto &slot = *static_cast<send_slot *>(own.sends.slot(own.sends.own));
     static_assert(sizeof(request.imm_data) == sizeof(request.invalidate_rkey), "one or the other");
     slot.id = request.wr_id;
-    slot.opcode = request.opcode;
+    slot.opcode = opcode;
     slot.flags = request.send_flags & known_flags;
     slot.extra = request.imm_data;
     slot.status = slot.state = slot.counts_as_read = 0;
-    if (own.verbs.qp.qp_type == IBV_QPT_UD) {
+    constexpr std::uint32_t to_memory = writes | bit(IBV_WR_RDMA_READ);
+    if ((to_memory >> opcode & 1) != 0) {
+        slot.to.memory.address = slot.remote = request.wr.rdma.remote_addr;
+        slot.to.memory.key = request.wr.rdma.rkey;
+    } else if (own.verbs.qp.qp_type == IBV_QPT_UD) {
         const auto &to = request.wr.ud;
         slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
     } else {
         put_target(slot, request);
     }
-    const int error = put_data(slot, own, request);
-    if (error == 0)
-        own.sends.filled();
-    return error;
+    if ((without_data >> opcode & 1) != 0) {
+        slot.data = {};
+    } else if (const int error = put_data(slot, own, request)) {
+        return error;
+    }
+    own.sends.filled();
+    return 0;
 }
 
 // Before a pair may send, the kernel refuses to look, but would find and send it later on.
@@ -104,44 +107,38 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
         return EINVAL;
     }
     int error = 0;
-    bool published;
-    ibv_send_wr *request = list;
-    {
-        const taking_turn mine(own.sending);
-        for (; request != nullptr; request = request->next) {
-            error = put(own, *request);
-            if (error != 0)
-                break;
+    own.sending.enter();
+    for (ibv_send_wr *request = list; request != nullptr; request = request->next) {
+        error = put(own, *request);
+        if (error != 0) [[unlikely]] {
+            *bad = request;
+            break;
         }
-        published = own.sends.publish(own.sends.head->producer);
     }
-    const int unheard = published ? own.announce() : 0;
-    if (error != 0)
-        *bad = request;
-    else if (unheard != 0)
-        *bad = list;
-    const int all = error != 0 ? error : unheard;
-    probe::post_send(qp->qp_num, all);
-    return all;
+    const bool published = own.sends.publish(own.sends.head->producer);
+    own.sending.leave();
+    if (published) {
+        const int unheard = own.announce();
+        if (unheard != 0 && error == 0) [[unlikely]] {
+            *bad = list;
+            error = unheard;
+        }
+    }
+    probe::post_send(qp->qp_num, error);
+    return error;
 }
 
 int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
-    if (static_cast<std::uint32_t>(request.num_sge) > most_pieces)
+    const auto count = static_cast<std::uint32_t>(request.num_sge);
+    if (count > most_pieces)
         return EINVAL;
-    void *const vacant = into.vacant();
-    if (vacant == nullptr)
+    if (!into.vacant())
         return ENOMEM;
-    auto &slot = *static_cast<receive_slot *>(vacant);
-    auto *const behind = reinterpret_cast<ibv_sge *>(&slot + 1);
-    std::uint64_t length = 0;
-    for (int each = 0; each < request.num_sge; ++each) {
-        behind[each] = request.sg_list[each];
-        length += request.sg_list[each].length;
-    }
+    auto &slot = *static_cast<receive_slot *>(into.slot(into.own));
+    const std::uint64_t length = put_pieces(&slot + 1, request.sg_list, count);
+    const auto bytes = static_cast<std::uint32_t>(length);
     slot.id = request.wr_id;
-    slot.data = {};
-    slot.data.length = slot.data.left = static_cast<std::uint32_t>(length);
-    slot.data.pieces = static_cast<std::uint32_t>(request.num_sge);
+    slot.data = {bytes, bytes, 0, count, 0, 0};
     if (length >= too_long)
         return EINVAL;
     into.filled();

@@ -52,12 +52,11 @@ send_slot *begin(ibv_qp_ex *qp, std::uint32_t opcode, std::uint32_t extra = 0) n
     pair &own = of<pair>(qp);
     if (own.refused != 0)
         return nullptr;
-    void *const vacant = own.sends.vacant();
-    if (vacant == nullptr) {
+    if (!own.sends.vacant()) {
         refuse(own, ENOMEM);
         return nullptr;
     }
-    auto &slot = *static_cast<send_slot *>(vacant);
+    auto &slot = *static_cast<send_slot *>(own.sends.slot(own.sends.own));
     slot = {};
     slot.id = qp->wr_id;
     slot.opcode = opcode;

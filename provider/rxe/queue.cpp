@@ -89,11 +89,10 @@ int resize(ibv_cq *cq, int entries) noexcept {
 
 int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
     queue &own = of<queue>(cq);
-    const taking_turn mine(own.polling);
-    int count = 0;
-    while (count < most && take(own, into[count]))
-        ++count;
+    own.polling.enter();
+    const int count = take(own, into, most);
     own.completions.publish(own.completions.head->consumer);
+    own.polling.leave();
     probe::poll(cq->handle, count);
     return count;
 }
@@ -110,6 +109,25 @@ int arm(ibv_cq *cq, int solicited_only) noexcept {
 
 } // namespace
 
+int take_with_care(queue &from, ibv_wc *into, int most) noexcept {
+    ring &all = from.completions;
+    int count = 0;
+    while (count < most) {
+        const auto *const slot = static_cast<const completion_slot *>(all.occupied());
+        if (slot == nullptr)
+            break;
+        all.emptied();
+        if (slot->status == forgotten)
+            continue;
+        ibv_wc &is = into[count++];
+        std::memcpy(&is, slot, sizeof(is));
+        is.wc_flags = flags_of(slot->wc_flags);
+        if (is.status != IBV_WC_SUCCESS)
+            found_broken(of<context>(from.verbs.cq.context), is.qp_num);
+    }
+    return count;
+}
+
 // What is occupied is ours to write to, until it is emptied.
 void forget_completions(queue &of, std::uint32_t pair) noexcept {
     const taking_turn mine(of.polling);
@@ -117,7 +135,7 @@ void forget_completions(queue &of, std::uint32_t pair) noexcept {
     const std::uint32_t emptied = all.own;
     while (auto *const slot = static_cast<completion_slot *>(all.occupied())) {
         if (slot->qp_num == pair)
-            slot->reserved = forgotten;
+            slot->status = forgotten;
         all.emptied();
     }
     all.own = emptied;

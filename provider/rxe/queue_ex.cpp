@@ -13,7 +13,7 @@ namespace {
 
 int next(ibv_cq_ex *cq) noexcept {
     queue &own = of<queue>(cq);
-    if (!take(own, own.current))
+    if (take(own, &own.current, 1) == 0)
         return ENOENT;
     cq->wr_id = own.current.wr_id;
     cq->status = own.current.status;

@@ -39,21 +39,20 @@ struct ring {
     /// Takes both indices as they are in shared memory. The kernel must not be at work on it.
     void start_over(bool producer) noexcept;
 
+    /// Of an index that is masked.
     void *slot(std::uint32_t index) const noexcept {
         auto *const bytes = reinterpret_cast<unsigned char *>(head) + sizeof(ring_head);
-        return bytes + (static_cast<std::size_t>(index & mask) << log2_slot);
+        return bytes + (static_cast<std::size_t>(index) << log2_slot);
     }
     std::uint32_t next(std::uint32_t index) const noexcept { return (index + 1) & mask; }
 
-    /// As producer: a slot to fill, or nullptr if there is none. Then fill(), and at last
+    /// As producer: whether there is a slot to fill. Then slot(own), filled(), and at last
     /// publish().
-    void *vacant() noexcept {
-        if (next(own) == other) {
-            other = load(head->consumer);
-            if (next(own) == other)
-                return nullptr;
-        }
-        return slot(own);
+    bool vacant() noexcept {
+        if (next(own) != other) [[likely]]
+            return true;
+        other = load(head->consumer);
+        return next(own) != other;
     }
     void filled() noexcept { own = next(own); }
 
@@ -76,6 +75,9 @@ struct ring {
         std::atomic_ref(index).store(own, std::memory_order_release);
         return true;
     }
+
+    /// The producer's index as it is now.
+    std::uint32_t produced() const noexcept { return load(head->producer); }
 
   private:
     std::uint32_t load(std::uint32_t &index) const noexcept {
