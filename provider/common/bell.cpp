@@ -31,9 +31,10 @@ constexpr std::size_t head = 8;
 
 // The same without write(), which the kernel refuses to who has changed user since the device was
 // opened.
-[[gnu::noinline, gnu::cold]] int ring_otherwise(int fd, const command &what,
-                                                std::uint32_t driver) noexcept {
+[[gnu::noinline, gnu::cold]] int ring_otherwise(const ibv_qp &qp, std::uint32_t driver) noexcept {
     std::uint32_t answer = 0;
+    command what;
+    what.pair = qp.handle;
     constexpr std::uint16_t count = 3;
     constexpr std::size_t size = sizeof(ib_uverbs_ioctl_hdr) + count * sizeof(ib_uverbs_attr);
     alignas(ib_uverbs_ioctl_hdr) unsigned char room[size] = {};
@@ -53,21 +54,24 @@ constexpr std::size_t head = 8;
     add(UVERBS_ATTR_CORE_IN, sizeof(what) - head, reinterpret_cast<std::uintptr_t>(body));
     add(UVERBS_ATTR_CORE_OUT, sizeof(answer), reinterpret_cast<std::uintptr_t>(&answer));
     add(UVERBS_ATTR_WRITE_CMD, sizeof(std::uint64_t), what.command);
-    return ioctl(fd, RDMA_VERBS_IOCTL, &call) == 0 ? 0 : errno;
+    return ioctl(qp.context->cmd_fd, RDMA_VERBS_IOCTL, &call) == 0 ? 0 : errno;
+}
+
+[[gnu::always_inline]] inline int knock(const ibv_qp &qp, std::uint32_t driver) noexcept {
+    command what;
+    what.response = reinterpret_cast<std::uintptr_t>(&what); // it is read by then
+    what.pair = qp.handle;
+    int error = 0;
+    if (syscall(SYS_write, qp.context->cmd_fd, &what, sizeof(what)) != long{sizeof(what)})
+        error = errno == EACCES ? ring_otherwise(qp, driver) : errno;
+    probe::doorbell(qp.qp_num, error);
+    return error;
 }
 
 } // namespace
 
 int ring_bell(const ibv_qp &qp, std::uint32_t driver) noexcept {
-    command what;
-    what.response = reinterpret_cast<std::uintptr_t>(&what); // it is read by then
-    what.pair = qp.handle;
-    const int fd = qp.context->cmd_fd;
-    int error = 0;
-    if (syscall(SYS_write, fd, &what, sizeof(what)) != long{sizeof(what)})
-        error = errno == EACCES ? ring_otherwise(fd, what, driver) : errno;
-    probe::doorbell(qp.qp_num, error);
-    return error;
+    return knock(qp, driver);
 }
 
 // Somebody was ringing when we looked: whether nobody is now, else word is left.
@@ -93,7 +97,7 @@ int bell::ring(const ibv_qp &qp, std::uint32_t driver) noexcept {
     std::uint32_t seen = silent;
     if (!state.compare_exchange_strong(seen, ringing) && !ours_after_all(seen))
         return 0;
-    const int error = ring_bell(qp, driver);
+    const int error = knock(qp, driver);
     seen = ringing;
     if (!state.compare_exchange_strong(seen, silent)) [[unlikely]]
         ring_again(qp, driver);

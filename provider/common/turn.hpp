@@ -19,14 +19,12 @@ class turn {
     /// The program has promised to use it by one thread at a time.
     bool alone() const noexcept { return alone_; }
 
+    bool try_to_enter() noexcept { return alone_ || taken(entered); }
     void enter() noexcept {
-        if (!alone_ && !taken(entered))
+        if (!try_to_enter())
             wait(entered);
     }
-    void leave() noexcept {
-        if (!alone_)
-            std::atomic_ref(state_).store(free, std::memory_order_release);
-    }
+    void leave() noexcept { std::atomic_ref(state_).store(free, std::memory_order_release); }
     /// Also where one thread alone uses it: it does not while it closes it.
     void close() noexcept {
         if (!taken(closed))

@@ -115,7 +115,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
             break;
         }
     }
-    const bool published = own.sends.publish(own.sends.head->producer);
+    const bool published = own.sends.publish();
     own.sending.leave();
     if (published) {
         const int unheard = own.announce();
@@ -179,7 +179,7 @@ int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *l
             break;
         }
     }
-    into.publish(into.head->producer);
+    into.publish();
     return error;
 }
 

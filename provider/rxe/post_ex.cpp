@@ -38,7 +38,7 @@ int complete(ibv_qp_ex *qp) noexcept {
     if (error != 0) {
         abort(qp);
     } else {
-        const bool published = own.sends.publish(own.sends.head->producer);
+        const bool published = own.sends.publish();
         own.sending.leave();
         if (published)
             error = own.announce();

@@ -33,7 +33,7 @@ int start(ibv_cq_ex *cq, ibv_poll_cq_attr *how) noexcept {
 
 void end(ibv_cq_ex *cq) noexcept {
     queue &own = of<queue>(cq);
-    own.completions.publish(own.completions.head->consumer);
+    own.completions.give_back();
     own.polling.leave();
 }
 

@@ -56,7 +56,7 @@ struct ring {
     }
     void filled() noexcept { own = next(own); }
 
-    /// As consumer: a slot to read, or nullptr. Then emptied(), and at last publish().
+    /// As consumer: a slot to read, or nullptr. Then emptied(), and at last give_back().
     void *occupied() noexcept {
         if (own == other) {
             other = load(head->producer);
@@ -66,18 +66,26 @@ struct ring {
         return slot(own);
     }
     void emptied() noexcept { own = next(own); }
+    /// As consumer: the kernel may fill again what was emptied.
+    void give_back() noexcept {
+        std::atomic_ref(head->consumer).store(own, std::memory_order_release);
+    }
 
-    /// Whether there was anything to tell the kernel.
-    bool publish(std::uint32_t &index) noexcept {
+    /// As producer: whether there was anything to tell the kernel.
+    bool publish() noexcept {
         if (published == own)
             return false;
         published = own;
-        std::atomic_ref(index).store(own, std::memory_order_release);
+        std::atomic_ref(head->producer).store(own, std::memory_order_release);
         return true;
     }
 
-    /// The producer's index as it is now.
-    std::uint32_t produced() const noexcept { return load(head->producer); }
+    /// As consumer: how many slots there are to read, as it is now.
+    std::uint32_t ready() const noexcept {
+        const std::uint32_t filled_to =
+            std::atomic_ref(head->producer).load(std::memory_order_acquire);
+        return (filled_to - own) & mask;
+    }
 
   private:
     std::uint32_t load(std::uint32_t &index) const noexcept {
