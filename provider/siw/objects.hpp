@@ -28,6 +28,12 @@ struct queue {
     std::uint64_t looked_at; ///< when those were, in nanoseconds
     half *broken;            ///< halves of pairs whose requests are flushed here, by next
     ibv_wc current;          ///< between start_poll and end_poll
+
+    /// Whether there may be completions that are not in the ring.
+    bool has_more() noexcept {
+        return std::atomic_ref(broken).load(std::memory_order_acquire) != nullptr ||
+               std::atomic_ref(suspects).load(std::memory_order_relaxed);
+    }
 };
 
 struct shared {
@@ -44,9 +50,9 @@ struct pair {
     half sends, receives; ///< the latter is not mapped if a shared queue is used
     bell ringing;
     std::uint32_t most_pieces_sent, most_pieces_received, most_inline;
-    bool all_signaled;
-    bool heard;        ///< the kernel has once found it connected
-    bool reading;      ///< the peer has allowed it to read
+    unsigned flags_always; ///< of the kernel's for requests
+    bool heard;            ///< the kernel has once found it connected
+    bool reading;          ///< the peer has allowed it to read
     bool suspect;      ///< the kernel was called and left a request: it is busy, or has given up
     bool broken;       ///< what is posted from now on is flushed here
     std::uint32_t end; ///< between wr_start and wr_complete: behind the last request,

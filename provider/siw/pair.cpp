@@ -56,7 +56,7 @@ pair *complete(fresh<pair> &own, attributes &granted, const siw_uresp_create_qp 
     const bool receives = granted.srq == nullptr && cap.max_recv_wr != 0;
     own->sending.init(alone);
     own->receiving.init(alone);
-    own->all_signaled = granted.sq_sig_all != 0;
+    own->flags_always = granted.sq_sig_all != 0 ? unsigned{SIW_WQE_SIGNALLED} : 0U;
     if (const int error = map(*own, qp->context->cmd_fd, made, receives)) {
         library().destroy_qp(qp);
         unmap(*own);

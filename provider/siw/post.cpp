@@ -5,113 +5,110 @@
 
 #include "request.hpp"
 
+#include <array>
 #include <cerrno>
 #include <sched.h>
 
 namespace coherdma::provider::siw {
 namespace {
 
-constexpr std::uint8_t no_opcode = 0xff;
+constexpr std::uint8_t none = 0xff;
+constexpr auto opcodes = [] {
+    std::array<std::uint8_t, IBV_WR_SEND_WITH_INV + 1> all = {};
+    all.fill(none);
+    all[IBV_WR_RDMA_WRITE] = SIW_OP_WRITE;
+    all[IBV_WR_RDMA_READ] = SIW_OP_READ;
+    all[IBV_WR_SEND] = SIW_OP_SEND;
+    all[IBV_WR_SEND_WITH_INV] = SIW_OP_SEND_REMOTE_INV;
+    return all;
+}();
 
-std::uint8_t opcode_of(unsigned opcode) noexcept {
-    switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-        return SIW_OP_WRITE;
-    case IBV_WR_RDMA_READ:
-        return SIW_OP_READ;
-    case IBV_WR_SEND:
-        return SIW_OP_SEND;
-    case IBV_WR_SEND_WITH_INV:
-        return SIW_OP_SEND_REMOTE_INV;
-    default:
-        return no_opcode;
-    }
-}
-
-int put_inline(const pair &own, siw_sqe &slot, const ibv_send_wr &request) noexcept {
+// Whether they are not too long.
+bool put_inline(const pair &own, siw_sqe &slot, const ibv_send_wr &request,
+                unsigned &flags) noexcept {
     unsigned char *room = inline_room(slot);
     std::uint32_t left = own.most_inline;
     for (int each = 0; each < request.num_sge; ++each) {
         const ibv_sge &piece = request.sg_list[each];
         if (piece.length > left)
-            return EINVAL;
+            return false;
         if (piece.length != 0)
             std::memcpy(room, reinterpret_cast<const void *>(piece.addr), piece.length);
         room += piece.length;
         left -= piece.length;
     }
-    set_inline_length(slot, own.most_inline - left);
-    return 0;
+    flags |= set_inline_length(slot, own.most_inline - left);
+    return true;
 }
 
 int put(pair &own, std::uint32_t number, const ibv_send_wr &request) noexcept {
-    const std::uint8_t opcode = opcode_of(request.opcode);
-    if (opcode == no_opcode || request.num_sge < 0)
+    const auto verb = static_cast<unsigned>(request.opcode);
+    if (verb >= opcodes.size() || opcodes[verb] == none || request.num_sge < 0)
         return EINVAL;
-    const bool inlined = (request.send_flags & IBV_SEND_INLINE) != 0;
-    const auto pieces = static_cast<std::size_t>(request.num_sge);
-    if (inlined ? opcode != SIW_OP_SEND && opcode != SIW_OP_WRITE
-                : !possible(own, opcode, request.sg_list, pieces))
-        return EINVAL;
-    if (opcode == SIW_OP_READ && !may_read(own))
-        return EINVAL;
+    const std::uint8_t opcode = opcodes[verb];
     siw::request *const vacant = own.sends.ring.vacant(number);
     if (vacant == nullptr)
         return ENOMEM;
     siw_sqe &slot = sqe(*vacant);
-    begin(own, number, request.wr_id, opcode, request.send_flags);
+    unsigned flags = flags_for(own, number, opcode, request.send_flags) | SIW_WQE_VALID;
+    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+        if ((opcode != SIW_OP_SEND && opcode != SIW_OP_WRITE) ||
+            !put_inline(own, slot, request, flags))
+            return EINVAL;
+    } else if (!set_pieces(slot, own, opcode, request.sg_list,
+                           static_cast<std::size_t>(request.num_sge))) {
+        return EINVAL;
+    }
+    if (opcode == SIW_OP_READ && !may_read(own))
+        return EINVAL;
+    slot.id = request.wr_id;
+    slot.opcode = opcode;
     if (opcode == SIW_OP_SEND_REMOTE_INV) {
         slot.rkey = request.invalidate_rkey;
-    } else if (opcode != SIW_OP_SEND) {
+    } else {
         slot.rkey = request.wr.rdma.rkey;
         slot.raddr = request.wr.rdma.remote_addr;
     }
-    if (inlined)
-        return put_inline(own, slot, request);
-    set_pieces(slot, request.sg_list, pieces);
+    give(*vacant, static_cast<std::uint16_t>(flags));
     return 0;
 }
 
 int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
     pair &own = of<pair>(qp);
-    submission all = {own};
-    int error = 0, refused;
-    ibv_send_wr *each = list;
-    {
-        const taking_turn mine(own.sending);
-        std::uint32_t end = own.sends.ring.own;
-        for (; each != nullptr; each = each->next) {
-            error = put(own, end, *each);
-            if (error != 0)
-                break;
-            ++end;
+    int error = 0;
+    own.sending.enter();
+    std::uint32_t end = own.sends.ring.own;
+    for (ibv_send_wr *each = list; each != nullptr; each = each->next) {
+        error = put(own, end, *each);
+        if (error != 0) [[unlikely]] {
+            *bad = each;
+            break;
         }
-        refused = all.with_turn(end);
+        ++end;
     }
-    all.without_turn();
-    if (refused != 0)
+    if (const int refused = submit(own, end)) [[unlikely]] {
         *bad = list;
-    else if (error != 0)
-        *bad = each;
-    const int whole = refused != 0 ? refused : error;
-    probe::post_send(qp->qp_num, whole);
-    return whole;
+        error = refused;
+    }
+    probe::post_send(qp->qp_num, error);
+    return error;
 }
 
 int put_receive(requests &into, std::uint32_t number, std::uint32_t most_pieces,
                 const ibv_recv_wr &wanted) noexcept {
-    if (wanted.num_sge < 0 || static_cast<std::uint32_t>(wanted.num_sge) > most_pieces)
+    const auto count = static_cast<std::uint32_t>(wanted.num_sge);
+    if (count > most_pieces)
         return EINVAL;
-    siw::request *const vacant = into.vacant(number);
-    if (vacant == nullptr)
+    request &vacant = into.slot(number);
+    if (flags_of(vacant) != 0)
         return ENOMEM;
-    auto &slot = reinterpret_cast<siw_rqe &>(*vacant);
+    auto &slot = reinterpret_cast<siw_rqe &>(vacant);
     slot.id = wanted.wr_id;
-    slot.num_sge = static_cast<std::uint8_t>(wanted.num_sge);
-    if (wanted.num_sge != 0)
-        std::memcpy(slot.sge, wanted.sg_list, slot.num_sge * sizeof(ibv_sge));
-    give(*vacant, SIW_WQE_VALID);
-    into.given_until(number + 1);
+    slot.num_sge = static_cast<std::uint8_t>(count);
+    siw_sge *to = slot.sge;
+    for (const ibv_sge *from = wanted.sg_list, *end = from + count; from != end; ++from, ++to)
+        *to = {from->addr, from->length, from->lkey};
+    give(vacant, SIW_WQE_VALID);
     return 0;
 }
 
@@ -143,66 +140,92 @@ bool may_read(pair &own) noexcept {
     return own.reading;
 }
 
+namespace {
+
 // A pair that was never connected refuses: then nothing of it may be left. It is asked with the
-// turn, so that nobody else's requests are behind. Later on the kernel is called only if it has
-// already taken what was before the first new one: else it will come to that and then to these.
-// Whether it has is looked at after they are given to it, and it does it the other way round.
-int submission::with_turn(std::uint32_t end) noexcept {
+// turn, so that nobody else's requests are behind.
+[[gnu::noinline]] int submit_unheard(pair &own, std::uint32_t first, std::uint32_t end) noexcept {
     requests &ring = own.sends.ring;
-    first = ring.own;
-    if (first == end)
-        return 0;
-    for (std::uint32_t number = first; number != end; ++number) {
-        request &slot = ring.slot(number);
-        const std::uint16_t flags = waiting_flags(slot.opcode);
-        slot.opcode &= opcode_mask;
-        give(slot, flags | SIW_WQE_VALID);
+    int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
+    own.heard = error == 0;
+    if (error != 0) {
+        for (std::uint32_t number = first; number != end; ++number)
+            give(ring.slot(number), 0);
+        ring.given_until(first);
     }
-    ring.given_until(end);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!own.heard && !std::atomic_ref(own.broken).load(std::memory_order_relaxed)) {
-        if (const int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)) {
-            for (std::uint32_t number = first; number != end; ++number)
-                give(ring.slot(number), 0);
-            ring.given_until(first);
-            return error == ENOTCONN ? EINVAL : error;
-        }
-        own.heard = true;
+    own.sending.leave();
+    if (error == 0)
         suspect(own, first);
-        return 0;
-    }
-    unheard = end - first > ring.at.mask || (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) == 0;
+    return error == ENOTCONN ? EINVAL : error;
+}
+
+[[gnu::noinline]] int submit_broken(pair &own) noexcept {
+    own.sending.leave();
+    wake(of<queue>(own.verbs.qp.send_cq), own.verbs.qp.pd);
     return 0;
 }
 
 // A kernel that is about to change the state also refuses, for that moment. One that goes on
 // refusing has closed the connection.
-void submission::without_turn() noexcept {
-    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed)) {
-        wake(of<queue>(own.verbs.qp.send_cq), own.verbs.qp.pd);
-        return;
-    }
-    for (int times = 0; unheard; ++times) {
-        const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
-                                              : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
-        if (error == 0)
-            return suspect(own, first);
-        if (error != ENOTCONN || times == 3)
-            return break_and_wake(own);
+[[gnu::noinline, gnu::cold]] void insist(pair &own) noexcept {
+    for (int times = 0; times < 3; ++times) {
         sched_yield();
+        const int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
+        if (error == 0)
+            return;
+        if (error != ENOTCONN)
+            break;
     }
+    break_and_wake(own);
+}
+
+} // namespace
+
+// The kernel is called only if it has already taken what was before the first new one: else it will
+// come to that and then to these. Whether it has is looked at after they are given to it, and it
+// does it the other way round.
+int submit(pair &own, std::uint32_t end) noexcept {
+    requests &ring = own.sends.ring;
+    const std::uint32_t first = ring.own;
+    if (first == end) {
+        own.sending.leave();
+        return 0;
+    }
+    ring.given_until(end);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed)) [[unlikely]]
+        return submit_broken(own);
+    if (!own.heard) [[unlikely]]
+        return submit_unheard(own, first, end);
+    const bool comes =
+        end - first <= ring.at.mask && (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) != 0;
+    own.sending.leave();
+    if (comes)
+        return 0;
+    const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
+                                          : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
+    if (error != 0) [[unlikely]]
+        insist(own);
+    else if ((flags_of(ring.slot(first)) & SIW_WQE_VALID) != 0)
+        suspect(own, first);
+    return 0;
 }
 
 int put_receives(requests &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
                  ibv_recv_wr **bad) noexcept {
-    const taking_turn mine(at);
-    for (ibv_recv_wr *each = list; each != nullptr; each = each->next) {
-        if (const int error = put_receive(into, into.own, most_pieces, *each)) {
+    at.enter();
+    std::uint32_t number = into.own;
+    int error = 0;
+    for (ibv_recv_wr *each = list; each != nullptr; each = each->next, ++number) {
+        error = put_receive(into, number, most_pieces, *each);
+        if (error != 0) [[unlikely]] {
             *bad = each;
-            return error;
+            break;
         }
     }
-    return 0;
+    into.given_until(number);
+    at.leave();
+    return error;
 }
 
 void fill_post(abi::operations &able) noexcept {

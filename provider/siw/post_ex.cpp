@@ -30,13 +30,24 @@ void abort(ibv_qp_ex *qp) noexcept {
     of<pair>(qp).sending.leave();
 }
 
+int give_all(pair &own) noexcept {
+    requests &ring = own.sends.ring;
+    for (std::uint32_t number = ring.own; number != own.end; ++number) {
+        request &slot = ring.slot(number);
+        const std::uint16_t flags = waiting_flags(slot.opcode);
+        slot.opcode &= opcode_mask;
+        give(slot, flags | SIW_WQE_VALID);
+    }
+    return submit(own, own.end);
+}
+
 int complete(ibv_qp_ex *qp) noexcept {
     pair &own = of<pair>(qp);
-    submission all = {own};
-    const int error = own.refused != 0 ? own.refused : all.with_turn(own.end);
-    own.sending.leave();
-    if (error == 0)
-        all.without_turn();
+    int error = own.refused;
+    if (error != 0)
+        own.sending.leave();
+    else
+        error = give_all(own);
     probe::post_send(qp->qp_base.qp_num, error);
     return error;
 }
@@ -52,7 +63,10 @@ siw_sqe *next(ibv_qp_ex *qp, std::uint8_t opcode) noexcept {
         return nullptr;
     }
     siw_sqe &slot = sqe(*vacant);
-    begin(own, own.end, qp->wr_id, opcode, qp->wr_flags);
+    slot.id = qp->wr_id;
+    slot.num_sge = 0;
+    slot.opcode = waiting(opcode, flags_for(own, own.end, opcode, qp->wr_flags));
+    slot.sge[0] = {};
     own.building = &slot;
     ++own.end;
     return &slot;
@@ -78,10 +92,7 @@ void read(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote) noexcept {
     pair &own = of<pair>(qp);
     if (!may_read(own))
         return refuse(own, EINVAL);
-    siw_sqe *const slot = next(qp, SIW_OP_READ);
-    to(slot, key, remote);
-    if (slot != nullptr)
-        slot->sge[0] = {};
+    to(next(qp, SIW_OP_READ), key, remote);
 }
 
 void set_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces) noexcept {
@@ -89,9 +100,8 @@ void set_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces) noexcept 
     siw_sqe *const slot = own.building;
     if (slot == nullptr)
         return;
-    if (!possible(own, slot->opcode & opcode_mask, pieces, count))
-        return refuse(own, EINVAL);
-    set_pieces(*slot, pieces, count);
+    if (!set_pieces(*slot, own, slot->opcode & opcode_mask, pieces, count))
+        refuse(own, EINVAL);
 }
 void set_piece(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t address,
                std::uint32_t length) noexcept {
@@ -117,7 +127,8 @@ void set_inline_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *piece
         room += piece->length;
         left -= piece->length;
     }
-    set_inline_length(*slot, static_cast<std::uint32_t>(own.most_inline - left));
+    const auto length = static_cast<std::uint32_t>(own.most_inline - left);
+    slot->opcode = waiting(slot->opcode, set_inline_length(*slot, length));
 }
 void set_inline(ibv_qp_ex *qp, void *from, std::size_t length) noexcept {
     const ibv_data_buf piece = {from, length};

@@ -90,16 +90,6 @@ bool idle(queue &own) noexcept {
     return true;
 }
 
-int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
-    queue &own = of<queue>(cq);
-    const taking_turn mine(own.polling);
-    int count = 0;
-    while (count < most && (count == 0 ? take_first(own, *into) : take(own, into[count])))
-        ++count;
-    probe::poll(cq->handle, count);
-    return count;
-}
-
 // Always for any completion: the kernel takes no receive for a solicited one. What comes between
 // the last poll and this is found by the poll that has to follow it.
 int arm(ibv_cq *cq, int) noexcept {
@@ -120,27 +110,26 @@ ibv_wc_status status_of(std::uint32_t kernel) noexcept {
     return kernel < statuses.size() ? statuses.at(kernel) : IBV_WC_GENERAL_ERR;
 }
 
-ibv_wc_opcode opcode_of(std::uint32_t kernel) noexcept {
-    switch (kernel) {
-    case SIW_OP_WRITE:
-        return IBV_WC_RDMA_WRITE;
-    case SIW_OP_READ:
-    case SIW_OP_READ_LOCAL_INV:
-        return IBV_WC_RDMA_READ;
-    case SIW_OP_RECEIVE:
-        return IBV_WC_RECV;
-    default:
-        return IBV_WC_SEND;
-    }
+constexpr auto opcodes = [] {
+    std::array<ibv_wc_opcode, 16> all = {};
+    all.fill(IBV_WC_SEND);
+    all[SIW_OP_WRITE] = IBV_WC_RDMA_WRITE;
+    all[SIW_OP_READ] = all[SIW_OP_READ_LOCAL_INV] = IBV_WC_RDMA_READ;
+    all[SIW_OP_RECEIVE] = IBV_WC_RECV;
+    return all;
+}();
+
+ibv_wc_opcode opcode_of(std::uint8_t kernel) noexcept {
+    return opcodes[kernel % opcodes.size()];
 }
 
 // Of a completion that nobody is to see; not the kernel's.
 constexpr std::uint8_t forgotten = 128;
 
-void translate(const siw_cqe &from, ibv_wc &into) noexcept {
+void translate(const siw_cqe &from, ibv_wc_status status, ibv_wc &into) noexcept {
     into = {};
     into.wr_id = from.id;
-    into.status = status_of(from.status);
+    into.status = status;
     into.opcode = opcode_of(from.opcode);
     into.byte_len = from.bytes;
     into.qp_num = static_cast<std::uint32_t>(from.qp_id);
@@ -178,6 +167,49 @@ void leave_out(queue &of, const half &gone) noexcept {
     }
 }
 
+// Any of the completions may have failed or be forgotten, or be flushed from here. The turn is
+// taken already.
+[[gnu::noinline]] int poll_with_care(queue &own, int most, ibv_wc *into) noexcept {
+    int count = 0;
+    while (count < most && (count == 0 ? take_first(own, *into) : take(own, into[count])))
+        ++count;
+    own.polling.leave();
+    probe::poll(own.verbs.cq.handle, count);
+    return count;
+}
+
+[[gnu::noinline, gnu::cold]] int poll_in_turn(queue &own, int most, ibv_wc *into) noexcept {
+    own.polling.enter();
+    return poll_with_care(own, most, into);
+}
+
+// In few instructions if all completions are the kernel's and have succeeded.
+int poll(ibv_cq *cq, int most, ibv_wc *into) noexcept {
+    queue &own = of<queue>(cq);
+    if (!own.polling.try_to_enter()) [[unlikely]]
+        return poll_in_turn(own, most, into);
+    // In registers: the compiler has to take memory for changed by each completion.
+    auto *const slots = reinterpret_cast<siw_cqe *>(own.ring.at.memory);
+    const std::uint32_t mask = own.ring.at.mask;
+    std::uint32_t next = own.ring.own;
+    int count = 0;
+    for (; count < most; ++count, ++into) {
+        siw_cqe &slot = slots[next & mask];
+        const std::uint8_t flags = std::atomic_ref(slot.flags).load(std::memory_order_acquire);
+        if (flags != SIW_WQE_VALID || slot.status != SIW_WC_SUCCESS)
+            break;
+        translate(slot, IBV_WC_SUCCESS, *into);
+        std::atomic_ref(slot.flags).store(0, std::memory_order_release);
+        ++next;
+    }
+    own.ring.own = next;
+    if (count == 0 && (own.ring.flags() != 0 || own.has_more())) [[unlikely]]
+        return poll_with_care(own, most, into);
+    own.polling.leave();
+    probe::poll(cq->handle, count);
+    return count;
+}
+
 } // namespace
 
 bool take_first(queue &from, ibv_wc &into) noexcept {
@@ -194,7 +226,7 @@ bool take(queue &from, ibv_wc &into) noexcept {
         if ((flags & SIW_WQE_VALID) == 0)
             return take_flushed(from, into);
         siw_cqe &slot = ring.slot(ring.own++);
-        translate(slot, into);
+        translate(slot, status_of(slot.status), into);
         std::atomic_ref(slot.flags).store(0, std::memory_order_release);
         if ((flags & forgotten) != 0)
             continue;
