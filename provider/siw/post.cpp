@@ -73,6 +73,73 @@ int put(pair &own, std::uint32_t number, const ibv_send_wr &request) noexcept {
     return 0;
 }
 
+// A pair that was never connected refuses: then nothing of it may be left. It is asked with the
+// turn, so that nobody else's requests are behind.
+[[gnu::noinline]] int submit_unheard(pair &own, std::uint32_t first, std::uint32_t end) noexcept {
+    requests &ring = own.sends.ring;
+    int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
+    own.heard = error == 0;
+    if (error != 0) {
+        for (std::uint32_t number = first; number != end; ++number)
+            give(ring.slot(number), 0);
+        ring.given_until(first);
+    }
+    own.sending.leave();
+    if (error == 0)
+        suspect(own, first);
+    return error == ENOTCONN ? EINVAL : error;
+}
+
+[[gnu::noinline]] int submit_broken(pair &own) noexcept {
+    own.sending.leave();
+    wake(of<queue>(own.verbs.qp.send_cq), own.verbs.qp.pd);
+    return 0;
+}
+
+// A kernel that is about to change the state also refuses, for that moment. One that goes on
+// refusing has closed the connection.
+[[gnu::noinline, gnu::cold]] void insist(pair &own) noexcept {
+    for (int times = 0; times < 3; ++times) {
+        sched_yield();
+        const int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
+        if (error == 0)
+            return;
+        if (error != ENOTCONN)
+            break;
+    }
+    break_and_wake(own);
+}
+
+// The kernel is called only if it has already taken what was before the first new one: else it will
+// come to that and then to these. Whether it has is looked at after they are given to it, and it
+// does it the other way round.
+[[gnu::always_inline]] inline int submit_here(pair &own, std::uint32_t end) noexcept {
+    requests &ring = own.sends.ring;
+    const std::uint32_t first = ring.own;
+    if (first == end) {
+        own.sending.leave();
+        return 0;
+    }
+    ring.given_until(end);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed)) [[unlikely]]
+        return submit_broken(own);
+    if (!own.heard) [[unlikely]]
+        return submit_unheard(own, first, end);
+    const bool comes =
+        end - first <= ring.at.mask && (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) != 0;
+    own.sending.leave();
+    if (comes)
+        return 0;
+    const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
+                                          : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
+    if (error != 0) [[unlikely]]
+        insist(own);
+    else if ((flags_of(ring.slot(first)) & SIW_WQE_VALID) != 0)
+        suspect(own, first);
+    return 0;
+}
+
 int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
     pair &own = of<pair>(qp);
     int error = 0;
@@ -86,7 +153,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
         }
         ++end;
     }
-    if (const int refused = submit(own, end)) [[unlikely]] {
+    if (const int refused = submit_here(own, end)) [[unlikely]] {
         *bad = list;
         error = refused;
     }
@@ -140,75 +207,8 @@ bool may_read(pair &own) noexcept {
     return own.reading;
 }
 
-namespace {
-
-// A pair that was never connected refuses: then nothing of it may be left. It is asked with the
-// turn, so that nobody else's requests are behind.
-[[gnu::noinline]] int submit_unheard(pair &own, std::uint32_t first, std::uint32_t end) noexcept {
-    requests &ring = own.sends.ring;
-    int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
-    own.heard = error == 0;
-    if (error != 0) {
-        for (std::uint32_t number = first; number != end; ++number)
-            give(ring.slot(number), 0);
-        ring.given_until(first);
-    }
-    own.sending.leave();
-    if (error == 0)
-        suspect(own, first);
-    return error == ENOTCONN ? EINVAL : error;
-}
-
-[[gnu::noinline]] int submit_broken(pair &own) noexcept {
-    own.sending.leave();
-    wake(of<queue>(own.verbs.qp.send_cq), own.verbs.qp.pd);
-    return 0;
-}
-
-// A kernel that is about to change the state also refuses, for that moment. One that goes on
-// refusing has closed the connection.
-[[gnu::noinline, gnu::cold]] void insist(pair &own) noexcept {
-    for (int times = 0; times < 3; ++times) {
-        sched_yield();
-        const int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
-        if (error == 0)
-            return;
-        if (error != ENOTCONN)
-            break;
-    }
-    break_and_wake(own);
-}
-
-} // namespace
-
-// The kernel is called only if it has already taken what was before the first new one: else it will
-// come to that and then to these. Whether it has is looked at after they are given to it, and it
-// does it the other way round.
 int submit(pair &own, std::uint32_t end) noexcept {
-    requests &ring = own.sends.ring;
-    const std::uint32_t first = ring.own;
-    if (first == end) {
-        own.sending.leave();
-        return 0;
-    }
-    ring.given_until(end);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed)) [[unlikely]]
-        return submit_broken(own);
-    if (!own.heard) [[unlikely]]
-        return submit_unheard(own, first, end);
-    const bool comes =
-        end - first <= ring.at.mask && (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) != 0;
-    own.sending.leave();
-    if (comes)
-        return 0;
-    const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
-                                          : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
-    if (error != 0) [[unlikely]]
-        insist(own);
-    else if ((flags_of(ring.slot(first)) & SIW_WQE_VALID) != 0)
-        suspect(own, first);
-    return 0;
+    return submit_here(own, end);
 }
 
 int put_receives(requests &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
