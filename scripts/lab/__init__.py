@@ -16,7 +16,8 @@ cache     the cache folder: whole entries or none
 packages  Debian packages without installing them
 kernels   a distribution kernel, ready to boot
 siw       the module that those kernels lack
-roots     a root file system for another architecture
+builders  compilers of another Debian release, to build it with
+roots     a root file system for another architecture or release
 initramfs what the guest boots from
 jobs      what a guest of either kind is asked to do
 guest     `run` in a QEMU guest

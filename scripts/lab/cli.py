@@ -95,6 +95,11 @@ def parser() -> Parser:
         help="a guest of this architecture (default: this machine's)",
     )
     run.add_argument(
+        "--suite",
+        metavar="S",
+        help="a guest of this Debian release, programs and kernel: bookworm, trixie, forky or sid",
+    )
+    run.add_argument(
         "--write",
         action="append",
         default=[],
@@ -145,6 +150,8 @@ def _run(options: argparse.Namespace) -> int:
 
     drivers = DRIVERS[options.driver]
     arch = options.arch or packages.machine_arch()
+    if options.suite not in (None, *packages.RELEASES):
+        raise Misuse(f"--suite {options.suite}: one of {', '.join(packages.RELEASES)}")
     reason = _why_not_here(options, drivers, arch)
     if options.place == "here" and reason:
         raise CannotHere(f"{reason}; use: softrdma run --in qemu")
@@ -157,24 +164,38 @@ def _run(options: argparse.Namespace) -> int:
     from . import guest, uml, umlkernel
 
     if options.place == "auto":
-        if arch == packages.machine_arch() and umlkernel.is_built(options.kernel):
+        if (
+            arch == packages.machine_arch()
+            and not options.suite
+            and umlkernel.is_built(options.kernel)
+        ):
             options.place = "uml"
             say.note(f"{reason}; using a user-mode kernel")
         else:
-            say.note(
-                f"{reason}; using a QEMU guest (far faster, once built: softrdma kernel build)"
-            )
+            faster = "" if options.suite else " (far faster, once built: softrdma kernel build)"
+            say.note(f"{reason}; using a QEMU guest{faster}")
     if options.place == "uml":
         if arch != packages.machine_arch():
             raise CannotHere(
                 f"a user-mode kernel is of this machine's architecture; for {arch} use: --in qemu"
+            )
+        if options.suite:
+            raise CannotHere(
+                f"a user-mode kernel runs this machine's programs; for those of {options.suite} use: --in qemu"
             )
         return uml.run(
             drivers, options.hosts, argv, options.kernel, options.write, options.launcher
         )
 
     return guest.run(
-        drivers, options.hosts, argv, arch, options.kernel, options.write, options.launcher
+        drivers,
+        options.hosts,
+        argv,
+        arch,
+        options.kernel,
+        options.suite,
+        options.write,
+        options.launcher,
     )
 
 
@@ -183,6 +204,8 @@ def _why_not_here(options: argparse.Namespace, drivers: List[str], arch: str) ->
 
     if arch != packages.machine_arch():
         return f"this machine is no {arch}"
+    if options.suite:
+        return f"the programs and the kernel of {options.suite} need a guest"
     release = os.uname().release
     if options.kernel and not kernels.matches(release, options.kernel):
         return f"the running kernel is {release}"

@@ -20,14 +20,15 @@ def run(
     argv: List[str],
     arch: str,
     wanted: Optional[str],
+    suite: Optional[str],
     writable: List[str],
     launcher: str,
 ) -> int:
     qemu.program(arch)
-    kernel = kernels.get(arch, wanted)
+    kernel = kernels.get(arch, wanted, suite)
     if "siw" in drivers:
         siw.add(kernel)
-    shares = _shares(kernel, writable, launcher)
+    shares = _shares(kernel, suite, writable, launcher)
     job = jobs.make(drivers, hosts, argv)
     for accelerator in qemu.accelerators(arch):
         try:
@@ -66,12 +67,14 @@ def _boot(
         ).run()
 
 
-def _shares(kernel: kernels.Kernel, writable: List[str], launcher: str) -> List[Share]:
+def _shares(
+    kernel: kernels.Kernel, suite: Optional[str], writable: List[str], launcher: str
+) -> List[Share]:
     modules = Share("modules", "ro", kernel.modules, f"/lib/modules/{kernel.release}")
-    if kernel.arch == packages.machine_arch():
+    if kernel.arch == packages.machine_arch() and not suite:
         shares = [Share("root", "ro", "/", "/"), modules]
     else:
-        suite = kernel.suite.removesuffix("-backports")
+        suite = suite or kernel.suite.removesuffix("-backports")
         shares = [Share("root", "ro", roots.get(kernel.arch, suite), "/"), modules]
         # The caller's files, and this program's own.
         places = [os.getcwd(), os.path.dirname(launcher), os.path.dirname(initramfs.GUEST)]

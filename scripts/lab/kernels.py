@@ -26,15 +26,15 @@ class Kernel(NamedTuple):
         return os.path.join(self.path, "lib", "modules", self.release)
 
 
-def get(arch: str, wanted: Optional[str]) -> Kernel:
-    """A kernel from the cache, fetched first if need be."""
+def get(arch: str, wanted: Optional[str], suite: Optional[str] = None) -> Kernel:
+    """A kernel from the cache, fetched first if need be; of one suite alone, if one is given."""
     if wanted is not None and not re.fullmatch(r"\d+\.[0-9A-Za-z.+~-]*", wanted):
         raise Misuse(
             f"--kernel {wanted}: give a version such as 6.1 or 6.12, or a whole release such as 6.1.0-9-amd64"
         )
-    chosen = _cached(arch, wanted)
+    chosen = _cached(arch, wanted, suite)
     if not chosen or cache.damage(chosen.path):
-        chosen = _fetch(arch, wanted)
+        chosen = _fetch(arch, wanted, suite)
     return chosen
 
 
@@ -60,18 +60,19 @@ def matches(release: str, wanted: str) -> bool:
     return release == wanted or (release.startswith(wanted) and not release[len(wanted)].isdigit())
 
 
-def _cached(arch: str, wanted: Optional[str]) -> Optional[Kernel]:
+def _cached(arch: str, wanted: Optional[str], suite: Optional[str]) -> Optional[Kernel]:
     fit = [
         kernel
         for kernel in cached()
         if kernel.arch == arch
-        and (matches(kernel.release, wanted) if wanted else kernel.suite == packages.own_release())
+        and (not wanted or matches(kernel.release, wanted))
+        and (kernel.suite == (suite or packages.own_release()) if suite or not wanted else True)
     ]
     return max(fit, key=lambda kernel: packages.natural(kernel.release)) if fit else None
 
 
-def _fetch(arch: str, wanted: Optional[str]) -> Kernel:
-    suite, image = _find(arch, wanted)
+def _fetch(arch: str, wanted: Optional[str], only: Optional[str]) -> Kernel:
+    suite, image = _find(arch, wanted, only)
     release = image.name.removeprefix("linux-image-")
     parts = [image]
     for name in image.depends:
@@ -102,23 +103,25 @@ def _fetch(arch: str, wanted: Optional[str]) -> Kernel:
     return Kernel(arch, release, image.version, suite.name, path)
 
 
-def _find(arch: str, wanted: Optional[str]) -> "tuple[Suite, Package]":
-    own = packages.own_release()
+def _find(arch: str, wanted: Optional[str], only: Optional[str]) -> "tuple[Suite, Package]":
+    own = only or packages.own_release()
     if wanted is None:
         suite = Suite(own, arch)
         suite.refresh()
         meta = suite.show(f"linux-image-{arch}")
-        image = suite.show(meta.depends[0]) if meta else None
+        names = [name for name in meta.depends if name.startswith("linux-image-")] if meta else []
+        image = suite.show(names[0]) if names else None
         if image:
             return suite, image
         raise CannotHere(f"{own} has no kernel package for {arch}")
     later = packages.RELEASES[packages.RELEASES.index(own) :]
-    tried = []
-    for name in [
+    places = [
         place
         for release in later
         for place in ((release, f"{release}-backports") if release != "sid" else (release,))
-    ]:
+    ]
+    tried = []
+    for name in [only] if only else places:
         suite = Suite(name, arch)
         try:
             suite.refresh()

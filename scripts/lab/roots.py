@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""A root file system for an architecture that is not this machine's.
+"""A root file system for an architecture or a Debian release that is not this machine's.
 
 Debian packages, unpacked and not configured: enough to run RDMA programs as
 root of a guest, with no need for root here or for an emulator of single
-programs. What configuration would have made is made by _finish().
+programs. What configuration would have made is made by finish().
 """
 
 import hashlib
@@ -55,11 +55,11 @@ def _build(suite: Suite, path: str) -> Dict[str, Any]:
         shop = packages.workshop(undo, f"root-{suite.arch}")
         debs = suite.download(suite.closure(list(PACKAGES)), shop)
         packages.unpack_and_drop(debs, path, f"a {suite.arch} root of {len(debs)} packages")
-    _finish(path)
+    finish(path)
     return {"suite": suite.name, "arch": suite.arch}
 
 
-def _finish(path: str) -> None:
+def finish(path: str) -> None:
     """What the packages' own scripts would have done, as far as programs need it."""
     for name, text in {
         "passwd": PASSWD,

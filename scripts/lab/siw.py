@@ -2,14 +2,15 @@
 """siw for a kernel in the cache: Debian's kernels bring rxe as a module and leave siw out.
 
 It is built from the distribution's own kernel source package of the very same
-version, with that kernel's headers, all unpacked and none installed.
+version, with that kernel's headers, all unpacked and none installed. For a
+kernel of another Debian release, that release's compiler is unpacked, too.
 """
 
 import os
 import re
-from typing import List
+from typing import Dict, List
 
-from . import cache, children, keeper, kernels, packages, say
+from . import builders, cache, children, keeper, kernels, packages, say
 from .errors import CannotHere, LabError
 from .kernels import Kernel
 from .packages import Package, Suite
@@ -19,6 +20,7 @@ GNU_TYPES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 # The source package holds a compressed tree, of which one folder is wanted.
 UNPACK = """dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" |
     tar -C "$2" -xJ --wildcards "*/$3/*" """
+MODULES = ("CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules")
 
 
 def module(kernel: Kernel) -> str:
@@ -32,18 +34,9 @@ def add(kernel: Kernel) -> None:
             return
         cache.need_room(800, f"building siw for kernel {kernel.release}")
         shop = packages.workshop(undo, "siw")
-        root, tools_folder = os.path.join(shop, "root"), os.path.join(shop, "tools")
-        os.makedirs(root)
-        os.makedirs(tools_folder)
-        source, tools, others = _packages(kernel)
-        children.need("make", "make", "building siw")
-        debs = Suite(kernel.suite, kernel.arch).download([source, *others], shop)
-        packed = next(deb for deb in debs if os.path.basename(deb).startswith("linux-source-"))
-        tree = _unpack_source(packed, shop)
-        debs.remove(packed)
-        debs += Suite(kernel.suite, packages.machine_arch()).download(tools, tools_folder)
-        packages.unpack_and_drop(debs, root, f"the headers of kernel {kernel.release}")
-        built = _compile(kernel, root, tree)
+        elsewhere = kernel.suite.removesuffix("-backports") != packages.own_release()
+        native = kernel.arch == packages.machine_arch()
+        built = (_build_there if elsewhere and native else _build_here)(kernel, shop)
         os.makedirs(os.path.dirname(module(kernel)), exist_ok=True)
         with keeper.deferred():
             os.rename(built, module(kernel))
@@ -56,6 +49,37 @@ def add(kernel: Kernel) -> None:
                 listed["facts"],
                 [*listed["sha256"], os.path.relpath(module(kernel), kernel.path)],
             )
+
+
+def _build_here(kernel: Kernel, shop: str) -> str:
+    """With this machine's compiler."""
+    root, tools_folder = os.path.join(shop, "root"), os.path.join(shop, "tools")
+    os.makedirs(root)
+    os.makedirs(tools_folder)
+    source, tools, others = _packages(kernel)
+    children.need("make", "make", "building siw")
+    debs = Suite(kernel.suite, kernel.arch).download([source, *others], shop)
+    packed = next(deb for deb in debs if os.path.basename(deb).startswith("linux-source-"))
+    tree = _unpack_source(packed, shop)
+    debs.remove(packed)
+    debs += Suite(kernel.suite, packages.machine_arch()).download(tools, tools_folder)
+    packages.unpack_and_drop(debs, root, f"the headers of kernel {kernel.release}")
+    return _compile(kernel, root, tree)
+
+
+def _build_there(kernel: Kernel, shop: str) -> str:
+    """With the compiler of the kernel's own release."""
+    cache.need_room(2500, f"the compiler of {kernel.suite}")
+    suite = Suite(kernel.suite, kernel.arch)
+    source, _, (headers, *_) = _packages(kernel)
+    root = builders.make(suite, [f"{headers.name}={headers.version}"], shop)
+    tree = _unpack_source(suite.download([source], shop)[0], shop)
+    os.rename(tree, os.path.join(root, "siw"))
+    making = ["make", "-C", f"/usr/src/{headers.name}", "M=/siw", *MODULES]
+    what = f"building siw for kernel {kernel.release}"
+    builders.run(root, making, _environment(kernel), what)
+    builders.run(root, ["strip", "--strip-debug", "/siw/siw.ko"], {}, "stripping siw")
+    return os.path.join(root, "siw", "siw.ko")
 
 
 def _packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Package]]":
@@ -117,26 +141,21 @@ def _compile(kernel: Kernel, root: str, tree: str) -> str:
     gcc = compiler.group() if compiler else "gcc"
     children.need(prefix + gcc, gcc + suffix, f"building siw for kernel {kernel.release}")
     strip = children.need(prefix + "strip", "binutils" + suffix, "building siw")
-    env = dict(
+    with say.Step(f"building siw for kernel {kernel.release}", expect=10) as step:
+        children.work(
+            ["make", "-C", headers, f"M={tree}", *MODULES],
+            f"siw does not build for kernel {kernel.release}",
+            tick=lambda _: step.at(None),
+            env=_environment(kernel),
+        )
+    children.capture([strip, "--strip-debug", os.path.join(tree, "siw.ko")])
+    return os.path.join(tree, "siw.ko")
+
+
+def _environment(kernel: Kernel) -> Dict[str, str]:
+    return dict(
         os.environ,
         DEB_BUILD_ARCH=packages.machine_arch(),
         DEB_HOST_ARCH=kernel.arch,
         DEB_HOST_GNU_TYPE=GNU_TYPES[kernel.arch],
     )
-    with say.Step(f"building siw for kernel {kernel.release}", expect=10) as step:
-        children.work(
-            [
-                "make",
-                "-C",
-                headers,
-                f"M={tree}",
-                "CONFIG_RDMA_SIW=m",
-                "CONFIG_DEBUG_INFO_BTF_MODULES=",
-                "modules",
-            ],
-            f"siw does not build for kernel {kernel.release}",
-            tick=lambda _: step.at(None),
-            env=env,
-        )
-    children.capture([strip, "--strip-debug", os.path.join(tree, "siw.ko")])
-    return os.path.join(tree, "siw.ko")

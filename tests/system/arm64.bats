@@ -20,3 +20,40 @@ guest() { "$BATS_TEST_DIRNAME/../../scripts/softrdma" run -q --arch arm64 "$@"; 
 @test "arm64: the command's status passes through" {
     run -33 guest -- sh -c 'exit 33'
 }
+
+# plugin: ours, compiled for arm64 and linked with any libibverbs, in a folder of its own that is then the current one: the guest sees
+# no other of ours.
+plugin() {
+    local compiler=aarch64-linux-gnu-g++ from status=0 root=$BATS_TEST_DIRNAME/../..
+    command -v "$compiler" >/dev/null || skip "no $compiler"
+    from=$("$root/tests/unit/libraries.py" trixie arm64 2>/dev/null) || status=$?
+    ((status != 77)) || skip "$from"
+    cd "$root" || return
+    nice "$compiler" -std=c++20 -O2 -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
+        -nodefaultlibs -Wl,--no-undefined,--allow-shlib-undefined,--version-script=provider/plugin.map -Iprovider -Iibverbs-glue \
+        -idirafter /usr/include -o "$BATS_TEST_TMPDIR/libcoherdma-rdmav34.so" \
+        provider/*.cpp provider/*/*.cpp ibverbs-glue/abi/*.cpp "$from/libibverbs.so.1" -lc -lgcc
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+@test "arm64: rping and ib_write_bw over rxe with our plugin" {
+    plugin
+    run -0 guest -- sh -c 'export RDMAV_DRIVERS=$PWD/libcoherdma VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
+        listening() {
+            for try in 1 2 3 4 5 6 7 8 9; do rdma resource show cm_id | grep -q LISTEN && break; sleep 1; done
+            sleep 1
+        }
+        uname -m
+        rping -s -a $HOST1 -C 100 -V & listening
+        rping -c -a $HOST1 -C 100 -V -v && wait $! && echo rping is well
+        for try in 1 2 3; do
+            ib_write_bw -F -R -d rxe0 -n 200 -s 4096 & listening
+            ib_write_bw -F -R -d rxe0 -n 200 -s 4096 $HOST1 && wait $! && echo ib_write_bw is well && break
+            kill $!; wait $!
+        done
+        cat /run/verbs.log'
+    [[ ${lines[0]} == aarch64 ]]
+    [[ $(grep -c '^ping data' <<<"$output") == 100 ]]
+    [[ $output == *'rping is well'*'ib_write_bw is well'* ]]
+    (($(grep -c 'rxe0 is served by coherdma' <<<"$output") >= 4))
+}

@@ -64,6 +64,13 @@ killed_at() {
     [[ $output == *"softrdma kernel build 4.20"* ]]
 }
 
+@test "another release's programs are of a QEMU guest alone: status 77, and what to type" {
+    for place in uml here; do
+        run -77 softrdma run --in $place --suite sid -- true
+        [[ $output == *sid*"--in qemu"* ]]
+    done
+}
+
 @test "--in uml is not taken for here, even by a kernel that has the drivers" {
     run -77 softrdma run --in uml -q -- env SOFTRDMA_CACHE=/nowhere "$program" run --in uml -- true
     [[ $output == *"no user-mode kernel is built"* ]]
@@ -97,6 +104,7 @@ run --driver roce -- true
 run --hosts 3 -- true
 run --in qemu --kernel newest -- true
 run --in qemu -q --write /no/such/folder -- true
+run --suite buster -- true
 up --driver roce
 up --name 9/x
 up --netdev no-such-if
