@@ -107,7 +107,7 @@ constexpr std::array statuses{IBV_WC_SUCCESS,        IBV_WC_LOC_LEN_ERR,    IBV_
 static_assert(statuses.size() == SIW_WC_GENERAL_ERR);
 
 ibv_wc_status status_of(std::uint32_t kernel) noexcept {
-    return kernel < statuses.size() ? statuses.at(kernel) : IBV_WC_GENERAL_ERR;
+    return kernel < statuses.size() ? statuses[kernel] : IBV_WC_GENERAL_ERR;
 }
 
 constexpr auto opcodes = [] {
