@@ -2,6 +2,7 @@
 //
 // Queue pairs: how they are made and what state they are in.
 
+#include "common/creating.hpp"
 #include "objects.hpp"
 
 #include <algorithm>
@@ -77,21 +78,6 @@ pair *complete(fresh<pair> &own, const attributes &granted, const places_of_pair
     return own.take();
 }
 
-ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
-    fresh<pair> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_qp> command = {};
-    abi::message<abi::response::create_qp, places_of_pair> response = {};
-    if (const int error = library().create_qp(domain, &own->verbs.qp, attributes, &command,
-                                              command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    pair *const made = complete(own, *attributes, response.driver, alone(domain));
-    return made != nullptr ? &made->verbs.qp : nullptr;
-}
-
 // The operations to post by parts have the numbers of the opcodes.
 static_assert(IBV_QP_EX_WITH_SEND == 1U << IBV_WR_SEND);
 static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1U << IBV_WR_SEND_WITH_INV);
@@ -110,44 +96,6 @@ std::uint64_t operations_of(ibv_context *context, ibv_qp_type type, std::uint64_
     if (abi::here().flush != 0 && (device.device_cap_flags_ex & has_flush) != 0)
         able |= flush_operation;
     return able;
-}
-
-int possible(ibv_context *context, const ibv_qp_init_attr_ex &wanted,
-             std::uint64_t operations) noexcept {
-    // Of flags the kernel knows whether it can them.
-    constexpr unsigned known =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
-        return EINVAL;
-    if ((wanted.comp_mask & ~known) != 0 ||
-        (operations & ~operations_of(context, wanted.qp_type, operations)) != 0)
-        return EOPNOTSUPP;
-    return 0;
-}
-
-ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcept {
-    const bool by_parts = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    const std::uint64_t operations = by_parts ? attributes->send_ops_flags : 0;
-    if (const int error = possible(context, *attributes, operations)) {
-        errno = error;
-        return nullptr;
-    }
-    fresh<pair> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_qp_ex> command = {};
-    abi::message<abi::response::create_qp_ex, places_of_pair> response = {};
-    if (const int error = library().create_qp_ex2(context, &own->verbs, attributes, &command,
-                                                  command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    pair *const made = complete(own, *attributes, response.driver, alone(attributes->pd));
-    if (made == nullptr)
-        return nullptr;
-    if (by_parts)
-        extend(*made, operations);
-    return &made->verbs.qp;
 }
 
 // The kernel has dropped all requests, and what it has completed is of no use any more.
@@ -211,8 +159,9 @@ void found_broken(context &of, std::uint32_t number) noexcept {
 }
 
 void fill_pair(abi::operations &able) noexcept {
-    able.create_qp = create;
-    able.create_qp_ex = create_ex;
+    able.create_qp = create_qp<pair, places_of_pair, complete<ibv_qp_init_attr>>;
+    able.create_qp_ex =
+        create_qp_ex<pair, places_of_pair, complete<ibv_qp_init_attr_ex>, operations_of>;
     able.modify_qp = modify;
     able.query_qp = query;
     able.destroy_qp = destroy;

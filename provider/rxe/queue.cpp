@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
+#include "common/creating.hpp"
 #include "completion.hpp"
 
 #include <algorithm>
@@ -28,46 +29,6 @@ queue *complete(fresh<queue> &own, ibv_context *context, const place &where) noe
     }
     own->completions.start_over(false);
     return own.take();
-}
-
-ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int vector) noexcept {
-    fresh<queue> own;
-    if (!own)
-        return nullptr;
-    own->polling.init(false);
-    abi::message<abi::command::create_cq> command = {};
-    abi::message<abi::response::create_cq, place> response = {};
-    if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
-                                              &command, command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    queue *const made = complete(own, context, response.driver);
-    return made != nullptr ? &made->verbs.cq : nullptr;
-}
-
-ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
-    bool alone;
-    if (const int error = wish_of(*wanted, alone)) {
-        errno = error;
-        return nullptr;
-    }
-    fresh<queue> own;
-    if (!own)
-        return nullptr;
-    own->polling.init(alone);
-    abi::message<abi::command::create_cq_ex> command = {};
-    abi::message<abi::response::create_cq_ex, place> response = {};
-    if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
-                                                 command.size, &response, response.size, 0)) {
-        errno = error;
-        return nullptr;
-    }
-    queue *const made = complete(own, context, response.driver);
-    if (made == nullptr)
-        return nullptr;
-    extend(*made);
-    return &made->verbs.cq_ex;
 }
 
 // The kernel takes along what is in the old ring, so nobody may take it from there meanwhile.
@@ -179,8 +140,8 @@ void forget_completions(queue &of, std::uint32_t pair) noexcept {
 }
 
 void fill_queue(abi::operations &able) noexcept {
-    able.create_cq = create;
-    able.create_cq_ex = create_ex;
+    able.create_cq = create_cq<queue, place, complete>;
+    able.create_cq_ex = create_cq_ex<queue, place, complete>;
     able.resize_cq = resize;
     able.destroy_cq = destroy;
     able.poll_cq = poll;

@@ -2,6 +2,7 @@
 //
 // Shared receive queues.
 
+#include "common/creating.hpp"
 #include "objects.hpp"
 
 #include <cerrno>
@@ -23,47 +24,18 @@ int destroy(ibv_srq *srq) noexcept {
 }
 
 // The kernel has made it; the rest is ours. If it cannot be, the kernel's is destroyed again.
-ibv_srq *complete(fresh<shared> &own, ibv_context *context, const place &where,
-                  std::uint32_t pieces) noexcept {
-    if (const int error = own->receives.map(context->cmd_fd, where, slot_for(pieces))) {
-        own->verbs.srq.context = context;
+ibv_srq *complete(fresh<shared> &own, ibv_pd *domain, const place_of_shared &made,
+                  const ibv_srq_attr &granted) noexcept {
+    own->posting.init(alone(domain));
+    own->most_pieces = granted.max_sge;
+    if (const int error =
+            own->receives.map(domain->context->cmd_fd, made.where, slot_for(granted.max_sge))) {
+        own->verbs.srq.context = domain->context;
         library().destroy_srq(&own->verbs.srq);
-        errno = error;
-        return nullptr;
+        return failed(error);
     }
     own->receives.start_over(true);
-    own->most_pieces = pieces;
     return &own.take()->verbs.srq;
-}
-
-ibv_srq *create(ibv_pd *domain, ibv_srq_init_attr *attributes) noexcept {
-    fresh<shared> own;
-    if (!own)
-        return nullptr;
-    own->posting.init(alone(domain));
-    abi::message<abi::command::create_srq> command = {};
-    abi::message<abi::response::create_srq, place_of_shared> response = {};
-    if (const int error = library().create_srq(domain, &own->verbs.srq, attributes, &command,
-                                               command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    return complete(own, domain->context, response.driver.where, attributes->attr.max_sge);
-}
-
-ibv_srq *create_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes) noexcept {
-    fresh<shared> own;
-    if (!own)
-        return nullptr;
-    own->posting.init((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 && alone(attributes->pd));
-    abi::message<abi::command::create_srq_ex> command = {};
-    abi::message<abi::response::create_srq, place_of_shared> response = {};
-    if (const int error = library().create_srq_ex(context, &own->verbs, attributes, &command,
-                                                  command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    return complete(own, context, response.driver.where, attributes->attr.max_sge);
 }
 
 // With another size, the kernel takes along what is in the old ring: nobody may add to that one.
@@ -99,8 +71,8 @@ int post(ibv_srq *srq, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
 } // namespace
 
 void fill_shared(abi::operations &able) noexcept {
-    able.create_srq = create;
-    able.create_srq_ex = create_ex;
+    able.create_srq = create_srq<shared, place_of_shared, complete>;
+    able.create_srq_ex = create_srq_ex<shared, place_of_shared, complete>;
     able.modify_srq = modify;
     able.query_srq = query;
     able.destroy_srq = destroy;

@@ -3,6 +3,7 @@
 // Queue pairs: how they are made, and how they break. A pair's state is the kernel's: the
 // connection manager connects it without asking here, and a peer may end it at any time.
 
+#include "common/creating.hpp"
 #include "objects.hpp"
 
 #include <algorithm>
@@ -74,54 +75,8 @@ pair *complete(fresh<pair> &own, attributes &granted, const siw_uresp_create_qp 
     return own.take();
 }
 
-ibv_qp *create(ibv_pd *domain, ibv_qp_init_attr *attributes) noexcept {
-    fresh<pair> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_qp> command = {};
-    abi::message<abi::response::create_qp, siw_uresp_create_qp> response = {};
-    if (const int error = library().create_qp(domain, &own->verbs.qp, attributes, &command,
-                                              command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    pair *const made = complete(own, *attributes, response.driver, alone(domain));
-    return made != nullptr ? &made->verbs.qp : nullptr;
-}
-
-int possible(const ibv_qp_init_attr_ex &wanted, std::uint64_t operations) noexcept {
-    // Of flags the kernel knows whether it can them.
-    constexpr unsigned known =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
-        return EINVAL;
-    const bool able = (wanted.comp_mask & ~known) == 0 && (operations & ~able_opcodes) == 0;
-    return able ? 0 : EOPNOTSUPP;
-}
-
-ibv_qp *create_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes) noexcept {
-    const bool by_parts = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    const std::uint64_t operations = by_parts ? attributes->send_ops_flags : 0;
-    if (const int error = possible(*attributes, operations)) {
-        errno = error;
-        return nullptr;
-    }
-    fresh<pair> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_qp_ex> command = {};
-    abi::message<abi::response::create_qp_ex, siw_uresp_create_qp> response = {};
-    if (const int error = library().create_qp_ex2(context, &own->verbs, attributes, &command,
-                                                  command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    pair *const made = complete(own, *attributes, response.driver, alone(attributes->pd));
-    if (made == nullptr)
-        return nullptr;
-    if (by_parts)
-        extend(*made, operations);
-    return &made->verbs.qp;
+std::uint64_t operations_of(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
+    return able_opcodes;
 }
 
 bool left_something(half &own) noexcept {
@@ -250,8 +205,9 @@ void wake(queue &waiting, ibv_pd *domain) noexcept {
 }
 
 void fill_pair(abi::operations &able) noexcept {
-    able.create_qp = create;
-    able.create_qp_ex = create_ex;
+    able.create_qp = create_qp<pair, siw_uresp_create_qp, complete<ibv_qp_init_attr>>;
+    able.create_qp_ex =
+        create_qp_ex<pair, siw_uresp_create_qp, complete<ibv_qp_init_attr_ex>, operations_of>;
     able.modify_qp = modify;
     able.query_qp = query;
     able.destroy_qp = destroy;

@@ -3,6 +3,7 @@
 // Completion queues. What the kernel has completed comes from the ring; what it leaves undone of a
 // broken pair comes after that, from the pair's own rings.
 
+#include "common/creating.hpp"
 #include "objects.hpp"
 
 #include <array>
@@ -34,46 +35,6 @@ queue *complete(fresh<queue> &own, ibv_context *context, const siw_uresp_create_
     const std::size_t slots = std::size_t{ring.at.mask} + 1;
     ring.control = reinterpret_cast<siw_cq_ctrl *>(ring.at.memory + slots * sizeof(siw_cqe));
     return own.take();
-}
-
-ibv_cq *create(ibv_context *context, int entries, ibv_comp_channel *channel, int vector) noexcept {
-    fresh<queue> own;
-    if (!own)
-        return nullptr;
-    own->polling.init(false);
-    abi::message<abi::command::create_cq> command = {};
-    abi::message<abi::response::create_cq, siw_uresp_create_cq> response = {};
-    if (const int error = library().create_cq(context, entries, channel, vector, &own->verbs.cq,
-                                              &command, command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    queue *const made = complete(own, context, response.driver);
-    return made != nullptr ? &made->verbs.cq : nullptr;
-}
-
-ibv_cq_ex *create_ex(ibv_context *context, ibv_cq_init_attr_ex *wanted) noexcept {
-    bool alone;
-    if (const int error = wish_of(*wanted, alone)) {
-        errno = error;
-        return nullptr;
-    }
-    fresh<queue> own;
-    if (!own)
-        return nullptr;
-    own->polling.init(alone);
-    abi::message<abi::command::create_cq_ex> command = {};
-    abi::message<abi::response::create_cq_ex, siw_uresp_create_cq> response = {};
-    if (const int error = library().create_cq_ex(context, wanted, &own->verbs, &command,
-                                                 command.size, &response, response.size, 0)) {
-        errno = error;
-        return nullptr;
-    }
-    queue *const made = complete(own, context, response.driver);
-    if (made == nullptr)
-        return nullptr;
-    extend(*made);
-    return &made->verbs.cq_ex;
 }
 
 // Whether it was time to look at the suspects.
@@ -254,8 +215,8 @@ void forget_completions(queue &of, const pair &whose) noexcept {
 }
 
 void fill_queue(abi::operations &able) noexcept {
-    able.create_cq = create;
-    able.create_cq_ex = create_ex;
+    able.create_cq = create_cq<queue, siw_uresp_create_cq, complete>;
+    able.create_cq_ex = create_cq_ex<queue, siw_uresp_create_cq, complete>;
     able.destroy_cq = destroy;
     able.poll_cq = poll;
     able.req_notify_cq = arm;

@@ -3,20 +3,11 @@
 // Polling a completion queue by parts. The turn is taken from start_poll, if it finds a completion,
 // to end_poll, as of every device: what is read in between is the queue's.
 
+#include "common/reading.hpp"
 #include "objects.hpp"
-
-#include <cerrno>
 
 namespace coherdma::provider::siw {
 namespace {
-
-int show(ibv_cq_ex *cq, const ibv_wc *current) noexcept {
-    if (current == nullptr)
-        return ENOENT;
-    cq->wr_id = current->wr_id;
-    cq->status = current->status;
-    return 0;
-}
 
 int next(ibv_cq_ex *cq) noexcept {
     queue &own = of<queue>(cq);
@@ -38,19 +29,6 @@ void end(ibv_cq_ex *cq) noexcept {
     of<queue>(cq).polling.leave();
 }
 
-template <auto member>
-auto read(ibv_cq_ex *cq) noexcept {
-    return of<queue>(cq).current.*member;
-}
-
-std::uint32_t read_slid(ibv_cq_ex *cq) noexcept {
-    return of<queue>(cq).current.slid;
-}
-
-__be32 read_imm(ibv_cq_ex *cq) noexcept {
-    return of<queue>(cq).current.imm_data;
-}
-
 } // namespace
 
 void extend(queue &own) noexcept {
@@ -58,16 +36,7 @@ void extend(queue &own) noexcept {
     cq.start_poll = start;
     cq.next_poll = next;
     cq.end_poll = end;
-    cq.read_opcode = read<&ibv_wc::opcode>;
-    cq.read_vendor_err = read<&ibv_wc::vendor_err>;
-    cq.read_byte_len = read<&ibv_wc::byte_len>;
-    cq.read_imm_data = read_imm;
-    cq.read_qp_num = read<&ibv_wc::qp_num>;
-    cq.read_src_qp = read<&ibv_wc::src_qp>;
-    cq.read_wc_flags = read<&ibv_wc::wc_flags>;
-    cq.read_slid = read_slid;
-    cq.read_sl = read<&ibv_wc::sl>;
-    cq.read_dlid_path_bits = read<&ibv_wc::dlid_path_bits>;
+    offer_reading<queue>(cq);
 }
 
 } // namespace coherdma::provider::siw

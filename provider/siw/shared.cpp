@@ -2,6 +2,7 @@
 //
 // Shared receive queues.
 
+#include "common/creating.hpp"
 #include "objects.hpp"
 
 #include <cerrno>
@@ -35,38 +36,6 @@ ibv_srq *complete(fresh<shared> &own, ibv_pd *domain, const siw_uresp_create_srq
     return &own.take()->verbs.srq;
 }
 
-ibv_srq *create(ibv_pd *domain, ibv_srq_init_attr *attributes) noexcept {
-    fresh<shared> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_srq> command = {};
-    abi::message<abi::response::create_srq, siw_uresp_create_srq> response = {};
-    if (const int error = library().create_srq(domain, &own->verbs.srq, attributes, &command,
-                                               command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    return complete(own, domain, response.driver, attributes->attr);
-}
-
-ibv_srq *create_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes) noexcept {
-    if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
-        errno = EINVAL;
-        return nullptr;
-    }
-    fresh<shared> own;
-    if (!own)
-        return nullptr;
-    abi::message<abi::command::create_srq_ex> command = {};
-    abi::message<abi::response::create_srq, siw_uresp_create_srq> response = {};
-    if (const int error = library().create_srq_ex(context, &own->verbs, attributes, &command,
-                                                  command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
-    return complete(own, attributes->pd, response.driver, attributes->attr);
-}
-
 // The kernel would say yes to another size, and do nothing.
 int modify(ibv_srq *srq, ibv_srq_attr *attributes, int mask) noexcept {
     if ((mask & IBV_SRQ_MAX_WR) != 0)
@@ -88,8 +57,8 @@ int post(ibv_srq *srq, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
 } // namespace
 
 void fill_shared(abi::operations &able) noexcept {
-    able.create_srq = create;
-    able.create_srq_ex = create_ex;
+    able.create_srq = create_srq<shared, siw_uresp_create_srq, complete>;
+    able.create_srq_ex = create_srq_ex<shared, siw_uresp_create_srq, complete>;
     able.modify_srq = modify;
     able.query_srq = query;
     able.destroy_srq = destroy;
