@@ -54,8 +54,15 @@ int put_data(send_slot &slot, const pair &own, const ibv_send_wr &request) noexc
     return length < too_long ? 0 : EINVAL;
 }
 
-// Where it goes, if that is not memory.
-void put_target(send_slot &slot, const ibv_send_wr &request) noexcept {
+// Where it goes, if that is not memory. false: nowhere.
+bool put_target(send_slot &slot, const ibv_send_wr &request, bool datagram) noexcept {
+    if (datagram) {
+        const auto &to = request.wr.ud;
+        if (to.ah == nullptr)
+            return false;
+        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
+        return true;
+    }
     const std::uint32_t kind = bit(request.opcode);
     if ((kind & atomics) != 0) {
         const auto &to = request.wr.atomic;
@@ -63,8 +70,11 @@ void put_target(send_slot &slot, const ibv_send_wr &request) noexcept {
         slot.remote = to.remote_addr;
     } else if (request.opcode == IBV_WR_BIND_MW) {
         const auto &bind = request.bind_mw;
+        if (bind.mw == nullptr)
+            return false;
         slot.to.window = window_of(*bind.mw, bind.rkey, bind.bind_info);
     }
+    return true;
 }
 
 int put(pair &own, const ibv_send_wr &request) noexcept {
@@ -84,11 +94,8 @@ int put(pair &own, const ibv_send_wr &request) noexcept {
     if ((to_memory >> opcode & 1) != 0) {
         slot.to.memory.address = slot.remote = request.wr.rdma.remote_addr;
         slot.to.memory.key = request.wr.rdma.rkey;
-    } else if (own.verbs.qp.qp_type == IBV_QPT_UD) {
-        const auto &to = request.wr.ud;
-        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
-    } else {
-        put_target(slot, request);
+    } else if (!put_target(slot, request, own.verbs.qp.qp_type == IBV_QPT_UD)) {
+        return EINVAL;
     }
     if ((without_data >> opcode & 1) != 0) {
         slot.data = {};

@@ -137,11 +137,15 @@ void flush(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, std::size_t l
 }
 
 void bind(ibv_qp_ex *qp, ibv_mw *window, std::uint32_t key, const ibv_mw_bind_info *how) noexcept {
+    if (window == nullptr || how == nullptr)
+        return refuse(of<pair>(qp), EINVAL);
     if (send_slot *const slot = begin(qp, IBV_WR_BIND_MW))
         slot->to.window = window_of(*window, key, *how);
 }
 
 void set_address(ibv_qp_ex *qp, ibv_ah *ah, std::uint32_t number, std::uint32_t key) noexcept {
+    if (ah == nullptr)
+        return refuse(of<pair>(qp), EINVAL);
     if (send_slot *const slot = of<pair>(qp).building)
         slot->to.datagram = {number, key, 0, 0, of<handle>(ah).number};
 }
