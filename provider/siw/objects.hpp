@@ -29,6 +29,9 @@ struct queue {
     half *broken;            ///< halves of pairs whose requests are flushed here, by next
     ibv_wc current;          ///< between start_poll and end_poll
 
+    /// Whether the kernel is to cause an event for the next completion.
+    bool armed() noexcept { return std::atomic_ref(ring.control->flags).load() != 0; }
+
     /// Whether there may be completions that are not in the ring.
     bool has_more() noexcept {
         return std::atomic_ref(broken).load(std::memory_order_acquire) != nullptr ||

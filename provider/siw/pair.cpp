@@ -151,15 +151,6 @@ void break_pair(context &of, std::uint32_t number) noexcept {
     });
 }
 
-// A pair in error is told from a busy one by asking for its state, which takes a system call: not
-// for each request, but when the program has nothing else to do. Older kernels (6.1) do not say.
-void suspect(pair &own, std::uint32_t number) noexcept {
-    if ((flags_of(own.sends.ring.slot(number)) & SIW_WQE_VALID) == 0)
-        return;
-    std::atomic_ref(own.suspect).store(true, std::memory_order_relaxed);
-    std::atomic_ref(of<queue>(own.verbs.qp.send_cq).suspects).store(true);
-}
-
 void look_at(pair &own) noexcept {
     ibv_qp_attr attributes = {};
     ibv_qp_init_attr initial = {};
@@ -171,6 +162,22 @@ void look_at(pair &own) noexcept {
         std::atomic_ref(of<queue>(own.verbs.qp.send_cq).suspects).store(true);
     else
         std::atomic_ref(own.suspect).store(false, std::memory_order_relaxed);
+}
+
+// A pair in error is told from a busy one by asking for its state, which takes a system call: not
+// for each request, but when the program has nothing else to do. Older kernels (6.1) do not say.
+void suspect(pair &own, std::uint32_t number) noexcept {
+    if ((flags_of(own.sends.ring.slot(number)) & SIW_WQE_VALID) == 0)
+        return;
+    queue &to = of<queue>(own.verbs.qp.send_cq);
+    std::atomic_ref(own.suspect).store(true, std::memory_order_relaxed);
+    std::atomic_ref(to.suspects).store(true);
+    if (!to.armed())
+        return;
+    // Whoever waits for an event does not look himself.
+    look_at(own);
+    if (std::atomic_ref(own.broken).load())
+        wake(to, own.verbs.qp.pd);
 }
 
 void look_at_suspects(queue &queue) noexcept {
@@ -186,7 +193,7 @@ void look_at_suspects(queue &queue) noexcept {
 // that is made for that, and gone before anybody polls it.
 void wake(queue &waiting, ibv_pd *domain) noexcept {
     ibv_cq &cq = waiting.verbs.cq;
-    if (cq.channel == nullptr || std::atomic_ref(waiting.ring.control->flags).load() == 0)
+    if (cq.channel == nullptr || !waiting.armed())
         return;
     const int saved = errno;
     ibv_qp_init_attr wanted = {};

@@ -13,11 +13,14 @@ tries() { echo "$BUILD/release/tests/faults_siw $(of siw ADDRESS)"; }
 @test "a message invalidates the key that it names, and no other" { fault invalidated-key; }
 @test "a read into two pieces is refused, or both are filled" { fault read-in-pieces; }
 @test "messages after the end are flushed" { fault late-sends; }
-@test "messages after the peer has hung up are flushed" {
-    row late-sends-to-who-left
+# told NAME: a fault that can only be tried where the kernel tells the state of a pair.
+told() {
+    row "$1"
     [[ $stock != untried* ]] || skip "$stock"
     [[ $stock == wrong* && $own == right* ]]
 }
+@test "messages after the peer has hung up are flushed" { told late-sends-to-who-left; }
+@test "who waits for an event is woken, also after the peer has hung up" { told left-and-asleep; }
 @test "messages in the error state are flushed" { fault late-sends-in-error; }
 @test "receives after the end are flushed, behind those of before" { fault late-receives; }
 @test "receives after the peer has hung up are flushed, behind those of before" { right late-receives-from-who-left; } # a slow kernel flushes them itself

@@ -148,6 +148,15 @@ std::string late_send(const conversation &talk, std::uint64_t number, std::uint6
     return error == 0 ? "" : refusal(error, named).seen;
 }
 
+// With nothing else outstanding, only the pair's state says that it has ended.
+void needs_state(const conversation &talk) {
+    ibv_qp_attr is{};
+    ibv_qp_init_attr was{};
+    check(ibv_query_qp(talk.from.qp(), &is, IBV_QP_STATE, &was), "query the pair");
+    if (is.qp_state != IBV_QPS_RTS)
+        throw failure("this kernel does not tell the state of a pair");
+}
+
 outcome sends_after(const address &where, end_by who) {
     conversation talk(where);
     come_to_the_end(talk, who);
@@ -160,13 +169,7 @@ outcome late_sends(const address &where) {
     return sends_after(where, end_by::us);
 }
 outcome late_sends_to_who_left(const address &where) {
-    // With nothing else outstanding, only the pair's state says that it has ended.
-    const conversation talk(where);
-    ibv_qp_attr is{};
-    ibv_qp_init_attr was{};
-    check(ibv_query_qp(talk.from.qp(), &is, IBV_QP_STATE, &was), "query the pair");
-    if (is.qp_state != IBV_QPS_RTS)
-        throw failure("this kernel does not tell the state of a pair");
+    needs_state(conversation(where));
     return sends_after(where, end_by::them);
 }
 outcome late_sends_in_error(const address &where) {
@@ -227,6 +230,21 @@ outcome late_and_asleep(const address &where) {
             return {false, text(what, ": woken in vain")};
     }
     return {true, "woken"};
+}
+
+// The same if the pair was at rest when the peer left it.
+outcome left_and_asleep(const address &where) {
+    conversation talk(where);
+    needs_state(talk);
+    talk.hang_up(talk.to);
+    talk.from.sent.arm(false);
+    if (talk.from.sent.completion(milliseconds(0)) || talk.from.sent.event(milliseconds(10)))
+        return {false, "awake too early"};
+    if (const std::string refused = late_send(talk, 1, 1); !refused.empty())
+        return {false, refused};
+    if (!talk.from.sent.event(milliseconds(500)))
+        return {false, "not woken"};
+    return flushed(talk.from.sent, talk.from.qp(), {1});
 }
 
 // After the end a queue takes at least what it should, and whatever it takes completes.
@@ -709,6 +727,7 @@ constexpr std::array faults{
     fault<address>{"late-receives-in-error", late_receives_in_error},
     fault<address>{"late-and-armed", late_and_armed},
     fault<address>{"late-and-asleep", late_and_asleep},
+    fault<address>{"left-and-asleep", left_and_asleep},
     fault<address>{"late-and-many", late_and_many},
     fault<address>{"late-and-gone", late_and_gone},
     fault<address>{"early-send", early_send},
