@@ -50,7 +50,7 @@ int hear(const void *bytes, std::size_t count) {
     std::memcpy(&head, from, sizeof head);
     const bool is_extended = (head.command & played::extended) != 0;
     const std::size_t unit = is_extended ? 8 : 4;
-    std::size_t behind = sizeof head, words = count;
+    std::size_t behind = sizeof head, words = count, out_words = head.out_words;
     std::uint64_t response = 0;
     if (is_extended) {
         ib_uverbs_ex_cmd_hdr more{};
@@ -58,13 +58,13 @@ int hear(const void *bytes, std::size_t count) {
         behind += sizeof more;
         words = behind + (head.in_words + more.provider_in_words) * unit;
         response = more.response;
+        out_words += more.provider_out_words;
     } else {
         words = head.in_words * unit;
         if (count >= behind + sizeof response)
             std::memcpy(&response, from + behind, sizeof response);
     }
-    played::command is{
-        head.command, {from + behind, from + count}, response, head.out_words * unit};
+    played::command is{head.command, {from + behind, from + count}, response, out_words * unit};
     return words != count ? EINVAL : now->answer(is);
 }
 
@@ -207,8 +207,6 @@ int kernel::answer(const command &to) {
     case IB_USER_VERBS_CMD_DESTROY_SRQ:
         respond(to, std::uint32_t{0});
         return gone(to.as<std::uint32_t>(8));
-    case IB_USER_VERBS_CMD_MODIFY_QP:
-        return 0;
     default:
         return answer_own(to);
     }

@@ -95,6 +95,7 @@ int rxe_kernel::answer_own(const command &to) {
     case IB_USER_VERBS_CMD_POST_SEND:
         respond(to, std::uint32_t{0});
         return 0;
+    case IB_USER_VERBS_CMD_MODIFY_QP:
     case IB_USER_VERBS_CMD_REQ_NOTIFY_CQ:
         return 0;
     default:
