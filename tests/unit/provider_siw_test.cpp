@@ -1,55 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Our driver for siw, through the real libibverbs, against a kernel played by this program: what it
-// writes, command by command and slot by slot; what it makes of errors and lies, of which none may
-// leave anything behind; and what becomes of the requests of a pair that breaks.
+// writes, command by command; and what it makes of errors and lies, of which none may leave
+// anything behind.
 
-#include "played_life.hpp"
-#include "played_siw.hpp"
+#include "played_siw_life.hpp"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <pthread.h>
 
 namespace {
 
-using played::command;
-using played::nothing_left;
-using kernel = played::siw_kernel;
-
-// One of each, and taken down again.
-class life : public played::life {
-  public:
-    ibv_mr *again = nullptr;
-
-    explicit life(kernel &in)
-        : played::life(in) {
-        make_domain() &&
-            made(again = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_REMOTE_READ)) &&
-            make_queues() && to(IBV_QPS_RTS);
-    }
-    void end() {
-        end_queues();
-        gone(again, ibv_dereg_mr);
-        end_domain();
-    }
-};
-
-// The rings of that, in the order in which they are made.
-enum : std::size_t {
-    queue_of_all,
-    queue_by_parts,
-    shared_receives,
-    sends,
-    receives,
-    sends_sharing,
-    sends_by_parts,
-    receives_by_parts,
-    rings
-};
+using namespace played;
+using kernel = siw_kernel;
+using life = siw_life;
 
 void each_object_by_its_commands(void **) {
     kernel in;
