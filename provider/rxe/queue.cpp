@@ -115,12 +115,13 @@ int take(queue &from, ibv_wc *into, int most) noexcept {
         if (slot == nullptr)
             break;
         all.emptied();
-        if (slot->status == forgotten)
+        const std::uint32_t status = slot->status;
+        if (status == forgotten)
             continue;
         ibv_wc &is = into[count++];
         std::memcpy(&is, slot, sizeof(is));
         is.wc_flags = flags_of(slot->wc_flags);
-        if (is.status != IBV_WC_SUCCESS)
+        if (status != IBV_WC_SUCCESS) // as a number: a kernel may say any
             found_broken(of<context>(from.verbs.cq.context), is.qp_num);
     }
     return count;

@@ -190,7 +190,8 @@ void look_at_suspects(queue &queue) noexcept {
 }
 
 // Only the kernel can cause an event, and does so when it completes something: a receive of a pair
-// that is made for that, and gone before anybody polls it.
+// that is made for that, and gone before anybody polls it. If the queue is full the kernel cannot
+// complete it either; so that nobody is woken for that in turn, the pair is not broken here.
 void wake(queue &waiting, ibv_pd *domain) noexcept {
     ibv_cq &cq = waiting.verbs.cq;
     if (cq.channel == nullptr || !waiting.armed())
@@ -205,7 +206,7 @@ void wake(queue &waiting, ibv_pd *domain) noexcept {
         ibv_qp_attr attributes = {};
         attributes.qp_state = IBV_QPS_ERR;
         if (ibv_post_recv(qp, &receive, &bad) == 0)
-            ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+            change(of<pair>(qp), &attributes, IBV_QP_STATE);
         ibv_destroy_qp(qp);
     }
     errno = saved;

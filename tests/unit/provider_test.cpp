@@ -4,139 +4,45 @@
 // writes, command by command; what it makes of errors, of which none may leave anything behind; and
 // what of lies, of which none may lead it out of a ring.
 
-#include "played_kernel.hpp"
+#include "played_life.hpp"
+#include "played_rxe.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csetjmp>
-#include <cstdarg>
 #include <cstdio>
-#include <fcntl.h>
-#include <string>
-#include <unistd.h>
-
-extern "C" {
-#include <cmocka.h>
-}
 
 namespace {
 
 using played::command;
-using played::kernel;
+using played::nothing_left;
+using kernel = played::rxe_kernel;
 namespace rxe = coherdma::provider::rxe;
 
-// Makes one of each and takes it down again. An error ends the making; what is refused to be taken
-// down must still be there, and goes the second time.
-class life {
+// One of each, and taken down again.
+class life : public played::life {
   public:
-    ibv_context *context = nullptr;
-    ibv_pd *pd = nullptr;
-    ibv_mr *mr = nullptr;
     ibv_mw *mw = nullptr;
     ibv_ah *ah = nullptr;
-    ibv_cq *cq = nullptr;
-    ibv_cq_ex *parts = nullptr;
-    ibv_srq *srq = nullptr;
-    ibv_qp *qp = nullptr, *sharing = nullptr, *by_parts = nullptr;
-    int error = 0; ///< what the first failure said
-    std::array<unsigned char, 256> memory{};
 
-    explicit life(kernel &in) {
-        context = in.open();
-        if (made(context))
-            make();
-    }
-    life(const life &) = delete;
-    life &operator=(const life &) = delete;
-
-    void end() {
-        gone(by_parts, ibv_destroy_qp);
-        gone(sharing, ibv_destroy_qp);
-        gone(qp, ibv_destroy_qp);
-        gone(srq, ibv_destroy_srq);
-        gone(parts != nullptr ? ibv_cq_ex_to_cq(parts) : nullptr, ibv_destroy_cq);
-        gone(cq, ibv_destroy_cq);
-        gone(ah, ibv_destroy_ah);
-        gone(mw, ibv_dealloc_mw);
-        gone(mr, ibv_dereg_mr);
-        gone(pd, ibv_dealloc_pd);
-        if (context != nullptr)
-            assert_int_equal(ibv_close_device(context), 0);
-    }
-
-    bool to(ibv_qp_state state) {
-        ibv_qp_attr attributes{};
-        attributes.qp_state = state;
-        return did(ibv_modify_qp(qp, &attributes, IBV_QP_STATE));
-    }
-
-  private:
-    template <class type>
-    bool made(type *object) {
-        if (object == nullptr)
-            error = errno;
-        return object != nullptr;
-    }
-    bool did(int result) {
-        if (result != 0)
-            error = result;
-        return result == 0;
-    }
-    template <class type>
-    void gone(type *object, int (*verb)(type *)) {
-        if (object == nullptr)
-            return;
-        if (const int result = verb(object); result != 0) {
-            error = result;
-            assert_int_equal(verb(object), 0);
-        }
-    }
-    void make() {
-        constexpr int access = IBV_ACCESS_LOCAL_WRITE;
+    explicit life(kernel &in)
+        : played::life(in) {
         ibv_ah_attr where{};
         where.port_num = 1;
-        ibv_cq_init_attr_ex by_the_part{};
-        by_the_part.cqe = 10;
-        ibv_srq_init_attr shared{};
-        shared.attr = {12, 2, 0};
         ibv_srq_attr larger{};
         larger.max_wr = 30;
-        made(pd = ibv_alloc_pd(context)) &&
-            made(mr = ibv_reg_mr(pd, memory.data(), memory.size(), access)) &&
-            made(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2)) && made(ah = ibv_create_ah(pd, &where)) &&
-            made(cq = ibv_create_cq(context, 20, nullptr, nullptr, 0)) &&
-            made(parts = ibv_create_cq_ex(context, &by_the_part)) &&
-            made(srq = ibv_create_srq(pd, &shared)) && made(qp = pair(nullptr)) &&
-            made(sharing = pair(srq)) && made(by_parts = pair_of_parts()) &&
-            did(ibv_resize_cq(cq, 40)) && did(ibv_modify_srq(srq, &larger, IBV_SRQ_MAX_WR)) &&
-            to(IBV_QPS_INIT) && to(IBV_QPS_RTR) && to(IBV_QPS_RTS);
+        make_domain() && made(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2)) &&
+            made(ah = ibv_create_ah(pd, &where)) && make_queues() && did(ibv_resize_cq(cq, 40)) &&
+            did(ibv_modify_srq(srq, &larger, IBV_SRQ_MAX_WR)) && to(IBV_QPS_INIT) &&
+            to(IBV_QPS_RTR) && to(IBV_QPS_RTS);
     }
-    ibv_qp *pair(ibv_srq *of) {
-        ibv_qp_init_attr wanted{};
-        wanted.send_cq = wanted.recv_cq = cq;
-        wanted.srq = of;
-        wanted.cap = {6, 5, 4, 3, 48};
-        wanted.qp_type = IBV_QPT_RC;
-        wanted.sq_sig_all = 1;
-        return ibv_create_qp(pd, &wanted);
-    }
-    ibv_qp *pair_of_parts() {
-        ibv_qp_init_attr_ex wanted{};
-        wanted.send_cq = wanted.recv_cq = cq;
-        wanted.cap = {6, 5, 4, 3, 48};
-        wanted.qp_type = IBV_QPT_RC;
-        wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        wanted.pd = pd;
-        wanted.send_ops_flags = IBV_QP_EX_WITH_SEND;
-        return ibv_create_qp_ex(context, &wanted);
+    void end() {
+        end_queues();
+        gone(ah, ibv_destroy_ah);
+        gone(mw, ibv_dealloc_mw);
+        end_domain();
     }
 };
-
-void nothing_left(const kernel &in) {
-    assert_int_equal(in.objects.size(), 0);
-    assert_int_equal(in.mapped(), 0);
-}
 
 void each_object_by_its_commands(void **) {
     kernel in;
