@@ -34,8 +34,9 @@ class life {
     life &operator=(const life &) = delete;
 
     bool make_domain() {
+        constexpr int access = IBV_ACCESS_LOCAL_WRITE;
         return context != nullptr && made(pd = ibv_alloc_pd(context)) &&
-               made(mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE));
+               made(mr = ibv_reg_mr(pd, memory.data(), memory.size(), access));
     }
     bool make_queues() {
         ibv_cq_init_attr_ex by_the_part{};

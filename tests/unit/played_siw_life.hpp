@@ -16,7 +16,8 @@ class siw_life : public life {
     explicit siw_life(kernel &in)
         : life(in) {
         make_domain() &&
-            made(again = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_REMOTE_READ)) &&
+            made(again =
+                     ibv_reg_mr(pd, memory.data(), memory.size(), int{IBV_ACCESS_REMOTE_READ})) &&
             make_queues() && to(IBV_QPS_RTS);
     }
     void end() {
