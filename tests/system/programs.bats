@@ -83,6 +83,19 @@ persistent() {
     [[ $(grep -c 'DISCONNECT EVENT' "$BATS_TEST_TMPDIR/server.out") == 3 ]]
 }
 
+# moved DRIVER: every byte of Send, Write and Read arrives.
+moved() { ADDRESS=$(of "$1" ADDRESS) carried release env env; }
+# described DRIVER: as the stock provider does.
+described() {
+    local device
+    device=$(of "$1" DEVICE)
+    for option in '' -v; do
+        diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo $option -d "$device") --label ours <(ibv_devinfo $option -d "$device")
+    done
+}
+
+@test "siw: ibv_devinfo says what it says with the stock provider" { by siw described; }
+@test "siw: every byte of Send, Write and Read arrives" { by siw moved; }
 @test "rxe: udaddy" { by rxe exchanged 7174 udaddy '-c 3 -C 20 -S 512'; }
 @test "rxe: ucmatose" { by rxe exchanged 7471 ucmatose '-c 3 -C 20 -S 4096'; }
 @test "siw: ucmatose" { by siw exchanged 7471 ucmatose '-c 3 -C 20 -S 4096'; }
