@@ -98,7 +98,7 @@ perftested() {
     local status own='Correlation coefficient|Failed to connect RDMA CM events|ERRNO: Operation not supported'
     for _ in 1 2 3 4 5; do
         status=0
-        LIMIT=20 pair "$1" "${3:-$1 $2}" || status=$?
+        pair "$1" "${3:-$1 $2}" || status=$?
         grep -qE "$own" "$BATS_TEST_TMPDIR"/{client,server}.out || break
     done
     ((status == 0)) && said client '^ *[0-9]+ +[0-9]+ +[0-9.]+'
