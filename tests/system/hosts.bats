@@ -51,6 +51,8 @@ moved() { (($(sent) - $1 > $2)); } # BEFORE BYTES: more than these went over the
 
 @test "a host whose client is killed in mid-transfer has every request back and serves the next" {
     local program=$BUILD/release/tests/carry pid=$BATS_TEST_TMPDIR/pid before
+    [[ ${WITH:-} == ours || $SOFTRDMA_DEVICE != siw* ]] ||
+        skip "with the stock provider, what is posted on siw after the peer has gone may never complete"
     on 2 "$program" server "$HOST2" --clients 2 >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     server=$!
     before=$(sent)
