@@ -50,7 +50,7 @@ check() {
 # Turns the TAP stream on stdin into results, and passes it on to the log. A stream that ends
 # before its plan is fulfilled is a failure.
 tap() {
-    local line name failing='' why='' plan='' seen=0
+    local line bad name failing='' why='' comment='' plan='' seen=0
     local result='^(not )?ok [0-9]+ ?-? ?(.*)$' skipped='^(.*[^ ]) *# [sS][kK][iI][pP] ?(.*)$'
     settle() {
         [[ -z $failing ]] || fail "$failing" "${why:-no reason given}"
@@ -63,16 +63,20 @@ tap() {
         elif [[ $line =~ $result ]]; then
             settle
             seen=$((seen + 1))
-            name=${BASH_REMATCH[2]}
-            if [[ -n ${BASH_REMATCH[1]} ]]; then
+            bad=${BASH_REMATCH[1]} name=${BASH_REMATCH[2]}
+            if [[ $name =~ ^'# SKIP '(.+) ]]; then # cmocka's way; its message is before it
+                comment=${comment#skipped: }
+                skip "${BASH_REMATCH[1]}" "${comment:-no reason given}"
+            elif [[ -n $bad ]]; then
                 failing=$name
             elif [[ $name =~ $skipped ]]; then
                 skip "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]:-no reason given}"
             else
                 pass "$name"
             fi
-        elif [[ -n $failing && $line == '#'* && ${#why} -lt 150 ]]; then
-            why+=${why:+ }${line#"${line%%[!# ]*}"}
+        elif [[ $line == '#'* ]]; then
+            comment=${line#"${line%%[!# ]*}"}
+            [[ -z $failing || ${#why} -ge 150 ]] || why+=${why:+ }$comment
         fi
     done
     settle
@@ -102,8 +106,8 @@ run_cmocka() { # PROGRAM...
     done
 }
 
-# chosen [OPTION...] FILE: with -k, whether there is such a test at all in the file.
-chosen() { [[ -z ${FILTER:-} ]] || grep -qE "^@test .*($FILTER)" "${@:$#}"; }
+# chosen [OPTION...] FILE...: with -k, whether there is such a test at all in one of the files.
+chosen() { [[ -z ${FILTER:-} ]] || cat "${@##-*}" 2>/dev/null | grep -qE "^@test .*($FILTER)"; }
 
 # run_in_lab OPTION... -- FILE...: run bats files where soft devices exist; options as for
 # softrdma run. A guest that dies cuts the TAP stream short, which is a failure.

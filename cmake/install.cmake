@@ -15,7 +15,8 @@ foreach(section 1 3 5 7)
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
-install(FILES completions/coherdma DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES completions/coherdma completions/datinfo completions/datping
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
 install(TARGETS coherdma EXPORT coherdmaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ibverbs-glue/include/coherdma DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -35,4 +36,6 @@ install(FILES ${PROJECT_BINARY_DIR}/coherdmaConfig.cmake
 install(EXPORT coherdmaTargets NAMESPACE coherdma:: DESTINATION ${package})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES docs/forgotten-sync.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES examples/mailbox.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

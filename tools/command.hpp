@@ -22,5 +22,6 @@ void add_disable(CLI::App &program, int &status);
 void add_status(CLI::App &program, int &status);
 void add_bench(CLI::App &program, int &status);
 void add_doctor(CLI::App &program, int &status);
+void add_emulate(CLI::App &program, int &status);
 
 } // namespace tools

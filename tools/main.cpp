@@ -11,7 +11,7 @@ namespace {
 
 constexpr void (*COMMANDS[])(CLI::App &, int &) = {
     tools::add_show,   tools::add_explain, tools::add_doctor, tools::add_status,
-    tools::add_enable, tools::add_disable, tools::add_bench,
+    tools::add_enable, tools::add_disable, tools::add_bench,  tools::add_emulate,
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "cache/cache.hpp"
+#include "cache/emulated.hpp"
 #include "coherency/verdict.hpp"
 
 #include <string>
@@ -10,7 +10,11 @@
 struct coherdma_device {
     const coherdma::cache::path *path = nullptr; ///< nullptr: sync is refused
     std::size_t line = 0;
-    bool check_memory = false;
+    /// Of the ranges of a sync: 0, or an errno with coherdma_error() set. nullptr: they are
+    /// believed.
+    int (*check_memory)(const coherdma_device &, const coherdma::cache::range *,
+                        std::size_t) noexcept = nullptr;
+    const coherdma::cache::emulated *emulation = nullptr; ///< nullptr: it is not emulated
     bool sync_required = false;
     const char *problem = ""; ///< why sync is refused
     std::uint32_t verdict = COHERDMA_UNKNOWN;

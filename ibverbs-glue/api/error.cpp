@@ -30,6 +30,8 @@ const char *coherdma_verdict_name(uint32_t verdict) {
         return "coherent";
     case COHERDMA_NON_COHERENT:
         return "non-coherent";
+    case COHERDMA_EMULATED:
+        return "emulated";
     default:
         return "unknown";
     }

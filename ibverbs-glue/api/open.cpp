@@ -3,10 +3,12 @@
 // A device is looked at once, when it is opened: which it is, what the rules say of it, and which
 // instructions sync will use.
 
+#include "coherency/emulation.hpp"
 #include "copy_out.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
 #include "devices/devices.hpp"
+#include "memory.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -31,6 +33,20 @@ bool is_set(const coherdma_open_attr &wanted, std::uint64_t flag) {
 bool check_memory_by_environment() {
     const char *value = secure_getenv("COHERDMA_CHECK");
     return value && *value && std::string(value) != "0";
+}
+
+int check_mapped(const coherdma_device &, const cache::range *ranges, std::size_t count) noexcept {
+    return api::check_mapped(ranges, count);
+}
+
+int check_played(const coherdma_device &device, const cache::range *ranges,
+                 std::size_t count) noexcept {
+    std::uintptr_t where = 0;
+    const int error = device.emulation->check(ranges, count, &where);
+    if (error == 0)
+        return 0;
+    return fail(error, "one of the ranges has no memory that can be read at %p",
+                reinterpret_cast<void *>(where));
 }
 
 int understand(const coherdma_open_attr &wanted) {
@@ -95,6 +111,13 @@ void assume(const coherdma_open_attr &wanted, coherdma_device &into) {
 }
 
 int choose(const coherdma_open_attr &wanted, coherdma_device &into) {
+    into.emulation = coherency::emulation_of(wanted.context);
+    if (into.emulation) {
+        into.line = into.emulation->line();
+        into.path = into.emulation->way;
+        into.sync_required = true;
+        return 0;
+    }
     into.line = cache::line_size();
     into.sync_required = into.verdict != COHERDMA_COHERENT;
     if (!into.sync_required) {
@@ -140,7 +163,10 @@ int open(const coherdma_open_attr *attr, std::size_t size, coherdma_device &into
     }
     if (error == 0)
         error = choose(wanted, into);
-    into.check_memory = is_set(wanted, COHERDMA_OPEN_CHECK_MEMORY) || check_memory_by_environment();
+    if (into.emulation)
+        into.check_memory = check_played;
+    else if (is_set(wanted, COHERDMA_OPEN_CHECK_MEMORY) || check_memory_by_environment())
+        into.check_memory = check_mapped;
     if (error == 0)
         into.explanation = explain(into);
     return error;

@@ -3,11 +3,8 @@
 #include "copy_out.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
-#include "devices/devices.hpp"
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
 using coherdma::api::copy_out;
 using coherdma::api::fail;
@@ -47,32 +44,4 @@ int coherdma_query_evidence(const coherdma_device *device, size_t index,
     one.value = found.value.c_str();
     one.reason = found.reason.c_str();
     return copy_out(one, evidence, size);
-}
-
-char **coherdma_list_devices(size_t *count) {
-    try {
-        const auto found = coherdma::devices::all();
-        std::size_t bytes = (found.size() + 1) * sizeof(char *);
-        for (const auto &each : found)
-            bytes += each.name.size() + 1;
-        // One block: the pointers, and behind them the names.
-        auto **list = static_cast<char **>(std::calloc(1, bytes));
-        if (list) {
-            char *next = reinterpret_cast<char *>(list + found.size() + 1);
-            for (std::size_t place = 0; place < found.size(); ++place) {
-                list[place] = next;
-                next = stpcpy(next, found[place].name.c_str()) + 1;
-            }
-            if (count)
-                *count = found.size();
-            return list;
-        }
-    } catch (...) { // bad_alloc; said below
-    }
-    errno = fail(ENOMEM, "no memory left");
-    return nullptr;
-}
-
-void coherdma_free_list(char **list) {
-    std::free(list);
 }

@@ -76,7 +76,7 @@ int check(const coherdma_device *device, const ibv_sge *list, std::size_t count)
     if (!all_low(ranges, count))
         if (const int error = check_wraps(ranges, count))
             return error;
-    return device->check_memory ? coherdma::api::check_mapped(ranges, count) : 0;
+    return device->check_memory ? device->check_memory(*device, ranges, count) : 0;
 }
 
 int check_phase(std::uint32_t phase) noexcept {

@@ -4,6 +4,7 @@
 #include "files.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fnmatch.h>
@@ -67,15 +68,18 @@ bool understand(std::string_view text, word &value) {
     return true;
 }
 
-void state(settings &all, std::string_view pattern, std::string_view value,
+void state(settings &all, std::string_view pattern, key of, std::string_view value,
            const std::string &where) {
     statement next;
     next.pattern = pattern;
+    next.of = of;
     next.source = where;
     if (!is_pattern(pattern))
         refuse(all, where, shown(pattern) + " is no pattern for device names");
-    else if (!understand(value, next.coherent))
+    else if (of == key::coherent && !understand(value, next.coherent))
         refuse(all, where, shown(value) + " is not yes, no or auto");
+    else if (of == key::emulate && !understand(value, next.emulate))
+        refuse(all, where, shown(value) + " is not stale, poison, evict:SEED, through or off");
     else
         all.said.push_back(next);
 }
@@ -89,15 +93,38 @@ void understand_line(std::string_view line, const std::string &where, std::strin
         return;
     }
     const std::size_t equals = line.find('=');
-    if (equals == std::string_view::npos || trimmed(line.substr(0, equals)) != "coherent")
-        refuse(all, where, shown(line) + " should be [PATTERN] or coherent = yes, no or auto");
+    const std::string_view name =
+        equals == std::string_view::npos ? "" : trimmed(line.substr(0, equals));
+    if (name != "coherent" && name != "emulate")
+        refuse(all, where,
+               shown(line) + " should be [PATTERN], coherent = yes, no or auto, or emulate = MODE");
     else if (section.empty())
         refuse(all, where, "it is not said of which device; put a line like [mlx5_*] above");
     else
-        state(all, section, trimmed(line.substr(equals + 1)), where);
+        state(all, section, name == "coherent" ? key::coherent : key::emulate,
+              trimmed(line.substr(equals + 1)), where);
 }
 
 } // namespace
+
+bool understand(std::string_view text, play &into) {
+    constexpr std::string_view SEEDED = "evict:";
+    play next;
+    if (text.substr(0, SEEDED.size()) == SEEDED) {
+        const char *const end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data() + SEEDED.size(), end, next.seed);
+        if (error != std::errc{} || rest != end)
+            return false;
+        text = "evict";
+    } else if (text == "evict") {
+        next.seed = 1;
+    } else if (text != "stale" && text != "poison" && text != "through" && text != "off") {
+        return false;
+    }
+    next.name = text;
+    into = next;
+    return true;
+}
 
 void parse_file(std::string_view text, const std::string &name, settings &into) {
     std::string section;
@@ -119,14 +146,14 @@ void parse_variable(std::string_view text, settings &into) {
         text.remove_prefix(std::min(end + 1, text.size()));
         const std::size_t equals = part.find('=');
         if (equals == std::string_view::npos)
-            state(into, "*", part, VARIABLE);
+            state(into, "*", key::coherent, part, VARIABLE);
         else
-            state(into, trimmed(part.substr(0, equals)), trimmed(part.substr(equals + 1)),
-                  VARIABLE);
+            state(into, trimmed(part.substr(0, equals)), key::coherent,
+                  trimmed(part.substr(equals + 1)), VARIABLE);
     }
 }
 
-settings read_settings() {
+settings read_configuration() {
     settings all;
     const char *named = secure_getenv("COHERDMA_CONFIG");
     const std::string file = named && *named ? named : SYSTEM_FILE;
@@ -139,15 +166,23 @@ settings read_settings() {
         all.error = errno;
         all.problem = "cannot read " + file + ": " + std::strerror(errno);
     }
+    return all;
+}
+
+settings read_settings() {
+    settings all = read_configuration();
     if (const char *variable = secure_getenv(VARIABLE))
         parse_variable(variable, all);
     return all;
 }
 
-const statement *about(const settings &all, const std::string &device, const std::string &driver) {
+const statement *about(const settings &all, const std::string &device, const std::string &driver,
+                       key of) {
     constexpr std::string_view BY_DRIVER = "driver:";
     const statement *last = nullptr;
     for (const statement &each : all.said) {
+        if (each.of != of)
+            continue;
         const bool by_driver = each.pattern.compare(0, BY_DRIVER.size(), BY_DRIVER) == 0;
         const char *pattern = each.pattern.c_str() + (by_driver ? BY_DRIVER.size() : 0);
         if (fnmatch(pattern, (by_driver ? driver : device).c_str(), 0) == 0)

@@ -14,6 +14,7 @@ finding ask_nobody(const subject &) {
 }
 
 constexpr rule RULES[] = {
+    {"emulation", ask_emulation},
     {"override", ask_override},
     {"software", ask_software},
     {"architecture", ask_architecture},

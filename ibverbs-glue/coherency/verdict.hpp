@@ -50,6 +50,7 @@ struct answer {
 /// every: asks the rest, too, once one has decided.
 answer decide(const subject &, bool every);
 
+finding ask_emulation(const subject &);
 finding ask_override(const subject &);
 finding ask_software(const subject &);
 finding ask_architecture(const subject &);

@@ -3,6 +3,7 @@
 // Which RDMA devices there are, and what the kernel calls them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,14 @@ struct device {
     std::string transport; ///< "RoCE", "iWARP", "InfiniBand", ...; "" if not known
 };
 
+struct port {
+    std::string device;
+    std::string interface; ///< of the network, "eth0"; "" if it has none in this namespace
+    std::string transport; ///< of the device
+    std::uint32_t number = 0;
+    std::uint32_t state = 0; ///< as verbs number it: 4 is active; 0 if the kernel does not say
+};
+
 /// As the kernel tells by netlink; nothing if it does not answer, as without RDMA in it.
 std::optional<std::vector<device>> by_netlink();
 
@@ -23,5 +32,14 @@ std::vector<device> by_sysfs(const std::string &root);
 
 /// By netlink, else sysfs. Sorted by name.
 std::vector<device> all();
+
+/// The same for ports; the interface of InfiniBand's is nowhere but in sysfs.
+std::optional<std::vector<port>> ports_by_netlink();
+std::vector<port> ports_by_sysfs(const std::string &root);
+std::vector<port> all_ports();
+
+/// The interface over a port, as sysfs has it below root; "" if there is none.
+std::string interface_by_sysfs(const std::string &root, const std::string &device,
+                               std::uint32_t number);
 
 } // namespace coherdma::devices

@@ -4,9 +4,8 @@
 // of each one's driver when asked for its character device.
 
 #include "devices.hpp"
+#include "messages.hpp"
 
-#include <array>
-#include <cstring>
 #include <memory>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
@@ -14,13 +13,6 @@
 
 namespace coherdma::devices {
 namespace {
-
-struct numbered {
-    std::uint32_t index = 0;
-    device about;
-};
-
-using attributes = std::array<nlattr *, RDMA_NLDEV_ATTR_MAX>;
 
 struct free_socket {
     void operator()(nl_sock *which) const noexcept { nl_socket_free(which); }
@@ -35,58 +27,14 @@ using socket_owner = std::unique_ptr<nl_sock, free_socket>;
 using message_owner = std::unique_ptr<nl_msg, free_message>;
 using callbacks_owner = std::unique_ptr<nl_cb, free_callbacks>;
 
-// As the kernel's headers number them (enum rdma_driver_id).
-constexpr std::array<const char *, 22> DRIVERS = {
-    "",    "mlx5",  "mlx4",       "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma",
-    "nes", "irdma", "vmw_pvrdma", "qedr",  "hns",   "usnic", "rxe",     "hfi1",
-    "qib", "efa",   "siw",        "erdma", "mana",  "ionic"};
-
-std::string transport_of(const std::string &protocol) {
-    constexpr std::array<std::array<const char *, 2>, 5> NAMES = {{{"ib", "InfiniBand"},
-                                                                   {"iw", "iWARP"},
-                                                                   {"roce", "RoCE"},
-                                                                   {"opa", "Omni-Path"},
-                                                                   {"usnic", "usNIC"}}};
-    for (const auto &each : NAMES) {
-        if (protocol == each[0])
-            return each[1];
-    }
-    return protocol;
-}
-
-bool parse(nl_msg *message, attributes &into) {
-    return nlmsg_parse(nlmsg_hdr(message), 0, into.data(), RDMA_NLDEV_ATTR_MAX - 1, nullptr) >= 0;
-}
-
-std::optional<std::uint64_t> number(const nlattr *attribute) {
-    const int length = attribute ? nla_len(attribute) : 0;
-    if (length == 4)
-        return nla_get_u32(attribute);
-    if (length == 8) // what the headers say of the driver's number, though the kernel sends 4
-        return nla_get_u64(attribute);
-    return {};
-}
-
-std::string text(const nlattr *attribute) {
-    if (!attribute || nla_len(attribute) <= 0)
-        return {};
-    const auto *bytes = static_cast<const char *>(nla_data(attribute));
-    return {bytes, strnlen(bytes, static_cast<std::size_t>(nla_len(attribute)))};
-}
-
 // Nothing may be thrown through libnl, which is C; without memory the list ends early.
-int add_device(nl_msg *message, void *given) noexcept {
+template <typename Item, std::optional<Item> (*Read)(nlmsghdr *)>
+int add(nl_msg *message, void *given) noexcept {
     try {
-        attributes found = {};
-        numbered next;
-        const auto index =
-            parse(message, found) ? number(found[RDMA_NLDEV_ATTR_DEV_INDEX]) : std::nullopt;
-        next.about.name = index ? text(found[RDMA_NLDEV_ATTR_DEV_NAME]) : "";
-        if (next.about.name.empty())
+        const std::optional<Item> next = Read(nlmsg_hdr(message));
+        if (!next)
             return NL_SKIP;
-        next.index = static_cast<std::uint32_t>(*index);
-        next.about.transport = transport_of(text(found[RDMA_NLDEV_ATTR_DEV_PROTOCOL]));
-        static_cast<std::vector<numbered> *>(given)->push_back(next);
+        static_cast<std::vector<Item> *>(given)->push_back(*next);
         return NL_OK;
     } catch (...) {
         return NL_STOP;
@@ -94,12 +42,7 @@ int add_device(nl_msg *message, void *given) noexcept {
 }
 
 int set_driver(nl_msg *message, void *given) noexcept {
-    attributes found = {};
-    if (!parse(message, found))
-        return NL_SKIP;
-    const auto driver = number(found[RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID]);
-    if (driver && *driver < DRIVERS.size())
-        *static_cast<const char **>(given) = DRIVERS[*driver];
+    *static_cast<const char **>(given) = driver_in(nlmsg_hdr(message));
     return NL_OK;
 }
 
@@ -114,26 +57,64 @@ message_owner question(int command, int flags) {
     return message_owner(nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), flags));
 }
 
+/// About one device, by its number.
+message_owner question_about(std::uint32_t index, int command, int flags) {
+    message_owner one = question(command, flags);
+    const bool right = one && nla_put_u32(one.get(), RDMA_NLDEV_ATTR_DEV_INDEX, index) == 0;
+    return right ? std::move(one) : nullptr;
+}
+
+socket_owner connect() {
+    socket_owner socket(nl_socket_alloc());
+    if (!socket || nl_connect(socket.get(), NETLINK_RDMA) != 0)
+        return nullptr;
+    nl_socket_disable_auto_ack(socket.get());
+    return socket;
+}
+
+std::optional<std::vector<numbered_device>> list(nl_sock *socket) {
+    std::vector<numbered_device> found;
+    if (!ask(socket, question(RDMA_NLDEV_CMD_GET, NLM_F_REQUEST | NLM_F_DUMP),
+             add<numbered_device, device_in>, &found))
+        return {};
+    return found;
+}
+
 } // namespace
 
 std::optional<std::vector<device>> by_netlink() {
-    const socket_owner socket(nl_socket_alloc());
-    if (!socket || nl_connect(socket.get(), NETLINK_RDMA) != 0)
-        return {};
-    nl_socket_disable_auto_ack(socket.get());
-    std::vector<numbered> found;
-    if (!ask(socket.get(), question(RDMA_NLDEV_CMD_GET, NLM_F_REQUEST | NLM_F_DUMP), add_device,
-             &found))
+    const socket_owner socket = connect();
+    const auto found = socket ? list(socket.get()) : std::nullopt;
+    if (!found)
         return {};
     std::vector<device> all;
-    for (numbered &each : found) {
-        message_owner one = question(RDMA_NLDEV_CMD_GET_CHARDEV, NLM_F_REQUEST);
+    for (const numbered_device &each : *found) {
+        message_owner one = question_about(each.index, RDMA_NLDEV_CMD_GET_CHARDEV, NLM_F_REQUEST);
         const char *driver = "";
-        if (one && nla_put_u32(one.get(), RDMA_NLDEV_ATTR_DEV_INDEX, each.index) == 0 &&
-            nla_put_string(one.get(), RDMA_NLDEV_ATTR_CHARDEV_TYPE, "uverbs") == 0)
+        if (one && nla_put_string(one.get(), RDMA_NLDEV_ATTR_CHARDEV_TYPE, "uverbs") == 0)
             ask(socket.get(), std::move(one), set_driver, &driver); // older kernels do not know
-        each.about.driver = driver;
         all.push_back(each.about);
+        all.back().driver = driver;
+    }
+    return all;
+}
+
+std::optional<std::vector<port>> ports_by_netlink() {
+    const socket_owner socket = connect();
+    const auto found = socket ? list(socket.get()) : std::nullopt;
+    if (!found)
+        return {};
+    std::vector<port> all;
+    for (const numbered_device &each : *found) {
+        std::vector<port> some;
+        // A device that is gone meanwhile has no ports.
+        ask(socket.get(),
+            question_about(each.index, RDMA_NLDEV_CMD_PORT_GET, NLM_F_REQUEST | NLM_F_DUMP),
+            add<port, port_in>, &some);
+        for (port &one : some) {
+            one.transport = each.about.transport;
+            all.push_back(std::move(one));
+        }
     }
     return all;
 }

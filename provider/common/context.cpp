@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
+#include "emulate.hpp"
 #include "objects.hpp"
 
 #include <cerrno>
@@ -35,7 +36,10 @@ int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attribute
     return library().query_port(context, port, attributes, &command, command.size);
 }
 
-verbs_context *ready(ibv_context *context, const abi::operations &able, int error) noexcept {
+verbs_context *ready(ibv_context *context, rdma_driver_id driver, abi::operations able,
+                     int error) noexcept {
+    if (error == 0)
+        error = emulate(context, driver, able);
     if (error != 0) {
         abi::close_context(context);
         errno = error;
@@ -48,24 +52,26 @@ verbs_context *ready(ibv_context *context, const abi::operations &able, int erro
 
 } // namespace
 
-verbs_context *serve(ibv_context *context, const abi::operations &able) noexcept {
+verbs_context *serve(ibv_context *context, rdma_driver_id driver,
+                     const abi::operations &able) noexcept {
     abi::message<abi::command::get_context> command = {};
     // siw insists on room for its number; rdma_rxe does not mind.
     abi::message<abi::response::get_context, std::uint64_t> response = {};
     const int error = library().get_context(abi::in_front(context), &command, command.size,
                                             &response, response.size);
-    return ready(context, able, error);
+    return ready(context, driver, able, error);
 }
 
 // These kernel drivers do not tell how many completion vectors there are, but have one for each
 // processor that there could be.
-verbs_context *serve_imported(ibv_context *context, const abi::operations &able) noexcept {
+verbs_context *serve_imported(ibv_context *context, rdma_driver_id driver,
+                              const abi::operations &able) noexcept {
     int error = library().query_context(context, nullptr);
     if (error == EOPNOTSUPP) {
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
         error = 0;
     }
-    return ready(context, able, error);
+    return ready(context, driver, able, error);
 }
 
 void fill_context(abi::operations &able) noexcept {

@@ -9,6 +9,8 @@
 #include "probes.hpp"
 #include "turn.hpp"
 
+#include <rdma/ib_user_ioctl_verbs.h>
+
 namespace coherdma::provider {
 
 using abi::library;
@@ -20,10 +22,12 @@ own &of(core *object) noexcept {
 
 /// Has the kernel open what abi::open_context() made, and gives it the operations. What
 /// alloc_context returns; nullptr: errno says why, and the context is gone.
-verbs_context *serve(ibv_context *context, const abi::operations &able) noexcept;
+verbs_context *serve(ibv_context *context, rdma_driver_id driver,
+                     const abi::operations &able) noexcept;
 
 /// The same for a context that another process opened; for import_context.
-verbs_context *serve_imported(ibv_context *context, const abi::operations &able) noexcept;
+verbs_context *serve_imported(ibv_context *context, rdma_driver_id driver,
+                              const abi::operations &able) noexcept;
 
 void fill_context(abi::operations &able) noexcept;
 void fill_domain(abi::operations &able) noexcept;

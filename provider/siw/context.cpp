@@ -29,12 +29,13 @@ context *make(ibv_device *device, int fd) noexcept {
 
 verbs_context *open(ibv_device *device, int fd, void *) noexcept {
     context *const own = make(device, fd);
-    return own != nullptr ? serve(&own->verbs, all_operations()) : nullptr;
+    return own != nullptr ? serve(&own->verbs, RDMA_DRIVER_SIW, all_operations()) : nullptr;
 }
 
 verbs_context *import(ibv_device *device, int fd) noexcept {
     context *const own = make(device, fd);
-    return own != nullptr ? serve_imported(&own->verbs, all_operations()) : nullptr;
+    return own != nullptr ? serve_imported(&own->verbs, RDMA_DRIVER_SIW, all_operations())
+                          : nullptr;
 }
 
 } // namespace coherdma::provider::siw

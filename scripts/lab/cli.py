@@ -107,6 +107,9 @@ def parser() -> Parser:
         help="a folder in which what the guest writes stays",
     )
     run.add_argument(
+        "--memory", type=int, default=2048, metavar="MB", help="of a guest, megabytes (2048)"
+    )
+    run.add_argument(
         "-q", "--quiet", action="store_true", help="only errors, no notes and no progress"
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -146,6 +149,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Misuse("run: which command? Try: softrdma run -- ibv_devinfo")
     if options.hosts not in (1, 2):
         raise Misuse(f"--hosts {options.hosts}: 1 or 2")
+    if not 256 <= options.memory <= 1 << 20:
+        raise Misuse(f"--memory {options.memory}: megabytes, 256 or more")
     from . import packages  # as below: what up, down and list do not need
 
     drivers = DRIVERS[options.driver]
@@ -184,7 +189,13 @@ def _run(options: argparse.Namespace) -> int:
                 f"a user-mode kernel runs this machine's programs; for those of {options.suite} use: --in qemu"
             )
         return uml.run(
-            drivers, options.hosts, argv, options.kernel, options.write, options.launcher
+            drivers,
+            options.hosts,
+            argv,
+            options.kernel,
+            options.write,
+            options.memory,
+            options.launcher,
         )
 
     return guest.run(
@@ -195,6 +206,7 @@ def _run(options: argparse.Namespace) -> int:
         options.kernel,
         options.suite,
         options.write,
+        options.memory,
         options.launcher,
     )
 

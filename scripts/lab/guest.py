@@ -22,6 +22,7 @@ def run(
     wanted: Optional[str],
     suite: Optional[str],
     writable: List[str],
+    memory: int,
     launcher: str,
 ) -> int:
     qemu.program(arch)
@@ -32,7 +33,7 @@ def run(
     job = jobs.make(drivers, hosts, argv)
     for accelerator in qemu.accelerators(arch):
         try:
-            return _boot(kernel, accelerator, shares, job, launcher)
+            return _boot(kernel, accelerator, shares, memory, job, launcher)
         except NeverStarted:
             if accelerator != "kvm":
                 raise
@@ -45,6 +46,7 @@ def _boot(
     kernel: kernels.Kernel,
     accelerator: str,
     shares: List[Share],
+    memory: int,
     job: Dict[str, Any],
     launcher: str,
 ) -> int:
@@ -57,7 +59,14 @@ def _boot(
         ours, theirs = socket.socketpair()
         with open(log, "wb") as file:
             process = qemu.start(
-                kernel, accelerator, initrd, console, shares, theirs.fileno(), file.fileno()
+                kernel,
+                accelerator,
+                initrd,
+                console,
+                shares,
+                memory,
+                theirs.fileno(),
+                file.fileno(),
             )
         undo.callback(process.wait)
         undo.callback(process.kill)

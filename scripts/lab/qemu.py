@@ -13,8 +13,6 @@ from typing import List, NamedTuple, Tuple
 from . import cache, children, keeper, packages
 from .kernels import Kernel
 
-MEMORY_MEGABYTES = 2048
-
 
 class Machine(NamedTuple):
     program: str
@@ -84,6 +82,7 @@ def start(
     initrd: str,
     console: str,
     shares: List[Share],
+    memory: int,
     line: int,
     log: int,
 ) -> "subprocess.Popen[bytes]":
@@ -105,7 +104,7 @@ def start(
         "-cpu",
         "host" if fast else machine.emulated_cpu,
     ]
-    argv += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(MEMORY_MEGABYTES)]
+    argv += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(memory)]
     argv += ["-kernel", os.path.join(kernel.path, "vmlinuz"), "-initrd", initrd]
     # Any oops ends the guest: a kernel that has gone wrong proves nothing more.
     argv += ["-append", f"console={machine.console} quiet panic=-1 oops=panic"]

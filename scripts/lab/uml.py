@@ -16,7 +16,6 @@ from . import jobs, keeper, say, umlkernel
 from .errors import CannotHere
 from .relay import NeverStarted, Relay
 
-MEMORY_MEGABYTES = 2048
 MEMORY_ROOM = 1_000_000_000  # of it, what runs of tests have been seen to use, and more
 BOOT_SECONDS = 20.0
 LINE = 3  # where the kernel finds its end of the line
@@ -29,16 +28,17 @@ def run(
     argv: List[str],
     wanted: Optional[str],
     writable: List[str],
+    memory: int,
     launcher: str,
 ) -> int:
     kernel = umlkernel.get(wanted)
     job = jobs.make(drivers, hosts, argv)
     try:
-        return _boot(kernel, "on", PROCESSORS, job, writable, launcher)
+        return _boot(kernel, "on", PROCESSORS, job, writable, memory, launcher)
     except NeverStarted as first:
         say.note("no user-mode kernel by seccomp here; trying ptrace")
         try:
-            return _boot(kernel, "off", 1, job, writable, launcher)
+            return _boot(kernel, "off", 1, job, writable, memory, launcher)
         except NeverStarted:
             raise first from None
 
@@ -49,6 +49,7 @@ def _boot(
     processors: int,
     job: Dict[str, Any],
     writable: List[str],
+    memory: int,
     launcher: str,
 ) -> int:
     with keeper.Undo() as undo:
@@ -69,7 +70,7 @@ def _boot(
         ours, theirs = socket.socketpair()
         words = [
             os.path.join(kernel, umlkernel.PROGRAM),
-            f"mem={MEMORY_MEGABYTES}M",
+            f"mem={memory}M",
             f"ncpus={processors}",
             f"seccomp={seccomp}",
         ]

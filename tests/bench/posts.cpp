@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What a provider costs: a device talks to itself, and each section of the work is marked for
-// whoever counts. For callgrind it is a part of its output, of the instructions of those calls
-// alone; for strace there is a write to no file before and after.
+// What a provider costs: a device talks to itself, and each kind of call has an account: a part of
+// callgrind's output, or what stands between two marks in strace's.
 //
 // posts count ADDRESS [alone]          messages, receives and writes of 8 bytes; 1 and 16 at a time
 // posts race ADDRESS THREADS SECONDS   threads post writes to one queue pair: how many complete
@@ -10,6 +9,7 @@
 // alone: one thread at a time, by a thread domain. Status 77: the provider has none; 75: to be
 // tried again, as the machine was too slow.
 
+#include "counted.hpp"
 #include "system/conversation.hpp"
 
 #include <atomic>
@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <string_view>
 #include <thread>
-#include <valgrind/callgrind.h>
 #include <vector>
 
 namespace {
@@ -28,35 +27,7 @@ using namespace carry;
 constexpr std::size_t most = 16;
 constexpr int rounds = 16;
 
-// For strace to see: to no file.
-void write_words(std::string_view words) {
-    const ssize_t refused = write(-1, words.data(), words.size());
-    static_cast<void>(refused);
-}
-
-// One of the calls is counted, the others are made besides.
 enum class call { none, post, post_receive, poll, poll_receive, poll_empty, arm };
-
-class meter {
-  public:
-    explicit meter(call what)
-        : counted_(what) {}
-
-    template <class work>
-    auto operator()(call which, const work &made) const {
-        if (which != counted_)
-            return made();
-        write_words("begin");
-        CALLGRIND_TOGGLE_COLLECT;
-        const auto result = made();
-        CALLGRIND_TOGGLE_COLLECT;
-        write_words("end");
-        return result;
-    }
-
-  private:
-    call counted_;
-};
 
 // One round: what was posted has completed before it is polled, so that no call is in vain.
 class exchange {
@@ -78,7 +49,7 @@ class exchange {
     exchange(const exchange &) = delete;
     exchange &operator=(const exchange &) = delete;
 
-    void operator()(const meter &count) {
+    void operator()(const meter<call> &count) {
         ibv_send_wr *bad_send = nullptr;
         ibv_recv_wr *bad_receive = nullptr;
         const auto receive = [&] {
@@ -110,7 +81,7 @@ class exchange {
     }
 
   private:
-    void poll(const meter &count, call which, const queue &from) const {
+    void poll(const meter<call> &count, call which, const queue &from) const {
         std::array<ibv_wc, most> found{};
         const int wanted = static_cast<int>(count_);
         const int got =

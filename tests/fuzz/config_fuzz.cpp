@@ -22,8 +22,11 @@ void judge(const settings &all) {
         must(each >= ' ' && each <= '~'); // safe for a terminal
     for (const statement &each : all.said)
         must(!each.pattern.empty() && each.pattern.size() <= 128 && !each.source.empty());
-    const statement *found = about(all, "mlx5_0", "mlx5");
-    must(!found || (found >= all.said.data() && found < all.said.data() + all.said.size()));
+    for (const key of : {key::coherent, key::emulate}) {
+        const statement *found = about(all, "mlx5_0", "mlx5", of);
+        must(!found || (found >= all.said.data() && found < all.said.data() + all.said.size() &&
+                        found->of == of));
+    }
 }
 
 } // namespace

@@ -21,19 +21,13 @@ guest() { "$BATS_TEST_DIRNAME/../../scripts/softrdma" run -q --arch arm64 "$@"; 
     run -33 guest -- sh -c 'exit 33'
 }
 
-# plugin: ours, compiled for arm64 and linked with any libibverbs, in a folder of its own that is then the current one: the guest sees
-# no other of ours.
+# plugin: ours for arm64, in a folder of its own that is then the current one: the guest sees no other
+# of ours.
 plugin() {
-    local compiler=aarch64-linux-gnu-g++ from status=0 root=$BATS_TEST_DIRNAME/../..
-    command -v "$compiler" >/dev/null || skip "no $compiler"
-    from=$("$root/tests/unit/libraries.py" trixie arm64 2>/dev/null) || status=$?
-    ((status != 77)) || skip "$from"
-    cd "$root" || return
-    nice "$compiler" -std=c++20 -O2 -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
-        -nodefaultlibs -Wl,--no-undefined,--allow-shlib-undefined,--version-script=provider/plugin.map -Iprovider -Iibverbs-glue \
-        -idirafter /usr/include -o "$BATS_TEST_TMPDIR/libcoherdma-rdmav34.so" \
-        provider/*.cpp provider/*/*.cpp ibverbs-glue/abi/*.cpp "$from/libibverbs.so.1" -lc -lgcc
+    source "$BATS_TEST_DIRNAME/arm64.bash"
+    build_for_arm64 coherdma_provider
     cd "$BATS_TEST_TMPDIR" || return
+    cp "$built/provider/libcoherdma-rdmav34.so" .
 }
 
 @test "arm64: rping and ib_write_bw over rxe with our plugin" {

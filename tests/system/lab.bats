@@ -20,7 +20,7 @@ killed_at() {
         sleep "$moment"
         kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" || true
-        awaited 10 nothing_left
+        awaited 30 nothing_left
         [[ -z $(find "$SOFTRDMA_CACHE" -maxdepth 3 \( -name '*.part' -o -path '*/work/*' \)) ]]
     done
 }

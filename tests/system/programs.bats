@@ -26,6 +26,19 @@ exchanged() {
     both '^data transfers complete'
     both '^return status 0'
 }
+# exchanged_on_siw: as exchanged. This server's first sends follow at once on its reply to a request,
+# and if they are there before the client's kernel has read the reply, siw (6.1 to 7.2) takes them for
+# too long a reply, or finds no work item left for the reply's time limit; the client's connection fails.
+# It does with the stock driver, too: of runs in a loop on a busy machine 2 in 100, with ours, which sends
+# sooner, 8; with a server that rests for 30 ms before it sends, none of 400. So just that is tried again.
+exchanged_on_siw() {
+    local too_soon='CONNECT_ERROR, error: -22$|failure connecting: Cannot allocate memory$'
+    for _ in 1 2 3 4 5; do
+        ! LIMIT=15 exchanged "$@" || return 0
+        grep -qE "$too_soon" "$BATS_TEST_TMPDIR/client.out"
+    done
+    LIMIT=15 exchanged "$@"
+}
 # ended DRIVER PROGRAM: its halves are PROGRAMserver and PROGRAMclient.
 ended() {
     spoken "$1" 7471 "$2server" "$2client -s @"
@@ -98,7 +111,7 @@ described() {
 @test "siw: every byte of Send, Write and Read arrives" { by siw moved; }
 @test "rxe: udaddy" { by rxe exchanged 7174 udaddy '-c 3 -C 20 -S 512'; }
 @test "rxe: ucmatose" { by rxe exchanged 7471 ucmatose '-c 3 -C 20 -S 4096'; }
-@test "siw: ucmatose" { by siw exchanged 7471 ucmatose '-c 3 -C 20 -S 4096'; }
+@test "siw: ucmatose" { by siw exchanged_on_siw 7471 ucmatose '-c 3 -C 20 -S 4096'; }
 @test "rxe: mckey" { by rxe multicast; }
 @test "rxe: rdma_server and rdma_client" { by rxe ended rdma_; }
 @test "siw: rdma_server and rdma_client" { by siw ended rdma_; }

@@ -7,11 +7,11 @@
 
 bats_require_minimum_version 1.5.0
 
-# suite DRIVER [PLUGIN]: without a plugin it is the stock provider alone.
+# suite DRIVER PLUGIN [MODE]
 suite() {
     local file
-    file=$LOG_DIR/pyverbs-$1-$(uname -r).json
-    run "$BATS_TEST_DIRNAME/pyverbs/compare.py" "$1" --json "$file" ${2:+--plugin "$2"}
+    file=$LOG_DIR/pyverbs-$1${3:+-$3}-$(uname -r).json
+    run "$BATS_TEST_DIRNAME/pyverbs/compare.py" "$1" --json "$file" --plugin "$2" ${3:+--mode "$3"}
     printf '%s\n' "${lines[@]/#/# }" >&3
     ((status != 77)) || skip "$output"
     output=${lines[-1]} # which is shown again if this failed
@@ -23,4 +23,10 @@ suite() {
 }
 @test "siw: what passes of rdma-core's suite with the stock provider passes with ours" {
     suite siw "$BUILD/release/provider/libcoherdma"
+}
+@test "rxe: what passes of rdma-core's suite passes when the device is emulated, and coherent" {
+    suite rxe "$BUILD/release/provider/libcoherdma" through
+}
+@test "siw: what passes of rdma-core's suite passes when the device is emulated, and coherent" {
+    suite siw "$BUILD/release/provider/libcoherdma" through
 }

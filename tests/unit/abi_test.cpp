@@ -319,8 +319,10 @@ void this_machines_own(void **) {
     assert_true(dladdr(reinterpret_cast<void *>(ibv_qp_to_qp_ex), &file) != 0);
     assert_non_null(realpath(file.dli_fname, path));
     int release = 0;
-    if (std::sscanf(std::strrchr(path, '/'), "/libibverbs.so.1.%*d.%d", &release) != 1)
+    if (std::sscanf(std::strrchr(path, '/'), "/libibverbs.so.1.%*d.%d", &release) != 1) {
+        print_message("# skipped: its file does not tell the release\n");
         skip();
+    }
     assert_null(find_symbol("ibv_import_dm", "IBVERBS_9.9"));
     assert_true(ready());
     assert_null(dlerror()); // what was not found left nothing behind

@@ -243,6 +243,36 @@ void nonsense_in_the_configuration(void **) {
     unsetenv("COHERDMA_COHERENT");
 }
 
+void ports_in_structs_of_other_versions(void **) {
+    struct newer {
+        coherdma_port known;
+        std::uint64_t added[4];
+    };
+    std::size_t count = 77, again = 77;
+    coherdma_port *ports = coherdma_list_ports(&count, sizeof *ports);
+    auto *big = reinterpret_cast<newer *>(coherdma_list_ports(&again, sizeof(newer)));
+    assert_non_null(ports);
+    assert_non_null(big);
+    assert_int_equal(count, again);
+    for (std::size_t place = 0; place < count; ++place) {
+        assert_true(*ports[place].device && ports[place].interface && ports[place].transport);
+        assert_string_equal(big[place].known.device, ports[place].device);
+        assert_string_equal(big[place].known.interface, ports[place].interface);
+        assert_true(big[place].known.port == ports[place].port && ports[place].port > 0);
+        assert_true(big[place].added[0] == 0 && big[place].added[3] == 0);
+    }
+    coherdma_free_ports(&big->known);
+    coherdma_free_ports(ports);
+    coherdma_free_ports(nullptr);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sizeof *ports + 1}) {
+        errno = 0;
+        assert_null(coherdma_list_ports(&count, size));
+        assert_int_equal(errno, EINVAL);
+        says("the size is wrong");
+    }
+    assert_null(coherdma_list_ports(nullptr, sizeof *ports));
+}
+
 void the_cpu(void **) {
     coherdma_cpu_attr cpu;
     assert_int_equal(coherdma_query_cpu(&cpu, sizeof cpu), 0);
@@ -293,6 +323,7 @@ int main() {
         cmocka_unit_test(structs_of_other_versions),
         cmocka_unit_test(evidence_of_an_assumption),
         cmocka_unit_test(nonsense_in_the_configuration),
+        cmocka_unit_test(ports_in_structs_of_other_versions),
         cmocka_unit_test(the_cpu),
         cmocka_unit_test(words_belong_to_a_thread),
         cmocka_unit_test(many_threads_one_device),

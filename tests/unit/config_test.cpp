@@ -38,6 +38,38 @@ void last_statement_wins(void **) {
     assert_null(about(parsed("[driver:*5]\ncoherent = no"), "mlx5_0", "mlx4"));
 }
 
+void each_key_has_its_last_statement(void **) {
+    const settings all = parsed("[*]\nemulate = poison\ncoherent = no\n[rxe0]\nemulate=evict:7\n"
+                                "[driver:rxe]\ncoherent = yes\n[rxe1]\nemulate = evict\n"
+                                "[rxe2]\nemulate = off\n");
+    assert_string_equal(all.problem.c_str(), "");
+    const statement *const emulate = about(all, "rxe0", "rxe", key::emulate);
+    assert_non_null(emulate);
+    assert_string_equal(emulate->emulate.name.c_str(), "evict");
+    assert_int_equal(emulate->emulate.seed, 7);
+    assert_string_equal(emulate->source.c_str(), "conf:5");
+    assert_true(about(all, "rxe0", "rxe")->coherent == word::yes);
+    assert_int_equal(about(all, "rxe1", "rxe", key::emulate)->emulate.seed, 1);
+    assert_string_equal(about(all, "rxe2", "rxe", key::emulate)->emulate.name.c_str(), "off");
+    assert_string_equal(about(all, "iw0", "siw", key::emulate)->emulate.name.c_str(), "poison");
+    assert_true(about(all, "iw0", "siw")->coherent == word::no);
+    assert_null(about(parsed("[*]\ncoherent = no"), "rxe0", "rxe", key::emulate));
+}
+
+void what_is_played(void **) {
+    play one;
+    assert_true(understand("evict:18446744073709551615", one));
+    assert_true(one.seed == UINT64_MAX);
+    assert_true(understand("through", one));
+    assert_string_equal(one.name.c_str(), "through");
+    assert_int_equal(one.seed, 0);
+    for (const char *const each : {"", "Stale", "stale ", "evict:", "evict:-1", "evict:0x1",
+                                   "evict: 1", "evict:1 ", "evict:18446744073709551616", "none"})
+        if (understand(each, one))
+            fail_msg("'%s' was understood", each);
+    assert_string_equal(one.name.c_str(), "through");
+}
+
 void nonsense_is_refused(void **) {
     const struct {
         const char *text, *problem;
@@ -45,6 +77,9 @@ void nonsense_is_refused(void **) {
         {"coherent = yes\n", "conf:1: it is not said of which device"},
         {"[*]\ncoherent = maybe", "conf:2: 'maybe' is not yes, no or auto"},
         {"[*]\ncoherent = YES", "conf:2: 'YES' is not yes, no or auto"},
+        {"emulate = stale\n", "conf:1: it is not said of which device"},
+        {"[*]\nemulate = yes", "conf:2: 'yes' is not stale, poison, evict:SEED, through or off"},
+        {"[*]\nemulate =", "conf:2: '' is not stale"},
         {"[*]\n\nincoherent = yes", "conf:3: 'incoherent = yes' should be"},
         {"[*\ncoherent = yes", "conf:1: '[*' should be a pattern"},
         {"[]", "conf:1: '[]' should be a pattern"},
@@ -117,9 +152,14 @@ void environment_after_file(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(last_statement_wins),           cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(first_problem_is_the_one_told), cmocka_unit_test(a_variable),
-        cmocka_unit_test(a_variable_of_one_word),        cmocka_unit_test(environment_after_file),
+        cmocka_unit_test(last_statement_wins),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(each_key_has_its_last_statement),
+        cmocka_unit_test(what_is_played),
+        cmocka_unit_test(first_problem_is_the_one_told),
+        cmocka_unit_test(a_variable),
+        cmocka_unit_test(a_variable_of_one_word),
+        cmocka_unit_test(environment_after_file),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

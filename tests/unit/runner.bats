@@ -90,6 +90,7 @@ END
     run scripts/test
     [ "$status" -eq 1 ]
     last_line_is '1 passed, 1 failed, 0 skipped'
+    [[ $output == *'FAILED odd: odd: wrote a malformed result: ok\ two'* ]]
 }
 
 @test "later stages run after a failure, in the order of their numbers" {
@@ -125,6 +126,22 @@ END
     [ "$status" -eq 0 ] && has '^usage:'
 }
 
+@test "a slow stage is left out, and that is said, unless it is named or all are wanted" {
+    stage 10-good <<<'pass one'
+    stage 20-long <<<'# slow: it sleeps
+pass two'
+    run scripts/test
+    last_line_is '1 passed, 0 failed, 0 skipped'
+    [[ $output == *'left for scripts/test --all: long'* ]]
+    run scripts/test --all
+    last_line_is '2 passed, 0 failed, 0 skipped'
+    [[ $output != *'left for'* ]]
+    run scripts/test long
+    last_line_is '1 passed, 0 failed, 0 skipped'
+    run scripts/test --list
+    [[ ${lines[1]} == 'long       for a test (slow)' ]]
+}
+
 @test "no stages at all is misuse" {
     run scripts/test
     [ "$status" -eq 2 ]
@@ -154,6 +171,16 @@ END
     has "^FAILED tap: two: \(in file x\) \`false' failed$"
     has '^skipped tap: three: no cat$'
     last_line_is '1 passed, 1 failed, 1 skipped'
+}
+
+@test "TAP: a program of cmocka says of a skipped test that it is not ok" {
+    stage 10-tap <<'END'
+printf '%s\n' 1..2 '# skipped: no cat' 'not ok 1 # SKIP one' '# ok - tests' 'ok 2 - two' | tap
+END
+    run scripts/test
+    [[ $status == 0 ]]
+    has '^skipped tap: one: no cat$'
+    last_line_is '1 passed, 0 failed, 1 skipped'
 }
 
 @test "TAP that is cut short fails, and so does TAP without a plan" {
@@ -242,7 +269,7 @@ fake() {
     fake apt-get <<<'exit 99'
     run scripts/test
     [ "$status" -eq 77 ]
-    has '^  sudo apt-get install -y --no-install-recommends bats '
+    has '^  sudo apt-get install -y --no-install-recommends .* bats '
     has_not ' cmake'
     last_line_is '0 passed, 0 failed, 1 skipped'
 }

@@ -37,9 +37,10 @@ enum coherdma_verdict {
     COHERDMA_UNKNOWN = 0, /* treated as non-coherent */
     COHERDMA_COHERENT = 1,
     COHERDMA_NON_COHERENT = 2,
+    COHERDMA_EMULATED = 3, /* played as non-coherent: coherdma-emulate(7) */
 };
 
-/* "unknown", "coherent", "non-coherent" */
+/* "unknown", "coherent", "non-coherent", "emulated" */
 const char *coherdma_verdict_name(uint32_t verdict);
 
 /* Why the last call of this thread that failed did so. Stays until the next one fails. */
@@ -166,6 +167,22 @@ int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
 /* Names of the RDMA devices that this process could use, NULL after the last. */
 char **coherdma_list_devices(size_t *count);
 void coherdma_free_list(char **list);
+
+struct coherdma_port {
+    uint64_t comp_mask;
+    const char *device;    /* as in ibv_devices */
+    const char *interface; /* of the network, as in ip link; "" if it has none here */
+    const char *transport; /* "RoCE", "iWARP", "InfiniBand", ... or "" */
+    uint32_t port;         /* from 1 */
+    uint32_t state;        /* enum ibv_port_state: 4 is active; 0 if nobody says */
+};
+
+/*
+ * The ports of these devices, by device and number: an array whose elements have the given size.
+ * Strings live as long as it does.
+ */
+struct coherdma_port *coherdma_list_ports(size_t *count, size_t size);
+void coherdma_free_ports(struct coherdma_port *list);
 
 /*
  * Tries it: has the device copy memory to itself, over a connection of its own, and looks whether

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """rdma-core's own test-suite side by side: with the stock provider and with ours.
 
-    compare.py DRIVER [--plugin PATH] [--json FILE] [--only TEST...]
+    compare.py DRIVER [--plugin PATH [--mode MODE]] [--json FILE] [--only TEST...]
 
 Runs where a soft device of the driver exists (in `softrdma run`). PATH is what RDMAV_DRIVERS takes;
-without it the stock provider runs alone. Whatever passes with stock has to pass with ours. A test
-that did not is tried again apart from the others, up to three times, because some race by themselves; a crash is
-not forgiven. Exit status: 0, 1 something is worse with ours, 77 the suite is not here.
+without it the stock provider runs alone. Whatever passes with stock has to pass with ours; with a
+mode of emulation, what passes with ours as it is has to pass with ours emulated. A test that did
+not is tried again apart from the others, up to three times, because some race by themselves; a
+crash is not forgiven. Exit status: 0, 1 something is worse with ours, 77 the suite is not here.
 """
 
 import argparse
@@ -37,11 +38,13 @@ def module(test: str) -> str:
     return next((word for word in words if word.startswith("test_")), words[0])
 
 
-def environment(folder: str, plugin: str) -> Dict[str, str]:
+def environment(folder: str, plugin: str, mode: str) -> Dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name != "RDMAV_DRIVERS"}
     env.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=os.path.join(folder, "verbs.log"))
     if plugin:
         env["RDMAV_DRIVERS"] = plugin
+    env["COHERDMA_EMULATE"] = mode
+    env["COHERDMA_EMULATE_LOG"] = os.path.join(folder, "%p.findings")
     return env
 
 
@@ -56,19 +59,25 @@ def served(env: Dict[str, str], device: str) -> bool:
     return said
 
 
-def worse(stock: Results, ours: Results) -> List[str]:
+def emulated(env: Dict[str, str]) -> bool:
+    """Whether a process ended that had the device emulated."""
+    folder = os.path.dirname(env["COHERDMA_EMULATE_LOG"])
+    return any(name.endswith(".findings") for name in os.listdir(folder))
+
+
+def worse(before: Results, ours: Results) -> List[str]:
     return [
         test
-        for test, result in stock.items()
+        for test, result in before.items()
         if result["verdict"] == "pass" and ours.get(test, {}).get("verdict") != "pass"
     ]
 
 
-def forgiven(suite: Suite, env: Dict[str, str], stock: Results, ours: Results) -> None:
+def forgiven(suite: Suite, env: Dict[str, str], before: Results, ours: Results) -> None:
     """Try again, apart from the others; what passes then is counted as passed, and said."""
     for count in range(1, TRIES + 1):
         tests = [
-            test for test in worse(stock, ours) if ours.get(test, {}).get("verdict") != "crash"
+            test for test in worse(before, ours) if ours.get(test, {}).get("verdict") != "crash"
         ]
         for test, result in (suite.run(env, tests) if tests else {}).items():
             if test in tests and result["verdict"] == "pass":
@@ -94,13 +103,12 @@ def table(sides: Dict[str, Results]) -> None:
         print(f"{name:<22}" + "".join(f"{'/'.join(map(str, row[side])):>24}" for side in sides))
 
 
-def differences(stock: Results, ours: Results) -> None:
+def differences(before: Results, ours: Results) -> None:
     nothing: Dict[str, Any] = {"verdict": "absent", "why": ""}
-    for test in sorted({*stock, *ours}):
-        before, after = stock.get(test, nothing), ours.get(test, nothing)
-        if before["verdict"] != after["verdict"]:
-            why = after["why"] or before["why"]
-            print(f"{before['verdict']} -> {after['verdict']}: {test}: {why}")
+    for test in sorted({*before, *ours}):
+        was, now = before.get(test, nothing), ours.get(test, nothing)
+        if was["verdict"] != now["verdict"]:
+            print(f"{was['verdict']} -> {now['verdict']}: {test}: {now['why'] or was['why']}")
 
 
 def release() -> str:
@@ -112,9 +120,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="rdma-core's own test-suite, stock and ours")
     parser.add_argument("driver", choices=("rxe", "siw"))
     parser.add_argument("--plugin", default="")
+    parser.add_argument("--mode", default="off", help="of emulation")
     parser.add_argument("--json")
     parser.add_argument("--only", action="extend", nargs="+", metavar="TEST")
     given = parser.parse_args()
+    if given.mode != "off" and not given.plugin:
+        parser.error("only our plugin has modes: name it with --plugin")
     if not os.path.isdir(SHIPPED):
         print(f"no {SHIPPED}: python3-pyverbs is not installed, or dpkg leaves documentation out")
         return 77
@@ -126,30 +137,31 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         left_out = LEFT_OUT if given.driver == "siw" else {}
         suite = Suite(folder, device, int(of("GID_INDEX")), of("NETDEV"), left_out)
-        env = environment(folder, "")
-        sides = {"stock": suite.run(env, given.only)}
-        mistaken = served(env, device)
+        base = "ours" if given.mode != "off" else "stock"
+        env = environment(folder, given.plugin if base == "ours" else "", "off")
+        sides = {base: suite.run(env, given.only)}
+        mistaken = served(env, device) != (base == "ours")
         missing = False
         if given.plugin:
-            env = environment(folder, given.plugin)
-            ours = sides["ours"] = suite.run(env, given.only)
-            missing = not served(env, device)
-            forgiven(suite, env, sides["stock"], ours)
-    lost = worse(sides["stock"], sides["ours"]) if given.plugin else []
-    passed = sum(result["verdict"] == "pass" for result in sides["stock"].values())
+            env = environment(folder, given.plugin, given.mode)
+            ours = sides["emulated" if base == "ours" else "ours"] = suite.run(env, given.only)
+            missing = not served(env, device) or (base == "ours") != emulated(env)
+            forgiven(suite, env, sides[base], ours)
+    lost = worse(sides[base], ours) if given.plugin else []
+    passed = sum(result["verdict"] == "pass" for result in sides[base].values())
     facts = {"driver": given.driver, "kernel": os.uname().release, "rdma_core": release()}
     print(", ".join(facts.values()))
     table(sides)
     if given.plugin:
-        differences(sides["stock"], sides["ours"])
+        differences(sides[base], ours)
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, **facts, **sides}, file, indent=1)
     for wrong, words in (
-        (mistaken, "the stock run was served by coherdma"),
-        (missing, f"coherdma did not serve {device}"),
-        (not passed, "nothing passes with stock"),
-        (lost, f"worse with coherdma: {' '.join(lost)}"),
+        (mistaken, f"the run with {base} was not served by {base}"),
+        (missing, f"coherdma did not serve {device}, or not as it should"),
+        (not passed, f"nothing passes with {base}"),
+        (lost, f"worse: {' '.join(lost)}"),
     ):
         if wrong:
             print(words)

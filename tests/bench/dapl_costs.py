@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What posting and reaping costs by uDAPL: ours, OFED's, and verbs alone; in the lab.
+
+softrdma run --driver rxe -- tests/bench/dapl_costs.py [--driver NAME] [--json]
+
+Instructions in user space by callgrind, of each call and by the library that they are in. All of
+them are over our plugin. OFED's provider is below the stock libdat2, ours below ours.
+$BUILD is the build folder, as for the tests. Exit status 77: something that it needs is missing.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from costs import BUILD, accounts, run
+
+POSTS = BUILD / "tests/bench/dapl_posts"
+OURS = BUILD / "udapl/registry/libdat2.so.2", BUILD / "udapl/libdaplcoherdma.so.2"
+WAYS = "OFED", "ours", "verbs"
+
+# Of each place: how the names of its libraries begin. What is none of them is the program.
+PLACES = {
+    "registry": ("libdat2",),
+    "provider": ("libdapl",),
+    "verbs": ("libibverbs", "libcoherdma-rdmav"),
+    "C library": ("libc.", "libpthread", "ld-linux"),
+}
+# What is judged: a kind of work, and how the names of its calls begin.
+WORK = {"RDMA write": "write", "send and receive": "pair"}
+
+
+def stock(library: str) -> str | None:
+    """The distribution's."""
+    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"{re.escape(library)} \(libc6,[^)]*\) => (\S+)", known)
+    return found[1] if found else None
+
+
+def place_of(library: str) -> str:
+    name = Path(library).name
+    return next((place for place, names in PLACES.items() if name.startswith(names)), "program")
+
+
+def by_place(part: str) -> Counter[str]:
+    """Of a part of callgrind's output: what each library did itself."""
+    result: Counter[str] = Counter()
+    place, called = "program", False
+    for line in part.splitlines():
+        if line.startswith("ob="):
+            place = place_of(line[3:])
+        elif line.startswith("calls="):
+            called = True  # the next line is what was spent below
+        elif re.match(r"[\d+*-]\S* \d+$", line):
+            if not called:
+                result[place] += int(line.split()[1])
+            called = False
+    total = re.search(r"^totals: (\d+)", part, re.MULTILINE)
+    assert total and sum(result.values()) == int(total[1]), "callgrind's output is not understood"
+    return result
+
+
+def counts(way: str, netdev: str, address: str) -> dict[str, dict[str, float]]:
+    """For one call of each kind, by place."""
+    with tempfile.TemporaryDirectory() as folder:
+        registry, provider = map(str, OURS)
+        if way == "OFED":
+            registry, provider = stock("libdat2.so.2") or "", "libdaplofa.so.2"
+        # By a folder of its own, so that no other library comes with it.
+        Path(folder, "libdat2.so.2").symlink_to(Path(registry).resolve())
+        Path(folder, "dat.conf").write_text(
+            f'lab u2.0 nonthreadsafe default {provider} dapl.2.0 "{netdev} 0" ""\n',
+            encoding="utf-8",
+        )
+        done = run(
+            "ours",
+            *["env", f"LD_LIBRARY_PATH={folder}", f"DAT_OVERRIDE={folder}/dat.conf"],
+            *["valgrind", "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no"],
+            f"--callgrind-out-file={folder}/part",
+            *[str(POSTS), *(["verbs", address] if way == "verbs" else ["dat", "lab"])],
+        )
+        result = {}
+        for number, (name, calls) in enumerate(accounts(done.stdout), 1):
+            part = Path(f"{folder}/part.{number}").read_text(encoding="utf-8")
+            assert f"Client Request: {name}\n" in part
+            result[name] = {place: spent / calls for place, spent in by_place(part).items()}
+        return result
+
+
+def summed(parts: list[dict[str, float]]) -> dict[str, float]:
+    result = {place: sum(part.get(place, 0) for part in parts) for place in [*PLACES, "program"]}
+    return result | {"all": sum(result.values())}
+
+
+def measured(netdev: str, address: str) -> dict:
+    all_counts = {way: counts(way, netdev, address) for way in WAYS}
+    work = {}
+    for name, prefix in WORK.items():
+        of = {
+            way: summed([part for call, part in calls.items() if call.startswith(prefix)])
+            for way, calls in all_counts.items()
+        }
+        work[name] = of | {
+            "provider's share, of OFED's": of["ours"]["provider"] / of["OFED"]["provider"],
+            "in all, of verbs alone": of["ours"]["all"] / of["verbs"]["all"],
+        }
+    calls = {
+        call: {way: summed([all_counts[way][call]]) for way in WAYS} for call in all_counts["ours"]
+    }
+    return {"work": work, "calls": calls}
+
+
+def print_rows(name: str, rows: dict[str, dict[str, float]]) -> None:
+    for way in WAYS:
+        numbers = "".join(f"{number:11.1f}" for number in rows[way].values())
+        print(f"{name:20}{way:6}{numbers}")
+        name = ""
+
+
+def show(result: dict) -> None:
+    places = [*PLACES, "program", "all"]
+    print(f"{'instructions':26}{''.join(f'{place:>11}' for place in places)}")
+    for call, rows in result["calls"].items():
+        print_rows(call, rows)
+    print("\npost and reap")
+    for work, rows in result["work"].items():
+        print_rows(work, rows)
+        share, whole = rows["provider's share, of OFED's"], rows["in all, of verbs alone"]
+        print(f"{'':20}provider's share: {share:.2f} of OFED's; in all: {whole:.2f} of verbs alone")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--driver", default="rxe", choices=["rxe", "siw"])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    fact = f"SOFTRDMA_{options.driver.upper()}_"
+    address, netdev = os.environ.get(f"{fact}ADDRESS"), os.environ.get(f"{fact}NETDEV")
+    needs: dict[str, object] = {
+        "a device: run it by softrdma run": address and netdev,
+        "valgrind": shutil.which("valgrind"),
+    }
+    needs |= {str(path): path.exists() for path in (POSTS, *OURS)}
+    needs |= {f"OFED's {name}": stock(name) for name in ("libdat2.so.2", "libdaplofa.so.2")}
+    for need, there in needs.items():
+        if not there:
+            print(f"dapl_costs.py: it needs {need}", file=sys.stderr)
+            return 77
+    assert address and netdev
+    result = measured(netdev, address)
+    if options.json:
+        print(json.dumps(result, indent=2))
+    else:
+        show(result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

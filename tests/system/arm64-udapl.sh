@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# What arm64-udapl.bats has the guest do, beside the programs and libraries.
+here=$PWD
+export LD_LIBRARY_PATH="$here" PATH="$here:$PATH"
+export RDMAV_DRIVERS="$here/libcoherdma" VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
+# shellcheck disable=SC3045 # the guest's shell has it
+ulimit -l unlimited
+
+begin() { printf '== %s\n' "$*"; }
+# listening PORT: somebody does, for TCP.
+listening() {
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        if ss -Hltn "sport = :$1" | grep -q .; then return; fi
+        sleep 1
+    done
+}
+
+# accepting: somebody does, for RDMA; whoever did before has ended.
+accepting() {
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        if rdma resource show cm_id | grep -q LISTEN; then return; fi
+        sleep 1
+    done
+}
+
+begin both datinfo
+datinfo
+for driver in rxe siw; do
+    ia=${driver}0
+    case $driver in
+    rxe) address=$SOFTRDMA_RXE_ADDRESS ;;
+    siw) address=$SOFTRDMA_SIW_ADDRESS ;;
+    esac
+
+    begin $driver dtest
+    dtest -P $ia -B 20 -b 65536 >/run/server 2>&1 &
+    listening 15828
+    dtest -P $ia -B 20 -b 65536 -h "$address"
+    wait
+    cat /run/server
+
+    if [ $driver = rxe ]; then
+        begin rxe dtestx
+        dtestx -P $ia -s >/run/server 2>&1 &
+        listening 15828
+        dtestx -P $ia -h "$address"
+        wait
+        cat /run/server
+    fi
+
+    begin $driver dapltest
+    dapltest -T S -D $ia >/run/server 2>&1 &
+    accepting
+    dapltest -T T -s "$address" -D $ia -i 100 -t 1 -w 4 -V client SR 1024 2 server SR 1024 2 client RW 4096 server RR 4096
+    dapltest -T Q -s "$address" -D $ia
+    wait
+
+    begin $driver datping
+    datping -s --once -I $ia >/run/server 2>&1 &
+    accepting
+    datping -I $ia "$address" -c 20 -m all
+    wait
+
+    for forgotten in nothing read write; do
+        begin $driver mailbox $forgotten
+        case $forgotten in
+        nothing) set -- ;;
+        *) set -- --forget $forgotten ;;
+        esac
+        COHERDMA_EMULATE=stale mailbox "$@" "$address"
+    done
+done
+begin both plugin
+sort -u /run/verbs.log
+begin end

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A second thread of a case. If it cannot go on it ends, and what is wrong is noted as ever.
+
+#pragma once
+
+#include "check.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace conform {
+
+class beside {
+  public:
+    template <class Body>
+    explicit beside(Body body)
+        : thread_([body = std::move(body)] {
+            try {
+                body();
+            } catch (const stopped &) {
+            }
+        }) {}
+    void join() { thread_.join(); }
+
+  private:
+    std::jthread thread_;
+};
+
+} // namespace conform

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The registry where devices are: their names without a dat.conf, and what becomes of an old one.
+# Run by ci/stages: softrdma run --driver both -- bats tests/system/registry.bats
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+setup() {
+    release=${BUILD:-$BATS_TEST_DIRNAME/../../build}/release
+    # Where libdat2 looks for the other two; it is found by the program's own run path.
+    export LD_LIBRARY_PATH=$release/udapl:$release/ibverbs-glue
+    export DAT_OVERRIDE=/dev/null
+    unset COHERDMA_DAT_LIVE DAT_DBG_TYPE DAT_DBG_DEST
+    names=$release/tests/names
+    rxe_netdev=$(of rxe NETDEV) siw_netdev=$(of siw NETDEV)
+}
+
+conf() {
+    export DAT_OVERRIDE=$BATS_TEST_TMPDIR/dat.conf
+    cat >"$DAT_OVERRIDE"
+}
+
+@test "each device has its names without dat.conf" {
+    all=(rxe0 "$rxe_netdev" "ofa-v2-$rxe_netdev" ofa-v2-rxe0-1
+        siw0 "$siw_netdev" "ofa-v2-$siw_netdev" ofa-v2-siw0-1)
+    diff -u <(for each in "${all[@]}"; do
+        printf '%s 2.0\n' "$each"
+        printf '%s 2.0 threadsafe\n' "$each"
+    done) <("$names")
+    run -0 "$names" "${all[@]}"
+    [[ $(grep -c ': DAT_SUCCESS $' <<<"$output") == "${#all[@]}" ]]
+    run -1 "$names" rxe1
+    [[ $output == 'rxe1: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
+}
+
+@test "devices have no names if that is switched off, nor without libcoherdma" {
+    [[ $(COHERDMA_DAT_LIVE=0 "$names" | wc -l) == 0 ]]
+    COHERDMA_DAT_LIVE=0 run -1 "$names" rxe0
+    [[ $(LD_LIBRARY_PATH='' "$names" | wc -l) == 0 ]]
+    LD_LIBRARY_PATH='' DAT_DBG_TYPE=4 run -1 "$names" rxe0
+    [[ $output == *"libdat2: cannot load 'libcoherdma.so.1': "* ]]
+}
+
+@test "a dat.conf of libraries that are gone is served all the same" {
+    conf <<EOF
+ofa-v2-ib0 u2.0 nonthreadsafe default libdapl-gone.so.2 dapl.2.0 "$rxe_netdev 0" ""
+ofa-v2-iwarp u2.0 nonthreadsafe default libdapl-gone.so.2 dapl.2.0 "siw0 1" ""
+stray u2.0 nonthreadsafe default libdapl-gone.so.2 dapl.2.0 "nowhere0 1" ""
+EOF
+    DAT_DBG_TYPE=4 run -0 "$names" ofa-v2-ib0 ofa-v2-iwarp
+    [[ $output == *'ofa-v2-ib0: none of its libraries can be loaded; libdaplcoherdma.so.2 is tried'* ]]
+    [[ $output == *'ofa-v2-ib0: DAT_SUCCESS'*'ofa-v2-iwarp: DAT_SUCCESS'* ]]
+    run -1 "$names" stray
+    [[ $output == 'stray: DAT_PROVIDER_NOT_FOUND '* ]]
+}
+
+@test "OFED's provider below it" {
+    conf <<<"stock u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"$rxe_netdev 0\" \"\""
+    COHERDMA_DAT_LIVE=0 run -0 "$names"
+    [[ $output == 'stock 2.0' ]]
+    run -0 "$names" stock stock
+    [[ $output == $'stock: DAT_SUCCESS \nstock: DAT_SUCCESS ' ]]
+}
+# It does not register itself then, and does not survive to be told to end.
+@test "OFED's providers with parameters that they do not want" {
+    for library in libdaplofa.so.2 libdaploscm.so.2 libdaploucm.so.2; do
+        conf <<<"stock u2.0 nonthreadsafe default $library dapl.2.0 one-word \"\""
+        run -1 "$names" stock stock
+        [[ ${#lines[@]} == 2 && ${lines[1]} == 'stock: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
+    done
+}

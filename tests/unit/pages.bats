@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Manual pages: whether they are well formed, refer to what there is, and say what the headers say.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || return 1
+    include=udapl/include
+    headers=("$include"/dat2/*.h)
+    mapfile -t pages < <(grep -L '^\.so ' man/*.[1-8])  # those that are not names of others
+    mapfile -t functions < <(grep -L '^\.so ' man/dat*.3)
+}
+
+in_order() { /usr/bin/python3 tests/unit/pages.py "$@"; }
+say() { in_order "$@" | sort -u; }
+# Nothing may come by standard input.
+nothing() { ! grep .; }
+# What the headers have.
+identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
+
+@test "pages are formatted without a warning" {
+    command -v groff >/dev/null || skip 'no groff here'
+    for page in "${pages[@]}"; do
+        groff -man -Tutf8 -ww -z "$page" 2>&1 | sed "s|^|$page: |"
+    done | nothing
+}
+@test "each page is there by each of its names, and by no other" {
+    for page in "${pages[@]}"; do
+        while read -r name; do
+            [[ -e man/$name.${page##*.} ]] || echo "$page says it is about $name, which is no page"
+        done < <(say names "$page")
+    done | nothing
+    grep -l '^\.so ' man/*.[1-8] | while read -r alias; do
+        name=${alias##*/}
+        target=$(sed -n '1s|^\.so man[1-8]/|man/|p' "$alias")
+        grep -qw "${name%.*}" "$target" || echo "$alias: not in $target"
+    done | nothing
+}
+@test "pages refer to pages that there are" {
+    # Those of the system, and of rdma-core.
+    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) open(2) poll(2) select(2) socket(2)'
+    others+=' ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1) '
+    say references "${pages[@]}" | while read -r page name section; do
+        [[ -e man/$name.$section || $others == *" $name($section) "* ]] || echo "$page: $name($section)"
+    done | nothing
+}
+@test "each function of the headers has a page, and the page its prototype" {
+    [[ -d $include ]]
+    diff -u --label headers <(say prototypes "${headers[@]}") --label pages <(
+        say prototypes "${functions[@]}" | grep -v '^dat_ib_\|^dat_ia_open('
+    )
+    diff -u --label headers <(
+        grep -ohE '^#define (dat_ib_\w+|dat_ia_open)\(?' "${headers[@]}" |
+            sed 's/.* //; s/($//' | sort
+    ) --label pages <(cd man && for page in dat_ib_*.3 dat_ia_open.3; do
+        echo "${page%.3}"
+    done | grep -vx dat_ib_extensions | sort)
+}
+@test "each macro of the headers takes what its page gives it" {
+    {
+        printf '#include <dat2/%s>\n' udat.h dat_ib_extensions.h
+        in_order calls "${functions[@]}"
+    } >"$BATS_TEST_TMPDIR/calls.c"
+    for name in dat_ia_open dat_ib_{post_{fetch_and_add,cmp_and_swap,rdma_write_immed,send_ud},ud_{cm,ah}_free,{open,close}_query}; do
+        grep -qx "#ifdef $name" "$BATS_TEST_TMPDIR/calls.c"
+    done
+    for compiler in gcc clang; do
+        "$compiler" -std=c11 -Wall -Wextra -Werror -I "$include" -fsyntax-only "$BATS_TEST_TMPDIR/calls.c"
+    done
+}
+@test "pages name constants, parameters and members that the headers have" {
+    # The registry's variables, and attributes that are strings.
+    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST'
+    others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
+    identifiers >"$BATS_TEST_TMPDIR/known"
+    { say constants "${functions[@]}" man/udapl.7 && say members "${functions[@]}" man/udapl.7; } |
+        while read -r page word; do
+            [[ $others != *" $word "* ]] || continue
+            # With a star: all that begin so.
+            grep -qx "${word/'*'/.*}" "$BATS_TEST_TMPDIR/known" || echo "$page: $word"
+        done | nothing
+}
+@test "pages say what is returned, of arguments that there are" {
+    say arguments "${functions[@]}" | awk '$3 > $2' | nothing
+    grep -LE '^\.SH RETURN VALUE' "${functions[@]}" | nothing
+    grep -LE '^DAT_SUCCESS, or DAT_CLASS_ERROR with type and subtype:$' "${functions[@]}" | nothing
+}
+@test "each function that libdat2 exports has a page" {
+    map=udapl/registry/dat2.map
+    [[ -e $map ]] || skip 'libdat2 is not here yet'
+    [[ $(grep -c '^ *dats\?_' "$map") -ge 74 ]]
+    grep -o 'dats\?_[a-z_]*' "$map" | while read -r name; do
+        [[ -e man/$name.3 ]] || echo "$name"
+    done | nothing
+}
+@test "the example of udapl(7) is a program" {
+    in_order example man/udapl.7 >"$BATS_TEST_TMPDIR/example.c"
+    grep -q dat_lmr_sync_rdma_write "$BATS_TEST_TMPDIR/example.c"
+    local warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+    for compiler in gcc clang g++ clang++; do
+        language=(-std=gnu11)
+        [[ $compiler != *++ ]] || language=(-x c++ -std=c++20)
+        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -c -o /dev/null \
+            "$BATS_TEST_TMPDIR/example.c"
+    done
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Calls about objects of any kind, IAs among them, and about IAs.
+
+#include "../forward.hpp"
+
+using namespace coherdma::registry;
+
+DAT_RETURN dat_ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
+                        DAT_IA_ATTR_MASK ia_attr_mask, DAT_IA_ATTR *ia_attr,
+                        DAT_PROVIDER_ATTR_MASK provider_attr_mask,
+                        DAT_PROVIDER_ATTR *provider_attr) {
+    return forward_ia<&DAT_PROVIDER::ia_query_func>(ia_handle, async_evd_handle, ia_attr_mask,
+                                                    ia_attr, provider_attr_mask, provider_attr);
+}
+
+DAT_RETURN dat_set_consumer_context(DAT_HANDLE dat_handle, DAT_CONTEXT context) {
+    return forward<&DAT_PROVIDER::set_consumer_context_func, DAT_INVALID_HANDLE1>(
+        inside(dat_handle), context);
+}
+
+DAT_RETURN dat_get_consumer_context(DAT_HANDLE dat_handle, DAT_CONTEXT *context) {
+    return forward<&DAT_PROVIDER::get_consumer_context_func, DAT_INVALID_HANDLE1>(
+        inside(dat_handle), context);
+}
+
+DAT_RETURN dat_get_handle_type(DAT_HANDLE dat_handle, DAT_HANDLE_TYPE *handle_type) {
+    return forward<&DAT_PROVIDER::get_handle_type_func, DAT_INVALID_HANDLE1>(inside(dat_handle),
+                                                                             handle_type);
+}
+
+DAT_RETURN dats_get_ia_handle(DAT_IA_HANDLE handle, DAT_IA_HANDLE *other) {
+    if (!other)
+        return error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+    const DAT_IA_HANDLE found = is_number(handle) ? ia_numbered(handle) : outside(handle);
+    if (!found)
+        return error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+    *other = found;
+    return DAT_SUCCESS;
+}
