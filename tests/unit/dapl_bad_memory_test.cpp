@@ -37,7 +37,7 @@ const row<every> of_lmr[] = {{"no such type", wrong_argument(2),
 , {"type 0", wrong_argument(2), CALL{return make(all, {.kind = static_cast<DAT_MEM_TYPE>(8)});
 }
 }
-, {"shared", error(DAT_MODEL_NOT_SUPPORTED),
+, {"shared, without a cookie", wrong_argument(3),
    CALL{return make(all, {.kind = DAT_MEM_TYPE_SHARED_VIRTUAL});
 }
 }
@@ -53,10 +53,6 @@ const row<every> of_lmr[] = {{"no such type", wrong_argument(2),
 }
 , {"beyond the end of all addresses", wrong_argument(4),
    CALL{return make(all, {.where = reinterpret_cast<void *>(~std::uintptr_t{3}), .length = 8});
-}
-}
-, {"longer than the other LMR", wrong_argument(4),
-   CALL{return make(all, {.kind = DAT_MEM_TYPE_LMR, .where = all.area.lmr, .length = 4097});
 }
 }
 , {"unknown privileges", wrong_argument(6),

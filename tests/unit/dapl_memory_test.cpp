@@ -5,6 +5,7 @@
 #include "consumer.hpp"
 
 #include <cerrno>
+#include <sys/mman.h>
 
 using namespace played;
 
@@ -124,20 +125,148 @@ void a_zero_based_one_begins_at_zero(void **) {
     close(on);
 }
 
-void one_lmr_may_lie_in_another(void **) {
+/// What a call said, and made.
+struct outcome {
+    DAT_RETURN result;
+    DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+    DAT_VADDR begin = 0;
+    DAT_VLEN length = 0;
+    DAT_LMR_CONTEXT context = 0;
+};
+outcome make(adapter &on, DAT_UINT32 kind, DAT_REGION_DESCRIPTION where, DAT_VLEN length) {
+    outcome is = {};
+    is.result = dat().lmr_create_func(on.ia, static_cast<DAT_MEM_TYPE>(kind), where, length, on.pz,
+                                      DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &is.lmr, &is.context,
+                                      nullptr, &is.length, &is.begin);
+    return is;
+}
+
+void one_lmr_lies_in_another_with_all_its_length(void **) {
     adapter on;
-    memory area(on);
+    memory area(on, 1000);
     DAT_REGION_DESCRIPTION where = {};
     where.for_lmr_handle = area.lmr;
-    DAT_LMR_HANDLE made;
-    DAT_VADDR begin;
-    done(dat().lmr_create_func(on.ia, DAT_MEM_TYPE_LMR, where, 100, on.pz,
-                               DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA, &made, nullptr,
-                               nullptr, nullptr, &begin));
-    assert_int_equal(begin, area.begin);
-    assert_int_equal(ask_all(made).mem_type, DAT_MEM_TYPE_LMR);
+    for (const DAT_VLEN ignored : {DAT_VLEN{0}, DAT_VLEN{100}, DAT_VLEN{5000}}) {
+        const outcome made = make(on, DAT_MEM_TYPE_LMR, where, ignored);
+        done(made.result);
+        assert_int_equal(made.begin, area.begin);
+        assert_int_equal(made.length, 1000);
+        assert_int_equal(ask_all(made.lmr).mem_type, DAT_MEM_TYPE_LMR);
+        done(dat().lmr_free_func(made.lmr));
+    }
+    const outcome made = make(on, DAT_MEM_TYPE_LMR, where, 1);
     area.free(); // They do not need each other.
-    done(dat().lmr_free_func(made));
+    done(dat().lmr_free_func(made.lmr));
+    close(on);
+}
+
+/// Pages, shared with whoever maps them too, or of this process alone.
+struct pages {
+    explicit pages(int how, std::size_t bytes = 8192)
+        : size(bytes)
+        , at(mmap(nullptr, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0)) {
+        assert_true(at != MAP_FAILED);
+    }
+    ~pages() { munmap(at, size); }
+    std::size_t size;
+    void *at;
+};
+
+DAT_REGION_DESCRIPTION shared(void *at, char (&cookie)[DAT_LMR_COOKIE_SIZE]) {
+    DAT_REGION_DESCRIPTION where = {};
+    where.for_shared_memory.virtual_address = at;
+    where.for_shared_memory.shared_memory_id = &cookie;
+    return where;
+}
+
+void shared_memory_is_registered_by_its_cookie(void **) {
+    adapter on;
+    const pages area(MAP_SHARED);
+    char cookie[DAT_LMR_COOKIE_SIZE] = "unit";
+    const outcome one = make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(area.at, cookie), area.size);
+    done(one.result);
+    assert_int_equal(ask_all(one.lmr).mem_type, DAT_MEM_TYPE_SHARED_VIRTUAL);
+    assert_ptr_equal(ask_all(one.lmr).region_desc.for_shared_memory.shared_memory_id, &cookie);
+    const outcome other = make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(area.at, cookie), area.size);
+    done(other.result); // once more, with the same meaning
+    done(dat().lmr_free_func(one.lmr));
+    done(dat().lmr_free_func(other.lmr));
+    close(on);
+}
+
+void a_cookie_means_one_memory(void **) {
+    adapter on;
+    const pages area(MAP_SHARED), another(MAP_SHARED);
+    char cookie[DAT_LMR_COOKIE_SIZE] = "unit";
+    const outcome one = make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(area.at, cookie), area.size);
+    done(one.result);
+    const auto other = [&](void *at, DAT_VLEN length, char(&id)[DAT_LMR_COOKIE_SIZE]) {
+        return make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(at, id), length);
+    };
+    assert_int_equal(other(another.at, another.size, cookie).result, wrong_state(DAT_NO_SUBTYPE));
+    assert_int_equal(other(area.at, 4096, cookie).result, wrong_state(DAT_NO_SUBTYPE));
+    // The last of its 40 bytes tells cookies apart, though a string would have ended before.
+    char almost[DAT_LMR_COOKIE_SIZE] = "unit";
+    almost[DAT_LMR_COOKIE_SIZE - 1] = 1;
+    const outcome made = other(another.at, another.size, almost);
+    done(made.result);
+    done(dat().lmr_free_func(made.lmr));
+    done(dat().lmr_free_func(one.lmr));
+    const outcome anew =
+        other(another.at, another.size, cookie); // Nobody means the first any more.
+    done(anew.result);
+    done(dat().lmr_free_func(anew.lmr));
+    close(on);
+}
+
+void memory_of_one_process_is_not_shared(void **) {
+    adapter on;
+    const pages area(MAP_PRIVATE), both(MAP_SHARED, 12288);
+    char cookie[DAT_LMR_COOKIE_SIZE] = "unit";
+    assert_int_equal(make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(area.at, cookie), 1).result,
+                     wrong_state(DAT_NO_SUBTYPE));
+    // Nor is a range with another page in between.
+    assert_ptr_not_equal(mmap(static_cast<char *>(both.at) + 4096, 4096, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                         MAP_FAILED);
+    assert_int_equal(make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(both.at, cookie), 12288).result,
+                     wrong_state(DAT_NO_SUBTYPE));
+    DAT_REGION_DESCRIPTION nameless = shared(both.at, cookie);
+    nameless.for_shared_memory.shared_memory_id = nullptr;
+    assert_int_equal(make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, nameless, 4096).result,
+                     wrong_argument(3));
+    close(on);
+}
+
+void what_fails_leaves_no_meaning(void **) {
+    adapter on;
+    const pages area(MAP_SHARED), another(MAP_SHARED);
+    char cookie[DAT_LMR_COOKIE_SIZE] = "unit";
+    net().wrong.fail_always("ibv_reg_mr", ENOMEM);
+    assert_int_equal(
+        make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(area.at, cookie), area.size).result,
+        error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    net().wrong.stop();
+    const outcome made =
+        make(on, DAT_MEM_TYPE_SHARED_VIRTUAL, shared(another.at, cookie), another.size);
+    done(made.result);
+    done(dat().lmr_free_func(made.lmr));
+    close(on);
+}
+
+void strong_order_is_a_type_of_its_own(void **) {
+    adapter on;
+    std::uint64_t word = 0;
+    DAT_REGION_DESCRIPTION where = {};
+    where.for_va = &word;
+    const outcome made = make(on, 3, where, sizeof word); // DAT_MEM_TYPE_SO_VIRTUAL of uDAPL 1.2
+    done(made.result);
+    assert_int_equal(ask_all(made.lmr).mem_type, 3);
+    {
+        const entered call;
+        assert_int_equal(net().local(made.context)->access & IBV_ACCESS_RELAXED_ORDERING, 0);
+    }
+    done(dat().lmr_free_func(made.lmr));
     close(on);
 }
 
@@ -334,7 +463,12 @@ int main() {
         TEST(without_windows_verbs_hear_of_none),
         TEST(atomics_need_a_device_that_has_them),
         TEST(a_zero_based_one_begins_at_zero),
-        TEST(one_lmr_may_lie_in_another),
+        TEST(one_lmr_lies_in_another_with_all_its_length),
+        TEST(shared_memory_is_registered_by_its_cookie),
+        TEST(a_cookie_means_one_memory),
+        TEST(memory_of_one_process_is_not_shared),
+        TEST(what_fails_leaves_no_meaning),
+        TEST(strong_order_is_a_type_of_its_own),
         TEST(each_error_of_registering_has_its_word),
         TEST(a_peer_writes_by_a_bound_window),
         TEST(a_window_ends_where_it_was_bound_to_end),

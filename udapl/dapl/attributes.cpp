@@ -109,8 +109,8 @@ void fill(const ia &of, DAT_PROVIDER_ATTR &attr) noexcept {
     attr.provider_version_minor = COHERDMA_VERSION_MINOR;
     attr.dapl_version_major = of.from.info.dapl_version_major;
     attr.dapl_version_minor = of.from.info.dapl_version_minor;
-    attr.lmr_mem_types_supported =
-        static_cast<DAT_MEM_TYPE>(DAT_MEM_TYPE_VIRTUAL | DAT_MEM_TYPE_LMR);
+    attr.lmr_mem_types_supported = static_cast<DAT_MEM_TYPE>(
+        DAT_MEM_TYPE_VIRTUAL | DAT_MEM_TYPE_LMR | DAT_MEM_TYPE_SHARED_VIRTUAL);
     attr.iov_ownership_on_return = DAT_IOV_CONSUMER;
     attr.dat_qos_supported = DAT_QOS_BEST_EFFORT;
     attr.completion_flags_supported = static_cast<DAT_COMPLETION_FLAGS>(

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 namespace coherdma::dapl {
 
@@ -37,11 +38,50 @@ struct wish {
     ia &on;
     DAT_MEM_TYPE kind;
     DAT_REGION_DESCRIPTION description;
-    char *memory;
     DAT_VLEN length;
     DAT_MEM_PRIV_FLAGS privileges;
     DAT_VA_TYPE va;
+    char *memory = nullptr;
+    std::unique_ptr<shared_meaning> meaning = nullptr;
 };
+
+/// Where the memory is, by its type.
+DAT_RETURN find_memory(wish &wanted) noexcept {
+    switch (DAT_UINT32{wanted.kind}) {
+    case DAT_MEM_TYPE_VIRTUAL:
+    case mem_type_so_virtual:
+        wanted.memory = static_cast<char *>(wanted.description.for_va);
+        return DAT_SUCCESS;
+    case DAT_MEM_TYPE_SHARED_VIRTUAL:
+        wanted.memory = static_cast<char *>(wanted.description.for_shared_memory.virtual_address);
+        return wanted.description.for_shared_memory.shared_memory_id != nullptr ? DAT_SUCCESS
+                                                                                : wrong_argument(3);
+    case DAT_MEM_TYPE_LMR: {
+        const holding held(wanted.on.guard);
+        const lmr *const other = as<lmr>(wanted.description.for_lmr_handle);
+        if (other == nullptr || other->home != &wanted.on)
+            return wrong_handle(DAT_INVALID_HANDLE_LMR);
+        wanted.memory = other->memory;
+        wanted.length = other->size.load(std::memory_order_relaxed); // the caller's is ignored
+        return DAT_SUCCESS;
+    }
+    default:
+        return wrong_argument(2);
+    }
+}
+
+/// All who register it under this cookie mean the same by it.
+DAT_RETURN find_meaning(wish &wanted) noexcept {
+    if (wanted.kind != DAT_MEM_TYPE_SHARED_VIRTUAL)
+        return DAT_SUCCESS;
+    shared_range range;
+    if (!find_shared(wanted.memory, wanted.length, range))
+        return wrong_state(DAT_NO_SUBTYPE);
+    DAT_RETURN result;
+    wanted.meaning =
+        shared_meaning::hold(*wanted.description.for_shared_memory.shared_memory_id, range, result);
+    return result;
+}
 
 DAT_RETURN failed_registration(int error) noexcept {
     switch (error) {
@@ -82,20 +122,29 @@ DAT_RETURN check(const wish &wanted) noexcept {
     return DAT_SUCCESS;
 }
 
-/// Windows are bound to any region; but the kernel has none over memory that it may not write.
-ibv_mr *registered(const wish &wanted, pz &zone, std::uint64_t begin) noexcept {
-    const auto with = [&](int access) {
-        return ibv_reg_mr_iova(zone.domain.get(), wanted.memory, wanted.length, begin,
-                               static_cast<unsigned>(access));
-    };
-    const int access = access_of(static_cast<DAT_UINT32>(wanted.privileges));
-    if (!wanted.on.on->windows)
-        return with(access);
-    ibv_mr *const region = with(access | IBV_ACCESS_MW_BIND);
-    return region == nullptr && errno == EFAULT ? with(access) : region;
+/// What nobody has to have, but it is better: windows may be bound to any region, though the kernel
+/// has none over memory that it may not write; and memory of a program that can do with it may be
+/// written in any order.
+int wishes_of(const wish &wanted) noexcept {
+    return (wanted.on.on->windows ? int{IBV_ACCESS_MW_BIND} : 0) |
+           (wanted.on.ro_aware && wanted.kind == DAT_MEM_TYPE_VIRTUAL
+                ? int{IBV_ACCESS_RELAXED_ORDERING}
+                : 0);
 }
 
-DAT_RETURN make(const wish &wanted, pz &zone, lmr *&made) noexcept {
+ibv_mr *registered(const wish &wanted, pz &zone, std::uint64_t begin) noexcept {
+    const int access = access_of(static_cast<DAT_UINT32>(wanted.privileges));
+    ibv_mr *region = nullptr;
+    for (int more = wishes_of(wanted);; more = 0) {
+        region = ibv_reg_mr_iova(zone.domain.get(), wanted.memory, wanted.length, begin,
+                                 static_cast<unsigned>(access | more));
+        if (region != nullptr || more == 0 ||
+            (errno != EFAULT && errno != EINVAL && errno != EOPNOTSUPP))
+            return region;
+    }
+}
+
+DAT_RETURN make(wish &wanted, pz &zone, lmr *&made) noexcept {
     ia &on = wanted.on;
     made = prepare<lmr>(on);
     if (made == nullptr)
@@ -114,6 +163,7 @@ DAT_RETURN make(const wish &wanted, pz &zone, lmr *&made) noexcept {
     made->description = wanted.description;
     made->privileges = wanted.privileges;
     made->va = wanted.va;
+    made->meaning = std::move(wanted.meaning);
     made->memory = wanted.memory;
     made->rkey = (privileges & remote) != 0 ? made->region->rkey : 0;
     made->size.store(wanted.length, std::memory_order_relaxed);
@@ -139,26 +189,19 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE kind, DAT_REGION_DES
     ia *const on = called_with<ia>(ia_handle);
     if (on == nullptr)
         return wrong_handle(DAT_INVALID_HANDLE_IA);
-    wish wanted = {*on, kind, region, static_cast<char *>(region.for_va), length, privileges, va};
-    if (kind == DAT_MEM_TYPE_LMR) {
-        const holding held(on->guard);
-        const lmr *const other = as<lmr>(region.for_lmr_handle);
-        if (other == nullptr || other->home != on)
-            return wrong_handle(DAT_INVALID_HANDLE_LMR);
-        wanted.memory = other->memory;
-        if (length > other->size.load(std::memory_order_relaxed))
-            return wrong_argument(4);
-    } else if (kind != DAT_MEM_TYPE_VIRTUAL) {
-        return kind == DAT_MEM_TYPE_SHARED_VIRTUAL ? failed(DAT_MODEL_NOT_SUPPORTED)
-                                                   : wrong_argument(2);
-    }
+    wish wanted = {*on, kind, region, length, privileges, va};
+    DAT_RETURN result = find_memory(wanted);
+    if (result != DAT_SUCCESS)
+        return result;
     pz *const zone = on->borrow<pz>(pz_handle);
     if (zone == nullptr)
         return wrong_handle(DAT_INVALID_HANDLE_PZ);
     lmr *made = nullptr;
-    DAT_RETURN result = check(wanted);
+    result = check(wanted);
     if (result == DAT_SUCCESS && lmr_handle == nullptr)
         result = wrong_argument(7); // as OFED says
+    if (result == DAT_SUCCESS)
+        result = find_meaning(wanted);
     if (result == DAT_SUCCESS)
         result = make(wanted, *zone, made);
     if (result != DAT_SUCCESS) {
@@ -172,7 +215,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE kind, DAT_REGION_DES
     if (rmr_context != nullptr)
         *rmr_context = made->rkey;
     if (registered_length != nullptr)
-        *registered_length = length;
+        *registered_length = wanted.length;
     if (registered_address != nullptr)
         *registered_address = made->begin.load(std::memory_order_relaxed);
     return DAT_SUCCESS;

@@ -6,10 +6,15 @@
 
 #include "object.hpp"
 #include "owned.hpp"
+#include "shared.hpp"
 
 namespace coherdma::dapl {
 
 struct pz;
+
+/// As DAT_MEM_TYPE_VIRTUAL, and what the device writes is seen in the order it was sent. The name
+/// is of uDAPL 1.2's header alone; both versions take it.
+constexpr auto mem_type_so_virtual = static_cast<DAT_MEM_TYPE>(0x03);
 
 struct lmr : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_LMR;
@@ -29,12 +34,13 @@ struct lmr : object {
     std::atomic<std::uint64_t> size = 0;
     char *memory = nullptr; ///< where begin is for the CPU
     pz *zone = nullptr;
+    std::unique_ptr<shared_meaning> meaning; ///< of the cookie that it was registered by, if any
     owned<ibv_mr, ibv_dereg_mr> region;
     DAT_MEM_TYPE kind = DAT_MEM_TYPE_VIRTUAL;
     DAT_REGION_DESCRIPTION description = {};
     DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_NONE_FLAG;
     DAT_VA_TYPE va = DAT_VA_TYPE_VA;
-    std::uint32_t rkey = 0; ///< 0 without a remote privilege
+    std::uint32_t rkey = 0;                  ///< 0 without a remote privilege
 };
 
 } // namespace coherdma::dapl

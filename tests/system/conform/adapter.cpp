@@ -100,10 +100,10 @@ cno adapter::notifier(spot at) const {
     return cno(made, at);
 }
 
-pages::pages(std::size_t bytes)
+pages::pages(std::size_t bytes, int how)
     : bytes_(bytes) {
-    void *start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *start =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (start == MAP_FAILED)
         throw std::runtime_error("mmap");
     start_ = static_cast<std::byte *>(start);

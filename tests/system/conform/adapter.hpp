@@ -10,6 +10,7 @@
 
 #include <netinet/in.h>
 #include <optional>
+#include <sys/mman.h>
 
 namespace conform {
 
@@ -61,7 +62,8 @@ class adapter {
 /// Pages of their own.
 class pages {
   public:
-    explicit pages(std::size_t bytes);
+    /// how: as mmap wants it, for this process or shared.
+    explicit pages(std::size_t bytes, int how = MAP_PRIVATE);
     ~pages();
     pages(const pages &) = delete;
     pages &operator=(const pages &) = delete;

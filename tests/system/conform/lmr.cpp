@@ -237,6 +237,13 @@ void read_only() {
     is(here_is.make(to_read), DAT_SUCCESS);
 }
 
+void share(registration &it, const pages &memory, std::array<char, DAT_LMR_COOKIE_SIZE> &cookie) {
+    it.type = DAT_MEM_TYPE_SHARED_VIRTUAL;
+    it.where.for_shared_memory.virtual_address = memory.data();
+    it.where.for_shared_memory.shared_memory_id = reinterpret_cast<DAT_LMR_COOKIE>(cookie.data());
+    it.length = memory.size();
+}
+
 void kinds(case_list &to) {
     to.push_back({"lmr.read_only_memory", read_only});
     to.push_back({"lmr.zero_based", [] {
@@ -284,20 +291,27 @@ void kinds(case_list &to) {
                   }});
     to.push_back({"lmr.shared", [] {
                       const place here_is;
+                      const pages memory(4 * page, MAP_SHARED);
                       std::array<char, DAT_LMR_COOKIE_SIZE> cookie{"conform"};
                       registration first = here_is.one(), second = here_is.one();
-                      for (registration *it : {&first, &second}) {
-                          it->type = DAT_MEM_TYPE_SHARED_VIRTUAL;
-                          it->where.for_shared_memory.virtual_address = here_is.memory.data();
-                          it->where.for_shared_memory.shared_memory_id =
-                              reinterpret_cast<DAT_LMR_COOKIE>(cookie.data());
-                      }
+                      for (registration *it : {&first, &second})
+                          share(*it, memory, cookie);
                       if (!offers(here_is.ia, DAT_MEM_TYPE_SHARED_VIRTUAL)) {
                           here_is.refuses(std::move(first), lacking);
                           return;
                       }
                       done(here_is.make(first));
                       done(here_is.make(second));
+                      yes(first.local != second.local, "both have the same context");
+                  }});
+    to.push_back({"lmr.not_shared", [] {
+                      const place here_is;
+                      if (!offers(here_is.ia, DAT_MEM_TYPE_SHARED_VIRTUAL))
+                          return; // lmr.shared says so
+                      std::array<char, DAT_LMR_COOKIE_SIZE> cookie{"conform"};
+                      registration it = here_is.one();
+                      share(it, here_is.memory, cookie);
+                      here_is.refuses(std::move(it), {error(DAT_INVALID_STATE)});
                   }});
     to.push_back({"lmr.memlock", [] {
                       const place here_is;

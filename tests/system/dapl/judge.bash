@@ -107,6 +107,9 @@ held() {
     pass) return 0 ;;
     fault) skip "stock: $why" ;;
     esac
+    # With no part of ours it says nothing of ours. WHOLE=1 keeps the table of what is known complete.
+    [[ $REGISTRY$PROVIDER$VERBS != stockstockstock || ${WHOLE:-} == 1 ]] ||
+        skip "stock, by itself, and not among its known faults: $(head -n 1 "$out/complaints")"
     while read -r line; do echo "$line"; done <"$out/complaints"
     tail -n 25 "$out"/{server,client}.out
     return 1
