@@ -143,6 +143,11 @@ bool describe(device &one) noexcept {
     one.iwarp = one.verbs->device->transport_type == IBV_TRANSPORT_IWARP;
     one.windows =
         one.limits.max_mw > 0 && (one.limits.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0;
+    constexpr std::uint64_t has_atomic_write = std::uint64_t{1}
+                                               << 40; // IB_UVERBS_DEVICE_ATOMIC_WRITE
+    ibv_device_attr_ex more = {};
+    one.atomic_writes = ibv_query_device_ex(one.verbs, nullptr, &more) == 0 &&
+                        (more.device_cap_flags_ex & has_atomic_write) != 0;
     return true;
 }
 

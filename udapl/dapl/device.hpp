@@ -37,7 +37,8 @@ struct device {
     ibv_context *verbs = nullptr;
     std::uint8_t port = 1;
     bool iwarp = false;
-    bool windows = false; ///< it has memory windows
+    bool windows = false;       ///< it has memory windows
+    bool atomic_writes = false; ///< of its own
     ibv_device_attr limits = {};
     ibv_port_attr state = {};
     std::array<char, IF_NAMESIZE> interface = {};

@@ -10,6 +10,8 @@
 #include "owned.hpp"
 #include "ring.hpp"
 
+#include <coherdma/coherdma.h>
+
 namespace coherdma::dapl {
 
 struct evd;
@@ -87,7 +89,8 @@ struct ep : object {
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
     ep_task when_broken, when_late, when_drained;
-    owned<ibv_cq, ibv_destroy_cq> spare; ///< where it has no EVD
+    std::unique_ptr<coherdma_remote, ends<coherdma_close_remote>> reach; ///< under requests' guard
+    owned<ibv_cq, ibv_destroy_cq> spare;                                 ///< where it has no EVD
     owned<ibv_qp, ibv_destroy_qp> own;
 };
 

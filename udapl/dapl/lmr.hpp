@@ -40,7 +40,7 @@ struct lmr : object {
     DAT_REGION_DESCRIPTION description = {};
     DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_NONE_FLAG;
     DAT_VA_TYPE va = DAT_VA_TYPE_VA;
-    std::uint32_t rkey = 0;                  ///< 0 without a remote privilege
+    std::uint32_t rkey = 0; ///< 0 without a remote privilege
 };
 
 } // namespace coherdma::dapl

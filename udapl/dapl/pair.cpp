@@ -57,8 +57,31 @@ ibv_qp_init_attr wish_of(ep &one) noexcept {
     wanted.cap.max_send_sge = static_cast<std::uint32_t>(
         std::max({one.attr.max_request_iov, one.attr.max_rdma_write_iov, 1}));
     wanted.cap.max_recv_sge = static_cast<std::uint32_t>(std::max(one.attr.max_recv_iov, 1));
-    wanted.cap.max_inline_data = settings::max_inline();
+    wanted.cap.max_inline_data =
+        std::max<std::uint32_t>(settings::max_inline(), 8); // atomic writes
     return wanted;
+}
+
+/// With atomic writes of its own, where the device has them: requests are posted as ever.
+ibv_qp *create(ep &one, ibv_qp_init_attr &wanted) noexcept {
+    ibv_pd *const in = one.zone->domain.get();
+    if (!one.home->on->atomic_writes || wanted.qp_type != IBV_QPT_RC)
+        return ibv_create_qp(in, &wanted);
+    ibv_qp_init_attr_ex more = {};
+    more.qp_context = wanted.qp_context;
+    more.send_cq = wanted.send_cq;
+    more.recv_cq = wanted.recv_cq;
+    more.srq = wanted.srq;
+    more.cap = wanted.cap;
+    more.qp_type = wanted.qp_type;
+    more.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    more.pd = in;
+    more.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE;
+    ibv_qp *const made = ibv_create_qp_ex(one.home->verbs(), &more);
+    if (made == nullptr)
+        return ibv_create_qp(in, &wanted);
+    wanted.cap = more.cap;
+    return made;
 }
 
 /// The new queue pair becomes the endpoint's.
@@ -95,11 +118,11 @@ DAT_RETURN make_pair(ep &one) noexcept {
     ibv_qp_init_attr wanted = wish_of(one);
     if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr)
         return failed_with(errno, DAT_RESOURCE_TEVD);
-    owned<ibv_qp, ibv_destroy_qp> made(ibv_create_qp(one.zone->domain.get(), &wanted));
+    owned<ibv_qp, ibv_destroy_qp> made(create(one, wanted));
     if (!made && wanted.cap.max_inline_data != 0) {
         wanted = wish_of(one);
         wanted.cap.max_inline_data = 0;
-        made.reset(ibv_create_qp(one.zone->domain.get(), &wanted));
+        made.reset(create(one, wanted));
     }
     if (!made)
         return failed_with(errno, DAT_RESOURCE_TEP);
@@ -134,6 +157,7 @@ void end_pair(ep &one) noexcept {
         one.requests.close();
         one.receives.close();
         one.qp = nullptr;
+        one.reach.reset();
     }
     // Not with a lock: it waits until asynchronous events of the pair have been taken.
     one.own.reset();

@@ -8,6 +8,7 @@
 #include "dapl/device.hpp"
 #include "dapl/ia.hpp"
 #include "dapl/post.hpp"
+#include "remote.hpp"
 #include "ud.hpp"
 
 #include <cstring>
@@ -157,6 +158,8 @@ DAT_RETURN operate(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list ar
     if (operation == DAT_IB_QUERY_COUNTERS_OP || operation == DAT_IB_PRINT_COUNTERS_OP ||
         operation == DAT_IB_START_COUNTERS_OP || operation == DAT_IB_STOP_COUNTERS_OP)
         return operate_counters(handle, operation, arguments);
+    if (is_remote(operation))
+        return operate_remote(handle, operation, arguments);
     ep *const one = as<ep>(handle);
     switch (operation) {
     case DAT_IB_RDMA_WRITE_IMMED_OP:

@@ -152,6 +152,65 @@ int coherdma_batch_add(struct coherdma_batch *batch, const struct ibv_sge *list,
                        uint32_t phase);
 void coherdma_batch_end(struct coherdma_batch *batch);
 
+/* -- a peer's memory ------------------------------------------------------------------------ */
+
+struct ibv_qp; /* of <infiniband/verbs.h> */
+struct coherdma_remote;
+
+/* How a queue pair does what not every device can. */
+enum coherdma_way {
+    COHERDMA_WAY_NONE = 0,
+    COHERDMA_WAY_NATIVE = 1,
+    COHERDMA_WAY_INLINE = 2, /* an RDMA Write of eight bytes, with its data in the request */
+    COHERDMA_WAY_SWAP = 3,   /* compare and swap */
+    COHERDMA_WAY_READ = 4,   /* an RDMA Read of what was written last */
+};
+
+/* "none", "native", "inline write", "compare and swap", "read back" */
+const char *coherdma_way_name(uint32_t way);
+
+/*
+ * Decides, once, how this queue pair does it. It must be of type RC, and live longer. An atomic
+ * write is native if it was made by ibv_create_qp_ex with IBV_QP_EX_WITH_ATOMIC_WRITE.
+ */
+struct coherdma_remote *coherdma_open_remote(struct ibv_qp *qp);
+void coherdma_close_remote(struct coherdma_remote *remote);
+
+struct coherdma_remote_attr {
+    uint64_t comp_mask;    /* 0 */
+    uint32_t atomic_write; /* enum coherdma_way */
+    uint32_t flush;        /* enum coherdma_way */
+};
+int coherdma_query_remote(const struct coherdma_remote *remote, struct coherdma_remote_attr *attr,
+                          size_t size);
+
+enum coherdma_completion {
+    COHERDMA_COMPLETION_ON_ERROR = 1 << 0, /* none if all goes well */
+    COHERDMA_COMPLETION_ALWAYS = 1 << 1,
+};
+
+/*
+ * Writes eight bytes to the peer's memory: who looks there sees all of the old or all of the new
+ * ones. The address is a multiple of 8. It waits for earlier RDMA Reads, so for flushes. Posted as
+ * by ibv_post_send, with the same threads at it.
+ *
+ * swap counts where the way is COHERDMA_WAY_SWAP, else it may be NULL: eight bytes of registered
+ * memory, with the value that is expected at the peer. What was there comes in its place; if that
+ * is not what was expected, nothing was written.
+ */
+int coherdma_post_atomic_write(const struct coherdma_remote *remote, uint64_t remote_addr,
+                               uint32_t rkey, const void *value, const struct ibv_sge *swap,
+                               uint32_t completion, uint64_t wr_id);
+
+/*
+ * When it completes, what was written to the range by earlier requests of this queue pair is in the
+ * peer's memory. scratch is registered memory of a byte or more that may be written by an RDMA
+ * Read; the range must be one that may be read. The peer's CPU may have to sync before it sees it.
+ */
+int coherdma_post_flush(const struct coherdma_remote *remote, uint64_t remote_addr, uint64_t length,
+                        uint32_t rkey, const struct ibv_sge *scratch, uint32_t completion,
+                        uint64_t wr_id);
+
 /* -- this machine --------------------------------------------------------------------------- */
 
 struct coherdma_cpu_attr {

@@ -39,6 +39,7 @@ struct hardware {
     ibv_port_attr port = {};
     std::array<ibv_gid, 2> gids = {};
     std::deque<ibv_async_event> news;
+    std::uint32_t max_inline = 256;
     bool is_iwarp() const { return handle.transport_type == IBV_TRANSPORT_IWARP; }
 };
 

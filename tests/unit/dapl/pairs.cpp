@@ -195,7 +195,8 @@ ibv_qp *ibv_create_qp(ibv_pd *in, ibv_qp_init_attr *wanted) {
     ibv_qp_cap &cap = wanted->cap;
     if (over(cap.max_send_wr, on.limits.max_qp_wr) || over(cap.max_recv_wr, on.limits.max_qp_wr) ||
         over(cap.max_send_sge, on.limits.max_sge) || over(cap.max_recv_sge, on.limits.max_sge) ||
-        cap.max_inline_data > 256 || wanted->send_cq == nullptr || wanted->recv_cq == nullptr) {
+        cap.max_inline_data > on.max_inline || wanted->send_cq == nullptr ||
+        wanted->recv_cq == nullptr) {
         errno = EINVAL;
         return nullptr;
     }
@@ -247,6 +248,19 @@ int ibv_destroy_qp(ibv_qp *pair) {
     }
     take_order(pair);
     return 0;
+}
+
+int ibv_query_qp(ibv_qp *pair, ibv_qp_attr *attr, int, ibv_qp_init_attr *made) {
+    const entered call;
+    if (const int error = fault("ibv_query_qp"))
+        return error;
+    attr->cap = made->cap = static_cast<const qp *>(pair)->cap;
+    return 0;
+}
+
+/// The played machine has nothing beyond the first verbs.
+ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *) {
+    return nullptr;
 }
 
 int ibv_modify_qp(ibv_qp *pair, ibv_qp_attr *attr, int mask) {
