@@ -46,6 +46,16 @@ conf() {
     [[ ${lines[1]} == 'OpenIB-cma-2: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
 }
 
+@test "a program of uDAPL 1.2 transfers data on each device" {
+    for each in rxe0 RO_AWARE_rxe0 "$siw_netdev" OpenIB-siw0-1; do
+        run -0 timeout 60 "$release/tests/dat1_talk" "$each"
+        [[ $output == "$each: talked" ]]
+    done
+    # As OFED's dat.conf had it.
+    conf <<<"OpenIB-cma u1.2 nonthreadsafe default libdaplcma.so.1 dapl.1.2 \"$rxe_netdev 0\" \"\""
+    COHERDMA_DAT_LIVE=0 run -0 timeout 60 "$release/tests/dat1_talk" OpenIB-cma
+}
+
 @test "devices have no names if that is switched off, nor without libcoherdma" {
     [[ $(COHERDMA_DAT_LIVE=0 "$names" | wc -l) == 0 ]]
     COHERDMA_DAT_LIVE=0 run -1 "$names" rxe0
