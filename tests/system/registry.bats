@@ -13,7 +13,7 @@ setup() {
     export LD_LIBRARY_PATH=$release/udapl:$release/ibverbs-glue
     export DAT_OVERRIDE=/dev/null
     unset COHERDMA_DAT_LIVE DAT_DBG_TYPE DAT_DBG_DEST
-    names=$release/tests/names
+    names=$release/tests/names names_dat1=$release/tests/names_dat1
     rxe_netdev=$(of rxe NETDEV) siw_netdev=$(of siw NETDEV)
 }
 
@@ -33,6 +33,27 @@ conf() {
     [[ $(grep -c ': DAT_SUCCESS $' <<<"$output") == "${#all[@]}" ]]
     run -1 "$names" rxe1
     [[ $output == 'rxe1: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
+}
+
+@test "each device has its names of uDAPL 1.2, too" {
+    diff -u <(for each in rxe0 "$rxe_netdev" OpenIB-cma OpenIB-rxe0-1 \
+        siw0 "$siw_netdev" OpenIB-cma-1 OpenIB-siw0-1; do
+        printf '%s 1.2\n' "$each"
+        printf '%s 1.2 threadsafe\n' "$each"
+    done) <("$names_dat1")
+    run -1 "$names_dat1" ofa-v2-rxe0-1 OpenIB-cma-2
+    [[ ${lines[0]} == 'ofa-v2-rxe0-1: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
+    [[ ${lines[1]} == 'OpenIB-cma-2: DAT_PROVIDER_NOT_FOUND DAT_NAME_NOT_REGISTERED' ]]
+}
+
+@test "a program of uDAPL 1.2 transfers data on each device" {
+    for each in rxe0 RO_AWARE_rxe0 "$siw_netdev" OpenIB-siw0-1; do
+        run -0 timeout 60 "$release/tests/dat1_talk" "$each"
+        [[ $output == "$each: talked" ]]
+    done
+    # As OFED's dat.conf had it.
+    conf <<<"OpenIB-cma u1.2 nonthreadsafe default libdaplcma.so.1 dapl.1.2 \"$rxe_netdev 0\" \"\""
+    COHERDMA_DAT_LIVE=0 run -0 timeout 60 "$release/tests/dat1_talk" OpenIB-cma
 }
 
 @test "devices have no names if that is switched off, nor without libcoherdma" {

@@ -6,8 +6,12 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
-#include <dat2/dat_ib_extensions.h>
-#include <dat2/dat_registry.h>
+#ifdef COHERDMA_DAT1
+#    include <dat/dat_registry.h>
+#else
+#    include <dat2/dat_ib_extensions.h>
+#    include <dat2/dat_registry.h>
+#endif
 
 extern "C" {
 #include <cmocka.h>
@@ -28,6 +32,7 @@ void pointers(void **) {
 #define TEXT(name, text)
 #define SYMBOL(name, text)
 #define ENUMERATOR(name, type)
+#define CHOSEN(name, ofed, solaris)
 #include "constants.inc"
     assert_int_equal(compared, 3);
     DAT_IA_HANDLE handle = DAT_UL_TO_IA_HANDLE(7UL);
@@ -79,6 +84,7 @@ DAT_PROVIDER table() {
     return all;
 }
 
+#ifndef COHERDMA_DAT1
 DAT_RETURN extended(DAT_HANDLE handle, const DAT_PROVIDER *all, ...) {
     assert_true(DAT_HANDLE_TO_PROVIDER(handle) == all);
     va_list arguments;
@@ -87,6 +93,7 @@ DAT_RETURN extended(DAT_HANDLE handle, const DAT_PROVIDER *all, ...) {
     va_end(arguments);
     return found;
 }
+#endif
 
 void calls_of_providers(void **) {
     DAT_PROVIDER all = table();
@@ -102,8 +109,13 @@ void calls_of_providers(void **) {
     };
 #define CALL(member, ...) leads(__VA_ARGS__, offsetof(DAT_PROVIDER, member), #member);
 #include "calls.inc"
+    // The registry alone opens and closes.
+#ifdef COHERDMA_DAT1
+    assert_int_equal(tried, 66);
+#else
     leads(extended(handle, &all), offsetof(DAT_PROVIDER, handle_extendedop_func), "extensions");
-    assert_int_equal(tried, 77); // the registry alone opens and closes
+    assert_int_equal(tried, 77);
+#endif
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What tests of libdat2 share: a dat.conf that they write, and the provider that it names.
+// What tests of libdat2 and of libdat share: a dat.conf that they write, and the provider that it
+// names.
 #pragma once
 
+#include "registry_version.hpp"
 #include "stub_provider.hpp"
 
 #include <csetjmp>
@@ -11,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dat2/udat.h>
 #include <dlfcn.h>
 #include <string>
 
@@ -41,7 +42,7 @@ inline void use_conf(const std::string &text) {
 /// A record that the stub serves.
 inline std::string record(const char *name, const char *instance,
                           const char *library = COHERDMA_TEST_STUB,
-                          const char *safety = "nonthreadsafe", const char *version = "u2.0") {
+                          const char *safety = "nonthreadsafe", const char *version = API) {
     return std::string(name) + " " + version + " " + safety + " default " + library +
            " stub.1.0 \"" + instance + "\" \"\"\n";
 }
@@ -58,7 +59,7 @@ inline DAT_RETURN open_ia(const char *name, DAT_IA_HANDLE &ia,
                           DAT_BOOLEAN thread_safe = DAT_FALSE) {
     std::string copy = name;
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-    return dat_ia_openv(copy.data(), 8, &evd, &ia, 2, 0, thread_safe);
+    return dat_ia_openv(copy.data(), 8, &evd, &ia, MAJOR, MINOR, thread_safe);
 }
 
 inline DAT_IA_HANDLE opened(const char *name, DAT_BOOLEAN thread_safe = DAT_FALSE) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A program may load libdat2 by itself, from anywhere, and for itself alone, as some MPIs do. What
-// the registry needs is found beside it then, and providers find the registry.
+// A program may load a registry by itself, from anywhere, and for itself alone, as some MPIs do.
+// What the registry needs is found beside it then, and providers find the registry.
 
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
-#include <dat2/udat.h>
 #include <dlfcn.h>
 #include <filesystem>
 #include <string>
+
+#include "registry_version.hpp"
 
 extern "C" {
 #include <cmocka.h>
@@ -19,6 +20,7 @@ extern "C" {
 namespace {
 
 namespace fs = std::filesystem;
+using registry_test::MAJOR, registry_test::MINOR;
 
 struct folder {
     folder() {
@@ -52,7 +54,7 @@ void found_beside(void **) {
         }
     }
     const folder all;
-    const std::string file = all.with(COHERDMA_TEST_DAT2, "libdat2.so.2");
+    const std::string file = all.with(COHERDMA_TEST_REGISTRY, "registry.so");
     void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library)
         fail_msg("%s", dlerror());
@@ -63,11 +65,11 @@ void found_beside(void **) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     const DAT_RETURN no_name = DAT_MAKE_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     // Each of the two in its turn, while the process lives.
-    assert_int_equal(openv(name, 8, &evd, &ia, 2, 0, DAT_FALSE), no_name);
+    assert_int_equal(openv(name, 8, &evd, &ia, MAJOR, MINOR, DAT_FALSE), no_name);
     all.with(COHERDMA_TEST_DEVICES, "libcoherdma.so.1");
-    assert_int_equal(openv(name, 8, &evd, &ia, 2, 0, DAT_FALSE), no_name);
+    assert_int_equal(openv(name, 8, &evd, &ia, MAJOR, MINOR, DAT_FALSE), no_name);
     all.with(COHERDMA_TEST_OURS, "libdaplcoherdma.so.2");
-    assert_int_equal(openv(name, 8, &evd, &ia, 2, 0, DAT_FALSE), DAT_SUCCESS);
+    assert_int_equal(openv(name, 8, &evd, &ia, MAJOR, MINOR, DAT_FALSE), DAT_SUCCESS);
     assert_int_equal(close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 

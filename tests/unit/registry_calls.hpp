@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The calls that libdat2 passes on to a provider, and what it says of a handle that is none.
+// The calls that a registry passes on to a provider, and what it says of a handle that is none.
 #pragma once
 
-#include <dat2/udat.h>
-#include <dat2/udat_redirection.h>
+#include "registry_version.hpp"
+
 #include <tuple>
 
 namespace registry_calls {
@@ -16,7 +16,7 @@ struct call {
     static constexpr DAT_RETURN_SUBTYPE subtype = Subtype;
 };
 
-using all = std::tuple<
+using of_both = std::tuple<
     call<&dat_ia_query, &DAT_PROVIDER::ia_query_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_get_handle_type, &DAT_PROVIDER::get_handle_type_func, DAT_INVALID_HANDLE1>,
     call<&dat_set_consumer_context, &DAT_PROVIDER::set_consumer_context_func, DAT_INVALID_HANDLE1>,
@@ -36,9 +36,7 @@ using all = std::tuple<
     call<&dat_evd_query, &DAT_PROVIDER::evd_query_func, DAT_INVALID_HANDLE_EVD_REQUEST>,
     call<&dat_evd_free, &DAT_PROVIDER::evd_free_func, DAT_INVALID_HANDLE_EVD_REQUEST>,
     call<&dat_cno_create, &DAT_PROVIDER::cno_create_func, DAT_INVALID_HANDLE_IA>,
-    call<&dat_cno_fd_create, &DAT_PROVIDER::cno_fd_create_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_cno_wait, &DAT_PROVIDER::cno_wait_func, DAT_INVALID_HANDLE_CNO>,
-    call<&dat_cno_trigger, &DAT_PROVIDER::cno_trigger_func, DAT_INVALID_HANDLE_CNO>,
     call<&dat_cno_modify_agent, &DAT_PROVIDER::cno_modify_agent_func, DAT_INVALID_HANDLE_CNO>,
     call<&dat_cno_query, &DAT_PROVIDER::cno_query_func, DAT_INVALID_HANDLE_CNO>,
     call<&dat_cno_free, &DAT_PROVIDER::cno_free_func, DAT_INVALID_HANDLE_CNO>,
@@ -51,7 +49,6 @@ using all = std::tuple<
     call<&dat_lmr_sync_rdma_read, &DAT_PROVIDER::lmr_sync_rdma_read_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_lmr_sync_rdma_write, &DAT_PROVIDER::lmr_sync_rdma_write_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_rmr_create, &DAT_PROVIDER::rmr_create_func, DAT_INVALID_HANDLE_PZ>,
-    call<&dat_rmr_create_for_ep, &DAT_PROVIDER::rmr_create_for_ep_func, DAT_INVALID_HANDLE_PZ>,
     call<&dat_rmr_bind, &DAT_PROVIDER::rmr_bind_func, DAT_INVALID_HANDLE_RMR>,
     call<&dat_rmr_query, &DAT_PROVIDER::rmr_query_func, DAT_INVALID_HANDLE_RMR>,
     call<&dat_rmr_free, &DAT_PROVIDER::rmr_free_func, DAT_INVALID_HANDLE_RMR>,
@@ -62,16 +59,12 @@ using all = std::tuple<
     call<&dat_rsp_create, &DAT_PROVIDER::rsp_create_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_rsp_query, &DAT_PROVIDER::rsp_query_func, DAT_INVALID_HANDLE_RSP>,
     call<&dat_rsp_free, &DAT_PROVIDER::rsp_free_func, DAT_INVALID_HANDLE_RSP>,
-    call<&dat_csp_create, &DAT_PROVIDER::csp_create_func, DAT_INVALID_HANDLE_IA>,
-    call<&dat_csp_query, &DAT_PROVIDER::csp_query_func, DAT_INVALID_HANDLE_CSP>,
-    call<&dat_csp_free, &DAT_PROVIDER::csp_free_func, DAT_INVALID_HANDLE_CSP>,
     call<&dat_cr_query, &DAT_PROVIDER::cr_query_func, DAT_INVALID_HANDLE_CR>,
     call<&dat_cr_accept, &DAT_PROVIDER::cr_accept_func, DAT_INVALID_HANDLE_CR>,
     call<&dat_cr_reject, &DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>,
     call<&dat_cr_handoff, &DAT_PROVIDER::cr_handoff_func, DAT_INVALID_HANDLE_CR>,
     call<&dat_ep_connect, &DAT_PROVIDER::ep_connect_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_dup_connect, &DAT_PROVIDER::ep_dup_connect_func, DAT_INVALID_HANDLE_EP>,
-    call<&dat_ep_common_connect, &DAT_PROVIDER::ep_common_connect_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_disconnect, &DAT_PROVIDER::ep_disconnect_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_create, &DAT_PROVIDER::ep_create_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_ep_create_with_srq, &DAT_PROVIDER::ep_create_with_srq_func, DAT_INVALID_HANDLE_IA>,
@@ -83,12 +76,8 @@ using all = std::tuple<
     call<&dat_ep_reset, &DAT_PROVIDER::ep_reset_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_free, &DAT_PROVIDER::ep_free_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_post_send, &DAT_PROVIDER::ep_post_send_func, DAT_INVALID_HANDLE_EP>,
-    call<&dat_ep_post_send_with_invalidate, &DAT_PROVIDER::ep_post_send_with_invalidate_func,
-         DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_post_recv, &DAT_PROVIDER::ep_post_recv_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_post_rdma_read, &DAT_PROVIDER::ep_post_rdma_read_func, DAT_INVALID_HANDLE_EP>,
-    call<&dat_ep_post_rdma_read_to_rmr, &DAT_PROVIDER::ep_post_rdma_read_to_rmr_func,
-         DAT_INVALID_HANDLE_EP>,
     call<&dat_ep_post_rdma_write, &DAT_PROVIDER::ep_post_rdma_write_func, DAT_INVALID_HANDLE_EP>,
     call<&dat_srq_create, &DAT_PROVIDER::srq_create_func, DAT_INVALID_HANDLE_IA>,
     call<&dat_srq_post_recv, &DAT_PROVIDER::srq_post_recv_func, DAT_INVALID_HANDLE_SRQ>,
@@ -97,6 +86,24 @@ using all = std::tuple<
     call<&dat_srq_set_lw, &DAT_PROVIDER::srq_set_lw_func, DAT_INVALID_HANDLE_SRQ>,
     call<&dat_srq_free, &DAT_PROVIDER::srq_free_func, DAT_INVALID_HANDLE_SRQ>>;
 
-static_assert(std::tuple_size_v<all> == 75);
+#ifdef COHERDMA_DAT1
+using all = of_both;
+#else
+using of_2_0 = std::tuple<
+    call<&dat_cno_fd_create, &DAT_PROVIDER::cno_fd_create_func, DAT_INVALID_HANDLE_IA>,
+    call<&dat_cno_trigger, &DAT_PROVIDER::cno_trigger_func, DAT_INVALID_HANDLE_CNO>,
+    call<&dat_rmr_create_for_ep, &DAT_PROVIDER::rmr_create_for_ep_func, DAT_INVALID_HANDLE_PZ>,
+    call<&dat_csp_create, &DAT_PROVIDER::csp_create_func, DAT_INVALID_HANDLE_IA>,
+    call<&dat_csp_query, &DAT_PROVIDER::csp_query_func, DAT_INVALID_HANDLE_CSP>,
+    call<&dat_csp_free, &DAT_PROVIDER::csp_free_func, DAT_INVALID_HANDLE_CSP>,
+    call<&dat_ep_common_connect, &DAT_PROVIDER::ep_common_connect_func, DAT_INVALID_HANDLE_EP>,
+    call<&dat_ep_post_send_with_invalidate, &DAT_PROVIDER::ep_post_send_with_invalidate_func,
+         DAT_INVALID_HANDLE_EP>,
+    call<&dat_ep_post_rdma_read_to_rmr, &DAT_PROVIDER::ep_post_rdma_read_to_rmr_func,
+         DAT_INVALID_HANDLE_EP>>;
+using all = decltype(std::tuple_cat(of_both(), of_2_0()));
+#endif
+
+static_assert(std::tuple_size_v<of_both> == 66);
 
 } // namespace registry_calls

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Each of libdat2's calls leads to the provider's function of the same name, with all arguments as
-// they came; and no value at all does harm as a handle.
+// Each of a registry's calls leads to the provider's function of the same name, with all arguments
+// as they came; and no value at all does harm as a handle.
 
 #include <array>
 #include <sys/mman.h>
@@ -282,14 +282,16 @@ void is_forgotten() {
 void what_was_freed_may_vanish(void **) {
     int freed = 0;
     each_call([&freed]<typename Call>(Call) {
-        constexpr std::array<std::size_t, 13> LAST = {
-            offsetof(DAT_PROVIDER, ep_free_func),    offsetof(DAT_PROVIDER, evd_free_func),
-            offsetof(DAT_PROVIDER, cno_free_func),   offsetof(DAT_PROVIDER, lmr_free_func),
-            offsetof(DAT_PROVIDER, rmr_free_func),   offsetof(DAT_PROVIDER, pz_free_func),
-            offsetof(DAT_PROVIDER, psp_free_func),   offsetof(DAT_PROVIDER, rsp_free_func),
-            offsetof(DAT_PROVIDER, csp_free_func),   offsetof(DAT_PROVIDER, srq_free_func),
-            offsetof(DAT_PROVIDER, cr_accept_func),  offsetof(DAT_PROVIDER, cr_reject_func),
-            offsetof(DAT_PROVIDER, cr_handoff_func),
+        constexpr std::array LAST = {
+            offsetof(DAT_PROVIDER, ep_free_func),   offsetof(DAT_PROVIDER, evd_free_func),
+            offsetof(DAT_PROVIDER, cno_free_func),  offsetof(DAT_PROVIDER, lmr_free_func),
+            offsetof(DAT_PROVIDER, rmr_free_func),  offsetof(DAT_PROVIDER, pz_free_func),
+            offsetof(DAT_PROVIDER, psp_free_func),  offsetof(DAT_PROVIDER, rsp_free_func),
+            offsetof(DAT_PROVIDER, srq_free_func),  offsetof(DAT_PROVIDER, cr_accept_func),
+            offsetof(DAT_PROVIDER, cr_reject_func), offsetof(DAT_PROVIDER, cr_handoff_func),
+#ifndef COHERDMA_DAT1
+            offsetof(DAT_PROVIDER, csp_free_func),
+#endif
         };
         for (const std::size_t each : LAST) {
             if (each == place_of<Call::member>()) {
@@ -298,7 +300,7 @@ void what_was_freed_may_vanish(void **) {
             }
         }
     });
-    assert_int_equal(freed, 13);
+    assert_int_equal(freed, MAJOR == 2 ? 13 : 12);
 }
 
 /// The library is still there, for this test has it open. Its provider is not.

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "records.hpp"
+#include "registry_version.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
@@ -115,7 +116,8 @@ void the_first_that_is_there(void **) {
 void the_environment_names_another(void **) {
     says(named(with("named", record("a") + record("b") + record("c"))), 3, "");
     says(named(folder + "/none"), 0,
-         "libdat2: " + folder + "/none, named by DAT_OVERRIDE: there is no such file\n");
+         std::string(registry_test::LIBRARY) + ": " + folder +
+             "/none, named by DAT_OVERRIDE: there is no such file\n");
     says(named("/dev/null"), 0, "");
     says(named(folder), 0, "Is a directory");
     says(named("/dev/zero"), 0, "/dev/zero: cannot be read: File too large");
@@ -136,7 +138,7 @@ void mistakes_are_told(void **) {
         with("bad", record("a") + "\nb 2.0 threadsafe default l s.1.0 x y\n" + record("c") + "d");
     const answer found = named(path);
     says(found, 2,
-         "libdat2: " + path +
+         std::string(registry_test::LIBRARY) + ": " + path +
              ":3: '2.0' where the version of the API, as in u2.0, should be; "
              "the line is left out\n");
     says(found, 2, path + ":5: nothing where the version");
@@ -144,6 +146,19 @@ void mistakes_are_told(void **) {
     says(named(with("odd", "a \x1b[2J\xff")), 0, ":1: '?[2J?' where");
     const answer lengthy = named(with("long", "a " + std::string(5000, 'x')));
     assert_true(lengthy.said.size() < 400);
+}
+
+/// Solaris' own lists have no IAs, so there is nothing to mend in them.
+void lists_of_drivers(void **) {
+    const std::string words = " u1.2 nonthreadsafe default udapl_tavor.so.1 SUNW.1.0 \" \"";
+    const std::string path = with("drivers", "driver_name=tavor" + words + "\n" + record("a") +
+                                                 "ibd0" + words + " \"driver_name=tavor\"\n");
+    says(named(path), 2, "");
+    setenv("DAT_DBG_TYPE", "4", 1);
+    says(named(path), 2,
+         path + ":1: is for datadm of Solaris, of the driver 'tavor' and no IA; "
+                "the line is left out\n");
+    unsetenv("DAT_DBG_TYPE");
 }
 
 void as_much_as_is_wanted(void **) {
@@ -189,6 +204,7 @@ int main() {
         cmocka_unit_test(the_environment_names_another),
         cmocka_unit_test(large_files),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(lists_of_drivers),
         cmocka_unit_test(as_much_as_is_wanted),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

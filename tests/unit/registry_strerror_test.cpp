@@ -7,7 +7,8 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstring>
-#include <dat2/udat.h>
+
+#include "registry_version.hpp"
 
 extern "C" {
 #include <cmocka.h>
@@ -48,10 +49,12 @@ constexpr named TYPES[] = {
     NAMED(DAT_INVALID_ADDRESS),
     NAMED(DAT_INTERRUPTED_CALL),
     NAMED(DAT_CONN_QUAL_UNAVAILABLE),
+#ifndef COHERDMA_DAT1
     NAMED(DAT_RESERVED_LMR),
     NAMED(DAT_PORT_IN_USE),
     NAMED(DAT_COMM_NOT_SUPPORTED),
     NAMED(DAT_EXTENSION_BASE),
+#endif
     NAMED(DAT_NOT_IMPLEMENTED),
 };
 
@@ -61,7 +64,12 @@ constexpr named SUBTYPES[] = {
     NAMED(DAT_RESOURCE_MEMORY),
     NAMED(DAT_RESOURCE_SRQ),
     NAMED(DAT_INVALID_HANDLE_IA),
+#ifdef COHERDMA_DAT1
+    NAMED(DAT_INVALID_RO_COOKIE),
+#else
     NAMED(DAT_INVALID_HANDLE_CSP),
+    NAMED(DAT_INVALID_STATE_SRQ_SHUTDOWN),
+#endif
     NAMED(DAT_INVALID_HANDLE1),
     NAMED(DAT_INVALID_HANDLE10),
     NAMED(DAT_INVALID_ARG1),
@@ -77,7 +85,6 @@ constexpr named SUBTYPES[] = {
     NAMED(DAT_INVALID_STATE_SRQ_OPERATIONAL),
     NAMED(DAT_INVALID_STATE_SRQ_ERROR),
     NAMED(DAT_INVALID_STATE_SRQ_IN_USE),
-    NAMED(DAT_INVALID_STATE_SRQ_SHUTDOWN),
     NAMED(DAT_PRIVILEGES_READ),
     NAMED(DAT_PROTECTION_RDMA_WRITE),
     NAMED(DAT_INVALID_ADDRESS_UNSUPPORTED),
@@ -87,7 +94,7 @@ constexpr named SUBTYPES[] = {
 };
 
 constexpr DAT_RETURN UNKNOWN = DAT_MAKE_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
-constexpr DAT_RETURN SUBTYPES_END = 104;
+constexpr DAT_RETURN SUBTYPES_END = registry_test::MAJOR == 2 ? 104 : 103;
 
 struct texts {
     const char *major = nullptr, *minor = nullptr;

@@ -101,7 +101,6 @@ void one_of_many_closes(void **) {
 
 void questions(void **) {
     in_threads([](int number) {
-        char name[] = "shared";
         for (int round = 0; round < ROUNDS / 10; ++round) {
             std::array<DAT_PROVIDER_INFO, 32> infos = {};
             std::array<DAT_PROVIDER_INFO *, 32> pointers = {};
@@ -110,19 +109,22 @@ void questions(void **) {
             DAT_COUNT count = 0;
             must(dat_registry_list_providers(32, &count, pointers.data()) == DAT_SUCCESS);
             must(count == THREADS + 2);
-            DAT_HA_RELATIONSHIP answer;
-            must(dat_registry_providers_related(name, name, &answer) == DAT_SUCCESS);
-            DAT_PROVIDER_INFO info = {"", 2, 0, DAT_FALSE};
+            DAT_PROVIDER_INFO info = {"", MAJOR, MINOR, DAT_FALSE};
             std::snprintf(info.ia_name, sizeof info.ia_name, "added%d", number);
             static const DAT_PROVIDER provider = {};
             must(dat_registry_add_provider(&provider, &info) == DAT_SUCCESS);
             must(dat_registry_remove_provider(&provider, &info) == DAT_SUCCESS);
+#ifndef COHERDMA_DAT1
+            char name[] = "shared";
+            DAT_HA_RELATIONSHIP answer;
+            must(dat_registry_providers_related(name, name, &answer) == DAT_SUCCESS);
             DAT_IA_HANDLE query = DAT_HANDLE_NULL;
             must(dat_extension_op(DAT_HANDLE_NULL,
                                   static_cast<DAT_EXTENDED_OP>(DAT_OPEN_EXTENSION_BASE), name,
                                   &query) == DAT_SUCCESS);
             must(dat_extension_op(query, static_cast<DAT_EXTENDED_OP>(DAT_CLOSE_EXTENSION_BASE)) ==
                  DAT_SUCCESS);
+#endif
         }
     });
 }

@@ -71,6 +71,10 @@ void fill(DAT_PROVIDER &table, Call) {
 }
 
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *ia) {
+    {
+        const std::lock_guard<std::mutex> held(lock);
+        std::snprintf(stub_state.opened, sizeof stub_state.opened, "%s", name);
+    }
     const registered *which = named(name);
     if (!which || which->is("refuses"))
         return DAT_MAKE_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);
@@ -86,9 +90,18 @@ DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_
     return DAT_SUCCESS;
 }
 
+#ifdef COHERDMA_DAT1
+DAT_RETURN ia_open_in_1_2(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *evd,
+                          DAT_IA_HANDLE *ia, DAT_BOOLEAN ro_aware) {
+    stub_state.ro_aware = ro_aware;
+    return ia_open(name, qlen, evd, ia);
+}
+#endif
+
 DAT_RETURN open_by_name(std::string name, DAT_IA_HANDLE &ia) {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-    return dat_ia_openv(name.data(), 1, &evd, &ia, 2, 0, DAT_FALSE);
+    return dat_ia_openv(name.data(), 1, &evd, &ia, registry_test::MAJOR, registry_test::MINOR,
+                        DAT_FALSE);
 }
 
 DAT_RETURN ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *evd, DAT_IA_ATTR_MASK mask,
@@ -98,8 +111,10 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *evd, DAT_IA_ATTR_MASK mask
     if (stub_state.recording)
         return recorder<&DAT_PROVIDER::ia_query_func, decltype(&DAT_PROVIDER::ia_query_func)>::call(
             ia, evd, mask, about, provider_mask, about_provider);
+#ifndef COHERDMA_DAT1
     if (about && of(ia)->is("extensions"))
         about->extension_supported = DAT_EXTENSION_IB;
+#endif
     if (about_provider)
         about_provider->is_thread_safe = of(ia)->is("safe") ? DAT_TRUE : DAT_FALSE;
     return DAT_SUCCESS;
@@ -116,6 +131,7 @@ DAT_RETURN ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS) {
     return DAT_SUCCESS;
 }
 
+#ifndef COHERDMA_DAT1
 DAT_RETURN ha_related(DAT_IA_HANDLE ia, const DAT_NAME_PTR, DAT_BOOLEAN *answer) {
     if (!of(ia)->is("alike") && !of(ia)->is("other"))
         return DAT_MAKE_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
@@ -139,18 +155,25 @@ DAT_RETURN extended(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list rest) 
     }
     return DAT_SUCCESS;
 }
+#endif
 
 void fill_all(registered &one) {
     one.table.device_name = one.name.c_str();
+#ifdef COHERDMA_DAT1
+    one.table.ia_open_func = ia_open_in_1_2;
+#else
     one.table.ia_open_func = ia_open;
+#endif
     one.table.ia_close_func = ia_close;
     if (one.is("gaps"))
         return;
     std::apply([&one](auto... calls) { (fill(one.table, calls), ...); }, registry_calls::all());
     one.table.ia_query_func = ia_query;
+#ifndef COHERDMA_DAT1
     one.table.ia_ha_related_func = ha_related;
     if (!one.is("noext"))
         one.table.handle_extendedop_func = extended;
+#endif
 }
 
 void open_nested(const std::string &instance) {

@@ -11,9 +11,10 @@
 //     error nested=NAME while it begins, it opens an IA of that name
 #pragma once
 
+#include "registry_version.hpp"
+
 #include <atomic>
 #include <cstddef>
-#include <dat2/dat_registry.h>
 
 namespace stub {
 
@@ -27,8 +28,10 @@ struct state {
     std::atomic<int> inits, finis, opens, closes, queries, extensions;
     std::atomic<DAT_RETURN> close_status, extension_status, nested_status;
     DAT_IA_HANDLE opened_again;
-    char instance[256];        ///< of the last init
-    const char *instance_kept; ///< where it was
+    char opened[300];                  ///< the name of the last IA
+    std::atomic<DAT_BOOLEAN> ro_aware; ///< what was said of it; by 1.2 only
+    char instance[256];                ///< of the last init
+    const char *instance_kept;         ///< where it was
 
     /// The last of all other calls, if wanted: where its function is in the table, the bytes of its
     /// arguments one after the other, and what it returns.

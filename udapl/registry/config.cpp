@@ -175,7 +175,10 @@ bool parse(char *text, std::size_t size, list<record> &records, list<mistake> &m
             ++which;
         }
         if (which != FIELDS || word || in.is_torn()) {
-            if (!mistakes.add({in.line(), word, in.is_torn(), EXPECTED[which]}))
+            constexpr char DRIVER[] = "driver_name=";
+            const char *driver =
+                begins(next.name, DRIVER) ? next.name + sizeof DRIVER - 1 : nullptr;
+            if (!mistakes.add({in.line(), word, in.is_torn(), EXPECTED[which], driver}))
                 return false;
         } else if (counts && !records.add(next)) {
             return false;

@@ -30,6 +30,9 @@ struct mistake {
     const char *found = nullptr; ///< NULL: the line ends there
     bool torn = false;           ///< in the middle of a quote
     const char *expected = "";
+    /// Of a line that names a driver where others name an IA: its own way on Solaris, of a list
+    /// that datadm makes dat.conf from. NULL: it is just wrong.
+    const char *driver = nullptr;
 };
 
 /// Takes the text apart where it is: its end must be followed by one byte of room. Records that

@@ -4,6 +4,7 @@
 
 #include "debug.hpp"
 #include "records.hpp"
+#include "version.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -66,6 +67,13 @@ void add(const char *path, text found, records &into) noexcept {
     if (!into.keep(found.bytes) || !parse(found.bytes, found.size, into.all, mistakes))
         say(kind::problem, "%s: not read to its end: no memory left", path);
     for (const mistake &each : mistakes) {
+        if (each.driver) {
+            say(kind::records,
+                "%s:%u: is for datadm of Solaris, of the driver '%.80s' and no IA; the line is "
+                "left out",
+                path, each.line, each.driver);
+            continue;
+        }
         const char *quote = each.found ? "'" : "";
         const char *nothing = each.torn ? "half a quote" : "nothing";
         say(kind::problem, "%s:%u: %s%.80s%s where %s should be; the line is left out", path,
@@ -90,7 +98,7 @@ bool try_file(const char *path, records &into) noexcept {
 void read_all(records &into) noexcept {
     const char *named = secure_getenv("DAT_OVERRIDE");
     if (!named || !*named)
-        read_first({COHERDMA_SYSCONFDIR "/dat.conf", "/etc/dat.conf", "/etc/rdma/dat.conf"}, into);
+        read_first(CONF_FILES, into);
     else if (!read_first({named}, into))
         say(kind::problem, "%s, named by DAT_OVERRIDE: there is no such file", named);
 }
@@ -114,6 +122,10 @@ const records &of_dat_conf() noexcept {
         read_all(*read);
     }
     return *read;
+}
+
+bool is_of_this_version(const record &which) noexcept {
+    return which.major == DAT_VERSION_MAJOR;
 }
 
 bool is_for(const record &which, const DAT_PROVIDER_INFO &wanted) noexcept {

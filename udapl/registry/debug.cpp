@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "debug.hpp"
+#include "version.hpp"
 
 #include <cstdarg>
 #include <cstdio>
@@ -35,9 +36,9 @@ void say(kind what, const char *format, ...) noexcept {
     }
     const unsigned long where = setting("DAT_DBG_DEST", 1);
     if (where & 1)
-        std::fprintf(stderr, "libdat2: %s\n", line);
+        std::fprintf(stderr, "%s: %s\n", LIBRARY, line);
     if (where & 2)
-        syslog(what == kind::problem ? LOG_ERR : LOG_DEBUG, "libdat2: %s", line);
+        syslog(what == kind::problem ? LOG_ERR : LOG_DEBUG, "%s: %s", LIBRARY, line);
 }
 
 } // namespace coherdma::registry

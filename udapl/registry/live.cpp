@@ -6,6 +6,7 @@
 #include "debug.hpp"
 #include "libraries.hpp"
 #include "records.hpp"
+#include "version.hpp"
 
 #include <coherdma/coherdma.h>
 #include <cstdio>
@@ -49,7 +50,8 @@ void add(const char *name, const coherdma_port &port, records &into) noexcept {
     const std::size_t end = std::strlen(text);
     record one;
     one.name = text;
-    one.major = 2;
+    one.major = DAT_VERSION_MAJOR;
+    one.minor = DAT_VERSION_MINOR;
     one.library = OUR_PROVIDER;
     one.instance = text + end + 1;
     if (end >= DAT_NAME_MAX_LENGTH)
@@ -76,17 +78,18 @@ const coherdma_port &main_port(const coherdma_port *ports, std::size_t count,
     return *found;
 }
 
-void add_all_names(const coherdma_port &port, bool is_main, records &into) noexcept {
-    char name[DAT_NAME_MAX_LENGTH];
+void add_all_names(const coherdma_port &port, bool is_main, std::size_t before,
+                   records &into) noexcept {
     if (is_main)
         add(port.device, port, into);
-    if (*port.interface) {
+    if (*port.interface)
         add(port.interface, port, into);
-        std::snprintf(name, sizeof name, "ofa-v2-%s", port.interface);
-        add(name, port, into);
+    old_name older[2];
+    old_names(port, before, older);
+    for (const old_name &each : older) {
+        if (*each)
+            add(each, port, into);
     }
-    std::snprintf(name, sizeof name, "ofa-v2-%s-%u", port.device, port.port);
-    add(name, port, into);
 }
 
 } // namespace
@@ -96,9 +99,12 @@ void add_live_devices(records &into) noexcept {
         return;
     std::size_t count = 0;
     coherdma_port *ports = libcoherdma().list(&count, sizeof *ports);
+    std::size_t with_interface = 0;
     for (std::size_t place = 0; ports && place < count; ++place) {
         const coherdma_port &port = ports[place];
-        add_all_names(port, &port == &main_port(ports, count, port.device), into);
+        add_all_names(port, &port == &main_port(ports, count, port.device), with_interface, into);
+        if (*port.interface)
+            ++with_interface;
     }
     libcoherdma().free(ports);
 }

@@ -8,7 +8,7 @@ namespace {
 
 const record *first_for(const records &in, const DAT_PROVIDER_INFO &wanted) noexcept {
     for (const record &each : in.all) {
-        if (is_for(each, wanted))
+        if (is_of_this_version(each) && is_for(each, wanted))
             return &each;
     }
     return nullptr;
@@ -25,7 +25,7 @@ candidate find_candidate(const DAT_PROVIDER_INFO &wanted, records &live, nearest
                          DAT_RETURN &status) noexcept {
     const records &conf = of_dat_conf();
     for (const record &each : conf.all) {
-        if (!is_for(each, wanted))
+        if (!is_of_this_version(each) || !is_for(each, wanted))
             continue;
         if (const library found = load_provider(each.library); found.handle)
             return {found, each.instance};

@@ -17,7 +17,7 @@ class nearest {
         if (std::strcmp(name, wanted.ia_name) != 0)
             return;
         DAT_RETURN_SUBTYPE found = DAT_MAJOR_NOT_FOUND;
-        if (major == wanted.dapl_version_major)
+        if (major == wanted.dapl_version_major && major == DAT_VERSION_MAJOR)
             found = minor == wanted.dapl_version_minor ? DAT_THREAD_SAFETY_NOT_FOUND
                                                        : DAT_MINOR_NOT_FOUND;
         reason = found > reason ? found : reason;

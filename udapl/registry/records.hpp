@@ -49,6 +49,9 @@ const records &of_dat_conf() noexcept;
 /// there, or COHERDMA_DAT_LIVE is 0. Without memory it ends early.
 void add_live_devices(records &into) noexcept;
 
+/// Whether programs of this registry can open it.
+bool is_of_this_version(const record &which) noexcept;
+
 /// Whether it is what is looked for: the name, the version, and the thread safety.
 bool is_for(const record &which, const DAT_PROVIDER_INFO &wanted) noexcept;
 

@@ -3,8 +3,12 @@
  * The rows of tests/data/dat against the headers of uDAPL, while this is compiled: as C and as C++
  * of several years. What fails names its row.
  */
-#include <dat2/dat_ib_extensions.h>
-#include <dat2/dat_registry.h>
+#ifdef COHERDMA_DAT1
+#    include <dat/dat_registry.h>
+#else
+#    include <dat2/dat_ib_extensions.h>
+#    include <dat2/dat_registry.h>
+#endif
 #include <stdarg.h>
 
 #ifdef __cplusplus
@@ -49,6 +53,15 @@ constexpr bool same_text(const char *one, const char *other) {
 #else
 #    define ENUMERATOR(name, type) /* an int in C */
 #endif
+#define CHOSEN(name, ofed, solaris) CHOSEN_##name(ofed, solaris)
+/* What is compared is a type: OFED's value has bits of the class, too. */
+#define CHOSEN_DAT_NOT_IMPLEMENTED(ofed, solaris)                                                  \
+    IS(DAT_GET_TYPE(UINT32_C(ofed)) == DAT_NOT_IMPLEMENTED, "what OFED's provider returns");       \
+    IS(DAT_GET_TYPE(DAT_MAKE_ERROR(DAT_NOT_IMPLEMENTED, 0)) == DAT_NOT_IMPLEMENTED, "an error");
+/* OFED's values where it has the name, and another for what is Solaris'. */
+#define CHOSEN_DAT_PZ_SHAREABLE(ofed, solaris) IS(DAT_PZ_SHAREABLE == (ofed), "OFED's value");
+#define CHOSEN_DAT_PZ_SAME(ofed, solaris)                                                          \
+    IS(DAT_PZ_SAME != DAT_PZ_UNIQUE && DAT_PZ_SAME != DAT_PZ_SHAREABLE, "all three can be told");
 #include "constants.inc"
 
 #define TYPE(name, ...) IS(IS_SAME(name, __VA_ARGS__), #name " is " #__VA_ARGS__);

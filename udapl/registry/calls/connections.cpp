@@ -46,23 +46,6 @@ DAT_RETURN dat_rsp_free(DAT_RSP_HANDLE rsp_handle) {
     return forward_last<&DAT_PROVIDER::rsp_free_func, DAT_INVALID_HANDLE_RSP>(rsp_handle);
 }
 
-DAT_RETURN dat_csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *communicator,
-                          DAT_IA_ADDRESS_PTR address, DAT_EVD_HANDLE evd_handle,
-                          DAT_CSP_HANDLE *csp_handle) {
-    return forward_ia<&DAT_PROVIDER::csp_create_func>(ia_handle, communicator, address, evd_handle,
-                                                      csp_handle);
-}
-
-DAT_RETURN dat_csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK csp_param_mask,
-                         DAT_CSP_PARAM *csp_param) {
-    return forward<&DAT_PROVIDER::csp_query_func, DAT_INVALID_HANDLE_CSP>(
-        csp_handle, csp_param_mask, csp_param);
-}
-
-DAT_RETURN dat_csp_free(DAT_CSP_HANDLE csp_handle) {
-    return forward_last<&DAT_PROVIDER::csp_free_func, DAT_INVALID_HANDLE_CSP>(csp_handle);
-}
-
 DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK cr_param_mask,
                         DAT_CR_PARAM *cr_param) {
     return forward<&DAT_PROVIDER::cr_query_func, DAT_INVALID_HANDLE_CR>(cr_handle, cr_param_mask,
@@ -73,12 +56,6 @@ DAT_RETURN dat_cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle,
                          DAT_COUNT private_data_size, const DAT_PVOID private_data) {
     return forward_last<&DAT_PROVIDER::cr_accept_func, DAT_INVALID_HANDLE_CR>(
         cr_handle, ep_handle, private_data_size, private_data);
-}
-
-DAT_RETURN dat_cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT private_data_size,
-                         const DAT_PVOID private_data) {
-    return forward_last<&DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>(
-        cr_handle, private_data_size, private_data);
 }
 
 DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL handoff) {

@@ -22,13 +22,6 @@ DAT_RETURN dat_ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE ep_dup_hand
         ep_handle, ep_dup_handle, timeout, private_data_size, private_data, quality_of_service);
 }
 
-DAT_RETURN dat_ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote_ia_address,
-                                 DAT_TIMEOUT timeout, DAT_COUNT private_data_size,
-                                 const DAT_PVOID private_data) {
-    return forward<&DAT_PROVIDER::ep_common_connect_func, DAT_INVALID_HANDLE_EP>(
-        ep_handle, remote_ia_address, timeout, private_data_size, private_data);
-}
-
 DAT_RETURN dat_ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS close_flags) {
     return forward<&DAT_PROVIDER::ep_disconnect_func, DAT_INVALID_HANDLE_EP>(ep_handle,
                                                                              close_flags);
@@ -98,16 +91,6 @@ DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
         ep_handle, num_segments, local_iov, user_cookie, completion_flags);
 }
 
-DAT_RETURN dat_ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
-                                            DAT_LMR_TRIPLET *local_iov, DAT_DTO_COOKIE user_cookie,
-                                            DAT_COMPLETION_FLAGS completion_flags,
-                                            DAT_BOOLEAN invalidate_flag,
-                                            DAT_RMR_CONTEXT rmr_to_invalidate) {
-    return forward<&DAT_PROVIDER::ep_post_send_with_invalidate_func, DAT_INVALID_HANDLE_EP>(
-        ep_handle, num_segments, local_iov, user_cookie, completion_flags, invalidate_flag,
-        rmr_to_invalidate);
-}
-
 DAT_RETURN dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                             DAT_LMR_TRIPLET *local_iov, DAT_DTO_COOKIE user_cookie,
                             DAT_COMPLETION_FLAGS completion_flags) {
@@ -121,14 +104,6 @@ DAT_RETURN dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments
                                  DAT_COMPLETION_FLAGS completion_flags) {
     return forward<&DAT_PROVIDER::ep_post_rdma_read_func, DAT_INVALID_HANDLE_EP>(
         ep_handle, num_segments, local_iov, user_cookie, remote_iov, completion_flags);
-}
-
-DAT_RETURN dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle, const DAT_RMR_TRIPLET *local_iov,
-                                        DAT_DTO_COOKIE user_cookie,
-                                        const DAT_RMR_TRIPLET *remote_iov,
-                                        DAT_COMPLETION_FLAGS completion_flags) {
-    return forward<&DAT_PROVIDER::ep_post_rdma_read_to_rmr_func, DAT_INVALID_HANDLE_EP>(
-        ep_handle, local_iov, user_cookie, remote_iov, completion_flags);
 }
 
 DAT_RETURN dat_ep_post_rdma_write(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,

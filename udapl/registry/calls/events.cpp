@@ -72,19 +72,10 @@ DAT_RETURN dat_cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent
     return forward_ia<&DAT_PROVIDER::cno_create_func>(ia_handle, agent, cno_handle);
 }
 
-DAT_RETURN dat_cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *file_descriptor,
-                             DAT_CNO_HANDLE *cno_handle) {
-    return forward_ia<&DAT_PROVIDER::cno_fd_create_func>(ia_handle, file_descriptor, cno_handle);
-}
-
 DAT_RETURN dat_cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
                         DAT_EVD_HANDLE *evd_handle) {
     return forward<&DAT_PROVIDER::cno_wait_func, DAT_INVALID_HANDLE_CNO>(cno_handle, timeout,
                                                                          evd_handle);
-}
-
-DAT_RETURN dat_cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) {
-    return forward<&DAT_PROVIDER::cno_trigger_func, DAT_INVALID_HANDLE_CNO>(cno_handle, evd_handle);
 }
 
 DAT_RETURN dat_cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT agent) {

@@ -20,17 +20,6 @@ DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz_handle) {
     return forward_last<&DAT_PROVIDER::pz_free_func, DAT_INVALID_HANDLE_PZ>(pz_handle);
 }
 
-DAT_RETURN dat_lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type,
-                          DAT_REGION_DESCRIPTION region_description, DAT_VLEN length,
-                          DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
-                          DAT_VA_TYPE va_type, DAT_LMR_HANDLE *lmr_handle,
-                          DAT_LMR_CONTEXT *lmr_context, DAT_RMR_CONTEXT *rmr_context,
-                          DAT_VLEN *registered_length, DAT_VADDR *registered_address) {
-    return forward_ia<&DAT_PROVIDER::lmr_create_func>(
-        ia_handle, mem_type, region_description, length, pz_handle, privileges, va_type, lmr_handle,
-        lmr_context, rmr_context, registered_length, registered_address);
-}
-
 DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK lmr_param_mask,
                          DAT_LMR_PARAM *lmr_param) {
     return forward<&DAT_PROVIDER::lmr_query_func, DAT_INVALID_HANDLE_LMR>(
@@ -55,20 +44,6 @@ DAT_RETURN dat_lmr_sync_rdma_write(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLE
 
 DAT_RETURN dat_rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_handle) {
     return forward<&DAT_PROVIDER::rmr_create_func, DAT_INVALID_HANDLE_PZ>(pz_handle, rmr_handle);
-}
-
-DAT_RETURN dat_rmr_create_for_ep(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_handle) {
-    return forward<&DAT_PROVIDER::rmr_create_for_ep_func, DAT_INVALID_HANDLE_PZ>(pz_handle,
-                                                                                 rmr_handle);
-}
-
-DAT_RETURN dat_rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
-                        const DAT_LMR_TRIPLET *lmr_triplet, DAT_MEM_PRIV_FLAGS mem_priv,
-                        DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE user_cookie,
-                        DAT_COMPLETION_FLAGS completion_flags, DAT_RMR_CONTEXT *context) {
-    return forward<&DAT_PROVIDER::rmr_bind_func, DAT_INVALID_HANDLE_RMR>(
-        rmr_handle, lmr_handle, lmr_triplet, mem_priv, va_type, ep_handle, user_cookie,
-        completion_flags, context);
 }
 
 DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK rmr_param_mask,

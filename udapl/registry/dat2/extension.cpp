@@ -5,9 +5,9 @@
 // opened. The IA that a provider hands out there has no integer; programs have its address.
 
 #include "extension.hpp"
-#include "ias.hpp"
-#include "lock.hpp"
-#include "registrations.hpp"
+#include "../ias.hpp"
+#include "../lock.hpp"
+#include "../registrations.hpp"
 
 #include <atomic>
 #include <cstdarg>
