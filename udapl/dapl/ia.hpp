@@ -118,6 +118,7 @@ class ia : public object {
     std::unique_ptr<named_attributes> named;
     std::atomic<evd *> async = nullptr; ///< used by the IA, whosever it is
     bool own_async = false;             ///< made at open, not by the program
+    bool ro_aware = false;              ///< the program knows of relaxed ordering
 
     index<lmr> by_lkey;
     index<object> by_rkey; ///< LMRs and RMRs
