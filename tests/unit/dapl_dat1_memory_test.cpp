@@ -224,12 +224,14 @@ void arguments_of_posts(void **) {
     const DAT_EP_HANDLE ep = all.one.ep;
     dat1::lmr_triplet part = all.area.part(0, 64);
     const dat1::rmr_triplet to = all.area.remote(0, 64);
-    for (const DAT_COUNT segments : {-1, 5, 257, INT32_MAX}) {
-        assert_int_equal(dat.ep_post_send_func(ep, segments, &part, cookie(1), plain),
+    std::vector<dat1::lmr_triplet> many(4096, part); // good, all of them
+    for (const DAT_COUNT segments : {-1, 5, 257, 4096}) {
+        dat1::lmr_triplet *const list = many.data();
+        assert_int_equal(dat.ep_post_send_func(ep, segments, list, cookie(1), plain),
                          by1::wrong_argument(2));
-        assert_int_equal(dat.ep_post_recv_func(ep, segments, &part, cookie(1), plain),
+        assert_int_equal(dat.ep_post_recv_func(ep, segments, list, cookie(1), plain),
                          by1::wrong_argument(2));
-        assert_int_equal(dat.ep_post_rdma_read_func(ep, segments, &part, cookie(1), &to, plain),
+        assert_int_equal(dat.ep_post_rdma_read_func(ep, segments, list, cookie(1), &to, plain),
                          by1::wrong_argument(2));
     }
     assert_int_equal(dat.ep_post_send_func(ep, 1, nullptr, cookie(1), plain),

@@ -7,6 +7,7 @@
 #include "dapl/ia.hpp"
 #include "dat1.hpp"
 
+#include <cerrno>
 #include <dlfcn.h>
 
 using namespace played;
@@ -157,7 +158,7 @@ void thread_safety_has_its_table(void **) {
 }
 
 // Objects are the same below both, so a call of the other version works with the handle that it was
-// called with. As an argument it is of another IA, and refused as such.
+// called with. As an argument it is of another IA, and what such is.
 void handles_of_the_other_version(void **) {
     by1::adapter old;
     adapter young;
@@ -190,6 +191,16 @@ void handles_of_the_other_version(void **) {
                      no_handle(DAT_INVALID_HANDLE_PZ));
     assert_null(ep);
     assert_null(lmr);
+    // An EVD of connections may be any IA's.
+    done(by1::dat().ep_create_func(old.ia, old.pz, old_end.receives, old_end.requests,
+                                   young_end.connections, nullptr, &ep));
+    place nowhere = at("203.0.113.9");
+    net().addresses.push_back(-ENETUNREACH);
+    done(by1::dat().ep_connect_func(ep, &nowhere.any, 1, soon, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                                    DAT_CONNECT_DEFAULT_FLAG));
+    const DAT_EVENT event = next(young_end.connections, DAT_CONNECTION_EVENT_UNREACHABLE);
+    assert_ptr_equal(event.event_data.connect_event_data.ep_handle, ep);
+    done(by1::dat().ep_free_func(ep));
     old_end.free();
     end(young_end).free();
     old.close();
