@@ -24,3 +24,12 @@ every() {
 
 @test "the provider needs a third of the instructions of OFED's" { every "provider's share, of OFED's" 0.34; }
 @test "post and reap need at most 1.45 of those of verbs alone" { every 'in all, of verbs alone' 1.45; }
+
+@test "DAT 1.2 needs at most 25 instructions more than 2.0 to post" {
+    local status=0 table=$BATS_TEST_TMPDIR/table
+    "$BATS_TEST_DIRNAME/../bench/dat1_costs.py" --driver "${SOFTRDMA_DEVICE%%[0-9]*}" --json >"$table" 2>"$table.why" || status=$?
+    ((status != 77)) || skip "$(<"$table.why")"
+    ((status == 0)) || { cat "$table.why"; false; }
+    jq -r 'to_entries[] | "# \(.key): \(.value["2.0"]) and \(.value.more) more"' "$table" | tee /dev/fd/3
+    jq -e '[to_entries[] | select(.key | startswith("post")) | .value.more] | length == 4 and all(. > 0 and . <= 25)' "$table"
+}

@@ -21,6 +21,14 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async, DAT_IA_ATTR_
                     DAT_PROVIDER_ATTR *provider_attr) noexcept;
 DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia_handle, const DAT_NAME_PTR name,
                          DAT_BOOLEAN *related) noexcept;
+/// How a face opens an IA.
+struct opening {
+    DAT_UINT32 version; ///< the registry's, so its table and its handles are the IA's
+    DAT_BOOLEAN thread_safe;
+    bool ro_aware = false;
+};
+DAT_RETURN open_ia(const opening &how, const DAT_NAME_PTR name, DAT_COUNT qlen,
+                   DAT_EVD_HANDLE *async, DAT_IA_HANDLE *ia_handle) noexcept;
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async,
                    DAT_IA_HANDLE *ia_handle) noexcept;
 DAT_RETURN ia_open_thread_safe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async,

@@ -111,15 +111,17 @@ DAT_RETURN find(ia &on, DAT_COUNT qlen, DAT_EVD_HANDLE *async) noexcept {
     return DAT_SUCCESS;
 }
 
-DAT_RETURN open(const DAT_NAME_PTR name, DAT_BOOLEAN thread_safe, DAT_COUNT qlen,
-                DAT_EVD_HANDLE *async, DAT_IA_HANDLE *ia_handle) noexcept {
+} // namespace
+
+DAT_RETURN open_ia(const opening &how, const DAT_NAME_PTR name, DAT_COUNT qlen,
+                   DAT_EVD_HANDLE *async, DAT_IA_HANDLE *ia_handle) noexcept {
     if (name == nullptr)
         return wrong_argument(1);
     if (async == nullptr)
         return wrong_argument(3);
     if (ia_handle == nullptr)
         return wrong_argument(4);
-    instance *const as_what = find_instance(name, thread_safe);
+    instance *const as_what = find_instance(name, how.version, how.thread_safe);
     if (as_what == nullptr)
         return failed(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     // Without effect where another plugin was chosen, or ours is not installed.
@@ -129,7 +131,8 @@ DAT_RETURN open(const DAT_NAME_PTR name, DAT_BOOLEAN thread_safe, DAT_COUNT qlen
     ia *const made = prepare<ia>(*as_what);
     DAT_RETURN result = made == nullptr ? exhausted(DAT_RESOURCE_MEMORY) : DAT_SUCCESS;
     if (made != nullptr) {
-        made->provider = &as_what->table;
+        made->provider = as_what->table;
+        made->ro_aware = how.ro_aware && as_what->tells_ro_aware;
         result = find(*made, qlen, async);
         if (result != DAT_SUCCESS)
             discard(made);
@@ -138,7 +141,7 @@ DAT_RETURN open(const DAT_NAME_PTR name, DAT_BOOLEAN thread_safe, DAT_COUNT qlen
         events::stop();
         return result;
     }
-    publish(made, &as_what->table);
+    publish(made, as_what->table);
     if (made->own_async)
         made->adopt(made->async.load());
     if (made->async != nullptr)
@@ -147,16 +150,14 @@ DAT_RETURN open(const DAT_NAME_PTR name, DAT_BOOLEAN thread_safe, DAT_COUNT qlen
     return DAT_SUCCESS;
 }
 
-} // namespace
-
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async,
                    DAT_IA_HANDLE *ia_handle) noexcept {
-    return open(name, DAT_FALSE, qlen, async, ia_handle);
+    return open_ia({2, DAT_FALSE}, name, qlen, async, ia_handle);
 }
 
 DAT_RETURN ia_open_thread_safe(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async,
                                DAT_IA_HANDLE *ia_handle) noexcept {
-    return open(name, DAT_TRUE, qlen, async, ia_handle);
+    return open_ia({2, DAT_TRUE}, name, qlen, async, ia_handle);
 }
 
 namespace {

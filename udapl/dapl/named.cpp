@@ -65,6 +65,7 @@ named_attributes::named_attributes(const device &on) {
     add("DAT_IB_TRANSPORT_MTU", std::to_string(128 << on.state.active_mtu));
     add("DAT_IB_PORT_STATUS", state_of(on));
     add("DAT_IB_PORT_NUMBER", std::to_string(on.port));
+    plain_ones = pairs.size();
     add("DAT_EXTENSION_INTERFACE", truth(!on.iwarp));
     add("DAT_IB_FETCH_AND_ADD", truth(extensions::atomics(on)));
     add("DAT_IB_CMP_AND_SWAP", truth(extensions::atomics(on)));

@@ -16,10 +16,13 @@ class named_attributes {
   public:
     explicit named_attributes(const device &on);
     const std::vector<DAT_NAMED_ATTR> &list() const noexcept { return pairs; }
+    /// How many of them, from the first, are not about extensions.
+    std::size_t plain() const noexcept { return plain_ones; }
 
   private:
     void add(const char *name, std::string value);
 
+    std::size_t plain_ones = 0;
     std::vector<DAT_NAMED_ATTR> pairs;
     std::vector<std::unique_ptr<std::string>> values;
 };
