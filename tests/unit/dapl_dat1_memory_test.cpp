@@ -60,7 +60,7 @@ void arguments_of_a_registration(void **) {
     assert_int_equal(create(static_cast<DAT_MEM_TYPE>(9), bytes, 64, on.pz, 0x11, &lmr),
                      by1::wrong_argument(2));
     assert_int_equal(create(kind, nullptr, 64, on.pz, 0x11, &lmr), by1::wrong_argument(3));
-    assert_int_equal(create(kind, bytes, 0, on.pz, 0x11, &lmr), error(DAT_LENGTH_ERROR));
+    assert_int_equal(create(kind, bytes, 0, on.pz, 0x11, &lmr), wrong_argument(4));
     assert_int_equal(create(kind, bytes, UINT64_MAX, on.pz, 0x11, &lmr), by1::wrong_argument(4));
     assert_int_equal(create(kind, bytes, 64, on.ia, 0x11, &lmr), no_handle(DAT_INVALID_HANDLE_PZ));
     assert_int_equal(create(kind, bytes, 64, on.pz, 0x8000, &lmr), by1::wrong_argument(6));

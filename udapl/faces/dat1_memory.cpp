@@ -14,7 +14,7 @@
 namespace coherdma::dapl::dat1 {
 
 // 2.0's seventh argument, va_type, is of the face's own making, and 2.0 says 7 of a handle that has
-// no place to go: here it is the seventh.
+// no place to go: here it is the seventh. 1.2's manual page has no word of its own for no length.
 DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE kind, DAT_REGION_DESCRIPTION region,
                       DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
                       DAT_LMR_HANDLE *lmr_handle, DAT_LMR_CONTEXT *lmr_context,
@@ -23,6 +23,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE kind, DAT_REGION_DES
     const DAT_RETURN result = dapl::lmr_create(ia_handle, kind, region, length, pz_handle,
                                                privileges, DAT_VA_TYPE_VA, lmr_handle, lmr_context,
                                                rmr_context, registered_length, registered_address);
+    if (DAT_GET_TYPE(result) == DAT_LENGTH_ERROR)
+        return told(wrong_argument(4));
     return told_any(with_argument(result, [](unsigned n) { return n > 7 ? n - 1 : n; }));
 }
 

@@ -6,6 +6,7 @@
 
 #include <coherdma/coherdma.h>
 #include <cstdio>
+#include <cstring>
 
 namespace coherdma::registry {
 
@@ -33,12 +34,15 @@ DAT_RETURN call_ia_open(const DAT_PROVIDER &provider, const wish &what, DAT_COUN
     return provider.ia_open_func(what.name, qlen, evd, ia);
 }
 
-/// dat_extension_op may be used from now on, if this IA has extensions.
+/// dat_extension_op may be used from now on, if this IA has extensions. Ours has some on every
+/// device, though its attributes name only those of InfiniBand, as OFED's do.
 void is_opened(DAT_IA_HANDLE handle) noexcept {
     DAT_IA_ATTR about = {};
+    DAT_PROVIDER_ATTR provider = {};
     const DAT_RETURN status = forward_ia<&DAT_PROVIDER::ia_query_func>(
-        handle, nullptr, DAT_IA_FIELD_ALL, &about, DAT_PROVIDER_ATTR_MASK{0}, nullptr);
-    if (status == DAT_SUCCESS && about.extension_supported != DAT_EXTENSION_NONE)
+        handle, nullptr, DAT_IA_FIELD_ALL, &about, DAT_PROVIDER_FIELD_ALL, &provider);
+    if (status == DAT_SUCCESS && (about.extension_supported != DAT_EXTENSION_NONE ||
+                                  std::strcmp(provider.provider_name, "coherdma") == 0))
         allow_extensions();
 }
 
