@@ -44,6 +44,37 @@ void a_region_is_asked(void **) {
     on.close();
 }
 
+// Who does not say that it knows of relaxed ordering has none; who does has it but where it asks
+// for strong ordering.
+void order_is_relaxed_for_who_can_do_with_it(void **) {
+    const struct {
+        DAT_BOOLEAN ro_aware;
+        unsigned kind;
+        bool relaxed;
+    } all[] = {
+        {DAT_FALSE, DAT_MEM_TYPE_VIRTUAL, false},
+        {DAT_FALSE, 3, false}, // DAT_MEM_TYPE_SO_VIRTUAL
+        {DAT_TRUE, DAT_MEM_TYPE_VIRTUAL, true},
+        {DAT_TRUE, 3, false},
+    };
+    char bytes[64];
+    for (const auto &each : all) {
+        by1::adapter on("ib", each.ro_aware);
+        DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+        DAT_LMR_CONTEXT lkey;
+        done(by1::dat().lmr_create_func(on.ia, static_cast<DAT_MEM_TYPE>(each.kind),
+                                        at_address(bytes), 64, on.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+                                        &lkey, nullptr, nullptr, nullptr));
+        {
+            const entered call;
+            assert_int_equal((net().local(lkey)->access & IBV_ACCESS_RELAXED_ORDERING) != 0,
+                             each.relaxed);
+        }
+        done(by1::dat().lmr_free_func(lmr));
+        on.close();
+    }
+}
+
 // By their places in a call that has no va_type.
 void arguments_of_a_registration(void **) {
     by1::adapter on;
@@ -60,7 +91,7 @@ void arguments_of_a_registration(void **) {
     assert_int_equal(create(static_cast<DAT_MEM_TYPE>(9), bytes, 64, on.pz, 0x11, &lmr),
                      by1::wrong_argument(2));
     assert_int_equal(create(kind, nullptr, 64, on.pz, 0x11, &lmr), by1::wrong_argument(3));
-    assert_int_equal(create(kind, bytes, 0, on.pz, 0x11, &lmr), wrong_argument(4));
+    assert_int_equal(create(kind, bytes, 0, on.pz, 0x11, &lmr), by1::wrong_argument(4));
     assert_int_equal(create(kind, bytes, UINT64_MAX, on.pz, 0x11, &lmr), by1::wrong_argument(4));
     assert_int_equal(create(kind, bytes, 64, on.ia, 0x11, &lmr), no_handle(DAT_INVALID_HANDLE_PZ));
     assert_int_equal(create(kind, bytes, 64, on.pz, 0x8000, &lmr), by1::wrong_argument(6));
@@ -382,6 +413,7 @@ int main() {
     by1::register_names();
     const CMUnitTest tests[] = {
         TEST(a_region_is_asked),
+        TEST(order_is_relaxed_for_who_can_do_with_it),
         TEST(arguments_of_a_registration),
         TEST(a_window_finds_its_region),
         TEST(arguments_of_a_bind),
