@@ -228,6 +228,8 @@ void registered_by_the_program(void **) {
     DAT_PROVIDER_INFO endless;
     std::memset(&endless, 'x', sizeof endless);
     assert_int_equal(dat_registry_add_provider(provider, &endless), bad_argument(DAT_INVALID_ARG2));
+    const DAT_PROVIDER_INFO other = {"own", OTHER_MAJOR, OTHER_MINOR, DAT_FALSE};
+    assert_int_equal(dat_registry_add_provider(provider, &other), bad_argument(DAT_INVALID_ARG2));
     assert_int_equal(dat_registry_remove_provider(provider, &info), NO_NAME);
     assert_int_equal(dat_registry_add_provider(provider, &info), DAT_SUCCESS);
     assert_int_equal(dat_registry_add_provider(provider, &info),

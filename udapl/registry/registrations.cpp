@@ -139,13 +139,16 @@ using namespace coherdma::registry;
 
 namespace {
 
-/// Its key, if both are there.
+/// Its key, if both are there. A table of the other version is laid out otherwise: it came to the
+/// wrong one of two registries, where it must not be called.
 DAT_RETURN key_of(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info,
                   DAT_PROVIDER_INFO &key) noexcept {
     if (!provider)
         return error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
-    if (!info || !make_info(info->ia_name, info->dapl_version_major, info->dapl_version_minor,
-                            info->is_thread_safe, key))
+    if (!info ||
+        !make_info(info->ia_name, info->dapl_version_major, info->dapl_version_minor,
+                   info->is_thread_safe, key) ||
+        key.dapl_version_major != DAT_VERSION_MAJOR)
         return error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
     return DAT_SUCCESS;
 }
