@@ -4,6 +4,8 @@
 
 #include "dat1.hpp"
 
+#include "faces/dat1_calls.hpp"
+
 #include <dat2/dat_ib_extensions.h>
 
 using namespace played;
@@ -205,6 +207,42 @@ void it_rejects_and_accepts(void **) {
     close(other);
 }
 
+const dat1::remote_calls &beyond() {
+    const auto *const calls = static_cast<const dat1::remote_calls *>(by1::dat().extension);
+    assert_int_equal(calls->magic, 0x616d6472656f6863);
+    return *calls;
+}
+
+void words_are_written_and_flushed(void **) {
+    old_and_new all;
+    const dat1::remote_calls &more = beyond();
+    DAT_COHERDMA_WAYS ways = {};
+    done(more.query_ways(all.old_end.ep, &ways));
+    assert_int_equal(ways.atomic_write, DAT_COHERDMA_WAY_INLINE);
+    assert_int_equal(ways.flush, DAT_COHERDMA_WAY_READ);
+    const std::uint64_t word = 0x0102030405060708;
+    const dat1::rmr_triplet where = all.target(800, 8), odd = all.target(801, 8);
+    done(more.post_atomic_write(all.old_end.ep, &word, nullptr, cookie(1), &where, plain));
+    by1::completed(by1::next(all.old_end.requests, DAT_DTO_COMPLETION_EVENT), all.old_end.ep, 1, 8);
+    assert_memory_equal(all.there.bytes.data() + 800, &word, 8);
+    assert_int_equal(more.post_atomic_write(all.old_end.ep, &word, nullptr, cookie(1), &odd, plain),
+                     by1::wrong_argument(5));
+    // Of a range that 2.0 has no length for, the end is what is flushed.
+    constexpr DAT_VLEN huge = UINT64_C(5) << 32;
+    dat1::rmr_triplet range = all.target(0, huge + 808);
+    range.target_address -= huge;
+    const dat1::lmr_triplet into = all.here.part(0, 64);
+    std::memset(all.here.bytes.data(), 0xee, 64);
+    done(more.post_flush(all.old_end.ep, &into, cookie(2), &range, plain));
+    by1::completed(by1::next(all.old_end.requests, DAT_DTO_COMPLETION_EVENT), all.old_end.ep, 2,
+                   UINT32_MAX);
+    assert_memory_equal(all.here.bytes.data(), &word, 8);
+    assert_int_equal(all.here.bytes[8], 0xee);
+    assert_int_equal(more.post_flush(all.old_end.ep, nullptr, cookie(2), &range, plain),
+                     by1::wrong_argument(2));
+    all.free();
+}
+
 // What has failed says so, and what goes with it.
 void failures_are_told(void **) {
     old_and_new all;
@@ -230,9 +268,13 @@ void failures_are_told(void **) {
 int main() {
     by1::register_names();
     const CMUnitTest tests[] = {
-        TEST(sends_both_ways),        TEST(writes_and_reads),
-        TEST(lists_of_segments),      TEST(a_peers_immediate_data_end_a_receive),
-        TEST(it_rejects_and_accepts), TEST(failures_are_told),
+        TEST(sends_both_ways),
+        TEST(writes_and_reads),
+        TEST(lists_of_segments),
+        TEST(a_peers_immediate_data_end_a_receive),
+        TEST(it_rejects_and_accepts),
+        TEST(failures_are_told),
+        TEST(words_are_written_and_flushed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
-#include <dat2/dat_coherdma_extensions.h>
 
 namespace coherdma::dapl::extensions {
 
@@ -52,17 +51,19 @@ DAT_RETURN post(ep &one, DAT_DTOS operation, std::uint32_t length, DAT_UINT64 co
                                : failed_with(error, DAT_RESOURCE_MEMORY);
 }
 
-DAT_RETURN post_atomic_write(ep &one, std::va_list arguments) noexcept {
-    const auto *const value = va_arg(arguments, const void *);
-    const auto *const old = va_arg(arguments, const DAT_LMR_TRIPLET *);
-    const auto cookie = va_arg(arguments, DAT_DTO_COOKIE);
-    const auto *const remote = va_arg(arguments, const DAT_RMR_TRIPLET *);
-    const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(arguments, int));
+} // namespace
+
+DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *old,
+                        DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+                        DAT_COMPLETION_FLAGS flags) noexcept {
+    ep *const one = as<ep>(ep_handle);
+    if (one == nullptr)
+        return wrong_handle(DAT_INVALID_HANDLE_EP);
     if (value == nullptr)
         return wrong_argument(2);
     if (remote == nullptr || remote->virtual_address % word != 0)
         return wrong_argument(5);
-    return post(one, DAT_DTO_RDMA_WRITE, word, cookie.as_64, 3,
+    return post(*one, DAT_DTO_RDMA_WRITE, word, cookie.as_64, 3,
                 [&](const coherdma_remote &reach, DAT_UINT64 id) {
                     return coherdma_post_atomic_write(
                         &reach, remote->virtual_address, remote->rmr_context, value,
@@ -70,16 +71,16 @@ DAT_RETURN post_atomic_write(ep &one, std::va_list arguments) noexcept {
                 });
 }
 
-DAT_RETURN post_flush(ep &one, std::va_list arguments) noexcept {
-    const auto *const scratch = va_arg(arguments, const DAT_LMR_TRIPLET *);
-    const auto cookie = va_arg(arguments, DAT_DTO_COOKIE);
-    const auto *const remote = va_arg(arguments, const DAT_RMR_TRIPLET *);
-    const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(arguments, int));
+DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch, DAT_DTO_COOKIE cookie,
+                 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    ep *const one = as<ep>(ep_handle);
+    if (one == nullptr)
+        return wrong_handle(DAT_INVALID_HANDLE_EP);
     if (scratch == nullptr || scratch->segment_length == 0)
         return wrong_argument(2);
     if (remote == nullptr || remote->segment_length == 0)
         return wrong_argument(4);
-    return post(one, DAT_DTO_RDMA_READ, remote->segment_length, cookie.as_64, 4,
+    return post(*one, DAT_DTO_RDMA_READ, remote->segment_length, cookie.as_64, 4,
                 [&](const coherdma_remote &reach, DAT_UINT64 id) {
                     return coherdma_post_flush(&reach, remote->virtual_address,
                                                remote->segment_length, remote->rmr_context,
@@ -88,21 +89,21 @@ DAT_RETURN post_flush(ep &one, std::va_list arguments) noexcept {
                 });
 }
 
-DAT_RETURN tell_ways(ep &one, std::va_list arguments) noexcept {
-    auto *const ways = va_arg(arguments, DAT_COHERDMA_WAYS *);
-    if (ways == nullptr)
+DAT_RETURN ways(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_WAYS *to) noexcept {
+    ep *const one = as<ep>(ep_handle);
+    if (one == nullptr)
+        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    if (to == nullptr)
         return wrong_argument(2);
-    const holding held(one.requests.guard);
-    if (const DAT_RETURN result = know(one); result != DAT_SUCCESS)
+    const holding held(one->requests.guard);
+    if (const DAT_RETURN result = know(*one); result != DAT_SUCCESS)
         return result;
     coherdma_remote_attr are = {};
-    coherdma_query_remote(one.reach.get(), &are, sizeof are);
-    ways->atomic_write = static_cast<DAT_COHERDMA_WAY>(are.atomic_write);
-    ways->flush = static_cast<DAT_COHERDMA_WAY>(are.flush);
+    coherdma_query_remote(one->reach.get(), &are, sizeof are);
+    to->atomic_write = static_cast<DAT_COHERDMA_WAY>(are.atomic_write);
+    to->flush = static_cast<DAT_COHERDMA_WAY>(are.flush);
     return DAT_SUCCESS;
 }
-
-} // namespace
 
 bool is_remote(DAT_EXTENDED_OP operation) noexcept {
     return operation == DAT_COHERDMA_ATOMIC_WRITE_OP || operation == DAT_COHERDMA_FLUSH_OP ||
@@ -111,17 +112,16 @@ bool is_remote(DAT_EXTENDED_OP operation) noexcept {
 
 DAT_RETURN operate_remote(DAT_HANDLE handle, DAT_EXTENDED_OP operation,
                           std::va_list arguments) noexcept {
-    ep *const one = as<ep>(handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    switch (operation) {
-    case DAT_COHERDMA_ATOMIC_WRITE_OP:
-        return post_atomic_write(*one, arguments);
-    case DAT_COHERDMA_FLUSH_OP:
-        return post_flush(*one, arguments);
-    default:
-        return tell_ways(*one, arguments);
-    }
+    if (operation == DAT_COHERDMA_QUERY_WAYS_OP)
+        return ways(handle, va_arg(arguments, DAT_COHERDMA_WAYS *));
+    const bool writes = operation == DAT_COHERDMA_ATOMIC_WRITE_OP;
+    const auto *const value = writes ? va_arg(arguments, const void *) : nullptr;
+    const auto *const local = va_arg(arguments, const DAT_LMR_TRIPLET *);
+    const auto cookie = va_arg(arguments, DAT_DTO_COOKIE);
+    const auto *const remote = va_arg(arguments, const DAT_RMR_TRIPLET *);
+    const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(arguments, int));
+    return writes ? atomic_write(handle, value, local, cookie, remote, flags)
+                  : flush(handle, local, cookie, remote, flags);
 }
 
 } // namespace coherdma::dapl::extensions

@@ -14,6 +14,7 @@ dat1::provider table_of_dat1(const char *name, DAT_BOOLEAN thread_safe) noexcept
     using namespace dat1;
     provider all = {};
     all.device_name = name;
+    all.extension = const_cast<remote_calls *>(&extension);
     all.ia_open_func = thread_safe ? dat1::ia_open<true> : dat1::ia_open<false>;
     all.ia_query_func = dat1::ia_query;
     all.ia_close_func = as_it_is<ia_close>::call;

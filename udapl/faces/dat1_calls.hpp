@@ -9,6 +9,8 @@
 #include "dat1_table.hpp"
 #include "dat1_values.hpp"
 
+#include <dat2/dat_coherdma_extensions.h>
+
 namespace coherdma::dapl::dat1 {
 
 /// Out of the way of calls that succeed.
@@ -47,6 +49,18 @@ constexpr DAT_RETURN with_argument(DAT_RETURN result, const place &in_dat1) {
         return result;
     return wrong_argument(in_dat1(subtype - DAT_INVALID_ARG1 + 1));
 }
+
+/// <dat/dat_coherdma_extensions.h> has the same.
+struct remote_calls {
+    DAT_UINT64 magic;
+    DAT_RETURN(*post_atomic_write)
+    (DAT_EP_HANDLE, const void *, const lmr_triplet *, DAT_DTO_COOKIE, const rmr_triplet *,
+     DAT_COMPLETION_FLAGS);
+    DAT_RETURN(*post_flush)
+    (DAT_EP_HANDLE, const lmr_triplet *, DAT_DTO_COOKIE, const rmr_triplet *, DAT_COMPLETION_FLAGS);
+    DAT_RETURN (*query_ways)(DAT_EP_HANDLE, DAT_COHERDMA_WAYS *);
+};
+extern const remote_calls extension;
 
 /// How many segments a call may have: as IA and endpoints say. No device known has more.
 inline constexpr DAT_COUNT most_segments = 256;
