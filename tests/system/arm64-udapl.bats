@@ -10,11 +10,14 @@ bats_require_minimum_version 1.5.0
 setup_file() {
     local gnu=/usr/aarch64-linux-gnu/lib
     source "$BATS_TEST_DIRNAME/arm64.bash"
-    build_for_arm64 dat2 dapl_provider coherdma_provider coherdma_emulation datinfo datping mailbox
+    build_for_arm64 dat dat2 dapl_provider coherdma_provider coherdma_emulation datinfo datping mailbox
     cd "$BATS_FILE_TMPDIR" || return
     cp "$built"/{udapl/registry/libdat2.so.2,udapl/libdaplcoherdma.so.2,ibverbs-glue/libcoherdma.so.1} .
     cp "$built"/{provider/libcoherdma-rdmav34.so,provider/libcoherdma-emulation.so} .
     cp "$built"/{tools/datinfo/datinfo,tools/datping/datping,examples/mailbox} .
+    cp "$built"/udapl/registry/libdat.so.1 .
+    aarch64-linux-gnu-gcc -std=c11 -I"$root/udapl/include" "$BATS_TEST_DIRNAME/dat1_talk.c" \
+        -L"$built/udapl/registry" -ldat -o dat1_talk
     cp "$ARM64_ROOT"/usr/{bin/dtest,bin/dtestx,bin/dapltest,lib/aarch64-linux-gnu/libfmt.so.9} .
     cp "$gnu"/libstdc++.so.6 "$gnu"/libgcc_s.so.1 .
     cp "$BATS_TEST_DIRNAME/arm64-udapl.sh" .
@@ -63,6 +66,13 @@ datping() {
 @test "arm64: dapltest on siw, with verification" { dapltest siw; }
 @test "arm64: datping in all modes on rxe" { datping rxe; }
 @test "arm64: datping in all modes on siw" { datping siw; }
+
+@test "arm64: a program of uDAPL 1.2 on rxe and siw" {
+    part rxe dat1_talk
+    times 1 '^rxe0: talked$'
+    part siw dat1_talk
+    times 1 '^siw0: talked$'
+}
 
 # With a played device: of a program that syncs nothing is said, and what it leaves out is.
 forgotten() {

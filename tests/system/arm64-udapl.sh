@@ -63,6 +63,9 @@ for driver in rxe siw; do
     datping -I $ia "$address" -c 20 -m all
     wait
 
+    begin $driver dat1_talk
+    dat1_talk $ia
+
     for forgotten in nothing read write; do
         begin $driver mailbox $forgotten
         case $forgotten in

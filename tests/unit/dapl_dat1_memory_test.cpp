@@ -51,20 +51,23 @@ void order_is_relaxed_for_who_can_do_with_it(void **) {
         DAT_BOOLEAN ro_aware;
         unsigned kind;
         bool relaxed;
+        unsigned more = 0;
     } all[] = {
         {DAT_FALSE, DAT_MEM_TYPE_VIRTUAL, false},
         {DAT_FALSE, 3, false}, // DAT_MEM_TYPE_SO_VIRTUAL
         {DAT_TRUE, DAT_MEM_TYPE_VIRTUAL, true},
         {DAT_TRUE, 3, false},
+        {DAT_TRUE, DAT_MEM_TYPE_VIRTUAL, false, 0x100}, // DAT_MEM_PRIV_RO_DISABLE_FLAG
     };
     char bytes[64];
     for (const auto &each : all) {
         by1::adapter on("ib", each.ro_aware);
         DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
         DAT_LMR_CONTEXT lkey;
-        done(by1::dat().lmr_create_func(on.ia, static_cast<DAT_MEM_TYPE>(each.kind),
-                                        at_address(bytes), 64, on.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
-                                        &lkey, nullptr, nullptr, nullptr));
+        done(by1::dat().lmr_create_func(
+            on.ia, static_cast<DAT_MEM_TYPE>(each.kind), at_address(bytes), 64, on.pz,
+            DAT_MEM_PRIV_ALL_FLAG | static_cast<DAT_MEM_PRIV_FLAGS>(each.more), &lmr, &lkey,
+            nullptr, nullptr, nullptr));
         {
             const entered call;
             assert_int_equal((net().local(lkey)->access & IBV_ACCESS_RELAXED_ORDERING) != 0,

@@ -20,6 +20,11 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE kind, DAT_REGION_DES
                       DAT_LMR_HANDLE *lmr_handle, DAT_LMR_CONTEXT *lmr_context,
                       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_length,
                       DAT_VADDR *registered_address) noexcept {
+    // Solaris' other way to ask for strong ordering.
+    constexpr DAT_UINT32 ro_disable = 0x100; // DAT_MEM_PRIV_RO_DISABLE_FLAG
+    if ((DAT_UINT32{privileges} & ro_disable) != 0 && kind == DAT_MEM_TYPE_VIRTUAL)
+        kind = mem_type_so_virtual;
+    privileges = static_cast<DAT_MEM_PRIV_FLAGS>(DAT_UINT32{privileges} & ~ro_disable);
     const DAT_RETURN result = dapl::lmr_create(ia_handle, kind, region, length, pz_handle,
                                                privileges, DAT_VA_TYPE_VA, lmr_handle, lmr_context,
                                                rmr_context, registered_length, registered_address);
