@@ -28,11 +28,15 @@ using carry::failure, carry::text;
 
 const DAT_PROVIDER *added = nullptr; ///< the last table
 
-enum class call { none, send, receive, write, read, reap };
+enum class call { none, send, receive, write, read, reap, sync_short, sync_long };
 constexpr std::pair<call, const char *> calls[] = {
-    {call::send, "post send"},   {call::receive, "post receive"},
-    {call::write, "post write"}, {call::read, "post read"},
+    {call::send, "post send"},
+    {call::receive, "post receive"},
+    {call::write, "post write"},
+    {call::read, "post read"},
     {call::reap, "reap"},
+    {call::sync_short, "sync 8 bytes"},
+    {call::sync_long, "sync 8192 bytes"},
 };
 constexpr int rounds = 16;
 constexpr DAT_UINT32 length = 8;
@@ -114,6 +118,8 @@ class talk {
         const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
         piece_ = version::piece(address, lkey);
         target_ = version::place(address + memory_.size() / 2, rkey);
+        all_ = piece_;
+        all_.segment_length = sizeof memory_;
         from_ = make_end();
         to_ = make_end();
         if (!receive())
@@ -148,6 +154,8 @@ class talk {
     [[gnu::noinline]] bool reap_receive() {
         return by_->evd_dequeue_func(to_.received, &last_) == DAT_SUCCESS;
     }
+    [[gnu::noinline]] bool sync_short() { return sync(piece_); }
+    [[gnu::noinline]] bool sync_long() { return sync(all_); }
     bool good() const {
         return last_.event_number == DAT_DTO_COMPLETION_EVENT &&
                last_.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS;
@@ -162,6 +170,9 @@ class talk {
         DAT_EP_HANDLE ep;
     };
 
+    bool sync(const typename version::segment &what) const {
+        return by_->lmr_sync_rdma_write_func(ia_, &what, 1) == DAT_SUCCESS;
+    }
     DAT_EVD_HANDLE events(DAT_EVD_FLAGS of) const {
         DAT_EVD_HANDLE made = DAT_HANDLE_NULL;
         need(by_->evd_create_func(ia_, 64, DAT_HANDLE_NULL, of, &made), "make an EVD");
@@ -207,7 +218,7 @@ class talk {
     const typename version::table *by_ = nullptr;
     DAT_IA_HANDLE ia_ = DAT_HANDLE_NULL;
     DAT_PZ_HANDLE zone_ = DAT_HANDLE_NULL;
-    typename version::segment piece_{};
+    typename version::segment piece_{}, all_{};
     typename version::target target_{};
     end from_{}, to_{};
     typename version::event last_{};
@@ -232,6 +243,8 @@ void round(talk<version> &over, const meter<call> &count) {
     reap();
     done(count(call::read, [&] { return over.read(); }), "post a read");
     reap();
+    done(count(call::sync_short, [&] { return over.sync_short(); }), "sync");
+    done(count(call::sync_long, [&] { return over.sync_long(); }), "sync");
 }
 
 // Says the name of each account, and how many calls it has; the 1 is what posts says there.
