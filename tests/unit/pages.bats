@@ -40,7 +40,7 @@ identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sor
 }
 @test "pages refer to pages that there are" {
     # Those of the system, and of rdma-core.
-    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) open(2) poll(2) select(2) socket(2)'
+    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2) shmat(2) socket(2)'
     others+=' ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1) '
     say references "${pages[@]}" | while read -r page name section; do
         [[ -e man/$name.$section || $others == *" $name($section) "* ]] || echo "$page: $name($section)"
