@@ -9,7 +9,7 @@
 #include "talk.h"
 
 enum { SIZE = 4 * PAGE, AT = 100, LENGTH = 5000, WRITTEN = 2 * PAGE };
-enum { REFUSED = 4, UNTOUCHED = 77 };
+enum { REFUSED = 4, ITS_OWN = 77 };
 /* A guess of a context that there is none of is a Write: Linux' siw answers a Read of any memory of
  * the connection's zone, whatever its privileges. */
 static const int is_write[REFUSED] = {0, 1, 1, 0};
@@ -54,13 +54,12 @@ static void refuse(struct talk *talk, const struct memory *first, DAT_PZ_HANDLE 
     must_be(local.remote == 0, "no context without a remote privilege, of a second LMR");
     for (int each = 0; each < REFUSED; ++each) {
         struct line line;
-        struct range name = name_of(first, WRITTEN, LENGTH);
+        struct range name = name_of(first, AT, LENGTH);
         name.context = contexts[each];
-        fill(first, WRITTEN, LENGTH, UNTOUCHED);
         connect_sides(talk, &line, talk->pz);
-        tell(&line, &name, 1);
+        tell_last(&line, &name, 1);
         part_broken(talk, &line);
-        look(talk, first, WRITTEN, LENGTH, UNTOUCHED);
+        look(talk, first, AT, LENGTH, 1); /* as it was */
     }
     MUST(dat_lmr_free(local.lmr));
     MUST(dat_lmr_free(readable.lmr));
@@ -95,7 +94,7 @@ static void be_refused(struct talk *talk, const struct memory *mine, int writes)
         must_be(try_read(&line, part(mine, 0, LENGTH), name) != DAT_DTO_SUCCESS,
                 "that the Read is refused");
     part_broken(talk, &line);
-    look(talk, mine, 0, LENGTH, UNTOUCHED + 1);
+    look(talk, mine, 0, LENGTH, ITS_OWN);
 }
 
 static void ask(struct talk *talk) {
@@ -111,7 +110,7 @@ static void ask(struct talk *talk) {
     write_to(&line, part(&mine, 0, LENGTH), names[1]);
     tell(&line, NULL, 0);
     part_sides(talk, &line);
-    fill(&mine, 0, LENGTH, UNTOUCHED + 1);
+    fill(&mine, 0, LENGTH, ITS_OWN);
     for (int each = 0; each < REFUSED; ++each)
         be_refused(talk, &mine, is_write[each]);
     unmake(&mine);

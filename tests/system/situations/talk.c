@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 enum { RIGHT, WRONG, MISUSE }; /* exit status */
-enum { NOTES = 4, EVENTS = 32, PATIENCE = 60 };
+enum { NOTES = 4, EVENTS = 32 };
+enum { PATIENCE = 60, A_SECOND = 1000 }; /* one more for so many of a count */
 static const DAT_TIMEOUT a_while = 20 * 1000 * 1000;
 static const char *side = "";
 
@@ -125,28 +126,6 @@ static void receive_into(struct line *line, unsigned which) {
     MUST(dat_ep_post_recv(line->ep, 1, &room, no_cookie, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-void connect_sides(struct talk *talk, struct line *line, DAT_PZ_HANDLE pz) {
-    memset(line, 0, sizeof *line);
-    make(talk, &line->notes, pz, (NOTES + 1) * sizeof(struct note), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
-    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &line->sent));
-    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &line->received));
-    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
-                        &line->connection));
-    MUST(
-        dat_ep_create(talk->ia, pz, line->received, line->sent, line->connection, NULL, &line->ep));
-    for (unsigned each = 0; each < NOTES; ++each)
-        receive_into(line, each);
-    if (talk->listener) {
-        const DAT_EVENT event =
-            the_event(talk->requests, DAT_CONNECTION_REQUEST_EVENT, "a connection request");
-        MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, line->ep, 0, NULL));
-    } else {
-        MUST(dat_ep_connect(line->ep, talk->where, talk->port, a_while, 0, NULL,
-                            DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    }
-    the_event(line->connection, DAT_CONNECTION_EVENT_ESTABLISHED, "the connection");
-}
-
 static void take_apart(struct line *line) {
     MUST(dat_ep_free(line->ep));
     MUST(dat_evd_free(line->sent));
@@ -170,6 +149,10 @@ void tell(struct line *line, const struct range *ranges, unsigned count) {
     success(completed(line->sent), "a Send");
 }
 
+void tell_last(struct line *line, const struct range *ranges, unsigned count) {
+    post_note(line, ranges, count, DAT_COMPLETION_SUPPRESS_FLAG);
+}
+
 void hear(struct line *line, struct range *ranges, unsigned count) {
     const struct note *const note = (const struct note *)line->notes.at + line->next;
     success(completed(line->received), "a message");
@@ -180,14 +163,39 @@ void hear(struct line *line, struct range *ranges, unsigned count) {
     line->next = (line->next + 1) % NOTES;
 }
 
-/* The client says goodbye, and does not ask what becomes of it: who has heard it may be gone before
- * he has acknowledged it. */
+void connect_sides(struct talk *talk, struct line *line, DAT_PZ_HANDLE pz) {
+    memset(line, 0, sizeof *line);
+    make(talk, &line->notes, pz, (NOTES + 1) * sizeof(struct note), DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &line->sent));
+    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &line->received));
+    MUST(dat_evd_create(talk->ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG,
+                        &line->connection));
+    MUST(
+        dat_ep_create(talk->ia, pz, line->received, line->sent, line->connection, NULL, &line->ep));
+    for (unsigned each = 0; each < NOTES; ++each)
+        receive_into(line, each);
+    if (talk->listener) {
+        const DAT_EVENT event =
+            the_event(talk->requests, DAT_CONNECTION_REQUEST_EVENT, "a connection request");
+        MUST(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, line->ep, 0, NULL));
+    } else {
+        MUST(dat_ep_connect(line->ep, talk->where, talk->port, a_while, 0, NULL,
+                            DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    }
+    the_event(line->connection, DAT_CONNECTION_EVENT_ESTABLISHED, "the connection");
+    /* iWARP wants who has connected to be the first to send. */
+    if (talk->listener)
+        hear(line, NULL, 0);
+    else
+        tell(line, NULL, 0);
+}
+
 void part_sides(struct talk *talk, struct line *line) {
     if (talk->listener) {
         hear(line, NULL, 0);
         MUST(dat_ep_disconnect(line->ep, DAT_CLOSE_GRACEFUL_FLAG));
     } else {
-        post_note(line, NULL, 0, DAT_COMPLETION_SUPPRESS_FLAG);
+        tell_last(line, NULL, 0);
     }
     the_event(line->connection, DAT_CONNECTION_EVENT_DISCONNECTED, "the end of the connection");
     take_apart(line);
@@ -275,6 +283,10 @@ static int be_client(struct talk *talk, char *name, unsigned long long port) {
     return close_ia(talk);
 }
 
+static unsigned patience_for(const struct talk *talk) {
+    return PATIENCE + (unsigned)(talk->count / A_SECOND);
+}
+
 /* The server is another process from before anything is opened. */
 static int be_both(struct talk *talk, char *name) {
     int ends[2], status, its = 0;
@@ -286,7 +298,7 @@ static int be_both(struct talk *talk, char *name) {
     must_be(server >= 0, "a second process");
     if (server == 0) {
         close(ends[0]);
-        alarm(PATIENCE);
+        alarm(patience_for(talk));
         return be_server(talk, name, fdopen(ends[1], "w"));
     }
     close(ends[1]);
@@ -340,7 +352,7 @@ int run(const struct situation *it, int count, char **words) {
         return be_both(&talk, words[0]);
     if (it->before)
         return misuse(it);
-    alarm(PATIENCE);
+    alarm(patience_for(&talk));
     if (left == 2 && strcmp(words[0], "server") == 0)
         return be_server(&talk, words[1], stdout);
     if (left == 3 && strcmp(words[0], "client") == 0 && number(words[2]) > 0)

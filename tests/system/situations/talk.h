@@ -99,6 +99,9 @@ void part_sides(struct talk *, struct line *);
 void part_broken(struct talk *, struct line *);
 
 void tell(struct line *, const struct range *, unsigned count);
+/* To one who may be gone before he has acknowledged it, so that nothing tells what becomes of it.
+ */
+void tell_last(struct line *, const struct range *, unsigned count);
 void hear(struct line *, struct range *, unsigned count); /* just as many */
 
 /* Transfer it, and return when it is done. */
