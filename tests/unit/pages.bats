@@ -60,6 +60,16 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
         echo "${page%.3}"
     done | grep -vx 'dat_\(ib\|coherdma\)_extensions' | sort)
 }
+@test "each function of the headers of uDAPL 1.2 has a prototype, by itself or as in 2.0" {
+    say prototypes "${old_headers[@]}" >"$BATS_TEST_TMPDIR/old"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/old") -ge 75 ]]
+    say old_prototypes "${functions[@]}" >"$BATS_TEST_TMPDIR/different"
+    comm -13 "$BATS_TEST_TMPDIR/old" "$BATS_TEST_TMPDIR/different" | nothing
+    # Those without one of their own.
+    cut -d '(' -f 1 "$BATS_TEST_TMPDIR/different" | sed 's/.*/^&(/' >"$BATS_TEST_TMPDIR/names"
+    comm -23 <(grep -v -f "$BATS_TEST_TMPDIR/names" "$BATS_TEST_TMPDIR/old") \
+        <(say prototypes "${functions[@]}") | nothing
+}
 @test "each macro of the headers takes what its page gives it" {
     {
         printf '#include <dat2/%s>\n' udat.h dat_ib_extensions.h dat_coherdma_extensions.h
@@ -74,11 +84,12 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
     done
 }
 @test "pages name constants, parameters and members that the headers have" {
-    # The registry's variables, and attributes that are strings.
-    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST'
+    # The registry's variables, a version node, and attributes that are strings.
+    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
     others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
     identifiers >"$BATS_TEST_TMPDIR/known"
-    { say constants "${functions[@]}" man/udapl.7 && say members "${functions[@]}" man/udapl.7; } |
+    local about=("${functions[@]}" man/udapl.7 man/udapl12.7)
+    { say constants "${about[@]}" && say members "${about[@]}"; } |
         while read -r page word; do
             [[ $others != *" $word "* ]] || continue
             # With a star: all that begin so.
@@ -113,6 +124,10 @@ compiles() {
 @test "the example of udapl(7) is a program" {
     in_order example man/udapl.7 | grep dat_lmr_sync_rdma_write
     compiles man/udapl.7
+}
+@test "the example of udapl12(7) is functions of uDAPL 1.2" {
+    in_order example man/udapl12.7 | grep RO_AWARE_
+    compiles man/udapl12.7
 }
 @test "the examples of atomic writes and flushes are functions" {
     for page in man/coherdma_post_atomic_write.3 man/dat_coherdma_extensions.3; do
