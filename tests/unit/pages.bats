@@ -43,7 +43,7 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
     # Those of the system, and of rdma-core.
     local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
     others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
-    others+=' ibv_create_qp_ex(3) ibv_post_send(3) ibv_wr_start(3) '
+    others+=' ibv_advise_mr(3) ibv_create_qp_ex(3) ibv_post_send(3) ibv_wr_start(3) '
     say references "${pages[@]}" | while read -r page name section; do
         [[ -e man/$name.$section || $others == *" $name($section) "* ]] || echo "$page: $name($section)"
     done | nothing
@@ -88,7 +88,7 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
     local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
     others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
     identifiers >"$BATS_TEST_TMPDIR/known"
-    local about=("${functions[@]}" man/udapl.7 man/udapl12.7)
+    local about=("${functions[@]}" man/udapl.7 man/udapl12.7 man/coherdma-librpma.7)
     { say constants "${about[@]}" && say members "${about[@]}"; } |
         while read -r page word; do
             [[ $others != *" $word "* ]] || continue
@@ -120,6 +120,11 @@ compiles() {
         "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -I ibverbs-glue/include -c \
             -o /dev/null "$source"
     done
+}
+@test "coherdma-librpma(7) has each function of librpma once, and no other" {
+    diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
+        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma-librpma.7 |
+            grep -A 1 '^\.TP' | grep -o '\brpma_\w*' | sort)
 }
 @test "the example of udapl(7) is a program" {
     in_order example man/udapl.7 | grep dat_lmr_sync_rdma_write
