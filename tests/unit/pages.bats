@@ -9,6 +9,7 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.." || return 1
     include=udapl/include
     headers=("$include"/dat2/*.h)
+    old_headers=("$include"/dat/*.h) # of uDAPL 1.2
     mapfile -t pages < <(grep -L '^\.so ' man/*.[1-8])  # those that are not names of others
     mapfile -t functions < <(grep -L '^\.so ' man/dat*.3)
 }
@@ -18,7 +19,7 @@ say() { in_order "$@" | sort -u; }
 # Nothing may come by standard input.
 nothing() { ! grep .; }
 # What the headers have.
-identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
+identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
 
 @test "pages are formatted without a warning" {
     command -v groff >/dev/null || skip 'no groff here'
@@ -40,8 +41,9 @@ identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sor
 }
 @test "pages refer to pages that there are" {
     # Those of the system, and of rdma-core.
-    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2) shmat(2) socket(2)'
-    others+=' ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1) '
+    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
+    others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
+    others+=' ibv_advise_mr(3) ibv_create_qp_ex(3) ibv_post_send(3) ibv_wr_start(3) '
     say references "${pages[@]}" | while read -r page name section; do
         [[ -e man/$name.$section || $others == *" $name($section) "* ]] || echo "$page: $name($section)"
     done | nothing
@@ -49,21 +51,32 @@ identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sor
 @test "each function of the headers has a page, and the page its prototype" {
     [[ -d $include ]]
     diff -u --label headers <(say prototypes "${headers[@]}") --label pages <(
-        say prototypes "${functions[@]}" | grep -v '^dat_ib_\|^dat_ia_open('
+        say prototypes "${functions[@]}" | grep -v '^dat_ib_\|^dat_coherdma_\|^dat_ia_open('
     )
     diff -u --label headers <(
-        grep -ohE '^#define (dat_ib_\w+|dat_ia_open)\(?' "${headers[@]}" |
+        grep -ohE '^#define (dat_(ib|coherdma)_\w+|dat_ia_open)\(?' "${headers[@]}" |
             sed 's/.* //; s/($//' | sort
-    ) --label pages <(cd man && for page in dat_ib_*.3 dat_ia_open.3; do
+    ) --label pages <(cd man && for page in dat_ib_*.3 dat_coherdma_*.3 dat_ia_open.3; do
         echo "${page%.3}"
-    done | grep -vx dat_ib_extensions | sort)
+    done | grep -vx 'dat_\(ib\|coherdma\)_extensions' | sort)
+}
+@test "each function of the headers of uDAPL 1.2 has a prototype, by itself or as in 2.0" {
+    say prototypes "${old_headers[@]}" >"$BATS_TEST_TMPDIR/old"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/old") -ge 75 ]]
+    say old_prototypes "${functions[@]}" >"$BATS_TEST_TMPDIR/different"
+    comm -13 "$BATS_TEST_TMPDIR/old" "$BATS_TEST_TMPDIR/different" | nothing
+    # Those without one of their own.
+    cut -d '(' -f 1 "$BATS_TEST_TMPDIR/different" | sed 's/.*/^&(/' >"$BATS_TEST_TMPDIR/names"
+    comm -23 <(grep -v -f "$BATS_TEST_TMPDIR/names" "$BATS_TEST_TMPDIR/old") \
+        <(say prototypes "${functions[@]}") | nothing
 }
 @test "each macro of the headers takes what its page gives it" {
     {
-        printf '#include <dat2/%s>\n' udat.h dat_ib_extensions.h
+        printf '#include <dat2/%s>\n' udat.h dat_ib_extensions.h dat_coherdma_extensions.h
         in_order calls "${functions[@]}"
     } >"$BATS_TEST_TMPDIR/calls.c"
-    for name in dat_ia_open dat_ib_{post_{fetch_and_add,cmp_and_swap,rdma_write_immed,send_ud},ud_{cm,ah}_free,{open,close}_query}; do
+    for name in dat_ia_open dat_ib_{post_{fetch_and_add,cmp_and_swap,rdma_write_immed,send_ud},ud_{cm,ah}_free,{open,close}_query} \
+        dat_coherdma_{post_{atomic_write,flush},query_ways}; do
         grep -qx "#ifdef $name" "$BATS_TEST_TMPDIR/calls.c"
     done
     for compiler in gcc clang; do
@@ -71,11 +84,12 @@ identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sor
     done
 }
 @test "pages name constants, parameters and members that the headers have" {
-    # The registry's variables, and attributes that are strings.
-    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST'
+    # The registry's variables, a version node, and attributes that are strings.
+    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
     others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
     identifiers >"$BATS_TEST_TMPDIR/known"
-    { say constants "${functions[@]}" man/udapl.7 && say members "${functions[@]}" man/udapl.7; } |
+    local about=("${functions[@]}" man/udapl.7 man/udapl12.7 man/coherdma-librpma.7)
+    { say constants "${about[@]}" && say members "${about[@]}"; } |
         while read -r page word; do
             [[ $others != *" $word "* ]] || continue
             # With a star: all that begin so.
@@ -95,14 +109,34 @@ identifiers() { cat "${headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sor
         [[ -e man/$name.3 ]] || echo "$name"
     done | nothing
 }
-@test "the example of udapl(7) is a program" {
-    in_order example man/udapl.7 >"$BATS_TEST_TMPDIR/example.c"
-    grep -q dat_lmr_sync_rdma_write "$BATS_TEST_TMPDIR/example.c"
+# compiles PAGE: its last example.
+compiles() {
+    local source="$BATS_TEST_TMPDIR/${1##*/}.c"
+    in_order example "$1" >"$source"
     local warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
     for compiler in gcc clang g++ clang++; do
         language=(-std=gnu11)
         [[ $compiler != *++ ]] || language=(-x c++ -std=c++20)
-        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -c -o /dev/null \
-            "$BATS_TEST_TMPDIR/example.c"
+        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -I ibverbs-glue/include -c \
+            -o /dev/null "$source"
+    done
+}
+@test "coherdma-librpma(7) has each function of librpma once, and no other" {
+    diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
+        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma-librpma.7 |
+            grep -A 1 '^\.TP' | grep -o '\brpma_\w*' | sort)
+}
+@test "the example of udapl(7) is a program" {
+    in_order example man/udapl.7 | grep dat_lmr_sync_rdma_write
+    compiles man/udapl.7
+}
+@test "the example of udapl12(7) is functions of uDAPL 1.2" {
+    in_order example man/udapl12.7 | grep RO_AWARE_
+    compiles man/udapl12.7
+}
+@test "the examples of atomic writes and flushes are functions" {
+    for page in man/coherdma_post_atomic_write.3 man/dat_coherdma_extensions.3; do
+        in_order example "$page" | grep post_atomic_write
+        compiles "$page"
     done
 }

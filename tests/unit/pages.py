@@ -3,6 +3,7 @@
 """pages.py WHAT FILE...: what manual pages, or headers (FILE.h), say, one thing a line.
 
 names       what a page is about            prototypes  of a synopsis or header, without blanks
+old_prototypes  likewise, of what a page says of uDAPL 1.2
 calls       functions that call the macros of a synopsis as it says
 references  page, target and section        constants   page, and a word DAT_... in it
 members     page, and a word in italics that has an underscore
@@ -62,16 +63,20 @@ def names(path: str) -> Iterator[str]:
     yield from re.split(r",\s*", section(path, "NAME").split(" - ")[0].strip())
 
 
-def declarations(path: str) -> List[Tuple[str, str]]:
+def declarations(path: str, part: str = "SYNOPSIS") -> List[Tuple[str, str]]:
     """Functions and their parameters."""
     if not path.endswith(".h"):
-        return PROTOTYPE.findall(section(path, "SYNOPSIS"))
+        return PROTOTYPE.findall(section(path, part))
     with open(path, encoding="utf-8") as header:
         return PROTOTYPE.findall(re.sub(r"/\*.*?\*/", "", header.read(), flags=re.DOTALL))
 
 
-def prototypes(path: str) -> Iterator[str]:
-    for name, parameters in declarations(path):
+def old_prototypes(path: str) -> Iterator[str]:
+    return prototypes(path, "UDAPL 1.2")
+
+
+def prototypes(path: str, part: str = "SYNOPSIS") -> Iterator[str]:
+    for name, parameters in declarations(path, part):
         yield name + "(" + re.sub(r" *([*,]) *", r"\1", " ".join(parameters.split())) + ")"
 
 
@@ -107,10 +112,11 @@ def members(path: str) -> Iterator[str]:
 
 
 def arguments(path: str) -> Iterator[str]:
-    counts = [parameters.count(",") + 1 for _, parameters in declarations(path)]
-    numbers = re.findall(r"DAT_INVALID_ARG(\d+)", section(path, "RETURN VALUE"))
-    if counts:
-        yield f"{os.path.basename(path)} {max(counts)} {max(map(int, numbers), default=0)}"
+    for synopsis, text in ("SYNOPSIS", "RETURN VALUE"), ("UDAPL 1.2", "UDAPL 1.2"):
+        counts = [parameters.count(",") + 1 for _, parameters in declarations(path, synopsis)]
+        numbers = re.findall(r"DAT_INVALID_ARG(\d+)", section(path, text))
+        if counts:
+            yield f"{os.path.basename(path)} {max(counts)} {max(map(int, numbers), default=0)}"
 
 
 def example(path: str) -> Iterator[str]:

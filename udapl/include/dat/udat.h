@@ -309,7 +309,7 @@ DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd_handle);
 
 /* -- functions: waiting for many EVDs ------------------------------------------------------- */
 
-/* Makes an object that many EVDs wake; it calls the agent each time, if there is one. */
+/* Makes an object that many EVDs wake; it calls the agent once, if there is one. */
 DAT_RETURN dat_cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
                           DAT_CNO_HANDLE *cno_handle);
 
