@@ -32,7 +32,7 @@ static uint16_t number_in(uint64_t word, uint16_t before) {
 }
 
 static void watch(struct talk *talk, struct line *line, const struct memory *it) {
-    const _Atomic uint64_t *const word = (const _Atomic uint64_t *)(it->at + AT);
+    const _Atomic uint64_t *const word = (const void *)(it->at + AT);
     const DAT_LMR_TRIPLET all = part(it, AT, WORD);
     time_t limit = time(NULL) + SECONDS;
     long seen = 0, values = 0, heard_of = 0;

@@ -136,7 +136,7 @@ static void take_apart(struct line *line) {
 
 static void post_note(struct line *line, const struct range *ranges, unsigned count,
                       DAT_COMPLETION_FLAGS flags) {
-    struct note *const note = (struct note *)(line->notes.at + NOTES * sizeof *note);
+    struct note *const note = (struct note *)(void *)line->notes.at + NOTES;
     DAT_LMR_TRIPLET all = part(&line->notes, NOTES * sizeof *note, sizeof *note);
     note->count = count;
     if (count > 0)
@@ -154,7 +154,7 @@ void tell_last(struct line *line, const struct range *ranges, unsigned count) {
 }
 
 void hear(struct line *line, struct range *ranges, unsigned count) {
-    const struct note *const note = (const struct note *)line->notes.at + line->next;
+    const struct note *const note = (const struct note *)(void *)line->notes.at + line->next;
     success(completed(line->received), "a message");
     must_be(note->count == count, "as many ranges as expected");
     if (count > 0)
