@@ -161,9 +161,11 @@ struct coherdma_remote;
 enum coherdma_way {
     COHERDMA_WAY_NONE = 0,
     COHERDMA_WAY_NATIVE = 1,
-    COHERDMA_WAY_INLINE = 2, /* an RDMA Write of eight bytes, with its data in the request */
-    COHERDMA_WAY_SWAP = 3,   /* compare and swap */
-    COHERDMA_WAY_READ = 4,   /* an RDMA Read of what was written last */
+    /* An RDMA Write of eight bytes, with its data in the request: at once if the peer's device
+     * copies eight bytes in one piece, as hardware does, but no standard says. */
+    COHERDMA_WAY_INLINE = 2,
+    COHERDMA_WAY_SWAP = 3, /* compare and swap */
+    COHERDMA_WAY_READ = 4, /* an RDMA Read of what was written last */
 };
 
 /* "none", "native", "inline write", "compare and swap", "read back" */

@@ -15,7 +15,7 @@
 
 /* The writer is never a STRIDE ahead of who looks, so that older and newer can be told by 16 bits.
  */
-enum { COUNT = 10000, STRIDE = 16384, WINDOW = 8, AT = 64, WORD = 8, SECONDS = 4 };
+enum { COUNT = 10000, STRIDE = 16384, WINDOW = 8, AT = 64, WORD = 8, SECONDS = 12 };
 
 static const uint64_t each_part = UINT64_C(0x0001000100010001);
 

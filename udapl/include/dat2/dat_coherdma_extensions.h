@@ -20,9 +20,11 @@ typedef enum dat_coherdma_op DAT_ENUM_BASE {
 typedef enum dat_coherdma_way DAT_ENUM_BASE {
     DAT_COHERDMA_WAY_NONE = 0,
     DAT_COHERDMA_WAY_NATIVE = 1,
-    DAT_COHERDMA_WAY_INLINE = 2, /* an RDMA Write of eight bytes, with its data in the request */
-    DAT_COHERDMA_WAY_SWAP = 3,   /* compare and swap */
-    DAT_COHERDMA_WAY_READ = 4    /* an RDMA Read of what was written last */
+    /* An RDMA Write of eight bytes, with its data in the request: at once if the peer's device
+     * copies eight bytes in one piece, as hardware does, but no standard says. */
+    DAT_COHERDMA_WAY_INLINE = 2,
+    DAT_COHERDMA_WAY_SWAP = 3, /* compare and swap */
+    DAT_COHERDMA_WAY_READ = 4  /* an RDMA Read of what was written last */
 } DAT_COHERDMA_WAY;
 
 typedef struct dat_coherdma_ways {
