@@ -21,7 +21,7 @@ using coherdma::api::fail;
 
 struct coherdma_remote {
     ibv_qp *qp;
-    ibv_qp_ex *native; ///< NULL: it has no atomic write
+    ibv_qp_ex *native; ///< what posts operations that it has itself; may be NULL
     std::uint32_t write_way;
     std::uint32_t flush_way;
 };
@@ -30,9 +30,24 @@ namespace {
 
 constexpr std::uint32_t WORD = 8;
 
-bool has_native_write(ibv_qp_ex *qp) noexcept {
+bool has_native_write(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_atomic_write != nullptr;
 }
+
+// From rdma-core 45 on.
+#ifdef COHERDMA_HAS_FLUSH
+bool has_native_flush(const ibv_qp_ex *qp) noexcept {
+    return qp != nullptr && qp->wr_flush != nullptr;
+}
+void add_flush(ibv_qp_ex &to, std::uint32_t rkey, std::uint64_t at, std::uint64_t length) noexcept {
+    ibv_wr_flush(&to, rkey, at, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+}
+#else
+bool has_native_flush(const ibv_qp_ex *) noexcept {
+    return false;
+}
+void add_flush(ibv_qp_ex &, std::uint32_t, std::uint64_t, std::uint64_t) noexcept {}
+#endif
 
 bool has_swap(ibv_context *context) noexcept {
     ibv_device_attr device = {};
@@ -72,15 +87,15 @@ int post(const coherdma_remote &remote, ibv_send_wr &wanted, const char *what) n
     return error == 0 ? 0 : fail(error, "%s was not posted: %s", what, strerrordesc_np(error));
 }
 
-int post_native(const coherdma_remote &remote, std::uint64_t at, std::uint32_t rkey,
-                const void *value, unsigned flags, std::uint64_t wr_id) noexcept {
-    ibv_wr_start(remote.native);
-    remote.native->wr_id = wr_id;
-    remote.native->wr_flags = flags;
-    ibv_wr_atomic_write(remote.native, rkey, at, value);
-    const int error = ibv_wr_complete(remote.native);
-    return error == 0 ? 0
-                      : fail(error, "an atomic write was not posted: %s", strerrordesc_np(error));
+template <class how>
+int post_native(ibv_qp_ex &by, unsigned flags, std::uint64_t wr_id, const char *what,
+                const how &add) noexcept {
+    ibv_wr_start(&by);
+    by.wr_id = wr_id;
+    by.wr_flags = flags;
+    add(by);
+    const int error = ibv_wr_complete(&by);
+    return error == 0 ? 0 : fail(error, "%s was not posted: %s", what, strerrordesc_np(error));
 }
 
 int post_inline(const coherdma_remote &remote, std::uint64_t at, std::uint32_t rkey,
@@ -139,11 +154,9 @@ coherdma_remote *coherdma_open_remote(ibv_qp *qp) {
     }
     made->qp = qp;
     made->native = ibv_qp_to_qp_ex(qp);
-    if (!has_native_write(made->native))
-        made->native = nullptr;
     made->write_way =
-        made->native != nullptr ? std::uint32_t{COHERDMA_WAY_NATIVE} : way_around(*qp);
-    made->flush_way = COHERDMA_WAY_READ;
+        has_native_write(made->native) ? std::uint32_t{COHERDMA_WAY_NATIVE} : way_around(*qp);
+    made->flush_way = has_native_flush(made->native) ? COHERDMA_WAY_NATIVE : COHERDMA_WAY_READ;
     return made;
 }
 
@@ -171,7 +184,9 @@ int coherdma_post_atomic_write(const coherdma_remote *remote, uint64_t remote_ad
     const unsigned flags = flags_of(completion);
     switch (remote->write_way) {
     case COHERDMA_WAY_NATIVE:
-        return post_native(*remote, remote_addr, rkey, value, flags, wr_id);
+        return post_native(*remote->native, flags, wr_id, "an atomic write", [&](ibv_qp_ex &to) {
+            ibv_wr_atomic_write(&to, rkey, remote_addr, value);
+        });
     case COHERDMA_WAY_INLINE:
         return post_inline(*remote, remote_addr, rkey, value, flags, wr_id);
     case COHERDMA_WAY_SWAP:
@@ -189,6 +204,9 @@ int coherdma_post_flush(const coherdma_remote *remote, uint64_t remote_addr, uin
         return error;
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
         return fail(EINVAL, "the range is empty, or goes beyond the last address");
+    if (remote->flush_way == COHERDMA_WAY_NATIVE)
+        return post_native(*remote->native, flags_of(completion), wr_id, "a flush",
+                           [&](ibv_qp_ex &to) { add_flush(to, rkey, remote_addr, length); });
     if (scratch == nullptr || scratch->addr == 0 || scratch->length == 0)
         return fail(EINVAL, "a flush needs registered memory of one byte or more to read into");
     // Never outside of the range, and its last byte is among what is read.

@@ -173,7 +173,9 @@ const char *coherdma_way_name(uint32_t way);
 
 /*
  * Decides, once, how this queue pair does it. It must be of type RC, and live longer. An atomic
- * write is native if it was made by ibv_create_qp_ex with IBV_QP_EX_WITH_ATOMIC_WRITE.
+ * write is native if it was made by ibv_create_qp_ex with IBV_QP_EX_WITH_ATOMIC_WRITE, a flush if
+ * with IBV_QP_EX_WITH_FLUSH (rdma-core 45): then the peer must have registered its memory with
+ * IBV_ACCESS_FLUSH_GLOBAL.
  */
 struct coherdma_remote *coherdma_open_remote(struct ibv_qp *qp);
 void coherdma_close_remote(struct coherdma_remote *remote);
@@ -207,7 +209,8 @@ int coherdma_post_atomic_write(const struct coherdma_remote *remote, uint64_t re
 /*
  * When it completes, what was written to the range by earlier requests of this queue pair is in the
  * peer's memory. scratch is registered memory of a byte or more that may be written by an RDMA
- * Read; the range must be one that may be read. The peer's CPU may have to sync before it sees it.
+ * Read, and the range one that may be read; where the way is native scratch may be NULL. The peer's
+ * CPU may have to sync before it sees it.
  */
 int coherdma_post_flush(const struct coherdma_remote *remote, uint64_t remote_addr, uint64_t length,
                         uint32_t rkey, const struct ibv_sge *scratch, uint32_t completion,
