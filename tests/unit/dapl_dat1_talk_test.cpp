@@ -227,15 +227,16 @@ void words_are_written_and_flushed(void **) {
     assert_memory_equal(all.there.bytes.data() + 800, &word, 8);
     assert_int_equal(more.post_atomic_write(all.old_end.ep, &word, nullptr, cookie(1), &odd, plain),
                      by1::wrong_argument(5));
-    // Of a range that 2.0 has no length for, the end is what is flushed.
-    constexpr DAT_VLEN huge = UINT64_C(5) << 32;
+    // Of a range that 2.0 has no length for, the end is what is flushed; below valgrind's heap
+    // there is no room for one.
+    const DAT_VLEN huge = all.there.begin > UINT64_C(5) << 32 ? UINT64_C(5) << 32 : 0;
     dat1::rmr_triplet range = all.target(0, huge + 808);
     range.target_address -= huge;
     const dat1::lmr_triplet into = all.here.part(0, 64);
     std::memset(all.here.bytes.data(), 0xee, 64);
     done(more.post_flush(all.old_end.ep, &into, cookie(2), &range, plain));
     by1::completed(by1::next(all.old_end.requests, DAT_DTO_COMPLETION_EVENT), all.old_end.ep, 2,
-                   UINT32_MAX);
+                   huge != 0 ? UINT32_MAX : 808);
     assert_memory_equal(all.here.bytes.data(), &word, 8);
     assert_int_equal(all.here.bytes[8], 0xee);
     assert_int_equal(more.post_flush(all.old_end.ep, nullptr, cookie(2), &range, plain),
