@@ -34,6 +34,9 @@ TOOLS = {
     "xz": "xz-utils",
 }
 NEEDED = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL")
+# No folder to look for libraries in, which a package's program must not have; the kernel's
+# configuration has it set for all but experts.
+NO_RPATH = "CONFIG_LD_SCRIPT_DYN_RPATH="
 # Not needed to build, and a good part of the tree.
 LEFT_OUT = ("*/tools/testing/*", "*/drivers/gpu/drm/amd/include/*", "*/arch/arm*/boot/*")
 UNPACK_TO = 'tar -C "$2" -xJ --no-same-owner --strip-components=1 $(printf -- "--exclude=%s " $3)'
@@ -246,7 +249,8 @@ def _make(tree: str, path: str, how: Build) -> Dict[str, Any]:
     environment = _environment(tree)
     missing = _configure(tree, environment)
     jobs = how.jobs or len(os.sched_getaffinity(0))
-    words = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if how.verbose else []), PROGRAM]
+    words = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if how.verbose else [])]
+    words += [NO_RPATH, PROGRAM]
     with say.Step("building the user-mode kernel", expect=BUILD_SECONDS) as step:
         children.work(
             words,
