@@ -97,7 +97,8 @@ def is_built(wanted: Optional[str] = None) -> bool:
 
 def processors(path: str) -> int:
     """How many processors the kernel in that folder can have: older ones only one."""
-    return int((cache.manifest(path) or {"facts": {}})["facts"].get("processors", 2))
+    facts = (cache.manifest(path) or {"facts": {}})["facts"]
+    return 1 if facts.get("processors") == 1 else 2
 
 
 def _fits(series: str, wanted: str) -> bool:

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import unittest
 from contextlib import redirect_stdout
+from typing import Callable
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 SCRIPTS = os.path.join(HERE, "..", "..", "scripts")
@@ -267,12 +269,13 @@ class BuildInto(InPrefix):
                 tar.addfile(member, io.BytesIO(data))
         return path
 
-    def build(self, source: str, into: str, **environment: str) -> "tuple[int, str]":
+    def words(self, source: str, into: str) -> "list[str]":
+        program = os.path.join(self.prefix, "bin", "softrdma")
+        return [program, "kernel", "build", "--source", source, "--into", into]
+
+    def build(self, source: str, into: str, *more: str, **environment: str) -> "tuple[int, str]":
         done = subprocess.run(
-            [
-                os.path.join(self.prefix, "bin", "softrdma"),
-                *("kernel", "build", "--source", source, "--into", into),
-            ],
+            [*self.words(source, into), *more],
             env={"PATH": os.environ["PATH"], "SOFTRDMA_CACHE": self.cache, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -298,7 +301,7 @@ class BuildInto(InPrefix):
         facts = (cache.manifest(into) or {})["facts"]
         self.assertEqual((facts["version"], facts["processors"]), ("6.1.187", 1))
         self.assertEqual(os.listdir(self.package), ["6.1"])
-        self.assertEqual(os.stat(into).st_mode & 0o777, 0o755)
+        self.assertEqual(os.stat(into).st_mode, os.stat(self.work).st_mode)
         self.assertFalse(os.path.exists(self.cache))
 
     def test_the_same_bytes_in_another_folder_and_environment(self) -> None:
@@ -332,6 +335,38 @@ class BuildInto(InPrefix):
             self.assertEqual(status, expected, said)
             self.assertIn(words, said)
             self.assertEqual(os.listdir(self.work), ["source.tar.xz"])
+
+    def test_killed_it_leaves_nothing(self) -> None:
+        source = self.source(Makefile=PLAYED_SOURCE["Makefile"] + "\tsleep 600\n")
+        began = subprocess.Popen(
+            self.words(source, os.path.join(self.work, "made")),
+            env={"PATH": os.environ["PATH"]},
+            stderr=subprocess.DEVNULL,
+        )
+
+        def has_built() -> bool:
+            return any("modules.builtin.modinfo" in names for _, _, names in os.walk(self.work))
+
+        self.await_that(has_built)
+        began.kill()
+        began.wait()
+        self.await_that(lambda: os.listdir(self.work) == ["source.tar.xz"])
+
+    def await_that(self, condition: Callable[[], bool]) -> None:
+        limit = time.monotonic() + 30
+        while not condition():
+            self.assertLess(time.monotonic(), limit, os.listdir(self.work))
+            time.sleep(0.05)
+
+    def test_verbose_shows_what_make_does(self) -> None:
+        source, into = self.source(), os.path.join(self.work, "made")
+        status, said = self.build(source, into, "--verbose", "--jobs", "1")
+        self.assertEqual(status, 0, said)
+        self.assertIn("gcc -g", said)
+        source = self.source(Makefile=PLAYED_SOURCE["Makefile"] + "\techo why; false\n")
+        status, said = self.build(source, into + "2", "--verbose")
+        self.assertEqual(status, 1)
+        self.assertRegex(said, r"(?s)\nwhy\n.*does not build; what it said is above")
 
     def test_misuse_is_one_line_that_says_what_to_do(self) -> None:
         source = self.source()
