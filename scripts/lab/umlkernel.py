@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -39,10 +38,10 @@ NEEDED = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL")
 NO_RPATH = "CONFIG_LD_SCRIPT_DYN_RPATH="
 # Not needed to build, and a good part of the tree.
 LEFT_OUT = ("*/tools/testing/*", "*/drivers/gpu/drm/amd/include/*", "*/arch/arm*/boot/*")
-UNPACK_TO = 'tar -C "$2" -xJ --no-same-owner --strip-components=1 $(printf -- "--exclude=%s " $3)'
-UNPACK_FILE = UNPACK_TO + ' -f "$1"'
-UNPACK_PACKAGE = f"""dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" |
-    {UNPACK_TO}"""
+UNPACK_TO = 'tar -C "$tree" -xJ --no-same-owner --strip-components=1 "$@"'
+UNPACK_FILE = "packed=$1 tree=$2; shift 2; " + UNPACK_TO + ' -f "$packed"'
+UNPACK_PACKAGE = f"""packed=$1 tree=$2; shift 2
+    dpkg-deb --fsys-tarfile "$packed" | tar -xO --wildcards "./usr/src/*.tar.xz" | {UNPACK_TO}"""
 XZ_MAGIC = b"\xfd7zXZ\0"
 
 
@@ -178,15 +177,15 @@ def build_into(source: str, into: str, how: Build = Build()) -> UserKernel:
         raise Misuse(f"--into {into}: it is there and no empty folder; remove it, or name another")
     _need_tools()
     parent = os.path.dirname(into)
-    try:
-        os.makedirs(parent, exist_ok=True)
-        shop = tempfile.mkdtemp(prefix=f"{os.path.basename(into)}.", suffix=".part", dir=parent)
-    except OSError as problem:
-        raise CannotHere(
-            f"--into {into}: cannot make a folder in {parent}: {problem.strerror}; name one that you can write"
-        ) from problem
     with keeper.Undo() as undo:
+        shop = f"{into}.{os.urandom(4).hex()}.part"  # beside it, to be renamed
         undo.callback(shutil.rmtree, shop, ignore_errors=True)
+        try:
+            os.makedirs(shop)
+        except OSError as problem:
+            raise CannotHere(
+                f"--into {into}: cannot make a folder in {parent}: {problem.strerror}; name one that you can write"
+            ) from problem
         cache.need_room(3000, "building a user-mode kernel", parent, "name another by --into")
         tree, path = os.path.join(shop, "tree"), os.path.join(shop, "made")
         os.mkdir(tree)
@@ -239,7 +238,7 @@ def _need_tools() -> None:
 def _unpack(script: str, packed: str, tree: str) -> None:
     with say.Step("unpacking the kernel's source", expect=25) as step:
         children.work(
-            ["sh", "-c", script, "sh", packed, tree, " ".join(LEFT_OUT)],
+            ["sh", "-c", script, "sh", packed, tree, *(f"--exclude={name}" for name in LEFT_OUT)],
             f"cannot unpack the kernel's source {os.path.basename(packed)}",
             tick=lambda _: step.at(None),
         )
