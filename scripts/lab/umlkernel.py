@@ -295,7 +295,7 @@ def _collect(tree: str, path: str) -> None:
     """The program, and the lists by which modprobe knows what is built in."""
     shutil.copy2(os.path.join(tree, PROGRAM), path)
     strip = children.need("strip", "binutils", "building a kernel")
-    children.capture([strip, os.path.join(path, PROGRAM)])
+    children.capture([strip, "--remove-section=.comment", os.path.join(path, PROGRAM)])
     with open(os.path.join(tree, "include", "config", "kernel.release"), encoding="ascii") as file:
         release = file.read().strip()
     modules = os.path.join(path, "lib", "modules", release)
