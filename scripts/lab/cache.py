@@ -41,13 +41,18 @@ def make_folder(*names: str) -> str:
     return path
 
 
-def need_room(megabytes: int, purpose: str) -> None:
-    path = make_folder()
+def need_room(
+    megabytes: int,
+    purpose: str,
+    path: Optional[str] = None,
+    remedy: str = "set SOFTRDMA_CACHE to a folder on another disk",
+) -> None:
+    path = path or make_folder()
     free = shutil.disk_usage(path).free
     if free < megabytes * 1_000_000:
         raise CannotHere(
             f"no room for {purpose}: it needs {megabytes} MB in {say.home_relative(path)}, where {say.megabytes(free)} are free; "
-            "free some, or set SOFTRDMA_CACHE to a folder on another disk"
+            f"free some, or {remedy}"
         )
 
 
@@ -99,7 +104,7 @@ def write_manifest(path: str, facts: Dict[str, Any], checked: List[str]) -> None
     hashes = {name: _sha256(os.path.join(path, name)) for name in checked}
     part = os.path.join(path, MANIFEST + ".part")
     with open(part, "w", encoding="utf-8") as file:
-        json.dump({"facts": facts, "sizes": sizes, "sha256": hashes}, file)
+        json.dump({"facts": facts, "sizes": sizes, "sha256": hashes}, file, sort_keys=True)
     os.rename(part, os.path.join(path, MANIFEST))
 
 
@@ -107,8 +112,9 @@ def manifest(path: str) -> Optional[Dict[str, Any]]:
     try:
         with open(os.path.join(path, MANIFEST), encoding="utf-8") as file:
             read = json.load(file)
-        return read if {"facts", "sizes", "sha256"} <= set(read) else None
-    except (OSError, ValueError):
+        parts = [read[name] for name in ("facts", "sizes", "sha256")]
+        return read if all(isinstance(part, dict) for part in parts) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from typing import Callable, Dict, List, Optional
 
 from . import keeper
@@ -48,9 +49,13 @@ def work(
     fails: str,
     tick: Optional[Callable[[int], None]] = None,
     error: type = LabError,
+    show: bool = False,
     **popen: object,
 ) -> None:
-    """Run a program that may take long; tick() hears meanwhile how many bytes it has printed."""
+    """Run a program that may take long; tick() hears meanwhile how many bytes it has printed.
+
+    show: what it prints is for the caller's stderr, not kept for the error.
+    """
     from tempfile import TemporaryFile  # not cheap, and a guest has no long work
 
     with TemporaryFile() as log:
@@ -58,8 +63,8 @@ def work(
             child = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=sys.stderr if show else log,
+                stderr=sys.stderr if show else log,
                 preexec_fn=keeper.die_with_parent,
                 process_group=0,
                 **popen,  # type: ignore[call-overload]
@@ -77,6 +82,8 @@ def work(
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
 
+        if child.returncode and show:
+            raise error(f"{fails}; what it said is above")
         if child.returncode:
             log.seek(0)
             raise error(f"{fails}: {tail(log.read().decode(errors='replace'))}")

@@ -139,6 +139,18 @@ def parser() -> Parser:
     kernel.add_argument(
         "--driver", choices=DRIVERS, default="rxe", help="fetch: with siw, if siw or both"
     )
+    kernel.add_argument(
+        "--source", metavar="FILE", help="build: of this kernel source, a tar.xz, with --into"
+    )
+    kernel.add_argument(
+        "--into", metavar="DIR", help="build: in this new folder, not in the cache, with --source"
+    )
+    kernel.add_argument(
+        "--jobs", type=int, metavar="N", help="build: so many at a time (default: processors)"
+    )
+    kernel.add_argument(
+        "--verbose", action="store_true", help="build: print what make does, not progress"
+    )
     kernel.add_argument("--json", action="store_true", help="list: print JSON")
     return top
 
@@ -281,6 +293,4 @@ def _public(handle: Dict[str, Any]) -> Dict[str, Any]:
 def _kernel(options: argparse.Namespace) -> int:
     from . import kernelcommand
 
-    return kernelcommand.run(
-        options.action, options.version, options.arch, DRIVERS[options.driver], options.json
-    )
+    return kernelcommand.run(options, DRIVERS[options.driver])

@@ -19,7 +19,6 @@ from .relay import NeverStarted, Relay
 MEMORY_ROOM = 1_000_000_000  # of it, what runs of tests have been seen to use, and more
 BOOT_SECONDS = 20.0
 LINE = 3  # where the kernel finds its end of the line
-PROCESSORS = min(2, os.cpu_count() or 1)
 
 
 def run(
@@ -34,7 +33,8 @@ def run(
     kernel = umlkernel.get(wanted)
     job = jobs.make(drivers, hosts, argv)
     try:
-        return _boot(kernel, "on", PROCESSORS, job, writable, memory, launcher)
+        processors = min(os.cpu_count() or 1, umlkernel.processors(kernel))
+        return _boot(kernel, "on", processors, job, writable, memory, launcher)
     except NeverStarted as first:
         say.note("no user-mode kernel by seccomp here; trying ptrace")
         try:

@@ -32,6 +32,20 @@ outside() { # interfaces, namespaces and mounts of this machine
     [[ $output == *"no-such-program"* ]]
 }
 
+@test "a kernel that a package brought is run where there is no cache" {
+    [[ $IN == uml ]] || skip 'packages bring none for QEMU'
+    mkdir -p usr/bin usr/share/softrdma usr/lib/softrdma/uml
+    cp "$program" usr/bin
+    cp -r "$BATS_TEST_DIRNAME/../../scripts/lab" usr/share/softrdma
+    cp -r "$(dirname "$(softrdma kernel path)")" usr/lib/softrdma/uml/its-name
+    program=usr/bin/softrdma
+    export SOFTRDMA_CACHE=$PWD/none
+    run -0 softrdma kernel path
+    [[ $output == "$PWD/usr/lib/softrdma/uml/its-name/linux" ]]
+    run -5 guest -- sh -c '[ -d /sys/class/infiniband/rxe0 ] && exit 5'
+    [[ ! -e $SOFTRDMA_CACHE ]]
+}
+
 # bats test_tags=qemu
 @test "bytes pass unchanged: input, output and errors, each on its own" {
     head -c 3000000 /dev/urandom >bytes
