@@ -4,6 +4,7 @@
 # Source it from a bats file: the programs of situations/, and for each of their syncs, in order, the
 # kind of the finding that says why the data are wrong on a played device without it; or -, none has to:
 # of memory that processes share the last to have it tells, but if both give it back at once, neither is.
+# (-g: bats reads it within a function.)
 declare -gA without=(
     [batch]='unsynced-read stale'
     [modify_then_read]=unsynced-read
