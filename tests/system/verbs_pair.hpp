@@ -39,6 +39,10 @@ inline device open(std::string_view name, int gid_index) {
 
 // One end, with its own completion queue and some memory.
 struct end {
+    static constexpr unsigned memory_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                              IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+    static constexpr unsigned pair_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
     const device *on;
     std::array<std::byte, 4096> memory{};
     owned<ibv_pd, ibv_dealloc_pd> pd;
@@ -46,11 +50,10 @@ struct end {
     owned<ibv_cq, ibv_destroy_cq> cq;
     owned<ibv_qp, ibv_destroy_qp> qp;
 
-    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0)
+    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0,
+                 unsigned access = memory_access)
         : on(&device) {
         ibv_context *const context = device.context.get();
-        constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                               IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
         pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
         mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
                    "register memory");
@@ -85,11 +88,11 @@ struct end {
     end(const end &) = delete;
     end &operator=(const end &) = delete;
 
-    void to_init() const {
+    void to_init(unsigned access = pair_access) const {
         ibv_qp_attr to{};
         to.qp_state = IBV_QPS_INIT;
         to.port_num = 1;
-        to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        to.qp_access_flags = access;
         check(ibv_modify_qp(qp.get(), &to,
                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
               "to INIT");
@@ -150,9 +153,9 @@ struct end {
     ibv_wc success(const char *of) const { return carry::success(cq.get(), of); }
 };
 
-inline void connect(const end &a, const end &b) {
+inline void connect(const end &a, const end &b, unsigned access = end::pair_access) {
     for (const end *each : {&a, &b})
-        each->to_init();
+        each->to_init(access);
     a.to_rtr(b);
     b.to_rtr(a);
     a.to_rts();
