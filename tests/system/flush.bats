@@ -39,7 +39,7 @@ tried() { # COMMAND: the trials, after it
         ./flush $SOFTRDMA_RXE_DEVICE $SOFTRDMA_RXE_GID_INDEX && echo all were tried
         cat $VERBS_LOG_FILE'
     diff - <(grep -vF 'is served by coherdma' <<<"$output") <<'END'
-native: right (native, 1000 times)
+native: right (native, 200 times)
 native-without-permission: right (native, remote access error)
 native-without-permission-of-the-pair: right (native, remote invalid request error)
 native-beyond-the-memory: right (native, remote access error)

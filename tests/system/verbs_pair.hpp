@@ -43,6 +43,8 @@ struct end {
                                               IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
     static constexpr unsigned pair_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
+    static constexpr std::uint8_t acknowledged = 11; // within 8 ms, or sent again
+
     const device *on;
     std::array<std::byte, 4096> memory{};
     owned<ibv_pd, ibv_dealloc_pd> pd;
@@ -114,10 +116,10 @@ struct end {
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
               "to RTR");
     }
-    void to_rts() const {
+    void to_rts(std::uint8_t timeout = acknowledged) const {
         ibv_qp_attr to{};
         to.qp_state = IBV_QPS_RTS;
-        to.timeout = 11; // 8 ms
+        to.timeout = timeout;
         to.retry_cnt = 7;
         to.rnr_retry = 7;
         to.max_rd_atomic = 1;
@@ -153,13 +155,14 @@ struct end {
     ibv_wc success(const char *of) const { return carry::success(cq.get(), of); }
 };
 
-inline void connect(const end &a, const end &b, unsigned access = end::pair_access) {
+inline void connect(const end &a, const end &b, unsigned access = end::pair_access,
+                    std::uint8_t timeout = end::acknowledged) {
     for (const end *each : {&a, &b})
         each->to_init(access);
     a.to_rtr(b);
     b.to_rtr(a);
-    a.to_rts();
-    b.to_rts();
+    a.to_rts(timeout);
+    b.to_rts(timeout);
 }
 
 } // namespace carry
