@@ -28,6 +28,7 @@ constexpr unsigned flush_access = 1 << 8;
 constexpr std::uint64_t flush_operation = std::uint64_t{1} << 11;
 constexpr unsigned flush_done = 8;
 
+constexpr unsigned landed = IBV_ACCESS_LOCAL_WRITE;
 constexpr unsigned written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr unsigned flushed = written | flush_access;
 constexpr unsigned pair_flushed = end::pair_access | flush_access;
@@ -162,8 +163,8 @@ outcome read_back(const device &on) {
     const opened by(from);
     std::array<std::byte, 64> landing{};
     const owned<ibv_mr, ibv_dereg_mr> landing_mr =
-        check(owned<ibv_mr, ibv_dereg_mr>(ibv_reg_mr(from.pd.get(), landing.data(), landing.size(),
-                                                     IBV_ACCESS_LOCAL_WRITE)),
+        check(owned<ibv_mr, ibv_dereg_mr>(
+                  ibv_reg_mr(from.pd.get(), landing.data(), landing.size(), landed)),
               "register memory");
     const ibv_sge into = {reinterpret_cast<std::uintptr_t>(landing.data()), landing.size(),
                           landing_mr->lkey};
