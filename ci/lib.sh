@@ -123,3 +123,13 @@ run_in_lab() {
     scripts/softrdma run "${options[@]}" -- bats --formatter tap --print-output-on-failure "${only[@]}" "$@" 2>&1 | tap ||
         grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
 }
+
+# run_on DRIVER OPTION... -- FILE...: the same with a device of that driver. Drivers may have the same
+# tests, so each has its own name before theirs.
+run_on() {
+    local all=$RESULTS RESULTS
+    RESULTS=$(mktemp)
+    run_in_lab --driver "$@"
+    sed "s/^\([a-z]*\t\)/\1$1: /" "$RESULTS" >>"$all"
+    rm -f "$RESULTS"
+}

@@ -5,9 +5,9 @@
 //
 // Few devices have them. The others have ways around: an RDMA Write of eight aligned bytes is
 // placed in one piece by hardware, though no standard says so, and by soft devices as far as the
-// kernel's memcpy goes (kernel 6.1 on an emulated x86 was seen to go by bytes); it carries its
-// data, so that it reads no memory that might change, and waits for earlier Reads, as the native
-// one does. And a peer's device answers a Read only when the Writes before it are in its memory.
+// kernel's memcpy goes, on x86 with `rep movsb` in places by bytes; it carries its data, so that it
+// reads no memory that might change, and waits for earlier Reads, as the native one does. And a
+// peer's device answers a Read only when the Writes before it are in its memory.
 
 #include "copy_out.hpp"
 

@@ -25,6 +25,20 @@ accepting() {
     done
 }
 
+# situations DRIVER: those that are listed, how each ended, and what its processes say was found.
+situations() {
+    logs=/run/$1.findings
+    while read -r mode _ command; do
+        begin "$1 $mode $command"
+        mkdir "$logs"
+        # shellcheck disable=SC2086 # words
+        COHERDMA_EMULATE=$mode COHERDMA_EMULATE_LOG=$logs/%p.json timeout 120 $command "$1"0 </dev/null
+        echo "status $?"
+        if [ "$mode" != off ]; then cat "$logs"/*; fi
+        rm -r "$logs"
+    done <situations
+}
+
 begin both datinfo
 datinfo
 for driver in rxe siw; do
@@ -63,9 +77,6 @@ for driver in rxe siw; do
     datping -I $ia "$address" -c 20 -m all
     wait
 
-    begin $driver dat1_talk
-    dat1_talk $ia
-
     for forgotten in nothing read write; do
         begin $driver mailbox $forgotten
         case $forgotten in
@@ -75,6 +86,10 @@ for driver in rxe siw; do
         COHERDMA_EMULATE=stale mailbox "$@" "$address"
     done
 done
+situations rxe >/run/rxe 2>&1 &
+situations siw >/run/siw 2>&1
+wait
+cat /run/rxe /run/siw
 begin both plugin
 sort -u /run/verbs.log
 begin end

@@ -3,7 +3,7 @@
 #
 # Atomic writes as a program of uDAPL does them on the device that is there, served by our plugin and by
 # the stock provider: which way it is, and that nobody ever sees half of one, or an older one after a
-# newer. WHOLE=1: a million.
+# newer. COUNT: how many, of 20000; WHOLE=1: a million.
 # Run by ci/stages: softrdma run --driver rxe|siw -- bats tests/system/atomic-write.bats
 
 bats_require_minimum_version 1.5.0
@@ -17,7 +17,7 @@ setup() {
     export VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=$BATS_TEST_TMPDIR/verbs.log
     export DAT_OVERRIDE=/dev/null
     unset COHERDMA_DAT_LIVE RDMAV_DRIVERS IBV_DRIVERS COHERDMA_EMULATE
-    count=20000
+    count=${COUNT:-20000}
     [[ ${WHOLE:-} != 1 ]] || count=1000000
 }
 

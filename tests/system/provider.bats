@@ -85,3 +85,10 @@ served() {
     ponged -N
     served 8
 }
+# Where the kernel and rdma-core have native ones, too: see flush.bats.
+@test "libcoherdma's flush of a pair made without it reads back, and is refused without permission" {
+    run -0 "$BUILD/release/tests/flush" "$(of rxe DEVICE)" "$(of rxe GID_INDEX)" read-back read-back-without-permission
+    [[ ${lines[0]} == 'read-back: right (read back, success)' ]]
+    [[ ${lines[1]} == 'read-back-without-permission: right (read back, remote access error)' ]]
+    served 2
+}

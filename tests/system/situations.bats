@@ -7,6 +7,7 @@
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/lib.bash"
+source "$BATS_TEST_DIRNAME/situations.bash"
 
 setup() {
     driver=${DRIVER:-${SOFTRDMA_DEVICE%%[0-9]*}}
@@ -22,13 +23,6 @@ setup() {
     mkdir -p "$logs"
 }
 
-# The builds that there are of a program.
-builds() { # NAME
-    local each
-    for each in 1 2; do
-        [[ ! -x $here/situation_$1_dat$each ]] || echo "situation_$1_dat$each"
-    done
-}
 # played MODE COMMAND...: what both processes found is in $logs.
 played() {
     rm -f "$logs"/*
@@ -40,7 +34,7 @@ findings() { cat "$logs"/*.json | grep '"coherdma":"finding"' || true; }
 
 right() { # MODE NAME [OPTION...]: and nothing is found
     local each
-    for each in $(builds "$2"); do
+    for each in $(builds "$here" "$2"); do
         run played "$1" "$here/$each" "${@:3}" "$ia"
         echo "$each in $1: status $status: $output"
         [[ $status == 0 ]]
@@ -53,24 +47,30 @@ right_in_all() { # NAME [OPTION...]
     for mode in stale poison evict:1 evict:2 through; do right "$mode" "$@"; done
 }
 
-# wrong MODE KIND NAME WHICH: without that sync the data are wrong, and a finding of this kind says why;
-# or -, none has to: of memory that processes share the last to have it tells, but if both give it back
-# at once, neither is.
+# wrong NAME MODE...: without any one of its syncs the data are wrong, and a finding says why.
 wrong() {
-    local each
-    for each in $(builds "$3"); do
-        run played "$1" "$here/$each" --forget "$4" "$ia"
-        echo "$each without sync $4 in $1: status $status: $output"
-        [[ $status == 1 ]]
-        complete
-        [[ $2 == - ]] || findings | grep -qF "\"kind\":\"$2\""
+    local each mode sync kind name=$1
+    shift
+    for each in $(builds "$here" "$name"); do
+        for mode in "$@"; do
+            sync=0
+            for kind in ${without[$name]}; do
+                sync=$((sync + 1))
+                run played "$mode" "$here/$each" --forget $sync "$ia"
+                echo "$each without sync $sync in $mode: status $status: $output"
+                [[ $status == 1 ]]
+                complete
+                [[ $kind == - ]] || findings | grep -qF "\"kind\":\"$kind\""
+            done
+        done
+        run -2 "$here/$each" --forget $((sync + 1)) "$ia" # it has no more
     done
 }
 
 # As it is: without emulation, where a sync is not asked for.
 plain() { # NAME [OPTION...]
     local each
-    for each in $(builds "$1"); do
+    for each in $(builds "$here" "$1"); do
         run timeout 60 "$here/$each" "${@:2}" "$ia"
         echo "$each: status $status: $output"
         [[ $status == 0 ]]
@@ -98,92 +98,46 @@ between_versions() { # NAME
 }
 
 @test "each program is there in both versions of uDAPL, but what only one has" {
-    for each in batch modify_then_read second_lmr shared touch_then_be_written write_then_look written_then_touch; do
-        [[ $(builds $each | wc -l) == 2 ]]
+    for each in "${!without[@]}"; do
+        case $each in
+        ordered) [[ $(builds "$here" "$each") == situation_ordered_dat1 ]] ;;
+        atomic_write) [[ $(builds "$here" "$each") == situation_atomic_write_dat2 ]] ;;
+        *) [[ $(builds "$here" "$each" | wc -l) == 2 ]] ;;
+        esac
     done
-    [[ $(builds ordered) == situation_ordered_dat1 ]]
-    [[ $(builds atomic_write) == situation_atomic_write_dat2 ]]
 }
 
 @test "modify then read: right" { plain modify_then_read; }
 @test "modify then read: right, and nothing is found, in each mode" { right_in_all modify_then_read; }
-@test "modify then read: without the sync wrong in stale and in poison, and found" {
-    wrong stale unsynced-read modify_then_read 1
-    wrong poison unsynced-read modify_then_read 1
-}
+@test "modify then read: without one of its syncs wrong in stale and in poison, and found" { wrong modify_then_read stale poison; }
 
 @test "write then look: right" { plain write_then_look; }
 @test "write then look: right, and nothing is found, in each mode" { right_in_all write_then_look; }
-@test "write then look: without the sync wrong in stale and in poison, and found" {
-    wrong stale stale write_then_look 1
-    wrong poison stale write_then_look 1
-}
+@test "write then look: without one of its syncs wrong in stale and in poison, and found" { wrong write_then_look stale poison; }
 
 @test "touch then be written: right" { plain touch_then_be_written; }
 @test "touch then be written: right, and nothing is found, in each mode" { right_in_all touch_then_be_written; }
-@test "touch then be written: without the first sync wrong in stale and in poison, and found" {
-    wrong stale unsynced-write touch_then_be_written 1
-    wrong poison unsynced-write touch_then_be_written 1
-}
-@test "touch then be written: without the second sync wrong in stale and in poison, and found" {
-    wrong stale conflict touch_then_be_written 2
-    wrong poison conflict touch_then_be_written 2
-}
+@test "touch then be written: without one of its syncs wrong in stale and in poison, and found" { wrong touch_then_be_written stale poison; }
 
 @test "written then touch: right" { plain written_then_touch; }
 @test "written then touch: right, and nothing is found, in each mode" { right_in_all written_then_touch; }
-@test "written then touch: without the first sync wrong in stale and in poison, and found" {
-    wrong stale conflict written_then_touch 1
-    wrong poison conflict written_then_touch 1
-}
-@test "written then touch: without the second sync wrong in stale and in poison, and found" {
-    wrong stale unsynced-read written_then_touch 2
-    wrong poison unsynced-read written_then_touch 2
-}
+@test "written then touch: without one of its syncs wrong in stale and in poison, and found" { wrong written_then_touch stale poison; }
 
 @test "batch: right" { plain batch; }
 @test "batch: right, and nothing is found, in each mode" { right_in_all batch; }
-@test "batch: without the first sync wrong in stale and in poison, and found" {
-    wrong stale unsynced-read batch 1
-    wrong poison unsynced-read batch 1
-}
-@test "batch: without the second sync wrong in stale and in poison, and found" {
-    wrong stale stale batch 2
-    wrong poison stale batch 2
-}
+@test "batch: without one of its syncs wrong in stale and in poison, and found" { wrong batch stale poison; }
 
 @test "second lmr: right" { plain second_lmr; }
 @test "second lmr: right, and nothing is found, in each mode" { right_in_all second_lmr; }
-@test "second lmr: without the first sync wrong in stale and in poison, and found" {
-    wrong stale unsynced-read second_lmr 1
-    wrong poison unsynced-read second_lmr 1
-}
-@test "second lmr: without the second sync wrong in stale and in poison, and found" {
-    wrong stale stale second_lmr 2
-    wrong poison stale second_lmr 2
-}
+@test "second lmr: without one of its syncs wrong in stale and in poison, and found" { wrong second_lmr stale poison; }
 
 @test "shared: right" { plain shared; }
 @test "shared: right, and nothing is found, in each mode" { right_in_all shared; }
-@test "shared: without the first sync wrong in stale and in poison" {
-    wrong stale - shared 1
-    wrong poison - shared 1
-}
-@test "shared: without the second sync wrong in stale and in poison" {
-    wrong stale - shared 2
-    wrong poison - shared 2
-}
+@test "shared: without one of its syncs wrong in stale and in poison" { wrong shared stale poison; }
 
 @test "ordered: right" { plain ordered; }
 @test "ordered: right, and nothing is found, in each mode" { right_in_all ordered; }
-@test "ordered: without the first sync wrong in stale and in poison, and found" {
-    wrong stale stale ordered 1
-    wrong poison stale ordered 1
-}
-@test "ordered: without the second sync wrong in stale and in poison, and found" {
-    wrong stale stale ordered 2
-    wrong poison stale ordered 2
-}
+@test "ordered: without one of its syncs wrong in stale and in poison, and found" { wrong ordered stale poison; }
 
 @test "modify then read: between uDAPL 1.2 and 2.0" { between_versions modify_then_read; }
 @test "write then look: between uDAPL 1.2 and 2.0" { between_versions write_then_look; }
@@ -199,7 +153,7 @@ between_versions() { # NAME
 @test "atomic write: right on a played device" {
     for mode in stale evict:1 evict:2 through; do right $mode atomic_write --count 2000; done
 }
-@test "atomic write: without the sync wrong in stale, and found" { wrong stale stale atomic_write 1; }
+@test "atomic write: without the sync wrong in stale, and found" { wrong atomic_write stale; }
 
 # As the manual pages say it, with the headers and libraries that were built.
 @test "built by hand, for either version" {

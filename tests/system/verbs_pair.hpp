@@ -39,6 +39,12 @@ inline device open(std::string_view name, int gid_index) {
 
 // One end, with its own completion queue and some memory.
 struct end {
+    static constexpr unsigned memory_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                              IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+    static constexpr unsigned pair_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
+    static constexpr std::uint8_t acknowledged = 11; // within 8 ms, or sent again
+
     const device *on;
     std::array<std::byte, 4096> memory{};
     owned<ibv_pd, ibv_dealloc_pd> pd;
@@ -46,11 +52,10 @@ struct end {
     owned<ibv_cq, ibv_destroy_cq> cq;
     owned<ibv_qp, ibv_destroy_qp> qp;
 
-    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0)
+    explicit end(const device &device, bool by_parts = false, std::uint64_t more = 0,
+                 unsigned access = memory_access)
         : on(&device) {
         ibv_context *const context = device.context.get();
-        constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                               IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
         pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
         mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
                    "register memory");
@@ -85,11 +90,11 @@ struct end {
     end(const end &) = delete;
     end &operator=(const end &) = delete;
 
-    void to_init() const {
+    void to_init(unsigned access = pair_access) const {
         ibv_qp_attr to{};
         to.qp_state = IBV_QPS_INIT;
         to.port_num = 1;
-        to.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        to.qp_access_flags = access;
         check(ibv_modify_qp(qp.get(), &to,
                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
               "to INIT");
@@ -111,10 +116,10 @@ struct end {
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
               "to RTR");
     }
-    void to_rts() const {
+    void to_rts(std::uint8_t timeout = acknowledged) const {
         ibv_qp_attr to{};
         to.qp_state = IBV_QPS_RTS;
-        to.timeout = 11; // 8 ms
+        to.timeout = timeout;
         to.retry_cnt = 7;
         to.rnr_retry = 7;
         to.max_rd_atomic = 1;
@@ -150,13 +155,14 @@ struct end {
     ibv_wc success(const char *of) const { return carry::success(cq.get(), of); }
 };
 
-inline void connect(const end &a, const end &b) {
+inline void connect(const end &a, const end &b, unsigned access = end::pair_access,
+                    std::uint8_t timeout = end::acknowledged) {
     for (const end *each : {&a, &b})
-        each->to_init();
+        each->to_init(access);
     a.to_rtr(b);
     b.to_rtr(a);
-    a.to_rts();
-    b.to_rts();
+    a.to_rts(timeout);
+    b.to_rts(timeout);
 }
 
 } // namespace carry

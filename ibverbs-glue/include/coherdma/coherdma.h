@@ -162,7 +162,8 @@ enum coherdma_way {
     COHERDMA_WAY_NONE = 0,
     COHERDMA_WAY_NATIVE = 1,
     /* An RDMA Write of eight bytes, with its data in the request: at once if the peer's device
-     * copies eight bytes in one piece, as hardware does, but no standard says. */
+     * copies eight bytes in one piece, as hardware does, but no standard says, and rxe and siw not
+     * on every CPU. */
     COHERDMA_WAY_INLINE = 2,
     COHERDMA_WAY_SWAP = 3, /* compare and swap */
     COHERDMA_WAY_READ = 4, /* an RDMA Read of what was written last */
@@ -175,7 +176,7 @@ const char *coherdma_way_name(uint32_t way);
  * Decides, once, how this queue pair does it. It must be of type RC, and live longer. An atomic
  * write is native if it was made by ibv_create_qp_ex with IBV_QP_EX_WITH_ATOMIC_WRITE, a flush if
  * with IBV_QP_EX_WITH_FLUSH (rdma-core 45): then the peer must have registered its memory with
- * IBV_ACCESS_FLUSH_GLOBAL.
+ * IBV_ACCESS_FLUSH_GLOBAL, and given its queue pair the same.
  */
 struct coherdma_remote *coherdma_open_remote(struct ibv_qp *qp);
 void coherdma_close_remote(struct coherdma_remote *remote);

@@ -21,7 +21,8 @@ typedef enum dat_coherdma_way DAT_ENUM_BASE {
     DAT_COHERDMA_WAY_NONE = 0,
     DAT_COHERDMA_WAY_NATIVE = 1,
     /* An RDMA Write of eight bytes, with its data in the request: at once if the peer's device
-     * copies eight bytes in one piece, as hardware does, but no standard says. */
+     * copies eight bytes in one piece, as hardware does, but no standard says, and rxe and siw not
+     * on every CPU. */
     DAT_COHERDMA_WAY_INLINE = 2,
     DAT_COHERDMA_WAY_SWAP = 3, /* compare and swap */
     DAT_COHERDMA_WAY_READ = 4  /* an RDMA Read of what was written last */
