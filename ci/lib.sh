@@ -124,12 +124,16 @@ run_in_lab() {
         grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
 }
 
-# run_on DRIVER OPTION... -- FILE...: the same with a device of that driver. Drivers may have the same
-# tests, so each has its own name before theirs.
-run_on() {
-    local all=$RESULTS RESULTS
+# named PREFIX COMMAND...: what it records has that before its names.
+named() {
+    local prefix=$1 all=$RESULTS RESULTS
+    shift
     RESULTS=$(mktemp)
-    run_in_lab --driver "$@"
-    sed "s/^\([a-z]*\t\)/\1$1: /" "$RESULTS" >>"$all"
+    "$@"
+    sed "s/^\([a-z]*\t\)/\1$prefix: /" "$RESULTS" >>"$all"
     rm -f "$RESULTS"
 }
+
+# run_on DRIVER OPTION... -- FILE...: the same with a device of that driver, which is named before its
+# tests: drivers may have the same.
+run_on() { named "$1" run_in_lab --driver "$@"; }
