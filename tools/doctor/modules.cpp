@@ -5,6 +5,7 @@
 #include "doctor/doctor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tools::doctor {
 namespace {
