@@ -84,6 +84,43 @@ void receives_of_an_srq_have_ended(void **) {
     close(on);
 }
 
+/// OFED's dtestsrq compares the two EVDs event by event.
+void receives_end_in_the_order_of_connections(void **) {
+    adapter on;
+    DAT_SRQ_HANDLE const srq = on.srq();
+    end one(on), two(on), first(on, nullptr, srq), second(on, nullptr, srq);
+    connect(one, first);
+    connect(two, second);
+    for (const end *each : {&second, &first})
+        net().report(0, IBV_EVENT_QP_LAST_WQE_REACHED, pair_of(each->ep));
+    net().report(0, IBV_EVENT_QP_FATAL, pair_of(one.ep)); // and nothing was told before
+    told(on.async, DAT_ASYNC_ERROR_EP_BROKEN, one.ep, DAT_EP_TRANSFER_TO_ERROR);
+    disconnect(one, first);
+    disconnect(two, second);
+    told(on.async, DAT_ASYNC_ERROR_EP_BROKEN, first.ep, DAT_EP_OTHER_ERROR);
+    told(on.async, DAT_ASYNC_ERROR_EP_BROKEN, second.ep, DAT_EP_OTHER_ERROR);
+    none(on.async);
+    for (end *each : {&one, &two, &first, &second})
+        each->free();
+    done(dat().srq_free_func(srq));
+    close(on);
+}
+
+void receives_end_though_the_connection_does_not(void **) {
+    adapter on;
+    DAT_SRQ_HANDLE const srq = on.srq();
+    end one(on), other(on, nullptr, srq);
+    connect(one, other);
+    net().report(0, IBV_EVENT_QP_LAST_WQE_REACHED, pair_of(other.ep));
+    told(on.async, DAT_ASYNC_ERROR_EP_BROKEN, other.ep, DAT_EP_OTHER_ERROR);
+    disconnect(one, other);
+    none(on.async);
+    one.free();
+    other.free();
+    done(dat().srq_free_func(srq));
+    close(on);
+}
+
 // -- IAs
 
 void one_hears_for_another(void **) {
@@ -207,6 +244,8 @@ int main() {
         TEST(an_srq_that_fails),
         TEST(a_device_that_fails_is_told_to_its_ias),
         TEST(receives_of_an_srq_have_ended),
+        TEST(receives_end_in_the_order_of_connections),
+        TEST(receives_end_though_the_connection_does_not),
         TEST(one_hears_for_another),
         TEST(nobody_hears),
         TEST(query_tells_of_the_device),

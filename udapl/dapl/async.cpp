@@ -38,7 +38,7 @@ void about_pair(ep *one, ibv_event_type what) noexcept {
         cm::traffic_seen(*one);
         break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        one->no_more_receives();
+        one->last_receive_reached();
         break;
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
