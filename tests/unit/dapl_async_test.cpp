@@ -106,21 +106,6 @@ void receives_end_in_the_order_of_connections(void **) {
     close(on);
 }
 
-void receives_end_though_the_connection_does_not(void **) {
-    adapter on;
-    DAT_SRQ_HANDLE const srq = on.srq();
-    end one(on), other(on, nullptr, srq);
-    connect(one, other);
-    net().report(0, IBV_EVENT_QP_LAST_WQE_REACHED, pair_of(other.ep));
-    told(on.async, DAT_ASYNC_ERROR_EP_BROKEN, other.ep, DAT_EP_OTHER_ERROR);
-    disconnect(one, other);
-    none(on.async);
-    one.free();
-    other.free();
-    done(dat().srq_free_func(srq));
-    close(on);
-}
-
 // -- IAs
 
 void one_hears_for_another(void **) {
@@ -245,7 +230,6 @@ int main() {
         TEST(a_device_that_fails_is_told_to_its_ias),
         TEST(receives_of_an_srq_have_ended),
         TEST(receives_end_in_the_order_of_connections),
-        TEST(receives_end_though_the_connection_does_not),
         TEST(one_hears_for_another),
         TEST(nobody_hears),
         TEST(query_tells_of_the_device),

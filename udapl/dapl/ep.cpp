@@ -23,8 +23,7 @@ ep::ep(ia &of) noexcept
     : object(of)
     , when_broken(*this, cm::broken)
     , when_late(*this, cm::late)
-    , when_drained(*this, cm::drained)
-    , when_last(*this, [](ep &whom) noexcept { whom.no_more_receives(); }) {
+    , when_drained(*this, cm::drained) {
     wanted.num_sge = wanted_receive.num_sge = 1;
 }
 
@@ -49,15 +48,6 @@ void ep::no_more_receives() noexcept {
         last_told = true;
     }
     report(*home, DAT_ASYNC_ERROR_EP_BROKEN, this, DAT_EP_OTHER_ERROR);
-}
-
-void ep::last_receive_reached() noexcept {
-    // Should its peer never let go, it is told all the same.
-    constexpr std::int64_t patience = 250'000'000;
-    if (now() == DAT_EP_STATE_CONNECTED)
-        events::at(when_last, deadline::now() + patience);
-    else
-        no_more_receives();
 }
 
 DAT_UINT32 subtype_of(DAT_EP_STATE state) noexcept {
@@ -319,7 +309,6 @@ void drop_tasks(ep &one) noexcept {
     events::drop(one.when_broken);
     events::drop(one.when_late);
     events::drop(one.when_drained);
-    events::drop(one.when_last);
 }
 
 } // namespace

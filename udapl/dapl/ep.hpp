@@ -54,10 +54,8 @@ struct ep : object {
     void open() noexcept;
     /// A request has failed: the queue pair has, too. Called with an EVD's lock.
     void broken() noexcept;
-    /// The device will take no more receives from the SRQ for it. That is told after the end of its
-    /// connection: of several endpoints both are told in the same order then, as programs expect.
+    /// The device will take no more receives from the SRQ for it.
     void no_more_receives() noexcept;
-    void last_receive_reached() noexcept;
 
     std::atomic<DAT_EP_STATE> state = DAT_EP_STATE_UNCONNECTED;
     ibv_qp *qp = nullptr; ///< changes under the guards of both rings
@@ -90,7 +88,7 @@ struct ep : object {
     std::atomic<DAT_COUNT> untaken = 0; ///< see watermark.hpp
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
-    ep_task when_broken, when_late, when_drained, when_last;
+    ep_task when_broken, when_late, when_drained;
     std::unique_ptr<coherdma_remote, ends<coherdma_close_remote>> reach; ///< under requests' guard
     owned<ibv_cq, ibv_destroy_cq> spare;                                 ///< where it has no EVD
     owned<ibv_qp, ibv_destroy_qp> own;

@@ -58,7 +58,6 @@ void over(ep &one, DAT_EVENT_NUMBER number) noexcept {
         one.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
     }
     events::drop(one.when_late);
-    events::drop(one.when_last);
     stop_pair(one);
     const bool with_data = number == DAT_CONNECTION_EVENT_PEER_REJECTED && one.link != nullptr;
     tell(one, number, with_data ? one.link : nullptr);
