@@ -126,11 +126,11 @@ run_in_lab() {
 
 # named PREFIX COMMAND...: what it records has that before its names.
 named() {
-    local prefix=$1 all=$RESULTS RESULTS
+    local prefix=$1 results=$RESULTS RESULTS
     shift
     RESULTS=$(mktemp)
     "$@"
-    sed "s/^\([a-z]*\t\)/\1$prefix: /" "$RESULTS" >>"$all"
+    sed "s/^\([a-z]*\t\)/\1$prefix: /" "$RESULTS" >>"$results"
     rm -f "$RESULTS"
 }
 

@@ -2,25 +2,25 @@
 # shellcheck shell=bash
 #
 # For the stages of packages: source it after ci/lib.sh. What is made here lies in $BUILD/packages.
-all=$BUILD/packages
+packages=$BUILD/packages
 
-# made SUITE ARCH OPTION...: its packages are in $all/SUITE-ARCH.
-made() { check 'packages are made' scripts/package deb --out "$all" --suite "$1" --arch "$2" "${@:3}"; }
+# made SUITE ARCH OPTION...: its packages are in $packages/SUITE-ARCH.
+made() { check 'packages are made' scripts/package deb --out "$packages" --suite "$1" --arch "$2" "${@:3}"; }
 
 # What lintian says, but for tags whose reasons are in debian/README.source.
 linted() { # SUITE ARCH
     lintian -I --pedantic --fail-on error,warning,info,pedantic --allow-root \
         --suppress-tags initial-upload-closes-no-bugs,no-homepage-field,debian-watch-file-is-missing,bogus-mail-host,spelling-error-in-binary \
-        "$all/$1-$2"/*.changes "$all/$1-$2"/*.dsc
+        "$packages/$1-$2"/*.changes "$packages/$1-$2"/*.dsc
 }
 
 # A Debian to install them in.
 rooted() { # SUITE ARCH
     local debs
     debs=$(mktemp -d)
-    find "$all/$1-$2" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$debs" {} +
-    rm -rf "$all/root-$1-$2"
-    tests/packages/root "$1" "$2" "$debs" "$all/root-$1-$2"
+    find "$packages/$1-$2" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$debs" {} +
+    rm -rf "$packages/root-$1-$2"
+    tests/packages/root "$1" "$2" "$debs" "$packages/root-$1-$2"
     rm -r "$debs"
 }
 
@@ -28,10 +28,10 @@ rooted() { # SUITE ARCH
 travelled() {
     local journey=$3
     printf '== %s of %s, %s\n' "$journey" "$1" "$2"
-    rm -rf "$all/journey"
-    mkdir "$all/journey"
-    cp tests/packages/{in-guest,steps,"$journey"} debian/tests/{over-a-device,soft-device} "$all/journey"
+    rm -rf "$packages/journey"
+    mkdir "$packages/journey"
+    cp tests/packages/{in-guest,steps,"$journey"} debian/tests/{over-a-device,soft-device} "$packages/journey"
     # A guest of another release sees the folder where it was called, and what is below.
-    (cd "$all" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh journey/in-guest "root-$1-$2" journey "$journey") 2>&1 |
+    (cd "$packages" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh journey/in-guest "root-$1-$2" journey "$journey") 2>&1 |
         tap || grep -q '^fail' "$RESULTS" || fail "$journey" 'exit status is not 0, but no step failed'
 }
