@@ -39,8 +39,9 @@ void about_pair(ep *one, ibv_event_type what) noexcept {
         break;
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
-    // That its receives have ended is told with the end of its connection, which may be known later:
-    // of several endpoints both are then told in the same order. OFED's dtestsrq relies on that.
+    // That its receives have ended is told with the end of its connection, which may be known
+    // later: of several endpoints both are then told in the same order. OFED's dtestsrq relies on
+    // that.
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         break;
     default:
