@@ -9,6 +9,8 @@
 
 #include "operations.hpp"
 
+#include <cstdint>
+
 struct ibv_command_buffer;
 
 namespace coherdma::abi {

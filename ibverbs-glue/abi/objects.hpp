@@ -5,6 +5,7 @@
 
 #include "process.hpp"
 
+#include <cstdint>
 #include <type_traits>
 
 namespace coherdma::abi {

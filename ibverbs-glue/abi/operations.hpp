@@ -8,6 +8,8 @@
 
 #include "structs.hpp"
 
+#include <cstdint>
+
 // Younger than the oldest header that this can be compiled with.
 struct ibv_buf;
 struct ibv_comp_cntr;

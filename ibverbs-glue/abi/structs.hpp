@@ -5,6 +5,8 @@
 
 #include "layout.hpp"
 
+#include <cstdint>
+
 namespace coherdma::abi {
 
 /// A device as libibverbs found it. Only for reading.

@@ -4,6 +4,7 @@
 #include "cache/emulated.hpp"
 #include "coherency/verdict.hpp"
 
+#include <cstdint>
 #include <string>
 
 /// What the sync calls need comes first. Nothing changes after open, so threads need no lock.

@@ -6,6 +6,8 @@
 
 #include "cache.hpp"
 
+#include <cstdint>
+
 struct ibv_context;
 
 namespace coherdma::cache {

@@ -5,6 +5,8 @@
 
 #include "lines.hpp"
 
+#include <cstdint>
+
 namespace coherdma::cache {
 
 /// clean or flush by one instruction per line.

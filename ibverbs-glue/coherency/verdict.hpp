@@ -13,6 +13,7 @@
 #include <coherdma/coherdma.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

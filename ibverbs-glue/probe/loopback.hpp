@@ -4,6 +4,7 @@
 #include "pattern.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <memory>
 #include <span>

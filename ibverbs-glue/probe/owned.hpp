@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <memory>
 #include <span>

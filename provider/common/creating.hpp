@@ -8,6 +8,7 @@
 #include "objects.hpp"
 
 #include <cerrno>
+#include <cstdint>
 
 namespace coherdma::provider {
 

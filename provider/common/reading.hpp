@@ -7,6 +7,7 @@
 #include "objects.hpp"
 
 #include <cerrno>
+#include <cstdint>
 
 namespace coherdma::provider {
 

@@ -5,6 +5,7 @@
 
 #include "abi/operations.hpp"
 
+#include <cstdint>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::emulation {

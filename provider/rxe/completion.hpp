@@ -6,6 +6,7 @@
 #include "objects.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 namespace coherdma::provider::rxe {

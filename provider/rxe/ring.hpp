@@ -22,6 +22,7 @@
 #include "kernel.hpp"
 
 #include <atomic>
+#include <cstdint>
 
 namespace coherdma::provider::rxe {
 

@@ -8,6 +8,7 @@
 #include "common/pairs.hpp"
 #include "ring.hpp"
 
+#include <cstdint>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::provider::siw {

@@ -5,6 +5,7 @@
 
 #include "objects.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace coherdma::provider::siw {

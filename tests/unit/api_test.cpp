@@ -8,6 +8,7 @@
 #include <coherdma/coherdma.h>
 #include <csetjmp>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <infiniband/verbs.h>

@@ -7,6 +7,7 @@
 
 #include <csetjmp>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

@@ -6,6 +6,7 @@
 #include "played_kernel.hpp"
 #include "rxe/kernel.hpp"
 
+#include <cstdint>
 #include <functional>
 
 namespace played {

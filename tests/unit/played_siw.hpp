@@ -6,6 +6,7 @@
 
 #include "played_kernel.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <rdma/siw-abi.h>
 

@@ -6,6 +6,8 @@
 #include "played_life.hpp"
 #include "played_siw.hpp"
 
+#include <cstdint>
+
 namespace played {
 
 /// One of each, and taken down again.

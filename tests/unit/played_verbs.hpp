@@ -7,6 +7,7 @@
 #include "abi/abi.hpp"
 #include "abi/witnesses.hpp"
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>

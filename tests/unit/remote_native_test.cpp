@@ -8,6 +8,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <infiniband/verbs.h>
 #include <string>

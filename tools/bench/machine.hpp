@@ -3,6 +3,8 @@
 
 #include "results.hpp"
 
+#include <cstdint>
+
 namespace tools::bench {
 
 /// What one must know to make sense of the figures later, elsewhere.

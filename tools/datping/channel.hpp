@@ -4,6 +4,7 @@
 #include "dat/adapter.hpp"
 #include "datping/wire.hpp"
 
+#include <cstdint>
 #include <memory>
 
 namespace tools::datping {

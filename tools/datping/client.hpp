@@ -6,6 +6,7 @@
 #include "datping/events.hpp"
 #include "datping/report.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>

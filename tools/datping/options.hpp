@@ -4,6 +4,7 @@
 #include "datping/wire.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 

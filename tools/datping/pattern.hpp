@@ -3,6 +3,8 @@
 
 #include "datping/wire.hpp"
 
+#include <cstdint>
+
 namespace tools::datping {
 
 /// The data of a round. No byte is the same in the 255 rounds after it, so that what was left of

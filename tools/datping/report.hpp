@@ -4,6 +4,7 @@
 #include "datping/latency.hpp"
 #include "datping/options.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace tools::datping {

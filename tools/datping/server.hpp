@@ -3,6 +3,7 @@
 
 #include "datping/session.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>

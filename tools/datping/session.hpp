@@ -5,6 +5,7 @@
 #include "datping/events.hpp"
 #include "datping/report.hpp"
 
+#include <cstdint>
 #include <stdexcept>
 
 namespace tools::datping {

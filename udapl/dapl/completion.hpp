@@ -6,6 +6,8 @@
 #include "ep.hpp"
 #include "evd.hpp"
 
+#include <cstdint>
+
 namespace coherdma::dapl {
 
 // Of the completion that the EVD has found, and with the EVD's lock:

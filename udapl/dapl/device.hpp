@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <memory>
 #include <net/if.h>

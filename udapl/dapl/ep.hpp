@@ -11,6 +11,7 @@
 #include "ring.hpp"
 
 #include <coherdma/coherdma.h>
+#include <cstdint>
 
 namespace coherdma::dapl {
 

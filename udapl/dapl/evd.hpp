@@ -9,6 +9,7 @@
 #include "owned.hpp"
 #include "queue.hpp"
 
+#include <cstdint>
 #include <unistd.h>
 
 namespace coherdma::dapl {

@@ -8,6 +8,8 @@
 #include "owned.hpp"
 #include "shared.hpp"
 
+#include <cstdint>
+
 namespace coherdma::dapl {
 
 struct pz;

@@ -8,6 +8,7 @@
 #include "extensions/counters.hpp"
 #include "result.hpp"
 
+#include <cstdint>
 #include <memory>
 
 namespace coherdma::dapl {

@@ -7,6 +7,7 @@
 #include "result.hpp"
 
 #include <array>
+#include <cstdint>
 
 namespace coherdma::dapl {
 

@@ -7,6 +7,8 @@
 #include "object.hpp"
 #include "owned.hpp"
 
+#include <cstdint>
+
 namespace coherdma::dapl {
 
 struct lmr;

@@ -9,6 +9,7 @@
 #include "owned.hpp"
 #include "ring.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace coherdma::dapl {

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 

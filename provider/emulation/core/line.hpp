@@ -7,6 +7,7 @@
 #include "program.hpp"
 
 #include <array>
+#include <cstdint>
 
 namespace coherdma::emulation {
 

@@ -6,6 +6,7 @@
 
 #include "store.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace coherdma::emulation {

@@ -6,6 +6,7 @@
 
 #include "store.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace coherdma::emulation {

@@ -8,6 +8,7 @@
 #include "store.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 

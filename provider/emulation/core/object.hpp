@@ -8,6 +8,7 @@
 
 #include "store.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <pthread.h>
 #include <string>

@@ -5,6 +5,7 @@
 
 #include "core/cache.hpp"
 
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 

@@ -7,6 +7,8 @@
 
 #include "played.hpp"
 
+#include <cstdint>
+
 namespace coherdma::emulation::neighbours {
 
 /// Registers this process, and answers from now on, by a thread. Without a place for it, nothing

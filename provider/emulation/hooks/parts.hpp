@@ -5,6 +5,8 @@
 
 #include "played.hpp"
 
+#include <cstdint>
+
 namespace coherdma::emulation {
 
 struct parts {

@@ -7,6 +7,7 @@
 #include "interface.hpp"
 #include "ledger.hpp"
 
+#include <cstdint>
 #include <infiniband/verbs.h>
 #include <shared_mutex>
 #include <string>

@@ -5,6 +5,8 @@
 #include "cases.hpp"
 #include "endpoint.hpp"
 
+#include <cstdint>
+
 namespace conform {
 
 namespace {

@@ -6,6 +6,7 @@
 #include "kernel.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>

@@ -6,6 +6,7 @@
 #include "talk.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 namespace synced {

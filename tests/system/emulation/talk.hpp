@@ -8,6 +8,7 @@
 #include "sites.hpp"
 
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <infiniband/verbs.h>
 #include <map>

@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>

@@ -7,6 +7,8 @@
 #include "faces/dat1_table.hpp"
 #include "two.hpp"
 
+#include <cstdint>
+
 namespace played::by1 {
 
 namespace dat1 = coherdma::dapl::dat1;

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <rdma/rdma_cma.h>

@@ -5,6 +5,8 @@
 
 #include "fabric.hpp"
 
+#include <cstdint>
+
 namespace played {
 
 enum class stage {

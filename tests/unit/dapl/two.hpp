@@ -5,6 +5,8 @@
 
 #include "consumer.hpp"
 
+#include <cstdint>
+
 namespace played {
 
 inline void done(DAT_RETURN result) {

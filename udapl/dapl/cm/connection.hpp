@@ -11,6 +11,7 @@
 #include "../ep.hpp"
 #include "limits.hpp"
 
+#include <cstdint>
 #include <rdma/rdma_cma.h>
 
 namespace coherdma::dapl::cm {
