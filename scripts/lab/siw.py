@@ -35,8 +35,7 @@ def add(kernel: Kernel) -> None:
         cache.need_room(800, f"building siw for kernel {kernel.release}")
         shop = packages.workshop(undo, "siw")
         elsewhere = kernel.suite.removesuffix("-backports") != packages.own_release()
-        native = kernel.arch == packages.machine_arch()
-        built = (_build_there if elsewhere and native else _build_here)(kernel, shop)
+        built = (_build_there if elsewhere else _build_here)(kernel, shop)
         os.makedirs(os.path.dirname(module(kernel)), exist_ok=True)
         with keeper.deferred():
             os.rename(built, module(kernel))
@@ -71,15 +70,35 @@ def _build_there(kernel: Kernel, shop: str) -> str:
     """With the compiler of the kernel's own release."""
     cache.need_room(2500, f"the compiler of {kernel.suite}")
     suite = Suite(kernel.suite, kernel.arch)
-    source, _, (headers, *_) = _packages(kernel)
-    root = builders.make(suite, [f"{headers.name}={headers.version}"], shop)
+    source, tools, others = _packages(kernel)
+    headers = others[0]
+    if kernel.arch == packages.machine_arch():
+        prefix = ""
+        root = builders.make(suite, [f"{headers.name}={headers.version}"], shop)
+    else:
+        # Programs of this architecture, which their headers, of the kernel's, do not ask for.
+        prefix = GNU_TYPES[kernel.arch] + "-"
+        wanted = [f"{package.name}={package.version}" for package in tools]
+        wanted.append(cross_compiler(headers, kernel.arch))
+        root = builders.make(Suite(kernel.suite, packages.machine_arch()), wanted, shop)
+        debs = suite.download(others, shop)
+        packages.unpack_and_drop(debs, root, f"the headers of kernel {kernel.release}")
     tree = _unpack_source(suite.download([source], shop)[0], shop)
     os.rename(tree, os.path.join(root, "siw"))
     making = ["make", "-C", f"/usr/src/{headers.name}", "M=/siw", *MODULES]
     what = f"building siw for kernel {kernel.release}"
     builders.run(root, making, _environment(kernel), what)
-    builders.run(root, ["strip", "--strip-debug", "/siw/siw.ko"], {}, "stripping siw")
+    builders.run(root, [prefix + "strip", "--strip-debug", "/siw/siw.ko"], {}, "stripping siw")
     return os.path.join(root, "siw", "siw.ko")
+
+
+def cross_compiler(headers: Package, arch: str) -> str:
+    """The package of the compiler that these headers ask for, to make programs of that architecture."""
+    for name in headers.depends:
+        compiler = re.match(r"gcc-\d+", name)
+        if compiler:
+            return f"{compiler.group()}-{GNU_TYPES[arch]}"
+    raise CannotHere(f"{headers.name} asks for no compiler, so siw cannot be built")
 
 
 def _packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Package]]":

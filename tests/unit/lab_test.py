@@ -22,7 +22,8 @@ SCRIPTS = os.path.join(HERE, "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab import cache, cli, devices, initramfs, kernels, packages  # noqa: E402
+from lab import cache, cli, devices, initramfs, kernels, packages, siw  # noqa: E402
+from lab.errors import CannotHere  # noqa: E402
 
 
 class Versions(unittest.TestCase):
@@ -35,6 +36,19 @@ class Versions(unittest.TestCase):
     def test_the_newest_is_found_by_number(self) -> None:
         names = ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-10-amd64"]
         self.assertEqual(max(names, key=packages.natural), "6.1.0-56-amd64")
+
+
+class CrossCompiler(unittest.TestCase):
+    def compiler(self, *depends: str) -> str:
+        return siw.cross_compiler(packages.Package("headers", "1", 0, list(depends)), "arm64")
+
+    def test_it_is_of_the_version_that_the_headers_ask_for(self) -> None:
+        self.assertEqual(self.compiler("linux-base", "gcc-14"), "gcc-14-aarch64-linux-gnu")
+        self.assertEqual(self.compiler("gcc-16-for-host", "pahole"), "gcc-16-aarch64-linux-gnu")
+
+    def test_headers_without_a_compiler_are_refused(self) -> None:
+        with self.assertRaisesRegex(CannotHere, "headers asks for no compiler"):
+            self.compiler("linux-base", "libgcc-14-dev")
 
 
 class Addresses(unittest.TestCase):
