@@ -69,6 +69,21 @@ void states_on_the_way(void **) {
     with.free();
 }
 
+void an_end_that_overtakes_the_beginning(void **) {
+    call with;
+    net().hold(RDMA_CM_EVENT_ESTABLISHED);
+    with.accept(with.ask());
+    next(with.one.connections, DAT_CONNECTION_EVENT_ESTABLISHED);
+    done(dat().ep_disconnect_func(with.one.ep, DAT_CLOSE_ABRUPT_FLAG));
+    next(with.one.connections, DAT_CONNECTION_EVENT_DISCONNECTED);
+    next(with.other.connections, DAT_CONNECTION_EVENT_ESTABLISHED);
+    next(with.other.connections, DAT_CONNECTION_EVENT_DISCONNECTED);
+    net().let(RDMA_CM_EVENT_ESTABLISHED);
+    none(with.other.connections);
+    assert_int_equal(with.other.state(), DAT_EP_STATE_DISCONNECTED);
+    with.free();
+}
+
 void both_hear_the_others_words(void **) {
     for (const char *name : {"ib", "iw"}) {
         fresh(nullptr);
@@ -369,6 +384,7 @@ int main() {
     register_names();
     const CMUnitTest tests[] = {
         TEST(states_on_the_way),
+        TEST(an_end_that_overtakes_the_beginning),
         TEST(both_hear_the_others_words),
         TEST(a_refusal_brings_words),
         TEST(nobody_listens),

@@ -181,6 +181,12 @@ void step(ep &one, connection &by, rdma_cm_event &event) noexcept {
     case RDMA_CM_EVENT_CONNECT_ERROR:
         return failed_attempt(one, by, DAT_CONNECTION_EVENT_BROKEN);
     case RDMA_CM_EVENT_DISCONNECTED:
+        // Who ends a connection had it, though the message that said so was lost, or comes too
+        // late.
+        if (!by.active) {
+            by.received = 0;
+            established(one, by);
+        }
         rdma_disconnect(by.id); // The answer, where the transport has one.
         return over(one, DAT_CONNECTION_EVENT_DISCONNECTED);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
