@@ -27,11 +27,12 @@ rooted() { # SUITE ARCH
 # travelled SUITE ARCH JOURNEY OPTION...: in a guest of the lab, by these options.
 travelled() {
     local journey=$3
+    local folder=journey-$journey
     printf '== %s of %s, %s\n' "$journey" "$1" "$2"
-    rm -rf "$packages/journey"
-    mkdir "$packages/journey"
-    cp tests/packages/{in-guest,steps,"$journey"} debian/tests/{over-a-device,soft-device} "$packages/journey"
+    rm -rf "${packages:?}/$folder"
+    mkdir "$packages/$folder"
+    cp tests/packages/{in-guest,steps,"$journey"} debian/tests/{over-a-device,soft-device} "$packages/$folder"
     # A guest of another release sees the folder where it was called, and what is below.
-    (cd "$packages" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh journey/in-guest "root-$1-$2" journey "$journey") 2>&1 |
+    (cd "$packages" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh "$folder/in-guest" "root-$1-$2" "$folder" "$journey") 2>&1 |
         tap || grep -q '^fail' "$RESULTS" || fail "$journey" 'exit status is not 0, but no step failed'
 }
