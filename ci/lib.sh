@@ -4,6 +4,12 @@
 # For stages: source it, then record results. The contract is in ci/README.md.
 set -euo pipefail
 
+# What was compiled before, here or in another clone, is not compiled again.
+if command -v ccache >/dev/null; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+fi
+
 # A result is one line of tab-separated fields, so what goes in has neither tabs nor line ends.
 one_line() { tr -s '\t\n' '  ' <<<"$1" | sed 's/ *$//'; }
 

@@ -39,6 +39,16 @@ if(COHERDMA_SANITIZE)
   target_compile_options(coherdma_flags INTERFACE
     -fsanitize=${COHERDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(coherdma_flags INTERFACE -fsanitize=${COHERDMA_SANITIZE})
+  # In a library of its own, as gcc's is: clang's would be in programs only, and libraries would
+  # have names that nobody defines.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND COHERDMA_SANITIZE MATCHES address)
+    execute_process(
+      COMMAND ${CMAKE_CXX_COMPILER}
+              -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
+      OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    get_filename_component(runtime ${runtime} DIRECTORY)
+    target_link_options(coherdma_flags INTERFACE -shared-libsan -Wl,-rpath,${runtime})
+  endif()
 else()
   # Needs optimisation, and hides accesses from the sanitizers. Undefined first, because some
   # distributions' compilers set a value of their own.

@@ -44,7 +44,7 @@ def tried(
     command: tuple[str, ...], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Again if the machine was too slow."""
-    for _ in range(5):
+    for _ in range(15):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 75:
             break

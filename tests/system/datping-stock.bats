@@ -23,7 +23,12 @@ setup() {
 @test "rxe: over OFED's libraries, a bit that was changed is seen" { flipped rxe pingpong; }
 @test "siw: over OFED's libraries, a bit that was changed is seen" { flipped siw pingpong; }
 @test "rxe: over OFED's libraries, servers that lie or die are told" { each_told rxe; }
-@test "siw: over OFED's libraries, servers that lie or die are told" { each_told siw; }
+# Of OFED's libraries on siw a connection was once refused, on a busy machine, though its server waited.
+@test "siw: over OFED's libraries, servers that lie or die are told" {
+    # shellcheck disable=SC2034 # for bats
+    BATS_TEST_RETRIES=2
+    each_told siw
+}
 @test "rxe: over OFED's libraries, a server survives clients of every kind" { survives_all rxe; }
 @test "siw: over OFED's libraries, a server survives clients of every kind" { survives_all siw; }
 

@@ -71,7 +71,7 @@ outside() { # interfaces, namespaces and mounts of this machine
     # the kernel dies without a word.
     if [[ $IN == uml ]]; then pkill -SEGV -o -f "uml_dir=$TMPDIR"; fi
     ends_with 1
-    grep -q 'ended before the command did' err
+    grep 'ended before the command did' err || { cat err && false; }
     [[ $IN == uml ]] || grep -q 'Kernel panic' err
 }
 

@@ -70,8 +70,9 @@ int hear(const void *bytes, std::size_t count) {
 
 } // namespace
 
-// Of the whole process: the driver's and libibverbs', too, by whichever name.
-extern "C" long syscall(long number, ...) noexcept {
+// Of the whole process: the driver's and libibverbs', too, by whichever name. It takes six
+// arguments however many were given, as the C library's does.
+extern "C" [[gnu::no_sanitize_address]] long syscall(long number, ...) noexcept {
     va_list rest;
     va_start(rest, number);
     std::array<long, 6> is{};

@@ -70,7 +70,7 @@ std::map<std::string, void *> commands_of(std::size_t epoch) {
     return is;
 }
 
-void enlist_driver(const void *driver) {
+void enlist_driver(const verbs_device_ops *driver) {
     libibverbs.registered = driver;
 }
 

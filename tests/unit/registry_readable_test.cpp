@@ -29,7 +29,8 @@ int asked;
 
 } // namespace
 
-extern "C" long syscall(long number, ...) noexcept {
+// It takes six arguments however many were given, as the C library's does.
+extern "C" [[gnu::no_sanitize_address]] long syscall(long number, ...) noexcept {
     using function = long(long, long, long, long, long, long, long);
     static auto *const real = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "syscall"));
     std::array<long, 6> given;

@@ -98,7 +98,7 @@ END
     stage 10-first <<<'exit 3'
     run scripts/test
     [ "$status" -eq 1 ]
-    [ "$(grep -oE '^(first|second): ' <<<"$output" | xargs)" = 'first: second:' ]
+    [ "$(grep -oE '^(first|second) …' <<<"$output" | xargs)" = 'first … second …' ]
 }
 
 @test "only the stages that are named" {
@@ -140,6 +140,82 @@ pass two'
     last_line_is '1 passed, 0 failed, 0 skipped'
     run scripts/test --list
     [[ ${lines[1]} == 'long       for a test (slow)' ]]
+}
+
+# Each of the two waits for the other, in vain if they do not run side by side.
+meet() {
+    cat <<END
+touch $BATS_TEST_TMPDIR/\$1
+for try in {1..20}; do
+    [[ -e $BATS_TEST_TMPDIR/\$2 ]] && pass met && exit
+    sleep 0.1
+done
+skip meeting "nobody came"
+END
+}
+
+@test "stages run side by side: as many as -j says, or two where there are processors" {
+    fake nproc <<<'echo 4'
+    stage 10-one < <(echo 'set one two' && meet)
+    stage 20-two < <(echo 'set two one' && meet)
+    run scripts/test
+    last_line_is '2 passed, 0 failed, 0 skipped'
+    has '^one +1 +0 +0 '
+    rm "$BATS_TEST_TMPDIR"/{one,two}
+    run scripts/test -j 1
+    last_line_is '1 passed, 0 failed, 1 skipped'
+    rm "$BATS_TEST_TMPDIR"/{one,two}
+    fake nproc <<<'echo 1'
+    run scripts/test
+    last_line_is '1 passed, 0 failed, 1 skipped'
+    for wrong in 0 many ''; do
+        run scripts/test -j $wrong
+        [ "$status" -eq 2 ]
+        has 'how many stages'
+    done
+}
+
+@test "a stage that is to be alone is" {
+    fake nproc <<<'echo 4'
+    for each in 10-before 20-alone 30-after; do
+        stage $each <<END
+$([[ $each != *alone ]] || echo '# alone: it measures')
+touch $BATS_TEST_TMPDIR/$each.runs
+for try in {1..5}; do
+    ls $BATS_TEST_TMPDIR | grep -c 'runs$'
+    sleep 0.1
+done | sort -n | tail -n 1 >$BATS_TEST_TMPDIR/$each.most
+rm $BATS_TEST_TMPDIR/$each.runs
+pass one
+END
+    done
+    run scripts/test
+    last_line_is '3 passed, 0 failed, 0 skipped'
+    [[ $(cat "$BATS_TEST_TMPDIR/20-alone.most") == 1 ]]
+    sed -i '/^# alone/d' "$COHERDMA_STAGES/20-alone"
+    run scripts/test -j 3
+    [[ $(cat "$BATS_TEST_TMPDIR/20-alone.most") == 3 ]]
+}
+
+@test "the end of a stage is nothing to the one beside it" {
+    fake nproc <<<'echo 4'
+    stage 10-short <<<'pass one'
+    stage 20-long <<<'sleep 1; pass two'
+    run scripts/test
+    last_line_is '2 passed, 0 failed, 0 skipped'
+}
+
+@test "--also: those of the default run, and a slow one" {
+    stage 10-good <<<'pass one'
+    stage 20-long <<<'# slow: it sleeps
+pass two'
+    stage 30-longer <<<'# slow: it sleeps
+pass three'
+    run scripts/test --also long
+    last_line_is '2 passed, 0 failed, 0 skipped'
+    has 'left for scripts/test --all: longer$'
+    run scripts/test --also
+    [ "$status" -eq 2 ]
 }
 
 @test "no stages at all is misuse" {
