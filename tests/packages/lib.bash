@@ -19,8 +19,7 @@ rooted() { # SUITE ARCH
     local debs
     debs=$(mktemp -d)
     find "$packages/$1-$2" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$debs" {} +
-    rm -rf "$packages/root-$1-$2"
-    tests/packages/root "$1" "$2" "$debs" "$packages/root-$1-$2"
+    tests/packages/root "$1" "$2" "$debs" "$packages/root-$1-$2.tar"
     rm -r "$debs"
 }
 
