@@ -249,6 +249,18 @@ END
     last_line_is '1 passed, 1 failed, 1 skipped'
 }
 
+@test "TAP: what a failing test printed is told, and of no other test" {
+    stage 10-tap <<'END'
+said() { printf '%s\n' 'ok 1 one' '# a little' 'not ok 2 two' "# \`false' failed" $(printf '#%s ' {1..20}) 'ok 3 two' '# nothing'; }
+{ printf '1..3\n'; said; } | named of tap
+END
+    run scripts/test
+    has "^FAILED tap: of: two: "
+    has '^ +#20$'
+    has '^ +#9$'
+    has_not '#8$|a little|nothing'
+}
+
 @test "TAP: a program of cmocka says of a skipped test that it is not ok" {
     stage 10-tap <<'END'
 printf '%s\n' 1..2 '# skipped: no cat' 'not ok 1 # SKIP one' '# ok - tests' 'ok 2 - two' | tap
