@@ -32,6 +32,6 @@ travelled() {
     mkdir "$packages/$folder"
     cp tests/packages/{in-guest,steps,"$journey"} debian/tests/{over-a-device,soft-device} "$packages/$folder"
     # A guest of another release sees the folder where it was called, and what is below.
-    (cd "$packages" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh "$folder/in-guest" "root-$1-$2" "$folder" "$journey") 2>&1 |
+    (cd "$packages" && "$OLDPWD/scripts/softrdma" run -q "${@:4}" --driver both -- sh "$folder/in-guest" "root-$1-$2.tar" "$folder" "$journey") 2>&1 |
         tap || grep -q '^fail' "$RESULTS" || fail "$journey" 'exit status is not 0, but no step failed'
 }
