@@ -23,7 +23,8 @@ ep::ep(ia &of) noexcept
     : object(of)
     , when_broken(*this, cm::broken)
     , when_late(*this, cm::late)
-    , when_drained(*this, cm::drained) {
+    , when_drained(*this, cm::drained)
+    , when_unheard(*this, cm::knock) {
     wanted.num_sge = wanted_receive.num_sge = 1;
 }
 
@@ -309,6 +310,7 @@ void drop_tasks(ep &one) noexcept {
     events::drop(one.when_broken);
     events::drop(one.when_late);
     events::drop(one.when_drained);
+    events::drop(one.when_unheard);
 }
 
 } // namespace
