@@ -3,6 +3,8 @@
 // Eight threads on one IA, with objects of their own and objects that all of them use; and what is
 // freed while others use it. For the thread sanitizer, and for whoever wants to see it run.
 
+#include "dapl/clock.hpp"
+#include "dapl/events.hpp"
 #include "two.hpp"
 
 #include <atomic>
@@ -277,6 +279,37 @@ void devices_tell_while_all_make_and_free(void **) {
     close(on);
 }
 
+/// It is put off again by its own run, which takes until it may end.
+struct again final : coherdma::dapl::task {
+    void run() noexcept override {
+        ++runs;
+        while (!may_end)
+            std::this_thread::yield();
+        coherdma::dapl::events::at(*this, coherdma::dapl::deadline::now());
+    }
+    std::atomic<int> runs = 0;
+    std::atomic<bool> may_end = false;
+};
+
+void what_is_dropped_while_it_puts_itself_off_does_not_come(void **) {
+    adapter on;
+    again one;
+    coherdma::dapl::events::at(one, 0);
+    while (one.runs == 0)
+        std::this_thread::yield();
+    std::thread ends([&one] {
+        usleep(20000);
+        one.may_end = true;
+    });
+    assert_true(coherdma::dapl::events::drop(one)); // It was waiting, for the second time.
+    const int runs = one.runs;
+    usleep(50000);
+    assert_int_equal(one.runs, runs);
+    assert_false(one.waiting);
+    ends.join();
+    close(on);
+}
+
 } // namespace
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
@@ -293,6 +326,7 @@ int main() {
         TEST(one_frees_what_others_use),
         TEST(all_open_and_close),
         TEST(devices_tell_while_all_make_and_free),
+        TEST(what_is_dropped_while_it_puts_itself_off_does_not_come),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

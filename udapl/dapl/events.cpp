@@ -272,20 +272,27 @@ void at(task &what, std::int64_t due) noexcept {
         ring();
 }
 
+namespace {
+
+bool take_out(task &what) noexcept {
+    const holding held(here.guard);
+    if (!what.waiting)
+        return false;
+    task **place = &here.first;
+    while (*place != &what)
+        place = &(*place)->next;
+    *place = what.next;
+    what.waiting = false;
+    return true;
+}
+
+} // namespace
+
 bool drop(task &what) noexcept {
-    {
-        const holding held(here.guard);
-        if (what.waiting) {
-            task **place = &here.first;
-            while (*place != &what)
-                place = &(*place)->next;
-            *place = what.next;
-            what.waiting = false;
-            return true;
-        }
-    }
+    if (take_out(what))
+        return true;
     wait_for_end_of(&what);
-    return false;
+    return take_out(what); // It may have put itself off once more.
 }
 
 } // namespace coherdma::dapl::events
