@@ -5,11 +5,13 @@
 
 #include "core/cache.hpp"
 
+#include <cerrno>
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -29,6 +31,17 @@ using namespace coherdma::emulation;
 inline const std::size_t PAGE = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 inline constexpr std::size_t SIZES[] = {32, 64, 128, 256}; // of lines
+
+/// What may only be read is written by way of /proc, which is read-only itself where some packages
+/// are built.
+inline void skip_without_writable_proc() {
+    const int opened = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
+    if (opened < 0 && errno == EROFS) {
+        print_message("# skipped: /proc is read-only\n");
+        skip();
+    }
+    close(opened);
+}
 
 inline std::string text_of(const std::string &name) {
     std::ostringstream all;

@@ -47,6 +47,7 @@ void what_may_not_be_read_is_an_error(void **) {
 
 /// A device writes to what the program may only read by now, too.
 void what_may_only_be_read_is_replaced(void **) {
+    skip_without_writable_proc();
     const memory all(1);
     std::array<word, 8> seen, next;
     std::memcpy(seen.data(), all.at, sizeof(seen));
