@@ -84,44 +84,6 @@ void an_end_that_overtakes_the_beginning(void **) {
     with.free();
 }
 
-std::vector<posted> heard_within(int milliseconds) {
-    for (int tries = 0;; ++tries) {
-        {
-            const std::lock_guard held(net().guard);
-            if (!net().heard.empty() || tries == milliseconds)
-                return net().heard;
-        }
-        usleep(1000);
-    }
-}
-
-// siw's kernel may not have read what came at once, until more comes.
-void siw_is_sent_something_more(void **) {
-    two_ends other("iw");
-    assert_true(heard_within(400).empty());
-    other.free();
-
-    net().devices[1].limits.vendor_id = 0x626d74;
-    two_ends with("iw");
-    net().pause();
-    const std::vector<posted> all = heard_within(5000);
-    assert_int_equal(all.size(), 1);
-    assert_int_equal(all[0].wr.opcode, IBV_WR_RDMA_WRITE);
-    assert_int_equal(all[0].wr.wr_id, 0);
-    assert_true(all[0].list.empty());
-    assert_ptr_equal(all[0].pair, pair_of(with.one.ep)); // who asked
-    // It takes nothing from the program, which hears nothing of it, even if it fails.
-    DAT_EP_PARAM param;
-    done(dat().ep_query_func(with.one.ep, DAT_EP_FIELD_ALL, &param));
-    for (DAT_COUNT each = 0; each != param.ep_attr.max_request_dtos; ++each)
-        done(with.send(8, static_cast<std::uint64_t>(each)));
-    net().fail(pair_of(with.one.ep));
-    for (DAT_COUNT each = 0; each != param.ep_attr.max_request_dtos; ++each)
-        completed(with.one.requests, static_cast<std::uint64_t>(each), DAT_DTO_ERR_FLUSHED);
-    none(with.one.requests);
-    with.free();
-}
-
 void both_hear_the_others_words(void **) {
     for (const char *name : {"ib", "iw"}) {
         fresh(nullptr);
@@ -423,7 +385,6 @@ int main() {
     const CMUnitTest tests[] = {
         TEST(states_on_the_way),
         TEST(an_end_that_overtakes_the_beginning),
-        TEST(siw_is_sent_something_more),
         TEST(both_hear_the_others_words),
         TEST(a_refusal_brings_words),
         TEST(nobody_listens),

@@ -23,8 +23,7 @@ ep::ep(ia &of) noexcept
     : object(of)
     , when_broken(*this, cm::broken)
     , when_late(*this, cm::late)
-    , when_drained(*this, cm::drained)
-    , when_unheard(*this, cm::knock) {
+    , when_drained(*this, cm::drained) {
     wanted.num_sge = wanted_receive.num_sge = 1;
 }
 
@@ -310,7 +309,6 @@ void drop_tasks(ep &one) noexcept {
     events::drop(one.when_broken);
     events::drop(one.when_late);
     events::drop(one.when_drained);
-    events::drop(one.when_unheard);
 }
 
 } // namespace

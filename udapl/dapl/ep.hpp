@@ -85,12 +85,11 @@ struct ep : object {
     DAT_CONN_QUAL remote_qual = 0;
     bool last_told = false;           ///< that receives end, for this connection
     std::atomic<bool> silent = false; ///< its completions are of no interest any more
-    std::uint32_t knocks = 0;         ///< see cm/knock.cpp; the library's thread's
     std::uint32_t drained = 0; ///< outstanding requests when a graceful disconnect last looked
     std::atomic<DAT_COUNT> untaken = 0; ///< see watermark.hpp
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
-    ep_task when_broken, when_late, when_drained, when_unheard;
+    ep_task when_broken, when_late, when_drained;
     std::unique_ptr<coherdma_remote, ends<coherdma_close_remote>> reach; ///< under requests' guard
     owned<ibv_cq, ibv_destroy_cq> spare;                                 ///< where it has no EVD
     owned<ibv_qp, ibv_destroy_qp> own;

@@ -2,7 +2,6 @@
 //
 // An endpoint's queue pair.
 
-#include "cm/connection.hpp"
 #include "ep.hpp"
 #include "evd.hpp"
 #include "extensions/ud.hpp"
@@ -52,8 +51,7 @@ ibv_qp_init_attr wish_of(ep &one) noexcept {
     wanted.recv_cq = queue_of(one, one.recv_evd);
     wanted.srq = one.shared != nullptr ? one.shared->queue.get() : nullptr;
     wanted.qp_type = extensions::is_datagram(one.attr) ? IBV_QPT_UD : IBV_QPT_RC;
-    wanted.cap.max_send_wr = static_cast<std::uint32_t>(std::max(one.attr.max_request_dtos, 1)) +
-                             cm::room_for_knocks(one);
+    wanted.cap.max_send_wr = static_cast<std::uint32_t>(std::max(one.attr.max_request_dtos, 1));
     wanted.cap.max_recv_wr =
         one.shared != nullptr ? 0 : static_cast<std::uint32_t>(std::max(one.attr.max_recv_dtos, 1));
     wanted.cap.max_send_sge = static_cast<std::uint32_t>(

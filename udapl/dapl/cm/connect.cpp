@@ -112,8 +112,6 @@ void established(ep &one, connection &by) noexcept {
         one.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
     }
     events::drop(one.when_late);
-    if (by.active)
-        will_knock(one);
     tell(one, DAT_CONNECTION_EVENT_ESTABLISHED, &by);
 }
 

@@ -70,12 +70,6 @@ void broken(ep &one) noexcept;
 void late(ep &one) noexcept;
 void drained(ep &one) noexcept;
 
-/// So that what siw's kernel left unread at the peer is read: when the connection was made, when it
-/// is time, and the requests that the queue pair needs room for.
-void will_knock(ep &one) noexcept;
-void knock(ep &one) noexcept;
-std::uint32_t room_for_knocks(const ep &one) noexcept;
-
 /// The peer has sent something before the connection counts as made.
 void traffic_seen(ep &one) noexcept;
 
