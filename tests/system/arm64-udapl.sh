@@ -27,13 +27,14 @@ accepting() {
 
 # situations DRIVER: those that are listed, how each ended, and what its processes say was found.
 # siw's kernel answers who asks for a connection before it listens to that connection's socket itself,
-# so what arrives in between may stay there until more does, and both sides wait: one more attempt.
+# so what arrives in between may stay there until more does, and both sides wait, or the kernel gives the
+# connection up (0x4008: unreachable): one more attempt.
 situations() {
     logs=/run/$1.findings
     while read -r mode _ command; do
         begin "$1 $mode $command"
         situation "$1"
-        if [ "$1" = siw ] && grep -q TIMEOUT_EXPIRED "$logs/said"; then
+        if [ "$1" = siw ] && grep -qE 'TIMEOUT_EXPIRED|event 0x4008' "$logs/said"; then
             sed 's/^/once before: /' "$logs/said"
             rm -r "$logs"
             situation "$1"
