@@ -289,10 +289,15 @@ bool take_out(task &what) noexcept {
 } // namespace
 
 bool drop(task &what) noexcept {
-    if (take_out(what))
-        return true;
-    wait_for_end_of(&what);
-    return take_out(what); // It may have put itself off once more.
+    bool waited = false;
+    for (;;) {
+        waited = take_out(what) || waited;
+        wait_for_end_of(&what);
+        // Its run may have put it off once more, and it may run again already.
+        const holding held(here.guard);
+        if (!what.waiting && (in_thread() || here.current.load(std::memory_order_acquire) != &what))
+            return waited;
+    }
 }
 
 } // namespace coherdma::dapl::events
