@@ -5,6 +5,7 @@
 #include "error.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <coherdma/coherdma.h>
 #include <cstdlib>
@@ -31,15 +32,18 @@ way named(const char *name) noexcept {
 }
 
 const char *choices() {
-    static const std::string all = [] {
+    // It has no destructor: while the program is in exit(), another thread may ask.
+    static const std::array<char, 256> all = [] {
         std::string names;
         for (const cache::path &each : cache::paths()) {
             if (cache::works(each))
                 names += (names.empty() ? "" : " ") + std::string(each.name);
         }
-        return names;
+        std::array<char, 256> text = {};
+        names.copy(text.data(), text.size() - 1);
+        return text;
     }();
-    return all.c_str();
+    return all.data();
 }
 
 std::uint32_t alignment(std::size_t line) noexcept {

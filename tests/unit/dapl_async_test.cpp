@@ -26,6 +26,22 @@ void a_pair_that_fails_is_told_of(void **) {
     all.free();
 }
 
+/// Though the program asked for room for fewer.
+void of_many_pairs_that_fail_each_is_told_of(void **) {
+    two_ends all;
+    adapter same;
+    for (int each = 0; each < 30; ++each)
+        net().report(0, IBV_EVENT_QP_FATAL, pair_of(all.one.ep));
+    net().report(0, IBV_EVENT_DEVICE_FATAL);
+    next(same.async, DAT_ASYNC_ERROR_IA_CATASTROPHIC); // now they all wait
+    for (int each = 0; each < 30; ++each)
+        told(all.on.async, DAT_ASYNC_ERROR_EP_BROKEN, all.one.ep, DAT_EP_TRANSFER_TO_ERROR);
+    next(all.on.async, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+    none(all.on.async);
+    close(same);
+    all.free();
+}
+
 void what_is_no_error_is_not_told(void **) {
     two_ends all;
     for (const ibv_event_type each : {IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG, IBV_EVENT_COMM_EST})
@@ -224,6 +240,7 @@ int main() {
     register_names();
     const CMUnitTest tests[] = {
         TEST(a_pair_that_fails_is_told_of),
+        TEST(of_many_pairs_that_fail_each_is_told_of),
         TEST(what_is_no_error_is_not_told),
         TEST(a_queue_of_completions_that_overflows),
         TEST(an_srq_that_fails),

@@ -58,10 +58,11 @@ class file {
         assert_int_equal(write(made, text.data(), text.size()), text.size());
         close(made);
     }
-    ~file() { unlink(name_.c_str()); }
+    ~file() { remove(); }
     file(const file &) = delete;
     file &operator=(const file &) = delete;
 
+    void remove() const { unlink(name_.c_str()); }
     [[nodiscard]] const std::string &name() const { return name_; }
     [[nodiscard]] std::vector<nlohmann::json> lines() const {
         std::ifstream all(name_);
@@ -157,6 +158,12 @@ class played {
         if (number != nullptr)
             *number = one.number;
         return std::make_unique<device_side>(pieces);
+    }
+
+    /// In a process that will not end as it should.
+    void remove_files() const {
+        log_.remove();
+        all_known_.remove();
     }
 
     /// What was told since the last time.

@@ -211,6 +211,7 @@ void who_dies_holds_nothing(void **) {
     assert_true(child >= 0);
     if (child == 0) {
         auto *const other = new played;
+        other->remove_files();
         const auto same = other->add(all.part(1, 0, PAGES * PAGE));
         *(*same)(all.at[1] + AT) = 0xff;
         std::thread([&] { // dies with the lock, as likely as not
@@ -256,6 +257,7 @@ void nothing_is_left(void **) {
     const pid_t child = fork();
     if (child == 0) {
         auto *const other = new played;
+        other->remove_files();
         const auto same = other->add(all.part(1, 0, PAGE));
         _exit(is_there(name) ? 0 : 1); // badly
     }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <memory>
+#include <utility>
 
 namespace coherdma::dapl {
 
@@ -23,12 +24,13 @@ struct reports final : watcher {
 
     ibv_context *verbs = nullptr;
     unsigned users = 0;
-    std::unique_ptr<reports> next;
+    reports *next = nullptr;
 };
 
+// Nothing here may have a destructor: while the program is in exit() the library's thread goes on.
 struct {
     lock guard; ///< of the list and of the IAs below
-    std::unique_ptr<reports> first;
+    reports *first = nullptr;
     std::array<ia *, 256> heard = {};
 } all;
 
@@ -108,7 +110,7 @@ int hear_of(ia &on) noexcept {
             place = &each;
     if (place == nullptr)
         return ENOMEM;
-    for (reports *each = all.first.get(); each != nullptr; each = each->next.get())
+    for (reports *each = all.first; each != nullptr; each = each->next)
         if (each->verbs == on.verbs()) {
             ++each->users;
             *place = &on;
@@ -122,8 +124,8 @@ int hear_of(ia &on) noexcept {
     if (const int error = events::watch(fd, *made))
         return error;
     made->users = 1;
-    made->next = std::move(all.first);
-    all.first = std::move(made);
+    made->next = all.first;
+    all.first = made.release();
     *place = &on;
     return 0;
 }
@@ -135,10 +137,10 @@ void hear_no_more(ia &on) noexcept {
         for (ia *&each : all.heard)
             if (each == &on)
                 each = nullptr;
-        for (auto *place = &all.first; *place != nullptr; place = &(*place)->next)
+        for (reports **place = &all.first; *place != nullptr; place = &(*place)->next)
             if ((*place)->verbs == on.verbs() && --(*place)->users == 0) {
-                ended = std::move(*place);
-                *place = std::move(ended->next);
+                ended.reset(*place);
+                *place = ended->next;
                 // With the lock: who opens the device next watches the same descriptor.
                 events::let_go(ended->verbs->async_fd);
                 break;
@@ -183,7 +185,8 @@ void go_on_async() noexcept {
 }
 
 void forget_async() noexcept {
-    all.first.reset();
+    while (all.first != nullptr)
+        delete std::exchange(all.first, all.first->next);
     all.heard.fill(nullptr);
     all.guard.unlock();
 }

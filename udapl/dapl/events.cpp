@@ -18,11 +18,14 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
 
 namespace coherdma::dapl::events {
 
 namespace {
 
+// Nothing here may have a destructor: while the program is in exit() the thread goes on.
 struct {
     lock lives; ///< of starting and stopping
     unsigned users = 0;
@@ -30,7 +33,7 @@ struct {
     pthread_t thread = {};
     std::atomic<bool> leave = false;
     rdma_event_channel *channel = nullptr;
-    descriptor epoll, bell;
+    int epoll = -1, bell = -1;
 
     lock guard; ///< of what follows
     task *first = nullptr;
@@ -42,7 +45,7 @@ thread_local bool mine = false;
 
 void ring() noexcept {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(here.bell.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = write(here.bell, &one, sizeof one);
 }
 
 void call(watcher &what) noexcept {
@@ -83,11 +86,11 @@ bool run_one() noexcept {
 
 bool call_one() noexcept {
     epoll_event event;
-    if (epoll_wait(here.epoll.get(), &event, 1, 0) <= 0)
+    if (epoll_wait(here.epoll, &event, 1, 0) <= 0)
         return false;
     if (event.data.ptr == nullptr) {
         std::uint64_t rung;
-        [[maybe_unused]] const ssize_t was = read(here.bell.get(), &rung, sizeof rung);
+        [[maybe_unused]] const ssize_t was = read(here.bell, &rung, sizeof rung);
         return true;
     }
     call_current(*static_cast<watcher *>(event.data.ptr));
@@ -106,7 +109,7 @@ int rest() noexcept {
 void *live(void *) noexcept {
     mine = true;
     pthread_setname_np(pthread_self(), "coherdma-dapl");
-    pollfd any = {here.epoll.get(), POLLIN, 0};
+    pollfd any = {here.epoll, POLLIN, 0};
     here.guard.lock_it();
     while (!here.leave.load(std::memory_order_relaxed)) {
         // Between two calls nobody is kept waiting for the lock.
@@ -132,22 +135,27 @@ int make_thread() noexcept {
     return error;
 }
 
+void close_own() noexcept {
+    for (int *each : {&here.epoll, &here.bell})
+        if (*each >= 0)
+            close(std::exchange(*each, -1));
+}
+
 void end() noexcept {
     if (here.channel != nullptr)
         rdma_destroy_event_channel(here.channel);
     here.channel = nullptr;
-    here.epoll.reset();
-    here.bell.reset();
+    close_own();
 }
 
 int make() noexcept {
-    here.epoll.reset(epoll_create1(EPOLL_CLOEXEC));
-    here.bell.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!here.epoll || !here.bell)
+    here.epoll = epoll_create1(EPOLL_CLOEXEC);
+    here.bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (here.epoll < 0 || here.bell < 0)
         return errno;
     epoll_event wanted = {};
     wanted.events = EPOLLIN;
-    if (epoll_ctl(here.epoll.get(), EPOLL_CTL_ADD, here.bell.get(), &wanted) != 0)
+    if (epoll_ctl(here.epoll, EPOLL_CTL_ADD, here.bell, &wanted) != 0)
         return errno;
     here.channel = rdma_create_event_channel();
     if (here.channel == nullptr)
@@ -170,8 +178,7 @@ void forget() noexcept {
     if (here.channel != nullptr)
         close(here.channel->fd);
     here.channel = nullptr;
-    here.epoll.reset();
-    here.bell.reset();
+    close_own();
     forget_async();
     here.guard.unlock();
     here.lives.unlock();
@@ -234,12 +241,12 @@ int watch(int fd, watcher &by) noexcept {
     epoll_event wanted = {};
     wanted.events = EPOLLIN;
     wanted.data.ptr = &by;
-    return epoll_ctl(here.epoll.get(), EPOLL_CTL_ADD, fd, &wanted) == 0 ? 0 : errno;
+    return epoll_ctl(here.epoll, EPOLL_CTL_ADD, fd, &wanted) == 0 ? 0 : errno;
 }
 
 void let_go(int fd) noexcept {
     const holding held(here.guard);
-    epoll_ctl(here.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
+    epoll_ctl(here.epoll, EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void await_end_of(const watcher &by) noexcept {
@@ -251,17 +258,26 @@ void unwatch(int fd, watcher &by) noexcept {
     await_end_of(by);
 }
 
+namespace {
+
+/// With guard held; it is waiting.
+void detach(const task &what) noexcept {
+    task **place = &here.first;
+    while (*place != &what)
+        place = &(*place)->next;
+    *place = what.next;
+}
+
+} // namespace
+
 void at(task &what, std::int64_t due) noexcept {
     const holding held(here.guard);
-    task **place = &here.first;
     if (what.waiting) {
         if (what.due <= due)
             return;
-        while (*place != &what)
-            place = &(*place)->next;
-        *place = what.next;
-        place = &here.first;
+        detach(what);
     }
+    task **place = &here.first;
     while (*place != nullptr && (*place)->due <= due)
         place = &(*place)->next;
     what.due = due;
@@ -278,10 +294,7 @@ bool take_out(task &what) noexcept {
     const holding held(here.guard);
     if (!what.waiting)
         return false;
-    task **place = &here.first;
-    while (*place != &what)
-        place = &(*place)->next;
-    *place = what.next;
+    detach(what);
     what.waiting = false;
     return true;
 }

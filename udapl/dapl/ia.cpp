@@ -16,6 +16,7 @@
 #include "rmr.hpp"
 #include "srq.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace coherdma::dapl {
@@ -80,8 +81,12 @@ DAT_RETURN take_async(ia &on, DAT_COUNT qlen, DAT_EVD_HANDLE *async) noexcept {
     }
     if (qlen <= 0)
         return wrong_argument(2);
+    // Of every endpoint there may be one at a time; OFED's dtestsrq asks for 8 and has 20
+    // endpoints.
+    const auto &limits = on.on->limits;
     evd *made = nullptr;
-    const DAT_RETURN result = make_evd(on, qlen, DAT_EVD_ASYNC_FLAG, made);
+    const DAT_RETURN result = make_evd(on, std::max(qlen, std::min(limits.max_qp, limits.max_cqe)),
+                                       DAT_EVD_ASYNC_FLAG, made);
     if (result != DAT_SUCCESS)
         return result;
     on.async = made;

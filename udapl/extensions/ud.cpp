@@ -2,6 +2,7 @@
 
 #include "ud.hpp"
 
+#include "dapl/clock.hpp"
 #include "dapl/evd.hpp"
 #include "dapl/post.hpp"
 #include "dapl/pz.hpp"
@@ -151,6 +152,23 @@ ibv_ah *address_of(ep &one, const rdma_cm_id &by) noexcept {
     return nullptr;
 }
 
+// A datagram that its sender's end overtakes is lost, as none of a connection would be; and so is
+// one whose address goes before it: rxe looks that up when it sends. Both are a matter of
+// microseconds, or, where the processor has much else to do, of as long as it takes to be served.
+void let_go(ep &one) noexcept {
+    constexpr std::int64_t patience = 2'000'000'000;
+    const std::int64_t until = deadline::now() + patience;
+    for (;;) {
+        {
+            const holding held(one.request_evd->guard);
+            one.request_evd->gather();
+        }
+        if (one.requests.outstanding() == 0 || deadline::now() >= until)
+            return;
+        usleep(1000);
+    }
+}
+
 } // namespace
 
 void peer::happened(rdma_cm_event &event) noexcept {
@@ -265,22 +283,6 @@ DAT_RETURN answer(ep &one, cm::connection *link, const void *data, DAT_COUNT siz
     return DAT_SUCCESS;
 }
 
-namespace {
-
-// A datagram that its sender's end overtakes is lost, as none of a connection would be.
-void let_go(ep &one) noexcept {
-    constexpr int most = 100;
-    for (int waited = 0; waited != most && one.requests.outstanding() != 0; ++waited) {
-        {
-            const holding held(one.request_evd->guard);
-            one.request_evd->gather();
-        }
-        usleep(1000);
-    }
-}
-
-} // namespace
-
 void forget_peers(ep &one) noexcept {
     if (is_datagram(one.attr) && one.request_evd != nullptr)
         let_go(one);
@@ -313,10 +315,12 @@ DAT_RETURN free_resolution(ep &one, std::va_list arguments) noexcept {
     return found != nullptr ? DAT_RETURN{DAT_SUCCESS} : wrong_argument(3);
 }
 
-DAT_RETURN free_address(ep &, std::va_list arguments) noexcept {
+DAT_RETURN free_address(ep &one, std::va_list arguments) noexcept {
     auto *const where = va_arg(arguments, DAT_IB_ADDR_HANDLE *);
     if (where == nullptr)
         return wrong_argument(3);
+    if (is_datagram(one.attr) && one.request_evd != nullptr)
+        let_go(one);
     if (where->ah != nullptr && ibv_destroy_ah(where->ah) != 0)
         return wrong_argument(3);
     where->ah = nullptr;

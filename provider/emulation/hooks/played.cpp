@@ -5,15 +5,21 @@
 #include "parts.hpp"
 
 #include <atomic>
+#include <cstddef>
+#include <new>
 #include <vector>
 
 namespace coherdma::emulation {
 namespace {
 
-struct {
+struct everything {
     std::shared_mutex guard;
     std::vector<std::unique_ptr<played>> devices, inherited;
-} all;
+};
+
+// Never destroyed: while one thread is in exit() others go on with their devices.
+alignas(everything) std::byte room[sizeof(everything)];
+everything &all = *new (room) everything;
 
 std::atomic<world *> shared_by_all = nullptr;
 
