@@ -256,7 +256,25 @@ void a_node_that_is_missing(void **) {
     types(the(all, "rdma_cm", state::FAIL), "modprobe rdma_ucm");
     assert_true(all.working.empty());
     all = examine(container, {});
-    says(the(all, "node", state::FAIL, "rxe0").command, "docker run --device=/dev/infiniband");
+    const check found = the(all, "node", state::FAIL, "rxe0");
+    says(found.command, "podman run --device softrdma.alt/rdma=rxe0");
+    says(found.fix, "softrdma cdi");
+    says(found.fix, "docker run --device=/dev/infiniband");
+}
+
+void a_container_is_asked_for_what_it_was_given(void **) {
+    const working here, container({"container", "siw"}), without({"container", "siw"});
+    fs::remove(container.root + "/dev/infiniband/uverbs1");
+    report all = examine(container, {});
+    says(the(all, "device", state::OK).evidence, "rxe0; not given to this container: siw0.");
+    assert_int_equal(all.devices.size(), 1);
+    assert_false(all.any_failed());
+    all = examine(container, {"siw0"}); // by name: why not
+    the(all, "node", state::FAIL, "siw0");
+    fs::remove_all(without.root + "/dev/infiniband");
+    all = examine(without, {});
+    assert_int_equal(all.devices.size(), 2);
+    the(all, "node", state::FAIL, "rxe0");
 }
 
 void memory_that_may_be_pinned(void **) {
@@ -321,6 +339,8 @@ void providers_for_another_libibverbs(void **) {
     types(found, "apt install --reinstall libibverbs1 ibverbs-providers");
     the(all, "driver_lines", state::SKIP);
     the(all, "open", state::SKIP, "rxe0");
+    const machine image(ORDINARY, {"debian", "providers-59", "kernel-full", "rxe", "container"});
+    says(the(examine(image, {}), "providers", state::FAIL).fix, "softrdma cdi --with-provider");
 }
 
 void providers_for_both(void **) {
@@ -568,6 +588,7 @@ int main() {
         cmocka_unit_test(all_is_well),
         cmocka_unit_test(a_node_that_is_not_for_this_user),
         cmocka_unit_test(a_node_that_is_missing),
+        cmocka_unit_test(a_container_is_asked_for_what_it_was_given),
         cmocka_unit_test(memory_that_may_be_pinned),
         cmocka_unit_test(a_warning_is_no_failure),
         cmocka_unit_test(namespaces),

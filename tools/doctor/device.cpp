@@ -19,7 +19,8 @@ void none(const host &here, check &found) {
     const bool rxe = has(here, "rdma_rxe"), siw = has(here, "siw");
     const std::string where = here.netlink.mode == netns_mode::EXCLUSIVE
                                   ? "none in this network namespace, which sees no others; where "
-                                    "there is one, rdma dev set NAME netns HERE moves it."
+                                    "there is one, rdma dev set NAME netns HERE moves it; "
+                                    "not a soft one, which stays in the first namespace."
                                   : "none (/sys/class/infiniband is empty).";
     if (rxe || siw)
         found.fail(where,
@@ -66,6 +67,12 @@ void not_active(const host &here, check &found, const std::string &seen, const s
                    "See what the kernel says:", here.as_root("dmesg | tail"));
 }
 
+/// Whether a container was given its node.
+bool given(const host &here, const std::string &device) {
+    const std::string node = node_of(here, device);
+    return !node.empty() && here.exists(node);
+}
+
 } // namespace
 
 std::string port_of(const host &here, const std::string &device) {
@@ -94,7 +101,13 @@ std::string netdev_of(const host &here, const std::string &device) {
 void check_devices(const host &here, report &all, const std::vector<std::string> &wanted) {
     check &found = all.add("device", "RDMA devices");
     const std::vector<std::string> there = here.list("/sys/class/infiniband");
-    for (const std::string &name : wanted.empty() ? there : wanted) {
+    // A container sees the names of all the host's devices, and is meant to use those it was given.
+    std::vector<std::string> ours, others;
+    for (const std::string &name : there)
+        (!here.in_container() || given(here, name) ? ours : others).push_back(name);
+    if (ours.empty())
+        std::swap(ours, others);
+    for (const std::string &name : wanted.empty() ? ours : wanted) {
         if (std::count(there.begin(), there.end(), name) &&
             !std::count(all.devices.begin(), all.devices.end(), name))
             all.devices.push_back(name);
@@ -111,6 +124,8 @@ void check_devices(const host &here, report &all, const std::vector<std::string>
     else if (!missing.empty())
         found.fail(fmt::format("there is no {}; there are: {}.", listed(missing), listed(there)),
                    "To look at one of those:", "coherdma doctor " + there.front());
+    else if (wanted.empty() && !others.empty())
+        found.ok(fmt::format("{}; not given to this container: {}.", listed(ours), listed(others)));
     else
         found.ok(listed(there) + ".");
 }
@@ -132,8 +147,7 @@ void check_opens(const host &here, report &all, const std::string &device) {
         found.fail("cannot open it" + because + ".",
                    here.in_container() ? "Start the container again with the node:"
                                        : "See what the kernel says:",
-                   here.in_container() ? "docker run --device=/dev/infiniband ..."
-                                       : here.as_root("dmesg | tail"));
+                   here.in_container() ? give_node(device) : here.as_root("dmesg | tail"));
     else
         found.fail("does not list it" + because + ".",
                    "No provider takes it; it may need a newer one, or that of its maker.",

@@ -104,6 +104,12 @@ remedy package_with(const host &here, const std::string &module);
 remedy package_of_providers(const host &here);
 remedy matched_providers(const host &here);
 
+/// The path of its node, given to a container or not; empty: the kernel names none.
+std::string node_of(const host &here, const std::string &device);
+
+/// How a container is started that is to have this device.
+std::string give_node(const std::string &device);
+
 /// The port that matters: the first active one, else the first.
 std::string port_of(const host &here, const std::string &device);
 

@@ -12,11 +12,14 @@ namespace {
 constexpr std::uint64_t MIB = 1 << 20;
 constexpr std::uint64_t ENOUGH = 64 * MIB;
 
-void missing(const host &here, check &found, const std::string &path, const char *module) {
+void missing(const host &here, check &found, const std::string &path, const char *module,
+             const std::string &device) {
     if (here.in_container())
         found.fail(path + " is missing.",
-                   "This is a container; start it again with its host's RDMA nodes:",
-                   "docker run --device=/dev/infiniband ...");
+                   "This is a container. On its host, sudo softrdma cdi --output "
+                   "/etc/cdi/softrdma.json, once; then start it again with the command below, or "
+                   "with all nodes: docker run --device=/dev/infiniband",
+                   give_node(device));
     else
         found.fail(path + " is missing.", fmt::format("The module {} makes it:", module),
                    here.as_root(fmt::format("modprobe {}", module)));
@@ -35,11 +38,12 @@ void forbidden(const host &here, check &found, const std::string &path, const no
                    here.as_root("chmod 0666 " + path));
 }
 
-/// Whether this user may open it, and what to do if not.
-void look(const host &here, check &found, const std::string &path, const char *module) {
+/// Whether this user may open it, and what to do if not; of that device, or of all.
+void look(const host &here, check &found, const std::string &path, const char *module,
+          const std::string &device) {
     const node is = here.look_at(path);
     if (!is.there)
-        missing(here, found, path, module);
+        missing(here, found, path, module, device);
     else if (!is.usable)
         forbidden(here, found, path, is);
     else
@@ -65,25 +69,35 @@ void small(const host &here, check &found) {
 
 } // namespace
 
+std::string node_of(const host &here, const std::string &device) {
+    for (const std::string &name : here.list("/sys/class/infiniband_verbs")) {
+        if (here.read("/sys/class/infiniband_verbs/" + name + "/ibdev") == device)
+            return "/dev/infiniband/" + name;
+    }
+    return "";
+}
+
+std::string give_node(const std::string &device) {
+    return "podman run --device softrdma.alt/rdma=" + device + " ...";
+}
+
 void check_rdma_cm(const host &here, report &all) {
     check &found = all.add("rdma_cm", "Node of rdma_cm");
     if (all.devices.empty())
         found.skip("waits for a device.");
     else
-        look(here, found, "/dev/infiniband/rdma_cm", "rdma_ucm");
+        look(here, found, "/dev/infiniband/rdma_cm", "rdma_ucm", all.devices.front());
 }
 
 void check_node(const host &here, report &all, const std::string &device) {
     check &found = all.add("node", "node", device);
-    for (const std::string &name : here.list("/sys/class/infiniband_verbs")) {
-        if (here.read("/sys/class/infiniband_verbs/" + name + "/ibdev") == device) {
-            look(here, found, "/dev/infiniband/" + name, "ib_uverbs");
-            return;
-        }
-    }
-    found.fail(
-        "nothing in /sys/class/infiniband_verbs belongs to it.",
-        "Programs reach a device by the module ib_uverbs:", here.as_root("modprobe ib_uverbs"));
+    const std::string node = node_of(here, device);
+    if (node.empty())
+        found.fail(
+            "nothing in /sys/class/infiniband_verbs belongs to it.",
+            "Programs reach a device by the module ib_uverbs:", here.as_root("modprobe ib_uverbs"));
+    else
+        look(here, found, node, "ib_uverbs", device);
 }
 
 void check_memlock(const host &here, report &all) {

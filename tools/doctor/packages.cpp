@@ -78,7 +78,12 @@ remedy package_of_providers(const host &here) {
 }
 
 remedy matched_providers(const host &here) {
-    const char *words = "Library and providers have to come from the same rdma-core:";
+    const char *words =
+        here.in_container()
+            ? "In a container both are the image's: a provider of its host's, or of another "
+              "image, is made for another library. (For soft devices the host can give one that "
+              "fits all: softrdma cdi --with-provider.) In the image:"
+            : "Library and providers have to come from the same rdma-core:";
     if (is_like(here, "debian") || is_like(here, "ubuntu"))
         return {words, here.as_root("apt install --reinstall libibverbs1 ibverbs-providers")};
     if (has_dnf(here))
