@@ -116,9 +116,10 @@ run_cmocka() { # PROGRAM...
 chosen() { [[ -z ${FILTER:-} ]] || cat "${@##-*}" 2>/dev/null | grep -qE "^@test .*($FILTER)"; }
 
 # run_in_lab OPTION... -- FILE...: run bats files where soft devices exist; options as for
-# softrdma run. A guest that dies cuts the TAP stream short, which is a failure.
+# softrdma run. A guest that dies cuts the TAP stream short, which is a failure. Hosts may have a
+# kernel each, so the tests' temporary folder is one that all see.
 run_in_lab() {
-    local options=()
+    local options=() shared
     while [[ $1 != -- ]]; do
         options+=("$1")
         shift
@@ -126,8 +127,10 @@ run_in_lab() {
     shift
     chosen "$@" || return 0
     printf '== softrdma run %s -- bats %s\n' "${options[*]}" "$*"
-    scripts/softrdma run "${options[@]}" -- bats --formatter tap --print-output-on-failure "${only[@]}" "$@" 2>&1 | tap ||
+    shared=$(mktemp -d)
+    scripts/softrdma run "${options[@]}" --write "$shared" -- env TMPDIR="$shared" bats --formatter tap --print-output-on-failure "${only[@]}" "$@" 2>&1 | tap ||
         grep -q '^fail' "$RESULTS" || fail "bats $*" 'exit status is not 0, but no test failed'
+    rm -rf "$shared"
 }
 
 # named PREFIX COMMAND...: what it records has that before its names.

@@ -10,12 +10,16 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         PATTERN "*.py"
         REGEX "/guest/[^/]+$")
 
+# systemd looks there whatever the architecture, in /usr and in /usr/local.
+install(FILES scripts/boot/softrdma@.service DESTINATION lib/systemd/system)
+install(PROGRAMS scripts/boot/softrdma-generator DESTINATION lib/systemd/system-generators)
+
 foreach(section 1 3 5 7)
   file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
-install(FILES completions/coherdma completions/datinfo completions/datping
+install(FILES completions/coherdma completions/datinfo completions/datping completions/softrdma
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
 install(TARGETS coherdma EXPORT coherdmaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -36,6 +40,6 @@ install(FILES ${PROJECT_BINARY_DIR}/coherdmaConfig.cmake
 install(EXPORT coherdmaTargets NAMESPACE coherdma:: DESTINATION ${package})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES docs/forgotten-sync.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES examples/mailbox.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES docs/forgotten-sync.md docs/rdma-in-ci.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES containers/Containerfile examples/mailbox.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

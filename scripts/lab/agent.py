@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The other side of relay.py: runs the command in the guest, on the host's behalf.
+"""The other side of relay.py: runs commands in the guest, on the host's behalf.
 
-It holds the only line to the host (file descriptor 3), which the command does
-not get: nothing that the command prints can be taken for its status.
+It holds the only line to the host (file descriptor 3), which no command gets:
+nothing that a command prints can be taken for its status. Programs that want a
+command run on another host (on.py) come to it by a socket.
 """
 
 import contextlib
-import fcntl
+import json
 import os
 import select
-import signal
-import struct
-import termios
+import socket
 import time
 import tty
-from typing import Any, Callable, Dict
+from typing import Callable, Dict
 
-from . import frames
+from . import caller, frames
+from .commands import Become, Command
+from .errors import LabError
 
 LINE = 3
 SPOOL = "/run/softrdma.spool"  # what the host calls so (relay.py), in user mode
+DOOR = "/run/softrdma.on"
 BEAT_SECONDS = 2.0
-# A process that the kernel holds for ever may keep a stream open.
-STREAMS_SECONDS = 20.0
 
 
 def make_raw() -> None:
@@ -37,140 +37,140 @@ def say(text: str) -> None:
         os.write(LINE, text.encode() + b"\n")
 
 
-def serve(job: Dict[str, Any], become: Callable[[Dict[str, Any]], int]) -> int:
-    """Have a child become the job's command, with the host's streams, and report its status."""
+def serve(settle: Callable[[], Become]) -> int:
+    """Serve the host. settle() makes what commands need; what turns a process into one."""
     try:
-        _Agent(job, become).relay()
+        become = settle()
+    except LabError as problem:
+        say(f"refuse {problem.status} {problem}".replace("\n", " "))
+        return problem.status
+    try:
+        say("agent")
+        Agent(become).serve()
     except Exception:  # noqa: BLE001  (whatever it is, the host has to hear of it)
         import traceback
 
-        os.write(LINE, frames.frame(b"f", traceback.format_exc().encode()))
+        os.write(LINE, frames.frame(b"f", 0, traceback.format_exc().encode()))
         return 1
     return 0
 
 
-class _Agent:
-    def __init__(self, job: Dict[str, Any], become: Callable[[Dict[str, Any]], int]):
-        self.terminal = bool(job["terminal"])
-        self.input = b""
-        self.input_ended = False
+class Agent:
+    def __init__(self, become: Become):
+        self.become = become
+        self.poll = select.poll()
+        self.watched: Dict[int, Callable[[int], object]] = {}
+        self.commands: Dict[int, Command] = {}
+        self.calls: Dict[int, _Call] = {}
+        self.called = 0
+        self.taken = 0
         self.decoder = frames.Decoder()
-        if self.terminal:
-            master, slave = os.openpty()
-            _resize(master, *job["size"])
-            theirs, self.sink, self.sources = (slave, slave, slave), os.dup(master), {master: b"o"}
-        else:
-            (read, self.sink), (out, write_out), (err, write_err) = os.pipe(), os.pipe(), os.pipe()
-            theirs, self.sources = (read, write_out, write_err), {out: b"o", err: b"e"}
-        say("agent")
-        self.child = os.fork()
-        if self.child == 0:
-            os._exit(self._become(theirs, job, become))
-        for end in set(theirs):
-            os.close(end)
-        os.set_blocking(self.sink, False)
-        self.pidfd = os.pidfd_open(self.child)
+        self.over = False
+        self.watch(LINE, select.POLLIN, self._listen)
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.bind(DOOR)
+        os.chmod(DOOR, 0o600)
+        self.door.listen(16)
+        self.watch(self.door.fileno(), select.POLLIN, self._open)
 
-    def _become(
-        self,
-        streams: "tuple[int, int, int]",
-        job: Dict[str, Any],
-        become: Callable[[Dict[str, Any]], int],
-    ) -> int:
-        try:
-            os.close(LINE)
-            os.setsid()
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
-            if self.terminal:
-                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            return become(job)
-        except BaseException:  # noqa: BLE001  (never return into the agent's own stack)
-            import traceback
-
-            traceback.print_exc()
-            return 1
-
-    def relay(self) -> None:
-        poll = select.poll()
-        poll.register(LINE, select.POLLIN)
-        poll.register(self.pidfd, select.POLLIN)
-        for source in self.sources:
-            poll.register(source, select.POLLIN)
-        beaten, over = 0.0, None
-        while over is None or (self.sources and time.monotonic() < over):
-            if self.input:
-                poll.register(self.sink, select.POLLOUT)
-            for ready, _ in poll.poll(int(BEAT_SECONDS * 1000)):
-                if ready == LINE:
-                    self._listen()
-                elif ready == self.sink:
-                    poll.unregister(ready)  # before it may be closed
-                    self._feed()
-                elif ready == self.pidfd:
-                    over = time.monotonic() + STREAMS_SECONDS
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(-1, signal.SIGKILL)  # whatever it left behind; not 1, nor us
-                    poll.unregister(self.pidfd)
-                elif not self._carry(ready):
-                    poll.unregister(ready)
-                    del self.sources[ready]
+    def serve(self) -> None:
+        """Until the main command is over; where there is none, until the host ends the guest."""
+        beaten = 0.0
+        while not self.over:
+            for ready, events in self.poll.poll(int(BEAT_SECONDS * 1000)):
+                if ready in self.watched:  # one before it may have ended it
+                    self.watched[ready](events)
+            if 0 in self.commands:
+                self.commands[0].look()
             if time.monotonic() - beaten >= BEAT_SECONDS:
                 beaten = time.monotonic()
-                self._send(frames.frame(b"b"))
-        _, status = os.waitpid(self.child, 0)
-        os.sync()
-        code = os.waitstatus_to_exitcode(status)
-        self._send(frames.number(b"x", code if code >= 0 else 128 - code))
+                self.send(frames.frame(b"b"))
 
-    def _send(self, data: bytes) -> None:
+    def watch(self, source: int, events: int, handler: Callable[[int], object]) -> None:
+        self.poll.register(source, events)
+        self.watched[source] = handler
+
+    def unwatch(self, source: int) -> None:
+        if self.watched.pop(source, None):
+            self.poll.unregister(source)
+
+    def send(self, data: bytes) -> None:
         while data:
             data = data[os.write(LINE, data) :]
 
-    def _carry(self, source: int) -> bool:
-        try:
-            data = os.read(source, 65536)
-        except OSError:  # a terminal that nobody has open any more
-            data = b""
-        if data:
-            self._send(frames.frame(self.sources[source], data))
-        return bool(data)
+    def ended(self, number: int) -> None:
+        """A command has reported its status."""
+        del self.commands[number]
+        self.over = number == 0
 
-    def _listen(self) -> None:
-        for kind, data in self.decoder.feed(os.read(LINE, 65536)):
-            if kind == b"i":
-                self.input += data
-            elif kind == b"n":
-                path = os.path.join(SPOOL, str(frames.NUMBER.unpack(data)[0]))
+    def _listen(self, _events: int) -> None:
+        data = os.read(LINE, 65536)
+        self.taken += len(data)
+        self.send(frames.number(b"l", 0, self.taken & 0xFFFFFFFF))
+        for kind, number, body in self.decoder.feed(data):
+            if kind == b"n":
+                kind, place = frames.SPOOLED.unpack(body)
+                path = os.path.join(SPOOL, str(place))
                 with open(path, "rb") as file:
-                    self.input += file.read()
+                    body = file.read()
                 os.unlink(path)
-            elif kind == b"z":
-                self.input_ended = True
-            elif kind == b"s":
-                os.kill(self.child, frames.NUMBER.unpack(data)[0])
-            elif kind == b"w" and self.terminal:
-                _resize(self.sink, *frames.SIZE.unpack(data))
-        if not self.input:
-            self._feed()
+            self._take(kind, number, body)
 
-    def _feed(self) -> None:
-        """Give the command what it takes; say how much that was."""
-        if self.sink < 0:
-            self.input = b""
-        while self.input:
-            try:
-                taken = os.write(self.sink, self.input)
-            except BlockingIOError:
-                break
-            except OSError:  # nobody reads: as good as taken
-                taken = len(self.input)
-            self.input = self.input[taken:]
-            self._send(frames.number(b"a", taken))
-        if self.input_ended and not self.input and self.sink >= 0 and not self.terminal:
-            os.close(self.sink)
-            self.sink = -1
+    def _take(self, kind: bytes, number: int, body: bytes) -> None:
+        if kind in frames.FROM_COMMAND:
+            if number in self.calls:
+                self.calls[number].hear(kind, body)
+        elif kind == b"c":
+            self.commands[number] = Command(self, number, json.loads(body))
+        elif number in self.commands:
+            self.commands[number].take(kind, body)
+
+    def _open(self, _events: int) -> None:
+        connection, _ = self.door.accept()
+        self.called += 1
+        self.calls[self.called] = _Call(self, self.called, connection)
 
 
-def _resize(terminal: int, columns: int, rows: int) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+class _Call:
+    """A program here, by its socket, and its command on another host, by our line."""
+
+    def __init__(self, agent: Agent, number: int, connection: socket.socket):
+        self.agent, self.number, self.connection = agent, number, connection
+        self.decoder = frames.Decoder()
+        self.outgoing = b""
+        self.over = False
+        connection.setblocking(False)
+        self._watch()
+
+    def hear(self, kind: bytes, body: bytes) -> None:
+        self.over = self.over or kind == b"x"
+        self.outgoing += frames.frame(kind, 0, body)
+        self._watch()
+
+    def _watch(self) -> None:
+        wanted = select.POLLIN | (select.POLLOUT if self.outgoing else 0)
+        self.agent.watch(self.connection.fileno(), wanted, self._ready)
+
+    def _ready(self, events: int) -> None:
+        try:
+            if events & select.POLLOUT:
+                self.outgoing = self.outgoing[self.connection.send(self.outgoing) :]
+                self._watch()
+            if events & ~select.POLLOUT:
+                data = self.connection.recv(caller.PIECE)
+                for kind, _, body in self.decoder.feed(data):
+                    if kind in frames.TOWARD_COMMAND:
+                        self.agent.send(frames.frame(kind, self.number, body))
+                if not data:
+                    self._close()
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close()
+
+    def _close(self) -> None:
+        self.agent.unwatch(self.connection.fileno())
+        self.connection.close()
+        del self.agent.calls[self.number]
+        if not self.over:
+            self.agent.send(frames.frame(b"k", self.number))

@@ -16,14 +16,25 @@ TAIL_LINES = 6
 SYSTEM_PATH = ":/usr/sbin:/sbin:/usr/bin:/bin"  # users may lack the first two, a guest's start all
 
 
+def _found(program: str) -> Optional[str]:
+    return shutil.which(program, path=os.environ.get("PATH", "") + SYSTEM_PATH)
+
+
+def need_all(programs: Dict[str, str], purpose: str) -> None:
+    """Programs with the packages that have them: an error says how to get all that are not there."""
+    absent = [each for each in programs if not _found(each)]
+    if absent:
+        are = "is" if len(absent) == 1 else "are"
+        raise CannotHere(
+            f"{purpose} needs {' and '.join(absent)}, which {are} not installed; "
+            f"try: apt-get install {' '.join(programs[each] for each in absent)}"
+        )
+
+
 def need(program: str, package: str, purpose: str) -> str:
     """The path of a program, or an error that says how to get it."""
-    path = shutil.which(program, path=os.environ.get("PATH", "") + SYSTEM_PATH)
-    if path:
-        return path
-    raise CannotHere(
-        f"{purpose} needs {program}, which is not installed; try: apt-get install {package}"
-    )
+    need_all({program: package}, purpose)
+    return _found(program) or program
 
 
 def capture(

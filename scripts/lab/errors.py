@@ -32,3 +32,11 @@ class Interrupted(BaseException):
     def __init__(self, signum: int):
         super().__init__(signum)
         self.status = 128 + signum
+
+
+def of_status(status: int, text: str) -> LabError:
+    """The error that had this status, in a guest."""
+    for kind in (Misuse, CannotHere):
+        if kind.status == status:
+            return kind(text)
+    return LabError(text)

@@ -4,36 +4,27 @@
 import json
 import os
 import socket
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
-from . import initramfs, jobs, keeper, kernels, packages, qemu, roots, say, siw
+from . import caller, initramfs, jobs, keeper, kernels, packages, qemu, roots, say, siw
 from .errors import LabError
+from .lines import Guest, NeverStarted
 from .qemu import Share
-from .relay import NeverStarted, Relay
+from .relay import Relay
 
 BOOT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
 
 
-def run(
-    drivers: List[str],
-    hosts: int,
-    argv: List[str],
-    arch: str,
-    wanted: Optional[str],
-    suite: Optional[str],
-    writable: List[str],
-    memory: int,
-    launcher: str,
-) -> int:
-    qemu.program(arch)
-    kernel = kernels.get(arch, wanted, suite)
-    if "siw" in drivers:
+def run(ask: jobs.Ask) -> int:
+    qemu.program(ask.arch)
+    kernel = kernels.get(ask.arch, ask.kernel, ask.suite)
+    if "siw" in ask.drivers:
         siw.add(kernel)
-    shares = _shares(kernel, suite, writable, launcher)
-    job = jobs.make(drivers, hosts, argv)
-    for accelerator in qemu.accelerators(arch):
+    shares = _shares(kernel, ask)
+    order = caller.order(ask.argv)
+    for accelerator in qemu.accelerators(ask.arch):
         try:
-            return _boot(kernel, accelerator, shares, memory, job, launcher)
+            return _boot(kernel, accelerator, shares, order, ask)
         except NeverStarted:
             if accelerator != "kvm":
                 raise
@@ -46,16 +37,15 @@ def _boot(
     kernel: kernels.Kernel,
     accelerator: str,
     shares: List[Share],
-    memory: int,
-    job: Dict[str, Any],
-    launcher: str,
+    order: Dict[str, Any],
+    ask: jobs.Ask,
 ) -> int:
     with keeper.Undo() as undo:
         scratch = keeper.scratch(undo)
         initrd, console, log = (
             os.path.join(scratch, name) for name in ("initrd", "console", "qemu")
         )
-        initramfs.write(initrd, kernel, _files(job, shares, launcher))
+        initramfs.write(initrd, kernel, _files(ask, shares))
         ours, theirs = socket.socketpair()
         with open(log, "wb") as file:
             process = qemu.start(
@@ -64,41 +54,38 @@ def _boot(
                 initrd,
                 console,
                 shares,
-                memory,
+                ask.memory,
                 theirs.fileno(),
                 file.fileno(),
             )
         undo.callback(process.wait)
         undo.callback(process.kill)
         theirs.close()
-        return Relay(
-            process, ours, BOOT_SECONDS[accelerator], job["terminal"], [log, console], undo
-        ).run()
+        guest = Guest(process, ours, BOOT_SECONDS[accelerator], [log, console])
+        return Relay([guest], order, undo).run()
 
 
-def _shares(
-    kernel: kernels.Kernel, suite: Optional[str], writable: List[str], launcher: str
-) -> List[Share]:
+def _shares(kernel: kernels.Kernel, ask: jobs.Ask) -> List[Share]:
     modules = Share("modules", "ro", kernel.modules, f"/lib/modules/{kernel.release}")
-    if kernel.arch == packages.machine_arch() and not suite:
+    if kernel.arch == packages.machine_arch() and not ask.suite:
         shares = [Share("root", "ro", "/", "/"), modules]
     else:
-        suite = suite or kernel.suite.removesuffix("-backports")
+        suite = ask.suite or kernel.suite.removesuffix("-backports")
         shares = [Share("root", "ro", roots.get(kernel.arch, suite), "/"), modules]
         # The caller's files, and this program's own.
-        places = [os.getcwd(), os.path.dirname(launcher), os.path.dirname(initramfs.GUEST)]
+        places = [os.getcwd(), os.path.dirname(ask.launcher), os.path.dirname(initramfs.GUEST)]
         for number, place in enumerate(dict.fromkeys(places)):
             if place == "/" or place.startswith(("/usr/bin", "/usr/lib")):
                 continue
             shares.append(Share(f"files{number}", "ro", place, place))
-    folders = enumerate(jobs.writable_folders(writable))
+    folders = enumerate(jobs.writable_folders(ask.writable))
     return shares + [Share(f"write{number}", "rw", path, path) for number, path in folders]
 
 
-def _files(job: Dict[str, Any], shares: List[Share], launcher: str) -> Dict[str, bytes]:
+def _files(ask: jobs.Ask, shares: List[Share]) -> Dict[str, bytes]:
     lines = [f"{share.tag} {share.mode} {share.place}\n" for share in shares]
     return {
-        "job.json": json.dumps(job).encode(),
+        "job.json": json.dumps(jobs.told(ask)).encode(),
         "shares": "".join(lines).encode(),
-        "launcher": launcher.encode(),
+        "launcher": ask.launcher.encode(),
     }

@@ -10,10 +10,9 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from typing import Any, Dict, Iterator, List, Optional
 
-from . import devices, keeper, say
+from . import devices, keeper, persistent, say
 from .errors import CannotHere, LabError, Misuse
 
 RECORDS = "/run/softrdma"
@@ -21,7 +20,6 @@ RECORDS = "/run/softrdma"
 NETWORK = "198.18"
 NETDEV = "softrdma"
 PART = ".part"
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 Handle = Dict[str, Any]
 
@@ -63,12 +61,14 @@ def up(
     netdev: Optional[str] = None,
     name: Optional[str] = None,
     owner: Optional[int] = None,
+    keep: bool = False,
 ) -> Handle:
     """Make a device and wait until it works. All of it, or nothing is left.
 
     owner: the softrdma that takes it down again when it ends; None: it stays.
+    keep: it comes again at each boot.
     """
-    if name is not None and not NAME.fullmatch(name):
+    if name is not None and not persistent.NAME.fullmatch(name):
         raise Misuse(
             f"--name {name}: a device name is a letter, then up to 31 letters, digits, - or _"
         )
@@ -78,6 +78,7 @@ def up(
     with _locked(), keeper.Undo() as undo:
         taken = {*devices.names(), *(handle["device"] for handle in records())}
         if name is None:
+            taken |= set(persistent.names())  # theirs, up or not
             name = next(
                 f"{driver}{number}" for number in range(10000) if f"{driver}{number}" not in taken
             )
@@ -111,8 +112,26 @@ def up(
         gid = devices.ready(name, handle["address"])
         handle["gid_index"], handle["gid"] = gid
         _write(handle)
-        undo.pop_all()
+        with keeper.deferred():
+            if keep:
+                persistent.write(name, persistent.Wish(driver, netdev))
+            undo.pop_all()
     return handle
+
+
+def up_again(name: str) -> Handle:
+    """Make the persistent device, as its file says; if it is up already, well."""
+    path, wish = persistent.path_of(name), persistent.read(name)
+    if wish.netdev and not os.path.isdir(f"/sys/class/net/{wish.netdev}"):
+        raise LabError(f"{path}: there is no network interface {wish.netdev}; see: ip link")
+    for handle in records():
+        if handle["device"] == name and state(handle) == "up":
+            if (handle["driver"], None if handle["made_netdev"] else handle["netdev"]) == wish:
+                return handle
+            raise LabError(
+                f"{name} is up, but not as {path} says; take it down first: softrdma down {name}"
+            )
+    return up(wish.driver, wish.netdev, name)
 
 
 def down(names: List[str]) -> List[str]:

@@ -2,17 +2,19 @@
 """`run` on the running kernel: make devices, run the command, take them down.
 
 In a guest the running kernel is ours alone and ends with the command, so there
-nothing is taken down, and the process that made the devices becomes the command.
+nothing is taken down. Its agent has the devices made, and starts commands.
 """
 
 import os
 import shlex
 import signal
 import subprocess
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from . import devices, handles, hosts, keeper, say
+from .commands import Become
 from .errors import CannotHere, LabError
+from .jobs import Ask, Place, Wire
 
 GUEST_BIN = "/run/softrdma.bin"
 ON = """#!/bin/sh
@@ -21,6 +23,12 @@ case "$1" in
 {cases}
 *) echo "on: there is no host '$1' here; say: on 1 COMMAND..., or on {last} COMMAND..." >&2; exit 2 ;;
 esac
+"""
+ON_APART = """#!/usr/bin/python3 -IS
+import sys
+sys.path.insert(0, {lab!r})
+from lab import on
+sys.exit(on.main({here}, {numbers}, {elsewhere}, sys.argv[1:]))
 """
 CASE = """{number}) shift
     export {told}
@@ -38,47 +46,68 @@ def why_not(drivers: List[str]) -> str:
     return ""
 
 
-def run(drivers: List[str], count: int, argv: List[str]) -> int:
+def run(ask: Ask) -> int:
     """The command's exit status."""
     with keeper.Undo() as undo:
         folder = os.path.join(keeper.scratch(undo), "bin")
-        enter, env = _prepare(drivers, count, folder, dict(os.environ), undo)
+        made = hosts.together(ask.drivers, ask.hosts, ask.wire, undo)
+        enter = _settle(folder, made, made[0])
         undo.callback(keeper.end_children)  # who still uses a device keeps it from being removed
-        return _command([*enter, *argv], env)
+        return _command([*enter, *ask.argv], _environment(folder, made, made[0], dict(os.environ)))
 
 
-def become(job: Dict[str, Any]) -> int:
-    """In a guest: turn into the job's command. Returns only if that cannot be."""
-    try:
-        os.chdir(job["cwd"])
-    except OSError as problem:
-        say.error(f"the folder {job['cwd']} is not visible in the guest: {problem.strerror}")
-        return CannotHere.status
-    try:
-        enter, env = _prepare(job["drivers"], job["hosts"], GUEST_BIN, job["env"], keeper.Undo())
-    except LabError as problem:
-        say.error(str(problem))
-        return problem.status
-    for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; commands should not
-        signal.signal(signum, signal.SIG_DFL)
-    words = [*enter, *job["argv"]]
-    try:
-        os.execvpe(words[0], words, env)
-    except OSError as problem:
-        return _cannot_run(words[0], problem)
+def settle(job: Dict[str, Any]) -> Become:
+    """In a guest: make its hosts. What turns a process into a command there."""
+    drivers, wire = job["drivers"], Wire(*job["wire"])
+    place = Place(*job["place"]) if job["place"] else None
+    if place:
+        made = hosts.apart(drivers, place, wire)
+        own = made[place.numbers.index(place.number)]
+    else:
+        made = hosts.together(drivers, job["hosts"], wire, keeper.Undo())
+        own = made[0]
+    enter = _settle(GUEST_BIN, made, own, place)
+
+    def become(order: Dict[str, Any]) -> int:
+        """Returns only if that cannot be."""
+        try:
+            os.chdir(order["cwd"])
+        except OSError as problem:
+            say.error(f"the folder {order['cwd']} is not visible in the guest: {problem.strerror}")
+            return CannotHere.status
+        for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; commands should not
+            signal.signal(signum, signal.SIG_DFL)
+        words = [*enter, *order["argv"]]
+        try:
+            os.execvpe(words[0], words, _environment(GUEST_BIN, made, own, order["env"]))
+        except OSError as problem:
+            return _cannot_run(words[0], problem)
+
+    return become
 
 
-def _prepare(
-    drivers: List[str], count: int, folder: str, env: Dict[str, str], undo: keeper.Undo
-) -> "tuple[List[str], Dict[str, str]]":
-    """Make the hosts and `on`. What comes before a command to run on host 1, and its environment."""
-    made = hosts.one(drivers, undo) if count == 1 else hosts.two(drivers, undo)
+def _settle(
+    folder: str,
+    made: List[hosts.Host],
+    own: hosts.Host,
+    place: Optional[Place] = None,
+) -> List[str]:
+    """Make `on`. What comes before a command to run on our own host."""
     os.mkdir(folder)
     on = os.path.join(folder, "on")
-    _write_on(on, made)
-    env = dict(env, **hosts.environment(made, made[0]))
-    env["PATH"] = folder + ":" + env.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-    return [on, "1"] if made[0].netns else [], env
+    _write_on(on, made, own, place)
+    return [on, str(own.number)] if own.netns else []
+
+
+def _environment(
+    folder: str, made: List[hosts.Host], own: hosts.Host, env: Dict[str, str]
+) -> Dict[str, str]:
+    env = dict(env, **hosts.environment(made, own))
+    path = env.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    if folder not in path.split(":"):  # one that came by `on` has it already
+        path = folder + ":" + path
+    env["PATH"] = path
+    return env
 
 
 def rescue() -> None:
@@ -90,17 +119,24 @@ def rescue() -> None:
         say.error(f"could not clean up: {problem}")
 
 
-def _write_on(path: str, made: List[hosts.Host]) -> None:
-    cases = []
-    for host in made:
-        told = " ".join(
-            f"{key}={shlex.quote(value)}" for key, value in hosts.environment(made, host).items()
-        )
-        enter = f"ip netns exec {host.netns} " if host.netns else ""
-        cases.append(CASE.format(number=host.number, told=told, enter=enter))
+def _write_on(path: str, made: List[hosts.Host], own: hosts.Host, place: Optional[Place]) -> None:
+    if place:
+        lab = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        numbers = [number for number in place.numbers if number not in place.elsewhere]
+        text = ON_APART.format(lab=lab, here=own.number, numbers=numbers, elsewhere=place.elsewhere)
+    else:
+        text = ON.format(cases="\n".join(_case(made, host) for host in made), last=len(made))
     with open(path, "w", encoding="utf-8") as file:
-        file.write(ON.format(cases="\n".join(cases), last=made[-1].number))
+        file.write(text)
     os.chmod(path, 0o755)
+
+
+def _case(made: List[hosts.Host], host: hosts.Host) -> str:
+    told = " ".join(
+        f"{key}={shlex.quote(value)}" for key, value in hosts.environment(made, host).items()
+    )
+    enter = f"ip netns exec {host.netns} " if host.netns else ""
+    return CASE.format(number=host.number, told=told, enter=enter)
 
 
 def _command(argv: List[str], env: Dict[str, str]) -> int:

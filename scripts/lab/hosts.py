@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""One or two hosts on the running kernel, each with its soft devices.
+"""Hosts, each with its soft devices.
 
-Two hosts are joined by a veth wire. How they are kept apart depends on what
-the kernel's driver can do:
+One, or two on the same kernel, joined by a veth wire. How these are kept apart
+depends on what the kernel's driver can do:
 
 netns   A network namespace for each. siw opens its TCP sockets where its
         caller is, and the rxe of newer kernels (7.2 does, 6.12 does not) its
@@ -12,6 +12,9 @@ wire    Older rxe keeps one UDP socket, in the initial namespace; in any other
         wire real: each address is local only for what comes in on its own
         end, and is reached from the other end. A host cannot connect to itself
         then, and both hosts see both devices.
+
+Or one of several that have a kernel each (apart): an interface for each driver
+is there from the start, and leads to the others.
 """
 
 import contextlib
@@ -21,6 +24,7 @@ from typing import Dict, List, NamedTuple, Optional
 from . import children, devices, handles, keeper
 from .errors import CannotHere, LabError
 from .handles import Handle
+from .jobs import Place, Wire
 
 ROCE_PORT = ":12B7"  # 4791, as /proc/net/udp has it
 NETWORKS = {"rxe": "198.19.1", "siw": "198.19.2"}
@@ -30,10 +34,40 @@ NAMESPACES = "/run/netns"
 NONLOCAL_BIND = "/proc/sys/net/ipv4/ip_nonlocal_bind"
 
 
+SLOW_QUEUE = 100_000  # packets under way on a slow wire, which must not lose them besides
+
+
 class Host(NamedTuple):
     number: int
     netns: Optional[str]
     handles: List[Handle]  # one per driver, in the order asked for
+
+
+def together(drivers: List[str], count: int, wire: Wire, undo: keeper.Undo) -> List[Host]:
+    if count == 1:
+        return one(drivers, undo)
+    made = two(drivers, undo)
+    for host in made:
+        _spoil(host, wire)
+    return made
+
+
+def apart(drivers: List[str], place: Place, wire: Wire) -> List[Host]:
+    """In a guest that is one of them: make its devices. Of the others only addresses are known."""
+    made = []
+    for number in place.numbers:
+        addresses = [f"{NETWORKS[driver]}.{number}" for driver in drivers]
+        made.append(Host(number, None, [{"address": address} for address in addresses]))
+    own = Host(place.number, None, [])
+    for interface, driver in enumerate(drivers):
+        end = _netdev(driver, own.number)
+        words = ["link", "set", f"vec{interface}", "name", end, "mtu", str(place.mtu)]
+        devices.ip_batch([words])
+        _address(driver, own, end, "/24")
+        own.handles.append(_equip(driver, own, end, keeper.Undo()))
+    _spoil(own, wire)
+    made[place.numbers.index(own.number)] = own
+    return made
 
 
 def one(drivers: List[str], undo: keeper.Undo) -> List[Host]:
@@ -154,34 +188,54 @@ def _join(driver: str, hosts: List[Host], undo: keeper.Undo) -> None:
         *places[len(places) // 2 :],
     )
     for host, end in zip(hosts, ends):
-        address = f"{NETWORKS[driver]}.{host.number}"
-        devices.ip_batch(
-            [
-                ["link", "set", end, "alias", f'"{_alias(keeper.front_pid())}"'],
-                ["address", "add", address + ("/24" if apart else "/32"), "dev", end],
-                ["link", "set", end, "up"],
-            ],
-            host.netns,
-        )
+        _address(driver, host, end, "/24" if apart else "/32")
     if not apart:
         _route_over_wire(driver)
     for host, end in zip(hosts, ends):
-        name = _free_device(f"{driver}{host.number}")
-        if host.netns:
-            # A device outlives its namespace unless it is removed first.
-            undo.callback(devices.remove, name, end, host.netns)
-        devices.add(driver, name, end, netns=host.netns)
-        address = f"{NETWORKS[driver]}.{host.number}"
-        gid = devices.ready(name, address)
-        host.handles.append(
-            {
-                "device": name,
-                "driver": driver,
-                "netdev": end,
-                "address": address,
-                "gid_index": gid.place,
-                "gid": gid.text,
-            }
+        host.handles.append(_equip(driver, host, end, undo))
+
+
+def _address(driver: str, host: Host, end: str, prefix: str) -> None:
+    address = f"{NETWORKS[driver]}.{host.number}"
+    devices.ip_batch(
+        [
+            ["link", "set", end, "alias", f'"{_alias(keeper.front_pid())}"'],
+            ["address", "add", address + prefix, "dev", end],
+            ["link", "set", end, "up"],
+        ],
+        host.netns,
+    )
+
+
+def _equip(driver: str, host: Host, end: str, undo: keeper.Undo) -> Handle:
+    """Make a device on its end of the wire."""
+    name = _free_device(f"{driver}{host.number}")
+    if host.netns:
+        # A device outlives its namespace unless it is removed first.
+        undo.callback(devices.remove, name, end, host.netns)
+    devices.add(driver, name, end, netns=host.netns)
+    address = f"{NETWORKS[driver]}.{host.number}"
+    gid = devices.ready(name, address)
+    return {
+        "device": name,
+        "driver": driver,
+        "netdev": end,
+        "address": address,
+        "gid_index": gid.place,
+        "gid": gid.text,
+    }
+
+
+def _spoil(host: Host, wire: Wire) -> None:
+    """Each direction of the wire loses packets and takes time, as was asked for."""
+    words = ["loss", f"{wire.loss:g}%"] if wire.loss else []
+    words += ["delay", f"{wire.delay:g}ms", "limit", str(SLOW_QUEUE)] if wire.delay else []
+    tc = children.need("tc", "iproute2", "a wire that loses packets or is slow") if words else ""
+    for handle in host.handles if words else []:
+        enter = ["-n", host.netns] if host.netns else []
+        children.capture(
+            [tc, *enter, "qdisc", "add", "dev", handle["netdev"], "root", "netem", *words],
+            fails="this kernel makes no wire that loses packets or is slow (netem)",
         )
 
 

@@ -20,6 +20,7 @@ import time
 from typing import Any, Dict, Optional
 
 from . import agent, here
+from .jobs import Place
 
 MS_BIND, MS_MOVE = 4096, 8192
 RB_POWER_OFF = 0x4321FEDC
@@ -42,18 +43,23 @@ def main(kind: str, job_path: str) -> int:
         if kind == "uml":
             _enter_layer(job)
         _mount_system()
+        socket.sethostname(_name(job))
     except OSError as problem:
         agent.say(f"fail {problem}")
         raise
     child = os.fork()
     if child == 0:
-        os._exit(agent.serve(job, here.become))
+        os._exit(agent.serve(lambda: here.settle(job)))
     while os.wait()[0] != child:  # orphans come to us
         pass
     os.sync()
     time.sleep(FAREWELL_SECONDS)
     _libc.reboot(RB_POWER_OFF)
     return 1
+
+
+def _name(job: Dict[str, Any]) -> str:
+    return f"softrdma-{Place(*job['place']).number}" if job["place"] else "softrdma"
 
 
 def _enter_layer(job: Dict[str, Any]) -> None:
@@ -103,7 +109,6 @@ def _mount_system() -> None:
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         with contextlib.suppress(FileExistsError):
             os.symlink("/proc/self/fd" + target, "/dev/" + name)
-    socket.sethostname("softrdma")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         lo = struct.pack("16sh22x", b"lo", 0)
         (flags,) = struct.unpack_from("h", fcntl.ioctl(any_socket, SIOCGIFFLAGS, lo), 16)

@@ -1,229 +1,146 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Between a guest and the caller: streams, signals, and how the guest ended.
+"""Between guests and the caller: streams, signals, and how the command ended.
 
-The status is the number that the agent in the guest reports on the line that
-only it has. A guest that ends without, or falls silent, has failed, whatever
-was printed.
+The command runs in the first guest; what it starts on other hosts (`on`) runs
+in theirs, and everything between them passes here. The status is the number
+that the first guest's agent reports on the line that only it has. A guest that
+ends without, or falls silent, has failed, whatever was printed.
 """
 
-import contextlib
+import json
 import os
-import re
 import select
 import signal
-import socket
-import subprocess
-import termios
 import time
-import tty
-from typing import List, NoReturn, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import frames, keeper, say
-from .errors import Interrupted, LabError, Misuse
+from .caller import Caller
+from .commands import MAIN
+from .errors import Interrupted
+from .lines import Guest
 
-# A live guest says "beat" every two seconds.
-SILENCE_SECONDS = 90.0
 STOP_SECONDS = 10.0
-WINDOW = 1 << 18
-IN_LINE = 512  # input of this size need not go through the spool folder
-TROUBLE = re.compile(r"Kernel panic|BUG:|Oops|Unable to handle")
 
-
-class NeverStarted(LabError):
-    """The guest gave no sign of life at all."""
+Command = Tuple[int, int]  # which guest, and its number there
 
 
 class Relay:
-    """A running guest, our end of its line, and the caller's streams."""
+    """Running guests, and the caller's streams."""
 
     def __init__(
         self,
-        process: "subprocess.Popen[bytes]",
-        line: socket.socket,
-        boot_seconds: float,
-        terminal: bool,
-        logs: List[str],
+        guests: List[Guest],
+        order: Dict[str, Any],
         undo: keeper.Undo,
-        spool: Optional[str] = None,
+        ready: Callable[[], bool] = lambda: True,
     ):
-        """spool: a folder that the guest sees, for input; where its line is good for little."""
-        self.process = process
-        self.line = line
-        self.line.setblocking(False)
-        self.outgoing = b""
-        self.boot_seconds = boot_seconds
-        self.terminal = terminal
-        self.logs = logs
-        self.silence = _silence()
-        self.said_hello = self.started = False
-        self.text = b""
-        self.decoder = frames.Decoder()
-        self.credit = WINDOW  # of input on its way that the command has not taken yet
-        self.spool = spool
-        self.spooled = 0
-        self.input_open = _may_read_input(undo)
-        self.stopping: Optional[float] = None
+        """order: the caller's command; ready(): whether all else that it needs is there."""
+        self.guests = guests
+        self.order = order
+        self.ready = ready
+        self.begun = False
+        self.caller = Caller(self._send_main, order["terminal"], _may_read_input(undo))
+        self.caller.make_raw(undo)
+        # Commands that programs in guests started on other hosts: where they run, and for whom.
+        self.runs: Dict[Command, Command] = {}
+        self.callers: Dict[Command, Command] = {}
+        self.started = [MAIN for _ in guests]
         self.stop_signal = 0
-        if terminal and self.input_open:
-            undo.callback(termios.tcsetattr, 0, termios.TCSADRAIN, termios.tcgetattr(0))
-            tty.setraw(0)
-            signal.signal(signal.SIGWINCH, self._resized)
+        self.stopping: Optional[float] = None
 
     def run(self) -> int:
-        """Carry bytes both ways until the guest reports the command's status."""
-        began = heard = time.monotonic()
-        step: Optional[say.Step] = say.Step("starting a guest")
+        """Carry bytes all ways until the main command's status is reported."""
+        several = f"{len(self.guests)} guests" if len(self.guests) > 1 else "a guest"
+        step: Optional[say.Step] = say.Step(f"starting {several}")
         poll = select.poll()
         with keeper.listening(self._on_signal):
             while True:
-                # By way of the spool, one piece at a time, so that its line never holds many.
-                wanted = WINDOW if self.spool else 1
-                listening = self.input_open and self.started and self.credit >= wanted
+                listening = self.begun and self.caller.listens()
                 if listening:
                     poll.register(0, select.POLLIN)
-                poll.register(self.line, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
-                for source, events in poll.poll(100):
-                    if source == 0:
-                        self._read_input()
-                        continue
-                    if events & select.POLLOUT:
-                        self._send(b"")
-                    if events & ~select.POLLOUT:
-                        heard = time.monotonic()
-                        status = self._hear()
-                        if status is not None:
-                            return status
+                for guest in self.guests:
+                    wanted = select.POLLIN | (select.POLLOUT if guest.has_to_say() else 0)
+                    poll.register(guest.line, wanted)
+                ready = poll.poll(100)
                 if listening:
                     poll.unregister(0)
-                if step and self.started:
+                for source, events in ready:
+                    if source == 0:
+                        self.caller.read()
+                        continue
+                    status = self._serve(source, events)
+                    if status is not None:
+                        return status
+                if not self.begun and all(guest.started for guest in self.guests) and self.ready():
+                    self._begin()
+                if step and self.begun:
                     step.clear()
                     step = None
                 elif step:
                     step.at(None)
-                self._check(time.monotonic(), began, heard)
+                self._check(time.monotonic())
 
-    def _check(self, now: float, began: float, heard: float) -> None:
-        if self.process.poll() is not None:
-            self._fail(
-                "the guest ended before the command did (its kernel panicked, or it was shut down)"
-            )
-        if not self.said_hello and now - began > self.boot_seconds:
-            self._fail(f"the guest did not start within {self.boot_seconds:.0f} s")
-        silence = self.silence if self.started else SILENCE_SECONDS
-        if self.said_hello and now - heard > silence:
-            self._fail(f"the guest hangs: nothing was heard from it for {silence:.0f} s")
+    def _begin(self) -> None:
+        self.begun = True
+        self._send_main(b"c", json.dumps(self.order).encode())
+
+    def _check(self, now: float) -> None:
+        for guest in self.guests:
+            guest.check(now)
+        self.caller.resize()
+        if self.stop_signal and not self.stopping:
+            self.stopping = now
+            self._send_main(b"s", frames.NUMBER.pack(self.stop_signal))
         if self.stopping and now - self.stopping > STOP_SECONDS:
             raise Interrupted(self.stop_signal)
 
-    def _fail(self, why: str) -> NoReturn:
-        raise (LabError if self.said_hello else NeverStarted)(why + self._last_words())
-
-    def _last_words(self) -> str:
-        """What the kernel or the emulator said last, for the error."""
-        lines = []
-        for path in self.logs:
-            with contextlib.suppress(OSError), open(
-                path, encoding="utf-8", errors="replace"
-            ) as file:
-                lines += [line.rstrip() for line in file if line.strip()]
-        trouble = [place for place, line in enumerate(lines) if TROUBLE.search(line)]
-        first = min(trouble[0] - 5 if trouble else len(lines), len(lines) - 20)
-        shown = ["    " + line[:160] for line in lines[max(0, first) :][:20]]
-        return "; the last it said:\n" + "\n".join(shown) if shown else ""
-
-    def _hear(self) -> Optional[int]:
-        """Take what the guest says; the command's status, once it says that."""
-        try:
-            data = self.line.recv(1 << 16)
-        except OSError:
-            data = b""
-        if not data:  # its end is closed: it is ending, or has ended
-            time.sleep(0.01)
-        if not self.started:
-            data = self._hear_text(data)
-        for kind, body in self.decoder.feed(data):
-            if kind in b"oe":
-                _write(1 if kind == b"o" else 2, body)
-            elif kind == b"a":
-                self.credit += frames.NUMBER.unpack(body)[0]
-            elif kind == b"f":
-                raise LabError(
-                    f"the agent in the guest failed; please report:\n{body.decode(errors='replace')}"
-                )
-            elif kind == b"x":
-                return int(frames.NUMBER.unpack(body)[0])
+    def _serve(self, line: int, events: int) -> Optional[int]:
+        """What a guest wants: to hear, or to be heard. The main command's status, once it is known."""
+        (place,) = (place for place, guest in enumerate(self.guests) if guest.line.fileno() == line)
+        guest = self.guests[place]
+        if events & select.POLLOUT:
+            guest.say_more()
+        if events & ~select.POLLOUT:
+            for kind, number, body in guest.hear():
+                if kind in frames.TOWARD_COMMAND:
+                    self._toward_command(kind, (place, number), body)
+                elif number != MAIN:
+                    self._from_command(kind, (place, number), body)
+                else:
+                    status = self.caller.take(kind, body)
+                    if status is not None:
+                        return status
         return None
 
-    def _hear_text(self, data: bytes) -> bytes:
-        """The lines that come before frames do; what is left over are frames."""
-        self.text += data
-        while not self.started and b"\n" in self.text:
-            line, _, self.text = self.text.partition(b"\n")
-            word, _, rest = line.decode(errors="replace").strip().partition(" ")
-            if word == "hello":
-                self.said_hello = True
-            elif word == "fail":
-                raise LabError(f"the guest could not start: {rest}{self._last_words()}")
-            elif word == "agent":
-                self.started = True
-        if not self.started:
-            return b""
-        left, self.text = self.text, b""
-        return left
+    def _toward_command(self, kind: bytes, caller: Command, body: bytes) -> None:
+        if kind == b"c":
+            order = json.loads(body)
+            (place,) = (
+                place for place, guest in enumerate(self.guests) if guest.number == order["host"]
+            )
+            self.started[place] += 1
+            self.runs[caller] = (place, self.started[place])
+            self.callers[self.runs[caller]] = caller
+        if caller in self.runs:
+            place, number = self.runs[caller]
+            self.guests[place].send(kind, number, body)
 
-    def _read_input(self) -> None:
-        try:
-            data = os.read(0, min(self.credit, 1 << 16))
-        except OSError:
-            data = b""
-        if data:
-            self.credit -= len(data)
-            if self.spool is None or len(data) <= IN_LINE:
-                self._send(frames.frame(b"i", data))
-                return
-            # A new file each time: what is in a guest's cache is never a file's former contents.
-            self.spooled += 1
-            with open(os.path.join(self.spool, str(self.spooled)), "wb") as file:
-                file.write(data)
-            self._send(frames.number(b"n", self.spooled))
-        else:
-            self.input_open = False
-            self._send(frames.frame(b"z"))
+    def _from_command(self, kind: bytes, command: Command, body: bytes) -> None:
+        place, number = self.callers[command]
+        self.guests[place].send(kind, number, body)
+        if kind == b"x":
+            del self.runs[self.callers.pop(command)]
 
-    def _send(self, data: bytes) -> None:
-        """Never waits: were both sides to wait for the other to read, none would."""
-        self.outgoing += data
-        try:
-            self.outgoing = self.outgoing[self.line.send(self.outgoing) :] if self.outgoing else b""
-        except BlockingIOError:
-            pass
-        except OSError:  # a guest that is gone is noticed elsewhere
-            self.outgoing = b""
+    def _send_main(self, kind: bytes, data: bytes) -> None:
+        self.guests[0].send(kind, MAIN, data)
 
     def _on_signal(self, signum: int) -> None:
-        """Once: hand it to the command. Twice, or without an answer: end the guest."""
+        """Once: hand it to the command. Twice, or without an answer: end the guests."""
         signum = signal.SIGINT if signum == keeper.TERMINAL_STOP else signum
-        if self.stopping or not self.started:
+        if self.stop_signal or not self.begun:
             raise Interrupted(signum)
-        self.stopping, self.stop_signal = time.monotonic(), signum
-        self._send(frames.number(b"s", signum))
-
-    def _resized(self, *_: object) -> None:
-        if self.started:
-            self._send(frames.frame(b"w", frames.SIZE.pack(*os.get_terminal_size(0))))
-
-
-def _write(stream: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(stream, data) :]
-
-
-def _silence() -> float:
-    text = os.environ.get("SOFTRDMA_SILENCE_SECONDS")
-    try:
-        return float(text) if text else SILENCE_SECONDS
-    except ValueError:
-        raise Misuse(f"SOFTRDMA_SILENCE_SECONDS={text}: give a number of seconds") from None
+        self.stop_signal = signum
 
 
 def _may_read_input(undo: keeper.Undo) -> bool:

@@ -10,11 +10,12 @@ import os
 import re
 from typing import Dict, List
 
-from . import builders, cache, children, keeper, kernels, packages, say
+from . import builders, cache, children, keeper, kernels, mends, packages, say
 from .errors import CannotHere, LabError
 from .kernels import Kernel
 from .packages import Package, Suite
 
+MENDED = "siw"  # the fact of which mends it has
 FOLDER = "drivers/infiniband/sw/siw"
 GNU_TYPES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 # The source package holds a compressed tree, of which one folder is wanted.
@@ -30,7 +31,8 @@ def module(kernel: Kernel) -> str:
 def add(kernel: Kernel) -> None:
     """Have the module in the kernel's folder."""
     with cache.locked(kernels.KIND, kernel.arch, kernel.release), keeper.Undo() as undo:
-        if os.path.exists(module(kernel)):
+        listed = cache.manifest(kernel.path) or {"facts": {}, "sha256": []}
+        if os.path.exists(module(kernel)) and listed["facts"].get(MENDED) == mends.KEY:
             return
         cache.need_room(800, f"building siw for kernel {kernel.release}")
         shop = packages.workshop(undo, "siw")
@@ -42,12 +44,9 @@ def add(kernel: Kernel) -> None:
             children.capture(
                 [children.need("depmod", "kmod", "adding siw"), "-b", kernel.path, kernel.release]
             )
-            listed = cache.manifest(kernel.path) or {}
-            cache.write_manifest(
-                kernel.path,
-                listed["facts"],
-                [*listed["sha256"], os.path.relpath(module(kernel), kernel.path)],
-            )
+            files = dict.fromkeys(listed["sha256"])
+            files[os.path.relpath(module(kernel), kernel.path)] = None
+            cache.write_manifest(kernel.path, {**listed["facts"], MENDED: mends.KEY}, [*files])
 
 
 def _build_here(kernel: Kernel, shop: str) -> str:
@@ -140,6 +139,7 @@ def _unpack_source(packed: str, shop: str) -> str:
     for name in os.listdir(shop):
         tree = os.path.join(shop, name, FOLDER)
         if os.path.isdir(tree):
+            mends.apply(tree, FOLDER)
             return tree
     raise LabError("the kernel's source package holds no siw")
 

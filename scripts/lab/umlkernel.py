@@ -14,7 +14,7 @@ import shutil
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from . import cache, children, initramfs, keeper, packages, say
+from . import cache, children, initramfs, keeper, mends, packages, say
 from .errors import CannotHere, LabError, Misuse
 from .packages import Package, Suite
 
@@ -31,7 +31,10 @@ TOOLS = {
     "bison": "bison",
     "bc": "bc",
     "xz": "xz-utils",
+    "strip": "binutils",
+    "depmod": "kmod",
 }
+FOR_OLDER = b"CONFIG_UML_NET=y\n"  # the vector driver asks for it there
 NEEDED = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL")
 # No folder to look for libraries in, which a package's program must not have; the kernel's
 # configuration has it set for all but experts.
@@ -111,7 +114,7 @@ def known() -> List[UserKernel]:
         for path in _folders(folder):
             facts = (cache.manifest(path) or {"facts": {}})["facts"]
             if {"series", "version", "config"} <= set(facts):
-                current = facts["config"] == _config_key()
+                current = facts["config"] == _config_key(facts["series"])
                 found.append(UserKernel(facts["series"], facts["version"], path, current, packaged))
     return found
 
@@ -135,9 +138,14 @@ def _folders(folder: Optional[str]) -> List[str]:
     return [path for path in paths if os.path.isdir(path) and not path.endswith(".part")]
 
 
-def _config_key() -> str:
+def _config(series: str) -> bytes:
+    """What is set in a kernel of that series."""
     with open(CONFIG, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()[:8]
+        return file.read() + (FOR_OLDER if mends.is_older(series) else b"")
+
+
+def _config_key(series: str) -> str:
+    return hashlib.sha256(_config(series) + mends.key(series).encode()).hexdigest()[:8]
 
 
 class Build(NamedTuple):
@@ -152,7 +160,7 @@ def build(wanted: Optional[str], how: Build = Build()) -> UserKernel:
     _need_tools()
     suite, source = _find(wanted)
     series = source.name.removeprefix("linux-source-")
-    name = f"{source.version}-{_config_key()}"
+    name = f"{source.version}-{_config_key(series)}"
 
     def make(path: str) -> Dict[str, Any]:
         cache.need_room(3000, f"building user-mode kernel {series}")
@@ -163,7 +171,7 @@ def build(wanted: Optional[str], how: Build = Build()) -> UserKernel:
             (packed,) = suite.download([source], shop)
             _unpack(UNPACK_PACKAGE, packed, tree)
             os.unlink(packed)
-            return {"series": series, "version": source.version, **_make(tree, path, how)}
+            return {"series": series, "version": source.version, **_make(tree, path, how, series)}
 
     path = cache.entry(KIND, name, make, [PROGRAM])
     return UserKernel(series, source.version, path, True, False)
@@ -192,7 +200,7 @@ def build_into(source: str, into: str, how: Build = Build()) -> UserKernel:
         os.mkdir(path)
         _unpack(UNPACK_FILE, os.path.abspath(source), tree)
         series, version = _version(tree, source)
-        facts = {"series": series, "version": version, **_make(tree, path, how)}
+        facts = {"series": series, "version": version, **_make(tree, path, how, series)}
         cache.write_manifest(path, facts, [PROGRAM])
         with keeper.deferred():
             os.rename(path, into)
@@ -231,8 +239,7 @@ def _need_tools() -> None:
         raise CannotHere(
             f"a kernel in user mode runs on amd64 alone, and this machine is {packages.machine_arch()}; use: --in qemu"
         )
-    for program, package in TOOLS.items():
-        children.need(program, package, "building a user-mode kernel")
+    children.need_all(TOOLS, "building a user-mode kernel")
 
 
 def _unpack(script: str, packed: str, tree: str) -> None:
@@ -244,10 +251,11 @@ def _unpack(script: str, packed: str, tree: str) -> None:
         )
 
 
-def _make(tree: str, path: str, how: Build) -> Dict[str, Any]:
+def _make(tree: str, path: str, how: Build, series: str) -> Dict[str, Any]:
     """Build the unpacked source; leave in path what is kept of it. What the manifest is to say."""
     environment = _environment(tree)
-    missing = _configure(tree, environment)
+    mends.apply(tree)
+    missing = _configure(tree, environment, series)
     jobs = how.jobs or len(os.sched_getaffinity(0))
     words = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if how.verbose else [])]
     words += [NO_RPATH, PROGRAM]
@@ -260,7 +268,7 @@ def _make(tree: str, path: str, how: Build) -> Dict[str, Any]:
             env=environment,
         )
     _collect(tree, path)
-    return {"config": _config_key(), "processors": 1 if "SMP" in missing else 2}
+    return {"config": _config_key(series), "processors": 1 if "SMP" in missing else 2}
 
 
 def _environment(tree: str) -> Dict[str, str]:
@@ -329,7 +337,7 @@ def _find(wanted: Optional[str]) -> "tuple[Suite, Package]":
     raise CannotHere(f"no kernel source{' ' + wanted if wanted else ''} can be reached")
 
 
-def _configure(tree: str, environment: Dict[str, str]) -> List[str]:
+def _configure(tree: str, environment: Dict[str, str], series: str) -> List[str]:
     """The options that this kernel does not know."""
     kconfig = os.path.join(tree, "arch", "um", "Kconfig")
     if not os.path.isfile(kconfig):
@@ -344,14 +352,17 @@ def _configure(tree: str, environment: Dict[str, str]) -> List[str]:
         )
     with open(kconfig, "w", encoding="utf-8") as file:
         file.write(text)
+    wish = os.path.join(tree, "softrdma.config")
+    with open(wish, "wb") as binary:
+        binary.write(_config(series))
     children.work(
-        ["make", "-C", tree, "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"],
+        ["make", "-C", tree, "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={wish}", "allnoconfig"],
         "the user-mode kernel cannot be configured",
         env=environment,
     )
     with open(os.path.join(tree, ".config"), encoding="utf-8") as file:
         got = set(file.read().splitlines())
-    with open(CONFIG, encoding="utf-8") as file:
+    with open(wish, encoding="utf-8") as file:
         wanted = {line for line in file.read().splitlines() if line.startswith("CONFIG_")}
     missing = sorted(line.split("=")[0].removeprefix("CONFIG_") for line in wanted - got)
     for option in NEEDED:

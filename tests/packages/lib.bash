@@ -7,12 +7,15 @@ packages=$BUILD/packages
 # made SUITE ARCH OPTION...: its packages are in $packages/SUITE-ARCH.
 made() { check 'packages are made' scripts/package deb --out "$packages" --suite "$1" --arch "$2" "${@:3}"; }
 
-# What lintian says, but for tags whose reasons are in debian/README.source.
-linted() { # SUITE ARCH
+# What lintian says, but for tags whose reasons are in debian/README.source. It leaves files behind.
+linted() ( # SUITE ARCH
+    TMPDIR=$(mktemp -d)
+    export TMPDIR
+    trap 'rm -rf "$TMPDIR"' EXIT
     lintian -I --pedantic --fail-on error,warning,info,pedantic --allow-root \
         --suppress-tags initial-upload-closes-no-bugs,no-homepage-field,debian-watch-file-is-missing,bogus-mail-host,spelling-error-in-binary \
         "$packages/$1-$2"/*.changes "$packages/$1-$2"/*.dsc
-}
+)
 
 # A Debian to install them in.
 rooted() { # SUITE ARCH

@@ -38,11 +38,11 @@ plugin() {
             sleep 1
         }
         uname -m
-        rping -s -a $HOST1 -C 100 -V & listening
-        rping -c -a $HOST1 -C 100 -V -v && wait $! && echo rping is well
+        timeout 600 rping -s -a $HOST1 -C 100 -V & listening
+        timeout 600 rping -c -a $HOST1 -C 100 -V -v && wait $! && echo rping is well
         for try in 1 2 3; do
-            ib_write_bw -F -R -d rxe0 -n 200 -s 4096 & listening
-            ib_write_bw -F -R -d rxe0 -n 200 -s 4096 $HOST1 && wait $! && echo ib_write_bw is well && break
+            timeout 300 ib_write_bw -F -R -d rxe0 -n 200 -s 4096 & listening
+            timeout 240 ib_write_bw -F -R -d rxe0 -n 200 -s 4096 $HOST1 && wait $! && echo ib_write_bw is well && break
             kill $!; wait $!
         done
         cat /run/verbs.log'

@@ -80,7 +80,9 @@ class connection {
         const auto info = resolve(address, port, 0);
         id_ = new_id();
         shorten_retransmission();
-        check(rdma_resolve_addr(id_.get(), nullptr, info->ai_addr, milliseconds),
+        // The kernel looks again only when this time is over, should the neighbour answer in the
+        // moment before it begins to listen for that.
+        check(rdma_resolve_addr(id_.get(), nullptr, info->ai_addr, std::min(milliseconds, 2000)),
               "find an RDMA device for that address");
         expect(RDMA_CM_EVENT_ADDR_RESOLVED, "the address");
         check(rdma_resolve_route(id_.get(), milliseconds), "find a route");

@@ -54,6 +54,26 @@ teardown() { softrdma down >/dev/null || true; }
     [[ $output == up ]]
 }
 
+@test "a persistent device is made as its file says, once" {
+    mkdir -p /etc/softrdma.d
+    echo 'driver = siw' >/etc/softrdma.d/kept.conf
+    run -0 softrdma list
+    [[ $output =~ kept\ +siw\ .*\ down\ +yes ]]
+    run -2 softrdma up --name kept
+    run -0 softrdma up kept
+    [[ $output == *"kept is up: siw"* ]]
+    run -0 softrdma up kept --json
+    [[ $(jq -r .device <<<"$output") == kept && $(rdma link | grep -c kept) == 1 ]]
+    echo 'driver = rxe' >/etc/softrdma.d/kept.conf
+    run -1 softrdma up kept
+    [[ $output == *"not as /etc/softrdma.d/kept.conf says"* ]]
+    run -0 softrdma down kept
+    [[ $output == *"the next boot makes it again"* ]]
+    rm /etc/softrdma.d/kept.conf
+    run -2 softrdma up kept
+    run -77 softrdma up --keep # no systemd booted this guest
+}
+
 @test "a device on a given interface leaves the interface when it goes" {
     ip link add mine type dummy
     ip address add 198.18.250.9/24 dev mine

@@ -20,7 +20,12 @@ killed_at() {
         sleep "$moment"
         kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" || true
-        awaited 30 nothing_left
+        # A source tree may take its time to go; a build that went on would take longer yet.
+        awaited 100 nothing_left || {
+            echo "killed after $moment s: $(left_over)"
+            cat err
+            return 1
+        }
         [[ -z $(find "$SOFTRDMA_CACHE" -maxdepth 3 \( -name '*.part' -o -path '*/work/*' \)) ]]
     done
 }
@@ -76,6 +81,16 @@ killed_at() {
     [[ $output == *"no user-mode kernel is built"* ]]
 }
 
+@test "hosts that need a kernel each are of the user-mode kernel: status 77, and what to type" {
+    for place in qemu here; do
+        for hosts in '--hosts 3' '--as 1 --peer 127.0.0.1'; do
+            # shellcheck disable=SC2086
+            run -77 softrdma run --in $place $hosts -- true
+            [[ ${#lines[@]} == 1 && $output == *"--in uml"* ]]
+        done
+    done
+}
+
 @test "no way to the mirror: status 77, a line that says so, nothing half-made" {
     export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache SOFTRDMA_MIRROR=http://127.0.0.1:9/debian
     run -77 softrdma run --in qemu -q -- true
@@ -101,7 +116,17 @@ killed_at() {
 nonsense
 run
 run --driver roce -- true
-run --hosts 3 -- true
+run --hosts 0 -- true
+run --hosts 33 -- true
+run --loss 1% -- true
+run --hosts 2 --loss 101% -- true
+run --hosts 2 --delay soon -- true
+run --peer 127.0.0.1 -- true
+run --as 1 -- true
+run --as 3 --peer 127.0.0.1 -- true
+run --as 1 --peer 127.0.0.1 --hosts 2 -- true
+run --as 1 --peer 127.0.0.1:99999 -- true
+run --as 1 --peer 127.0.0.1 --port 0 -- true
 run --in qemu --kernel newest -- true
 run --in qemu -q --write /no/such/folder -- true
 run --suite buster -- true

@@ -30,6 +30,9 @@ listens() {
     [[ $pid ]] && read -r _ _ state _ <"/proc/$pid/stat" && [[ $state == S ]]
 }
 
+# waits_for_cm PORT: the same on the server's host, if there are two ($SERVER_ON: `on 2`).
+waits_for_cm() { ${SERVER_ON:-} bash -c "$(declare -f listener listens)"'; listens "$1"' - "$1"; }
+
 # of DRIVER FACT: the device of a driver, e.g. of siw ADDRESS
 of() {
     local name=SOFTRDMA_${1^^}_$2
@@ -44,7 +47,7 @@ pair() {
     local server status=0 ended=0
     timeout "${LIMIT:-60}" bash -c "$1" >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     server=$!
-    awaited 20 ${AWAIT:-listens "$PORT"} || status=1
+    awaited 20 ${AWAIT:-waits_for_cm "$PORT"} || status=1
     if ((status == 0)); then
         timeout "${LIMIT:-60}" bash -c "$2" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
     fi

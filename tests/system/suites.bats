@@ -19,10 +19,12 @@ inside='
     }
     tried() { # DRIVER ADDRESS
         case " $OURS " in *" $1 "*) export RDMAV_DRIVERS=$PWD/libcoherdma ;; *) unset RDMAV_DRIVERS ;; esac
-        rping -s -a $2 -C 100 -V & listening
-        rping -c -a $2 -C 100 -V -v && wait $! && echo "$1: rping is well"
+        # When all is done, that of rdma-core 59 and later may wait for itself for ever.
+        timeout 90 rping -s -a $2 -C 100 -V 2>/run/served & listening
+        timeout 60 stdbuf -oL rping -c -a $2 -C 100 -V -v
+        wait $!; grep "server DISCONNECT" /run/served && echo "$1: rping is well"
         for try in 1 2 3; do
-            ib_write_bw -F -R -d ${1}0 -n 200 -s 4096 & listening
+            timeout 60 ib_write_bw -F -R -d ${1}0 -n 200 -s 4096 & listening
             timeout 30 ib_write_bw -F -R -d ${1}0 -n 200 -s 4096 $2 && wait $! && echo "$1: ib_write_bw is well" && break
             kill $!; wait $!
         done

@@ -29,7 +29,7 @@ import emulator
 from lab import initramfs, keeper
 from lab.errors import LabError
 
-SECONDS = 180  # of a machine that is busy otherwise
+SECONDS = 400  # of a machine that is busy otherwise
 LARGEST = 100_000_000  # bytes of a file
 
 

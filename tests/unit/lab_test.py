@@ -8,13 +8,15 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 import unittest
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Callable
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -22,7 +24,20 @@ SCRIPTS = os.path.join(HERE, "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab import cache, cli, devices, initramfs, kernels, packages, siw  # noqa: E402
+from lab import (
+    cache,
+    children,
+    cli,
+    devices,
+    initramfs,
+    keeper,
+    kernels,
+    mends,
+    packages,
+    siw,
+    switch,
+    umlkernel,
+)  # noqa: E402
 from lab.errors import CannotHere  # noqa: E402
 
 
@@ -54,6 +69,38 @@ class CrossCompiler(unittest.TestCase):
 class Addresses(unittest.TestCase):
     def test_an_ipv4_address_as_a_gid(self) -> None:
         self.assertEqual(devices.mapped("198.18.0.1"), "0000:0000:0000:0000:0000:ffff:c612:0001")
+
+
+class Needed(unittest.TestCase):
+    def test_all_that_is_missing_is_said_at_once(self) -> None:
+        with self.assertRaises(CannotHere) as raised:
+            children.need_all({"sh": "dash", "no-make": "make", "no-depmod": "kmod"}, "a kernel")
+        self.assertEqual(
+            str(raised.exception),
+            "a kernel needs no-make and no-depmod, which are not installed; "
+            "try: apt-get install make kmod",
+        )
+
+    def test_what_is_there(self) -> None:
+        children.need_all({"sh": "dash"}, "a kernel")
+        self.assertRegex(children.need("sh", "dash", "a kernel"), "^/.*/sh$")
+
+
+class SwitchProcess(unittest.TestCase):
+    def test_it_ends_even_if_it_is_told_to_before_it_has_begun(self) -> None:
+        # As in softrdma's own process, a handler that the child inherits.
+        self.addCleanup(
+            signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *_: None)
+        )
+        signal.alarm(60)  # it is waited for
+        for _ in range(200):
+            ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            with ours, its, keeper.Undo() as undo:
+                made = switch.Switch(undo, [[its]], None)
+            made.ours.close()
+            with self.assertRaises(ProcessLookupError):
+                os.kill(made.child, 0)
+        signal.alarm(0)
 
 
 class Cache(unittest.TestCase):
@@ -133,9 +180,11 @@ class InPrefix(unittest.TestCase):
         os.makedirs(path)
         with open(os.path.join(path, "linux"), "w", encoding="ascii") as file:
             file.write("kernel")
-        with open(self.config, "rb") as binary:
-            config = config or hashlib.sha256(binary.read()).hexdigest()[:8]
         series = ".".join(version.split(".")[:2])
+        with open(self.config, "rb") as binary:
+            wish = binary.read() + (umlkernel.FOR_OLDER if mends.is_older(series) else b"")
+        key = hashlib.sha256(wish + mends.key(series).encode()).hexdigest()[:8]
+        config = config or key
         facts = {"series": series, "version": version, "config": config}
         cache.write_manifest(path, facts, ["linux"])
         return path
@@ -261,6 +310,55 @@ linux:
 """,
     "arch/um/Kconfig": "config HZ\n\tint\n\tdefault 100\n",
 }
+
+
+class Mends(unittest.TestCase):
+    """What is mended in a kernel's source: of the whole tree, or of siw's folder alone."""
+
+    def mended(self, text: "str | None", folder: str = "") -> "str | None":
+        with tempfile.TemporaryDirectory() as tree:
+            path = os.path.join(tree, os.path.relpath(mends.MENDS[0].file, folder or "."))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if text is not None:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            with redirect_stderr(io.StringIO()) as self.said:
+                mends.apply(tree, folder)
+            if text is None:
+                return None
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+
+    def test_what_is_known_is_mended_and_nothing_else_changed(self) -> None:
+        mend = mends.MENDS[0]
+        for folder in ("", siw.FOLDER):
+            done = self.mended(f"before\n{mend.before}after\n", folder)
+            self.assertEqual(done, f"before\n{mend.statement}{mend.before}after\n")
+            self.assertEqual(self.said.getvalue(), "")
+
+    def test_user_mode_is_mended_where_it_has_the_fault(self) -> None:
+        mend = mends.USER_MODE[0]
+        for known in (True, False):
+            with tempfile.TemporaryDirectory() as tree:
+                path = os.path.join(tree, mend.file)
+                os.makedirs(os.path.dirname(path))
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"before\n{mend.before if known else ''}after\n")
+                with redirect_stderr(io.StringIO()) as said:
+                    mends.apply(tree)
+                self.assertNotIn(mend.file, said.getvalue())
+                with open(path, encoding="utf-8") as file:
+                    text = f"{mend.statement}{mend.before}" if known else ""
+                    self.assertEqual(file.read(), f"before\n{text}after\n")
+        self.assertEqual(mends.key("6.12"), mends.key("6.1"))
+        self.assertEqual(mends.key("7.2"), mends.KEY)
+        self.assertNotEqual(mends.key("6.12"), mends.key("6.13"))
+
+    def test_what_is_not_known_is_left_and_said(self) -> None:
+        twice = mends.MENDS[0].before * 2
+        for text in ("another\n", twice, None):
+            self.assertEqual(self.mended(text), text)
+            self.assertIn("siw_cm.c is not as it was known", self.said.getvalue())
 
 
 @unittest.skipUnless(packages.machine_arch() == "amd64", "user mode is of amd64 alone")

@@ -218,6 +218,41 @@ pass three'
     [ "$status" -eq 2 ]
 }
 
+@test "--within: slow ones last, and none begins after that" {
+    stage 10-long <<<'# slow: it sleeps
+pass one'
+    stage 20-good <<<'pass two'
+    run scripts/test -j 1 --within 1 --all
+    [ "$status" -eq 0 ]
+    last_line_is '2 passed, 0 failed, 0 skipped'
+    [[ $(grep -n '^good …' <<<"$output") == 1:* ]]
+    SECONDS=60 run scripts/test --within 1 --all
+    [ "$status" -eq 0 ]
+    has '^skipped long: long: not begun: more than 1 min had passed; scripts/test long$'
+    last_line_is '0 passed, 0 failed, 2 skipped'
+    run scripts/test --within
+    [ "$status" -eq 2 ]
+    run scripts/test --within soon
+    [ "$status" -eq 2 ]
+}
+
+@test "--until: what is still at work is ended, and failed" {
+    stage 10-stuck <<<'pass one; echo nearly there; sleep 4711'
+    stage 20-good <<<'pass two'
+    SECONDS=52 run scripts/test -j 2 --until 1 # its beginning takes a while, on a busy machine
+    [ "$status" -eq 1 ]
+    has '^FAILED stuck: stuck: still at work after 1 min$'
+    has '^ +nearly there$'
+    has ' sleep 4711$'
+    last_line_is '2 passed, 1 failed, 0 skipped'
+    [[ -z $(pgrep -f '^sleep 4711$') ]]
+    SECONDS=60 run scripts/test --until 1
+    [ "$status" -eq 0 ]
+    last_line_is '0 passed, 0 failed, 2 skipped'
+    run scripts/test --until never
+    [ "$status" -eq 2 ]
+}
+
 @test "no stages at all is misuse" {
     run scripts/test
     [ "$status" -eq 2 ]
@@ -312,8 +347,8 @@ END
     stage 20-hang <<END
 pass two
 trap '' TERM
-sleep 1000 & echo \$! >>$BATS_TEST_TMPDIR/pids
-(setsid sleep 1000 & echo \$! >>$BATS_TEST_TMPDIR/pids)
+sleep 60 & echo \$! >>$BATS_TEST_TMPDIR/pids
+(setsid sleep 60 & echo \$! >>$BATS_TEST_TMPDIR/pids)
 echo \$\$ >>$BATS_TEST_TMPDIR/pids
 touch $BATS_TEST_TMPDIR/started
 wait

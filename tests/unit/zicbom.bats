@@ -11,7 +11,7 @@ guest=tests/unit/guest.py
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || return
-    ulimit -t 60 # a loop that does not end
+    ulimit -t 200 # a loop that does not end
     local status=0 why
     command -v riscv64-linux-gnu-g++ >/dev/null || skip 'no riscv64-linux-gnu-g++'
     why=$("$guest" ready 2>"$BATS_TEST_TMPDIR/steps") || status=$?

@@ -124,7 +124,6 @@ serve() {
     done
 }
 waits_for_tcp() { ${SERVER_ON:-} ss -Hltn 'sport = :15828' | grep -q .; } # as dtest's kind do
-waits_for_cm() { ${SERVER_ON:-} bash -c "$(declare -f listener listens)"'; listens "$1"' - "$1"; }
 
 # converse READY SERVER CLIENT: commands of one program as server and as client; the server has
 # half a minute to end after its client, though 2 s if that failed.
