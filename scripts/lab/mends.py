@@ -32,6 +32,13 @@ MENDS = (
         "\trv = siw_send_mpareqrep(cep, params->private_data,\n\t\t\t\tparams->private_data_len);\n",
         "\tif (!wait_for_peer_rts)\n\t\tsiw_qp_socket_assoc(cep, qp);\n",
     ),
+    # Whether the peer has hung up is asked after each segment, also after the last one. So a message
+    # that the peer has had, and hung up upon, may be reported as failed.
+    Mend(
+        f"{SIW}/siw_qp_tx.c",
+        "\t\tif (unlikely(c_tx->tx_suspend)) {\n",
+        "\t\tif (c_tx->pkt.ctrl.ddp_rdmap_ctrl & DDP_FLAG_LAST)\n\t\t\tgoto tx_done;\n",
+    ),
 )
 KEY = hashlib.sha256(repr(MENDS).encode()).hexdigest()[:8]
 

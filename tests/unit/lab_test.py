@@ -315,26 +315,28 @@ linux:
 class Mends(unittest.TestCase):
     """What is mended in a kernel's source: of the whole tree, or of siw's folder alone."""
 
-    def mended(self, text: "str | None", folder: str = "") -> "str | None":
-        with tempfile.TemporaryDirectory() as tree:
-            path = os.path.join(tree, os.path.relpath(mends.MENDS[0].file, folder or "."))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            if text is not None:
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(text)
-            with redirect_stderr(io.StringIO()) as self.said:
-                mends.apply(tree, folder)
+    def mended(self, mend: mends.Mend, text: "str | None", folder: str = "") -> "str | None":
+        """What becomes of that text where the mend's place is sought; the others find theirs."""
+        with tempfile.TemporaryDirectory() as tree, redirect_stderr(io.StringIO()) as self.said:
+            texts = {**{each.file: each.before for each in mends.MENDS}, mend.file: text}
+            for name, content in texts.items():
+                path = os.path.join(tree, os.path.relpath(name, folder or "."))
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                if content is not None:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(content)
+            mends.apply(tree, folder)
             if text is None:
                 return None
-            with open(path, encoding="utf-8") as file:
+            with open(os.path.join(tree, os.path.relpath(mend.file, folder or "."))) as file:
                 return file.read()
 
     def test_what_is_known_is_mended_and_nothing_else_changed(self) -> None:
-        mend = mends.MENDS[0]
-        for folder in ("", siw.FOLDER):
-            done = self.mended(f"before\n{mend.before}after\n", folder)
-            self.assertEqual(done, f"before\n{mend.statement}{mend.before}after\n")
-            self.assertEqual(self.said.getvalue(), "")
+        for mend in mends.MENDS:
+            for folder in ("", siw.FOLDER):
+                done = self.mended(mend, f"before\n{mend.before}after\n", folder)
+                self.assertEqual(done, f"before\n{mend.statement}{mend.before}after\n")
+                self.assertEqual(self.said.getvalue(), "")
 
     def test_user_mode_is_mended_where_it_has_the_fault(self) -> None:
         mend = mends.USER_MODE[0]
@@ -355,10 +357,11 @@ class Mends(unittest.TestCase):
         self.assertNotEqual(mends.key("6.12"), mends.key("6.13"))
 
     def test_what_is_not_known_is_left_and_said(self) -> None:
-        twice = mends.MENDS[0].before * 2
-        for text in ("another\n", twice, None):
-            self.assertEqual(self.mended(text), text)
-            self.assertIn("siw_cm.c is not as it was known", self.said.getvalue())
+        for mend in mends.MENDS:
+            name = os.path.basename(mend.file)
+            for text in ("another\n", mend.before * 2, None):
+                self.assertEqual(self.mended(mend, text), text)
+                self.assertIn(f"{name} is not as it was known", self.said.getvalue())
 
 
 @unittest.skipUnless(packages.machine_arch() == "amd64", "user mode is of amd64 alone")
