@@ -70,26 +70,29 @@ def work(
     from tempfile import TemporaryFile  # not cheap, and a guest has no long work
 
     with TemporaryFile() as log:
+        child = None
         try:
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr if show else log,
-                stderr=sys.stderr if show else log,
-                preexec_fn=keeper.die_with_parent,
-                process_group=0,
-                **popen,  # type: ignore[call-overload]
-            )
-        except OSError as problem:
-            raise CannotHere(f"{fails}: cannot run {argv[0]}: {problem.strerror}") from problem
-        try:
+            with keeper.deferred():  # a child that nobody knew of would go on writing, too
+                child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sys.stderr if show else log,
+                    stderr=sys.stderr if show else log,
+                    preexec_fn=keeper.die_with_parent,
+                    process_group=0,
+                    **popen,  # type: ignore[call-overload]
+                )
             while child.poll() is None:
                 if tick:
                     tick(os.fstat(log.fileno()).st_size)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(0.05)
+        except OSError as problem:
+            if child:
+                raise
+            raise CannotHere(f"{fails}: cannot run {argv[0]}: {problem.strerror}") from problem
         finally:  # interrupted: it must not go on writing where we are about to clean up
-            if child.returncode is None:
+            if child and child.returncode is None:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
 

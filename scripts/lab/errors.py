@@ -31,6 +31,7 @@ class Interrupted(BaseException):
 
     def __init__(self, signum: int):
         super().__init__(signum)
+        self.signum = signum
         self.status = 128 + signum
 
 

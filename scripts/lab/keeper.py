@@ -87,6 +87,7 @@ def _keep(work: Callable[[], int]) -> int:
     for signum in (*STOPS, TERMINAL_STOP):
         signal.signal(signum, _on_signal)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # we report progress from the background
+    sys.unraisablehook = _unraisable
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     try:
         if os.getppid() != _front:
@@ -133,6 +134,18 @@ def _on_signal(signum: int, _frame: Any) -> None:
     else:
         _unwinding = True
         raise Interrupted(signal.SIGINT if signum == TERMINAL_STOP else signum)
+
+
+def _unraisable(swallowed: "sys.UnraisableHookArgs") -> None:
+    """While an object is destroyed nothing can be raised, nor here: what stops the work comes again."""
+    global _unwinding
+    stop = swallowed.exc_value
+    if not isinstance(stop, Interrupted):
+        sys.__unraisablehook__(swallowed)
+        return
+    _unwinding, signum = False, stop.signum
+    signal.signal(signal.SIGALRM, lambda *_: _on_signal(signum, None))
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 @contextlib.contextmanager

@@ -86,6 +86,40 @@ class Needed(unittest.TestCase):
         self.assertRegex(children.need("sh", "dash", "a kernel"), "^/.*/sh$")
 
 
+class Keeper(unittest.TestCase):
+    def test_a_signal_ends_the_work_even_while_an_object_is_destroyed(self) -> None:
+        script = """if True:
+            import sys, time
+            from lab import keeper
+            class Last:
+                def __del__(self):
+                    print("ready", flush=True)
+                    time.sleep(20)
+            def work():
+                Last()
+                time.sleep(20)
+                return 0
+            sys.exit(keeper.run(work, lambda: None))
+        """
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            began = time.monotonic()
+            with subprocess.Popen(
+                [sys.executable, "-c", script],
+                env=dict(os.environ, PYTHONPATH=SCRIPTS),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as front:
+                assert front.stdout and front.stderr
+                self.assertEqual(front.stdout.readline(), "ready\n")
+                front.send_signal(signum)
+                # The keeper has them open, too.
+                self.assertEqual((front.stdout.read(), front.stderr.read()), ("", ""))
+            self.assertLess(time.monotonic() - began, 15)
+            killed = signum == signal.SIGKILL
+            self.assertEqual(front.returncode, -signum if killed else 128 + signum)
+
+
 class SwitchProcess(unittest.TestCase):
     def test_it_ends_even_if_it_is_told_to_before_it_has_begun(self) -> None:
         # As in softrdma's own process, a handler that the child inherits.
