@@ -81,8 +81,11 @@ std::uint64_t time_of_load(line at) {
     return (std::uint64_t{high_after} << 32 | low_after) - (std::uint64_t{high} << 32 | low);
 }
 
-/// Ticks of a write-back that drops, to its end.
+/// Ticks of a write-back that drops, to its end. The line is loaded before that, and is as dirty as
+/// it was: for one that is nowhere some CPUs take as long as for a dirty one.
 std::uint64_t time_of_flush(line at) {
+    load(at);
+    rest();
     std::uint32_t low, high, low_after, high_after;
     asm volatile("mfence; lfence; rdtsc; lfence; mov %%eax, %0; mov %%edx, %1;"
                  "clflush (%4); mfence;"
