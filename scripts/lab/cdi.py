@@ -17,6 +17,7 @@ import stat
 from typing import Any, Dict, List, Optional
 
 from . import say
+from .devices import fact
 from .errors import CannotHere, LabError, Misuse
 from .packages import natural
 
@@ -143,7 +144,7 @@ def _of_class(root: str, place: str) -> "List[tuple[str, str]]":
     found = []
     with contextlib.suppress(OSError):
         for entry in sorted(os.listdir(root + place), key=natural):
-            name = _read(f"{root}{place}/{entry}/ibdev")
+            name = fact(f"{root}{place}/{entry}/ibdev")
             if name:
                 found.append((name, f"{place}/{entry}"))
     return found
@@ -157,7 +158,7 @@ def _node(root: str, place: str, device: str) -> Dict[str, Any]:
     """
     path = f"{NODES}/{os.path.basename(place)}"
     of_device = f" of {device}" if device else ""
-    number = _read(f"{root}{place}/dev")
+    number = fact(f"{root}{place}/dev")
     if not number:
         raise CannotHere(
             f"programs cannot connect without {path}, which this kernel does not offer yet; try: sudo modprobe rdma_ucm"
@@ -185,11 +186,3 @@ def _why_none(root: str) -> str:
     if names:
         return f"programs cannot reach {names[0]} yet; try: sudo modprobe ib_uverbs"
     return "there is no RDMA device here; make one: sudo softrdma up"
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

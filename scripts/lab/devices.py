@@ -155,7 +155,7 @@ def ready(device: str, address: Optional[str], seconds: float = READY_SECONDS) -
     deadline = time.monotonic() + seconds
     while True:
         gid = _gid(device, address)
-        state = _read(f"{SYSFS}/{device}/ports/1/state")
+        state = fact(f"{SYSFS}/{device}/ports/1/state")
         if gid and state.endswith("ACTIVE"):
             return gid
         if time.monotonic() > deadline:
@@ -177,7 +177,7 @@ def _gid(device: str, address: Optional[str]) -> Optional[Gid]:
     first = None
     index = 0
     while True:
-        text = _read(f"{folder}/gids/{index}")
+        text = fact(f"{folder}/gids/{index}")
         if not text:
             break
         if text.strip("0:"):
@@ -186,7 +186,7 @@ def _gid(device: str, address: Optional[str]) -> Optional[Gid]:
                 return gid
             first = first or gid
         index += 1
-    iwarp = _read(f"{SYSFS}/{device}/node_type").endswith("RNIC")
+    iwarp = fact(f"{SYSFS}/{device}/node_type").endswith("RNIC")
     return first if iwarp or not wanted else None
 
 
@@ -195,7 +195,8 @@ def mapped(address: str) -> str:
     return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
 
 
-def _read(path: str) -> str:
+def fact(path: str) -> str:
+    """What a file of the kernel's says; nothing, if it is not there."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip()
