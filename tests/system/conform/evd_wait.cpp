@@ -7,8 +7,11 @@
 #include "thread.hpp"
 
 #include <atomic>
+#include <fstream>
 #include <optional>
+#include <string>
 #include <thread>
+#include <unistd.h>
 
 namespace conform {
 
@@ -196,12 +199,25 @@ void thresholds(case_list &to) {
                   }});
 }
 
+/// Whether a thread sleeps, or has ended.
+bool sleeps(pid_t thread) {
+    std::ifstream file(text("/proc/self/task/", thread, "/stat"));
+    std::string stat;
+    return !std::getline(file, stat) || stat.find(") S ") != std::string::npos;
+}
+
 /// Somebody who waits in a thread of his own, for an event that may not come by itself.
 struct waiter {
     explicit waiter(const place &of) {
-        thread.emplace([this, &of] { is_now = of.wait(forever); });
-        // That he sleeps cannot be seen from outside; this is long enough on any machine of ours.
-        std::this_thread::sleep_for(milliseconds(100));
+        std::atomic<pid_t> number{0};
+        thread.emplace([this, &of, &number] {
+            number = gettid();
+            is_now = of.wait(forever);
+        });
+        // A thread may begin a tenth of a second late, and whoever then waits in its place does so
+        // forever. It may rest on its way, too, so it has to sleep for a while.
+        for (int asleep = 0; asleep != 20; asleep = number != 0 && sleeps(number) ? asleep + 1 : 0)
+            std::this_thread::sleep_for(milliseconds(1));
     }
     waited returned() {
         thread->join();

@@ -11,6 +11,7 @@
 #include <exception>
 #include <spawn.h>
 #include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -29,6 +30,36 @@ void say(bool right, std::size_t number, const std::string &name, std::span<cons
     for (const std::string &line : why)
         std::printf("# %s\n", line.c_str());
     std::fflush(stdout);
+}
+
+// A case that ends the program says so itself, or nobody would know which it was. Nothing here
+// may be asked for memory; what was noted is read as it stands.
+std::string last_words;
+void put(std::string_view words) {
+    if (write(STDOUT_FILENO, words.data(), words.size()) < 0)
+        _exit(1);
+}
+void die(int signal) {
+    put(last_words);
+    for (const std::string &line : wrongs())
+        put("# "), put(line), put("\n");
+    put("# ");
+    put(signal == SIGALRM ? "never returned" : "crashed: SIG");
+    put(signal == SIGALRM ? "" : sigabbrev_np(signal));
+    put("\n");
+    raise(signal); // now as without this
+}
+void say_when_dying(std::size_t number, const std::string &name) {
+    last_words = text("not ok ", number, " - ", name, "\n");
+    for (const int each : {SIGALRM, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+        struct sigaction action = {};
+        sigaction(each, nullptr, &action);
+        if (action.sa_handler != SIG_DFL)
+            continue; // a sanitizer's
+        action.sa_handler = die;
+        action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+        sigaction(each, &action, nullptr);
+    }
 }
 
 bool tried(const test_case &one, std::string &skipping) {
@@ -104,8 +135,9 @@ int try_here(std::span<const test_case> cases) {
     std::size_t number = 0;
     for (const test_case &one : cases) {
         std::string skipping;
+        say_when_dying(++number, one.name);
         const bool right = tried(one, skipping);
-        say(right, ++number, one.name, wrongs(), skipping);
+        say(right, number, one.name, wrongs(), skipping);
         status |= !right;
     }
     return status;
@@ -121,11 +153,9 @@ int try_isolated(std::span<const test_case> cases, std::span<char *const> words)
         all.push_back(name.data());
         const ended is = run(all);
         std::vector<std::string> why = lines_of(is.output);
-        if (WIFSIGNALED(is.how))
-            why.push_back(WTERMSIG(is.how) == SIGALRM
-                              ? "never returned"
-                              : text("crashed: ", strsignal(WTERMSIG(is.how))));
-        else if (WEXITSTATUS(is.how) != 0 && why.empty())
+        if (WIFSIGNALED(is.how) && why.empty())
+            why.push_back(text("ended by signal ", WTERMSIG(is.how)));
+        else if (!WIFSIGNALED(is.how) && WEXITSTATUS(is.how) != 0 && why.empty())
             why.push_back(text("exit status ", WEXITSTATUS(is.how)));
         say(is.how == 0, ++number, one.name, why, is.how == 0 ? skipping_of(is.output) : "");
         status |= is.how != 0;
