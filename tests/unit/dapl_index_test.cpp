@@ -8,6 +8,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -192,6 +193,37 @@ void nobody_is_found_in_anothers_place(void **) {
     assert_int_equal(wrong, 0);
 }
 
+// One cell, two keys in turn: between a reader's two looks at it the same thing may have gone and
+// come back, and another may have been there.
+void nobody_is_found_by_the_key_of_who_was_there_between(void **) {
+    constexpr std::uint32_t rounds = 400000;
+    things in;
+    thing first{1}, second{2};
+    for (second.key = 2; (second.key * 0x9e3779b97f4a7c15U >> 32 & 63) !=
+                         (first.key * 0x9e3779b97f4a7c15U >> 32 & 63);)
+        ++second.key;
+    std::atomic<bool> over = false;
+    std::atomic<unsigned> wrong = 0, seen = 0;
+    const auto read = [&](const thing &wanted) {
+        while (!over.load(std::memory_order_relaxed)) {
+            const thing *const one = in.find(wanted.key);
+            seen += one != nullptr;
+            wrong += one != nullptr && one != &wanted;
+        }
+    };
+    std::thread one(read, std::cref(first)), other(read, std::cref(second));
+    for (std::uint32_t round = 0; round != rounds; ++round)
+        for (const auto each : {&first, &second}) {
+            in.add(each->key, each);
+            in.remove(each->key, each);
+        }
+    over = true;
+    one.join();
+    other.join();
+    assert_int_equal(wrong, 0);
+    assert_int_not_equal(seen, 0);
+}
+
 // A table that grows is left to its readers.
 void readers_need_no_lock_while_it_grows(void **) {
     constexpr std::uint32_t many = 50000;
@@ -229,6 +261,7 @@ int main() {
         cmocka_unit_test(coming_and_going_costs_no_memory),
         cmocka_unit_test(readers_need_no_lock),
         cmocka_unit_test(nobody_is_found_in_anothers_place),
+        cmocka_unit_test(nobody_is_found_by_the_key_of_who_was_there_between),
         cmocka_unit_test(readers_need_no_lock_while_it_grows),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

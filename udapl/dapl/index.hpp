@@ -63,10 +63,26 @@ class index {
     }
 
   private:
+    // What is in a cell belongs to its key only as long as the mark stays: value, key and value
+    // again would not do, since the same object may have gone, let another in, and come back
+    // meanwhile. The turns wrap after four thousand million keys in one cell, more than pass beside
+    // one look.
     struct cell {
         std::atomic<object *> value = nullptr;
-        std::atomic<std::uint32_t> key = 0;
+        std::atomic<std::uint64_t> mark = 0; ///< the key; above it how many keys have been here
+
+        std::uint32_t key() const noexcept { return key_of(mark.load(std::memory_order_relaxed)); }
+
+        // By the only writer there is. No value may be here: who sees the new mark sees, by release
+        // and acquire, that the old one has gone.
+        void give_to(std::uint32_t key) noexcept {
+            const std::uint64_t turn = (mark.load(std::memory_order_relaxed) >> 32) + 1;
+            mark.store(turn << 32 | key, std::memory_order_release);
+        }
     };
+    static std::uint32_t key_of(std::uint64_t mark) noexcept {
+        return static_cast<std::uint32_t>(mark);
+    }
 
     // A cell that was emptied: readers have to look past it.
     static object *gone() noexcept { return reinterpret_cast<object *>(std::uintptr_t{1}); }
@@ -88,12 +104,14 @@ class index {
         object *find(std::uint32_t key) const noexcept {
             for (std::size_t at = home(key), end = at + size(); at != end; ++at) {
                 const cell &each = cells[at & mask];
+                const std::uint64_t mark = each.mark.load(std::memory_order_acquire);
                 object *const found = each.value.load(std::memory_order_acquire);
                 if (found == nullptr)
                     return nullptr;
-                // Read again: a cell can have been given to another between the two loads.
-                if (found != gone() && each.key.load(std::memory_order_acquire) == key &&
-                    each.value.load(std::memory_order_relaxed) == found)
+                // After the first mark it is none of an earlier key, and if the mark is the same
+                // still, none of a later one, whose mark would be seen with it.
+                if (found != gone() && key_of(mark) == key &&
+                    each.mark.load(std::memory_order_relaxed) == mark)
                     return found;
             }
             return nullptr;
@@ -106,7 +124,7 @@ class index {
                    there != nullptr && there != gone())
                 ++at;
             filled += there == nullptr;
-            cells[at & mask].key.store(key, std::memory_order_release);
+            cells[at & mask].give_to(key);
             // release: the key, and what the object is, are seen with it.
             cells[at & mask].value.store(value, std::memory_order_release);
         }
@@ -117,7 +135,7 @@ class index {
                 object *const found = each.value.load(std::memory_order_relaxed);
                 if (found == nullptr)
                     return;
-                if (found != value || each.key.load(std::memory_order_relaxed) != key)
+                if (found != value || each.key() != key)
                     continue;
                 each.value.store(gone(), std::memory_order_release);
                 --count;
@@ -147,7 +165,7 @@ class index {
             const cell &each = full->cells[at];
             object *const value = each.value.load(std::memory_order_relaxed);
             if (value != nullptr && value != gone())
-                made->insert(each.key.load(std::memory_order_relaxed), value);
+                made->insert(each.key(), value);
         }
         if (full != nullptr && size == full->size()) {
             take_over(*full, *made);
@@ -167,10 +185,9 @@ class index {
         for (std::size_t at = 0; at < kept.size(); ++at) {
             const cell &from = tidy.cells[at];
             cell &to = kept.cells[at];
-            // release: who sees a cell changed sees the version odd. And who sees the new key sees
-            // that the old object has gone: nobody takes one for the other.
+            // release: who sees a cell changed sees the version odd.
             to.value.store(gone(), std::memory_order_release);
-            to.key.store(from.key.load(std::memory_order_relaxed), std::memory_order_release);
+            to.give_to(from.key());
             to.value.store(from.value.load(std::memory_order_relaxed), std::memory_order_release);
         }
         kept.filled = tidy.filled;
