@@ -102,6 +102,7 @@ held() {
         served_by_ours
         weigh
         [[ $judgement == again ]] || break
+        echo "again: $why"
     done
     case $judgement in
     pass) return 0 ;;
