@@ -34,7 +34,8 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 @test "rxe: ib_send_bw, inline" { by rxe measured ib_send_bw '-n 200 -s 64 -I 64'; }
 @test "siw: ib_send_bw, inline" { by siw measured ib_send_bw '-n 200 -s 64 -I 64'; }
 @test "rxe: ib_send_bw that waits for events" { by rxe measured ib_send_bw '-n 200 -s 4096 -e'; }
-# Here both sides at times wait for events for ever, with the stock provider, too; why is not known.
+# On iWARP its client does not send the last message before it has been told of receives, by a Write.
+# Here it waits for an event meanwhile, of which there is none: if the server is late both wait for ever.
 @test "siw: ib_send_bw that waits for events" { LIMIT=20 MAY_HANG=yes by siw measured ib_send_bw '-n 200 -s 4096 -e'; }
 @test "rxe: ib_send_bw, shared receive queue" { by rxe measured ib_send_bw '-n 200 -s 4096 --use-srq'; }
 @test "siw: ib_send_bw, shared receive queue" { by siw measured ib_send_bw '-n 200 -s 4096 --use-srq'; }
