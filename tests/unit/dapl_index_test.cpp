@@ -137,6 +137,9 @@ void readers_need_no_lock(void **) {
         if (n >= moving)
             in.remove(move[n - moving].key, &move[n - moving]);
         now.store(n > moving ? n - moving : 0, std::memory_order_relaxed);
+        // The readers may begin late.
+        while (n == rounds / 2 && seen == 0)
+            std::this_thread::yield();
     }
     over = true;
     for (std::thread &each : readers)
@@ -215,6 +218,8 @@ void nobody_is_found_by_the_key_of_who_was_there_between(void **) {
     for (std::uint32_t round = 0; round != rounds; ++round)
         for (const auto each : {&first, &second}) {
             in.add(each->key, each);
+            while (round == 0 && seen == 0)
+                std::this_thread::yield();
             in.remove(each->key, each);
         }
     over = true;
