@@ -61,7 +61,7 @@ void call_current(what &one) noexcept {
     here.current.store(&one, std::memory_order_relaxed);
     here.guard.unlock();
     call(one);
-    here.current.store(nullptr, std::memory_order_release);
+    here.current.store(nullptr); // seq_cst, for notify_all's look at who sleeps: see lock.cpp
     here.current.notify_all();
     here.guard.lock_it();
 }
@@ -179,6 +179,7 @@ void forget() noexcept {
         close(here.channel->fd);
     here.channel = nullptr;
     close_own();
+    cm::forget_goodbyes();
     forget_async();
     here.guard.unlock();
     here.lives.unlock();
@@ -195,10 +196,12 @@ void prepare_for_fork() noexcept {
         [] {
             here.lives.lock_it();
             hold_async(); // before guard, as in hear_no_more
+            cm::hold_goodbyes();
             here.guard.lock_it();
         },
         [] {
             here.guard.unlock();
+            cm::go_on_with_goodbyes();
             go_on_async();
             here.lives.unlock();
         },
@@ -220,6 +223,16 @@ int start() noexcept {
 }
 
 void stop() noexcept {
+    bool last;
+    {
+        const holding held(here.lives);
+        last = here.users == 1;
+        here.users -= !last;
+    }
+    if (!last)
+        return;
+    // Nobody else is kept waiting for this, and may begin meanwhile.
+    cm::await_answers();
     const holding held(here.lives);
     if (--here.users != 0)
         return;

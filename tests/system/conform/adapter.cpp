@@ -2,9 +2,11 @@
 
 #include "adapter.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <thread>
 
 namespace conform {
 
@@ -22,13 +24,28 @@ kernel_counts count_now() {
     return all;
 }
 
-void nothing_left(const kernel_counts &before, spot at) {
+/// What there is more of.
+kernel_counts left_now(const kernel_counts &before) {
+    kernel_counts left;
     for (const auto &[kind, count] : count_now())
-        if (const auto was = before.find(kind); was != before.end())
-            yes(count <= was->second,
-                text("the kernel has ", count - was->second, " more objects of kind ", kind,
-                     " than before"),
-                at);
+        if (const auto was = before.find(kind); was != before.end() && count > was->second)
+            left[kind] = count - was->second;
+    return left;
+}
+
+// A connection may outlive its endpoint, for five seconds at most: until the peer knows of its end.
+constexpr std::chrono::seconds farewell{6};
+
+void nothing_left(const kernel_counts &before, spot at) {
+    kernel_counts left = left_now(before);
+    const auto end = std::chrono::steady_clock::now() + farewell;
+    while (left.contains("cm_id") && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        left = left_now(before);
+    }
+    for (const auto &[kind, count] : left)
+        yes(false, text("the kernel has ", count, " more objects of kind ", kind, " than before"),
+            at);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "../ep.hpp"
+#include "../events.hpp"
 #include "limits.hpp"
 
 #include <cstdint>
@@ -24,9 +25,10 @@ struct party {
     ~party() = default;
 };
 
-struct connection final : party {
+struct connection final : party, task {
     ~connection();
     void happened(rdma_cm_event &event) noexcept override;
+    void run() noexcept override; ///< alone, its time is over
 
     rdma_cm_id *id = nullptr; ///< changes with the endpoint's guard, in the library's thread
     std::array<rdma_cm_id *, 7> spent = {}; ///< former ones, whose ports were others'
@@ -38,6 +40,11 @@ struct connection final : party {
     std::uint8_t size = 0, received = 0;
     std::array<unsigned char, most_private_data> data = {}; ///< to be sent with the request
     std::array<unsigned char, 256> peers = {};              ///< what the peer sent
+
+    // As goodbye.cpp has them, with its lock.
+    enum : std::uint8_t { unsaid, said, answered } goodbye = unsaid;
+    bool alone = false;
+    std::int64_t due_by = 0; ///< as deadline::now()
 };
 
 /// What private data begin with when a program refuses, so that refusals by others are told apart:
@@ -62,8 +69,21 @@ void tell(ep &one, DAT_EVENT_NUMBER number, const connection *with = nullptr) no
 /// and tells the program.
 void over(ep &one, DAT_EVENT_NUMBER number) noexcept;
 
-/// Whatever connection it has, ends without a word.
+/// Whatever connection it has, ends without a word to the program.
 void abandon(ep &one) noexcept;
+
+/// Tells the peer of what was established. False: there is nobody to be told.
+bool say_goodbye(connection &by) noexcept;
+/// The peer has answered, or has said it himself, or will not any more. The thread's.
+void goodbye_answered(connection &by) noexcept;
+/// Ends it; if the peer has not answered yet, a while later.
+void part_with(connection *by) noexcept;
+/// Until that is so of all; before the thread ends.
+void await_answers() noexcept;
+/// Around a fork, by events.cpp; the child has none of its parent's.
+void hold_goodbyes() noexcept;
+void go_on_with_goodbyes() noexcept;
+void forget_goodbyes() noexcept;
 
 /// What the thread does later: a request failed; a time is over; requests may have drained.
 void broken(ep &one) noexcept;

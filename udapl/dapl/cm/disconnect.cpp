@@ -20,6 +20,10 @@ constexpr std::int64_t patience = 250 * millisecond;
 // A request that was suppressed ends unseen, so after this long without any it is taken to have.
 constexpr std::int64_t calm = 20 * millisecond;
 
+bool stands(DAT_EP_STATE state) noexcept {
+    return state == DAT_EP_STATE_CONNECTED || state == DAT_EP_STATE_DISCONNECT_PENDING;
+}
+
 bool is_over(DAT_EP_STATE state) noexcept {
     return state == DAT_EP_STATE_DISCONNECTED || state == DAT_EP_STATE_UNCONNECTED;
 }
@@ -34,16 +38,15 @@ void stop_pair(ep &one) noexcept {
         ibv_modify_qp(one.qp, &attr, IBV_QP_STATE);
 }
 
-void say_goodbye(ep &one) noexcept {
-    rdma_cm_id *id = nullptr;
-    {
-        const holding held(one.guard);
-        if (one.link != nullptr)
-            id = one.link->id;
-    }
+bool tell_peer(ep &one) noexcept {
+    const holding held(one.guard); // Who frees the endpoint cannot take the connection meanwhile.
+    return one.link != nullptr && say_goodbye(*one.link);
+}
+
+void leave(ep &one) noexcept {
     // Before the answer can come, which ends the patience.
     events::at(one.when_late, deadline::now() + patience);
-    if (id == nullptr || rdma_disconnect(id) != 0)
+    if (!tell_peer(one))
         over(one, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
@@ -90,23 +93,16 @@ void abandon(ep &one) noexcept {
     connection *const link = take_link(one);
     if (link == nullptr)
         return;
-    if (!is_over(one.now()))
-        rdma_disconnect(link->id);
-    delete link;
+    if (stands(one.now()))
+        say_goodbye(*link);
+    part_with(link);
 }
 
 void broken(ep &one) noexcept {
     if (one.now() != DAT_EP_STATE_CONNECTED)
         return;
-    rdma_cm_id *id = nullptr;
-    {
-        const holding held(one.guard);
-        if (one.link != nullptr)
-            id = one.link->id;
-    }
     over(one, DAT_CONNECTION_EVENT_BROKEN);
-    if (id != nullptr)
-        rdma_disconnect(id);
+    tell_peer(one);
 }
 
 void late(ep &one) noexcept {
@@ -125,7 +121,7 @@ void drained(ep &one) noexcept {
     }
     const std::uint32_t left = one.requests.outstanding();
     if (left == 0 || left == one.drained)
-        return say_goodbye(one);
+        return leave(one);
     one.drained = left;
     events::at(one.when_drained, deadline::now() + calm);
 }
@@ -163,13 +159,13 @@ DAT_RETURN disconnect(ep &one, DAT_CLOSE_FLAGS flags) noexcept {
     }
     if (state == DAT_EP_STATE_DISCONNECT_PENDING) {
         if (events::drop(one.when_drained)) // No more patience with its requests.
-            say_goodbye(one);
+            leave(one);
     } else if (state != DAT_EP_STATE_CONNECTED) {
         give_up(one, DAT_CONNECTION_EVENT_DISCONNECTED);
     } else if (flags == DAT_CLOSE_GRACEFUL_FLAG) {
         drained(one);
     } else {
-        say_goodbye(one);
+        leave(one);
     }
     return DAT_SUCCESS;
 }

@@ -46,6 +46,9 @@ connection::~connection() {
 }
 
 void connection::happened(rdma_cm_event &event) noexcept {
+    if (event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
+        event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        goodbye_answered(*this);
     ep *const one = of.load(std::memory_order_acquire);
     if (one != nullptr) {
         step(*one, *this, event);
