@@ -76,7 +76,8 @@ void abandon(ep &one) noexcept;
 bool say_goodbye(connection &by) noexcept;
 /// The peer has answered, or has said it himself, or will not any more. The thread's.
 void goodbye_answered(connection &by) noexcept;
-/// Ends it; if the peer has not answered yet, a while later.
+/// Ends it; if the peer has not answered yet, a while later. When it returns, no event of it is
+/// handled for its endpoint any more, unless by the caller.
 void part_with(connection *by) noexcept;
 /// Until that is so of all; before the thread ends.
 void await_answers() noexcept;

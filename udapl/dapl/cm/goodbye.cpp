@@ -46,17 +46,25 @@ void goodbye_answered(connection &by) noexcept {
         events::at(by, deadline::now());
 }
 
+namespace {
+
+bool leave_alone(connection &one) noexcept {
+    const holding held(here.guard);
+    if (one.goodbye != one.said)
+        return false;
+    one.alone = true;
+    ++here.alone;
+    events::at(one, one.due_by);
+    return true;
+}
+
+} // namespace
+
 void part_with(connection *by) noexcept {
-    {
-        const holding held(here.guard);
-        if (by->goodbye == by->said) {
-            by->alone = true;
-            ++here.alone;
-            events::at(*by, by->due_by);
-            return;
-        }
-    }
-    delete by;
+    if (leave_alone(*by))
+        events::await_end_of(dispatcher());
+    else
+        delete by; // This waits likewise, in rdma_destroy_id.
 }
 
 void connection::run() noexcept {
