@@ -133,6 +133,12 @@ run_in_lab() {
     rm -rf "$shared"
 }
 
+# run_conform DRIVER: with the parts that the environment names.
+run_conform() {
+    scripts/softrdma run --in "$lab" --driver "$1" -- tests/system/conform/run 2>&1 | tap ||
+        grep -q '^fail' "$RESULTS" || fail "conform on $1" 'exit status is not 0, but no case failed'
+}
+
 # named PREFIX COMMAND...: what it records has that before its names.
 named() {
     local prefix=$1 results=$RESULTS RESULTS

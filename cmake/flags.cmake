@@ -39,6 +39,12 @@ if(COHERDMA_SANITIZE)
   target_compile_options(coherdma_flags INTERFACE
     -fsanitize=${COHERDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(coherdma_flags INTERFACE -fsanitize=${COHERDMA_SANITIZE})
+  # What compilers say of it themselves differs.
+  if(COHERDMA_SANITIZE MATCHES address)
+    target_compile_definitions(coherdma_flags INTERFACE COHERDMA_ASAN)
+  elseif(COHERDMA_SANITIZE MATCHES thread)
+    target_compile_definitions(coherdma_flags INTERFACE COHERDMA_TSAN)
+  endif()
   # In a library of its own, as gcc's is: clang's would be in programs only, and libraries would
   # have names that nobody defines.
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND COHERDMA_SANITIZE MATCHES address)

@@ -17,7 +17,7 @@ namespace {
 
 /// For those whose child starts a thread.
 void not_watched() {
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
     print_message("# skipped: ThreadSanitizer follows no thread that a forked child starts\n");
     skip();
 #endif
@@ -26,14 +26,7 @@ void not_watched() {
 /// For those who fork while another thread has or gives back memory. gcc's build is tried without
 /// sanitizers, too.
 void no_sanitizers_memory() {
-#if defined __SANITIZE_ADDRESS__
-#    define MEMORY_IS_WATCHED
-#elif defined __has_feature
-#    if __has_feature(address_sanitizer)
-#        define MEMORY_IS_WATCHED
-#    endif
-#endif
-#ifdef MEMORY_IS_WATCHED
+#ifdef COHERDMA_ASAN
     print_message("# skipped: a lock of AddressSanitizer's memory may stay held in the child\n");
     skip();
 #endif

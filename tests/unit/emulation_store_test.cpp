@@ -156,7 +156,7 @@ void too_much_is_refused(void **) {
 
 /// The first of two runs that are needed can be had, the second cannot.
 void what_was_begun_is_undone(void **) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(COHERDMA_ASAN) || defined(COHERDMA_TSAN)
     print_message("# skipped: sanitizers take all addresses there are\n");
     skip();
 #endif

@@ -8,7 +8,7 @@
 #include <array>
 #include <pthread.h>
 #include <sys/mman.h>
-#ifdef __SANITIZE_ADDRESS__
+#ifdef COHERDMA_ASAN
 #    include <sanitizer/asan_interface.h>
 #endif
 
@@ -32,7 +32,7 @@ struct free_slot {
 };
 
 // Who uses a slot that is free is found out by the address sanitizer.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef COHERDMA_ASAN
 void close(free_slot *one, std::size_t size) noexcept {
     ASAN_POISON_MEMORY_REGION(one + 1, size - sizeof *one);
 }

@@ -10,6 +10,7 @@
 #   DRIVER     rxe or siw; if not said, that of the device that is there
 #   SERVER_ON, CLIENT_ON   command that enters the side's host, if there are two: `on 2`
 #   OUR_REGISTRY, OUR_PROVIDER, OUR_VERBS   where ours are, if not where they are built
+#   SANITIZED  build folder with sanitizers, whose libdat2 and provider ours are then
 #   LIMIT      seconds that a program may take
 #
 # What it printed is in server.out and client.out of the test's folder.
@@ -20,8 +21,8 @@ REGISTRY=${REGISTRY:-stock} PROVIDER=${PROVIDER:-stock}
 VERBS=${VERBS:-$PROVIDER}
 DRIVER=${DRIVER:-${SOFTRDMA_DEVICE%%[0-9]*}}
 LIMIT=${LIMIT:-60}
-: "${OUR_REGISTRY:=${BUILD:-$PWD/build}/release/udapl/registry/libdat2.so.2}"
-: "${OUR_PROVIDER:=${BUILD:-$PWD/build}/release/udapl/libdaplcoherdma.so.2}"
+: "${OUR_REGISTRY:=${BUILD:-$PWD/build}/${SANITIZED:-release}/udapl/registry/libdat2.so.2}"
+: "${OUR_PROVIDER:=${BUILD:-$PWD/build}/${SANITIZED:-release}/udapl/libdaplcoherdma.so.2}"
 : "${OUR_VERBS:=${BUILD:-$PWD/build}/release/provider/libcoherdma}"
 [[ $REGISTRY$PROVIDER$VERBS =~ ^(stock|ours)+$ ]] || {
     echo "REGISTRY, PROVIDER and VERBS are stock or ours, not $REGISTRY, $PROVIDER, $VERBS" >&2
@@ -81,6 +82,8 @@ phrase() {
     words=(timeout -k 2 "$LIMIT" ${!enter:-} env -u RDMAV_DRIVERS -u LD_LIBRARY_PATH "DAT_OVERRIDE=$out/$side.conf")
     [[ $REGISTRY == stock ]] || words+=("LD_LIBRARY_PATH=${OUR_REGISTRY%/*}")
     [[ $VERBS == stock ]] || words+=("RDMAV_DRIVERS=$OUR_VERBS" VERBS_LOG_LEVEL=3 "VERBS_LOG_FILE=$out/$side.verbs")
+    # Else ASan minds that stdbuf's library is loaded before its own.
+    [[ ! ${SANITIZED:-} ]] || words+=(ASAN_OPTIONS=verify_asan_link_order=0)
     # shellcheck disable=SC2206 # words, or none
     words+=(stdbuf -oL ${UNDER:-} "$@")
 }

@@ -5,15 +5,7 @@
 // and hide from it what the provider forgot. It is told of those orders alone that real ones keep.
 #pragma once
 
-#if defined(__SANITIZE_THREAD__)
-#    define PLAYED_IS_WATCHED 1
-#elif defined(__has_feature)
-#    if __has_feature(thread_sanitizer)
-#        define PLAYED_IS_WATCHED 1
-#    endif
-#endif
-
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char *, int);
 void AnnotateIgnoreReadsEnd(const char *, int);
@@ -32,14 +24,14 @@ namespace played {
 class quiet {
   public:
     quiet() noexcept {
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
         AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
         AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
         AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
 #endif
     }
     ~quiet() {
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
         AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
         AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
         AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
@@ -51,12 +43,12 @@ class quiet {
 
 /// What a thread has done before it gives this is seen by who takes the same. Not while quiet.
 inline void give_order([[maybe_unused]] const void *about) noexcept {
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
     __tsan_release(const_cast<void *>(about));
 #endif
 }
 inline void take_order([[maybe_unused]] const void *about) noexcept {
-#ifdef PLAYED_IS_WATCHED
+#ifdef COHERDMA_TSAN
     __tsan_acquire(const_cast<void *>(about));
 #endif
 }
