@@ -39,6 +39,13 @@ of() {
     echo "${!name}"
 }
 
+# tripped SIDE STATUS: it was rping, and all was done when one of its threads closed what another came to
+# wait at; then it ends with 255 (rdma-core 44; later ones may wait there for ever).
+tripped() {
+    local out=$BATS_TEST_TMPDIR/$1.out
+    [[ $2 == 255 ]] && grep -qaF 'rdma_get_cm_event: Bad file descriptor' "$out" && ! grep -qaE 'rping (client|server) failed' "$out"
+}
+
 # pair SERVER CLIENT: run two shell commands as server and client, the client once the port
 # ($PORT, by rdma_cm; $AWAIT overrides the condition) is listened on. Both have to succeed, in a
 # minute or $LIMIT seconds.
@@ -50,12 +57,11 @@ pair() {
     awaited 20 ${AWAIT:-waits_for_cm "$PORT"} || status=1
     if ((status == 0)); then
         timeout "${LIMIT:-60}" bash -c "$2" >"$BATS_TEST_TMPDIR/client.out" 2>&1 3>&- || status=$?
+        ! tripped client "$status" || status=0
     fi
     ((status == 0)) || kill "$server" 2>/dev/null || true
     wait "$server" || ended=$?
-    # rping's may fail when all is done: one of its threads closes what another waits at.
-    [[ $(tail -n 1 "$BATS_TEST_TMPDIR/server.out") == 'rdma_get_cm_event: Bad file descriptor' ]] ||
-        ((ended == 0)) || status=$ended
+    ((ended == 0)) || tripped server "$ended" || status=$ended
     ((status == 0)) || tail -n 40 "$BATS_TEST_TMPDIR"/*.out
     return "$status"
 }
