@@ -13,30 +13,30 @@ setup() {
         on $host "$BUILD/release/tools/datinfo/datinfo" --conf |
             sed "s,libdaplcoherdma,$BUILD/release/udapl/&," >"$BATS_TEST_TMPDIR/$host.conf"
     done
+    touch "$BATS_TEST_TMPDIR"/{server,client}.out
     server='' client=''
 }
 teardown() {
+    tail "$BATS_TEST_TMPDIR"/*.out
     for each in $server $client; do kill "$each" 2>/dev/null || true; done
 }
 
 # parting HOST SERVER|CLIENT [ADDRESS]
 parting() {
     local ia
-    ia=$(awk '!/^#/ { print $1; exit }' "$BATS_TEST_TMPDIR/$1.conf")
+    ia=$(on "$1" printenv SOFTRDMA_DEVICE)
     on "$1" env "DAT_OVERRIDE=$BATS_TEST_TMPDIR/$1.conf" "$BUILD/release/tests/parting" "$2" "$ia" "${@:3}" \
         >"$BATS_TEST_TMPDIR/$2.out" 2>&1 3>&-
 }
 wire() { on 1 tc qdisc "$1" dev "$(on 1 printenv SOFTRDMA_NETDEV)" root netem loss 100%; }
 
-# The kernel says it again four seconds later, if the connection's id is there still.
+# The kernel says it again some seconds later, if the connection's id is there still.
 @test "that a client has hung up is told to its server, though it is lost on the wire at first" {
     parting 2 server &
     server=$!
     awaited 20 said server listens >/dev/null
-    mkfifo "$BATS_TEST_TMPDIR/line"
-    parting 1 client "$HOST2" <"$BATS_TEST_TMPDIR/line" &
+    exec 4> >(parting 1 client "$HOST2")
     client=$!
-    exec 4>"$BATS_TEST_TMPDIR/line"
     awaited 20 said client connected >/dev/null
     wire add
     echo now >&4

@@ -33,8 +33,9 @@ kernel_counts left_now(const kernel_counts &before) {
     return left;
 }
 
-// A connection may outlive its endpoint, for five seconds at most: until the peer knows of its end.
-constexpr std::chrono::seconds farewell{6};
+// A connection may outlive its endpoint, for eight seconds at most: until the peer knows of its
+// end.
+constexpr std::chrono::seconds farewell{9};
 
 void nothing_left(const kernel_counts &before, spot at) {
     kernel_counts left = left_now(before);

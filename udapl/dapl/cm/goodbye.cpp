@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What ends a connection may be lost on its way, and the kernel sends it again after four seconds,
+// What ends a connection may be lost on its way, and the kernel sends it again some seconds later,
 // as long as the id is there. A program is not kept waiting for that. But the connection of an
 // endpoint that goes stays until the peer has answered, or for a while: else the peer's would never
 // end.
@@ -12,8 +12,10 @@ namespace coherdma::dapl::cm {
 
 namespace {
 
-// Time enough to send it once more. A peer that has died, or does not care, costs no more.
-constexpr std::int64_t answered_in = 5'000'000'000;
+// Time enough to send it once more: the kernel does after 4.1 seconds, and if this side was the one
+// that connected half a second later (7.2), or two (6.1). Its timers may be late by an eighth. A
+// peer that has died, or does not care, costs no more.
+constexpr std::int64_t answered_in = 8'000'000'000;
 
 struct {
     lock guard;                           ///< of what connections say of their goodbyes
