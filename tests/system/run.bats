@@ -175,7 +175,7 @@ seen_apart() {
 ping_on_both="source '$BATS_TEST_DIRNAME/lib.bash'"'
 for driver in RXE SIW; do
     address=SOFTRDMA_${driver}_ADDRESS
-    rping -s -a ${!address} -C 5 &
+    timeout 60 rping -s -a ${!address} -C 5 &
     awaited 10 listens 7174
     rping -c -a ${!address} -C 5 -V -v; wait # judged by what they print: see tripped in lib.bash
 done'
