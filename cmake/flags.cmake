@@ -46,7 +46,7 @@ if(COHERDMA_SANITIZE)
     target_compile_definitions(coherdma_flags INTERFACE COHERDMA_TSAN)
   endif()
   # In a library of its own, as gcc's is: clang's would be in programs only, and libraries would
-  # have names that nobody defines.
+  # have names that no library defines.
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND COHERDMA_SANITIZE MATCHES address)
     execute_process(
       COMMAND ${CMAKE_CXX_COMPILER}

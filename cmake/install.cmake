@@ -8,7 +8,8 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         USE_SOURCE_PERMISSIONS OPTIONAL FILES_MATCHING
         PATTERN "__pycache__" EXCLUDE
         PATTERN "*.py"
-        REGEX "/guest/[^/]+$")
+        PATTERN "uml.config"
+        REGEX "/guest/init$")
 
 # systemd looks there whatever the architecture, in /usr and in /usr/local.
 install(FILES scripts/boot/softrdma@.service DESTINATION lib/systemd/system)

@@ -3,7 +3,7 @@
  * A mailbox: memory that a peer writes (inbox) and reads (outbox) by RDMA, with the syncs that a
  * device behind the CPU's cache needs around it; or without one of them, to see what comes of it.
  *
- *     mailbox [--forget read|write] ADDRESS        of an RDMA device of this machine
+ *     mailbox [--skip-sync read|write] ADDRESS     of an RDMA device of this machine
  *
  * Owner and peer are both in this process. docs/forgotten-sync.md leads through it.
  *
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { LETTER = 256, PAGE = 4096 }; /* a letter shares no line of the cache, nor a page */
-enum forgotten { NOTHING, READ, WRITE };
+enum skipped_sync { NOTHING, READ, WRITE };
 
 static void must(int right, const char *what) {
     if (!right) {
@@ -113,13 +113,13 @@ static int differs(int round, const char *who, const char *got, const char *want
 }
 
 int main(int count, char **words) {
-    enum forgotten forgotten = NOTHING;
-    if (count == 4 && strcmp(words[1], "--forget") == 0)
-        forgotten = strcmp(words[2], "read") == 0    ? READ
-                    : strcmp(words[2], "write") == 0 ? WRITE
-                                                     : NOTHING;
-    if (count != 2 && forgotten == NOTHING) {
-        fprintf(stderr, "usage: mailbox [--forget read|write] ADDRESS\n");
+    enum skipped_sync skipped = NOTHING;
+    if (count == 4 && strcmp(words[1], "--skip-sync") == 0)
+        skipped = strcmp(words[2], "read") == 0    ? READ
+                  : strcmp(words[2], "write") == 0 ? WRITE
+                                                   : NOTHING;
+    if (count != 2 && skipped == NOTHING) {
+        fprintf(stderr, "usage: mailbox [--skip-sync read|write] ADDRESS\n");
         return 2;
     }
     struct rdma_cm_id *peer, *owner = connect_to(words[count - 1], &peer);
@@ -144,14 +144,14 @@ int main(int count, char **words) {
 
         coherdma_sync_rdma_write(device, &in, 1); /* before the peer writes */
         strcpy(outbox->addr, answer);
-        if (forgotten != READ)
+        if (skipped != READ)
             coherdma_sync_rdma_read(device, &out, 1); /* before the peer reads */
 
         strcpy(sent->addr, question);
         transfer(peer, IBV_WR_RDMA_WRITE, sent, inbox);
         transfer(peer, IBV_WR_RDMA_READ, received, outbox); /* done: so is the Write before it */
 
-        if (forgotten != WRITE)
+        if (skipped != WRITE)
             coherdma_sync_rdma_write(device, &in, 1); /* after the peer has written */
         wrong += differs(round, "owner", inbox->addr, question);
         wrong += differs(round, "peer", received->addr, answer);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What libibverbs finds when it loads the plugin: drivers for the devices of
-// rdma_rxe and of siw.
+// Registers the drivers for the devices of rdma_rxe and siw when libibverbs loads the plugin.
 
 #include "rxe/objects.hpp"
 #include "siw/objects.hpp"
@@ -11,52 +10,55 @@
 namespace coherdma::provider {
 namespace {
 
-// By the driver's number alone: a device that is only called rxe0 may be another driver's.
-constexpr abi::verbs_match_ent rxe_devices[] = {abi::match_driver(RDMA_DRIVER_RXE), abi::match_end};
-constexpr abi::verbs_match_ent siw_devices[] = {abi::match_driver(RDMA_DRIVER_SIW), abi::match_end};
+// Matches by driver_id only: a device of another driver may be named rxe0.
+constexpr abi::verbs_match_ent rxe_match_table[] = {abi::match_driver_id(RDMA_DRIVER_RXE),
+                                                    abi::match_table_end};
+constexpr abi::verbs_match_ent siw_match_table[] = {abi::match_driver_id(RDMA_DRIVER_SIW),
+                                                    abi::match_table_end};
 
-bool match(abi::verbs_sysfs_dev *) noexcept {
-    return abi::ready();
+bool match_device(abi::verbs_sysfs_dev *) noexcept {
+    return abi::is_supported();
 }
 
-abi::verbs_device *make(abi::verbs_sysfs_dev *) noexcept {
+abi::verbs_device *alloc_device(abi::verbs_sysfs_dev *) noexcept {
     return static_cast<abi::verbs_device *>(std::calloc(1, sizeof(abi::verbs_device)));
 }
 
-void unmake(abi::verbs_device *device) noexcept {
+void uninit_device(abi::verbs_device *device) noexcept {
     std::free(device);
 }
 
-constexpr abi::verbs_device_ops driver(const char *name, const abi::verbs_match_ent *devices,
-                                       std::uint32_t newest) noexcept {
-    abi::verbs_device_ops is = {};
-    is.name = name;
-    is.match_min_abi_version = 1;
-    is.match_max_abi_version = newest;
-    is.match_table = devices;
-    is.match_device = match;
-    is.alloc_device = make;
-    is.uninit_device = unmake;
-    return is;
+constexpr abi::verbs_device_ops make_device_ops(const char *name,
+                                                const abi::verbs_match_ent *match_table,
+                                                std::uint32_t max_abi_version) noexcept {
+    abi::verbs_device_ops ops = {};
+    ops.name = name;
+    ops.match_min_abi_version = 1;
+    ops.match_max_abi_version = max_abi_version;
+    ops.match_table = match_table;
+    ops.match_device = match_device;
+    ops.alloc_device = alloc_device;
+    ops.uninit_device = uninit_device;
+    return ops;
 }
 
-constexpr abi::verbs_device_ops rxe_driver = [] {
-    abi::verbs_device_ops is = driver("coherdma-rxe", rxe_devices, 2);
-    is.alloc_context = rxe::open;
-    is.import_context = rxe::import;
-    return is;
+constexpr abi::verbs_device_ops rxe_device_ops = [] {
+    abi::verbs_device_ops ops = make_device_ops("coherdma-rxe", rxe_match_table, 2);
+    ops.alloc_context = rxe::alloc_context;
+    ops.import_context = rxe::import_context;
+    return ops;
 }();
 
-constexpr abi::verbs_device_ops siw_driver = [] {
-    abi::verbs_device_ops is = driver("coherdma-siw", siw_devices, SIW_ABI_VERSION);
-    is.alloc_context = siw::open;
-    is.import_context = siw::import;
-    return is;
+constexpr abi::verbs_device_ops siw_device_ops = [] {
+    abi::verbs_device_ops ops = make_device_ops("coherdma-siw", siw_match_table, SIW_ABI_VERSION);
+    ops.alloc_context = siw::alloc_context;
+    ops.import_context = siw::import_context;
+    return ops;
 }();
 
-[[gnu::constructor]] void enlist_drivers() {
-    abi::enlist(rxe_driver);
-    abi::enlist(siw_driver);
+[[gnu::constructor]] void register_drivers() {
+    abi::register_driver(rxe_device_ops);
+    abi::register_driver(siw_device_ops);
 }
 
 } // namespace

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli.hpp"
 
 namespace tools {
 
-/// What a command ends with, for scripts.
-enum status : int {
-    DONE = 0,
+/// Exit status of a command.
+enum exit_status : int {
+    SUCCESS = 0,
     FAILED = 1,
-    MISUSE = 2,
-    CANNOT_HERE = 77, ///< nothing is wrong, but this machine cannot do it
+    USAGE_ERROR = 2,
+    NOT_AVAILABLE = 77, ///< not possible on this machine, not an error
 };
 
-/// Each adds its subcommand, with options and help, to the program's. When it is the one that was
-/// asked for, it runs within CLI11's parsing and leaves its status.
-void add_show(CLI::App &program, int &status);
-void add_explain(CLI::App &program, int &status);
-void add_enable(CLI::App &program, int &status);
-void add_disable(CLI::App &program, int &status);
-void add_status(CLI::App &program, int &status);
-void add_bench(CLI::App &program, int &status);
-void add_doctor(CLI::App &program, int &status);
-void add_emulate(CLI::App &program, int &status);
+/// Each function adds a subcommand with its options and help. If the user selects it, it runs
+/// within program::parse and sets status.
+void add_show(cli::command &program, int &status);
+void add_explain(cli::command &program, int &status);
+void add_enable(cli::command &program, int &status);
+void add_disable(cli::command &program, int &status);
+void add_status(cli::command &program, int &status);
+void add_bench(cli::command &program, int &status);
+void add_doctor(cli::command &program, int &status);
+void add_emulate(cli::command &program, int &status);
 
 } // namespace tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// coherdma: a table of commands. Each is a folder beside this file.
+// The coherdma program. Each subcommand is in a folder of its own.
 
 #include "command.hpp"
 
@@ -9,38 +9,32 @@
 
 namespace {
 
-constexpr void (*COMMANDS[])(CLI::App &, int &) = {
+constexpr void (*COMMANDS[])(tools::cli::command &, int &) = {
     tools::add_show,   tools::add_explain, tools::add_doctor, tools::add_status,
     tools::add_enable, tools::add_disable, tools::add_bench,  tools::add_emulate,
 };
 
 } // namespace
 
-int main(int count, char **words) {
-    CLI::App program{"Says whether RDMA devices see the CPU's cache, and what is in their way."};
-    program.name("coherdma");
-    program.set_version_flag("--version", "coherdma " COHERDMA_VERSION);
-    program.require_subcommand(0, 1);
-    program.get_formatter()->column_width(22); // so that lines have 80 columns at most
-    program.footer("Exit status: 0 done, 1 failed, 2 misuse, 77 not possible on this machine.");
-    program.failure_message([](const CLI::App *, const CLI::Error &problem) {
-        return std::string("coherdma: ") + problem.what() + "; see: coherdma --help\n";
-    });
-    int status = tools::DONE;
-    for (const auto add : COMMANDS)
-        add(program, status);
+int main(int argc, char **argv) {
+    constexpr std::size_t COLUMN_WIDTH = 22; // keeps the lines within 80 columns
+    tools::cli::program program(
+        "coherdma", "Reports whether RDMA devices are cache-coherent and diagnoses their setup.",
+        "coherdma " COHERDMA_VERSION, COLUMN_WIDTH);
+    program.footer(
+        "Exit status: 0 success, 1 failure, 2 usage error, 77 not possible on this host.");
+    int status = tools::SUCCESS;
+    for (const auto add_command : COMMANDS)
+        add_command(program, status);
     try {
-        program.parse(count, words);
-        if (program.get_subcommands().empty())
-            program.get_subcommand("show")->parse("", false);
-    } catch (const CLI::ParseError &problem) {
-        return program.exit(problem) == 0 ? tools::DONE : tools::MISUSE;
-    } catch (const std::exception &problem) {
-        std::fprintf(stderr, "coherdma: %s\n", problem.what());
+        if (const auto exit_code = program.parse(argc, argv, "show"))
+            return *exit_code;
+    } catch (const std::exception &e) {
+        std::fprintf(stderr, "coherdma: %s\n", e.what());
         return tools::FAILED;
     }
     if (std::fflush(stdout) != 0) {
-        std::perror("coherdma: cannot write the answer");
+        std::perror("coherdma: cannot write the output");
         return tools::FAILED;
     }
     return status;

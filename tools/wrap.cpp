@@ -2,7 +2,7 @@
 
 #include "wrap.hpp"
 
-std::vector<std::string> tools::wrapped(std::string_view text, std::size_t width) {
+std::vector<std::string> tools::wrap_text(std::string_view text, std::size_t width) {
     std::vector<std::string> lines;
     while (text.size() > width) {
         std::size_t cut = text.rfind(' ', width);

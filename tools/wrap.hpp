@@ -7,7 +7,7 @@
 
 namespace tools {
 
-/// A text in lines of at most width characters, broken at blanks where there are any.
-std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+/// Breaks a text into lines of at most width characters, at spaces where possible.
+std::vector<std::string> wrap_text(std::string_view text, std::size_t width);
 
 } // namespace tools

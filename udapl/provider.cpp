@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What a registry calls: once for each name under which dat.conf, or the registry itself, has this
-// library.
+// The entry points for a registry, which calls dat_provider_init for each dat.conf entry that names
+// this library.
 //
-// It is not linked to a registry, since it works below any: it looks for the functions of the one
-// that has loaded it. A process may have two, of DAT 1.2 and 2.0, which export the same names, so
-// each is asked for by the library's name. Only where neither is known by its name there is but
-// one, and it is found anywhere: a table of the other version would be the end of the program.
+// The provider is not linked to a registry: it looks up the functions of the one that loaded it. A
+// process may have two, of DAT 1.2 and 2.0, whose symbols have the same names, so each is looked up
+// in its library. If neither library is loaded under its usual name, there is one registry, and
+// RTLD_DEFAULT finds it. A registry must never get a table of the other version.
 
-#include "dapl/instance.hpp"
-#include "dapl/lock.hpp"
-#include "faces/faces.hpp"
+#include "dapl/core/instance.hpp"
+#include "dapl/core/lock.hpp"
+#include "dispatch/dispatch.hpp"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -23,128 +23,130 @@ namespace coherdma::dapl {
 namespace {
 
 struct {
-    lock guard;
+    mutex lock;
     instance *first = nullptr;
-    bool prepared = false;
-} all;
+    bool has_atfork = false;
+} instances;
 
-/// With guard held: no fork happens while another thread has it, which its child has not.
-void prepare_for_fork() noexcept {
-    if (!std::exchange(all.prepared, true))
-        pthread_atfork([] { all.guard.lock_it(); }, [] { all.guard.unlock(); },
-                       [] { all.guard.unlock(); });
+/// The caller holds the lock. The handlers keep another thread from holding it during a fork: the
+/// child would not have that thread.
+void register_atfork() noexcept {
+    if (!std::exchange(instances.has_atfork, true))
+        pthread_atfork([] { instances.lock.lock(); }, [] { instances.lock.unlock(); },
+                       [] { instances.lock.unlock(); });
 }
 
-bool same(const DAT_PROVIDER_INFO &one, const DAT_PROVIDER_INFO &other) noexcept {
-    return std::strncmp(one.ia_name, other.ia_name, sizeof one.ia_name) == 0 &&
-           one.dapl_version_major == other.dapl_version_major &&
-           one.dapl_version_minor == other.dapl_version_minor &&
-           one.is_thread_safe == other.is_thread_safe;
+bool is_same(const DAT_PROVIDER_INFO &a, const DAT_PROVIDER_INFO &b) noexcept {
+    return std::strncmp(a.ia_name, b.ia_name, sizeof a.ia_name) == 0 &&
+           a.dapl_version_major == b.dapl_version_major &&
+           a.dapl_version_minor == b.dapl_version_minor && a.is_thread_safe == b.is_thread_safe;
 }
 
-instance *known(const DAT_PROVIDER_INFO &info) noexcept {
-    for (instance *each = all.first; each != nullptr; each = each->next)
-        if (same(each->info, info))
-            return each;
+instance *find_instance(const DAT_PROVIDER_INFO &info) noexcept {
+    for (instance *it = instances.first; it != nullptr; it = it->next)
+        if (is_same(it->info, info))
+            return it;
     return nullptr;
 }
 
-/// A loaded library, or nullptr.
-class loaded {
+/// A library that is already loaded, or nullptr.
+class loaded_library {
   public:
-    explicit loaded(const char *name) noexcept
-        : library(dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
-    ~loaded() {
-        if (library != nullptr)
-            dlclose(library);
+    explicit loaded_library(const char *name) noexcept
+        : handle(dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
+    ~loaded_library() {
+        if (handle != nullptr)
+            dlclose(handle);
     }
-    loaded(const loaded &) = delete;
-    loaded &operator=(const loaded &) = delete;
-    operator void *() const noexcept { return library; }
+    loaded_library(const loaded_library &) = delete;
+    loaded_library &operator=(const loaded_library &) = delete;
+    operator void *() const noexcept { return handle; }
 
   private:
-    void *const library;
+    void *const handle;
 };
 
-/// The registry of the version that info is of.
+/// The registry of info's DAT version.
 class registry {
   public:
     explicit registry(const DAT_PROVIDER_INFO &info) noexcept
-        : of_dat1(is_of_dat1(info)) {}
+        : dat1(is_dat1(info)) {}
 
-    /// Its function, by name.
     template <class function>
     function *find(const char *name) const noexcept {
-        if (own())
-            return reinterpret_cast<function *>(dlsym(own(), name));
-        return other() ? nullptr : reinterpret_cast<function *>(dlsym(RTLD_DEFAULT, name));
+        if (library())
+            return reinterpret_cast<function *>(dlsym(library(), name));
+        return other_library() ? nullptr : reinterpret_cast<function *>(dlsym(RTLD_DEFAULT, name));
     }
 
-    /// OFED's for 1.2 calls ia_open_func without the argument that came with Solaris, whose version
-    /// node it does not have.
-    bool tells_ro_aware() const noexcept {
-        return of_dat1 && (!own() || dlvsym(own(), "dat_ia_openv", "DAT_1.2") == nullptr ||
-                           dlvsym(own(), "dat_ia_openv", "SUNW_1.1") != nullptr);
+    /// False for OFED's DAT 1.2: ia_open_func has the argument ro_aware since Solaris, whose
+    /// version node OFED's library does not have.
+    bool passes_ro_aware() const noexcept {
+        return dat1 && (!library() || dlvsym(library(), "dat_ia_openv", "DAT_1.2") == nullptr ||
+                        dlvsym(library(), "dat_ia_openv", "SUNW_1.1") != nullptr);
     }
 
   private:
-    const loaded &own() const noexcept { return of_dat1 ? one : two; }
-    const loaded &other() const noexcept { return of_dat1 ? two : one; }
+    const loaded_library &library() const noexcept { return dat1 ? libdat : libdat2; }
+    const loaded_library &other_library() const noexcept { return dat1 ? libdat2 : libdat; }
 
-    const bool of_dat1;
-    const loaded one{"libdat.so.1"}, two{"libdat2.so.2"};
+    const bool dat1;
+    const loaded_library libdat{"libdat.so.1"}, libdat2{"libdat2.so.2"};
 };
 
-/// An instance, and the table that it is about.
-template <class functions>
-struct instance_with : instance {
-    using filling = functions (*)(const char *name, DAT_BOOLEAN thread_safe) noexcept;
-    instance_with(const DAT_PROVIDER_INFO &as, filling fill) noexcept
+/// An instance with its table.
+template <class table_type>
+struct instance_with_table : instance {
+    using make_table = table_type (*)(const char *name, DAT_BOOLEAN thread_safe) noexcept;
+    instance_with_table(const DAT_PROVIDER_INFO &provider_info, make_table make) noexcept
         : instance() {
-        info = as;
+        info = provider_info;
         info.ia_name[sizeof info.ia_name - 1] = '\0';
-        calls = fill(info.ia_name, info.is_thread_safe);
-        table = reinterpret_cast<DAT_PROVIDER *>(&calls);
+        functions = make(info.ia_name, info.is_thread_safe);
+        table = reinterpret_cast<DAT_PROVIDER *>(&functions);
     }
 
-    functions calls;
+    table_type functions;
 };
 
-instance *made_for(const DAT_PROVIDER_INFO &info) noexcept {
-    if (is_of_dat1(info))
-        return new (std::nothrow) instance_with<dat1::provider>(info, table_of_dat1);
-    return new (std::nothrow) instance_with<DAT_PROVIDER>(info, table_of_dat2);
+instance *create_instance(const DAT_PROVIDER_INFO &info) noexcept {
+    if (is_dat1(info))
+        return new (std::nothrow) instance_with_table<dat1::provider>(info, make_dat1_table);
+    return new (std::nothrow) instance_with_table<DAT_PROVIDER>(info, make_dat2_table);
 }
 
-instance *make(const DAT_PROVIDER_INFO &info, const char *words, const registry &of) noexcept {
-    const holding held(all.guard);
-    prepare_for_fork();
-    instance *one = known(info);
-    if (one == nullptr) {
-        one = made_for(info);
-        if (one == nullptr)
+/// Finds or creates the instance, and initializes it. nullptr: out of memory.
+instance *init_instance(const DAT_PROVIDER_INFO &info, const char *instance_data,
+                        const registry &reg) noexcept {
+    const std::lock_guard guard(instances.lock);
+    register_atfork();
+    instance *inst = find_instance(info);
+    if (inst == nullptr) {
+        inst = create_instance(info);
+        if (inst == nullptr)
             return nullptr;
-        one->next = all.first;
-        all.first = one;
+        inst->next = instances.first;
+        instances.first = inst;
     }
-    one->device = words != nullptr ? words : "";
-    one->public_handle = of.find<DAT_RETURN(DAT_IA_HANDLE, DAT_IA_HANDLE *)>("dats_get_ia_handle");
-    one->tells_ro_aware = of.tells_ro_aware();
-    one->ready = true;
-    return one;
+    inst->instance_data = instance_data != nullptr ? instance_data : "";
+    inst->get_ia_handle =
+        reg.find<DAT_RETURN(DAT_IA_HANDLE, DAT_IA_HANDLE *)>("dats_get_ia_handle");
+    inst->passes_ro_aware = reg.passes_ro_aware();
+    inst->initialized = true;
+    return inst;
 }
 
 } // namespace
 
 instance *find_instance(const char *name, DAT_UINT32 version, DAT_BOOLEAN thread_safe) noexcept {
-    const holding held(all.guard);
-    instance *found = nullptr;
-    for (instance *each = all.first; each != nullptr; each = each->next)
-        if (each->ready && is_of_dat1(each->info) == (version == 1) &&
-            std::strcmp(each->info.ia_name, name) == 0 &&
-            (found == nullptr || each->info.is_thread_safe == thread_safe))
-            found = each;
-    return found;
+    const std::lock_guard guard(instances.lock);
+    instance *best = nullptr;
+    for (instance *it = instances.first; it != nullptr; it = it->next)
+        if (it->initialized && is_dat1(it->info) == (version == 1) &&
+            std::strcmp(it->info.ia_name, name) == 0 &&
+            (best == nullptr || it->info.is_thread_safe == thread_safe))
+            best = it;
+    return best;
 }
 
 } // namespace coherdma::dapl
@@ -153,44 +155,45 @@ using namespace coherdma::dapl;
 
 namespace {
 
-/// dat_registry_add_provider, and _remove_provider. A registry of 1.2 takes the address of a table
-/// of 1.2, which is no DAT_PROVIDER of 2.0; what it is to this library is nothing to the registry.
-using registration = DAT_RETURN(const DAT_PROVIDER *, const DAT_PROVIDER_INFO *);
+/// The type of dat_registry_add_provider and dat_registry_remove_provider. For a registry of DAT
+/// 1.2 the first argument points to a table of DAT 1.2.
+using registration_function = DAT_RETURN(const DAT_PROVIDER *, const DAT_PROVIDER_INFO *);
 
 } // namespace
 
 extern "C" {
 
 [[gnu::visibility("default")]] void dat_provider_init(const DAT_PROVIDER_INFO *info,
-                                                      const char *words) {
+                                                      const char *instance_data) {
     if (info == nullptr)
         return;
-    const registry of(*info);
-    auto *const add = of.find<registration>("dat_registry_add_provider");
-    if (add == nullptr)
+    const registry reg(*info);
+    auto *const add_provider = reg.find<registration_function>("dat_registry_add_provider");
+    if (add_provider == nullptr)
         return;
-    if (instance *const one = make(*info, words, of))
-        add(one->table, info);
+    if (instance *const inst = init_instance(*info, instance_data, reg))
+        add_provider(inst->table, info);
 }
 
 [[gnu::visibility("default")]] void dat_provider_fini(const DAT_PROVIDER_INFO *info) {
     if (info == nullptr)
         return;
-    instance *one;
+    instance *inst;
     {
-        const holding held(all.guard);
-        one = known(*info);
-        if (one != nullptr)
-            one->ready = false;
+        const std::lock_guard guard(instances.lock);
+        inst = find_instance(*info);
+        if (inst != nullptr)
+            inst->initialized = false;
     }
-    auto *const remove = registry(*info).find<registration>("dat_registry_remove_provider");
-    if (one != nullptr && remove != nullptr)
-        remove(one->table, info);
+    auto *const remove_provider =
+        registry(*info).find<registration_function>("dat_registry_remove_provider");
+    if (inst != nullptr && remove_provider != nullptr)
+        remove_provider(inst->table, info);
 }
 
-/// Its presence says that there are extensions; OFED's registry looks, and nobody calls it.
+/// OFED's registry checks that this symbol exists, and does not call it.
 [[gnu::visibility("default")]] DAT_RETURN dapl_extensions(DAT_HANDLE, DAT_EXTENDED_OP, va_list);
-DAT_RETURN dapl_extensions(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list arguments) {
-    return table_of_dat2("", DAT_FALSE).handle_extendedop_func(handle, operation, arguments);
+DAT_RETURN dapl_extensions(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) {
+    return make_dat2_table("", DAT_FALSE).handle_extendedop_func(handle, operation, args);
 }
 }

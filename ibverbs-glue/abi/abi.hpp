@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What a driver for libibverbs needs of it, whichever release it is, and with no symbol of its that
-// is not public. A driver's file, compiled once, then serves every release from 36 to 65:
+// libibverbs' interface to providers (rdma-core's driver.h) for releases 36 to 65, through public
+// symbols only. A provider compiled once loads with each of these releases:
 //
-//     its constructor       enlist(driver), a static verbs_device_ops
-//     match_device          return ready() && ...
+//     constructor           register_driver(ops), ops a static verbs_device_ops
+//     match_device          return is_supported()
 //     alloc_device          calloc of a struct that begins with a verbs_device
-//     alloc_context         open_context<own>(), library().get_context(), set_operations(), and
-//                           return in_front()
-//     free_context          close_context()
-//     the other operations  library() for the kernel's part of it
+//     alloc_context         init_and_alloc_context<T>(), ibv_cmd().get_context(), set_ops();
+//                           return to_verbs_context()
+//     free_context          uninit_and_free_context()
+//     other operations      ibv_cmd(), rdma-core's ibv_cmd_* functions
 //
-// layout.hpp says what differs between releases, witnesses.hpp how they are told apart.
+// layout.hpp lists what differs between releases; detect.hpp finds the release.
 //
-// No exceptions, no C++ library, no thread; nothing is allocated but contexts.
+// No exceptions, no C++ library, no threads; only contexts are allocated.
 #pragma once
 
+#include "context.hpp"
 #include "log.hpp"
 #include "messages.hpp"
-#include "objects.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The functions that libibverbs has for its drivers alone. Their symbols' version changes with the
-// release, so a plugin that were linked to them would load with one release only: they are found
-// when the process runs. What differs between releases in their arguments stays in here.
+// libibverbs' functions for providers. Their symbol versions change with the release, so they are
+// looked up at run time: a plugin linked to them would load with one release only. Differences in
+// their parameters are hidden here.
 //
-// Where a command or a response is void *, it is a message (messages.hpp), and its size is behind.
+// A void * command or response is a message (messages.hpp); the next argument is its size.
 #pragma once
 
-#include "operations.hpp"
+#include "context_ops.hpp"
 
 #include <cstdint>
 
@@ -15,8 +15,13 @@ struct ibv_command_buffer;
 
 namespace coherdma::abi {
 
-struct commands {
-    // Contexts: open_context() and its neighbours are nearer to what a driver wants.
+/// Looks up a symbol of libibverbs; nullptr: not found.
+using find_symbol_function = void *(const char *symbol, const char *version) noexcept;
+
+/// rdma-core's functions without their prefix ibv_cmd_ or verbs_.
+struct ibv_cmds {
+    // Providers call init_and_alloc_context(), uninit_and_free_context() and set_ops() instead of
+    // the first three.
     void *(*init_and_alloc_context)(ibv_device *, int, std::size_t, verbs_context *, std::uint32_t);
     void (*uninit_context)(verbs_context *);
     void (*set_ops)(verbs_context *, const void *);
@@ -65,28 +70,28 @@ struct commands {
     int (*create_ah)(ibv_pd *, ibv_ah *, ibv_ah_attr *, void *, std::size_t);
     int (*destroy_ah)(ibv_ah *);
 
-    // nullptr where the release has none, and no operation to fill with it.
+    // nullptr in releases without the function; these have no such operation either.
     int (*reg_mr_ex)(ibv_pd *, verbs_mr *, ibv_mr_init_attr *);
     int (*query_port_speed)(ibv_context *, std::uint32_t, std::uint64_t *);
 
-    // Those whose arguments differ.
+    // Functions whose parameters differ between releases.
     int get_context(verbs_context *, void *, std::size_t, void *, std::size_t) const noexcept;
     int create_cq_ex(ibv_context *, const ibv_cq_init_attr_ex *, verbs_cq *, void *, std::size_t,
-                     void *, std::size_t, std::uint32_t flags) const noexcept;
-    /// Clears the queue pair's comp_mask: extend() comes after it.
+                     void *, std::size_t, std::uint32_t cmd_flags) const noexcept;
+    /// Clears verbs_qp.comp_mask: call set_qp_ex_ops() after it.
     int create_qp_ex2(ibv_context *, verbs_qp *, ibv_qp_init_attr_ex *, void *, std::size_t, void *,
                       std::size_t) const noexcept;
     int reg_dmabuf_mr(ibv_pd *, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                       int fd, int access, verbs_mr *) const noexcept;
 
     struct {
-        epoch of;
+        abi_version version;
         void *get_context, *create_cq_ex, *create_qp_ex2, *reg_dmabuf_mr;
-    } differing;
+    } versioned;
 };
 
-/// Finds them all. The name of one that must be there and is not; nullptr: there is no such.
-const char *find_commands(commands &into, const layout &of,
-                          void *(*find)(const char *symbol, const char *version) noexcept) noexcept;
+/// Looks up all functions. Returns the first required symbol that is missing, else nullptr.
+const char *load_commands(ibv_cmds &cmds, const layout &layout,
+                          find_symbol_function *find_symbol) noexcept;
 
 } // namespace coherdma::abi

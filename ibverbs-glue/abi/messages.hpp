@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Commands to the kernel and its responses: a part that libibverbs fills or reads, and right behind
-// it, without a gap, what driver and kernel say to each other. libibverbs knows where its part ends
-// and takes the rest of the size for the driver's.
+// Commands to the kernel and its responses: a core payload that libibverbs writes or reads,
+// directly followed by the driver payload. libibverbs takes the size beyond its core as the driver
+// payload's.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace coherdma::abi {
 
-/// part: the driver's; void: it has none. The size to tell is size, sizeof may be more.
-template <std::size_t core, class part = void>
+/// payload: the driver payload's type, or void. Pass size to libibverbs: sizeof may be larger.
+template <std::size_t core_size, class payload = void>
 struct message {
-    alignas(8) unsigned char head[core];
-    part driver;
+    alignas(8) unsigned char core_payload[core_size];
+    payload drv_payload;
 
-    static constexpr std::size_t size = core + sizeof(part);
-    static_assert(core % alignof(part) == 0, "there would be a gap");
+    static constexpr std::size_t size = core_size + sizeof(payload);
+    static_assert(core_size % alignof(payload) == 0, "padding before drv_payload");
 };
-template <std::size_t core>
-struct message<core, void> {
-    alignas(8) unsigned char head[core];
-    static constexpr std::size_t size = core;
+template <std::size_t core_size>
+struct message<core_size, void> {
+    alignas(8) unsigned char core_payload[core_size];
+    static constexpr std::size_t size = core_size;
 };
 
-// Bytes of libibverbs' part.
+// Sizes of the core payloads.
 namespace command {
 inline constexpr std::size_t get_context = 16, query_port = 24, alloc_pd = 16, reg_mr = 48,
                              rereg_mr = 56, alloc_mw = 24, create_cq = 40, create_cq_ex = 56,

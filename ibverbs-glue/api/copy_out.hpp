@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Copies structs between the library and a program, which may be compiled with an older or newer
+// header.
 #pragma once
 
 #include "error.hpp"
@@ -11,32 +14,30 @@
 
 namespace coherdma::api {
 
-/// Fills a caller's struct, which may be of an older or newer header than ours: what both know,
-/// and zeros in what only the caller knows.
+/// Copies the members that both have; zeros members that only the caller has.
 template <typename Struct>
-int copy_out(const Struct &ours, Struct *theirs, std::size_t size) {
-    if (!theirs || size < sizeof ours.comp_mask)
-        return fail(EINVAL, "the struct to fill is missing, or its size is wrong");
-    const std::size_t common = std::min(size, sizeof ours);
-    std::memcpy(theirs, &ours, common);
-    std::memset(reinterpret_cast<char *>(theirs) + common, 0, size - common);
+int copy_out(const Struct &source, Struct *destination, std::size_t size) {
+    if (!destination || size < sizeof source.comp_mask)
+        return fail(EINVAL, "the output struct is NULL, or its size is invalid");
+    const std::size_t common_size = std::min(size, sizeof source);
+    std::memcpy(destination, &source, common_size);
+    std::memset(reinterpret_cast<char *>(destination) + common_size, 0, size - common_size);
     return 0;
 }
 
-/// Takes in a caller's struct: what it does not know is zero, what we do not know must be.
+/// Copies the members that both have. Members that only the caller has must be zero.
 template <typename Struct>
-int copy_in(const Struct *theirs, std::size_t size, Struct &ours) {
-    if (!theirs || size < sizeof ours.comp_mask)
-        return fail(EINVAL, "the struct that says what is wanted is missing, or its size is wrong");
-    std::memcpy(&ours, theirs, std::min(size, sizeof ours));
-    const auto *bytes = reinterpret_cast<const unsigned char *>(theirs);
-    for (std::size_t place = sizeof ours; place < size; ++place) {
-        if (bytes[place] != 0)
-            return fail(EINVAL, "the struct that says what is wanted asks for something that this "
-                                "libcoherdma is too old to know");
+int copy_in(const Struct *source, std::size_t size, Struct &destination) {
+    if (!source || size < sizeof destination.comp_mask)
+        return fail(EINVAL, "the attributes are NULL, or their size is invalid");
+    std::memcpy(&destination, source, std::min(size, sizeof destination));
+    const auto *bytes = reinterpret_cast<const unsigned char *>(source);
+    for (std::size_t i = sizeof destination; i < size; ++i) {
+        if (bytes[i] != 0)
+            return fail(EINVAL, "attributes unknown to this version of libcoherdma are not zero");
     }
-    if (ours.comp_mask != 0)
-        return fail(EINVAL, "comp_mask has bits that this libcoherdma does not know");
+    if (destination.comp_mask != 0)
+        return fail(EINVAL, "comp_mask has bits unknown to this version of libcoherdma");
     return 0;
 }
 

@@ -12,57 +12,50 @@
 #include <string>
 
 namespace coherdma::api {
-namespace {
 
-way find(const char *name) noexcept {
-    const char *why = "";
-    const cache::path *path = cache::choose(name, &why);
-    return {path, path ? "" : why};
+ops_choice find_ops(const char *name) noexcept {
+    const char *problem = "";
+    const cache::cache_ops *ops = cache::choose_ops(name, &problem);
+    return {ops, ops ? "" : problem};
 }
 
-} // namespace
-
-const way &usual() noexcept {
-    static const way found = find(secure_getenv("COHERDMA_CACHE"));
-    return found;
+const ops_choice &default_ops() noexcept {
+    static const ops_choice choice = find_ops(secure_getenv("COHERDMA_CACHE"));
+    return choice;
 }
 
-way named(const char *name) noexcept {
-    return find(name);
-}
-
-const char *choices() {
-    // It has no destructor: while the program is in exit(), another thread may ask.
-    static const std::array<char, 256> all = [] {
-        std::string names;
-        for (const cache::path &each : cache::paths()) {
-            if (cache::works(each))
-                names += (names.empty() ? "" : " ") + std::string(each.name);
+const char *usable_ops_names() {
+    // An array, which has no destructor: another thread may read it during exit().
+    static const std::array<char, 256> names = [] {
+        std::string list;
+        for (const cache::cache_ops &ops : cache::arch_ops()) {
+            if (cache::is_usable(ops))
+                list += (list.empty() ? "" : " ") + std::string(ops.name);
         }
         std::array<char, 256> text = {};
-        names.copy(text.data(), text.size() - 1);
+        list.copy(text.data(), text.size() - 1);
         return text;
     }();
-    return all.data();
+    return names.data();
 }
 
-std::uint32_t alignment(std::size_t line) noexcept {
-    return static_cast<std::uint32_t>(std::max<std::size_t>(line, 128));
+std::uint32_t buffer_alignment(std::size_t line_size) noexcept {
+    return static_cast<std::uint32_t>(std::max<std::size_t>(line_size, 128));
 }
 
 } // namespace coherdma::api
 
 int coherdma_query_cpu(coherdma_cpu_attr *attr, size_t size) try {
     using namespace coherdma;
-    coherdma_cpu_attr found = {};
-    const api::way &way = api::usual();
-    const std::size_t line = cache::line_size();
-    found.line_size = static_cast<std::uint32_t>(line);
-    found.alignment = api::alignment(line);
-    found.instructions = way.path ? way.path->name : "";
-    found.choices = api::choices();
-    found.problem = way.problem;
-    return api::copy_out(found, attr, size);
+    coherdma_cpu_attr cpu = {};
+    const api::ops_choice &choice = api::default_ops();
+    const std::size_t line_size = cache::line_size();
+    cpu.line_size = static_cast<std::uint32_t>(line_size);
+    cpu.alignment = api::buffer_alignment(line_size);
+    cpu.instructions = choice.ops ? choice.ops->name : "";
+    cpu.choices = api::usable_ops_names();
+    cpu.problem = choice.problem;
+    return api::copy_out(cpu, attr, size);
 } catch (...) {
-    return coherdma::api::fail(ENOMEM, "no memory left");
+    return coherdma::api::fail(ENOMEM, "out of memory");
 }

@@ -7,22 +7,22 @@
 
 namespace coherdma::api {
 
-struct way {
-    const cache::path *path; ///< nullptr: there is none
-    const char *problem;     ///< then why; else ""
+struct ops_choice {
+    const cache::cache_ops *ops; ///< nullptr: none usable
+    const char *problem;         ///< the reason if none is usable, else ""
 };
 
-/// What COHERDMA_CACHE names, or the best. Found out once.
-const way &usual() noexcept;
+/// The cache_ops that COHERDMA_CACHE names, or the best. Determined once.
+const ops_choice &default_ops() noexcept;
 
-/// What has that name.
-way named(const char *name) noexcept;
+/// The cache_ops of that name.
+ops_choice find_ops(const char *name) noexcept;
 
-/// Names of all that work here, best first, with a space between.
-const char *choices();
+/// The names of all usable cache_ops, best first, separated by spaces.
+const char *usable_ops_names();
 
-/// Of a buffer that shares no line with other data: the line, and at least what arm64 and POWER
-/// have, so that a program is not laid out differently on every machine.
-std::uint32_t alignment(std::size_t line) noexcept;
+/// The alignment for buffers that share no line with other data: the line size, but at least the
+/// 128 bytes of arm64 and POWER, so that a program's layout is the same on most machines.
+std::uint32_t buffer_alignment(std::size_t line_size) noexcept;
 
 } // namespace coherdma::api

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "cache/emulated.hpp"
-#include "coherency/verdict.hpp"
+#include "cache/emulated_cache.hpp"
+#include "coherency/rules.hpp"
 
 #include <cstdint>
 #include <string>
 
-/// What the sync calls need comes first. Nothing changes after open, so threads need no lock.
+/// Constant after open, so threads need no lock. The members that each sync uses are first.
 struct coherdma_device {
-    const coherdma::cache::path *path = nullptr; ///< nullptr: sync is refused
-    std::size_t line = 0;
-    /// Of the ranges of a sync: 0, or an errno with coherdma_error() set. nullptr: they are
-    /// believed.
+    const coherdma::cache::cache_ops *ops = nullptr; ///< nullptr: sync fails
+    std::size_t line_size = 0;
+    /// Checks that ranges are mapped: 0, or an errno with coherdma_error() set. nullptr: no check.
     int (*check_memory)(const coherdma_device &, const coherdma::cache::range *,
                         std::size_t) noexcept = nullptr;
-    const coherdma::cache::emulated *emulation = nullptr; ///< nullptr: it is not emulated
+    const coherdma::cache::emulated_cache *emulated = nullptr; ///< nullptr: not emulated
     bool sync_required = false;
-    const char *problem = ""; ///< why sync is refused
+    const char *problem = ""; ///< why sync fails
     std::uint32_t verdict = COHERDMA_UNKNOWN;
     std::string name, driver, transport, explanation;
-    coherdma::coherency::answer answer;
+    coherdma::coherency::decision decision;
 };

@@ -8,20 +8,20 @@
 
 namespace {
 
-thread_local char words[512] = "";
+thread_local char error_text[512] = "";
 
 } // namespace
 
 int coherdma::api::fail(int error, const char *format, ...) noexcept {
-    std::va_list rest;
-    va_start(rest, format);
-    std::vsnprintf(words, sizeof words, format, rest);
-    va_end(rest);
+    std::va_list args;
+    va_start(args, format);
+    std::vsnprintf(error_text, sizeof error_text, format, args);
+    va_end(args);
     return error;
 }
 
 const char *coherdma_error(void) {
-    return words;
+    return error_text;
 }
 
 const char *coherdma_verdict_name(uint32_t verdict) {

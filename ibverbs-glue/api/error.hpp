@@ -3,7 +3,7 @@
 
 namespace coherdma::api {
 
-/// Keeps the words for coherdma_error(), and returns the error.
+/// Sets this thread's coherdma_error(), and returns the error.
 [[gnu::cold, gnu::format(printf, 2, 3)]] int fail(int error, const char *format, ...) noexcept;
 
 } // namespace coherdma::api

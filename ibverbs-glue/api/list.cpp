@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Lists of what there is. Each is one block: the elements, and behind them their strings.
+// Lists of devices and ports. Each is one allocation: the elements, followed by their strings.
 
 #include "devices/devices.hpp"
 #include "error.hpp"
@@ -15,55 +15,56 @@ using coherdma::api::fail;
 
 namespace {
 
-/// Into a block that ports_size is the size of.
-void fill(char *block, const std::vector<coherdma::devices::port> &from, std::size_t size) {
-    char *text = block + from.size() * size;
-    const auto keep = [&text](const std::string &which) {
-        const char *kept = text;
-        text = stpcpy(text, which.c_str()) + 1;
-        return kept;
-    };
-    for (std::size_t place = 0; place < from.size(); ++place) {
-        const auto &each = from[place];
-        coherdma_port one = {};
-        one.device = keep(each.device);
-        one.interface = keep(each.interface);
-        one.transport = keep(each.transport);
-        one.port = each.number;
-        one.state = each.state;
-        std::memcpy(block + place * size, &one, std::min(size, sizeof one));
-    }
+std::size_t port_list_size(const std::vector<coherdma::devices::port> &ports,
+                           std::size_t element_size) {
+    std::size_t bytes = ports.size() * element_size + 1; // never 0
+    for (const auto &port : ports)
+        bytes += port.device.size() + port.interface.size() + port.transport.size() + 3;
+    return bytes;
 }
 
-std::size_t ports_size(const std::vector<coherdma::devices::port> &of, std::size_t size) {
-    std::size_t bytes = of.size() * size + 1; // never nothing
-    for (const auto &each : of)
-        bytes += each.device.size() + each.interface.size() + each.transport.size() + 3;
-    return bytes;
+/// block has port_list_size() bytes.
+void fill_port_list(char *block, const std::vector<coherdma::devices::port> &ports,
+                    std::size_t element_size) {
+    char *text = block + ports.size() * element_size;
+    const auto append_string = [&text](const std::string &string) {
+        const char *copy = text;
+        text = stpcpy(text, string.c_str()) + 1;
+        return copy;
+    };
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+        coherdma_port element = {};
+        element.device = append_string(ports[i].device);
+        element.interface = append_string(ports[i].interface);
+        element.transport = append_string(ports[i].transport);
+        element.port = ports[i].number;
+        element.state = ports[i].state;
+        std::memcpy(block + i * element_size, &element, std::min(element_size, sizeof element));
+    }
 }
 
 } // namespace
 
 char **coherdma_list_devices(size_t *count) {
     try {
-        const auto found = coherdma::devices::all();
-        std::size_t bytes = (found.size() + 1) * sizeof(char *);
-        for (const auto &each : found)
-            bytes += each.name.size() + 1;
+        const auto devices = coherdma::devices::list_devices();
+        std::size_t bytes = (devices.size() + 1) * sizeof(char *);
+        for (const auto &device : devices)
+            bytes += device.name.size() + 1;
         auto **list = static_cast<char **>(std::calloc(1, bytes));
         if (list) {
-            char *next = reinterpret_cast<char *>(list + found.size() + 1);
-            for (std::size_t place = 0; place < found.size(); ++place) {
-                list[place] = next;
-                next = stpcpy(next, found[place].name.c_str()) + 1;
+            char *text = reinterpret_cast<char *>(list + devices.size() + 1);
+            for (std::size_t i = 0; i < devices.size(); ++i) {
+                list[i] = text;
+                text = stpcpy(text, devices[i].name.c_str()) + 1;
             }
             if (count)
-                *count = found.size();
+                *count = devices.size();
             return list;
         }
-    } catch (...) { // bad_alloc; said below
+    } catch (...) { // bad_alloc, reported below
     }
-    errno = fail(ENOMEM, "no memory left");
+    errno = fail(ENOMEM, "out of memory");
     return nullptr;
 }
 
@@ -73,19 +74,19 @@ void coherdma_free_list(char **list) {
 
 coherdma_port *coherdma_list_ports(size_t *count, size_t size) {
     if (!count || size < sizeof(coherdma_port::comp_mask) || size % alignof(coherdma_port) != 0) {
-        errno = fail(EINVAL, "the place for the number of ports is missing, or the size is wrong");
+        errno = fail(EINVAL, "count is NULL, or size %zu is invalid", size);
         return nullptr;
     }
     try {
-        const auto found = coherdma::devices::all_ports();
-        if (auto *block = static_cast<char *>(std::calloc(1, ports_size(found, size)))) {
-            fill(block, found, size);
-            *count = found.size();
+        const auto ports = coherdma::devices::list_ports();
+        if (auto *block = static_cast<char *>(std::calloc(1, port_list_size(ports, size)))) {
+            fill_port_list(block, ports, size);
+            *count = ports.size();
             return reinterpret_cast<coherdma_port *>(block);
         }
-    } catch (...) { // bad_alloc; said below
+    } catch (...) { // bad_alloc, reported below
     }
-    errno = fail(ENOMEM, "no memory left");
+    errno = fail(ENOMEM, "out of memory");
     return nullptr;
 }
 

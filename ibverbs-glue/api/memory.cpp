@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Whether memory can be read is best asked by having the kernel read it: a byte of each page, into
-// a pipe. That needs no permission, sees PROT_NONE, and disturbs no handler of signals.
+// Checks whether memory is readable by writing one byte of each page to a pipe: that requires no
+// privileges, detects PROT_NONE, and involves no signal handler.
 
 #include "memory.hpp"
 #include "error.hpp"
@@ -16,78 +16,78 @@
 namespace coherdma::api {
 namespace {
 
-// The bytes of one call fit into the smallest pipe, so that none of them waits for a reader.
-constexpr std::size_t AT_ONCE = 256;
+// The bytes of one writev() fit into the smallest pipe, so it never blocks.
+constexpr std::size_t MAX_PAGES = 256;
 
-class reader {
+class page_checker {
   public:
-    reader() noexcept {
-        if (pipe2(ends.data(), O_CLOEXEC) != 0)
-            problem = errno;
+    page_checker() noexcept {
+        if (pipe2(pipe_.data(), O_CLOEXEC) != 0)
+            error_ = errno;
     }
-    ~reader() {
-        for (const int each : ends) {
-            if (each >= 0)
-                close(each);
+    ~page_checker() {
+        for (const int fd : pipe_) {
+            if (fd >= 0)
+                close(fd);
         }
     }
-    reader(const reader &) = delete;
-    reader &operator=(const reader &) = delete;
+    page_checker(const page_checker &) = delete;
+    page_checker &operator=(const page_checker &) = delete;
 
     int add(std::uintptr_t page) noexcept {
-        bytes[count++] = {reinterpret_cast<void *>(page), 1};
-        return count == AT_ONCE ? finish() : 0;
+        pages_[count_++] = {reinterpret_cast<void *>(page), 1};
+        return count_ == MAX_PAGES ? finish() : 0;
     }
 
-    // All at once; who is missing is asked one by one, for the kernel does not say.
+    // Checks all added pages together; on EFAULT each by itself, to find the unreadable one.
     int finish() noexcept {
-        if (problem == 0 && count != 0)
-            problem = copy(bytes.data(), count);
-        for (std::size_t place = 0; place < count && problem == EFAULT; ++place) {
-            if (copy(&bytes[place], 1) == EFAULT)
-                return fail(EFAULT, "one of the ranges has no memory that can be read at %p",
-                            bytes[place].iov_base);
+        if (error_ == 0 && count_ != 0)
+            error_ = write_bytes(pages_.data(), count_);
+        for (std::size_t i = 0; i < count_ && error_ == EFAULT; ++i) {
+            if (write_bytes(&pages_[i], 1) == EFAULT)
+                return fail(EFAULT, "one of the ranges has no readable memory at %p",
+                            pages_[i].iov_base);
         }
-        count = 0;
-        if (problem != 0 && problem != EFAULT) // EFAULT: it has come back meanwhile
-            return fail(problem, "cannot look whether the memory is there: %s",
-                        std::strerror(problem));
-        return problem = 0;
+        count_ = 0;
+        if (error_ != 0 && error_ != EFAULT) // EFAULT: the page has been mapped meanwhile
+            return fail(error_, "cannot check whether the memory is readable: %s",
+                        std::strerror(error_));
+        return error_ = 0;
     }
 
   private:
-    int copy(const iovec *which, std::size_t many) noexcept {
-        ssize_t left = writev(ends[1], which, static_cast<int>(many));
-        const int error = left < 0 ? errno : 0;
-        while (left > 0) {
-            std::array<char, AT_ONCE> some;
-            const ssize_t got = read(ends[0], some.data(), some.size());
-            if (got < 0 && errno != EINTR)
+    int write_bytes(const iovec *pages, std::size_t count) noexcept {
+        ssize_t unread = writev(pipe_[1], pages, static_cast<int>(count));
+        const int error = unread < 0 ? errno : 0;
+        while (unread > 0) {
+            std::array<char, MAX_PAGES> buffer;
+            const ssize_t bytes = read(pipe_[0], buffer.data(), buffer.size());
+            if (bytes < 0 && errno != EINTR)
                 return errno;
-            left -= got > 0 ? got : 0;
+            unread -= bytes > 0 ? bytes : 0;
         }
         return error;
     }
 
-    std::array<int, 2> ends = {-1, -1};
-    std::array<iovec, AT_ONCE> bytes = {};
-    std::size_t count = 0;
-    int problem = 0;
+    std::array<int, 2> pipe_ = {-1, -1};
+    std::array<iovec, MAX_PAGES> pages_ = {};
+    std::size_t count_ = 0;
+    int error_ = 0;
 };
 
 } // namespace
 
 int check_mapped(const cache::range *ranges, std::size_t count) noexcept {
-    const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    reader all;
+    const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    page_checker checker;
     int error = 0;
-    for (std::size_t place = 0; place < count && error == 0; ++place) {
-        cache::each_line(ranges + place, 1, size, [&](std::uintptr_t page) {
+    for (std::size_t i = 0; i < count && error == 0; ++i) {
+        cache::for_each_line(ranges + i, 1, page_size, [&](std::uintptr_t page) {
             if (error == 0)
-                error = all.add(page);
+                error = checker.add(page);
         });
     }
-    return error == 0 ? all.finish() : error;
+    return error == 0 ? checker.finish() : error;
 }
 
 } // namespace coherdma::api

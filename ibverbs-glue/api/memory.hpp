@@ -5,8 +5,8 @@
 
 namespace coherdma::api {
 
-/// Whether every page that the ranges touch can be read, as far as the kernel says now. 0 or the
-/// error, EFAULT for memory that is not there.
+/// Checks that every page of the ranges is readable at this moment. Returns 0 or an errno: EFAULT
+/// if a page is not.
 int check_mapped(const cache::range *ranges, std::size_t count) noexcept;
 
 } // namespace coherdma::api

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A device is looked at once, when it is opened: which it is, what the rules say of it, and which
-// instructions sync will use.
+// Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
+// None of them changes later.
 
 #include "coherency/emulation.hpp"
 #include "copy_out.hpp"
@@ -26,11 +26,11 @@ using namespace coherdma;
 constexpr std::uint64_t KNOWN_FLAGS = COHERDMA_OPEN_QUERY_ONLY | COHERDMA_OPEN_ALL_RULES |
                                       COHERDMA_OPEN_CHECK_MEMORY | COHERDMA_OPEN_ASSUME;
 
-bool is_set(const coherdma_open_attr &wanted, std::uint64_t flag) {
-    return (wanted.flags & flag) != 0;
+bool has_flag(const coherdma_open_attr &attr, std::uint64_t flag) {
+    return (attr.flags & flag) != 0;
 }
 
-bool check_memory_by_environment() {
+bool is_check_requested_by_environment() {
     const char *value = secure_getenv("COHERDMA_CHECK");
     return value && *value && std::string(value) != "0";
 }
@@ -39,136 +39,140 @@ int check_mapped(const coherdma_device &, const cache::range *ranges, std::size_
     return api::check_mapped(ranges, count);
 }
 
-int check_played(const coherdma_device &device, const cache::range *ranges,
-                 std::size_t count) noexcept {
-    std::uintptr_t where = 0;
-    const int error = device.emulation->check(ranges, count, &where);
+int check_emulated(const coherdma_device &device, const cache::range *ranges,
+                   std::size_t count) noexcept {
+    std::uintptr_t addr = 0;
+    const int error = device.emulated->check_mapped(ranges, count, &addr);
     if (error == 0)
         return 0;
-    return fail(error, "one of the ranges has no memory that can be read at %p",
-                reinterpret_cast<void *>(where));
+    return fail(error, "one of the ranges has no readable memory at %p",
+                reinterpret_cast<void *>(addr));
 }
 
-int understand(const coherdma_open_attr &wanted) {
-    const bool any = wanted.context || wanted.name;
-    if ((wanted.flags & ~KNOWN_FLAGS) != 0)
-        return fail(EINVAL, "flags 0x%llx are not known to this libcoherdma",
-                    static_cast<unsigned long long>(wanted.flags & ~KNOWN_FLAGS));
-    if (is_set(wanted, COHERDMA_OPEN_ASSUME)) {
-        if (any)
-            return fail(EINVAL, "COHERDMA_OPEN_ASSUME is for no device, but one is given");
-        if (wanted.assume > COHERDMA_NON_COHERENT)
-            return fail(EINVAL, "assume is %u, which is no verdict", wanted.assume);
-    } else if (!any) {
-        return fail(EINVAL, "no device is given, neither a context nor a name");
+int check_attr(const coherdma_open_attr &attr) {
+    const bool has_device = attr.context || attr.name;
+    if ((attr.flags & ~KNOWN_FLAGS) != 0)
+        return fail(EINVAL, "flags 0x%llx are unknown to this version of libcoherdma",
+                    static_cast<unsigned long long>(attr.flags & ~KNOWN_FLAGS));
+    if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
+        if (has_device)
+            return fail(EINVAL, "COHERDMA_OPEN_ASSUME cannot be combined with a context or name");
+        if (attr.assume > COHERDMA_NON_COHERENT)
+            return fail(EINVAL,
+                        "assume is %u, not COHERDMA_UNKNOWN, COHERDMA_COHERENT or "
+                        "COHERDMA_NON_COHERENT",
+                        attr.assume);
+    } else if (!has_device) {
+        return fail(EINVAL, "neither a context nor a name is set");
     }
     return 0;
 }
 
-int find(const coherdma_open_attr &wanted, coherdma_device &into) {
-    into.name = wanted.context ? ibv_get_device_name(wanted.context->device) : wanted.name;
-    for (const devices::device &each : devices::all()) {
-        if (each.name == into.name) {
-            into.driver = each.driver;
-            into.transport = each.transport;
+int find_device(const coherdma_open_attr &attr, coherdma_device &device) {
+    device.name = attr.context ? ibv_get_device_name(attr.context->device) : attr.name;
+    for (const devices::device &listed : devices::list_devices()) {
+        if (listed.name == device.name) {
+            device.driver = listed.driver;
+            device.transport = listed.transport;
             return 0;
         }
     }
-    if (wanted.context)
-        return 0; // it is there, whatever the kernel lets us see of it
-    return fail(ENODEV, "there is no RDMA device '%.64s' here; coherdma show lists those there are",
-                into.name.c_str());
+    if (attr.context)
+        return 0; // an open device exists, even if this process cannot list it
+    return fail(ENODEV, "no RDMA device '%.64s'; to list the devices: coherdma show",
+                device.name.c_str());
 }
 
-int decide(const coherdma_open_attr &wanted, coherdma_device &into) {
-    const coherency::settings told = coherency::read_settings();
-    if (!told.problem.empty())
-        return fail(told.error, "%s", told.problem.c_str());
+int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
+    const coherency::settings settings = coherency::read_settings();
+    if (!settings.problem.empty())
+        return fail(settings.error, "%s", settings.problem.c_str());
     utsname system = {};
     uname(&system);
-    coherency::subject subject;
-    subject.name = into.name;
-    subject.driver = into.driver;
-    subject.machine = system.machine;
-    subject.release = system.release;
-    subject.told = &told;
-    subject.context = wanted.context;
-    subject.registers = coherency::register_page;
-    into.answer = coherency::decide(subject, is_set(wanted, COHERDMA_OPEN_ALL_RULES));
-    into.verdict = into.answer.asked[into.answer.decided].second.verdict;
+    coherency::rule_input input;
+    input.name = device.name;
+    input.driver = device.driver;
+    input.machine = system.machine;
+    input.kernel_release = system.release;
+    input.settings = &settings;
+    input.context = attr.context;
+    input.try_reg_mr = coherency::try_reg_mr;
+    device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES));
+    device.verdict = device.decision.findings[device.decision.deciding].second.verdict;
     return 0;
 }
 
-void assume(const coherdma_open_attr &wanted, coherdma_device &into) {
+void assume_verdict(const coherdma_open_attr &attr, coherdma_device &device) {
     static constexpr coherency::rule ASSUMED = {"assumed", nullptr};
-    coherency::finding found;
-    found.verdict = wanted.assume;
-    found.source = "the program";
-    found.reason = "the program assumes it";
-    into.name = "(no device)";
-    into.verdict = wanted.assume;
-    into.answer.asked.emplace_back(&ASSUMED, found);
+    coherency::finding finding;
+    finding.verdict = attr.assume;
+    finding.source = "the program";
+    finding.reason = "the program assumes it";
+    device.name = "(no device)";
+    device.verdict = attr.assume;
+    device.decision.findings.emplace_back(&ASSUMED, finding);
 }
 
-int choose(const coherdma_open_attr &wanted, coherdma_device &into) {
-    into.emulation = coherency::emulation_of(wanted.context);
-    if (into.emulation) {
-        into.line = into.emulation->line();
-        into.path = into.emulation->way;
-        into.sync_required = true;
+int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
+    device.emulated = coherency::find_emulated_cache(attr.context);
+    if (device.emulated) {
+        device.line_size = device.emulated->line_size();
+        device.ops = device.emulated->ops;
+        device.sync_required = true;
         return 0;
     }
-    into.line = cache::line_size();
-    into.sync_required = into.verdict != COHERDMA_COHERENT;
-    if (!into.sync_required) {
-        into.path = &cache::ordering();
+    device.line_size = cache::line_size();
+    device.sync_required = device.verdict != COHERDMA_COHERENT;
+    if (!device.sync_required) {
+        device.ops = &cache::ordering_ops();
         return 0;
     }
-    const api::way way = wanted.instructions ? api::named(wanted.instructions) : api::usual();
-    if (wanted.instructions && !way.path)
-        return fail(EINVAL, "'%.32s' are no instructions that work here; those that do: %s",
-                    wanted.instructions, *api::choices() ? api::choices() : "none");
-    into.path = way.path;
-    into.problem = way.problem;
-    if (way.path || is_set(wanted, COHERDMA_OPEN_QUERY_ONLY))
+    const api::ops_choice choice =
+        attr.instructions ? api::find_ops(attr.instructions) : api::default_ops();
+    if (attr.instructions && !choice.ops)
+        return fail(EINVAL, "instructions '%.32s' are not usable on this CPU; usable: %s",
+                    attr.instructions, *api::usable_ops_names() ? api::usable_ops_names() : "none");
+    device.ops = choice.ops;
+    device.problem = choice.problem;
+    if (choice.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
-    return fail(EOPNOTSUPP, "sync is needed for %s (%s), but %s", into.name.c_str(),
-                coherdma_verdict_name(into.verdict), way.problem);
+    return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
+                coherdma_verdict_name(device.verdict), choice.problem);
 }
 
-std::string explain(const coherdma_device &device) {
-    const coherency::finding &found = device.answer.asked[device.answer.decided].second;
+std::string make_explanation(const coherdma_device &device) {
+    const coherency::finding &finding = device.decision.findings[device.decision.deciding].second;
     std::string text = device.name + " is " +
                        (device.verdict == COHERDMA_UNKNOWN ? "of unknown coherency"
                                                            : coherdma_verdict_name(device.verdict));
-    text += ": " + found.reason;
-    if (!found.value.empty())
-        text += " (" + found.source + ": " + found.value + ")";
+    text += ": " + finding.reason;
+    if (!finding.value.empty())
+        text += " (" + finding.source + ": " + finding.value + ")";
     return text;
 }
 
-int open(const coherdma_open_attr *attr, std::size_t size, coherdma_device &into) {
-    coherdma_open_attr wanted = {};
-    int error = api::copy_in(attr, size, wanted);
+int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdma_device &device) {
+    coherdma_open_attr attr = {};
+    int error = api::copy_in(caller_attr, size, attr);
     if (error == 0)
-        error = understand(wanted);
+        error = check_attr(attr);
     if (error != 0)
         return error;
-    if (is_set(wanted, COHERDMA_OPEN_ASSUME)) {
-        assume(wanted, into);
+    if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
+        assume_verdict(attr, device);
     } else {
-        error = find(wanted, into);
+        error = find_device(attr, device);
         if (error == 0)
-            error = decide(wanted, into);
+            error = evaluate_rules(attr, device);
     }
     if (error == 0)
-        error = choose(wanted, into);
-    if (into.emulation)
-        into.check_memory = check_played;
-    else if (is_set(wanted, COHERDMA_OPEN_CHECK_MEMORY) || check_memory_by_environment())
-        into.check_memory = check_mapped;
+        error = choose_cache_ops(attr, device);
+    if (device.emulated)
+        device.check_memory = check_emulated;
+    else if (has_flag(attr, COHERDMA_OPEN_CHECK_MEMORY) || is_check_requested_by_environment())
+        device.check_memory = check_mapped;
     if (error == 0)
-        into.explanation = explain(into);
+        device.explanation = make_explanation(device);
     return error;
 }
 
@@ -178,13 +182,13 @@ coherdma_device *coherdma_open(const coherdma_open_attr *attr, size_t size) {
     int error = ENOMEM;
     try {
         auto device = std::make_unique<coherdma_device>();
-        error = open(attr, size, *device);
+        error = open_device(attr, size, *device);
         if (error == 0)
             return device.release();
     } catch (const std::bad_alloc &) {
-        error = fail(ENOMEM, "no memory left");
-    } catch (const std::exception &problem) {
-        error = fail(EINVAL, "%s", problem.what());
+        error = fail(ENOMEM, "out of memory");
+    } catch (const std::exception &exception) {
+        error = fail(EINVAL, "%s", exception.what());
     }
     errno = error;
     return nullptr;

@@ -8,21 +8,21 @@
 
 namespace {
 
-/// Without a relative path, which may have led elsewhere when the library was loaded.
-std::string folder_of_library() {
-    Dl_info about = {};
-    if (dladdr(reinterpret_cast<void *>(coherdma_use_provider), &about) == 0 ||
-        about.dli_fname[0] != '/')
+/// COHERDMA_LIBDIR if only a relative path is known: the working directory may have changed since.
+std::string library_folder() {
+    Dl_info info = {};
+    if (dladdr(reinterpret_cast<void *>(coherdma_use_provider), &info) == 0 ||
+        info.dli_fname[0] != '/')
         return COHERDMA_LIBDIR;
-    const std::string file = about.dli_fname;
+    const std::string file = info.dli_fname;
     return file.substr(0, file.rfind('/'));
 }
 
 } // namespace
 
-std::string coherdma::api::plugin_file() {
-    if (const char *named = secure_getenv("COHERDMA_PROVIDER"); named && *named)
-        return named;
-    // One file serves every release of libibverbs; its other names lead to this one.
-    return folder_of_library() + "/libibverbs/libcoherdma-rdmav34.so";
+std::string coherdma::api::find_plugin() {
+    if (const char *path = secure_getenv("COHERDMA_PROVIDER"); path && *path)
+        return path;
+    // The same file for all releases of libibverbs; its other names are links to it.
+    return library_folder() + "/libibverbs/libcoherdma-rdmav34.so";
 }

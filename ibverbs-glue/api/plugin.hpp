@@ -5,8 +5,8 @@
 
 namespace coherdma::api {
 
-/// The provider plugin that belongs to this libcoherdma: the file COHERDMA_PROVIDER names, else the
-/// one beside the library, wherever the whole was moved to. It need not be there.
-std::string plugin_file();
+/// The path of the provider plugin: that in COHERDMA_PROVIDER, else relative to this library, so
+/// that an installation can be moved. The file may not exist.
+std::string find_plugin();
 
 } // namespace coherdma::api

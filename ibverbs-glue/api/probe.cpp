@@ -16,71 +16,77 @@ namespace {
 using namespace coherdma;
 using api::fail;
 
-// Enough lines to be sure, few enough to be still in the cache when the device comes.
-constexpr std::size_t REGION = 65536;
+// Enough lines for a reliable result, few enough to stay in the cache until the device reads them.
+constexpr std::size_t BUFFER_SIZE = 65536;
 
-// Pages of their own: lines beside them must be nobody's.
-class pages {
+constexpr std::uint32_t MAX_PORT = 255, MAX_ROUNDS = 1000000, MAX_TIMEOUT_MS = 600000;
+
+// Source and sink, in separate pages: their lines are shared with no other data.
+class buffers {
   public:
-    pages()
-        : begin(mmap(nullptr, 2 * REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0)) {
-        if (begin == MAP_FAILED)
+    buffers()
+        : addr_(mmap(nullptr, 2 * BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                     -1, 0)) {
+        if (addr_ == MAP_FAILED)
             throw std::bad_alloc();
     }
-    ~pages() { munmap(begin, 2 * REGION); }
-    pages(const pages &) = delete;
-    pages &operator=(const pages &) = delete;
-    std::span<std::uint64_t> half(std::size_t which) const {
-        constexpr std::size_t WORDS = REGION / sizeof(std::uint64_t);
-        return {static_cast<std::uint64_t *>(begin) + which * WORDS, WORDS};
-    }
+    ~buffers() { munmap(addr_, 2 * BUFFER_SIZE); }
+    buffers(const buffers &) = delete;
+    buffers &operator=(const buffers &) = delete;
+    std::span<std::uint64_t> source() const { return {words(), NUM_WORDS}; }
+    std::span<std::uint64_t> sink() const { return {words() + NUM_WORDS, NUM_WORDS}; }
 
   private:
-    void *begin;
+    static constexpr std::size_t NUM_WORDS = BUFFER_SIZE / sizeof(std::uint64_t);
+    std::uint64_t *words() const { return static_cast<std::uint64_t *>(addr_); }
+
+    void *addr_;
 };
 
-std::uint8_t first_active_port(ibv_context *context) {
-    ibv_device_attr device = {};
-    ibv_port_attr about = {};
-    if (ibv_query_device(context, &device) == 0) {
-        for (std::uint8_t port = 1; port <= device.phys_port_cnt && port != 0; ++port) {
-            if (ibv_query_port(context, port, &about) == 0 && about.state == IBV_PORT_ACTIVE)
+std::uint8_t find_active_port(ibv_context *context) {
+    ibv_device_attr device_attr = {};
+    ibv_port_attr port_attr = {};
+    if (ibv_query_device(context, &device_attr) == 0) {
+        for (std::uint8_t port = 1; port <= device_attr.phys_port_cnt && port != 0; ++port) {
+            if (ibv_query_port(context, port, &port_attr) == 0 &&
+                port_attr.state == IBV_PORT_ACTIVE)
                 return port;
         }
     }
     throw std::system_error(ENETDOWN, std::generic_category(), "looking for an active port");
 }
 
-int try_it(ibv_context *context, const coherdma_probe_attr &wanted, coherdma_probe_result &result) {
-    const api::way &way = api::usual();
-    if (!way.path)
-        return fail(EOPNOTSUPP, "to try it, what is in the cache must be known, but %s",
-                    way.problem);
-    const pages memory;
-    probe::wish wish = {};
-    wish.context = context;
-    wish.port =
-        wanted.port != 0 ? static_cast<std::uint8_t>(wanted.port) : first_active_port(context);
-    wish.source = memory.half(0);
-    wish.sink = memory.half(1);
-    wish.patience = std::chrono::milliseconds(wanted.timeout_ms != 0 ? wanted.timeout_ms : 2000);
-    const auto connection = context->device->transport_type == IBV_TRANSPORT_IWARP
-                                ? probe::connect_by_cm(wish)
-                                : probe::connect_by_verbs(wish);
-    probe::count seen;
-    const int error = probe::look(*connection, wish.source, wish.sink, *way.path,
-                                  cache::line_size(), wanted.rounds != 0 ? wanted.rounds : 8, seen);
-    result.rounds = seen.rounds;
-    result.lines = seen.lines;
-    result.device_stale = seen.device_stale;
-    result.cpu_stale = seen.cpu_stale;
-    if (seen.device_stale != 0 || seen.cpu_stale != 0)
-        result.verdict = COHERDMA_NON_COHERENT; // once is enough, whatever came after
+int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
+              coherdma_probe_result &result) {
+    const api::ops_choice &choice = api::default_ops();
+    if (!choice.ops)
+        return fail(EOPNOTSUPP, "the probe requires cache maintenance, but %s", choice.problem);
+    const buffers buffers;
+    probe::loopback_attr loopback_attr = {};
+    loopback_attr.context = context;
+    loopback_attr.port_num =
+        attr.port != 0 ? static_cast<std::uint8_t>(attr.port) : find_active_port(context);
+    loopback_attr.source = buffers.source();
+    loopback_attr.sink = buffers.sink();
+    loopback_attr.timeout =
+        std::chrono::milliseconds(attr.timeout_ms != 0 ? attr.timeout_ms : 2000);
+    const auto loopback = context->device->transport_type == IBV_TRANSPORT_IWARP
+                              ? probe::connect_by_cm(loopback_attr)
+                              : probe::connect_by_verbs(loopback_attr);
+    probe::probe_counts counts;
+    const int error =
+        probe::probe_coherency(*loopback, loopback_attr.source, loopback_attr.sink, *choice.ops,
+                               cache::line_size(), attr.rounds != 0 ? attr.rounds : 8, counts);
+    result.rounds = counts.rounds;
+    result.lines = counts.lines;
+    result.device_stale = counts.device_stale;
+    result.cpu_stale = counts.cpu_stale;
+    if (counts.device_stale != 0 || counts.cpu_stale != 0)
+        result.verdict = COHERDMA_NON_COHERENT; // even if a later round failed
     else if (error == 0)
         result.verdict = COHERDMA_COHERENT;
     if (error != 0 && error != ETIMEDOUT && result.verdict == COHERDMA_UNKNOWN)
-        return fail(error, "the device did not copy memory to itself as it should");
+        return fail(error, "the device did not copy memory to itself correctly");
     return 0;
 }
 
@@ -89,18 +95,21 @@ int try_it(ibv_context *context, const coherdma_probe_attr &wanted, coherdma_pro
 int coherdma_probe(ibv_context *context, const coherdma_probe_attr *attr, size_t attr_size,
                    coherdma_probe_result *result, size_t result_size) {
     try {
-        coherdma_probe_attr wanted = {};
-        if (const int error = attr ? api::copy_in(attr, attr_size, wanted) : 0)
+        coherdma_probe_attr probe_attr = {};
+        if (const int error = attr ? api::copy_in(attr, attr_size, probe_attr) : 0)
             return error;
-        if (!context || wanted.port > 255 || wanted.rounds > 1000000 || wanted.timeout_ms > 600000)
-            return fail(EINVAL, context ? "port, rounds or timeout_ms is beyond reason"
-                                        : "no device is given");
-        coherdma_probe_result found = {};
-        const int error = try_it(context, wanted, found);
-        return error != 0 ? error : api::copy_out(found, result, result_size);
-    } catch (const std::system_error &problem) {
-        return fail(problem.code().value(), "%s", problem.what());
+        if (!context)
+            return fail(EINVAL, "context is NULL");
+        if (probe_attr.port > MAX_PORT || probe_attr.rounds > MAX_ROUNDS ||
+            probe_attr.timeout_ms > MAX_TIMEOUT_MS)
+            return fail(EINVAL, "port, rounds or timeout_ms exceeds its maximum of %u, %u or %u",
+                        MAX_PORT, MAX_ROUNDS, MAX_TIMEOUT_MS);
+        coherdma_probe_result probe_result = {};
+        const int error = run_probe(context, probe_attr, probe_result);
+        return error != 0 ? error : api::copy_out(probe_result, result, result_size);
+    } catch (const std::system_error &exception) {
+        return fail(exception.code().value(), "%s", exception.what());
     } catch (const std::exception &) {
-        return fail(ENOMEM, "no memory left");
+        return fail(ENOMEM, "out of memory");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libibverbs asks the plugins that a process has loaded before it loads any itself, so to load ours
-// in time is all that it takes.
+// libibverbs tries providers that the process has loaded before it loads others, so it suffices to
+// load the plugin before devices are listed.
 
 #include "error.hpp"
 #include "plugin.hpp"
@@ -18,18 +18,19 @@ namespace {
 
 using coherdma::api::fail;
 
-struct wish {
+struct driver_setting {
     const char *variable = nullptr;
-    std::string_view first; ///< of the plugins in it
+    std::string_view first_driver;
 };
 
-/// What the user wants libibverbs to load first; it looks at the second variable without the first.
-wish of_user() {
+/// The driver that the environment makes libibverbs load first. Like libibverbs, reads the second
+/// variable only if the first is unset.
+driver_setting read_driver_setting() {
     for (const char *variable : {"RDMAV_DRIVERS", "IBV_DRIVERS"}) {
         const char *value = secure_getenv(variable);
         if (value && *value) {
-            const std::string_view all = value;
-            return {variable, all.substr(0, all.find_first_of(":;"))};
+            const std::string_view list = value;
+            return {variable, list.substr(0, list.find_first_of(":;"))};
         }
         if (value)
             break;
@@ -37,22 +38,21 @@ wish of_user() {
     return {};
 }
 
-int use() {
-    const wish wanted = of_user();
-    const std::string_view name = wanted.first.substr(wanted.first.rfind('/') + 1);
-    if (wanted.variable && name != "coherdma" && name != "libcoherdma")
-        return fail(ECANCELED, "%s=%s in the environment says what serves devices; unset it first",
-                    wanted.variable, secure_getenv(wanted.variable));
-    if (wanted.variable)
-        return 0; // libibverbs will load it, from where the user wants
-    const std::string file = coherdma::api::plugin_file();
+int load_plugin() {
+    const driver_setting setting = read_driver_setting();
+    const std::string_view name = setting.first_driver.substr(setting.first_driver.rfind('/') + 1);
+    if (setting.variable && name != "coherdma" && name != "libcoherdma")
+        return fail(ECANCELED, "%s=%s in the environment selects another provider; unset it first",
+                    setting.variable, secure_getenv(setting.variable));
+    if (setting.variable)
+        return 0; // libibverbs will load it from that path
+    const std::string file = coherdma::api::find_plugin();
     if (file.front() != '/')
-        return fail(EINVAL, "COHERDMA_PROVIDER is '%s', which is not an absolute path",
-                    file.c_str());
+        return fail(EINVAL, "COHERDMA_PROVIDER is '%s', not an absolute path", file.c_str());
     if (access(file.c_str(), R_OK) != 0)
         return fail(errno, "cannot read the provider plugin %s: %s", file.c_str(),
                     std::strerror(errno));
-    // Never closed: libibverbs keeps pointers into it.
+    // Never closed: libibverbs keeps pointers to it.
     if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
         return fail(ENOEXEC, "cannot load the provider plugin: %s", dlerror());
     return 0;
@@ -62,8 +62,8 @@ int use() {
 
 int coherdma_use_provider(void) {
     try {
-        return use();
+        return load_plugin();
     } catch (...) {
-        return fail(ENOMEM, "no memory left");
+        return fail(ENOMEM, "out of memory");
     }
 }

@@ -11,37 +11,38 @@ using coherdma::api::fail;
 
 int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *attr, size_t size) {
     if (!device)
-        return fail(EINVAL, "no device is given");
-    const auto &[rule, found] = device->answer.asked[device->answer.decided];
-    coherdma_device_attr all = {};
-    all.verdict = device->verdict;
-    all.sync_required = device->sync_required ? 1 : 0;
-    all.line_size = static_cast<std::uint32_t>(device->line);
-    all.alignment = coherdma::api::alignment(device->line);
-    all.name = device->name.c_str();
-    all.driver = device->driver.c_str();
-    all.transport = device->transport.c_str();
-    all.instructions = device->path ? device->path->name : "";
-    all.rule = rule->name;
-    all.source = found.source.c_str();
-    all.value = found.value.c_str();
-    all.explanation = device->explanation.c_str();
-    return copy_out(all, attr, size);
+        return fail(EINVAL, "device is NULL");
+    const auto &[rule, finding] = device->decision.findings[device->decision.deciding];
+    coherdma_device_attr result = {};
+    result.verdict = device->verdict;
+    result.sync_required = device->sync_required ? 1 : 0;
+    result.line_size = static_cast<std::uint32_t>(device->line_size);
+    result.alignment = coherdma::api::buffer_alignment(device->line_size);
+    result.name = device->name.c_str();
+    result.driver = device->driver.c_str();
+    result.transport = device->transport.c_str();
+    result.instructions = device->ops ? device->ops->name : "";
+    result.rule = rule->name;
+    result.source = finding.source.c_str();
+    result.value = finding.value.c_str();
+    result.explanation = device->explanation.c_str();
+    return copy_out(result, attr, size);
 }
 
 int coherdma_query_evidence(const coherdma_device *device, size_t index,
                             coherdma_evidence *evidence, size_t size) {
     if (!device)
-        return fail(EINVAL, "no device is given");
-    if (index >= device->answer.asked.size())
-        return fail(ENOENT, "there are only %zu rules", device->answer.asked.size());
-    const auto &[rule, found] = device->answer.asked[index];
-    coherdma_evidence one = {};
-    one.verdict = found.verdict;
-    one.decided = index == device->answer.decided ? 1 : 0;
-    one.rule = rule->name;
-    one.source = found.source.c_str();
-    one.value = found.value.c_str();
-    one.reason = found.reason.c_str();
-    return copy_out(one, evidence, size);
+        return fail(EINVAL, "device is NULL");
+    const auto &findings = device->decision.findings;
+    if (index >= findings.size())
+        return fail(ENOENT, "index %zu: only %zu rules were evaluated", index, findings.size());
+    const auto &[rule, finding] = findings[index];
+    coherdma_evidence result = {};
+    result.verdict = finding.verdict;
+    result.decided = index == device->decision.deciding ? 1 : 0;
+    result.rule = rule->name;
+    result.source = finding.source.c_str();
+    result.value = finding.value.c_str();
+    result.reason = finding.reason.c_str();
+    return copy_out(result, evidence, size);
 }

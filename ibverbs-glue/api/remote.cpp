@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Two operations on a peer's memory that persistent memory made known, and mailboxes need: to write
-// eight bytes at once or not at all, and to be sure that what was written is there.
+// Atomic writes of eight bytes to a peer's memory, and flushes: the completion of a flush means
+// that earlier writes are in the peer's memory.
 //
-// Few devices have them. The others have ways around: an RDMA Write of eight aligned bytes is
-// placed in one piece by hardware, though no standard says so, and by soft devices as far as the
-// kernel's memcpy goes, on x86 with `rep movsb` in places by bytes; it carries its data, so that it
-// reads no memory that might change, and waits for earlier Reads, as the native one does. And a
-// peer's device answers a Read only when the Writes before it are in its memory.
+// Few devices support IBV_WR_ATOMIC_WRITE and IBV_WR_FLUSH. Otherwise:
+//
+// - Atomic write: an inline RDMA Write of eight aligned bytes, fenced after earlier RDMA Reads like
+//   the native operation. Hardware writes them at once, though no standard requires it. rxe and siw
+//   use the kernel's memcpy(), which on x86 may copy byte by byte (rep movsb).
+// - Flush: an RDMA Read. The peer's device responds only when earlier RDMA Writes are in its
+// memory.
 
 #include "copy_out.hpp"
 
@@ -21,143 +23,149 @@ using coherdma::api::fail;
 
 struct coherdma_remote {
     ibv_qp *qp;
-    ibv_qp_ex *native; ///< what posts operations that it has itself; may be NULL
-    std::uint32_t write_way;
-    std::uint32_t flush_way;
+    ibv_qp_ex *qp_ex; ///< for native operations; may be NULL
+    std::uint32_t atomic_write_method;
+    std::uint32_t flush_method;
 };
 
 namespace {
 
-constexpr std::uint32_t WORD = 8;
+constexpr std::uint32_t WORD_SIZE = 8;
 
-bool has_native_write(const ibv_qp_ex *qp) noexcept {
+bool has_wr_atomic_write(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_atomic_write != nullptr;
 }
 
-// From rdma-core 45 on.
+// Since rdma-core 45.
 #ifdef COHERDMA_HAS_FLUSH
-bool has_native_flush(const ibv_qp_ex *qp) noexcept {
+bool has_wr_flush(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_flush != nullptr;
 }
-void add_flush(ibv_qp_ex &to, std::uint32_t rkey, std::uint64_t at, std::uint64_t length) noexcept {
-    ibv_wr_flush(&to, rkey, at, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+void add_flush(ibv_qp_ex &qp, std::uint32_t rkey, std::uint64_t remote_addr,
+               std::uint64_t length) noexcept {
+    ibv_wr_flush(&qp, rkey, remote_addr, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 }
 #else
-bool has_native_flush(const ibv_qp_ex *) noexcept {
+bool has_wr_flush(const ibv_qp_ex *) noexcept {
     return false;
 }
 void add_flush(ibv_qp_ex &, std::uint32_t, std::uint64_t, std::uint64_t) noexcept {}
 #endif
 
-bool has_swap(ibv_context *context) noexcept {
-    ibv_device_attr device = {};
-    return ibv_query_device(context, &device) == 0 && device.atomic_cap != IBV_ATOMIC_NONE;
+bool has_atomics(ibv_context *context) noexcept {
+    ibv_device_attr attr = {};
+    return ibv_query_device(context, &attr) == 0 && attr.atomic_cap != IBV_ATOMIC_NONE;
 }
 
-/// A Write that carries its data, while the queue pair takes so much; without, what atomics can do.
-std::uint32_t way_around(ibv_qp &qp) noexcept {
-    ibv_qp_attr now = {};
-    ibv_qp_init_attr made = {};
-    if (ibv_query_qp(&qp, &now, IBV_QP_CAP, &made) == 0 &&
-        std::max(now.cap.max_inline_data, made.cap.max_inline_data) >= WORD)
-        return COHERDMA_WAY_INLINE;
-    return has_swap(qp.context) ? std::uint32_t{COHERDMA_WAY_SWAP}
-                                : std::uint32_t{COHERDMA_WAY_NONE};
+/// For a QP without native atomic write: inline if its limit permits, else compare and swap.
+std::uint32_t emulated_atomic_write_method(ibv_qp &qp) noexcept {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    if (ibv_query_qp(&qp, &attr, IBV_QP_CAP, &init_attr) == 0 &&
+        std::max(attr.cap.max_inline_data, init_attr.cap.max_inline_data) >= WORD_SIZE)
+        return COHERDMA_METHOD_INLINE;
+    return has_atomics(qp.context) ? std::uint32_t{COHERDMA_METHOD_SWAP}
+                                   : std::uint32_t{COHERDMA_METHOD_NONE};
 }
 
-/// What is asked for by every such operation.
 int check(const coherdma_remote *remote, std::uint32_t completion) noexcept {
     if (remote == nullptr)
-        return fail(EINVAL, "there is no queue pair: NULL was given");
+        return fail(EINVAL, "remote is NULL");
     if (completion != COHERDMA_COMPLETION_ON_ERROR && completion != COHERDMA_COMPLETION_ALWAYS)
         return fail(EINVAL,
-                    "completion is %u; it is COHERDMA_COMPLETION_ON_ERROR or "
+                    "completion is %u, not COHERDMA_COMPLETION_ON_ERROR or "
                     "COHERDMA_COMPLETION_ALWAYS",
                     completion);
     return 0;
 }
 
-unsigned flags_of(std::uint32_t completion) noexcept {
+unsigned to_send_flags(std::uint32_t completion) noexcept {
     return completion == COHERDMA_COMPLETION_ALWAYS ? unsigned{IBV_SEND_SIGNALED} : 0;
 }
 
-int post(const coherdma_remote &remote, ibv_send_wr &wanted, const char *what) noexcept {
-    ibv_send_wr *refused = nullptr;
-    const int error = ibv_post_send(remote.qp, &wanted, &refused);
-    return error == 0 ? 0 : fail(error, "%s was not posted: %s", what, strerrordesc_np(error));
+int fail_post(int error, const char *operation) noexcept {
+    return fail(error, "cannot post %s: %s", operation, strerrordesc_np(error));
 }
 
-template <class how>
-int post_native(ibv_qp_ex &by, unsigned flags, std::uint64_t wr_id, const char *what,
-                const how &add) noexcept {
-    ibv_wr_start(&by);
-    by.wr_id = wr_id;
-    by.wr_flags = flags;
-    add(by);
-    const int error = ibv_wr_complete(&by);
-    return error == 0 ? 0 : fail(error, "%s was not posted: %s", what, strerrordesc_np(error));
+int post(const coherdma_remote &remote, ibv_send_wr &wr, const char *operation) noexcept {
+    ibv_send_wr *bad_wr = nullptr;
+    const int error = ibv_post_send(remote.qp, &wr, &bad_wr);
+    return error == 0 ? 0 : fail_post(error, operation);
 }
 
-int post_inline(const coherdma_remote &remote, std::uint64_t at, std::uint32_t rkey,
-                const void *value, unsigned flags, std::uint64_t wr_id) noexcept {
-    ibv_sge data = {reinterpret_cast<std::uintptr_t>(value), WORD, 0};
-    ibv_send_wr wanted = {};
-    wanted.wr_id = wr_id;
-    wanted.sg_list = &data;
-    wanted.num_sge = 1;
-    wanted.opcode = IBV_WR_RDMA_WRITE;
-    wanted.send_flags = flags | IBV_SEND_INLINE | IBV_SEND_FENCE;
-    wanted.wr.rdma.remote_addr = at;
-    wanted.wr.rdma.rkey = rkey;
-    return post(remote, wanted, "a Write of eight bytes");
+/// add_wr: calls one ibv_wr_* function.
+template <class function>
+int post_native(ibv_qp_ex &qp, unsigned send_flags, std::uint64_t wr_id, const char *operation,
+                const function &add_wr) noexcept {
+    ibv_wr_start(&qp);
+    qp.wr_id = wr_id;
+    qp.wr_flags = send_flags;
+    add_wr(qp);
+    const int error = ibv_wr_complete(&qp);
+    return error == 0 ? 0 : fail_post(error, operation);
 }
 
-/// swap has what is expected there, and takes what was there.
-int post_swap(const coherdma_remote &remote, std::uint64_t at, std::uint32_t rkey,
-              const void *value, const ibv_sge *swap, unsigned flags,
-              std::uint64_t wr_id) noexcept {
-    if (swap == nullptr || swap->addr == 0 || swap->length != WORD)
-        return fail(EINVAL,
-                    "here an atomic write is a compare and swap, which needs eight bytes of "
-                    "registered memory with the value that is expected");
-    ibv_sge old = *swap;
-    ibv_send_wr wanted = {};
-    wanted.wr_id = wr_id;
-    wanted.sg_list = &old;
-    wanted.num_sge = 1;
-    wanted.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-    wanted.send_flags = flags | IBV_SEND_FENCE;
-    wanted.wr.atomic.remote_addr = at;
-    wanted.wr.atomic.rkey = rkey;
-    std::memcpy(&wanted.wr.atomic.compare_add, reinterpret_cast<const void *>(swap->addr), WORD);
-    std::memcpy(&wanted.wr.atomic.swap, value, WORD);
-    return post(remote, wanted, "a compare and swap");
+int post_inline_write(const coherdma_remote &remote, std::uint64_t remote_addr, std::uint32_t rkey,
+                      const void *value, unsigned send_flags, std::uint64_t wr_id) noexcept {
+    ibv_sge sge = {reinterpret_cast<std::uintptr_t>(value), WORD_SIZE, 0};
+    ibv_send_wr wr = {};
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = send_flags | IBV_SEND_INLINE | IBV_SEND_FENCE;
+    wr.wr.rdma.remote_addr = remote_addr;
+    wr.wr.rdma.rkey = rkey;
+    return post(remote, wr, "an inline RDMA Write");
+}
+
+/// swap: holds the expected value, and receives the old one.
+int post_compare_and_swap(const coherdma_remote &remote, std::uint64_t remote_addr,
+                          std::uint32_t rkey, const void *value, const ibv_sge *swap,
+                          unsigned send_flags, std::uint64_t wr_id) noexcept {
+    if (swap == nullptr || swap->addr == 0 || swap->length != WORD_SIZE)
+        return fail(EINVAL, "this QP uses compare and swap, so `swap` must be eight bytes of "
+                            "registered memory with the expected value");
+    ibv_sge sge = *swap;
+    ibv_send_wr wr = {};
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+    wr.send_flags = send_flags | IBV_SEND_FENCE;
+    wr.wr.atomic.remote_addr = remote_addr;
+    wr.wr.atomic.rkey = rkey;
+    std::memcpy(&wr.wr.atomic.compare_add, reinterpret_cast<const void *>(swap->addr), WORD_SIZE);
+    std::memcpy(&wr.wr.atomic.swap, value, WORD_SIZE);
+    return post(remote, wr, "a compare and swap");
 }
 
 } // namespace
 
-const char *coherdma_way_name(uint32_t way) {
+const char *coherdma_method_name(uint32_t method) {
     static constexpr const char *names[] = {"none", "native", "inline write", "compare and swap",
                                             "read back"};
-    return way < std::size(names) ? names[way] : "unknown";
+    return method < std::size(names) ? names[method] : "unknown";
 }
 
 coherdma_remote *coherdma_open_remote(ibv_qp *qp) {
     if (qp == nullptr || qp->qp_type != IBV_QPT_RC) {
-        errno = fail(EINVAL, "a peer's memory is reached by a connected queue pair (RC)");
+        errno = fail(EINVAL, "qp is NULL or not of type RC");
         return nullptr;
     }
-    auto *const made = new (std::nothrow) coherdma_remote{};
-    if (made == nullptr) {
-        errno = fail(ENOMEM, "no memory");
+    auto *const remote = new (std::nothrow) coherdma_remote{};
+    if (remote == nullptr) {
+        errno = fail(ENOMEM, "out of memory");
         return nullptr;
     }
-    made->qp = qp;
-    made->native = ibv_qp_to_qp_ex(qp);
-    made->write_way =
-        has_native_write(made->native) ? std::uint32_t{COHERDMA_WAY_NATIVE} : way_around(*qp);
-    made->flush_way = has_native_flush(made->native) ? COHERDMA_WAY_NATIVE : COHERDMA_WAY_READ;
-    return made;
+    remote->qp = qp;
+    remote->qp_ex = ibv_qp_to_qp_ex(qp);
+    remote->atomic_write_method = has_wr_atomic_write(remote->qp_ex)
+                                      ? std::uint32_t{COHERDMA_METHOD_NATIVE}
+                                      : emulated_atomic_write_method(*qp);
+    remote->flush_method =
+        has_wr_flush(remote->qp_ex) ? COHERDMA_METHOD_NATIVE : COHERDMA_METHOD_READ;
+    return remote;
 }
 
 void coherdma_close_remote(coherdma_remote *remote) {
@@ -166,9 +174,9 @@ void coherdma_close_remote(coherdma_remote *remote) {
 
 int coherdma_query_remote(const coherdma_remote *remote, coherdma_remote_attr *attr, size_t size) {
     if (remote == nullptr)
-        return fail(EINVAL, "there is no queue pair: NULL was given");
-    const coherdma_remote_attr is = {0, remote->write_way, remote->flush_way};
-    return copy_out(is, attr, size);
+        return fail(EINVAL, "remote is NULL");
+    const coherdma_remote_attr result = {0, remote->atomic_write_method, remote->flush_method};
+    return copy_out(result, attr, size);
 }
 
 int coherdma_post_atomic_write(const coherdma_remote *remote, uint64_t remote_addr, uint32_t rkey,
@@ -177,23 +185,23 @@ int coherdma_post_atomic_write(const coherdma_remote *remote, uint64_t remote_ad
     if (const int error = check(remote, completion))
         return error;
     if (value == nullptr)
-        return fail(EINVAL, "there is no value: NULL was given");
-    if (remote_addr % WORD != 0)
-        return fail(EINVAL, "0x%llx is no multiple of 8",
+        return fail(EINVAL, "value is NULL");
+    if (remote_addr % WORD_SIZE != 0)
+        return fail(EINVAL, "remote_addr 0x%llx is not a multiple of 8",
                     static_cast<unsigned long long>(remote_addr));
-    const unsigned flags = flags_of(completion);
-    switch (remote->write_way) {
-    case COHERDMA_WAY_NATIVE:
-        return post_native(*remote->native, flags, wr_id, "an atomic write", [&](ibv_qp_ex &to) {
-            ibv_wr_atomic_write(&to, rkey, remote_addr, value);
-        });
-    case COHERDMA_WAY_INLINE:
-        return post_inline(*remote, remote_addr, rkey, value, flags, wr_id);
-    case COHERDMA_WAY_SWAP:
-        return post_swap(*remote, remote_addr, rkey, value, swap, flags, wr_id);
+    const unsigned send_flags = to_send_flags(completion);
+    switch (remote->atomic_write_method) {
+    case COHERDMA_METHOD_NATIVE:
+        return post_native(
+            *remote->qp_ex, send_flags, wr_id, "an atomic write",
+            [&](ibv_qp_ex &qp) { ibv_wr_atomic_write(&qp, rkey, remote_addr, value); });
+    case COHERDMA_METHOD_INLINE:
+        return post_inline_write(*remote, remote_addr, rkey, value, send_flags, wr_id);
+    case COHERDMA_METHOD_SWAP:
+        return post_compare_and_swap(*remote, remote_addr, rkey, value, swap, send_flags, wr_id);
     default:
-        return fail(EOPNOTSUPP, "this queue pair has no atomic write, carries no eight bytes in a "
-                                "request, and has no atomics");
+        return fail(EOPNOTSUPP, "this QP supports neither atomic writes, nor eight bytes of inline "
+                                "data, nor atomics");
     }
 }
 
@@ -203,23 +211,23 @@ int coherdma_post_flush(const coherdma_remote *remote, uint64_t remote_addr, uin
     if (const int error = check(remote, completion))
         return error;
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
-        return fail(EINVAL, "the range is empty, or goes beyond the last address");
-    if (remote->flush_way == COHERDMA_WAY_NATIVE)
-        return post_native(*remote->native, flags_of(completion), wr_id, "a flush",
-                           [&](ibv_qp_ex &to) { add_flush(to, rkey, remote_addr, length); });
+        return fail(EINVAL, "the remote range is empty, or exceeds the address space");
+    if (remote->flush_method == COHERDMA_METHOD_NATIVE)
+        return post_native(*remote->qp_ex, to_send_flags(completion), wr_id, "a flush",
+                           [&](ibv_qp_ex &qp) { add_flush(qp, rkey, remote_addr, length); });
     if (scratch == nullptr || scratch->addr == 0 || scratch->length == 0)
-        return fail(EINVAL, "a flush needs registered memory of one byte or more to read into");
-    // Never outside of the range, and its last byte is among what is read.
-    const auto bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>({length, scratch->length, WORD}));
-    ibv_sge into = {scratch->addr, bytes, scratch->lkey};
-    ibv_send_wr wanted = {};
-    wanted.wr_id = wr_id;
-    wanted.sg_list = &into;
-    wanted.num_sge = 1;
-    wanted.opcode = IBV_WR_RDMA_READ;
-    wanted.send_flags = flags_of(completion);
-    wanted.wr.rdma.remote_addr = remote_addr + (length - bytes);
-    wanted.wr.rdma.rkey = rkey;
-    return post(*remote, wanted, "a Read");
+        return fail(EINVAL, "scratch must be at least one byte of registered memory");
+    // Reads the last bytes of the range, and none outside it.
+    const auto num_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>({length, scratch->length, WORD_SIZE}));
+    ibv_sge sge = {scratch->addr, num_bytes, scratch->lkey};
+    ibv_send_wr wr = {};
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.send_flags = to_send_flags(completion);
+    wr.wr.rdma.remote_addr = remote_addr + (length - num_bytes);
+    wr.wr.rdma.rkey = rkey;
+    return post(*remote, wr, "an RDMA Read");
 }

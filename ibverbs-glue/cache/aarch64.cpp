@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// arm64. Many of its devices do not see the CPU's cache.
+// arm64, where many devices do not snoop the CPU's cache.
 //
-// dc cvac writes back to the point of coherency, where all that read memory agree, and may keep the
-// line; dc civac writes back to there and drops it in every cache of the domain. cvau stops where
-// instruction fetches look, before the device does, and cvap goes on to persistence, which not
-// every CPU has and no device needs.
-//
-// Fences: a dmb orders, but only a dsb waits until the lines have arrived, for as many of them as
-// went before; its domain is the whole system, for a device may be in no smaller one. A CPU's own
-// stores to a line come before its dc of that line without a fence. What other threads stored, and
-// this one learned of by a load, does not: a dc is not held behind that load. So before a Read it
-// is a dmb. Before the flush of a Write, the completion may even come from a device, and the same
-// dsb as after it is used.
+// dc cvac writes back to the point of coherency, where all observers of memory agree, and may keep
+// the line. dc civac writes back to it and invalidates the line in all caches of the shareability
+// domain. dc cvau stops at the point of unification, which the device does not see. dc cvap writes
+// back to the point of persistence: not on every CPU, and no device needs it.
 
 #include "cache.hpp"
-#include "parts.hpp"
+#include "cpu_common.hpp"
 
 namespace coherdma::cache {
 namespace {
 
-// "memory": the compiler may not move a store of the program's to after the instruction.
-void dc_cvac(std::uintptr_t at) noexcept {
-    asm volatile("dc cvac, %0" ::"r"(at) : "memory");
+// The "memory" clobbers keep the compiler from moving the program's stores past the instruction.
+void dc_cvac(std::uintptr_t line) noexcept {
+    asm volatile("dc cvac, %0" ::"r"(line) : "memory");
 }
-void dc_civac(std::uintptr_t at) noexcept {
-    asm volatile("dc civac, %0" ::"r"(at) : "memory");
+void dc_civac(std::uintptr_t line) noexcept {
+    asm volatile("dc civac, %0" ::"r"(line) : "memory");
 }
 void dsb_sy() noexcept {
     asm volatile("dsb sy" ::: "memory");
@@ -40,32 +33,38 @@ void dmb_oshld() noexcept {
     asm volatile("dmb oshld" ::: "memory");
 }
 
-// Every CPU has them, but the kernel can forbid them to user programs: that shows when tried.
-constexpr path PATHS[] = {
-    {"dc", dmb_sy, every<dc_cvac>, dsb_sy, dsb_sy, every<dc_civac>, dsb_sy, always},
+// After the loops: only a dsb waits until the lines have reached memory; a dmb merely orders. Full
+// system, because a device may be in no smaller shareability domain.
+// fence_before_writeback: a CPU's own stores to a line precede its dc of that line. Stores of other
+// threads that this thread learned of by a load do not without a dmb: a dc is not ordered after it.
+// fence_before_invalidate: the completion may come from a device, so a dsb sy as well.
+// Every CPU has these instructions, but the kernel can trap them: is_usable() finds out.
+constexpr cache_ops ARCH_OPS[] = {
+    {"dc", dmb_sy, per_line<dc_cvac>, dsb_sy, dsb_sy, per_line<dc_civac>, dsb_sy, always_reported},
 };
 
-// Before a Read, and before a Write, stores come before the store that tells of them. After a
-// Write, loads come after the load of its completion; and as the same call serves before one,
-// oshld has its other use there: what was read before comes before the store that lets the peer
-// write over it.
-constexpr path ORDERING = {"", nothing, no_line, dmb_oshst, dmb_oshst, no_line, dmb_oshld, always};
+// Before a Read and before a Write (dmb oshst): earlier stores precede the store that notifies the
+// peer. After a Write (dmb oshld): later loads follow the load of the completion. The latter also
+// serves before a Write: earlier loads precede the store that lets the peer overwrite the data.
+constexpr cache_ops ORDERING_OPS = {"",        compiler_barrier, touch_no_line, dmb_oshst,
+                                    dmb_oshst, touch_no_line,    dmb_oshld,     always_reported};
 
 } // namespace
 
-std::span<const path> paths() noexcept {
-    return PATHS;
+std::span<const cache_ops> arch_ops() noexcept {
+    return ARCH_OPS;
 }
 
-const path &ordering() noexcept {
-    return ORDERING;
+const cache_ops &ordering_ops() noexcept {
+    return ORDERING_OPS;
 }
 
-// Never assumed: CPUs have 32 to 256. Where cores differ, the kernel answers with the smallest.
+// CPUs have 32 to 256 bytes. Where cores differ, the kernel traps the read and returns the
+// smallest.
 std::size_t line_size() noexcept {
-    std::uint64_t type = 0;
-    asm("mrs %0, ctr_el0" : "=r"(type));
-    return std::size_t{4} << ((type >> 16) & 0xF); // DminLine, in words of 4 bytes
+    std::uint64_t ctr = 0;
+    asm("mrs %0, ctr_el0" : "=r"(ctr));
+    return std::size_t{4} << ((ctr >> 16) & 0xF); // DminLine: log2 of the number of 4-byte words
 }
 
 } // namespace coherdma::cache

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The cache of this CPU, for memory that a device reads or writes without seeing that cache.
+// Maintenance of this CPU's data cache, for devices that access memory without snooping it.
 //
-// What the CPU wrote is in memory, where such a device reads, once its lines are written back. What
-// the device wrote is seen once the CPU's own copies of the lines are gone; they are gone after a
-// write-back that also drops them. No user program may drop a line unwritten: a page fresh from the
-// kernel may still have its former owner's data below.
+// A write-back makes the CPU's stores visible to such a device. After the device has written, the
+// CPU's copies of the lines must be invalidated. User programs can only write back and invalidate:
+// an invalidation without write-back could reveal another process's data in a new page.
 //
-// A path is one choice of instructions for that. Each CPU has its file here with its paths, best
-// first; nothing outside this folder knows an instruction.
+// A cache_ops is one set of instructions. Each CPU has a file here with its sets, best first; no
+// code outside this folder uses these instructions.
 #pragma once
 
 #include "lines.hpp"
@@ -17,42 +16,45 @@
 
 namespace coherdma::cache {
 
-/// The instructions only issue the work; the fences wait for it. So a caller with many ranges,
-/// whatever their origin, pays for one wait:
+/// The instructions start the work and the fences wait for it, so one pair of fences serves any
+/// number of ranges:
 ///
-///     before_clean, clean..., after_clean      before an incoming RDMA Read
-///     before_flush, flush..., after_flush      before, and after, an incoming RDMA Write
+///     before an incoming RDMA Read:
+///         fence_before_writeback, writeback..., fence_after_writeback
+///     before and after an incoming RDMA Write:
+///         fence_before_invalidate, writeback_invalidate..., fence_after_invalidate
 ///
-/// after_clean: what this thread then tells anyone (a doorbell, a lock, a message) comes after the
-/// write-back. before_flush: what it saw before (a completion) comes before the lines are dropped.
-/// after_flush: what it then reads is what the device wrote.
-/// All may be called from any thread at any time. The memory must be mapped and readable.
-struct path {
-    const char *name; ///< for people and COHERDMA_CACHE
-    void (*before_clean)() noexcept;
-    void (*clean)(const range *ranges, std::size_t count, std::size_t line) noexcept;
-    void (*after_clean)() noexcept;
-    void (*before_flush)() noexcept;
-    void (*flush)(const range *ranges, std::size_t count, std::size_t line) noexcept;
-    void (*after_flush)() noexcept;
-    bool (*claimed)() noexcept; ///< whether the CPU says that it has the instructions
+/// fence_after_writeback: a later store of this thread, such as a doorbell, a lock or a message, is
+/// ordered after the write-back. fence_before_invalidate: an earlier load, such as of a completion,
+/// is ordered before the invalidation. fence_after_invalidate: later loads return what the device
+/// wrote.
+/// Thread-safe. The memory must be mapped and readable.
+struct cache_ops {
+    const char *name; ///< in COHERDMA_CACHE and messages
+    void (*fence_before_writeback)() noexcept;
+    void (*writeback)(const range *ranges, std::size_t count, std::size_t line_size) noexcept;
+    void (*fence_after_writeback)() noexcept;
+    void (*fence_before_invalidate)() noexcept;
+    void (*writeback_invalidate)(const range *ranges, std::size_t count,
+                                 std::size_t line_size) noexcept;
+    void (*fence_after_invalidate)() noexcept;
+    bool (*is_reported)() noexcept; ///< whether the CPU reports the instructions
 };
 
-/// The paths of this kind of CPU, best first; of those that this one claims, the first that ran is
-/// used. None: user programs cannot do it here.
-std::span<const path> paths() noexcept;
+/// The sets of this architecture, best first. Empty: user programs cannot maintain the cache.
+std::span<const cache_ops> arch_ops() noexcept;
 
-/// For a device that sees the cache: orders memory accesses as the fences do, and touches no line.
-const path &ordering() noexcept;
+/// For a device that snoops the cache: the fences order memory accesses, no line is touched.
+const cache_ops &ordering_ops() noexcept;
 
-/// Bytes of a line as the CPU says, or 0 if it says nonsense.
+/// The line size in bytes that the CPU reports, or 0 if it is unknown or invalid.
 std::size_t line_size() noexcept;
 
-/// Whether the CPU claims the path and its instructions run, tried on a line of our own.
-bool works(const path &candidate) noexcept;
+/// Whether the CPU reports the instructions and they run on a line of this function's stack.
+bool is_usable(const cache_ops &ops) noexcept;
 
-/// The path to use: the first that works, or the one that COHERDMA_CACHE names. nullptr if there
-/// is none; then *why says it in words, as it does of a name that is wrong.
-const path *choose(const char *wanted, const char **why) noexcept;
+/// The set of that name, or the first usable one if name is NULL or "". On failure returns nullptr
+/// and sets *problem to the reason.
+const cache_ops *choose_ops(const char *name, const char **problem) noexcept;
 
 } // namespace coherdma::cache

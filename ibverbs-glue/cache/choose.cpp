@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "cache.hpp"
-#include "guard.hpp"
+#include "fault_guard.hpp"
 
 #include <cstring>
 
 namespace coherdma::cache {
 namespace {
 
-constexpr std::size_t LARGEST_LINE = 4096;
+constexpr std::size_t MAX_LINE_SIZE = 4096;
 
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void touch(void *given) {
-    const path &candidate = *static_cast<const path *>(given);
-    alignas(64) unsigned char own[64] = {};
-    const range all{reinterpret_cast<std::uintptr_t>(own), sizeof own, 0};
-    const std::size_t line = line_size();
-    candidate.before_clean();
-    candidate.clean(&all, 1, line);
-    candidate.after_clean();
-    candidate.before_flush();
-    candidate.flush(&all, 1, line);
-    candidate.after_flush();
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void maintain_stack_line(void *arg) {
+    const cache_ops &ops = *static_cast<const cache_ops *>(arg);
+    alignas(64) unsigned char bytes[64] = {};
+    const range range{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
+    const std::size_t size = line_size();
+    ops.fence_before_writeback();
+    ops.writeback(&range, 1, size);
+    ops.fence_after_writeback();
+    ops.fence_before_invalidate();
+    ops.writeback_invalidate(&range, 1, size);
+    ops.fence_after_invalidate();
 }
 
-const path *refused(const char **why, const char *reason) noexcept {
-    if (why)
-        *why = reason;
+const cache_ops *fail_with(const char **problem, const char *reason) noexcept {
+    if (problem)
+        *problem = reason;
     return nullptr;
 }
 
 } // namespace
 
-bool works(const path &candidate) noexcept {
-    const std::size_t line = line_size();
-    if (line == 0 || line > LARGEST_LINE || !candidate.claimed())
+bool is_usable(const cache_ops &ops) noexcept {
+    const std::size_t size = line_size();
+    if (size == 0 || size > MAX_LINE_SIZE || !ops.is_reported())
         return false;
-    path copy = candidate;
-    return survives(touch, &copy);
+    cache_ops copy = ops;
+    return runs_without_fault(maintain_stack_line, &copy);
 }
 
-const path *choose(const char *wanted, const char **why) noexcept {
-    const bool any = wanted == nullptr || *wanted == '\0';
-    for (const path &candidate : paths()) {
-        if (!any && std::strcmp(candidate.name, wanted) != 0)
+const cache_ops *choose_ops(const char *name, const char **problem) noexcept {
+    const bool is_any = name == nullptr || *name == '\0';
+    for (const cache_ops &ops : arch_ops()) {
+        if (!is_any && std::strcmp(ops.name, name) != 0)
             continue;
-        if (works(candidate))
-            return &candidate;
-        if (!any)
-            return refused(why,
-                           "this CPU does not have the instructions that COHERDMA_CACHE names");
+        if (is_usable(ops))
+            return &ops;
+        if (!is_any)
+            return fail_with(problem,
+                             "this CPU does not have the instructions that COHERDMA_CACHE names");
     }
-    return refused(
-        why, any ? "this CPU has no instructions by which a user program can maintain its cache"
-                 : "COHERDMA_CACHE names no way of this kind of CPU");
+    return fail_with(problem,
+                     is_any ? "this CPU has no cache maintenance instructions for user programs"
+                            : "COHERDMA_CACHE names no instructions of this CPU architecture");
 }
 
 } // namespace coherdma::cache

@@ -3,8 +3,8 @@
 
 namespace coherdma::cache {
 
-/// What the kernel's rt_sigaction takes; the C library's struct has another order. The kernels of
-/// some CPUs know no restorer, and so have no place for it. tests/unit/layout.cpp compares.
+/// The kernel's struct sigaction, as rt_sigaction takes it; the C library's has another order. Some
+/// architectures have no restorer. tests/unit/cache/kernel_action_layout.cpp compares.
 struct kernel_action {
     void (*handler)(int);
     unsigned long flags;

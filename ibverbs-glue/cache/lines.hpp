@@ -6,40 +6,40 @@
 
 namespace coherdma::cache {
 
-/// Memory of the caller's, in the layout of ibv_sge, so that an array of those is read in place.
-/// The last byte is an address, too: begin + length may be 2^64, no more.
+/// Memory of the caller. Same layout as ibv_sge, so that an array of ibv_sge is read in place.
+/// addr + length may be 2^64, but no more.
 struct [[gnu::may_alias]] range {
-    std::uint64_t begin;
+    std::uint64_t addr;
     std::uint32_t length;
-    std::uint32_t key = 0; ///< none of our business
+    std::uint32_t lkey = 0; ///< ignored
 };
 
-/// Calls operation(address) for every cache line that the ranges touch; for a line that ends one
-/// range and begins the next, once. line is a power of two.
+/// Calls function(line_addr) for each cache line that the ranges touch; only once for a line that
+/// ends one range and begins the next. line_size must be a power of two.
 ///
-/// Neither unrolled nor prefetching: measured, the one gains nothing and the other costs.
-template <typename Operation>
-inline void each_line(const range *ranges, std::size_t count, std::size_t line,
-                      Operation operation) noexcept {
-    const std::uintptr_t mask = ~(std::uintptr_t{line} - 1);
-    std::uintptr_t done = 1; // the line before; 1 is none
-    for (std::size_t place = 0; place < count; ++place) {
-        const range &each = ranges[place];
-        if (each.length == 0)
+/// Not unrolled and without prefetch: measured, unrolling gains nothing and prefetching is slower.
+template <typename Function>
+inline void for_each_line(const range *ranges, std::size_t count, std::size_t line_size,
+                          Function function) noexcept {
+    const std::uintptr_t mask = ~(std::uintptr_t{line_size} - 1);
+    std::uintptr_t previous_line = 1; // 1: none
+    for (std::size_t i = 0; i < count; ++i) {
+        const range &range = ranges[i];
+        if (range.length == 0)
             continue;
-        const auto begin = static_cast<std::uintptr_t>(each.begin);
-        std::uintptr_t at = begin & mask;
-        const std::uintptr_t last = (begin + (each.length - 1)) & mask;
-        if (at == done) {
-            if (at == last)
+        const auto addr = static_cast<std::uintptr_t>(range.addr);
+        std::uintptr_t line = addr & mask;
+        const std::uintptr_t last_line = (addr + (range.length - 1)) & mask;
+        if (line == previous_line) {
+            if (line == last_line)
                 continue;
-            at += line;
+            line += line_size;
         }
-        done = last;
-        // Asks for the last line rather than the end, which may be beyond the last address.
-        for (;; at += line) {
-            operation(at);
-            if (at == last)
+        previous_line = last_line;
+        // Compares with the last line, not with the end, which may be 2^64.
+        for (;; line += line_size) {
+            function(line);
+            if (line == last_line)
                 break;
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A CPU whose cache user programs cannot maintain, or that nobody has written down here yet.
+// CPUs without cache maintenance for user programs, and those without a file here.
 
 #include "cache.hpp"
-#include "parts.hpp"
+#include "cpu_common.hpp"
 
 #include <atomic>
 
@@ -14,16 +14,17 @@ void fence() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-constexpr path ORDERING = {"", fence, no_line, fence, fence, no_line, fence, always};
+constexpr cache_ops ORDERING_OPS = {"",    fence,         touch_no_line, fence,
+                                    fence, touch_no_line, fence,         always_reported};
 
 } // namespace
 
-std::span<const path> paths() noexcept {
+std::span<const cache_ops> arch_ops() noexcept {
     return {};
 }
 
-const path &ordering() noexcept {
-    return ORDERING;
+const cache_ops &ordering_ops() noexcept {
+    return ORDERING_OPS;
 }
 
 std::size_t line_size() noexcept {

@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// POWER. PCI devices see the cache here, so this is for devices that are said not to, and for the
-// emulation of one.
+// POWER, where PCI devices snoop the cache: for devices configured as non-coherent, and for the
+// emulation.
 //
-// dcbst writes back and may keep the line; dcbf, in its plain form, writes back and drops it in
-// every cache of the system. Both are as old as the architecture; the forms of dcbf for persistent
-// memory are not, and are not needed.
-//
-// Fences: sync, the heavy one. Behind a loop it waits until the lines have arrived. Before it, what
-// this thread and those that it learned from have stored must come first: these instructions count
-// as loads, which nothing lighter holds behind a store.
+// dcbst writes back and may keep the line; plain dcbf writes back and invalidates it in all caches
+// of the system. Both are in every version of the architecture; the dcbf variants for persistent
+// memory are newer and not needed.
 
 #include "cache.hpp"
-#include "parts.hpp"
+#include "cpu_common.hpp"
 
 #include <sys/auxv.h>
 
 namespace coherdma::cache {
 namespace {
 
-// "memory": the compiler may not move a store of the program's to after the instruction.
-void dcbst(std::uintptr_t at) noexcept {
-    asm volatile("dcbst 0, %0" ::"r"(at) : "memory");
+// The "memory" clobbers keep the compiler from moving the program's stores past the instruction.
+void dcbst(std::uintptr_t line) noexcept {
+    asm volatile("dcbst 0, %0" ::"r"(line) : "memory");
 }
-void dcbf(std::uintptr_t at) noexcept {
-    asm volatile("dcbf 0, %0" ::"r"(at) : "memory");
+void dcbf(std::uintptr_t line) noexcept {
+    asm volatile("dcbf 0, %0" ::"r"(line) : "memory");
 }
 void sync() noexcept {
     asm volatile("sync" ::: "memory");
@@ -33,26 +29,30 @@ void lwsync() noexcept {
     asm volatile("lwsync" ::: "memory");
 }
 
-constexpr path PATHS[] = {
-    {"dcb", sync, every<dcbst>, sync, sync, every<dcbf>, sync, always},
+// After the loops, sync waits until the lines have reached memory. Before them, it orders earlier
+// stores, of this thread and of threads whose stores it has observed: dcbst and dcbf are ordered
+// like loads, and only sync orders a load after a store.
+constexpr cache_ops ARCH_OPS[] = {
+    {"dcb", sync, per_line<dcbst>, sync, sync, per_line<dcbf>, sync, always_reported},
 };
 
-// sync before something is told, which may be by a store to the device; lwsync after something was
-// learned, for it orders loads with all that follows.
-constexpr path ORDERING = {"", nothing, no_line, sync, sync, no_line, lwsync, always};
+// sync before the peer is notified, which may be by a store to the device; lwsync after the
+// completion was read: it orders loads before all later accesses.
+constexpr cache_ops ORDERING_OPS = {"",   compiler_barrier, touch_no_line, sync,
+                                    sync, touch_no_line,    lwsync,        always_reported};
 
 } // namespace
 
-std::span<const path> paths() noexcept {
-    return PATHS;
+std::span<const cache_ops> arch_ops() noexcept {
+    return ARCH_OPS;
 }
 
-const path &ordering() noexcept {
-    return ORDERING;
+const cache_ops &ordering_ops() noexcept {
+    return ORDERING_OPS;
 }
 
 std::size_t line_size() noexcept {
-    return power_of_two(getauxval(AT_DCACHEBSIZE));
+    return valid_line_size(getauxval(AT_DCACHEBSIZE));
 }
 
 } // namespace coherdma::cache

@@ -1,104 +1,103 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // RISC-V with Zicbom. cbo.clean writes back to where all agents agree and may keep the line;
-// cbo.flush writes back and drops it. Linux lets user programs do both from the release on that
-// says so by hwprobe; before, and on CPUs without Zicbom, it cannot be done.
+// cbo.flush writes back and invalidates it. Linux permits them to user programs since the release
+// that reports Zicbom by hwprobe; earlier, or without Zicbom, the cache cannot be maintained.
 //
-// T-Head's own instructions are left out: no kernel tells of them, nor of the size of their lines.
-//
-// Fences: to a fence these instructions are writes to the line, so what it makes of stores it makes
-// of them. With loads and stores of this CPU to the same line they keep the order by themselves.
-// What other threads stored, and this one learned of by a load, needs a fence between that load and
-// the clean. Around a flush, and behind a clean, memory and devices on both sides: what tells or is
-// told may be a register of the device.
+// T-Head's own instructions are not supported: no kernel reports them or their line size.
 
 #include "cache.hpp"
-#include "parts.hpp"
+#include "cpu_common.hpp"
 
 #include <unistd.h>
 
 namespace coherdma::cache {
 namespace {
 
-// The kernel's numbers, for the headers of older systems do not have them.
-constexpr long HWPROBE = 258;
-constexpr std::int64_t EXTENSIONS = 4;
-constexpr std::uint64_t ZICBOM = std::uint64_t{1} << 55;
-constexpr std::int64_t ZICBOM_BLOCK_SIZE = 12;
+// The kernel's numbers; headers of older systems lack them.
+constexpr long SYS_RISCV_HWPROBE = 258;
+constexpr std::int64_t HWPROBE_KEY_IMA_EXT_0 = 4;
+constexpr std::uint64_t HWPROBE_EXT_ZICBOM = std::uint64_t{1} << 55;
+constexpr std::int64_t HWPROBE_KEY_ZICBOM_BLOCK_SIZE = 12;
 
-struct pair {
+struct riscv_hwprobe {
     std::int64_t key;
     std::uint64_t value;
 };
 
-// What all CPUs that are online have in common. A kernel that does not know the call fails; one
-// that does not know the key takes it away and leaves 0.
-std::uint64_t probe(std::int64_t key) noexcept {
-    pair asked{key, 0};
-    if (syscall(HWPROBE, &asked, 1UL, 0UL, nullptr, 0U) != 0 || asked.key != key)
+// What all online CPUs have in common; 0 if the kernel does not know the system call or the key.
+// The kernel sets the key to -1 if it does not know it.
+std::uint64_t hwprobe(std::int64_t key) noexcept {
+    riscv_hwprobe pair{key, 0};
+    if (syscall(SYS_RISCV_HWPROBE, &pair, 1UL, 0UL, nullptr, 0U) != 0 || pair.key != key)
         return 0;
-    return asked.value;
+    return pair.value;
 }
 
-// By their encoding: assemblers know the names only where the whole program may use Zicbom.
-// "memory": the compiler may not move a store of the program's to after the instruction.
-void cbo_clean(std::uintptr_t at) noexcept {
-    asm volatile(".insn i 0x0F, 2, x0, %0, 1" ::"r"(at) : "memory");
+// Encoded by hand: assemblers accept the mnemonics only if the whole program may use Zicbom.
+// The "memory" clobbers keep the compiler from moving the program's stores past the instruction.
+void cbo_clean(std::uintptr_t line) noexcept {
+    asm volatile(".insn i 0x0F, 2, x0, %0, 1" ::"r"(line) : "memory");
 }
-void cbo_flush(std::uintptr_t at) noexcept {
-    asm volatile(".insn i 0x0F, 2, x0, %0, 2" ::"r"(at) : "memory");
+void cbo_flush(std::uintptr_t line) noexcept {
+    asm volatile(".insn i 0x0F, 2, x0, %0, 2" ::"r"(line) : "memory");
 }
-void fence_all() noexcept {
+void fence_iorw_iorw() noexcept {
     asm volatile("fence iorw, iorw" ::: "memory");
 }
-void fence_learned() noexcept {
+void fence_ir_w() noexcept {
     asm volatile("fence ir, w" ::: "memory");
 }
-void fence_tell() noexcept {
+void fence_ow_ow() noexcept {
     asm volatile("fence ow, ow" ::: "memory");
 }
-void fence_told() noexcept {
+void fence_ir_iorw() noexcept {
     asm volatile("fence ir, iorw" ::: "memory");
 }
 
-// A page that is not there is stored to, as the kernel takes it, and the program ends if it may
-// only be read. So each page is read first, by which it comes.
+// For an unmapped page the kernel treats these instructions as stores, which kill the program if
+// the page is read-only. So each page is read first, which maps it.
 template <void (*instruction)(std::uintptr_t) noexcept>
-void every_there(const range *ranges, std::size_t count, std::size_t line) noexcept {
-    constexpr std::size_t SMALLEST_PAGE = 4096;
-    each_line(ranges, count, SMALLEST_PAGE, [](std::uintptr_t page) {
+void per_line_mapped(const range *ranges, std::size_t count, std::size_t line_size) noexcept {
+    constexpr std::size_t MIN_PAGE_SIZE = 4096;
+    for_each_line(ranges, count, MIN_PAGE_SIZE, [](std::uintptr_t page) {
         static_cast<void>(*reinterpret_cast<const volatile unsigned char *>(page));
     });
-    every<instruction>(ranges, count, line);
+    per_line<instruction>(ranges, count, line_size);
 }
 
 bool has_zicbom() noexcept {
-    return (probe(EXTENSIONS) & ZICBOM) != 0;
+    return (hwprobe(HWPROBE_KEY_IMA_EXT_0) & HWPROBE_EXT_ZICBOM) != 0;
 }
 
-constexpr path PATHS[] = {
-    {"zicbom", fence_learned, every_there<cbo_clean>, fence_all, fence_all, every_there<cbo_flush>,
-     fence_all, has_zicbom},
+// A fence orders these instructions like writes to the line. They keep their order with this CPU's
+// own loads and stores to the same line.
+// fence_before_writeback: stores of other threads that this thread learned of by a load need a
+// fence between that load and the write-back. The other fences include device I/O on both sides:
+// the completion and the notification may be accesses to device registers.
+constexpr cache_ops ARCH_OPS[] = {
+    {"zicbom", fence_ir_w, per_line_mapped<cbo_clean>, fence_iorw_iorw, fence_iorw_iorw,
+     per_line_mapped<cbo_flush>, fence_iorw_iorw, has_zicbom},
 };
 
-// Before a Read, and before a Write, stores come before the store that tells of them. After a
-// Write, loads come after the load of its completion; and as the same call serves before one, what
-// was read before comes before the store that lets the peer write over it.
-constexpr path ORDERING = {"",         nothing, no_line,    fence_tell,
-                           fence_tell, no_line, fence_told, always};
+// Before a Read and before a Write: earlier stores precede the store that notifies the peer. After
+// a Write: later loads follow the load of the completion. The latter also serves before a Write:
+// earlier loads precede the store that lets the peer overwrite the data.
+constexpr cache_ops ORDERING_OPS = {"",          compiler_barrier, touch_no_line, fence_ow_ow,
+                                    fence_ow_ow, touch_no_line,    fence_ir_iorw, always_reported};
 
 } // namespace
 
-std::span<const path> paths() noexcept {
-    return PATHS;
+std::span<const cache_ops> arch_ops() noexcept {
+    return ARCH_OPS;
 }
 
-const path &ordering() noexcept {
-    return ORDERING;
+const cache_ops &ordering_ops() noexcept {
+    return ORDERING_OPS;
 }
 
 std::size_t line_size() noexcept {
-    return power_of_two(probe(ZICBOM_BLOCK_SIZE));
+    return valid_line_size(hwprobe(HWPROBE_KEY_ZICBOM_BLOCK_SIZE));
 }
 
 } // namespace coherdma::cache

@@ -1,49 +1,44 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// x86-64. PCI devices see the cache here, so this is for devices that are said not to, and for the
-// emulation of one.
+// x86-64, where PCI devices snoop the cache: for devices configured as non-coherent, and for the
+// emulation.
 //
-// clwb writes back and may keep the line, so it is right before a Read and wrong around a Write,
-// where the CPU would go on reading its own copy. clflushopt writes back and drops; the older
-// clflush does so, too, one after another on some CPUs.
-//
-// Fences: sfence orders the flushes of clwb and clflushopt before later stores, and whoever learns
-// that the data is ready learns it by a store. It does not order loads, so around a Write it is
-// mfence. Of clflush older AMD manuals promise order by mfence only. Before a clean there is none:
-// a flush comes after this CPU's own stores to the line, and after all its older loads.
+// clwb writes back and may keep the line: right before a Read, wrong around a Write, after which
+// the CPU would read its own copy. clflushopt writes back and invalidates; so does the older
+// clflush, serialized on some CPUs.
 
 #include "cache.hpp"
-#include "parts.hpp"
+#include "cpu_common.hpp"
 
 #include <cpuid.h>
 
 namespace coherdma::cache {
 namespace {
 
-constexpr unsigned CLFSH = 1U << 19;      // leaf 1, edx
-constexpr unsigned CLFLUSHOPT = 1U << 23; // leaf 7, ebx
-constexpr unsigned CLWB = 1U << 24;       // leaf 7, ebx
+constexpr unsigned CPUID_1_EDX_CLFSH = 1U << 19;
+constexpr unsigned CPUID_7_EBX_CLFLUSHOPT = 1U << 23;
+constexpr unsigned CPUID_7_EBX_CLWB = 1U << 24;
 
-struct registers {
-    unsigned a = 0, b = 0, c = 0, d = 0;
+struct cpuid_registers {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-registers leaf(unsigned number) noexcept {
-    registers found;
-    if (__get_cpuid_count(number, 0, &found.a, &found.b, &found.c, &found.d) == 0)
+cpuid_registers cpuid(unsigned leaf) noexcept {
+    cpuid_registers regs;
+    if (__get_cpuid_count(leaf, 0, &regs.eax, &regs.ebx, &regs.ecx, &regs.edx) == 0)
         return {};
-    return found;
+    return regs;
 }
 
-// "memory": the compiler may not move a store of the program's to after the instruction.
-void clwb(std::uintptr_t at) noexcept {
-    asm volatile("clwb (%0)" ::"r"(at) : "memory");
+// The "memory" clobbers keep the compiler from moving the program's stores past the instruction.
+void clwb(std::uintptr_t line) noexcept {
+    asm volatile("clwb (%0)" ::"r"(line) : "memory");
 }
-void clflushopt(std::uintptr_t at) noexcept {
-    asm volatile("clflushopt (%0)" ::"r"(at) : "memory");
+void clflushopt(std::uintptr_t line) noexcept {
+    asm volatile("clflushopt (%0)" ::"r"(line) : "memory");
 }
-void clflush(std::uintptr_t at) noexcept {
-    asm volatile("clflush (%0)" ::"r"(at) : "memory");
+void clflush(std::uintptr_t line) noexcept {
+    asm volatile("clflush (%0)" ::"r"(line) : "memory");
 }
 void sfence() noexcept {
     asm volatile("sfence" ::: "memory");
@@ -56,38 +51,46 @@ void mfence() noexcept {
 }
 
 bool has_clflush() noexcept {
-    return (leaf(1).d & CLFSH) != 0;
+    return (cpuid(1).edx & CPUID_1_EDX_CLFSH) != 0;
 }
 bool has_clflushopt() noexcept {
-    return has_clflush() && (leaf(7).b & CLFLUSHOPT) != 0;
+    return has_clflush() && (cpuid(7).ebx & CPUID_7_EBX_CLFLUSHOPT) != 0;
 }
 bool has_clwb() noexcept {
-    return has_clflushopt() && (leaf(7).b & CLWB) != 0;
+    return has_clflushopt() && (cpuid(7).ebx & CPUID_7_EBX_CLWB) != 0;
 }
 
-// Before a Read nothing: a CPU's own stores to a line come before its flush of that line.
-constexpr path PATHS[] = {
-    {"clwb", nothing, every<clwb>, sfence, mfence, every<clflushopt>, mfence, has_clwb},
-    {"clflushopt", nothing, every<clflushopt>, sfence, mfence, every<clflushopt>, mfence,
-     has_clflushopt},
-    {"clflush", nothing, every<clflush>, mfence, mfence, every<clflush>, mfence, has_clflush},
+// fence_before_writeback: none needed. The instructions follow this CPU's own stores to the line
+// and all its older loads. fence_after_writeback: sfence orders clwb and clflushopt before later
+// stores, and the peer is notified by a store. For clflush, older AMD manuals guarantee order by
+// mfence only. Around a Write: mfence, since sfence does not order loads.
+constexpr cache_ops ARCH_OPS[] = {
+    {"clwb", compiler_barrier, per_line<clwb>, sfence, mfence, per_line<clflushopt>, mfence,
+     has_clwb},
+    {"clflushopt", compiler_barrier, per_line<clflushopt>, sfence, mfence, per_line<clflushopt>,
+     mfence, has_clflushopt},
+    {"clflush", compiler_barrier, per_line<clflush>, mfence, mfence, per_line<clflush>, mfence,
+     has_clflush},
 };
 
-// Stores are seen in their order here, and so are loads, but for those that bypass the cache.
-constexpr path ORDERING = {"", nothing, no_line, nothing, nothing, no_line, lfence, always};
+// The CPU keeps stores in order, and loads except those that bypass the cache: for these, lfence.
+constexpr cache_ops ORDERING_OPS = {
+    "",     compiler_barrier, touch_no_line, compiler_barrier, compiler_barrier, touch_no_line,
+    lfence, always_reported};
 
 } // namespace
 
-std::span<const path> paths() noexcept {
-    return PATHS;
+std::span<const cache_ops> arch_ops() noexcept {
+    return ARCH_OPS;
 }
 
-const path &ordering() noexcept {
-    return ORDERING;
+const cache_ops &ordering_ops() noexcept {
+    return ORDERING_OPS;
 }
 
 std::size_t line_size() noexcept {
-    return power_of_two(((leaf(1).b >> 8) & 0xFF) * std::size_t{8});
+    return valid_line_size(((cpuid(1).ebx >> 8) & 0xFF) *
+                           std::size_t{8}); // CLFLUSH size, in 8 bytes
 }
 
 } // namespace coherdma::cache

@@ -1,88 +1,91 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Where ACPI describes the machine, the value _CCA of a device or of one above it says whether it
-// is coherent (1) or not (0). Linux refuses DMA to one for which nobody says either, and keeps the
-// value to itself. Root can look through the tables for the name and what stands behind it; which
-// device it belongs to is not told, so one 0 is enough to be in doubt.
+// ACPI: the object _CCA of a device or of one above it is 1 if it is coherent, else 0. Linux
+// refuses DMA to a device without _CCA and does not export the value. Root can search the tables
+// for the object. The search does not find the device that it belongs to, so a single 0 makes the
+// result unknown.
 
+#include "device_path.hpp"
 #include "files.hpp"
-#include "place.hpp"
-#include "verdict.hpp"
+#include "rules.hpp"
 
 namespace coherdma::coherency {
 namespace {
 
-constexpr std::size_t LARGEST_TABLE = 16U << 20;
+constexpr std::size_t MAX_TABLE_SIZE = 16U << 20;
 
-struct count {
+struct cca_counts {
     int ones = 0, zeros = 0, others = 0;
-    bool readable = false;
+    bool is_readable = false;
 };
 
-// In a table, Name (_CCA, n) is the byte 8, the name, and n: the byte 0, the byte 1, or 10 and it.
-void look_through(const std::string &table, count &all) {
-    for (std::size_t at = table.find("_CCA"); at != std::string::npos;
-         at = table.find("_CCA", at + 4)) {
-        const auto byte = [&table](std::size_t place) {
-            return place < table.size() ? static_cast<unsigned char>(table[place]) : 0xFFU;
+// In AML, Name (_CCA, n) is NameOp (8), the name, and n: ZeroOp (0), OneOp (1), or BytePrefix (10)
+// and a byte.
+void count_cca(const std::string &table, cca_counts &counts) {
+    for (std::size_t offset = table.find("_CCA"); offset != std::string::npos;
+         offset = table.find("_CCA", offset + 4)) {
+        const auto byte = [&table](std::size_t i) {
+            return i < table.size() ? static_cast<unsigned char>(table[i]) : 0xFFU;
         };
-        const bool is_name = at > 0 && byte(at - 1) == 8;
-        const unsigned value = byte(at + 4) == 10 ? byte(at + 5) : byte(at + 4);
-        if (!is_name || value > 1)
-            ++all.others;
+        const bool is_name_op = offset > 0 && byte(offset - 1) == 8;
+        const unsigned value = byte(offset + 4) == 10 ? byte(offset + 5) : byte(offset + 4);
+        if (!is_name_op || value > 1)
+            ++counts.others;
         else
-            ++(value == 1 ? all.ones : all.zeros);
+            ++(value == 1 ? counts.ones : counts.zeros);
     }
 }
 
-count look_everywhere(const std::string &folder) {
-    count all;
-    for (const std::string &name : names_in(folder)) {
+cca_counts count_cca_in_tables(const std::string &folder) {
+    cca_counts counts;
+    for (const std::string &name : list_folder(folder)) {
         if (name != "DSDT" && name.rfind("SSDT", 0) != 0)
             continue;
-        if (const auto table = read_file(folder + "/" + name, LARGEST_TABLE)) {
-            all.readable = true;
-            look_through(*table, all);
+        if (const auto table = read_file(folder + "/" + name, MAX_TABLE_SIZE)) {
+            counts.is_readable = true;
+            count_cca(*table, counts);
         }
     }
-    return all;
+    return counts;
 }
 
 } // namespace
 
-finding ask_acpi(const subject &device) {
-    finding found;
-    const std::string place = hardware(device);
-    const std::string bridge = host_bridge(place);
-    const std::string node = (bridge.empty() ? place : bridge) + "/firmware_node";
-    found.source = "/sys/firmware/acpi/tables";
-    if (place.empty() || !exists(node)) {
-        found.reason = "ACPI does not describe it";
-        return found;
+finding evaluate_acpi(const rule_input &input) {
+    finding result;
+    const std::string device = device_path(input);
+    const std::string bridge = find_host_bridge(device);
+    const std::string node = (bridge.empty() ? device : bridge) + "/firmware_node";
+    result.source = "/sys/firmware/acpi/tables";
+    if (device.empty() || !path_exists(node)) {
+        result.reason = "not described by ACPI";
+        return result;
     }
-    if (device.machine != "aarch64") {
-        found.source = without_root(device, node);
-        found.reason = "what ACPI leaves unsaid is known for arm64 only";
-        return found;
+    if (input.machine != "aarch64") {
+        result.source = strip_root(input, node);
+        result.reason = "this rule is for arm64 only: elsewhere the meaning of a missing _CCA is "
+                        "unknown";
+        return result;
     }
-    const count all = look_everywhere(device.root + found.source);
-    if (!all.readable) {
-        found.source = without_root(device, node);
-        found.value = "the tables are for root only";
-        found.verdict = COHERDMA_COHERENT;
-        found.reason = "arm64 servers with ACPI are built so; root sees more";
-        return found;
+    const cca_counts counts = count_cca_in_tables(input.root + result.source);
+    if (!counts.is_readable) {
+        result.source = strip_root(input, node);
+        result.value = "tables readable by root only";
+        result.verdict = COHERDMA_COHERENT;
+        result.reason =
+            "arm64 servers with ACPI are built coherent; run as root to read the tables";
+        return result;
     }
-    found.value = "_CCA is 1 " + std::to_string(all.ones) + " times, 0 " +
-                  std::to_string(all.zeros) + " times, something else " +
-                  std::to_string(all.others) + " times";
-    if (all.zeros == 0 && all.others == 0 && all.ones > 0) {
-        found.verdict = COHERDMA_COHERENT;
-        found.reason = "ACPI says so of every device";
+    result.value = "_CCA = 1: " + std::to_string(counts.ones) +
+                   ", _CCA = 0: " + std::to_string(counts.zeros) +
+                   ", other: " + std::to_string(counts.others);
+    if (counts.zeros == 0 && counts.others == 0 && counts.ones > 0) {
+        result.verdict = COHERDMA_COHERENT;
+        result.reason = "ACPI describes all devices as coherent";
     } else {
-        found.reason = "ACPI does not say it of every device";
+        result.reason = "ACPI does not describe all devices as coherent";
     }
-    return found;
+    return result;
 }
 
 } // namespace coherdma::coherency

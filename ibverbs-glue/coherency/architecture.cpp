@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// For these machines Linux has no code at all that maintains a cache for a device: it takes every
-// device for coherent, and a device for which that were wrong would not work with any driver.
+// On these architectures Linux has no cache maintenance for DMA: it treats every device as
+// coherent, and a device that is not would not work with any driver.
 
-#include "verdict.hpp"
+#include "rules.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,20 +11,21 @@
 
 namespace coherdma::coherency {
 
-finding ask_architecture(const subject &device) {
-    constexpr std::array<std::string_view, 10> COHERENT = {
+finding evaluate_architecture(const rule_input &input) {
+    constexpr std::array<std::string_view, 10> COHERENT_MACHINES = {
         "x86_64", "i386",  "i486",    "i586",    "i686",
         "s390x",  "ppc64", "ppc64le", "sparc64", "loongarch64"};
-    finding found;
-    found.source = "uname -m";
-    found.value = device.machine;
-    if (std::find(COHERENT.begin(), COHERENT.end(), device.machine) == COHERENT.end()) {
-        found.reason = "such machines exist with coherent devices and with others";
-        return found;
+    finding result;
+    result.source = "uname -m";
+    result.value = input.machine;
+    if (std::find(COHERENT_MACHINES.begin(), COHERENT_MACHINES.end(), input.machine) ==
+        COHERENT_MACHINES.end()) {
+        result.reason = "this architecture has coherent and non-coherent devices";
+        return result;
     }
-    found.verdict = COHERDMA_COHERENT;
-    found.reason = "on such machines devices see the CPU's cache";
-    return found;
+    result.verdict = COHERDMA_COHERENT;
+    result.reason = "devices snoop the CPU's cache on this architecture";
+    return result;
 }
 
 } // namespace coherdma::coherency

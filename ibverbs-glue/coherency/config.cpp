@@ -18,177 +18,182 @@ namespace {
 
 constexpr const char *SYSTEM_FILE = COHERDMA_SYSCONFDIR "/coherdma.conf";
 constexpr const char *VARIABLE = "COHERDMA_COHERENT";
-constexpr std::size_t LARGEST_FILE = 65536;
-constexpr std::size_t LONGEST_PATTERN = 128;
+constexpr std::size_t MAX_FILE_SIZE = 65536;
+constexpr std::size_t MAX_PATTERN_LENGTH = 128;
 constexpr std::string_view BLANKS = " \t\r";
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trim(std::string_view text) {
     const std::size_t begin = text.find_first_not_of(BLANKS);
     if (begin == std::string_view::npos)
         return {};
     return text.substr(begin, text.find_last_not_of(BLANKS) - begin + 1);
 }
 
-// For messages: nothing that moves a terminal's cursor, and not a page of it.
-std::string shown(std::string_view text) {
-    std::string safe(text.substr(0, 40));
-    for (char &each : safe) {
-        if (each < ' ' || each > '~')
-            each = '?';
+// For messages: without control characters, and shortened.
+std::string quote(std::string_view text) {
+    std::string printable(text.substr(0, 40));
+    for (char &c : printable) {
+        if (c < ' ' || c > '~')
+            c = '?';
     }
-    return "'" + safe + (text.size() > 40 ? "...'" : "'");
+    return "'" + printable + (text.size() > 40 ? "...'" : "'");
 }
 
-void refuse(settings &all, const std::string &where, const std::string &what) {
-    if (!all.problem.empty())
+void set_problem(settings &settings, const std::string &source, const std::string &problem) {
+    if (!settings.problem.empty())
         return;
-    all.problem = where + ": " + what;
-    all.error = EINVAL;
+    settings.problem = source + ": " + problem;
+    settings.error = EINVAL;
 }
 
 bool is_pattern(std::string_view text) {
-    if (text.empty() || text.size() > LONGEST_PATTERN || text == "driver:")
+    if (text.empty() || text.size() > MAX_PATTERN_LENGTH || text == "driver:")
         return false;
-    for (const char each : text) {
-        if (each <= ' ' || each > '~' || each == '/')
+    for (const char c : text) {
+        if (c <= ' ' || c > '~' || c == '/')
             return false;
     }
     return true;
 }
 
-bool understand(std::string_view text, word &value) {
+bool parse_coherent_setting(std::string_view text, coherent_setting &value) {
     if (text == "auto")
-        value = word::automatic;
+        value = coherent_setting::automatic;
     else if (text == "yes")
-        value = word::yes;
+        value = coherent_setting::yes;
     else if (text == "no")
-        value = word::no;
+        value = coherent_setting::no;
     else
         return false;
     return true;
 }
 
-void state(settings &all, std::string_view pattern, key of, std::string_view value,
-           const std::string &where) {
-    statement next;
-    next.pattern = pattern;
-    next.of = of;
-    next.source = where;
+void add_statement(settings &settings, std::string_view pattern, key key, std::string_view value,
+                   const std::string &source) {
+    statement statement;
+    statement.pattern = pattern;
+    statement.key = key;
+    statement.source = source;
     if (!is_pattern(pattern))
-        refuse(all, where, shown(pattern) + " is no pattern for device names");
-    else if (of == key::coherent && !understand(value, next.coherent))
-        refuse(all, where, shown(value) + " is not yes, no or auto");
-    else if (of == key::emulate && !understand(value, next.emulate))
-        refuse(all, where, shown(value) + " is not stale, poison, evict:SEED, through or off");
+        set_problem(settings, source, quote(pattern) + " is not a device name pattern");
+    else if (key == key::coherent && !parse_coherent_setting(value, statement.coherent))
+        set_problem(settings, source, quote(value) + " is not yes, no or auto");
+    else if (key == key::emulate && !parse_emulation_mode(value, statement.emulate))
+        set_problem(settings, source,
+                    quote(value) + " is not stale, poison, evict:SEED, passthrough or off");
     else
-        all.said.push_back(next);
+        settings.statements.push_back(statement);
 }
 
-void understand_line(std::string_view line, const std::string &where, std::string &section,
-                     settings &all) {
+void parse_line(std::string_view line, const std::string &source, std::string &section,
+                settings &settings) {
     if (line.front() == '[') {
-        section = line.back() == ']' ? trimmed(line.substr(1, line.size() - 2)) : "";
+        section = line.back() == ']' ? trim(line.substr(1, line.size() - 2)) : "";
         if (!is_pattern(section))
-            refuse(all, where, shown(line) + " should be a pattern for device names, as [mlx5_*]");
+            set_problem(settings, source,
+                        quote(line) + " should be a device name pattern in brackets, as [mlx5_*]");
         return;
     }
     const std::size_t equals = line.find('=');
     const std::string_view name =
-        equals == std::string_view::npos ? "" : trimmed(line.substr(0, equals));
+        equals == std::string_view::npos ? "" : trim(line.substr(0, equals));
     if (name != "coherent" && name != "emulate")
-        refuse(all, where,
-               shown(line) + " should be [PATTERN], coherent = yes, no or auto, or emulate = MODE");
+        set_problem(settings, source,
+                    quote(line) +
+                        " should be [PATTERN], coherent = yes, no or auto, or emulate = MODE");
     else if (section.empty())
-        refuse(all, where, "it is not said of which device; put a line like [mlx5_*] above");
+        set_problem(settings, source, "no device pattern; put a line like [mlx5_*] above");
     else
-        state(all, section, name == "coherent" ? key::coherent : key::emulate,
-              trimmed(line.substr(equals + 1)), where);
+        add_statement(settings, section, name == "coherent" ? key::coherent : key::emulate,
+                      trim(line.substr(equals + 1)), source);
 }
 
 } // namespace
 
-bool understand(std::string_view text, play &into) {
-    constexpr std::string_view SEEDED = "evict:";
-    play next;
-    if (text.substr(0, SEEDED.size()) == SEEDED) {
+bool parse_emulation_mode(std::string_view text, emulation_mode &mode) {
+    constexpr std::string_view EVICT_PREFIX = "evict:";
+    emulation_mode parsed;
+    if (text.substr(0, EVICT_PREFIX.size()) == EVICT_PREFIX) {
         const char *const end = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data() + SEEDED.size(), end, next.seed);
-        if (error != std::errc{} || rest != end)
+        const auto [parsed_end, error] =
+            std::from_chars(text.data() + EVICT_PREFIX.size(), end, parsed.seed);
+        if (error != std::errc{} || parsed_end != end)
             return false;
         text = "evict";
     } else if (text == "evict") {
-        next.seed = 1;
-    } else if (text != "stale" && text != "poison" && text != "through" && text != "off") {
+        parsed.seed = 1;
+    } else if (text != "stale" && text != "poison" && text != "passthrough" && text != "off") {
         return false;
     }
-    next.name = text;
-    into = next;
+    parsed.name = text;
+    mode = parsed;
     return true;
 }
 
-void parse_file(std::string_view text, const std::string &name, settings &into) {
+void parse_file(std::string_view text, const std::string &name, settings &settings) {
     std::string section;
-    for (std::size_t number = 1; !text.empty() && into.problem.empty(); ++number) {
+    for (std::size_t number = 1; !text.empty() && settings.problem.empty(); ++number) {
         const std::size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
-        line = trimmed(line.substr(0, line.find('#')));
+        line = trim(line.substr(0, line.find('#')));
         if (!line.empty())
-            understand_line(line, name + ":" + std::to_string(number), section, into);
+            parse_line(line, name + ":" + std::to_string(number), section, settings);
     }
 }
 
-void parse_variable(std::string_view text, settings &into) {
-    text = trimmed(text);
-    while (!text.empty() && into.problem.empty()) {
+void parse_variable(std::string_view text, settings &settings) {
+    text = trim(text);
+    while (!text.empty() && settings.problem.empty()) {
         const std::size_t end = std::min(text.find(','), text.size());
-        const std::string_view part = trimmed(text.substr(0, end));
+        const std::string_view item = trim(text.substr(0, end));
         text.remove_prefix(std::min(end + 1, text.size()));
-        const std::size_t equals = part.find('=');
+        const std::size_t equals = item.find('=');
         if (equals == std::string_view::npos)
-            state(into, "*", key::coherent, part, VARIABLE);
+            add_statement(settings, "*", key::coherent, item, VARIABLE);
         else
-            state(into, trimmed(part.substr(0, equals)), key::coherent,
-                  trimmed(part.substr(equals + 1)), VARIABLE);
+            add_statement(settings, trim(item.substr(0, equals)), key::coherent,
+                          trim(item.substr(equals + 1)), VARIABLE);
     }
 }
 
 settings read_configuration() {
-    settings all;
-    const char *named = secure_getenv("COHERDMA_CONFIG");
-    const std::string file = named && *named ? named : SYSTEM_FILE;
-    if (const auto text = read_file(file, LARGEST_FILE + 1)) {
-        if (text->size() > LARGEST_FILE)
-            refuse(all, file, "larger than a configuration file may be (64 KiB)");
+    settings settings;
+    const char *variable = secure_getenv("COHERDMA_CONFIG");
+    const std::string file = variable && *variable ? variable : SYSTEM_FILE;
+    if (const auto text = read_file(file, MAX_FILE_SIZE + 1)) {
+        if (text->size() > MAX_FILE_SIZE)
+            set_problem(settings, file, "larger than 64 KiB");
         else
-            parse_file(*text, file, all);
-    } else if ((named && *named) || (errno != ENOENT && errno != ENOTDIR)) {
-        all.error = errno;
-        all.problem = "cannot read " + file + ": " + std::strerror(errno);
+            parse_file(*text, file, settings);
+    } else if ((variable && *variable) || (errno != ENOENT && errno != ENOTDIR)) {
+        settings.error = errno;
+        settings.problem = "cannot read " + file + ": " + std::strerror(errno);
     }
-    return all;
+    return settings;
 }
 
 settings read_settings() {
-    settings all = read_configuration();
+    settings settings = read_configuration();
     if (const char *variable = secure_getenv(VARIABLE))
-        parse_variable(variable, all);
-    return all;
+        parse_variable(variable, settings);
+    return settings;
 }
 
-const statement *about(const settings &all, const std::string &device, const std::string &driver,
-                       key of) {
-    constexpr std::string_view BY_DRIVER = "driver:";
-    const statement *last = nullptr;
-    for (const statement &each : all.said) {
-        if (each.of != of)
+const statement *find_statement(const settings &settings, const std::string &device,
+                                const std::string &driver, key key) {
+    constexpr std::string_view DRIVER_PREFIX = "driver:";
+    const statement *last_match = nullptr;
+    for (const statement &statement : settings.statements) {
+        if (statement.key != key)
             continue;
-        const bool by_driver = each.pattern.compare(0, BY_DRIVER.size(), BY_DRIVER) == 0;
-        const char *pattern = each.pattern.c_str() + (by_driver ? BY_DRIVER.size() : 0);
-        if (fnmatch(pattern, (by_driver ? driver : device).c_str(), 0) == 0)
-            last = &each;
+        const bool has_prefix =
+            statement.pattern.compare(0, DRIVER_PREFIX.size(), DRIVER_PREFIX) == 0;
+        const char *pattern = statement.pattern.c_str() + (has_prefix ? DRIVER_PREFIX.size() : 0);
+        if (fnmatch(pattern, (has_prefix ? driver : device).c_str(), 0) == 0)
+            last_match = &statement;
     }
-    return last;
+    return last_match;
 }
 
 } // namespace coherdma::coherency

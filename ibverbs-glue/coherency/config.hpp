@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the administrator says of devices: coherdma.conf(5), and the environment.
+// The administrator's settings for devices: coherdma.conf(5) and the environment.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +10,49 @@
 
 namespace coherdma::coherency {
 
-enum class word { automatic, yes, no };
+/// The value of the key coherent: auto, yes or no.
+enum class coherent_setting { automatic, yes, no };
 
-/// What is to be played of a device: "stale", "poison", "evict", "through", or "off".
-struct play {
-    std::string name = "off";
-    std::uint64_t seed = 0; ///< of evict
+/// The value of the key emulate.
+struct emulation_mode {
+    std::string name = "off"; ///< "stale", "poison", "evict", "passthrough" or "off"
+    std::uint64_t seed = 0;   ///< of evict
 };
 
 enum class key { coherent, emulate };
 
 struct statement {
-    std::string pattern; ///< of shells, for the device's name; or driver:PATTERN
-    key of = key::coherent;
-    word coherent = word::automatic;
-    play emulate;
+    std::string pattern; ///< a shell pattern for device names, or driver:PATTERN
+    coherency::key key = key::coherent;
+    coherent_setting coherent = coherent_setting::automatic;
+    emulation_mode emulate;
     std::string source; ///< "FILE:LINE" or the variable's name
 };
 
-/// Later statements win over earlier ones.
 struct settings {
-    std::vector<statement> said;
-    std::string problem; ///< what is wrong, in words; "" if nothing is
-    int error = 0;       ///< and its errno
+    std::vector<statement> statements; ///< later ones override earlier ones
+    std::string problem;               ///< the first error as text; "" if none
+    int error = 0;                     ///< its errno
 };
 
-/// The text of a configuration file; name is for messages.
-void parse_file(std::string_view text, const std::string &name, settings &into);
+/// Parses a configuration file. name is for messages.
+void parse_file(std::string_view text, const std::string &name, settings &settings);
 
-/// The value of COHERDMA_COHERENT: VALUE, or PATTERN=VALUE with commas between.
-void parse_variable(std::string_view text, settings &into);
+/// Parses COHERDMA_COHERENT: VALUE, or PATTERN=VALUE separated by commas.
+void parse_variable(std::string_view text, settings &settings);
 
-/// "stale", "poison", "evict", "evict:SEED", "through" or "off"; false: none of these.
-bool understand(std::string_view text, play &into);
+/// Parses "stale", "poison", "evict", "evict:SEED", "passthrough" or "off". Returns false for
+/// others.
+bool parse_emulation_mode(std::string_view text, emulation_mode &mode);
 
-/// The system's file, or the one that COHERDMA_CONFIG names.
+/// Reads the system's file, or the one that COHERDMA_CONFIG names.
 settings read_configuration();
 
-/// The same, and then the environment.
+/// read_configuration(), then COHERDMA_COHERENT.
 settings read_settings();
 
-/// The last statement of that key that is about the device; nullptr if there is none.
-const statement *about(const settings &all, const std::string &device, const std::string &driver,
-                       key of = key::coherent);
+/// The last statement with that key that matches the device, or nullptr.
+const statement *find_statement(const settings &settings, const std::string &device,
+                                const std::string &driver, key key = key::coherent);
 
 } // namespace coherdma::coherency

@@ -1,118 +1,118 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Where a device tree describes the machine, Linux goes up from the device's node, or for PCI from
-// the host bridge's, by way of the nodes through which it does DMA, until one has the property
-// dma-coherent or dma-noncoherent. If none has, the machine's kind decides. We go the same way:
-// a node is a folder, a property a file in it, numbers in them big-endian words of 32 bits.
+// Device tree: as Linux does, start at the device's node, or for PCI at the host bridge's, and
+// follow the DMA parents until a node has the property dma-coherent or dma-noncoherent. If none
+// has, the architecture's default applies. A node is a folder, a property a file in it, with
+// numbers as 32-bit big-endian cells.
 
+#include "device_path.hpp"
 #include "files.hpp"
-#include "place.hpp"
-#include "verdict.hpp"
+#include "rules.hpp"
 
 namespace coherdma::coherency {
 namespace {
 
-constexpr int DEEPEST = 64;
-constexpr std::size_t MOST_NODES = 20000;
+constexpr int MAX_DEPTH = 64;
+constexpr std::size_t MAX_NODES = 20000;
 
-std::vector<std::uint32_t> words(const std::string &property) {
-    std::vector<std::uint32_t> all;
+std::vector<std::uint32_t> read_cells(const std::string &property) {
+    std::vector<std::uint32_t> cells;
     const std::string bytes = read_file(property).value_or("");
-    for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
-        std::uint32_t each = 0;
-        for (std::size_t place = at; place < at + 4; ++place)
-            each = each << 8 | static_cast<unsigned char>(bytes[place]);
-        all.push_back(each);
+    for (std::size_t offset = 0; offset + 4 <= bytes.size(); offset += 4) {
+        std::uint32_t cell = 0;
+        for (std::size_t i = offset; i < offset + 4; ++i)
+            cell = cell << 8 | static_cast<unsigned char>(bytes[i]);
+        cells.push_back(cell);
     }
-    return all;
+    return cells;
 }
 
-std::string node_of_handle(const std::string &top, std::uint32_t handle) {
-    std::vector<std::string> left = {top};
-    for (std::size_t seen = 0; !left.empty() && seen < MOST_NODES; ++seen) {
-        const std::string node = left.back();
-        left.pop_back();
-        const auto own = words(node + "/phandle");
-        if (own.size() == 1 && own[0] == handle)
+std::string find_node_by_phandle(const std::string &tree, std::uint32_t phandle) {
+    std::vector<std::string> pending = {tree};
+    for (std::size_t visited = 0; !pending.empty() && visited < MAX_NODES; ++visited) {
+        const std::string node = pending.back();
+        pending.pop_back();
+        const auto cells = read_cells(node + "/phandle");
+        if (cells.size() == 1 && cells[0] == phandle)
             return node;
-        for (const std::string &name : names_in(node)) {
-            // Properties far outnumber nodes, and opening one as a folder fails at once.
-            if (exists(node + "/" + name + "/."))
-                left.push_back(node + "/" + name);
+        for (const std::string &name : list_folder(node)) {
+            // Most entries are properties; for these path_exists() fails at once.
+            if (path_exists(node + "/" + name + "/."))
+                pending.push_back(node + "/" + name);
         }
     }
     return {};
 }
 
-// Which of the node's interconnects is named dma-mem, from 0; -1 if none is.
-int memory_interconnect(const std::string &node) {
+// The index in interconnect-names of dma-mem, or -1.
+int find_dma_mem_index(const std::string &node) {
     const std::string names = read_file(node + "/interconnect-names").value_or("");
-    int place = 0;
-    for (std::size_t at = 0; at < names.size(); ++place) {
-        const std::size_t end = std::min(names.find('\0', at), names.size());
-        if (names.compare(at, end - at, "dma-mem") == 0)
-            return place;
-        at = end + 1;
+    int index = 0;
+    for (std::size_t offset = 0; offset < names.size(); ++index) {
+        const std::size_t end = std::min(names.find('\0', offset), names.size());
+        if (names.compare(offset, end - offset, "dma-mem") == 0)
+            return index;
+        offset = end + 1;
     }
     return -1;
 }
 
-std::string dma_parent(const std::string &top, const std::string &node) {
-    int wanted = memory_interconnect(node);
-    const auto list = words(node + "/interconnects");
-    for (std::size_t at = 0; wanted >= 0 && at < list.size(); --wanted) {
-        const std::string target = node_of_handle(top, list[at]);
-        const auto cells = words(target + "/#interconnect-cells");
-        if (target.empty() || cells.size() != 1)
+std::string find_dma_parent(const std::string &tree, const std::string &node) {
+    int remaining = find_dma_mem_index(node);
+    const auto interconnects = read_cells(node + "/interconnects");
+    for (std::size_t i = 0; remaining >= 0 && i < interconnects.size(); --remaining) {
+        const std::string target = find_node_by_phandle(tree, interconnects[i]);
+        const auto num_cells = read_cells(target + "/#interconnect-cells");
+        if (target.empty() || num_cells.size() != 1)
             break;
-        if (wanted == 0)
+        if (remaining == 0)
             return target;
-        at += std::size_t{1} + cells[0];
+        i += std::size_t{1} + num_cells[0];
     }
-    return node.size() > top.size() ? parent(node) : "";
+    return node.size() > tree.size() ? parent_folder(node) : "";
 }
 
 } // namespace
 
-finding ask_devicetree(const subject &device) {
-    finding found;
-    const std::string place = hardware(device);
-    const std::string bridge = host_bridge(place);
-    const std::string owner = bridge.empty() ? place : parent(bridge);
-    const std::string top = real_path(device.root, "/sys/firmware/devicetree/base");
-    // of_node leads into the tree; root has been looked after by the path to it.
-    const std::string node =
-        owner.empty() ? "" : real_path(device.root, without_root(device, owner) + "/of_node");
-    found.source = owner.empty() ? "/sys/firmware/devicetree" : without_root(device, owner);
-    if (top.empty() || node.compare(0, top.size(), top) != 0) {
-        found.reason = "no device tree describes it";
-        return found;
+finding evaluate_devicetree(const rule_input &input) {
+    finding result;
+    const std::string device = device_path(input);
+    const std::string bridge = find_host_bridge(device);
+    const std::string owner = bridge.empty() ? device : parent_folder(bridge);
+    const std::string tree = real_path(input.root, "/sys/firmware/devicetree/base");
+    // Resolved as a path below root: the link of_node leads into the tree.
+    const std::string first_node =
+        owner.empty() ? "" : real_path(input.root, strip_root(input, owner) + "/of_node");
+    result.source = owner.empty() ? "/sys/firmware/devicetree" : strip_root(input, owner);
+    if (tree.empty() || first_node.compare(0, tree.size(), tree) != 0) {
+        result.reason = "not described by a device tree";
+        return result;
     }
-    std::string at = node;
-    for (int step = 0; !at.empty() && step < DEEPEST; ++step) {
-        const bool yes = exists(at + "/dma-coherent");
-        if (yes || exists(at + "/dma-noncoherent")) {
-            found.source = without_root(device, at);
-            found.value = yes ? "dma-coherent" : "dma-noncoherent";
-            found.verdict = yes ? COHERDMA_COHERENT : COHERDMA_NON_COHERENT;
-            found.reason = "the device tree says so";
-            return found;
+    std::string node = first_node;
+    for (int depth = 0; !node.empty() && depth < MAX_DEPTH; ++depth) {
+        const bool is_coherent = path_exists(node + "/dma-coherent");
+        if (is_coherent || path_exists(node + "/dma-noncoherent")) {
+            result.source = strip_root(input, node);
+            result.value = is_coherent ? "dma-coherent" : "dma-noncoherent";
+            result.verdict = is_coherent ? COHERDMA_COHERENT : COHERDMA_NON_COHERENT;
+            result.reason = "the device tree has this property";
+            return result;
         }
-        at = dma_parent(top, at);
+        node = find_dma_parent(tree, node);
     }
-    found.source = without_root(device, node);
-    found.value = "neither dma-coherent nor dma-noncoherent, in no node above either";
-    const bool arm = device.machine == "aarch64" || device.machine.rfind("arm", 0) == 0;
-    const bool others =
-        device.machine.rfind("riscv", 0) == 0 || device.machine.rfind("ppc", 0) == 0;
-    if (arm || others) {
-        found.verdict = arm ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
-        found.reason = "without a word in the device tree Linux takes a device on " +
-                       device.machine + " for " + (arm ? "non-coherent" : "coherent");
+    result.source = strip_root(input, first_node);
+    result.value = "neither dma-coherent nor dma-noncoherent in the node or its DMA parents";
+    const bool is_arm = input.machine == "aarch64" || input.machine.rfind("arm", 0) == 0;
+    const bool is_coherent_by_default =
+        input.machine.rfind("riscv", 0) == 0 || input.machine.rfind("ppc", 0) == 0;
+    if (is_arm || is_coherent_by_default) {
+        result.verdict = is_arm ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
+        result.reason = "without these properties Linux treats devices on " + input.machine +
+                        " as " + (is_arm ? "non-coherent" : "coherent");
     } else {
-        found.reason = "what that means on " + device.machine + " is not known";
+        result.reason = "the default on " + input.machine + " is unknown";
     }
-    return found;
+    return result;
 }
 
 } // namespace coherdma::coherency

@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A device that our provider plays as one that does not see the cache, because somebody wanted that
-// for this process: then nothing else counts.
+// A device that coherdma's provider emulates as non-coherent, on the user's request for this
+// process. This rule precedes all others.
 
 #include "emulation.hpp"
-#include "verdict.hpp"
+#include "rules.hpp"
 
 #include <dlfcn.h>
 
 namespace coherdma::coherency {
 
-// The provider has loaded it, or it is not there. It is never unloaded.
-const cache::emulated *emulation_of(const ibv_context *context) noexcept {
+// The provider loads the module before it opens an emulated device, and never unloads it.
+const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
     if (context == nullptr)
         return nullptr;
     void *const module = dlopen(cache::emulation_file, RTLD_LAZY | RTLD_NOLOAD);
     if (module == nullptr) {
-        dlerror(); // nobody else should meet the error of a search in vain
+        dlerror(); // discards the error
         return nullptr;
     }
-    const auto *const all =
-        static_cast<const cache::emulated *>(dlsym(module, cache::emulation_name));
+    const auto *const emulated =
+        static_cast<const cache::emulated_cache *>(dlsym(module, cache::emulation_symbol));
     dlclose(module);
-    return all != nullptr && all->size == sizeof *all && all->plays(context) ? all : nullptr;
+    return emulated != nullptr && emulated->size == sizeof *emulated &&
+                   emulated->is_emulated(context)
+               ? emulated
+               : nullptr;
 }
 
-finding ask_emulation(const subject &device) {
-    finding found;
-    found.source = "COHERDMA_EMULATE";
-    const cache::emulated *const by = emulation_of(device.context);
-    if (by == nullptr) {
-        found.reason = device.context != nullptr ? "it is not emulated" : "it is not open";
-        return found;
+finding evaluate_emulation(const rule_input &input) {
+    finding result;
+    result.source = "COHERDMA_EMULATE";
+    const cache::emulated_cache *const emulated = find_emulated_cache(input.context);
+    if (emulated == nullptr) {
+        result.reason = input.context != nullptr ? "not emulated" : "the device is not open";
+        return result;
     }
-    found.verdict = COHERDMA_EMULATED;
-    found.value = by->mode();
-    found.reason = "our provider plays it as one that does not see the CPU's cache";
-    return found;
+    result.verdict = COHERDMA_EMULATED;
+    result.value = emulated->mode();
+    result.reason = "coherdma's provider emulates a non-coherent device";
+    return result;
 }
 
 } // namespace coherdma::coherency

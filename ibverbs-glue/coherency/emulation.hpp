@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "cache/emulated.hpp"
+#include "cache/emulated_cache.hpp"
 
 namespace coherdma::coherency {
 
-/// Who plays a cache before this device; nullptr: nobody.
-const cache::emulated *emulation_of(const ibv_context *context) noexcept;
+/// The emulated cache of this device, or nullptr if the device is not emulated.
+const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept;
 
 } // namespace coherdma::coherency

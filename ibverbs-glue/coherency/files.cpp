@@ -14,25 +14,25 @@
 namespace coherdma::coherency {
 
 std::optional<std::string> read_file(const std::string &path, std::size_t limit) {
-    // Not to wait for a writer, if somebody made it a pipe.
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0)
+    // O_NONBLOCK: does not wait for a writer if the file is a FIFO.
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
         return {};
     std::string bytes;
-    char some[4096];
-    ssize_t got = 0;
+    char buffer[4096];
+    ssize_t count = 0;
     while (bytes.size() < limit) {
-        got = read(file, some, std::min(sizeof some, limit - bytes.size()));
-        if (got < 0 && errno == EINTR)
+        count = read(fd, buffer, std::min(sizeof buffer, limit - bytes.size()));
+        if (count < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
+        if (count <= 0)
             break;
-        bytes.append(some, static_cast<std::size_t>(got));
+        bytes.append(buffer, static_cast<std::size_t>(count));
     }
     const int error = errno;
-    close(file);
+    close(fd);
     errno = error;
-    return got < 0 ? std::nullopt : std::optional(bytes);
+    return count < 0 ? std::nullopt : std::optional(bytes);
 }
 
 std::optional<std::string> read_line(const std::string &path) {
@@ -40,39 +40,39 @@ std::optional<std::string> read_line(const std::string &path) {
     if (text) {
         text->resize(std::min(text->size(), text->find('\n')));
         std::replace_if(
-            text->begin(), text->end(), [](char each) { return each < ' ' || each > '~'; }, '?');
+            text->begin(), text->end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     }
     return text;
 }
 
 std::string real_path(const std::string &root, const std::string &path) {
-    const auto real = [](const std::string &of) {
-        const std::unique_ptr<char, void (*)(void *)> found(realpath(of.c_str(), nullptr),
-                                                            std::free);
-        return std::string(found ? found.get() : "");
+    const auto resolve = [](const std::string &link) {
+        const std::unique_ptr<char, void (*)(void *)> resolved(realpath(link.c_str(), nullptr),
+                                                               std::free);
+        return std::string(resolved ? resolved.get() : "");
     };
-    const std::string found = real(root + path);
-    const std::string top = root.empty() ? "" : real(root) + "/";
-    return found.compare(0, top.size(), top) == 0 ? found : "";
+    const std::string resolved_path = resolve(root + path);
+    const std::string prefix = root.empty() ? "" : resolve(root) + "/";
+    return resolved_path.compare(0, prefix.size(), prefix) == 0 ? resolved_path : "";
 }
 
-std::string parent(const std::string &path) {
-    const std::size_t cut = path.rfind('/');
-    return cut == std::string::npos ? "" : path.substr(0, cut);
+std::string parent_folder(const std::string &path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-bool exists(const std::string &path) {
-    struct stat about = {};
-    return stat(path.c_str(), &about) == 0;
+bool path_exists(const std::string &path) {
+    struct stat status = {};
+    return stat(path.c_str(), &status) == 0;
 }
 
-std::vector<std::string> names_in(const std::string &folder) {
+std::vector<std::string> list_folder(const std::string &folder) {
     std::vector<std::string> names;
-    const std::unique_ptr<DIR, int (*)(DIR *)> open(opendir(folder.c_str()), closedir);
-    if (!open)
+    const std::unique_ptr<DIR, int (*)(DIR *)> dir(opendir(folder.c_str()), closedir);
+    if (!dir)
         return names;
-    while (const dirent *each = readdir(open.get())) {
-        const std::string name = each->d_name;
+    while (const dirent *entry = readdir(dir.get())) {
+        const std::string name = entry->d_name;
         if (name != "." && name != "..")
             names.push_back(name);
     }

@@ -8,21 +8,20 @@
 
 namespace coherdma::coherency {
 
-/// The bytes of a file, at most limit of them; nothing, and errno, if it cannot be read.
+/// Returns up to limit bytes of a file; on failure nullopt, with errno set.
 std::optional<std::string> read_file(const std::string &path, std::size_t limit = 65536);
 
-/// What a file says in one line, without its end and what cannot be printed.
+/// Returns the first line of a file without its newline; unprintable characters become '?'.
 std::optional<std::string> read_line(const std::string &path);
 
-/// Where a path leads to once all links are followed, root included; "" if nowhere, or out of root.
+/// Resolves all links of root + path. Returns "" if the file does not exist or is outside root.
 std::string real_path(const std::string &root, const std::string &path);
 
-/// The folder that holds it.
-std::string parent(const std::string &path);
+std::string parent_folder(const std::string &path);
 
-bool exists(const std::string &path);
+bool path_exists(const std::string &path);
 
-/// Names in a folder, sorted, without . and ..
-std::vector<std::string> names_in(const std::string &folder);
+/// Returns the names in a folder, sorted, without . and ..
+std::vector<std::string> list_folder(const std::string &folder);
 
 } // namespace coherdma::coherency

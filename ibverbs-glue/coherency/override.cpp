@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The administrator's word is final: who knows the board knows more than its firmware says.
+// The administrator's configuration precedes what the firmware and the kernel report.
 
-#include "verdict.hpp"
+#include "rules.hpp"
 
 namespace coherdma::coherency {
 
-finding ask_override(const subject &device) {
-    finding found;
-    found.source = "configuration";
-    const statement *said = device.told ? about(*device.told, device.name, device.driver) : nullptr;
-    if (!said) {
-        found.reason = "nothing is said about it";
-        return found;
+finding evaluate_override(const rule_input &input) {
+    finding result;
+    result.source = "configuration";
+    const statement *statement =
+        input.settings ? find_statement(*input.settings, input.name, input.driver) : nullptr;
+    if (!statement) {
+        result.reason = "not configured";
+        return result;
     }
-    found.source = said->source;
-    switch (said->coherent) {
-    case word::automatic:
-        found.value = "auto";
-        found.reason = "it is left to the other rules";
+    result.source = statement->source;
+    switch (statement->coherent) {
+    case coherent_setting::automatic:
+        result.value = "auto";
+        result.reason = "the other rules decide";
         break;
-    case word::yes:
-        found.value = "yes";
-        found.verdict = COHERDMA_COHERENT;
-        found.reason = "the administrator says so";
+    case coherent_setting::yes:
+        result.value = "yes";
+        result.verdict = COHERDMA_COHERENT;
+        result.reason = "configured by the administrator";
         break;
-    case word::no:
-        found.value = "no";
-        found.verdict = COHERDMA_NON_COHERENT;
-        found.reason = "the administrator says so";
+    case coherent_setting::no:
+        result.value = "no";
+        result.verdict = COHERDMA_NON_COHERENT;
+        result.reason = "configured by the administrator";
         break;
     }
-    return found;
+    return result;
 }
 
 } // namespace coherdma::coherency

@@ -1,67 +1,67 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A PCI Express device may ask not to be looked up in the cache if bit 11 of its Device Control
-// (Enable No Snoop) is set, as it is after a reset. That is a permission, not a fact, so this rule
-// decides nothing; it tells a person whether there is a doubt left.
+// PCI Express: if Enable No Snoop, bit 11 of Device Control, is set, as it is after a reset, a
+// device may send requests that bypass the cache. That it may does not mean that it does, so this
+// rule decides nothing; it informs the user.
 
+#include "device_path.hpp"
 #include "files.hpp"
-#include "place.hpp"
-#include "verdict.hpp"
+#include "rules.hpp"
 
 namespace coherdma::coherency {
 namespace {
 
-constexpr std::size_t COMMON_PART = 64; // of the configuration space: all that non-root sees
-constexpr std::size_t FIRST_CAPABILITY = 0x34;
-constexpr unsigned PCI_EXPRESS = 0x10;
-constexpr std::size_t DEVICE_CONTROL = 8;
-constexpr unsigned ENABLE_NO_SNOOP = 1U << 11;
+constexpr std::size_t STD_HEADER_SIZE = 64; // unprivileged users can read no more
+constexpr std::size_t CAPABILITY_LIST = 0x34;
+constexpr unsigned CAP_ID_EXP = 0x10;
+constexpr std::size_t EXP_DEVCTL = 8;
+constexpr unsigned EXP_DEVCTL_NOSNOOP_EN = 1U << 11;
 
-unsigned byte(const std::string &space, std::size_t at) {
-    return at < space.size() ? static_cast<unsigned char>(space[at]) : 0;
+unsigned byte_at(const std::string &config, std::size_t offset) {
+    return offset < config.size() ? static_cast<unsigned char>(config[offset]) : 0;
 }
 
-// Where the capability begins, 0 if there is none. Each names the next; a broken chain may turn.
-std::size_t capability(const std::string &space, unsigned wanted) {
-    std::size_t at = byte(space, FIRST_CAPABILITY) & ~3U;
-    for (int step = 0; at >= COMMON_PART && step < 48; ++step) {
-        if (byte(space, at) == wanted)
-            return at;
-        at = byte(space, at + 1) & ~3U;
+// The offset of a capability, or 0. The list may be damaged and circular.
+std::size_t find_capability(const std::string &config, unsigned id) {
+    std::size_t offset = byte_at(config, CAPABILITY_LIST) & ~3U;
+    for (int count = 0; offset >= STD_HEADER_SIZE && count < 48; ++count) {
+        if (byte_at(config, offset) == id)
+            return offset;
+        offset = byte_at(config, offset + 1) & ~3U;
     }
     return 0;
 }
 
 } // namespace
 
-finding ask_pcie(const subject &device) {
-    finding found;
-    const std::string place = hardware(device);
-    found.source = place.empty() ? "/sys/class/infiniband/" + device.name + "/device"
-                                 : without_root(device, place) + "/config";
-    const auto space = place.empty() ? std::nullopt : read_file(place + "/config", 256);
-    if (!space || host_bridge(place).empty()) {
-        found.reason = "it is not a PCI device";
-        return found;
+finding evaluate_pcie(const rule_input &input) {
+    finding result;
+    const std::string device = device_path(input);
+    result.source = device.empty() ? "/sys/class/infiniband/" + input.name + "/device"
+                                   : strip_root(input, device) + "/config";
+    const auto config = device.empty() ? std::nullopt : read_file(device + "/config", 256);
+    if (!config || find_host_bridge(device).empty()) {
+        result.reason = "not a PCI device";
+        return result;
     }
-    if (space->size() <= COMMON_PART) {
-        found.value = "readable by root only";
-        found.reason = "whether it may bypass the cache cannot be seen";
-        return found;
+    if (config->size() <= STD_HEADER_SIZE) {
+        result.value = "readable by root only";
+        result.reason = "run as root to see whether the device may bypass the cache";
+        return result;
     }
-    const std::size_t at = capability(*space, PCI_EXPRESS);
-    if (at == 0 || at + DEVICE_CONTROL + 2 > space->size()) {
-        found.value = "no PCI Express capability";
-        found.reason = "whether it may bypass the cache is not said";
-        return found;
+    const std::size_t offset = find_capability(*config, CAP_ID_EXP);
+    if (offset == 0 || offset + EXP_DEVCTL + 2 > config->size()) {
+        result.value = "no PCI Express capability";
+        result.reason = "whether the device may bypass the cache is unknown";
+        return result;
     }
-    const unsigned control =
-        byte(*space, at + DEVICE_CONTROL) | byte(*space, at + DEVICE_CONTROL + 1) << 8;
-    const bool may = (control & ENABLE_NO_SNOOP) != 0;
-    found.value = may ? "No Snoop enabled" : "No Snoop disabled";
-    found.reason = may ? "it may bypass the cache, which is not to say that it does"
-                       : "it cannot bypass the cache, so what the rules above say holds";
-    return found;
+    const unsigned devctl =
+        byte_at(*config, offset + EXP_DEVCTL) | byte_at(*config, offset + EXP_DEVCTL + 1) << 8;
+    const bool is_enabled = (devctl & EXP_DEVCTL_NOSNOOP_EN) != 0;
+    result.value = is_enabled ? "No Snoop enabled" : "No Snoop disabled";
+    result.reason = is_enabled ? "the device may bypass the cache, but need not"
+                               : "the device cannot bypass the cache";
+    return result;
 }
 
 } // namespace coherdma::coherency

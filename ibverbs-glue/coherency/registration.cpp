@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// From 7.0 on, Linux refuses to register a program's memory for a device that it takes for
-// non-coherent. So there a registration that works is the kernel's own word.
+// Since 7.0, Linux refuses to register user memory for a device that it treats as non-coherent: a
+// registration that succeeds shows that the kernel treats the device as coherent.
 
-#include "verdict.hpp"
+#include "rules.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -14,46 +14,47 @@
 
 namespace coherdma::coherency {
 
-finding ask_registration(const subject &device) {
-    finding found;
-    found.source = "ibv_reg_mr";
-    if (std::strtol(device.release.c_str(), nullptr, 10) < 7) {
-        found.source = "uname -r";
-        found.value = device.release;
-        found.reason = "before 7.0 the kernel registers memory for any device";
-        return found;
+finding evaluate_registration(const rule_input &input) {
+    finding result;
+    result.source = "ibv_reg_mr";
+    if (std::strtol(input.kernel_release.c_str(), nullptr, 10) < 7) {
+        result.source = "uname -r";
+        result.value = input.kernel_release;
+        result.reason = "before 7.0 the kernel registers memory for any device";
+        return result;
     }
-    if (!device.context || !device.registers) {
-        found.reason = "the device is not open, so it cannot be tried";
-        return found;
+    if (!input.context || !input.try_reg_mr) {
+        result.reason = "the device is not open, so registration was not tried";
+        return result;
     }
-    const int error = device.registers(device.context);
-    found.value = error == 0 ? "success" : std::strerror(error);
+    const int error = input.try_reg_mr(input.context);
+    result.value = error == 0 ? "success" : std::strerror(error);
     if (error == 0) {
-        found.verdict = COHERDMA_COHERENT;
-        found.reason = "this kernel registers memory only for devices that it takes for coherent";
+        result.verdict = COHERDMA_COHERENT;
+        result.reason = "this kernel registers memory only for devices that it treats as coherent";
     } else if (error == EOPNOTSUPP) {
-        found.verdict = COHERDMA_NON_COHERENT;
-        found.reason = "this kernel refuses memory for devices that it takes for non-coherent";
+        result.verdict = COHERDMA_NON_COHERENT;
+        result.reason =
+            "this kernel refuses registration for devices that it treats as non-coherent";
     } else if (error == EIO) {
-        found.reason = "this kernel may be made to copy all that devices see (swiotlb)";
+        result.reason = "the kernel may be configured to use bounce buffers for all DMA (swiotlb)";
     } else {
-        found.reason = "that has another reason than coherency";
+        result.reason = "the error does not concern coherency";
     }
-    return found;
+    return result;
 }
 
-int register_page(ibv_context *context) {
+int try_reg_mr(ibv_context *context) {
     const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void *page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return errno;
     int error = 0;
-    if (ibv_pd *domain = ibv_alloc_pd(context)) {
+    if (ibv_pd *pd = ibv_alloc_pd(context)) {
         const int access = IBV_ACCESS_LOCAL_WRITE;
-        ibv_mr *region = ibv_reg_mr(domain, page, size, access);
-        error = region ? ibv_dereg_mr(region) : errno;
-        ibv_dealloc_pd(domain);
+        ibv_mr *mr = ibv_reg_mr(pd, page, size, access);
+        error = mr ? ibv_dereg_mr(mr) : errno;
+        ibv_dealloc_pd(pd);
     } else {
         error = errno;
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A device that is software: the CPU itself moves the data, through its cache. True but for CPUs
-// whose cache goes by virtual addresses: there the kernel's copy and the program's are two.
+// Software devices: the CPU moves the data, through its cache, so they are coherent. Not so with a
+// virtually indexed cache, which may hold two copies of a page, the kernel's and the program's.
 
 #include "files.hpp"
-#include "verdict.hpp"
+#include "rules.hpp"
 
 namespace coherdma::coherency {
 namespace {
 
-bool cache_is_virtual(const std::string &machine) {
-    for (const char *kind : {"mips", "sh", "parisc", "sparc", "armv4", "armv5", "armv6"}) {
-        if (machine.rfind(kind, 0) == 0 && machine != "sparc64")
+bool has_virtual_cache(const std::string &machine) {
+    for (const char *prefix : {"mips", "sh", "parisc", "sparc", "armv4", "armv5", "armv6"}) {
+        if (machine.rfind(prefix, 0) == 0 && machine != "sparc64")
             return true;
     }
     return false;
@@ -19,31 +19,31 @@ bool cache_is_virtual(const std::string &machine) {
 
 } // namespace
 
-finding ask_software(const subject &device) {
-    const std::string folder = "/sys/class/infiniband/" + device.name;
-    const std::string real = real_path(device.root, folder);
-    finding found;
-    found.source = folder;
+finding evaluate_software(const rule_input &input) {
+    const std::string folder = "/sys/class/infiniband/" + input.name;
+    const std::string device = real_path(input.root, folder);
+    finding result;
+    result.source = folder;
     const bool is_virtual =
-        real.rfind(real_path(device.root, "/sys") + "/devices/virtual/", 0) == 0;
-    if (device.driver == "rxe" || device.driver == "siw") {
-        found.source = "RDMA netlink";
-        found.value = "driver " + device.driver;
-    } else if (!real.empty() && is_virtual) {
-        found.value = real.substr(real.find("/sys/devices/"));
+        device.rfind(real_path(input.root, "/sys") + "/devices/virtual/", 0) == 0;
+    if (input.driver == "rxe" || input.driver == "siw") {
+        result.source = "RDMA netlink";
+        result.value = "driver " + input.driver;
+    } else if (!device.empty() && is_virtual) {
+        result.value = device.substr(device.find("/sys/devices/"));
     } else {
-        found.value = real.empty() ? "not there" : real.substr(real.find("/sys/devices/"));
-        found.reason =
-            real.empty() ? "nothing to see here" : "not a device that is known to be software";
-        return found;
+        result.value = device.empty() ? "missing" : device.substr(device.find("/sys/devices/"));
+        result.reason =
+            device.empty() ? "the device is not in sysfs" : "not a known software device";
+        return result;
     }
-    if (cache_is_virtual(device.machine)) {
-        found.reason = "it is software, but this CPU's cache may hold a second copy of a page";
-        return found;
+    if (has_virtual_cache(input.machine)) {
+        result.reason = "a software device, but this CPU's cache may hold a second copy of a page";
+        return result;
     }
-    found.verdict = COHERDMA_COHERENT;
-    found.reason = "it is software: the CPU moves the data itself";
-    return found;
+    result.verdict = COHERDMA_COHERENT;
+    result.reason = "the CPU moves the data of a software device";
+    return result;
 }
 
 } // namespace coherdma::coherency

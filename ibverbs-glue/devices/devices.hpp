@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Which RDMA devices there are, and what the kernel calls them.
+// The RDMA devices and ports of this machine.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,36 @@ namespace coherdma::devices {
 
 struct device {
     std::string name;      ///< "mlx5_0"
-    std::string driver;    ///< "mlx5", "rxe", "siw", ...; "" if the kernel does not say
-    std::string transport; ///< "RoCE", "iWARP", "InfiniBand", ...; "" if not known
+    std::string driver;    ///< "mlx5", "rxe", "siw", ...; "" if not reported
+    std::string transport; ///< "RoCE", "iWARP", "InfiniBand", ...; "" if unknown
 };
 
 struct port {
-    std::string device;
-    std::string interface; ///< of the network, "eth0"; "" if it has none in this namespace
+    std::string device;    ///< its name
+    std::string interface; ///< network interface, "eth0"; "" if none in this network namespace
     std::string transport; ///< of the device
     std::uint32_t number = 0;
-    std::uint32_t state = 0; ///< as verbs number it: 4 is active; 0 if the kernel does not say
+    std::uint32_t state = 0; ///< enum ibv_port_state; 0 if not reported
 };
 
-/// As the kernel tells by netlink; nothing if it does not answer, as without RDMA in it.
-std::optional<std::vector<device>> by_netlink();
+/// Lists the devices by RDMA netlink; nullopt if the kernel does not answer.
+std::optional<std::vector<device>> list_netlink_devices();
 
-/// As /sys/class/infiniband has it, below root.
-std::vector<device> by_sysfs(const std::string &root);
+/// Lists the devices in root/sys/class/infiniband.
+std::vector<device> list_sysfs_devices(const std::string &root);
 
-/// By netlink, else sysfs. Sorted by name.
-std::vector<device> all();
+/// By netlink, else by sysfs. Sorted by name.
+std::vector<device> list_devices();
 
-/// The same for ports; the interface of InfiniBand's is nowhere but in sysfs.
-std::optional<std::vector<port>> ports_by_netlink();
-std::vector<port> ports_by_sysfs(const std::string &root);
-std::vector<port> all_ports();
+/// The same for ports. Netlink does not report the interfaces of InfiniBand ports.
+std::optional<std::vector<port>> list_netlink_ports();
+std::vector<port> list_sysfs_ports(const std::string &root);
 
-/// The interface over a port, as sysfs has it below root; "" if there is none.
-std::string interface_by_sysfs(const std::string &root, const std::string &device,
-                               std::uint32_t number);
+/// Sorted by device and number; with the interfaces that only sysfs has.
+std::vector<port> list_ports();
+
+/// The network interface of a port in root's sysfs; "" if none.
+std::string find_sysfs_interface(const std::string &root, const std::string &device,
+                                 std::uint32_t number);
 
 } // namespace coherdma::devices

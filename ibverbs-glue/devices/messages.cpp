@@ -11,91 +11,91 @@
 namespace coherdma::devices {
 namespace {
 
-using attributes = std::array<nlattr *, RDMA_NLDEV_ATTR_MAX>;
+using nldev_attrs = std::array<nlattr *, RDMA_NLDEV_ATTR_MAX>;
 
-// As the kernel's headers number them (enum rdma_driver_id).
-constexpr std::array<const char *, 22> DRIVERS = {
+// By enum rdma_driver_id.
+constexpr std::array<const char *, 22> DRIVER_NAMES = {
     "",    "mlx5",  "mlx4",       "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma",
     "nes", "irdma", "vmw_pvrdma", "qedr",  "hns",   "usnic", "rxe",     "hfi1",
     "qib", "efa",   "siw",        "erdma", "mana",  "ionic"};
 
-std::string transport_of(const std::string &protocol) {
+std::string transport_name(const std::string &protocol) {
     constexpr std::array<std::array<const char *, 2>, 5> NAMES = {{{"ib", "InfiniBand"},
                                                                    {"iw", "iWARP"},
                                                                    {"roce", "RoCE"},
                                                                    {"opa", "Omni-Path"},
                                                                    {"usnic", "usNIC"}}};
-    for (const auto &each : NAMES) {
-        if (protocol == each[0])
-            return each[1];
+    for (const auto &name : NAMES) {
+        if (protocol == name[0])
+            return name[1];
     }
     return protocol;
 }
 
-/// A message that answers this command.
-bool parse(nlmsghdr *message, int command, attributes &into) {
+/// Whether the message is a response to this command.
+bool parse_attrs(nlmsghdr *message, int command, nldev_attrs &attrs) {
     return message->nlmsg_type == RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command) &&
-           nlmsg_parse(message, 0, into.data(), RDMA_NLDEV_ATTR_MAX - 1, nullptr) >= 0;
+           nlmsg_parse(message, 0, attrs.data(), RDMA_NLDEV_ATTR_MAX - 1, nullptr) >= 0;
 }
 
-std::optional<std::uint64_t> number(const nlattr *attribute) {
-    const int length = attribute ? nla_len(attribute) : 0;
+std::optional<std::uint64_t> get_number(const nlattr *attr) {
+    const int length = attr ? nla_len(attr) : 0;
     if (length == 1)
-        return nla_get_u8(attribute);
+        return nla_get_u8(attr);
     if (length == 4)
-        return nla_get_u32(attribute);
-    if (length == 8) // what the headers say of the driver's number, though the kernel sends 4
-        return nla_get_u64(attribute);
+        return nla_get_u32(attr);
+    if (length == 8) // of the driver id, according to the headers; the kernel sends 4 bytes
+        return nla_get_u64(attr);
     return {};
 }
 
-std::string text(const nlattr *attribute) {
-    if (!attribute || nla_len(attribute) <= 0)
+std::string get_string(const nlattr *attr) {
+    if (!attr || nla_len(attr) <= 0)
         return {};
-    const auto *bytes = static_cast<const char *>(nla_data(attribute));
-    return {bytes, strnlen(bytes, static_cast<std::size_t>(nla_len(attribute)))};
+    const auto *bytes = static_cast<const char *>(nla_data(attr));
+    return {bytes, strnlen(bytes, static_cast<std::size_t>(nla_len(attr)))};
 }
 
-std::uint32_t small_number(const nlattr *attribute) {
-    return static_cast<std::uint32_t>(number(attribute).value_or(0));
+std::uint32_t get_u32(const nlattr *attr) {
+    return static_cast<std::uint32_t>(get_number(attr).value_or(0));
 }
 
 } // namespace
 
-std::optional<numbered_device> device_in(nlmsghdr *message) {
-    attributes found = {};
-    if (!parse(message, RDMA_NLDEV_CMD_GET, found))
+std::optional<indexed_device> parse_device(nlmsghdr *message) {
+    nldev_attrs attrs = {};
+    if (!parse_attrs(message, RDMA_NLDEV_CMD_GET, attrs))
         return {};
-    const auto index = number(found[RDMA_NLDEV_ATTR_DEV_INDEX]);
-    numbered_device one;
-    one.about.name = text(found[RDMA_NLDEV_ATTR_DEV_NAME]);
-    if (!index || one.about.name.empty())
+    const auto index = get_number(attrs[RDMA_NLDEV_ATTR_DEV_INDEX]);
+    indexed_device result;
+    result.device.name = get_string(attrs[RDMA_NLDEV_ATTR_DEV_NAME]);
+    if (!index || result.device.name.empty())
         return {};
-    one.index = static_cast<std::uint32_t>(*index);
-    one.about.transport = transport_of(text(found[RDMA_NLDEV_ATTR_DEV_PROTOCOL]));
-    return one;
+    result.index = static_cast<std::uint32_t>(*index);
+    result.device.transport = transport_name(get_string(attrs[RDMA_NLDEV_ATTR_DEV_PROTOCOL]));
+    return result;
 }
 
-std::optional<port> port_in(nlmsghdr *message) {
-    attributes found = {};
-    if (!parse(message, RDMA_NLDEV_CMD_PORT_GET, found))
+std::optional<port> parse_port(nlmsghdr *message) {
+    nldev_attrs attrs = {};
+    if (!parse_attrs(message, RDMA_NLDEV_CMD_PORT_GET, attrs))
         return {};
-    port one;
-    one.device = text(found[RDMA_NLDEV_ATTR_DEV_NAME]);
-    one.number = small_number(found[RDMA_NLDEV_ATTR_PORT_INDEX]);
-    if (one.device.empty() || one.number == 0)
+    port result;
+    result.device = get_string(attrs[RDMA_NLDEV_ATTR_DEV_NAME]);
+    result.number = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_INDEX]);
+    if (result.device.empty() || result.number == 0)
         return {};
-    one.interface = text(found[RDMA_NLDEV_ATTR_NDEV_NAME]);
-    one.state = small_number(found[RDMA_NLDEV_ATTR_PORT_STATE]);
-    return one;
+    result.interface = get_string(attrs[RDMA_NLDEV_ATTR_NDEV_NAME]);
+    result.state = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_STATE]);
+    return result;
 }
 
-const char *driver_in(nlmsghdr *message) {
-    attributes found = {};
-    if (!parse(message, RDMA_NLDEV_CMD_GET_CHARDEV, found))
+const char *parse_driver(nlmsghdr *message) {
+    nldev_attrs attrs = {};
+    if (!parse_attrs(message, RDMA_NLDEV_CMD_GET_CHARDEV, attrs))
         return "";
-    const auto driver = number(found[RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID]);
-    return driver && *driver < DRIVERS.size() ? DRIVERS[*driver] : "";
+    const auto driver = get_number(attrs[RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID]);
+    return driver && *driver < DRIVER_NAMES.size() ? DRIVER_NAMES[*driver] : "";
 }
 
 } // namespace coherdma::devices

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the kernel's messages about RDMA say, of which each is one device or port.
+// Parses RDMA netlink messages, each about one device or port.
 #pragma once
 
 #include "devices.hpp"
@@ -11,16 +11,16 @@
 
 namespace coherdma::devices {
 
-struct numbered_device {
-    std::uint32_t index = 0; ///< the kernel's number of it
-    device about;
+struct indexed_device {
+    std::uint32_t index = 0; ///< the kernel's device index
+    devices::device device;
 };
 
-/// Nothing, if the message is of something else.
-std::optional<numbered_device> device_in(nlmsghdr *message);
-std::optional<port> port_in(nlmsghdr *message);
+/// nullopt: another kind of message.
+std::optional<indexed_device> parse_device(nlmsghdr *message);
+std::optional<port> parse_port(nlmsghdr *message);
 
-/// "" if it does not say, or says a number that is not known here.
-const char *driver_in(nlmsghdr *message);
+/// The name of the kernel driver; "" if it is missing or unknown.
+const char *parse_driver(nlmsghdr *message);
 
 } // namespace coherdma::devices

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Where netlink is out of reach: sandboxes, kernels before 4.16.
+// sysfs: where netlink is not available, as in sandboxes and before Linux 4.16.
 
 #include "coherency/files.hpp"
 #include "devices.hpp"
@@ -14,27 +14,27 @@ namespace {
 
 using coherency::read_line;
 
-bool begins(const std::string &text, const char *with) {
-    return text.rfind(with, 0) == 0;
+bool starts_with(const std::string &text, const char *prefix) {
+    return text.rfind(prefix, 0) == 0;
 }
 
-std::string transport_of(const std::string &folder) {
-    if (begins(read_line(folder + "/node_type").value_or(""), "4:"))
+std::string find_transport(const std::string &folder) {
+    if (starts_with(read_line(folder + "/node_type").value_or(""), "4:"))
         return "iWARP";
     const std::string layer = read_line(folder + "/ports/1/link_layer").value_or("");
     return layer == "Ethernet" ? "RoCE" : layer;
 }
 
-// The two soft drivers can be told by what only they have here; others stay unknown.
-std::string driver_of(const std::string &folder, const std::string &transport) {
-    if (transport == "RoCE" && coherency::exists(folder + "/parent"))
+// Only the software drivers are recognized.
+std::string find_driver(const std::string &folder, const std::string &transport) {
+    if (transport == "RoCE" && coherency::path_exists(folder + "/parent"))
         return "rxe";
-    if (transport == "iWARP" && begins(read_line(folder + "/node_desc").value_or(""), "siw"))
+    if (transport == "iWARP" && starts_with(read_line(folder + "/node_desc").value_or(""), "siw"))
         return "siw";
     return {};
 }
 
-std::uint32_t number_in(const std::string &text) {
+std::uint32_t parse_number(const std::string &text) {
     return static_cast<std::uint32_t>(std::strtoul(text.c_str(), nullptr, 0));
 }
 
@@ -42,98 +42,100 @@ std::string port_folder(const std::string &folder, std::uint32_t number) {
     return folder + "/ports/" + std::to_string(number);
 }
 
-/// With RoCE and iWARP the interface stands beside the first addresses of the port.
-std::string beside_addresses(const std::string &port) {
-    for (const char *each : {"0", "1", "2", "3"}) {
-        const auto found = read_line(port + "/gid_attrs/ndevs/" + each);
-        if (found && !found->empty())
-            return *found;
+/// RoCE and iWARP: the network device of the first GIDs of the port.
+std::string find_gid_interface(const std::string &port_path) {
+    for (const char *index : {"0", "1", "2", "3"}) {
+        const auto interface = read_line(port_path + "/gid_attrs/ndevs/" + index);
+        if (interface && !interface->empty())
+            return *interface;
     }
     return {};
 }
 
-/// IP over InfiniBand is an interface of the same device, with the number of its port.
-std::string over_infiniband(const std::string &folder, std::uint32_t number) {
-    constexpr char INFINIBAND[] = "32"; // ARPHRD_INFINIBAND
+/// IPoIB: the interface of the same hardware device with the number of the port.
+std::string find_ipoib_interface(const std::string &folder, std::uint32_t number) {
+    constexpr char ARPHRD_INFINIBAND_TEXT[] = "32";
     const std::string net = folder + "/device/net";
-    for (const std::string &each : coherency::names_in(net)) {
-        const std::string about = net + "/" + each;
-        if (read_line(about + "/type") != INFINIBAND ||
-            !read_line(about + "/parent").value_or("").empty()) // of a partition
+    for (const std::string &name : coherency::list_folder(net)) {
+        const std::string interface = net + "/" + name;
+        if (read_line(interface + "/type") != ARPHRD_INFINIBAND_TEXT ||
+            !read_line(interface + "/parent").value_or("").empty()) // an interface of a partition
             continue;
-        // Older drivers count in the one, newer in the other; from 0.
-        const std::uint32_t place = std::max(number_in(read_line(about + "/dev_port").value_or("")),
-                                             number_in(read_line(about + "/dev_id").value_or("")));
-        if (place + 1 == number)
-            return each;
+        // From 0. Older drivers set dev_id, newer ones dev_port.
+        const std::uint32_t index =
+            std::max(parse_number(read_line(interface + "/dev_port").value_or("")),
+                     parse_number(read_line(interface + "/dev_id").value_or("")));
+        if (index + 1 == number)
+            return name;
     }
     return {};
 }
 
-constexpr char CLASS[] = "/sys/class/infiniband/";
+constexpr char CLASS_PATH[] = "/sys/class/infiniband/";
 
 } // namespace
 
-std::vector<device> by_sysfs(const std::string &root) {
-    std::vector<device> found;
-    for (const std::string &name : coherency::names_in(root + CLASS)) {
-        const std::string folder = root + CLASS + name;
-        const std::string transport = transport_of(folder);
-        found.push_back({name, driver_of(folder, transport), transport});
+std::vector<device> list_sysfs_devices(const std::string &root) {
+    std::vector<device> devices;
+    for (const std::string &name : coherency::list_folder(root + CLASS_PATH)) {
+        const std::string folder = root + CLASS_PATH + name;
+        const std::string transport = find_transport(folder);
+        devices.push_back({name, find_driver(folder, transport), transport});
     }
-    return found;
+    return devices;
 }
 
-std::string interface_by_sysfs(const std::string &root, const std::string &device,
-                               std::uint32_t number) {
-    const std::string folder = root + CLASS + device, port = port_folder(folder, number);
-    if (read_line(port + "/link_layer") == "InfiniBand")
-        return over_infiniband(folder, number);
-    return beside_addresses(port);
+std::string find_sysfs_interface(const std::string &root, const std::string &device,
+                                 std::uint32_t number) {
+    const std::string folder = root + CLASS_PATH + device;
+    const std::string port_path = port_folder(folder, number);
+    if (read_line(port_path + "/link_layer") == "InfiniBand")
+        return find_ipoib_interface(folder, number);
+    return find_gid_interface(port_path);
 }
 
-std::vector<port> ports_by_sysfs(const std::string &root) {
-    std::vector<port> found;
-    for (const device &each : by_sysfs(root)) {
-        const std::string folder = root + CLASS + each.name;
-        for (const std::string &name : coherency::names_in(folder + "/ports")) {
-            const std::uint32_t number = number_in(name);
+std::vector<port> list_sysfs_ports(const std::string &root) {
+    std::vector<port> ports;
+    for (const device &device : list_sysfs_devices(root)) {
+        const std::string folder = root + CLASS_PATH + device.name;
+        for (const std::string &name : coherency::list_folder(folder + "/ports")) {
+            const std::uint32_t number = parse_number(name);
             if (number == 0)
                 continue;
             const std::string state =
                 read_line(port_folder(folder, number) + "/state").value_or(""); // "4: ACTIVE"
-            found.push_back({each.name, interface_by_sysfs(root, each.name, number), each.transport,
-                             number, number_in(state)});
+            ports.push_back({device.name, find_sysfs_interface(root, device.name, number),
+                             device.transport, number, parse_number(state)});
         }
     }
-    return found;
+    return ports;
 }
 
-std::vector<device> all() {
-    std::vector<device> found;
-    if (auto told = by_netlink())
-        found = std::move(*told);
+std::vector<device> list_devices() {
+    std::vector<device> devices;
+    if (auto netlink_devices = list_netlink_devices())
+        devices = std::move(*netlink_devices);
     else
-        found = by_sysfs("");
-    std::sort(found.begin(), found.end(),
-              [](const device &one, const device &other) { return one.name < other.name; });
-    return found;
+        devices = list_sysfs_devices("");
+    std::sort(devices.begin(), devices.end(),
+              [](const device &a, const device &b) { return a.name < b.name; });
+    return devices;
 }
 
-std::vector<port> all_ports() {
-    std::vector<port> found;
-    if (auto told = ports_by_netlink())
-        found = std::move(*told);
+std::vector<port> list_ports() {
+    std::vector<port> ports;
+    if (auto netlink_ports = list_netlink_ports())
+        ports = std::move(*netlink_ports);
     else
-        found = ports_by_sysfs("");
-    for (port &each : found) {
-        if (each.interface.empty())
-            each.interface = interface_by_sysfs("", each.device, each.number);
+        ports = list_sysfs_ports("");
+    for (port &port : ports) {
+        if (port.interface.empty())
+            port.interface = find_sysfs_interface("", port.device, port.number);
     }
-    std::sort(found.begin(), found.end(), [](const port &one, const port &other) {
-        return std::tie(one.device, one.number) < std::tie(other.device, other.number);
+    std::sort(ports.begin(), ports.end(), [](const port &a, const port &b) {
+        return std::tie(a.device, a.number) < std::tie(b.device, b.number);
     });
-    return found;
+    return ports;
 }
 
 } // namespace coherdma::devices

@@ -11,23 +11,25 @@
 
 namespace coherdma::probe {
 
-/// A connection of a device to itself, by which it reads one piece of memory into another.
-class loopback : public mover {
+/// A connection of a device to itself. copy() is an RDMA Read of source into sink.
+class loopback : public copier {
   public:
     virtual ~loopback() = default;
 };
 
-struct wish {
+struct loopback_attr {
     ibv_context *context;
-    std::uint8_t port;
+    std::uint8_t port_num;
     std::span<std::uint64_t> source, sink;
-    std::chrono::milliseconds patience;
+    std::chrono::milliseconds timeout; ///< of each transfer
 };
 
-/// Two queue pairs connected by verbs alone: InfiniBand and RoCE. Both throw std::system_error.
-std::unique_ptr<loopback> connect_by_verbs(const wish &);
+// Both throw std::system_error.
 
-/// By the connection manager, which iWARP needs, and an address of the device's own.
-std::unique_ptr<loopback> connect_by_cm(const wish &);
+/// Connects two QPs with verbs only: InfiniBand and RoCE.
+std::unique_ptr<loopback> connect_by_verbs(const loopback_attr &);
+
+/// Connects with the RDMA connection manager, which iWARP requires, over an address of the device.
+std::unique_ptr<loopback> connect_by_cm(const loopback_attr &);
 
 } // namespace coherdma::probe

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Two experiments, in turn:
+// Each round has two experiments:
 //
-// Does the device see what the CPU wrote? Old values are put into memory, below the cache, and new
-// ones written above them, without a sync. What the device then brings is new, line by line, if it
-// looks into the cache, and old if it does not: lines just written are still there.
+// Does the device read the CPU's cache? Old values are written to memory and synced, then new
+// values written without a sync. The device copies new values if it snoops the cache, else old
+// ones: the lines are still dirty in the cache.
 //
-// Does the CPU see what the device wrote? The sink is read, so that its old lines are in the cache,
-// and the device writes new ones. Read again, without a sync, they are new if the device's writes
-// reach the cache. After a sync they must be new, or it was no question of the cache.
+// Do the device's writes reach the CPU's cache? The sink is read, so that its old lines are cached,
+// and the device writes new values. Read again without a sync, they are new if the writes reach the
+// cache. After a sync they must be new; otherwise the cause is not the cache.
 
 #include "pattern.hpp"
 
@@ -19,88 +19,93 @@ namespace {
 
 using words = std::span<std::uint64_t>;
 
-// Another value for each word and each filling, never 0.
-std::uint64_t value(std::uint64_t filling, std::size_t place) noexcept {
-    return (filling + 1) << 32 | (place + 1);
+// Differs for each pattern and word; never 0.
+std::uint64_t word_value(std::uint64_t pattern, std::size_t index) noexcept {
+    return (pattern + 1) << 32 | (index + 1);
 }
 
-void fill(words all, std::uint64_t filling) noexcept {
-    for (std::size_t place = 0; place < all.size(); ++place)
-        all[place] = value(filling, place);
+void fill(words buffer, std::uint64_t pattern) noexcept {
+    for (std::size_t i = 0; i < buffer.size(); ++i)
+        buffer[i] = word_value(pattern, i);
     asm volatile("" ::: "memory");
 }
 
-class lines {
+class cache_lines {
   public:
-    lines(const cache::path &chosen, std::size_t bytes) noexcept
-        : way(chosen)
-        , line(bytes) {}
+    cache_lines(const cache::cache_ops &ops, std::size_t line_size) noexcept
+        : ops_(ops)
+        , line_size_(line_size) {}
 
-    void sync(words all) const noexcept {
-        const cache::range range{reinterpret_cast<std::uintptr_t>(all.data()),
-                                 static_cast<std::uint32_t>(all.size_bytes())};
-        way.before_flush();
-        way.flush(&range, 1, line);
-        way.after_flush();
+    void writeback_invalidate(words buffer) const noexcept {
+        const cache::range range{reinterpret_cast<std::uintptr_t>(buffer.data()),
+                                 static_cast<std::uint32_t>(buffer.size_bytes())};
+        ops_.fence_before_invalidate();
+        ops_.writeback_invalidate(&range, 1, line_size_);
+        ops_.fence_after_invalidate();
     }
 
-    // Lines that hold a word of the old filling. -1: of neither.
-    std::int64_t stale(words all, std::uint64_t before, std::uint64_t now) const noexcept {
-        asm volatile("" ::: "memory"); // the device wrote, of which the compiler knows nothing
-        const std::size_t step = line / sizeof(std::uint64_t);
-        std::int64_t found = 0;
-        for (std::size_t first = 0; first < all.size(); first += step) {
-            bool is_old = false;
-            for (std::size_t place = first; place < first + step && place < all.size(); ++place) {
-                if (all[place] == value(before, place))
-                    is_old = true;
-                else if (all[place] != value(now, place))
+    // The number of lines with a word of the old pattern; -1: a word has neither pattern.
+    std::int64_t count_stale(words buffer, std::uint64_t old_pattern,
+                             std::uint64_t new_pattern) const noexcept {
+        asm volatile("" ::: "memory"); // the device wrote the buffer
+        const std::size_t words_per_line = line_size_ / sizeof(std::uint64_t);
+        std::int64_t stale = 0;
+        for (std::size_t line = 0; line < buffer.size(); line += words_per_line) {
+            bool is_stale = false;
+            for (std::size_t i = line; i < line + words_per_line && i < buffer.size(); ++i) {
+                if (buffer[i] == word_value(old_pattern, i))
+                    is_stale = true;
+                else if (buffer[i] != word_value(new_pattern, i))
                     return -1;
             }
-            found += is_old ? 1 : 0;
+            stale += is_stale ? 1 : 0;
         }
-        return found;
+        return stale;
     }
 
   private:
-    const cache::path &way;
-    std::size_t line;
+    const cache::cache_ops &ops_;
+    std::size_t line_size_;
 };
 
 } // namespace
 
-int look(mover &device, words source, words sink, const cache::path &way, std::size_t line,
-         std::uint32_t rounds, count &into) {
-    const lines all(way, line);
+int probe_coherency(copier &device, words source, words sink, const cache::cache_ops &ops,
+                    std::size_t line_size, std::uint32_t rounds, probe_counts &counts) {
+    const cache_lines lines(ops, line_size);
     for (std::uint64_t round = 0; round < rounds; ++round) {
-        const std::uint64_t first = 3 * round, second = first + 1, third = first + 2;
-        fill(source, first);
-        all.sync(source);
-        fill(sink, third); // no word of it is left afterwards
-        all.sync(sink);
-        fill(source, second);
-        if (const int error = device.move())
+        const std::uint64_t old_pattern = 3 * round, new_pattern = old_pattern + 1,
+                            sink_pattern = old_pattern + 2;
+        fill(source, old_pattern);
+        lines.writeback_invalidate(source);
+        fill(sink, sink_pattern); // to be overwritten completely
+        lines.writeback_invalidate(sink);
+        fill(source, new_pattern);
+        if (const int error = device.copy())
             return error;
-        all.sync(sink);
-        const std::int64_t by_device = all.stale(sink, first, second);
+        lines.writeback_invalidate(sink);
+        const std::int64_t device_stale = lines.count_stale(sink, old_pattern, new_pattern);
 
-        fill(source, second);
-        all.sync(source);
-        fill(sink, first);
-        all.sync(sink);
-        if (all.stale(sink, first, first) != static_cast<std::int64_t>(sink.size_bytes() / line))
-            return EIO; // and by this they are in the cache
-        if (const int error = device.move())
-            return error;
-        way.before_flush(); // the completion was seen before the sink is
-        const std::int64_t by_cpu = all.stale(sink, first, second);
-        all.sync(sink);
-        if (by_device < 0 || by_cpu < 0 || all.stale(sink, first, second) != 0)
+        fill(source, new_pattern);
+        lines.writeback_invalidate(source);
+        fill(sink, old_pattern);
+        lines.writeback_invalidate(sink);
+        // Also loads the sink into the cache.
+        if (lines.count_stale(sink, old_pattern, old_pattern) !=
+            static_cast<std::int64_t>(sink.size_bytes() / line_size))
             return EIO;
-        into.device_stale += static_cast<std::uint64_t>(by_device);
-        into.cpu_stale += static_cast<std::uint64_t>(by_cpu);
-        into.lines += sink.size_bytes() / line;
-        ++into.rounds;
+        if (const int error = device.copy())
+            return error;
+        ops.fence_before_invalidate(); // loads of the sink follow that of the completion
+        const std::int64_t cpu_stale = lines.count_stale(sink, old_pattern, new_pattern);
+        lines.writeback_invalidate(sink);
+        if (device_stale < 0 || cpu_stale < 0 ||
+            lines.count_stale(sink, old_pattern, new_pattern) != 0)
+            return EIO;
+        counts.device_stale += static_cast<std::uint64_t>(device_stale);
+        counts.cpu_stale += static_cast<std::uint64_t>(cpu_stale);
+        counts.lines += sink.size_bytes() / line_size;
+        ++counts.rounds;
     }
     return 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// How to catch a device and a CPU at not seeing the same memory, whatever it is that moves the
-// bytes: that is left to the caller.
+// Tests whether a device and the CPU see the same memory.
 #pragma once
 
 #include "cache/cache.hpp"
@@ -11,26 +10,27 @@
 
 namespace coherdma::probe {
 
-/// Has the device copy source to sink, as much as both hold, and returns once it says that it is
-/// done: 0 or an error.
-class mover {
+/// Makes the device copy the source to the sink.
+class copier {
   public:
-    virtual int move() = 0;
+    /// Returns when the device has reported completion: 0 or an errno.
+    virtual int copy() = 0;
 
   protected:
-    ~mover() = default;
+    ~copier() = default;
 };
 
-struct count {
-    std::uint32_t rounds = 0;       ///< that were completed
-    std::uint64_t lines = 0;        ///< looked at, in each direction
-    std::uint64_t device_stale = 0; ///< of which the device saw what was there before
-    std::uint64_t cpu_stale = 0;    ///< of which the CPU did
+struct probe_counts {
+    std::uint32_t rounds = 0;       ///< completed
+    std::uint64_t lines = 0;        ///< checked in each direction
+    std::uint64_t device_stale = 0; ///< lines that the device read stale
+    std::uint64_t cpu_stale = 0;    ///< lines that the CPU read stale
 };
 
-/// source and sink are of one size, whole pages each. EIO if the device brought bytes that were
-/// never in the source, so that nothing can be told.
-int look(mover &device, std::span<std::uint64_t> source, std::span<std::uint64_t> sink,
-         const cache::path &way, std::size_t line, std::uint32_t rounds, count &into);
+/// source and sink have the same size and consist of whole pages. Adds to counts. Returns 0, the
+/// error of copy(), or EIO if the device copied data that was never in the source.
+int probe_coherency(copier &device, std::span<std::uint64_t> source, std::span<std::uint64_t> sink,
+                    const cache::cache_ops &ops, std::size_t line_size, std::uint32_t rounds,
+                    probe_counts &counts);
 
 } // namespace coherdma::probe

@@ -11,73 +11,73 @@
 namespace coherdma::provider {
 namespace {
 
-void close(ibv_context *context) noexcept {
-    abi::close_context(context);
+void free_context(ibv_context *context) noexcept {
+    abi::uninit_and_free_context(context);
 }
 
-int query_device(ibv_context *context, const ibv_query_device_ex_input *input,
-                 ibv_device_attr_ex *attributes, std::size_t size) noexcept {
+int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input,
+                    ibv_device_attr_ex *attr, std::size_t size) noexcept {
     abi::message<abi::response::query_device> response = {};
     std::size_t length = response.size;
     if (const int error =
-            library().query_device_any(context, input, attributes, size, &response, &length))
+            ibv_cmd().query_device_any(context, input, attr, size, &response, &length))
         return error;
-    std::uint64_t version; // of what would be firmware, first in the response
-    std::memcpy(&version, response.head, sizeof(version));
-    std::snprintf(attributes->orig_attr.fw_ver, sizeof(attributes->orig_attr.fw_ver), "%u.%u.%u",
+    std::uint64_t version; // the response begins with raw_fw_ver
+    std::memcpy(&version, response.core_payload, sizeof(version));
+    std::snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
                   static_cast<unsigned>(version >> 32) & 0xffff,
                   static_cast<unsigned>(version >> 16) & 0xffff,
                   static_cast<unsigned>(version) & 0xffff);
     return 0;
 }
 
-int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attributes) noexcept {
+int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr) noexcept {
     abi::message<abi::command::query_port> command = {};
-    return library().query_port(context, port, attributes, &command, command.size);
+    return ibv_cmd().query_port(context, port_num, attr, &command, command.size);
 }
 
-verbs_context *ready(ibv_context *context, rdma_driver_id driver, abi::operations able,
-                     int error) noexcept {
+verbs_context *set_ops(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops ops,
+                       int error) noexcept {
     if (error == 0)
-        error = emulate(context, driver, able);
+        error = emulate(context, driver_id, ops);
     if (error != 0) {
-        abi::close_context(context);
+        abi::uninit_and_free_context(context);
         errno = error;
         return nullptr;
     }
-    abi::set_operations(context, able);
-    abi::say(abi::level::info, "%s is served by coherdma", context->device->name);
-    return abi::in_front(context);
+    abi::set_ops(context, ops);
+    abi::verbs_log(abi::log_level::info, "%s is served by coherdma", context->device->name);
+    return abi::to_verbs_context(context);
 }
 
 } // namespace
 
-verbs_context *serve(ibv_context *context, rdma_driver_id driver,
-                     const abi::operations &able) noexcept {
+verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
+                            const abi::verbs_context_ops &ops) noexcept {
     abi::message<abi::command::get_context> command = {};
-    // siw insists on room for its number; rdma_rxe does not mind.
+    // siw requires room for its device id; rdma_rxe ignores it.
     abi::message<abi::response::get_context, std::uint64_t> response = {};
-    const int error = library().get_context(abi::in_front(context), &command, command.size,
+    const int error = ibv_cmd().get_context(abi::to_verbs_context(context), &command, command.size,
                                             &response, response.size);
-    return ready(context, driver, able, error);
+    return set_ops(context, driver_id, ops, error);
 }
 
-// These kernel drivers do not tell how many completion vectors there are, but have one for each
-// processor that there could be.
-verbs_context *serve_imported(ibv_context *context, rdma_driver_id driver,
-                              const abi::operations &able) noexcept {
-    int error = library().query_context(context, nullptr);
+// These kernel drivers do not report the number of completion vectors: it is the number of possible
+// CPUs.
+verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
+                                     const abi::verbs_context_ops &ops) noexcept {
+    int error = ibv_cmd().query_context(context, nullptr);
     if (error == EOPNOTSUPP) {
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
         error = 0;
     }
-    return ready(context, driver, able, error);
+    return set_ops(context, driver_id, ops, error);
 }
 
-void fill_context(abi::operations &able) noexcept {
-    able.free_context = close;
-    able.query_device_ex = query_device;
-    able.query_port = query_port;
+void fill_context_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.free_context = free_context;
+    ops.query_device_ex = query_device_ex;
+    ops.query_port = query_port;
 }
 
 } // namespace coherdma::provider

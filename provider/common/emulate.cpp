@@ -2,7 +2,7 @@
 
 #include "emulate.hpp"
 
-#include "cache/emulated.hpp"
+#include "cache/emulated_cache.hpp"
 #include "emulation/interface.hpp"
 
 #include <cerrno>
@@ -24,53 +24,55 @@ bool is_set(const char *value) noexcept {
     return value != nullptr && *value != '\0';
 }
 
-/// What the module reads then; a setuid program is never asked for it by its environment.
-bool may_be_wanted() noexcept {
+/// Whether a setting that the module reads may exist. The environment of a setuid program is
+/// ignored.
+bool may_be_requested() noexcept {
     if (is_set(secure_getenv("COHERDMA_EMULATE")))
         return true;
-    const char *const named = secure_getenv("COHERDMA_CONFIG");
-    return access(is_set(named) ? named : COHERDMA_SYSCONFDIR "/coherdma.conf", R_OK) == 0;
+    const char *const config = secure_getenv("COHERDMA_CONFIG");
+    return access(is_set(config) ? config : COHERDMA_SYSCONFDIR "/coherdma.conf", R_OK) == 0;
 }
 
-/// The module lies beside this plugin.
-void *load() noexcept {
-    Dl_info about = {};
+/// Loads the emulation module from the plugin's directory.
+void *load_module() noexcept {
+    Dl_info info = {};
     char path[PATH_MAX];
-    if (dladdr(reinterpret_cast<void *>(emulate), &about) == 0)
+    if (dladdr(reinterpret_cast<void *>(emulate), &info) == 0)
         return nullptr;
-    const char *const slash = std::strrchr(about.dli_fname, '/');
-    const std::size_t folder =
-        slash != nullptr ? static_cast<std::size_t>(slash - about.dli_fname) + 1 : 0;
-    if (folder + std::strlen(cache::emulation_file) >= sizeof path)
+    const char *const slash = std::strrchr(info.dli_fname, '/');
+    const std::size_t dir_length =
+        slash != nullptr ? static_cast<std::size_t>(slash - info.dli_fname) + 1 : 0;
+    if (dir_length + std::strlen(cache::emulation_file) >= sizeof path)
         return nullptr;
-    std::memcpy(path, about.dli_fname, folder);
-    std::strcpy(path + folder, cache::emulation_file);
+    std::memcpy(path, info.dli_fname, dir_length);
+    std::strcpy(path + dir_length, cache::emulation_file);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
 } // namespace
 
-int emulate(ibv_context *context, rdma_driver_id driver, abi::operations &able) noexcept {
-    if (!may_be_wanted())
+int emulate(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops &ops) noexcept {
+    if (!may_be_requested())
         return 0;
-    void *const module = load();
+    void *const module = load_module();
     auto *const begin =
         module != nullptr
             ? reinterpret_cast<emulation::begin_function *>(dlsym(module, emulation::begin_name))
             : nullptr;
     if (begin == nullptr) {
-        const char *const why = dlerror();
+        const char *const reason = dlerror();
         if (!is_set(secure_getenv("COHERDMA_EMULATE")))
-            return 0; // the configuration is there for other things, perhaps
-        // To those who asked for it, so not by the log that others switch on.
-        dprintf(STDERR_FILENO, "coherdma: %s cannot be emulated, as COHERDMA_EMULATE wants: %s\n",
-                context->device->name, why != nullptr ? why : "its module is not there");
+            return 0; // only the configuration file exists, and it need not request emulation
+        // On stderr, since the user asked for it: the log may be off.
+        dprintf(
+            STDERR_FILENO, "coherdma: %s cannot be emulated, as COHERDMA_EMULATE requests: %s\n",
+            context->device->name, reason != nullptr ? reason : "the emulation module is missing");
         return ENOENT;
     }
-    const emulation::handover all = {
-        sizeof all, driver, &able, [](abi::verbs_mr *region) { return library().dereg_mr(region); },
-        abi::set_operations};
-    return begin(context, &all);
+    const emulation::module_args arguments = {
+        sizeof arguments, driver_id, &ops, [](abi::verbs_mr *mr) { return ibv_cmd().dereg_mr(mr); },
+        abi::set_ops};
+    return begin(context, &arguments);
 }
 
 } // namespace coherdma::provider

@@ -7,9 +7,9 @@
 
 namespace coherdma::provider {
 
-/// Where a user wants it, has the device played as one that does not see the CPU's cache: the
-/// emulation's module then changes the operations. 0; or an errno, if it is wanted and cannot be:
-/// nobody should take a device for emulated that is not.
-int emulate(ibv_context *context, rdma_driver_id driver, abi::operations &able) noexcept;
+/// Emulates a device that is not coherent with the CPU's cache, if the user requests that: the
+/// emulation module replaces some of the operations. Returns 0, or an errno if emulation is
+/// requested and the module cannot be loaded.
+int emulate(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops &ops) noexcept;
 
 } // namespace coherdma::provider

@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the drivers of rdma_rxe and siw have in common: contexts, domains, and what of memory needs
-// nothing of the driver's own. The objects have libibverbs' part first.
+// What the rxe and siw drivers share: contexts, PDs, and the memory operations that need nothing
+// from the driver. Each object begins with libibverbs' part.
 #pragma once
 
 #include "abi/abi.hpp"
-#include "memory.hpp"
-#include "probes.hpp"
-#include "turn.hpp"
+#include "calloc_ptr.hpp"
+#include "spinlock.hpp"
+#include "trace.hpp"
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::provider {
 
-using abi::library;
+using abi::ibv_cmd;
 
-template <class own, class core>
-own &of(core *object) noexcept {
-    return *reinterpret_cast<own *>(object);
+/// The driver's object that begins with libibverbs' `object`.
+template <class driver_object, class verbs_object>
+driver_object &container(verbs_object *object) noexcept {
+    return *reinterpret_cast<driver_object *>(object);
 }
 
-/// Has the kernel open what abi::open_context() made, and gives it the operations. What
-/// alloc_context returns; nullptr: errno says why, and the context is gone.
-verbs_context *serve(ibv_context *context, rdma_driver_id driver,
-                     const abi::operations &able) noexcept;
+/// Finishes what abi::init_and_alloc_context() began: has the kernel open the context, and sets its
+/// operations. Returns what alloc_context returns; on failure nullptr with errno set, and the
+/// context is freed.
+verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
+                            const abi::verbs_context_ops &ops) noexcept;
 
-/// The same for a context that another process opened; for import_context.
-verbs_context *serve_imported(ibv_context *context, rdma_driver_id driver,
-                              const abi::operations &able) noexcept;
+/// The same for import_context: a context that another process opened.
+verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
+                                     const abi::verbs_context_ops &ops) noexcept;
 
-void fill_context(abi::operations &able) noexcept;
-void fill_domain(abi::operations &able) noexcept;
-/// But for reg_mr.
-void fill_region(abi::operations &able) noexcept;
+void fill_context_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_pd_ops(abi::verbs_context_ops &ops) noexcept;
+/// All MR operations but reg_mr.
+void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
 
-/// Whether whoever uses an object of this domain has promised to do so by one thread at a time.
-bool alone(ibv_pd *domain) noexcept;
+/// Whether the consumer has promised to use the objects of this PD from one thread at a time.
+bool is_single_threaded(ibv_pd *pd) noexcept;
 
-/// A completion queue's: 0, or an errno if such a one cannot be.
-int wish_of(const ibv_cq_init_attr_ex &wanted, bool &alone) noexcept;
+/// Checks the attributes of a CQ. Returns 0 or an errno.
+int check_cq_attr(const ibv_cq_init_attr_ex &attr, bool &single_threaded) noexcept;
 
 } // namespace coherdma::provider

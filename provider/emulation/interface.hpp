@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the plugin hands to the module. Both are of one build: the version is that of this struct.
+// What the plugin passes to the emulation module. Both are of one build: size serves as a version.
 #pragma once
 
-#include "abi/operations.hpp"
+#include "abi/context_ops.hpp"
 
 #include <cstdint>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::emulation {
 
-struct handover {
-    std::uint32_t size; ///< of this struct, as a version
-    rdma_driver_id driver;
-    abi::operations *able;              ///< the driver's; functions of the module are put in
-    int (*deregister)(abi::verbs_mr *); ///< by the kernel alone: the object stays
-    void (*set_operations)(ibv_context *, const abi::operations &);
+struct module_args {
+    std::uint32_t size; ///< of this struct
+    rdma_driver_id driver_id;
+    abi::verbs_context_ops *ops; ///< the driver's; the module replaces some
+    /// Deregisters in the kernel only; the object is not freed.
+    int (*kernel_dereg_mr)(abi::verbs_mr *);
+    void (*set_ops)(ibv_context *, const abi::verbs_context_ops &);
 };
 
-/// extern "C", by this name. 0, whether the device is played from now on or is not to be; or an
-/// errno.
-using begin_function = int(ibv_context *, const handover *);
+/// extern "C", exported as begin_name. Returns 0, whether or not the device is emulated from now
+/// on; or an errno.
+using begin_function = int(ibv_context *, const module_args *);
 inline constexpr const char *begin_name = "coherdma_emulation_begin";
 
 } // namespace coherdma::emulation

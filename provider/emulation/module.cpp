@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the plugin and libcoherdma find here. A device is played from the moment it is opened, and
-// all of a process by the settings of the first.
+// The symbols that the plugin and libcoherdma look up. A device is emulated from the moment it is
+// opened, and all devices of a process with the settings of the first.
 
-#include "cache/emulated.hpp"
-#include "hooks/neighbours.hpp"
-#include "hooks/parts.hpp"
+#include "cache/emulated_cache.hpp"
+#include "hooks/peer_ipc.hpp"
+#include "hooks/wr_api.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -23,147 +23,154 @@
 namespace coherdma::emulation {
 namespace {
 
-void close(ibv_context *context) noexcept {
-    const auto free_context = find(context)->under.free_context;
-    remove_device(context);
-    free_context(context);
+void free_context(ibv_context *ctx) noexcept {
+    const auto driver_free_context = find_device(ctx)->driver_ops.free_context;
+    remove_device(ctx);
+    driver_free_context(ctx);
 }
 
-/// Lines move without a call of the program's, too.
-void wander() noexcept {
+/// Moves, poisons or marks lines while the program makes no call.
+void run_background_thread() noexcept {
     using std::chrono::steady_clock;
-    // In stale it only looks for what has been so for long.
-    const std::chrono::microseconds least{here().asked.plays == mode::STALE ? 100000 : 500};
-    constexpr int SHARE = 4; // a fifth of a processor at most
+    // Mode stale only marks lines that have been stale for a second.
+    const std::chrono::microseconds min_pause{
+        process_state().config.mode == cache_mode::STALE ? 100000 : 500};
+    constexpr int PAUSE_FACTOR = 4; // uses at most a fifth of a CPU
     pthread_setname_np(pthread_self(), "coherdma-cache");
-    for (auto rest = steady_clock::duration(least);;) {
-        std::this_thread::sleep_for(rest);
+    for (auto pause = steady_clock::duration(min_pause);;) {
+        std::this_thread::sleep_for(pause);
         const auto begin = steady_clock::now();
-        here().memory.wander();
-        rest = std::max<steady_clock::duration>(least, SHARE * (steady_clock::now() - begin));
+        process_state().cache.run_background();
+        pause = std::max<steady_clock::duration>(min_pause,
+                                                 PAUSE_FACTOR * (steady_clock::now() - begin));
     }
 }
 
-void begin_to_wander() {
-    sigset_t every, before;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    std::thread(wander).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+/// The thread handles no signal of the program.
+void start_background_thread() {
+    sigset_t all_signals, old_mask;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    std::thread(run_background_thread).detach();
+    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
 }
 
-/// Before the program's own destructors free what is registered.
-void end() noexcept {
-    if (!is_begun()) // a child that opened nothing
+/// atexit() handler: before the program's destructors free registered memory.
+void end_process() noexcept {
+    if (!is_active()) // a child of fork() that opened no device
         return;
-    neighbours::leave();
-    here().memory.finish();
-    here().memory.leave();
-    const std::size_t count = here().told.finish();
-    if (count == 0 || here().asked.status == 0)
+    peer_ipc::close_slot();
+    process_state().cache.report_unfetched();
+    process_state().cache.unlink_shm();
+    const std::size_t num_findings = process_state().log.write_summary();
+    if (num_findings == 0 || process_state().config.exit_status == 0)
         return;
     std::fflush(nullptr);
-    _exit(here().asked.status);
+    _exit(process_state().config.exit_status);
 }
 
-std::mutex beginning;
-bool is_going = false; ///< threads and a desk, in this process
+std::mutex start_mutex;
+bool is_started = false; ///< the threads and the slot of this process
 
-void begin_anew_in_child() {
-    new (&beginning) std::mutex;
-    begin_anew();
-    neighbours::begin_anew();
-    is_going = false;
+void reset_child_after_fork() {
+    new (&start_mutex) std::mutex;
+    reset_devices_after_fork();
+    peer_ipc::reset_after_fork();
+    is_started = false;
 }
 
-void begin_all(const settings &asked) {
-    static const bool once =
-        std::atexit(end) == 0 && pthread_atfork(nullptr, nullptr, begin_anew_in_child) == 0;
-    static_cast<void>(once);
-    if (here().memory.wanders())
-        begin_to_wander();
-    if (asked.plays != mode::THROUGH)
-        neighbours::join();
+void start_process(const settings &config) {
+    static const bool has_handlers = std::atexit(end_process) == 0 &&
+                                     pthread_atfork(nullptr, nullptr, reset_child_after_fork) == 0;
+    static_cast<void>(has_handlers);
+    if (process_state().cache.needs_thread())
+        start_background_thread();
+    if (config.mode != cache_mode::PASSTHROUGH)
+        peer_ipc::open_slot();
 }
 
-int begin(ibv_context *context, const handover &from) {
-    const char *const name = ibv_get_device_name(context->device);
-    const settings asked = read_settings(name, from.driver == RDMA_DRIVER_SIW ? "siw" : "rxe");
-    if (!asked.problem.empty()) {
-        std::fprintf(stderr, "coherdma: %s cannot be emulated: %s\n", name, asked.problem.c_str());
+int begin_emulation(ibv_context *ctx, const module_args &args) {
+    const char *const name = ibv_get_device_name(ctx->device);
+    const settings config = read_settings(name, args.driver_id == RDMA_DRIVER_SIW ? "siw" : "rxe");
+    if (!config.problem.empty()) {
+        std::fprintf(stderr, "coherdma: %s: cannot emulate a non-coherent device: %s\n", name,
+                     config.problem.c_str());
         return EINVAL;
     }
-    if (asked.plays == mode::NONE)
+    if (config.mode == cache_mode::OFF)
         return 0;
-    auto one = std::make_unique<played>();
-    one->verbs = context;
-    one->device = name;
-    one->driver = from.driver;
-    one->under = *from.able;
-    one->deregister = from.deregister;
-    one->set_operations = from.set_operations;
-    add_device(std::move(one), asked);
+    auto device = std::make_unique<emulated_device>();
+    device->ctx = ctx;
+    device->name = name;
+    device->driver_id = args.driver_id;
+    device->driver_ops = *args.ops;
+    device->kernel_dereg_mr = args.kernel_dereg_mr;
+    device->set_ops = args.set_ops;
+    add_device(std::move(device), config);
     {
-        const std::lock_guard held(beginning);
-        if (!is_going)
-            begin_all(asked);
-        is_going = true;
+        const std::lock_guard guard(start_mutex);
+        if (!is_started)
+            start_process(config);
+        is_started = true;
     }
-    if (here().asked.plays != asked.plays)
-        here().told.note(std::string(name) + " is to be played as " + name_of(asked.plays) +
-                         ", but this process has begun with " + name_of(here().asked.plays) +
-                         ": that is played");
-    play_regions(*from.able);
-    play_posting(*from.able);
-    play_polling(*from.able);
-    play_pairs(*from.able);
-    from.able->free_context = close;
+    if (process_state().config.mode != config.mode)
+        process_state().log.note(std::string(name) + ": mode " + mode_name(config.mode) +
+                                 " is ignored, as this process already emulates mode " +
+                                 mode_name(process_state().config.mode));
+    hook_mr_ops(*args.ops);
+    hook_post_ops(*args.ops);
+    hook_poll_ops(*args.ops);
+    hook_qp_ops(*args.ops);
+    args.ops->free_context = free_context;
     return 0;
 }
 
 // -- for libcoherdma
 
-using ranges = const coherdma::cache::range *;
+using range_array = const coherdma::cache::range *;
 
-std::vector<span> spans(ranges list, std::size_t count) {
-    std::vector<span> all(count);
-    for (std::size_t each = 0; each < count; ++each)
-        all[each] = {list[each].begin, list[each].begin + list[each].length};
-    return all;
+std::vector<addr_range> to_addr_ranges(range_array ranges, std::size_t count) {
+    std::vector<addr_range> result(count);
+    for (std::size_t i = 0; i < count; ++i)
+        result[i] = {ranges[i].addr, ranges[i].addr + ranges[i].length};
+    return result;
 }
 
-// A child may have inherited a handle of libcoherdma's: then it has nothing to sync.
+// After fork() the child may use an inherited handle of libcoherdma: there is nothing to sync.
 
-int check(ranges list, std::size_t count, std::uintptr_t *where) noexcept try {
-    return !is_begun() ? 0 : here().memory.check(spans(list, count).data(), count, where);
+int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
+    return !is_active() ? 0
+                        : process_state().cache.check_readable(to_addr_ranges(ranges, count).data(),
+                                                               count, bad_addr);
 } catch (const std::bad_alloc &) {
     return ENOMEM;
 }
 
-void nothing() noexcept {}
-bool always() noexcept {
+void no_fence() noexcept {}
+bool is_supported() noexcept {
     return true;
 }
-void clean(ranges list, std::size_t count, std::size_t) noexcept {
-    if (is_begun())
-        here().memory.sync_read(spans(list, count).data(), count);
+void writeback(range_array ranges, std::size_t count, std::size_t) noexcept {
+    if (is_active())
+        process_state().cache.sync_rdma_read(to_addr_ranges(ranges, count).data(), count);
 }
-void flush(ranges list, std::size_t count, std::size_t) noexcept {
-    if (is_begun())
-        here().memory.sync_write(spans(list, count).data(), count);
+void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) noexcept {
+    if (is_active())
+        process_state().cache.sync_rdma_write(to_addr_ranges(ranges, count).data(), count);
 }
 
-const coherdma::cache::path PATH = {"emulated", nothing, clean,   nothing,
-                                    nothing,    flush,   nothing, always};
+const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback,
+                                              no_fence,   no_fence,    writeback_invalidate,
+                                              no_fence,   is_supported};
 
-bool plays(const ibv_context *context) noexcept {
-    return find(context) != nullptr;
+bool is_emulated(const ibv_context *ctx) noexcept {
+    return find_device(ctx) != nullptr;
 }
-const char *mode_name() noexcept {
-    return name_of(here().asked.plays);
+const char *current_mode() noexcept {
+    return mode_name(process_state().config.mode);
 }
 std::size_t line_size() noexcept {
-    return here().asked.line;
+    return process_state().config.line_size;
 }
 
 } // namespace
@@ -171,17 +178,23 @@ std::size_t line_size() noexcept {
 
 using namespace coherdma::emulation;
 
-extern "C" [[gnu::visibility("default")]] int coherdma_emulation_begin(ibv_context *context,
-                                                                       const handover *from) {
-    if (from->size != sizeof *from)
+extern "C" [[gnu::visibility("default")]] int coherdma_emulation_begin(ibv_context *ctx,
+                                                                       const module_args *args) {
+    if (args->size != sizeof *args)
         return EINVAL;
     try {
-        return begin(context, *from);
-    } catch (const std::exception &problem) {
-        std::fprintf(stderr, "coherdma: a device cannot be emulated: %s\n", problem.what());
+        return begin_emulation(ctx, *args);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "coherdma: cannot emulate a non-coherent device: %s\n", error.what());
         return ENOMEM;
     }
 }
 
-extern "C" [[gnu::visibility("default")]] const coherdma::cache::emulated coherdma_emulation = {
-    sizeof(coherdma::cache::emulated), plays, check, mode_name, line_size, &PATH};
+extern "C"
+    [[gnu::visibility("default")]] const coherdma::cache::emulated_cache coherdma_emulation = {
+        sizeof(coherdma::cache::emulated_cache),
+        is_emulated,
+        check_readable,
+        current_mode,
+        line_size,
+        &CACHE_OPS};

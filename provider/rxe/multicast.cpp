@@ -4,9 +4,9 @@
 
 namespace coherdma::provider::rxe {
 
-void fill_multicast(abi::operations &able) noexcept {
-    able.attach_mcast = abi::library().attach_mcast;
-    able.detach_mcast = abi::library().detach_mcast;
+void fill_multicast_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.attach_mcast = abi::ibv_cmd().attach_mcast;
+    ops.detach_mcast = abi::ibv_cmd().detach_mcast;
 }
 
 } // namespace coherdma::provider::rxe

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The objects of an rxe device, each with libibverbs' part first, and the operations on them.
+// The objects of an rxe device and the functions that several files use.
 #pragma once
 
-#include "common/bell.hpp"
+#include "common/doorbell.hpp"
 #include "common/objects.hpp"
-#include "common/pairs.hpp"
+#include "common/qp_list.hpp"
 #include "ring.hpp"
 
 #include <cstdint>
@@ -13,81 +13,104 @@
 
 namespace coherdma::provider::rxe {
 
-struct pair;
+struct rxe_qp;
 
-struct context {
+struct rxe_context {
     ibv_context verbs;
-    pairs<pair> all;
+    qp_list<rxe_qp> qps;
 };
 
-struct handle {
+struct rxe_ah {
     ibv_ah verbs;
-    std::uint32_t number;
+    std::uint32_t ah_num;
 };
 
-struct queue {
+struct rxe_cq {
     abi::verbs_cq verbs;
-    turn polling;
-    ring completions;
-    ibv_wc current; ///< between start_poll and end_poll
+    spinlock lock;
+    cq_ring ring;
+    ibv_wc cur_wc; ///< between start_poll and end_poll
 };
 
-struct shared {
+struct rxe_srq {
     abi::verbs_srq verbs;
-    turn posting;
-    ring receives;
-    std::uint32_t most_pieces;
+    spinlock lock;
+    wq_ring ring;
+    std::uint32_t max_sge;
 };
 
-struct pair {
+struct rxe_qp {
     abi::verbs_qp verbs;
-    pair *next;
-    turn sending, receiving;
-    bell ringing;
-    ring sends, receives; ///< the latter is not mapped if a shared queue is used
-    std::uint32_t most_pieces_sent, most_pieces_received, most_inline;
-    std::uint32_t opcodes; ///< a bit for each ibv_wr_opcode that such a pair can
-    std::uint32_t first;   ///< between wr_start and wr_complete: where the first request is,
-    send_slot *building;   ///< the last one, or nullptr,
-    int refused;           ///< and an errno if there is anything wrong with one
-    bool broken;           ///< somebody brings it to the error state, or has
+    rxe_qp *next;
+    spinlock sq_lock, rq_lock;
+    doorbell sq_doorbell;
+    wq_ring sq, rq; ///< rq is not mapped if the QP has an SRQ
+    std::uint32_t max_send_sge, max_recv_sge, max_inline_data;
+    std::uint32_t opcodes; ///< bits of the ibv_wr_opcodes that the QP's type supports
+    // Between wr_start and wr_complete:
+    std::uint32_t wr_start_index; ///< sq.prod at wr_start
+    rxe_send_wqe *cur_wqe;        ///< the WQE that wr_set_* changes, or nullptr
+    int wr_err;                   ///< the first error of the batch, or 0
+    bool in_error;                ///< the QP is in the error state, or about to be
 
-    /// Has the kernel look at what is published. 0, or an errno.
-    int announce() noexcept;
+    int ring_doorbell() noexcept;
 };
 
-verbs_context *open(ibv_device *device, int fd, void *) noexcept;
-verbs_context *import(ibv_device *device, int fd) noexcept;
+inline rxe_context &to_rxe_context(ibv_context *context) noexcept {
+    return container<rxe_context>(context);
+}
+inline rxe_ah &to_rxe_ah(ibv_ah *ibah) noexcept {
+    return container<rxe_ah>(ibah);
+}
+inline rxe_cq &to_rxe_cq(ibv_cq *ibcq) noexcept {
+    return container<rxe_cq>(ibcq);
+}
+inline rxe_cq &to_rxe_cq(ibv_cq_ex *ibcq) noexcept {
+    return container<rxe_cq>(ibcq);
+}
+inline rxe_srq &to_rxe_srq(ibv_srq *ibsrq) noexcept {
+    return container<rxe_srq>(ibsrq);
+}
+inline rxe_qp &to_rxe_qp(ibv_qp *ibqp) noexcept {
+    return container<rxe_qp>(ibqp);
+}
+inline rxe_qp &to_rxe_qp(ibv_qp_ex *ibqp) noexcept {
+    return container<rxe_qp>(ibqp);
+}
 
-void fill_handle(abi::operations &able) noexcept;
-void fill_multicast(abi::operations &able) noexcept;
-void fill_pair(abi::operations &able) noexcept;
-void fill_post(abi::operations &able) noexcept;
-void fill_queue(abi::operations &able) noexcept;
-void fill_region(abi::operations &able) noexcept;
-void fill_shared(abi::operations &able) noexcept;
-void fill_window(abi::operations &able) noexcept;
+verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
+verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
-/// Has the completions of a pair that are in a ring never polled.
-void forget_completions(queue &of, std::uint32_t pair) noexcept;
+void fill_ah_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_multicast_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_mw_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_post_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_qp_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_srq_ops(abi::verbs_context_ops &ops) noexcept;
 
-/// Gives a completion queue the functions to poll it by parts.
-void extend(queue &own) noexcept;
+/// Discards the CQEs of a QP that have not been polled.
+void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept;
 
-/// Gives a pair those of the functions to post by parts that are asked for.
-void extend(pair &own, std::uint64_t operations) noexcept;
+/// Sets the CQ's functions of the start_poll API.
+void set_poll_ops(rxe_cq &cq) noexcept;
 
-/// The opcodes of a type of pair, for pair::opcodes.
-std::uint32_t opcodes_of(ibv_qp_type type) noexcept;
+/// Sets the QP's functions of the ibv_wr_* API that are in send_ops.
+void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept;
 
-/// Fills vacant slots with a list of receives, and tells the kernel. 0, or an errno and *bad.
-int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
-                 ibv_recv_wr **bad) noexcept;
+/// Bits of the ibv_wr_opcodes that a QP type supports.
+std::uint32_t supported_opcodes(ibv_qp_type type) noexcept;
 
-/// Brings a pair to the error state, also where it is already: then receives of late are flushed.
-int break_pair(pair &own) noexcept;
+/// Writes a WQE for each receive WR of the list and publishes them. Returns 0 or an errno and sets
+/// *bad_wr.
+int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
+               ibv_recv_wr **bad_wr) noexcept;
 
-/// A completion of the pair of that number says that the kernel has brought it there.
-void found_broken(context &of, std::uint32_t number) noexcept;
+/// Moves a QP to ERR. If it is there already, the kernel flushes the receives posted since.
+int qp_to_err(rxe_qp &qp) noexcept;
+
+/// Moves the QP to ERR after a failed completion.
+void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept;
 
 } // namespace coherdma::provider::rxe

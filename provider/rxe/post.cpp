@@ -1,212 +1,214 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Posting requests. What is wrong with a request is found before anything of it is published, and
-// the kernel is called once for a list, after the turn: that call may carry out the whole transfer.
+// ibv_post_send and ibv_post_recv. Each WR is checked before any is published. The doorbell is rung
+// once for a list, without the lock: it may carry out the whole transfer.
 
-#include "request.hpp"
+#include "wqe.hpp"
 
 #include <cerrno>
+#include <mutex>
 
 namespace coherdma::provider::rxe {
 namespace {
 
-// How many bytes are copied behind the slot; too many: they are more than may be inline.
-std::uint64_t put_inline(send_slot &slot, const ibv_send_wr &request, std::uint32_t most) noexcept {
-    unsigned char *behind = behind_of(slot);
+// Copies the inline data after the WQE. Returns their length, or LENGTH_LIMIT if they are too long.
+std::uint64_t set_inline_data(rxe_send_wqe &wqe, const ibv_send_wr &wr,
+                              std::uint32_t max_inline_data) noexcept {
+    unsigned char *end = wqe_data(wqe);
     std::uint64_t length = 0;
-    for (int each = 0; each < request.num_sge; ++each) {
-        const ibv_sge &piece = request.sg_list[each];
-        length += piece.length;
-        if (length > most)
-            return too_long;
-        behind = copied(behind, reinterpret_cast<const void *>(piece.addr), piece.length);
+    for (int i = 0; i < wr.num_sge; ++i) {
+        const ibv_sge &sge = wr.sg_list[i];
+        length += sge.length;
+        if (length > max_inline_data)
+            return LENGTH_LIMIT;
+        end = append(end, reinterpret_cast<const void *>(sge.addr), sge.length);
     }
     return length;
 }
 
-// How many bytes they are.
-std::uint64_t put_pieces(void *behind, const ibv_sge *pieces, std::uint32_t count) noexcept {
-    auto *into = static_cast<ibv_sge *>(behind);
+// Copies the SGEs and returns the length of their data.
+std::uint64_t set_sge_list(void *data, const ibv_sge *sg_list, std::uint32_t num_sge) noexcept {
+    auto *sge = static_cast<ibv_sge *>(data);
     std::uint64_t length = 0;
-    for (const ibv_sge *const end = pieces + count; pieces != end; ++pieces, ++into) {
-        *into = *pieces;
-        length += pieces->length;
+    for (const ibv_sge *const end = sg_list + num_sge; sg_list != end; ++sg_list, ++sge) {
+        *sge = *sg_list;
+        length += sg_list->length;
     }
     return length;
 }
 
-// 0, or an errno: then what is in the slot does not matter.
-int put_data(send_slot &slot, const pair &own, const ibv_send_wr &request) noexcept {
+// Returns 0, or an errno: the content of the WQE is then undefined.
+int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     std::uint64_t length = 0;
-    auto count = static_cast<std::uint32_t>(request.num_sge);
-    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
-        if ((can_be_inline & bit(request.opcode)) == 0 || request.num_sge < 0)
+    auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+        if ((INLINE_OPCODES & bit(wr.opcode)) == 0 || wr.num_sge < 0)
             return EINVAL;
-        length = put_inline(slot, request, own.most_inline);
-        count = 0;
+        length = set_inline_data(wqe, wr, qp.max_inline_data);
+        num_sge = 0;
     } else {
-        if (count > own.most_pieces_sent)
+        if (num_sge > qp.max_send_sge)
             return EINVAL;
-        length = put_pieces(&slot + 1, request.sg_list, count);
+        length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     }
-    const auto bytes = static_cast<std::uint32_t>(length);
-    slot.data = {bytes, bytes, 0, count, 0, 0};
-    return length < too_long ? 0 : EINVAL;
+    const auto length32 = static_cast<std::uint32_t>(length);
+    wqe.dma = {length32, length32, 0, num_sge, 0, 0};
+    return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
 
-// Where it goes, if that is not memory. false: nowhere.
-bool put_target(send_slot &slot, const ibv_send_wr &request, bool datagram) noexcept {
-    if (datagram) {
-        const auto &to = request.wr.ud;
-        if (to.ah == nullptr)
+// Sets the destination of a WR other than RDMA Write and Read. Returns false if it has none.
+bool set_remote(rxe_send_wqe &wqe, const ibv_send_wr &wr, bool is_ud) noexcept {
+    if (is_ud) {
+        const auto &ud = wr.wr.ud;
+        if (ud.ah == nullptr)
             return false;
-        slot.to.datagram = {to.remote_qpn, to.remote_qkey, 0, 0, of<handle>(to.ah).number};
+        wqe.wr.wr.ud = {ud.remote_qpn, ud.remote_qkey, 0, 0, to_rxe_ah(ud.ah).ah_num};
         return true;
     }
-    const std::uint32_t kind = bit(request.opcode);
-    if ((kind & atomics) != 0) {
-        const auto &to = request.wr.atomic;
-        slot.to.atomic = {to.remote_addr, to.compare_add, to.swap, to.rkey, 0};
-        slot.remote = to.remote_addr;
-    } else if (request.opcode == IBV_WR_BIND_MW) {
-        const auto &bind = request.bind_mw;
+    if ((bit(wr.opcode) & ATOMIC_OPCODES) != 0) {
+        const auto &atomic = wr.wr.atomic;
+        wqe.wr.wr.atomic = {atomic.remote_addr, atomic.compare_add, atomic.swap, atomic.rkey, 0};
+        wqe.iova = atomic.remote_addr;
+    } else if (wr.opcode == IBV_WR_BIND_MW) {
+        const auto &bind = wr.bind_mw;
         if (bind.mw == nullptr)
             return false;
-        slot.to.window = window_of(*bind.mw, bind.rkey, bind.bind_info);
+        wqe.wr.wr.mw = make_mw_wr(*bind.mw, bind.rkey, bind.bind_info);
     }
     return true;
 }
 
-int put(pair &own, const ibv_send_wr &request) noexcept {
-    const auto opcode = static_cast<unsigned>(request.opcode);
-    if (opcode >= 32 || (own.opcodes >> opcode & 1) == 0)
+int post_one_send(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
+    const auto opcode = static_cast<unsigned>(wr.opcode);
+    if (opcode >= 32 || (qp.opcodes >> opcode & 1) == 0)
         return EINVAL;
-    if (!own.sends.vacant())
+    if (qp.sq.is_full())
         return ENOMEM;
-    auto &slot = *static_cast<send_slot *>(own.sends.slot(own.sends.own));
-    static_assert(sizeof(request.imm_data) == sizeof(request.invalidate_rkey), "one or the other");
-    slot.id = request.wr_id;
-    slot.opcode = opcode;
-    slot.flags = request.send_flags & known_flags;
-    slot.extra = request.imm_data;
-    slot.status = slot.state = slot.counts_as_read = 0;
-    constexpr std::uint32_t to_memory = writes | bit(IBV_WR_RDMA_READ);
-    if ((to_memory >> opcode & 1) != 0) {
-        slot.to.memory.address = slot.remote = request.wr.rdma.remote_addr;
-        slot.to.memory.key = request.wr.rdma.rkey;
-    } else if (!put_target(slot, request, own.verbs.qp.qp_type == IBV_QPT_UD)) {
+    auto &wqe = *static_cast<rxe_send_wqe *>(qp.sq.next_wqe());
+    static_assert(sizeof(wr.imm_data) == sizeof(wr.invalidate_rkey), "a union");
+    wqe.wr.wr_id = wr.wr_id;
+    wqe.wr.opcode = opcode;
+    wqe.wr.send_flags = wr.send_flags & SEND_FLAGS;
+    wqe.wr.imm_data = wr.imm_data;
+    wqe.status = wqe.state = wqe.has_rd_atomic = 0;
+    constexpr std::uint32_t rdma_opcodes = WRITE_OPCODES | bit(IBV_WR_RDMA_READ);
+    if ((rdma_opcodes >> opcode & 1) != 0) {
+        wqe.wr.wr.rdma.remote_addr = wqe.iova = wr.wr.rdma.remote_addr;
+        wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
+    } else if (!set_remote(wqe, wr, qp.verbs.qp.qp_type == IBV_QPT_UD)) {
         return EINVAL;
     }
-    if ((without_data >> opcode & 1) != 0) {
-        slot.data = {};
-    } else if (const int error = put_data(slot, own, request)) {
+    if ((OPCODES_WITHOUT_SGE >> opcode & 1) != 0) {
+        wqe.dma = {};
+    } else if (const int error = set_data(wqe, qp, wr)) {
         return error;
     }
-    own.sends.filled();
+    qp.sq.advance_producer();
     return 0;
 }
 
-// Before a pair may send, the kernel refuses to look, but would find and send it later on.
-int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
-    pair &own = of<pair>(qp);
-    if (list != nullptr && qp->state < IBV_QPS_RTS) {
-        *bad = list;
+int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    // Before RTS the kernel refuses the doorbell, but would send the WQEs after the QP is in RTS.
+    if (wr_list != nullptr && ibqp->state < IBV_QPS_RTS) {
+        *bad_wr = wr_list;
         return EINVAL;
     }
     int error = 0;
-    own.sending.enter();
-    for (ibv_send_wr *request = list; request != nullptr; request = request->next) {
-        error = put(own, *request);
+    qp.sq_lock.lock();
+    for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
+        error = post_one_send(qp, *wr);
         if (error != 0) [[unlikely]] {
-            *bad = request;
+            *bad_wr = wr;
             break;
         }
     }
-    const bool published = own.sends.publish();
-    own.sending.leave();
-    if (published) {
-        const int unheard = own.announce();
-        if (unheard != 0 && error == 0) [[unlikely]] {
-            *bad = list;
-            error = unheard;
+    const bool has_new_wqe = qp.sq.publish();
+    qp.sq_lock.unlock();
+    if (has_new_wqe) {
+        const int doorbell_error = qp.ring_doorbell();
+        if (doorbell_error != 0 && error == 0) [[unlikely]] {
+            *bad_wr = wr_list;
+            error = doorbell_error;
         }
     }
-    probe::post_send(qp->qp_num, error);
+    trace::post_send(ibqp->qp_num, error);
     return error;
 }
 
-int put_receive(ring &into, std::uint32_t most_pieces, const ibv_recv_wr &request) noexcept {
-    const auto count = static_cast<std::uint32_t>(request.num_sge);
-    if (count > most_pieces)
+int post_one_recv(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) noexcept {
+    const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    if (num_sge > max_sge)
         return EINVAL;
-    if (!into.vacant())
+    if (ring.is_full())
         return ENOMEM;
-    auto &slot = *static_cast<receive_slot *>(into.slot(into.own));
-    const std::uint64_t length = put_pieces(&slot + 1, request.sg_list, count);
-    const auto bytes = static_cast<std::uint32_t>(length);
-    slot.id = request.wr_id;
-    slot.data = {bytes, bytes, 0, count, 0, 0};
-    if (length >= too_long)
+    auto &wqe = *static_cast<rxe_recv_wqe *>(ring.next_wqe());
+    const std::uint64_t length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
+    const auto length32 = static_cast<std::uint32_t>(length);
+    wqe.wr_id = wr.wr_id;
+    wqe.dma = {length32, length32, 0, num_sge, 0, 0};
+    if (length >= LENGTH_LIMIT)
         return EINVAL;
-    into.filled();
+    ring.advance_producer();
     return 0;
 }
 
-// The kernel flushes receives when a pair breaks, and does not look again.
-int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
-    pair &own = of<pair>(qp);
-    if (own.receives.head == nullptr || qp->state == IBV_QPS_RESET) {
-        *bad = list;
+int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    if (!qp.rq.is_mapped() || ibqp->state == IBV_QPS_RESET) {
+        *bad_wr = wr;
         return EINVAL;
     }
-    const int error =
-        put_receives(own.receives, own.receiving, own.most_pieces_received, list, bad);
+    const int error = post_recvs(qp.rq, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
+    // The kernel flushes receives when the QP enters ERR, and not again. Ordering: modify_qp() sets
+    // in_error before the system call; here it is read after the receives are published. So either
+    // the kernel flushes them, or in_error is seen and they are flushed now.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed))
-        break_pair(own);
-    probe::post_receive(qp->qp_num, error);
+    if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
+        qp_to_err(qp);
+    trace::post_receive(ibqp->qp_num, error);
     return error;
 }
 
 } // namespace
 
-int pair::announce() noexcept {
-    return sending.alone() ? ring_bell(verbs.qp, RDMA_DRIVER_RXE)
-                           : ringing.ring(verbs.qp, RDMA_DRIVER_RXE);
+int rxe_qp::ring_doorbell() noexcept {
+    return sq_lock.single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
+                                     : sq_doorbell.ring(verbs.qp, RDMA_DRIVER_RXE);
 }
 
-int put_receives(ring &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
-                 ibv_recv_wr **bad) noexcept {
-    const taking_turn mine(at);
+int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
+               ibv_recv_wr **bad_wr) noexcept {
+    const std::lock_guard guard(lock);
     int error = 0;
-    for (ibv_recv_wr *request = list; request != nullptr; request = request->next) {
-        error = put_receive(into, most_pieces, *request);
+    for (; wr != nullptr; wr = wr->next) {
+        error = post_one_recv(ring, max_sge, *wr);
         if (error != 0) {
-            *bad = request;
+            *bad_wr = wr;
             break;
         }
     }
-    into.publish();
+    ring.publish();
     return error;
 }
 
-std::uint32_t opcodes_of(ibv_qp_type type) noexcept {
+std::uint32_t supported_opcodes(ibv_qp_type type) noexcept {
     switch (type) {
     case IBV_QPT_RC:
-        return sends | writes | atomics | without_data | bit(IBV_WR_RDMA_READ) |
-               bit(IBV_WR_SEND_WITH_INV);
+        return SEND_OPCODES | WRITE_OPCODES | ATOMIC_OPCODES | OPCODES_WITHOUT_SGE |
+               bit(IBV_WR_RDMA_READ) | bit(IBV_WR_SEND_WITH_INV);
     case IBV_QPT_UC:
-        return sends | writes | bit(IBV_WR_BIND_MW) | bit(IBV_WR_SEND_WITH_INV);
+        return SEND_OPCODES | WRITE_OPCODES | bit(IBV_WR_BIND_MW) | bit(IBV_WR_SEND_WITH_INV);
     case IBV_QPT_UD:
-        return sends;
+        return SEND_OPCODES;
     default:
         return 0;
     }
 }
 
-void fill_post(abi::operations &able) noexcept {
-    able.post_send = post_send;
-    able.post_recv = post_receive;
+void fill_post_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.post_send = post_send;
+    ops.post_recv = post_recv;
 }
 
 } // namespace coherdma::provider::rxe

@@ -1,226 +1,231 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Posting by parts: a call begins a batch, one each begins a request and says what its data are,
-// and one ends the batch. Slots are filled at once but published with the end alone, so a batch
-// that has anything wrong in it leaves nothing behind. The turn is the thread's from the begin to
-// the end, as of every device; the doorbell comes after it.
+// The ibv_wr_* API. WQEs are written at once but published by wr_complete, so a batch with an error
+// publishes none. As in other providers, wr_start takes the lock and wr_complete or wr_abort
+// releases it; the doorbell comes after that.
 
-#include "request.hpp"
+#include "wqe.hpp"
 
 #include <cerrno>
 
 namespace coherdma::provider::rxe {
 namespace {
 
-void refuse(pair &own, int error) noexcept {
-    if (own.refused == 0)
-        own.refused = error;
-    own.building = nullptr;
+void set_wr_err(rxe_qp &qp, int error) noexcept {
+    if (qp.wr_err == 0)
+        qp.wr_err = error;
+    qp.cur_wqe = nullptr;
 }
 
-void start(ibv_qp_ex *qp) noexcept {
-    pair &own = of<pair>(qp);
-    own.sending.enter();
-    own.first = own.sends.own;
-    own.building = nullptr;
-    own.refused = qp->qp_base.state < IBV_QPS_RTS ? EINVAL : 0;
+void wr_start(ibv_qp_ex *ibqp) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    qp.sq_lock.lock();
+    qp.wr_start_index = qp.sq.prod;
+    qp.cur_wqe = nullptr;
+    qp.wr_err = ibqp->qp_base.state < IBV_QPS_RTS ? EINVAL : 0;
 }
 
-void abort(ibv_qp_ex *qp) noexcept {
-    pair &own = of<pair>(qp);
-    own.sends.own = own.first;
-    own.sending.leave();
+void wr_abort(ibv_qp_ex *ibqp) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    qp.sq.prod = qp.wr_start_index;
+    qp.sq_lock.unlock();
 }
 
-int complete(ibv_qp_ex *qp) noexcept {
-    pair &own = of<pair>(qp);
-    int error = own.refused;
+int wr_complete(ibv_qp_ex *ibqp) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    int error = qp.wr_err;
     if (error != 0) {
-        abort(qp);
+        wr_abort(ibqp);
     } else {
-        const bool published = own.sends.publish();
-        own.sending.leave();
-        if (published)
-            error = own.announce();
+        const bool has_new_wqe = qp.sq.publish();
+        qp.sq_lock.unlock();
+        if (has_new_wqe)
+            error = qp.ring_doorbell();
     }
-    probe::post_send(qp->qp_base.qp_num, error);
+    trace::post_send(ibqp->qp_base.qp_num, error);
     return error;
 }
 
-// The next request, without data yet; nullptr: the batch is refused already.
-send_slot *begin(ibv_qp_ex *qp, std::uint32_t opcode, std::uint32_t extra = 0) noexcept {
-    pair &own = of<pair>(qp);
-    if (own.refused != 0)
+// Begins a WQE without data. Returns nullptr if the batch has an error.
+rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
+                        std::uint32_t imm_data = 0) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    if (qp.wr_err != 0)
         return nullptr;
-    if (!own.sends.vacant()) {
-        refuse(own, ENOMEM);
+    if (qp.sq.is_full()) {
+        set_wr_err(qp, ENOMEM);
         return nullptr;
     }
-    auto &slot = *static_cast<send_slot *>(own.sends.slot(own.sends.own));
-    slot = {};
-    slot.id = qp->wr_id;
-    slot.opcode = opcode;
-    slot.flags = qp->wr_flags & known_flags & ~unsigned{IBV_SEND_INLINE};
-    slot.extra = extra;
-    own.sends.filled();
-    own.building = &slot;
-    return &slot;
+    auto &wqe = *static_cast<rxe_send_wqe *>(qp.sq.next_wqe());
+    wqe = {};
+    wqe.wr.wr_id = ibqp->wr_id;
+    wqe.wr.opcode = opcode;
+    wqe.wr.send_flags = ibqp->wr_flags & SEND_FLAGS & ~unsigned{IBV_SEND_INLINE};
+    wqe.wr.imm_data = imm_data;
+    qp.sq.advance_producer();
+    qp.cur_wqe = &wqe;
+    return &wqe;
 }
 
-void to(send_slot *slot, std::uint32_t key, std::uint64_t remote) noexcept {
-    if (slot == nullptr)
+void set_rdma(rxe_send_wqe *wqe, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    if (wqe == nullptr)
         return;
-    slot->to.memory = {remote, key, 0};
-    slot->remote = remote;
+    wqe->wr.wr.rdma = {remote_addr, rkey, 0};
+    wqe->iova = remote_addr;
 }
 
-void send(ibv_qp_ex *qp) noexcept {
-    begin(qp, IBV_WR_SEND);
+void wr_send(ibv_qp_ex *ibqp) noexcept {
+    start_wqe(ibqp, IBV_WR_SEND);
 }
-void send_imm(ibv_qp_ex *qp, __be32 data) noexcept {
-    begin(qp, IBV_WR_SEND_WITH_IMM, data);
+void wr_send_imm(ibv_qp_ex *ibqp, __be32 imm_data) noexcept {
+    start_wqe(ibqp, IBV_WR_SEND_WITH_IMM, imm_data);
 }
-void send_inv(ibv_qp_ex *qp, std::uint32_t key) noexcept {
-    begin(qp, IBV_WR_SEND_WITH_INV, key);
+void wr_send_inv(ibv_qp_ex *ibqp, std::uint32_t invalidate_rkey) noexcept {
+    start_wqe(ibqp, IBV_WR_SEND_WITH_INV, invalidate_rkey);
 }
-void local_inv(ibv_qp_ex *qp, std::uint32_t key) noexcept {
-    begin(qp, IBV_WR_LOCAL_INV, key);
+void wr_local_inv(ibv_qp_ex *ibqp, std::uint32_t invalidate_rkey) noexcept {
+    start_wqe(ibqp, IBV_WR_LOCAL_INV, invalidate_rkey);
 }
-void write(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote) noexcept {
-    to(begin(qp, IBV_WR_RDMA_WRITE), key, remote);
+void wr_rdma_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    set_rdma(start_wqe(ibqp, IBV_WR_RDMA_WRITE), rkey, remote_addr);
 }
-void write_imm(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, __be32 data) noexcept {
-    to(begin(qp, IBV_WR_RDMA_WRITE_WITH_IMM, data), key, remote);
+void wr_rdma_write_imm(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
+                       __be32 imm_data) noexcept {
+    set_rdma(start_wqe(ibqp, IBV_WR_RDMA_WRITE_WITH_IMM, imm_data), rkey, remote_addr);
 }
-void read(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote) noexcept {
-    to(begin(qp, IBV_WR_RDMA_READ), key, remote);
+void wr_rdma_read(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    set_rdma(start_wqe(ibqp, IBV_WR_RDMA_READ), rkey, remote_addr);
 }
 
-void atomic(send_slot *slot, const to_atomic &target) noexcept {
-    if (slot == nullptr)
+void set_atomic(rxe_send_wqe *wqe, const rxe_atomic_wr &atomic) noexcept {
+    if (wqe == nullptr)
         return;
-    slot->to.atomic = target;
-    slot->remote = target.address;
+    wqe->wr.wr.atomic = atomic;
+    wqe->iova = atomic.remote_addr;
 }
-void compare_swap(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, std::uint64_t compare,
-                  std::uint64_t swap) noexcept {
-    atomic(begin(qp, IBV_WR_ATOMIC_CMP_AND_SWP), {remote, compare, swap, key, 0});
+void wr_atomic_cmp_swp(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
+                       std::uint64_t compare, std::uint64_t swap) noexcept {
+    set_atomic(start_wqe(ibqp, IBV_WR_ATOMIC_CMP_AND_SWP), {remote_addr, compare, swap, rkey, 0});
 }
-void fetch_add(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, std::uint64_t add) noexcept {
-    atomic(begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD), {remote, add, 0, key, 0});
+void wr_atomic_fetch_add(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
+                         std::uint64_t add) noexcept {
+    set_atomic(start_wqe(ibqp, IBV_WR_ATOMIC_FETCH_AND_ADD), {remote_addr, add, 0, rkey, 0});
 }
 
-// Its data come with it.
-void atomic_write(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote,
-                  const void *data) noexcept {
-    send_slot *const slot = begin(qp, atomic_write_opcode);
-    if (slot == nullptr)
+void wr_atomic_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
+                     const void *data) noexcept {
+    rxe_send_wqe *const wqe = start_wqe(ibqp, WR_ATOMIC_WRITE);
+    if (wqe == nullptr)
         return;
-    to(slot, key, remote);
-    slot->data.length = slot->data.left = atomic_write_bytes;
-    copied(behind_of(*slot), data, atomic_write_bytes);
-    of<pair>(qp).building = nullptr;
+    set_rdma(wqe, rkey, remote_addr);
+    wqe->dma.length = wqe->dma.resid = ATOMIC_WRITE_SIZE;
+    append(wqe_data(*wqe), data, ATOMIC_WRITE_SIZE);
+    to_rxe_qp(ibqp).cur_wqe = nullptr; // its data are set
 }
 
-void flush(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote, std::size_t length,
-           std::uint8_t type, std::uint8_t level) noexcept {
-    if (length >= too_long)
-        return refuse(of<pair>(qp), EINVAL);
-    send_slot *const slot = begin(qp, flush_opcode);
-    if (slot == nullptr)
+void wr_flush(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
+              std::uint8_t type, std::uint8_t level) noexcept {
+    if (length >= LENGTH_LIMIT)
+        return set_wr_err(to_rxe_qp(ibqp), EINVAL);
+    rxe_send_wqe *const wqe = start_wqe(ibqp, WR_FLUSH);
+    if (wqe == nullptr)
         return;
-    const auto bytes = static_cast<std::uint32_t>(length);
-    slot->to.flush = {remote, bytes, key, type, level, 0, 0};
-    slot->remote = remote;
-    slot->data.length = slot->data.left = bytes;
-    of<pair>(qp).building = nullptr;
+    const auto length32 = static_cast<std::uint32_t>(length);
+    wqe->wr.wr.flush = {remote_addr, length32, rkey, type, level, 0, 0};
+    wqe->iova = remote_addr;
+    wqe->dma.length = wqe->dma.resid = length32;
+    to_rxe_qp(ibqp).cur_wqe = nullptr; // it has no data
 }
 
-void bind(ibv_qp_ex *qp, ibv_mw *window, std::uint32_t key, const ibv_mw_bind_info *how) noexcept {
-    if (window == nullptr || how == nullptr)
-        return refuse(of<pair>(qp), EINVAL);
-    if (send_slot *const slot = begin(qp, IBV_WR_BIND_MW))
-        slot->to.window = window_of(*window, key, *how);
+void wr_bind_mw(ibv_qp_ex *ibqp, ibv_mw *mw, std::uint32_t rkey,
+                const ibv_mw_bind_info *bind_info) noexcept {
+    if (mw == nullptr || bind_info == nullptr)
+        return set_wr_err(to_rxe_qp(ibqp), EINVAL);
+    if (rxe_send_wqe *const wqe = start_wqe(ibqp, IBV_WR_BIND_MW))
+        wqe->wr.wr.mw = make_mw_wr(*mw, rkey, *bind_info);
 }
 
-void set_address(ibv_qp_ex *qp, ibv_ah *ah, std::uint32_t number, std::uint32_t key) noexcept {
-    if (ah == nullptr)
-        return refuse(of<pair>(qp), EINVAL);
-    if (send_slot *const slot = of<pair>(qp).building)
-        slot->to.datagram = {number, key, 0, 0, of<handle>(ah).number};
+void wr_set_ud_addr(ibv_qp_ex *ibqp, ibv_ah *ibah, std::uint32_t remote_qpn,
+                    std::uint32_t remote_qkey) noexcept {
+    if (ibah == nullptr)
+        return set_wr_err(to_rxe_qp(ibqp), EINVAL);
+    if (rxe_send_wqe *const wqe = to_rxe_qp(ibqp).cur_wqe)
+        wqe->wr.wr.ud = {remote_qpn, remote_qkey, 0, 0, to_rxe_ah(ibah).ah_num};
 }
 
-void set_pieces(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces) noexcept {
-    pair &own = of<pair>(qp);
-    send_slot *const slot = own.building;
-    if (slot == nullptr)
+void wr_set_sge_list(ibv_qp_ex *ibqp, std::size_t num_sge, const ibv_sge *sg_list) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    rxe_send_wqe *const wqe = qp.cur_wqe;
+    if (wqe == nullptr)
         return;
-    if (count > own.most_pieces_sent)
-        return refuse(own, EINVAL);
-    const std::uint64_t length = total(pieces, count);
-    if (length >= too_long)
-        return refuse(own, EINVAL);
-    copied(behind_of(*slot), pieces, count * sizeof(ibv_sge));
-    slot->data.pieces = static_cast<std::uint32_t>(count);
-    slot->data.length = slot->data.left = static_cast<std::uint32_t>(length);
+    if (num_sge > qp.max_send_sge)
+        return set_wr_err(qp, EINVAL);
+    const std::uint64_t length = total_length(sg_list, num_sge);
+    if (length >= LENGTH_LIMIT)
+        return set_wr_err(qp, EINVAL);
+    append(wqe_data(*wqe), sg_list, num_sge * sizeof(ibv_sge));
+    wqe->dma.num_sge = static_cast<std::uint32_t>(num_sge);
+    wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);
 }
-void set_piece(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t address,
-               std::uint32_t length) noexcept {
-    const ibv_sge piece = {address, length, key};
-    set_pieces(qp, 1, &piece);
+void wr_set_sge(ibv_qp_ex *ibqp, std::uint32_t lkey, std::uint64_t addr,
+                std::uint32_t length) noexcept {
+    const ibv_sge sge = {addr, length, lkey};
+    wr_set_sge_list(ibqp, 1, &sge);
 }
 
-void set_inline_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces) noexcept {
-    pair &own = of<pair>(qp);
-    send_slot *const slot = own.building;
-    if (slot == nullptr)
+void wr_set_inline_data_list(ibv_qp_ex *ibqp, std::size_t num_buf,
+                             const ibv_data_buf *buf_list) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    rxe_send_wqe *const wqe = qp.cur_wqe;
+    if (wqe == nullptr)
         return;
-    std::size_t left = own.most_inline;
-    if ((can_be_inline & (std::uint32_t{1} << slot->opcode)) == 0)
-        return refuse(own, EINVAL);
-    unsigned char *behind = behind_of(*slot);
-    for (const ibv_data_buf *piece = pieces; piece != pieces + count; ++piece) {
-        if (piece->length > left)
-            return refuse(own, EINVAL);
-        left -= piece->length;
-        behind = copied(behind, piece->addr, piece->length);
+    if ((INLINE_OPCODES & (std::uint32_t{1} << wqe->wr.opcode)) == 0)
+        return set_wr_err(qp, EINVAL);
+    std::size_t length = 0;
+    unsigned char *end = wqe_data(*wqe);
+    for (const ibv_data_buf *buf = buf_list; buf != buf_list + num_buf; ++buf) {
+        if (buf->length > qp.max_inline_data - length)
+            return set_wr_err(qp, EINVAL);
+        length += buf->length;
+        end = append(end, buf->addr, buf->length);
     }
-    slot->flags |= IBV_SEND_INLINE; // without it, the kernel takes the data for pieces
-    slot->data.length = slot->data.left = static_cast<std::uint32_t>(own.most_inline - left);
+    wqe->wr.send_flags |= IBV_SEND_INLINE; // else the kernel takes the data for SGEs
+    wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);
 }
-void set_inline(ibv_qp_ex *qp, void *from, std::size_t length) noexcept {
-    const ibv_data_buf piece = {from, length};
-    set_inline_list(qp, 1, &piece);
+void wr_set_inline_data(ibv_qp_ex *ibqp, void *addr, std::size_t length) noexcept {
+    const ibv_data_buf buf = {addr, length};
+    wr_set_inline_data_list(ibqp, 1, &buf);
 }
 
 } // namespace
 
-void extend(pair &own, std::uint64_t operations) noexcept {
-    ibv_qp_ex &qp = own.verbs.qp_ex;
-    const auto offer = [operations](auto &place, ibv_wr_opcode opcode, auto function) {
-        place = (operations & bit(opcode)) != 0 ? function : nullptr;
+void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept {
+    ibv_qp_ex &ibqp = qp.verbs.qp_ex;
+    const auto set_if_requested = [send_ops](auto &op, ibv_wr_opcode opcode, auto function) {
+        op = (send_ops & bit(opcode)) != 0 ? function : nullptr;
     };
-    offer(qp.wr_send, IBV_WR_SEND, send);
-    offer(qp.wr_send_imm, IBV_WR_SEND_WITH_IMM, send_imm);
-    offer(qp.wr_send_inv, IBV_WR_SEND_WITH_INV, send_inv);
-    offer(qp.wr_local_inv, IBV_WR_LOCAL_INV, local_inv);
-    offer(qp.wr_rdma_write, IBV_WR_RDMA_WRITE, write);
-    offer(qp.wr_rdma_write_imm, IBV_WR_RDMA_WRITE_WITH_IMM, write_imm);
-    offer(qp.wr_rdma_read, IBV_WR_RDMA_READ, read);
-    offer(qp.wr_atomic_cmp_swp, IBV_WR_ATOMIC_CMP_AND_SWP, compare_swap);
-    offer(qp.wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD, fetch_add);
-    offer(qp.wr_bind_mw, IBV_WR_BIND_MW, bind);
-    if (qp.qp_base.qp_type == IBV_QPT_UD)
-        qp.wr_set_ud_addr = set_address;
-    qp.wr_set_sge = set_piece;
-    qp.wr_set_sge_list = set_pieces;
-    qp.wr_set_inline_data = set_inline;
-    qp.wr_set_inline_data_list = set_inline_list;
-    qp.wr_start = start;
-    qp.wr_complete = complete;
-    qp.wr_abort = abort;
-    abi::extend(own.verbs, {(operations & atomic_write_operation) != 0 ? atomic_write : nullptr,
-                            (operations & flush_operation) != 0 ? flush : nullptr});
+    set_if_requested(ibqp.wr_send, IBV_WR_SEND, wr_send);
+    set_if_requested(ibqp.wr_send_imm, IBV_WR_SEND_WITH_IMM, wr_send_imm);
+    set_if_requested(ibqp.wr_send_inv, IBV_WR_SEND_WITH_INV, wr_send_inv);
+    set_if_requested(ibqp.wr_local_inv, IBV_WR_LOCAL_INV, wr_local_inv);
+    set_if_requested(ibqp.wr_rdma_write, IBV_WR_RDMA_WRITE, wr_rdma_write);
+    set_if_requested(ibqp.wr_rdma_write_imm, IBV_WR_RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
+    set_if_requested(ibqp.wr_rdma_read, IBV_WR_RDMA_READ, wr_rdma_read);
+    set_if_requested(ibqp.wr_atomic_cmp_swp, IBV_WR_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
+    set_if_requested(ibqp.wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+    set_if_requested(ibqp.wr_bind_mw, IBV_WR_BIND_MW, wr_bind_mw);
+    if (ibqp.qp_base.qp_type == IBV_QPT_UD)
+        ibqp.wr_set_ud_addr = wr_set_ud_addr;
+    ibqp.wr_set_sge = wr_set_sge;
+    ibqp.wr_set_sge_list = wr_set_sge_list;
+    ibqp.wr_set_inline_data = wr_set_inline_data;
+    ibqp.wr_set_inline_data_list = wr_set_inline_data_list;
+    ibqp.wr_start = wr_start;
+    ibqp.wr_complete = wr_complete;
+    ibqp.wr_abort = wr_abort;
+    abi::set_qp_ex_ops(qp.verbs,
+                       {(send_ops & QP_EX_WITH_ATOMIC_WRITE) != 0 ? wr_atomic_write : nullptr,
+                        (send_ops & QP_EX_WITH_FLUSH) != 0 ? wr_flush : nullptr});
 }
 
 } // namespace coherdma::provider::rxe

@@ -8,49 +8,45 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-// A kernel that says nonsense here must not make us write anywhere else.
-bool sound(std::uint32_t mask, std::uint32_t shift, std::size_t size, std::size_t slot) noexcept {
-    if (mask == 0 || (mask & (mask + 1)) != 0 || shift > 20)
+// Invalid values from the kernel must not lead to writes outside the mapping.
+bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t mapped_size,
+                       std::size_t min_elem_size) noexcept {
+    if (mask == 0 || (mask & (mask + 1)) != 0 || log2_size > 20)
         return false;
-    const std::size_t room = size - sizeof(ring_head), step = std::size_t{1} << shift;
-    return slot <= step && (std::size_t{mask} + 1) <= room / step;
+    const std::size_t entries_size = mapped_size - sizeof(rxe_queue_buf);
+    const std::size_t elem_size = std::size_t{1} << log2_size;
+    return min_elem_size <= elem_size && (std::size_t{mask} + 1) <= entries_size / elem_size;
 }
 
 } // namespace
 
-int ring::map(int fd, const place &where, std::size_t slot) noexcept {
-    if (where.size <= sizeof(ring_head) || where.offset > INT64_MAX)
+int ring::map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept {
+    if (mi.size <= sizeof(rxe_queue_buf) || mi.offset > INT64_MAX)
         return EPROTO;
-    void *const at = mmap(nullptr, where.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                          static_cast<off_t>(where.offset));
-    if (at == MAP_FAILED)
+    void *const addr = mmap(nullptr, mi.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                            static_cast<off_t>(mi.offset));
+    if (addr == MAP_FAILED)
         return errno;
-    auto *const found = static_cast<ring_head *>(at);
-    // Read once: the kernel could change them between the check and the use.
-    const std::uint32_t said_mask = std::atomic_ref(found->mask).load(std::memory_order_relaxed);
-    const std::uint32_t said_shift =
-        std::atomic_ref(found->log2_slot).load(std::memory_order_relaxed);
-    if (!sound(said_mask, said_shift, where.size, slot)) {
-        munmap(at, where.size);
+    auto *const mapped = static_cast<rxe_queue_buf *>(addr);
+    // Read once: the kernel could change them between check and use.
+    const std::uint32_t mask = std::atomic_ref(mapped->index_mask).load(std::memory_order_relaxed);
+    const std::uint32_t log2_size =
+        std::atomic_ref(mapped->log2_elem_size).load(std::memory_order_relaxed);
+    if (!is_valid_geometry(mask, log2_size, mi.size, min_elem_size)) {
+        munmap(addr, mi.size);
         return EPROTO;
     }
-    head = found;
-    mapped = where.size;
-    mask = said_mask;
-    log2_slot = said_shift;
+    buf = mapped;
+    mapped_size = mi.size;
+    index_mask = mask;
+    log2_elem_size = log2_size;
     return 0;
 }
 
 void ring::unmap() noexcept {
-    if (head != nullptr)
-        munmap(head, mapped);
-    head = nullptr;
-}
-
-void ring::start_over(bool producer) noexcept {
-    const std::uint32_t filled_to = load(head->producer), emptied_to = load(head->consumer);
-    own = published = producer ? filled_to : emptied_to;
-    other = producer ? emptied_to : filled_to;
+    if (buf != nullptr)
+        munmap(buf, mapped_size);
+    buf = nullptr;
 }
 
 } // namespace coherdma::provider::rxe

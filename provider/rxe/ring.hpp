@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A ring in memory that program and kernel share: slots of one size, the index of the next slot to
-// be filled, which the producer alone writes, and that of the next to be emptied, which the
-// consumer alone writes. Equal indices: it is empty; so one slot is never used. Of requests the
-// program is the producer, of completions the consumer.
+// A queue in memory shared with the kernel: entries of equal size, the producer index, written by
+// the producer only, and the consumer index, written by the consumer only. Equal indices mean
+// empty, so one entry is always unused. The program produces WQEs and consumes CQEs.
 //
-// Ordering. A slot belongs to the consumer from when the producer's index has gone beyond it until
-// the consumer's has, else to the producer; nobody touches another's. So each side stores its index
-// with release, after its last access to the slot, and loads the other's with acquire, before its
-// first: the load that sees the new index sees all that was written to the slot before (or, the
-// other way round, comes after all that was read from it). The kernel does the same. The store and
-// the load are on the same word, so this holds on processors that order weakly, and no fence is
-// needed. The kernel changes requests where they are while it works on them: the program neither
-// writes nor reads a slot between publish() and the consumer's passing it.
-//
-// Indices are stored masked, as the kernel wants them. What comes from the kernel is masked again
-// here, so whatever it says, only slots are accessed. The program's own index is kept in private
-// memory, and is what counts.
+// Protocol:
+// - An entry belongs to the consumer once the producer index has passed it, until the consumer
+//   index has; then to the producer. Neither side touches the other's entries.
+// - The kernel changes WQEs in place while it processes them: the program neither reads nor writes
+//   a WQE between publish() and the kernel's consumer index passing it.
+// - Indices are stored masked, as the kernel expects. Those loaded from the kernel are masked too,
+//   so that an invalid index cannot lead outside the queue. The program uses its private copy of
+//   the index that it writes, not the one in shared memory.
 #pragma once
 
-#include "kernel.hpp"
+#include "rxe_abi.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -27,70 +22,84 @@
 namespace coherdma::provider::rxe {
 
 struct ring {
-    ring_head *head; ///< nullptr: it is not mapped
-    std::size_t mapped;
-    std::uint32_t mask, log2_slot;
-    std::uint32_t own;       ///< the next slot of ours
-    std::uint32_t published; ///< what the kernel knows of it
-    std::uint32_t other;     ///< the kernel's index as it was once seen
+    rxe_queue_buf *buf; ///< nullptr: not mapped
+    std::size_t mapped_size;
+    std::uint32_t index_mask, log2_elem_size;
 
-    /// Maps what the kernel made, with slots of at least so many bytes. 0, or an errno.
-    int map(int fd, const place &where, std::size_t slot) noexcept;
+    /// Maps a queue that the kernel allocated. Its entries must have at least min_elem_size bytes.
+    /// Returns 0 or an errno.
+    int map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept;
     void unmap() noexcept;
-    /// Takes both indices as they are in shared memory. The kernel must not be at work on it.
-    void start_over(bool producer) noexcept;
 
-    /// Of an index that is masked.
-    void *slot(std::uint32_t index) const noexcept {
-        auto *const bytes = reinterpret_cast<unsigned char *>(head) + sizeof(ring_head);
-        return bytes + (static_cast<std::size_t>(index) << log2_slot);
+    bool is_mapped() const noexcept { return buf != nullptr; }
+    void *entry(std::uint32_t index) const noexcept {
+        auto *const entries = reinterpret_cast<unsigned char *>(buf) + sizeof(rxe_queue_buf);
+        return entries + (static_cast<std::size_t>(index) << log2_elem_size);
     }
-    std::uint32_t next(std::uint32_t index) const noexcept { return (index + 1) & mask; }
-
-    /// As producer: whether there is a slot to fill. Then slot(own), filled(), and at last
-    /// publish().
-    bool vacant() noexcept {
-        if (next(own) != other) [[likely]]
-            return true;
-        other = load(head->consumer);
-        return next(own) != other;
-    }
-    void filled() noexcept { own = next(own); }
-
-    /// As consumer: a slot to read, or nullptr. Then emptied(), and at last give_back().
-    void *occupied() noexcept {
-        if (own == other) {
-            other = load(head->producer);
-            if (own == other)
-                return nullptr;
-        }
-        return slot(own);
-    }
-    void emptied() noexcept { own = next(own); }
-    /// As consumer: the kernel may fill again what was emptied.
-    void give_back() noexcept {
-        std::atomic_ref(head->consumer).store(own, std::memory_order_release);
+    std::uint32_t next_index(std::uint32_t index) const noexcept {
+        return (index + 1) & index_mask;
     }
 
-    /// As producer: whether there was anything to tell the kernel.
-    bool publish() noexcept {
-        if (published == own)
+  protected:
+    // Ordering: the acquire pairs with the other side's release store of its index after its last
+    // access to the entry. Both are on one word, so this holds on weakly ordered CPUs too.
+    std::uint32_t load_index(std::uint32_t &shared_index) const noexcept {
+        return std::atomic_ref(shared_index).load(std::memory_order_acquire) & index_mask;
+    }
+};
+
+/// The ring of an SQ, RQ or SRQ.
+struct wq_ring : ring {
+    std::uint32_t prod;           ///< the next WQE to write
+    std::uint32_t prod_published; ///< the producer index that the kernel sees
+    std::uint32_t cons;           ///< the kernel's index when it was last loaded
+
+    /// Takes both indices from shared memory. The kernel must not be processing the queue.
+    void reset() noexcept {
+        cons = load_index(buf->consumer_index);
+        prod = prod_published = load_index(buf->producer_index);
+    }
+    bool is_full() noexcept {
+        if (next_index(prod) != cons) [[likely]]
             return false;
-        published = own;
-        std::atomic_ref(head->producer).store(own, std::memory_order_release);
+        cons = load_index(buf->consumer_index);
+        return next_index(prod) == cons;
+    }
+    void *next_wqe() const noexcept { return entry(prod); }
+    void advance_producer() noexcept { prod = next_index(prod); }
+    /// Shows the kernel the WQEs written so far. Returns false if no WQE is new.
+    bool publish() noexcept {
+        if (prod_published == prod)
+            return false;
+        prod_published = prod;
+        // Ordering: release, after the WQEs were written; the kernel loads it with acquire.
+        std::atomic_ref(buf->producer_index).store(prod, std::memory_order_release);
         return true;
     }
+};
 
-    /// As consumer: how many slots there are to read, as it is now.
-    std::uint32_t ready() const noexcept {
-        const std::uint32_t filled_to =
-            std::atomic_ref(head->producer).load(std::memory_order_acquire);
-        return (filled_to - own) & mask;
+/// The ring of a CQ.
+struct cq_ring : ring {
+    std::uint32_t cons; ///< the next CQE to read
+
+    /// Takes the consumer index from shared memory. The kernel must not be processing the queue.
+    void reset() noexcept { cons = load_index(buf->consumer_index); }
+    /// The number of CQEs to read. The kernel's index is not cached: poll_cq() reads entries
+    /// without updating a cache, which would then lag behind cons and make the whole ring look
+    /// filled.
+    std::uint32_t num_ready() const noexcept {
+        // Ordering: as in load_index().
+        const std::uint32_t prod =
+            std::atomic_ref(buf->producer_index).load(std::memory_order_acquire);
+        return (prod - cons) & index_mask;
     }
-
-  private:
-    std::uint32_t load(std::uint32_t &index) const noexcept {
-        return std::atomic_ref(index).load(std::memory_order_acquire) & mask;
+    /// The next CQE, or nullptr.
+    void *peek() const noexcept { return num_ready() != 0 ? entry(cons) : nullptr; }
+    void advance_consumer() noexcept { cons = next_index(cons); }
+    /// Returns the CQEs read so far to the kernel.
+    void update_consumer() noexcept {
+        // Ordering: release, after the CQEs were read; the kernel loads it with acquire.
+        std::atomic_ref(buf->consumer_index).store(cons, std::memory_order_release);
     }
 };
 

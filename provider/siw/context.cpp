@@ -5,37 +5,39 @@
 namespace coherdma::provider::siw {
 namespace {
 
-abi::operations all_operations() noexcept {
-    abi::operations able = {};
-    fill_context(able);
-    fill_domain(able);
-    provider::fill_region(able);
-    fill_pair(able);
-    fill_post(able);
-    fill_queue(able);
-    fill_region(able);
-    fill_shared(able);
-    return able;
+abi::verbs_context_ops context_ops() noexcept {
+    abi::verbs_context_ops ops = {};
+    fill_context_ops(ops);
+    fill_pd_ops(ops);
+    provider::fill_mr_ops(ops);
+    fill_cq_ops(ops);
+    fill_mr_ops(ops);
+    fill_post_ops(ops);
+    fill_qp_ops(ops);
+    fill_srq_ops(ops);
+    return ops;
 }
 
-context *make(ibv_device *device, int fd) noexcept {
-    auto *const own = abi::open_context<context>(device, fd, RDMA_DRIVER_SIW);
-    if (own != nullptr)
-        own->all.init();
-    return own;
+siw_context *open_context(ibv_device *device, int cmd_fd) noexcept {
+    auto *const context = abi::init_and_alloc_context<siw_context>(device, cmd_fd, RDMA_DRIVER_SIW);
+    if (context != nullptr)
+        context->qps.init();
+    return context;
 }
 
 } // namespace
 
-verbs_context *open(ibv_device *device, int fd, void *) noexcept {
-    context *const own = make(device, fd);
-    return own != nullptr ? serve(&own->verbs, RDMA_DRIVER_SIW, all_operations()) : nullptr;
+verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
+    siw_context *const context = open_context(device, cmd_fd);
+    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_SIW, context_ops())
+                              : nullptr;
 }
 
-verbs_context *import(ibv_device *device, int fd) noexcept {
-    context *const own = make(device, fd);
-    return own != nullptr ? serve_imported(&own->verbs, RDMA_DRIVER_SIW, all_operations())
-                          : nullptr;
+verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
+    siw_context *const context = open_context(device, cmd_fd);
+    return context != nullptr
+               ? init_imported_context(&context->verbs, RDMA_DRIVER_SIW, context_ops())
+               : nullptr;
 }
 
 } // namespace coherdma::provider::siw

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The objects of a siw device, each with libibverbs' part first, and the operations on them.
+// The objects of a siw device and the functions that several files use.
 #pragma once
 
-#include "common/bell.hpp"
+#include "common/doorbell.hpp"
 #include "common/objects.hpp"
-#include "common/pairs.hpp"
+#include "common/qp_list.hpp"
 #include "ring.hpp"
 
 #include <cstdint>
@@ -13,105 +13,125 @@
 
 namespace coherdma::provider::siw {
 
-struct pair;
+struct siw_qp;
 
-struct context {
+struct siw_context {
     ibv_context verbs;
-    pairs<pair> all;
-    std::uint8_t next_key; ///< of a region
+    qp_list<siw_qp> qps;
+    std::uint8_t next_stag_key;
 };
 
-struct queue {
+struct siw_cq {
     abi::verbs_cq verbs;
-    turn polling;
-    completions ring;
-    bool suspects;           ///< one of the pairs that send to it is suspect
-    std::uint64_t looked_at; ///< when those were, in nanoseconds
-    half *broken;            ///< halves of pairs whose requests are flushed here, by next
-    ibv_wc current;          ///< between start_poll and end_poll
+    spinlock lock;
+    cq_ring ring;
+    bool has_stalled_qp;         ///< a QP that sends to this CQ is maybe_stalled
+    std::uint64_t last_check_ns; ///< when check_stalled_qps() was last called by a poll
+    siw_wq *flush_list;          ///< the queues whose WQEs are flushed to this CQ
+    ibv_wc cur_wc;               ///< between start_poll and end_poll
 
-    /// Whether the kernel is to cause an event for the next completion.
-    bool armed() noexcept { return std::atomic_ref(ring.control->flags).load() != 0; }
+    /// Whether the kernel will raise an event for the next completion.
+    bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
 
     /// Whether there may be completions that are not in the ring.
-    bool has_more() noexcept {
-        return std::atomic_ref(broken).load(std::memory_order_acquire) != nullptr ||
-               std::atomic_ref(suspects).load(std::memory_order_relaxed);
+    bool has_flushes_or_stalls() noexcept {
+        return std::atomic_ref(flush_list).load(std::memory_order_acquire) != nullptr ||
+               std::atomic_ref(has_stalled_qp).load(std::memory_order_relaxed);
     }
 };
 
-struct shared {
+struct siw_srq {
     abi::verbs_srq verbs;
-    turn posting;
-    requests ring;
-    std::uint32_t most_pieces;
+    spinlock lock;
+    wq_ring ring;
+    std::uint32_t max_sge;
 };
 
-struct pair {
+struct siw_qp {
     abi::verbs_qp verbs;
-    pair *next;
-    turn sending, receiving;
-    half sends, receives; ///< the latter is not mapped if a shared queue is used
-    bell ringing;
-    std::uint32_t most_pieces_sent, most_pieces_received, most_inline;
-    unsigned flags_always; ///< of the kernel's for requests
-    bool heard;            ///< the kernel has once found it connected
-    bool reading;          ///< the peer has allowed it to read
-    bool suspect;      ///< the kernel was called and left a request: it is busy, or has given up
-    bool broken;       ///< what is posted from now on is flushed here
-    std::uint32_t end; ///< between wr_start and wr_complete: behind the last request,
-    siw_sqe *building; ///< that request, or nullptr,
-    int refused;       ///< and an errno if there is anything wrong with one
+    siw_qp *next;
+    spinlock sq_lock, rq_lock;
+    siw_wq sq, rq; ///< rq is not mapped if the QP has an SRQ
+    doorbell sq_doorbell;
+    std::uint32_t max_send_sge, max_recv_sge, max_inline_data;
+    unsigned default_wqe_flags; ///< SIW_WQE_SIGNALLED if sq_sig_all
+    bool connected_once;        ///< a doorbell has succeeded
+    bool read_allowed;          ///< the peer accepts RDMA Reads
+    bool maybe_stalled;         ///< the kernel left a WQE after a doorbell: busy, or QP in error
+    bool in_error;              ///< WQEs posted from now on are flushed by this provider
+    // Between wr_start and wr_complete:
+    std::uint32_t wr_end_index; ///< after the last WQE
+    siw_sqe *cur_wqe;           ///< the WQE that wr_set_* changes, or nullptr
+    int wr_err;                 ///< the first error of the batch, or 0
 };
 
-verbs_context *open(ibv_device *device, int fd, void *) noexcept;
-verbs_context *import(ibv_device *device, int fd) noexcept;
+inline siw_context &to_siw_context(ibv_context *context) noexcept {
+    return container<siw_context>(context);
+}
+inline siw_cq &to_siw_cq(ibv_cq *ibcq) noexcept {
+    return container<siw_cq>(ibcq);
+}
+inline siw_cq &to_siw_cq(ibv_cq_ex *ibcq) noexcept {
+    return container<siw_cq>(ibcq);
+}
+inline siw_srq &to_siw_srq(ibv_srq *ibsrq) noexcept {
+    return container<siw_srq>(ibsrq);
+}
+inline siw_qp &to_siw_qp(ibv_qp *ibqp) noexcept {
+    return container<siw_qp>(ibqp);
+}
+inline siw_qp &to_siw_qp(ibv_qp_ex *ibqp) noexcept {
+    return container<siw_qp>(ibqp);
+}
 
-void fill_pair(abi::operations &able) noexcept;
-void fill_post(abi::operations &able) noexcept;
-void fill_queue(abi::operations &able) noexcept;
-void fill_region(abi::operations &able) noexcept;
-void fill_shared(abi::operations &able) noexcept;
+verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
+verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
-/// Gives a completion queue the functions to poll it by parts.
-void extend(queue &own) noexcept;
+void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_post_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_qp_ops(abi::verbs_context_ops &ops) noexcept;
+void fill_srq_ops(abi::verbs_context_ops &ops) noexcept;
 
-/// Takes the next completion; false: there is none.
-bool take(queue &from, ibv_wc &into) noexcept;
-/// The same for the first one in a while: if there is none, suspects are looked at now and then.
-bool take_first(queue &from, ibv_wc &into) noexcept;
+/// Sets the CQ's functions of the start_poll API.
+void set_poll_ops(siw_cq &cq) noexcept;
 
-/// Has the completions of a pair that are in a queue never polled.
-void forget_completions(queue &of, const pair &whose) noexcept;
+/// Reads the next completion. Returns false if there is none.
+bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept;
+/// The same; if there is none, checks stalled QPs at most every 50 ms.
+bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept;
 
-/// Gives a pair those of the functions to post by parts that are asked for.
-void extend(pair &own, std::uint64_t operations) noexcept;
+/// Discards the completions of a QP that have not been polled.
+void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept;
 
-/// What a pair can, a bit for each ibv_wr_opcode.
-inline constexpr std::uint64_t able_opcodes = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR_RDMA_READ |
-                                              1U << IBV_WR_SEND | 1U << IBV_WR_SEND_WITH_INV;
+/// Sets the QP's functions of the ibv_wr_* API that are in send_ops.
+void set_wr_ops(siw_qp &qp, std::uint64_t send_ops) noexcept;
 
-/// Fills vacant slots with a list of receives. 0, or an errno and *bad.
-int put_receives(requests &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
-                 ibv_recv_wr **bad) noexcept;
+/// The send operations that every QP supports: bits of ibv_wr_opcodes.
+inline constexpr std::uint64_t SEND_OPS = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR_RDMA_READ |
+                                          1U << IBV_WR_SEND | 1U << IBV_WR_SEND_WITH_INV;
 
-/// The kernel does not work on a pair any more, or shall not: what it leaves is flushed from here.
-void break_pair(pair &own) noexcept;
+/// Writes a WQE for each receive WR of the list. Returns 0 or an errno and sets *bad_wr.
+int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
+               ibv_recv_wr **bad_wr) noexcept;
 
-/// The same for the pair of a number, if there is still one.
-void break_pair(context &of, std::uint32_t number) noexcept;
+/// Moves a QP to ERR; this provider then flushes the WQEs that the kernel leaves.
+void qp_to_err(siw_qp &qp) noexcept;
 
-/// Breaks a pair, and whoever waits for an event of its queues gets one if there is anything to be
-/// flushed. Not with a turn.
-void break_and_wake(pair &own) noexcept;
+/// qp_to_err() for the QP with that number, if it still exists.
+void qp_to_err_by_num(siw_context &context, std::uint32_t qp_num) noexcept;
 
-/// The kernel was called for a request: has it left that?
-void suspect(pair &own, std::uint32_t request) noexcept;
+/// qp_to_err(), and raises an event on each of the QP's CQs that has WQEs to flush. The caller
+/// holds no lock.
+void qp_to_err_notify(siw_qp &qp) noexcept;
 
-/// Asks for the state of the suspect pairs of a queue, and breaks those that are in error.
-void look_at_suspects(queue &of) noexcept;
+/// After a doorbell: marks the QP maybe_stalled if the kernel has not taken the WQE.
+void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept;
 
-/// After something was posted on a broken pair: whoever waits for an event of the queue gets one.
-void wake(queue &waiting, ibv_pd *domain) noexcept;
+/// Queries the maybe_stalled QPs that send to the CQ, and moves those in error to ERR.
+void check_stalled_qps(siw_cq &cq) noexcept;
+
+/// Raises an event on the CQ if it is armed. Called after a post on a QP in error.
+void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept;
 
 } // namespace coherdma::provider::siw

@@ -1,236 +1,239 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Posting requests. The kernel looks at a ring only when it is called, or when it has more to do
-// anyway; what it cannot do stops the ring for good, so everything is checked here before.
+// ibv_post_send and ibv_post_recv. A WR that the kernel cannot execute stops the SQ for good, so
+// each is checked here.
 
-#include "request.hpp"
+#include "wqe.hpp"
 
 #include <array>
 #include <cerrno>
+#include <mutex>
 #include <sched.h>
 
 namespace coherdma::provider::siw {
 namespace {
 
-constexpr std::uint8_t none = 0xff;
-constexpr auto opcodes = [] {
-    std::array<std::uint8_t, IBV_WR_SEND_WITH_INV + 1> all = {};
-    all.fill(none);
-    all[IBV_WR_RDMA_WRITE] = SIW_OP_WRITE;
-    all[IBV_WR_RDMA_READ] = SIW_OP_READ;
-    all[IBV_WR_SEND] = SIW_OP_SEND;
-    all[IBV_WR_SEND_WITH_INV] = SIW_OP_SEND_REMOTE_INV;
-    return all;
+constexpr std::uint8_t NO_OPCODE = 0xff;
+constexpr auto SIW_OPCODES = [] {
+    std::array<std::uint8_t, IBV_WR_SEND_WITH_INV + 1> opcodes = {};
+    opcodes.fill(NO_OPCODE);
+    opcodes[IBV_WR_RDMA_WRITE] = SIW_OP_WRITE;
+    opcodes[IBV_WR_RDMA_READ] = SIW_OP_READ;
+    opcodes[IBV_WR_SEND] = SIW_OP_SEND;
+    opcodes[IBV_WR_SEND_WITH_INV] = SIW_OP_SEND_REMOTE_INV;
+    return opcodes;
 }();
 
-// Whether they are not too long.
-bool put_inline(const pair &own, siw_sqe &slot, const ibv_send_wr &request,
-                unsigned &flags) noexcept {
-    unsigned char *room = inline_room(slot);
-    std::uint32_t left = own.most_inline;
-    for (int each = 0; each < request.num_sge; ++each) {
-        const ibv_sge &piece = request.sg_list[each];
-        if (piece.length > left)
+// Returns false if the data are too long.
+bool set_inline_data(const siw_qp &qp, siw_sqe &sqe, const ibv_send_wr &wr,
+                     unsigned &flags) noexcept {
+    unsigned char *end = inline_data(sqe);
+    std::uint32_t length = 0;
+    for (int i = 0; i < wr.num_sge; ++i) {
+        const ibv_sge &sge = wr.sg_list[i];
+        if (sge.length > qp.max_inline_data - length)
             return false;
-        if (piece.length != 0)
-            std::memcpy(room, reinterpret_cast<const void *>(piece.addr), piece.length);
-        room += piece.length;
-        left -= piece.length;
+        if (sge.length != 0)
+            std::memcpy(end, reinterpret_cast<const void *>(sge.addr), sge.length);
+        end += sge.length;
+        length += sge.length;
     }
-    flags |= set_inline_length(slot, own.most_inline - left);
+    flags |= set_inline_length(sqe, length);
     return true;
 }
 
-int put(pair &own, std::uint32_t number, const ibv_send_wr &request) noexcept {
-    const auto verb = static_cast<unsigned>(request.opcode);
-    if (verb >= opcodes.size() || opcodes[verb] == none || request.num_sge < 0)
+int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexcept {
+    const auto ibv_opcode = static_cast<unsigned>(wr.opcode);
+    if (ibv_opcode >= SIW_OPCODES.size() || SIW_OPCODES[ibv_opcode] == NO_OPCODE || wr.num_sge < 0)
         return EINVAL;
-    const std::uint8_t opcode = opcodes[verb];
-    siw::request *const vacant = own.sends.ring.vacant(number);
-    if (vacant == nullptr)
+    const std::uint8_t opcode = SIW_OPCODES[ibv_opcode];
+    wqe_header *const wqe = qp.sq.ring.free_wqe(index);
+    if (wqe == nullptr)
         return ENOMEM;
-    siw_sqe &slot = sqe(*vacant);
-    unsigned flags = flags_for(own, number, opcode, request.send_flags) | SIW_WQE_VALID;
-    if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+    siw_sqe &sqe = to_sqe(*wqe);
+    unsigned flags = make_wqe_flags(qp, index, opcode, wr.send_flags) | SIW_WQE_VALID;
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         if ((opcode != SIW_OP_SEND && opcode != SIW_OP_WRITE) ||
-            !put_inline(own, slot, request, flags))
+            !set_inline_data(qp, sqe, wr, flags))
             return EINVAL;
-    } else if (!set_pieces(slot, own, opcode, request.sg_list,
-                           static_cast<std::size_t>(request.num_sge))) {
+    } else if (!set_sge_list(sqe, qp, opcode, wr.sg_list, static_cast<std::size_t>(wr.num_sge))) {
         return EINVAL;
     }
-    if (opcode == SIW_OP_READ && !may_read(own))
+    if (opcode == SIW_OP_READ && !is_read_allowed(qp))
         return EINVAL;
-    slot.id = request.wr_id;
-    slot.opcode = opcode;
+    sqe.id = wr.wr_id;
+    sqe.opcode = opcode;
     if (opcode == SIW_OP_SEND_REMOTE_INV) {
-        slot.rkey = request.invalidate_rkey;
+        sqe.rkey = wr.invalidate_rkey;
     } else {
-        slot.rkey = request.wr.rdma.rkey;
-        slot.raddr = request.wr.rdma.remote_addr;
+        sqe.rkey = wr.wr.rdma.rkey;
+        sqe.raddr = wr.wr.rdma.remote_addr;
     }
-    give(*vacant, static_cast<std::uint16_t>(flags));
+    store_flags(*wqe, static_cast<std::uint16_t>(flags));
     return 0;
 }
 
-// A pair that was never connected refuses: then nothing of it may be left. It is asked with the
-// turn, so that nobody else's requests are behind.
-[[gnu::noinline]] int submit_unheard(pair &own, std::uint32_t first, std::uint32_t end) noexcept {
-    requests &ring = own.sends.ring;
-    int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
-    own.heard = error == 0;
+// Used until a doorbell has succeeded. The kernel refuses it if the QP was never connected; the
+// WQEs are then withdrawn. The lock is held over the doorbell, so that no other thread's WQEs
+// follow.
+[[gnu::noinline]] int submit_first(siw_qp &qp, std::uint32_t begin, std::uint32_t end) noexcept {
+    wq_ring &ring = qp.sq.ring;
+    int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
+    qp.connected_once = error == 0;
     if (error != 0) {
-        for (std::uint32_t number = first; number != end; ++number)
-            give(ring.slot(number), 0);
-        ring.given_until(first);
+        for (std::uint32_t index = begin; index != end; ++index)
+            store_flags(ring.wqe(index), 0);
+        ring.set_prod(begin);
     }
-    own.sending.leave();
+    qp.sq_lock.unlock();
     if (error == 0)
-        suspect(own, first);
+        check_wqe_taken(qp, begin);
     return error == ENOTCONN ? EINVAL : error;
 }
 
-[[gnu::noinline]] int submit_broken(pair &own) noexcept {
-    own.sending.leave();
-    wake(of<queue>(own.verbs.qp.send_cq), own.verbs.qp.pd);
+[[gnu::noinline]] int submit_in_error(siw_qp &qp) noexcept {
+    qp.sq_lock.unlock();
+    force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
     return 0;
 }
 
-// A kernel that is about to change the state also refuses, for that moment. One that goes on
-// refusing has closed the connection.
-[[gnu::noinline, gnu::cold]] void insist(pair &own) noexcept {
-    for (int times = 0; times < 3; ++times) {
+// ENOTCONN may be transient while the kernel changes the state: retry three times. After that the
+// connection is closed, and the QP goes to ERR.
+[[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp) noexcept {
+    for (int retries = 0; retries < 3; ++retries) {
         sched_yield();
-        const int error = ring_bell(own.verbs.qp, RDMA_DRIVER_SIW);
+        const int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
         if (error == 0)
             return;
         if (error != ENOTCONN)
             break;
     }
-    break_and_wake(own);
+    qp_to_err_notify(qp);
 }
 
-// The kernel is called only if it has already taken what was before the first new one: else it will
-// come to that and then to these. Whether it has is looked at after they are given to it, and it
-// does it the other way round.
-[[gnu::always_inline]] inline int submit_here(pair &own, std::uint32_t end) noexcept {
-    requests &ring = own.sends.ring;
-    const std::uint32_t first = ring.own;
-    if (first == end) {
-        own.sending.leave();
+[[gnu::always_inline]] inline int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept {
+    wq_ring &ring = qp.sq.ring;
+    const std::uint32_t begin = ring.prod;
+    if (begin == end) {
+        qp.sq_lock.unlock();
         return 0;
     }
-    ring.given_until(end);
+    ring.set_prod(end);
+    // Ordering: the WQEs and prod are stored before in_error and the flags of the WQE before them
+    // are read. qp_to_err() sets in_error before it reads prod, and the kernel clears the flags of
+    // a WQE before it reads the next WQE. So each WQE is processed by the kernel or flushed here.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed)) [[unlikely]]
-        return submit_broken(own);
-    if (!own.heard) [[unlikely]]
-        return submit_unheard(own, first, end);
-    const bool comes =
-        end - first <= ring.at.mask && (flags_of(ring.slot(first - 1)) & SIW_WQE_VALID) != 0;
-    own.sending.leave();
-    if (comes)
+    if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) [[unlikely]]
+        return submit_in_error(qp);
+    if (!qp.connected_once) [[unlikely]]
+        return submit_first(qp, begin, end);
+    // No doorbell if the WQE before the first new one is still pending: the kernel is processing
+    // the SQ and will reach the new ones.
+    const bool kernel_is_active =
+        end - begin <= ring.mem.index_mask && is_pending(ring.wqe(begin - 1));
+    qp.sq_lock.unlock();
+    if (kernel_is_active)
         return 0;
-    const int error = own.sending.alone() ? ring_bell(own.verbs.qp, RDMA_DRIVER_SIW)
-                                          : own.ringing.ring(own.verbs.qp, RDMA_DRIVER_SIW);
+    const int error = qp.sq_lock.single_threaded()
+                          ? ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW)
+                          : qp.sq_doorbell.ring(qp.verbs.qp, RDMA_DRIVER_SIW);
     if (error != 0) [[unlikely]]
-        insist(own);
-    else if ((flags_of(ring.slot(first)) & SIW_WQE_VALID) != 0)
-        suspect(own, first);
+        retry_doorbell(qp);
+    else if (is_pending(ring.wqe(begin)))
+        check_wqe_taken(qp, begin);
     return 0;
 }
 
-int post_send(ibv_qp *qp, ibv_send_wr *list, ibv_send_wr **bad) noexcept {
-    pair &own = of<pair>(qp);
+int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
     int error = 0;
-    own.sending.enter();
-    std::uint32_t end = own.sends.ring.own;
-    for (ibv_send_wr *each = list; each != nullptr; each = each->next) {
-        error = put(own, end, *each);
+    qp.sq_lock.lock();
+    std::uint32_t end = qp.sq.ring.prod;
+    for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
+        error = post_one_send(qp, end, *wr);
         if (error != 0) [[unlikely]] {
-            *bad = each;
+            *bad_wr = wr;
             break;
         }
         ++end;
     }
-    if (const int refused = submit_here(own, end)) [[unlikely]] {
-        *bad = list;
-        error = refused;
+    if (const int submit_error = submit_wqes(qp, end)) [[unlikely]] {
+        *bad_wr = wr_list;
+        error = submit_error;
     }
-    probe::post_send(qp->qp_num, error);
+    trace::post_send(ibqp->qp_num, error);
     return error;
 }
 
-int put_receive(requests &into, std::uint32_t number, std::uint32_t most_pieces,
-                const ibv_recv_wr &wanted) noexcept {
-    const auto count = static_cast<std::uint32_t>(wanted.num_sge);
-    if (count > most_pieces)
+int post_one_recv(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
+                  const ibv_recv_wr &wr) noexcept {
+    const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    if (num_sge > max_sge)
         return EINVAL;
-    request &vacant = into.slot(number);
-    if (flags_of(vacant) != 0)
+    wqe_header &wqe = ring.wqe(index);
+    if (load_flags(wqe) != 0)
         return ENOMEM;
-    auto &slot = reinterpret_cast<siw_rqe &>(vacant);
-    slot.id = wanted.wr_id;
-    slot.num_sge = static_cast<std::uint8_t>(count);
-    siw_sge *to = slot.sge;
-    for (const ibv_sge *from = wanted.sg_list, *end = from + count; from != end; ++from, ++to)
-        *to = {from->addr, from->length, from->lkey};
-    give(vacant, SIW_WQE_VALID);
+    auto &rqe = reinterpret_cast<siw_rqe &>(wqe);
+    rqe.id = wr.wr_id;
+    rqe.num_sge = static_cast<std::uint8_t>(num_sge);
+    siw_sge *dest = rqe.sge;
+    for (const ibv_sge *sge = wr.sg_list, *end = sge + num_sge; sge != end; ++sge, ++dest)
+        *dest = {sge->addr, sge->length, sge->lkey};
+    store_flags(wqe, SIW_WQE_VALID);
     return 0;
 }
 
-int post_receive(ibv_qp *qp, ibv_recv_wr *list, ibv_recv_wr **bad) noexcept {
-    pair &own = of<pair>(qp);
-    if (own.receives.ring.at.memory == nullptr) {
-        *bad = list;
+int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    if (!qp.rq.ring.mem.is_mapped()) {
+        *bad_wr = wr;
         return EINVAL;
     }
-    const int error =
-        put_receives(own.receives.ring, own.receiving, own.most_pieces_received, list, bad);
+    const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
+    // Ordering: as in submit_wqes().
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (std::atomic_ref(own.broken).load(std::memory_order_relaxed))
-        wake(of<queue>(qp->recv_cq), qp->pd);
-    probe::post_receive(qp->qp_num, error);
+    if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
+        force_cq_event(to_siw_cq(ibqp->recv_cq), ibqp->pd);
+    trace::post_receive(ibqp->qp_num, error);
     return error;
 }
 
 } // namespace
 
-// By the kernel's name for it, the depth of this side's reads is the peer's.
-bool may_read(pair &own) noexcept {
-    if (own.reading)
+// In max_dest_rd_atomic the kernel reports how many outgoing Reads this side may have.
+bool is_read_allowed(siw_qp &qp) noexcept {
+    if (qp.read_allowed)
         return true;
-    ibv_qp_attr attributes = {};
-    ibv_qp_init_attr initial = {};
-    const int error = ibv_query_qp(&own.verbs.qp, &attributes, IBV_QP_MAX_DEST_RD_ATOMIC, &initial);
-    own.reading = error != 0 || attributes.max_dest_rd_atomic != 0;
-    return own.reading;
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    const int error = ibv_query_qp(&qp.verbs.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, &init_attr);
+    qp.read_allowed = error != 0 || attr.max_dest_rd_atomic != 0;
+    return qp.read_allowed;
 }
 
-int submit(pair &own, std::uint32_t end) noexcept {
-    return submit_here(own, end);
+int submit(siw_qp &qp, std::uint32_t end) noexcept {
+    return submit_wqes(qp, end);
 }
 
-int put_receives(requests &into, turn &at, std::uint32_t most_pieces, ibv_recv_wr *list,
-                 ibv_recv_wr **bad) noexcept {
-    at.enter();
-    std::uint32_t number = into.own;
+int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
+               ibv_recv_wr **bad_wr) noexcept {
+    const std::lock_guard guard(lock);
+    std::uint32_t index = ring.prod;
     int error = 0;
-    for (ibv_recv_wr *each = list; each != nullptr; each = each->next, ++number) {
-        error = put_receive(into, number, most_pieces, *each);
+    for (; wr != nullptr; wr = wr->next, ++index) {
+        error = post_one_recv(ring, index, max_sge, *wr);
         if (error != 0) [[unlikely]] {
-            *bad = each;
+            *bad_wr = wr;
             break;
         }
     }
-    into.given_until(number);
-    at.leave();
+    ring.set_prod(index);
     return error;
 }
 
-void fill_post(abi::operations &able) noexcept {
-    able.post_send = post_send;
-    able.post_recv = post_receive;
+void fill_post_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.post_send = post_send;
+    ops.post_recv = post_recv;
 }
 
 } // namespace coherdma::provider::siw

@@ -1,159 +1,159 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Posting by parts: a call begins a batch, one each begins a request and says what its data are,
-// and one ends the batch. Slots are filled at once but given to the kernel with the end alone, so a
-// batch that has anything wrong in it leaves nothing behind. The turn is the thread's from the
-// begin to the end, as of every device; the kernel is called after it.
+// The ibv_wr_* API. WQEs are written at once but made VALID by wr_complete, so a batch with an
+// error leaves none. As in other providers, wr_start takes the lock and wr_complete or wr_abort
+// releases it; the doorbell comes after that.
 
-#include "request.hpp"
+#include "wqe.hpp"
 
 #include <cerrno>
 
 namespace coherdma::provider::siw {
 namespace {
 
-void refuse(pair &own, int error) noexcept {
-    if (own.refused == 0)
-        own.refused = error;
-    own.building = nullptr;
+void set_wr_err(siw_qp &qp, int error) noexcept {
+    if (qp.wr_err == 0)
+        qp.wr_err = error;
+    qp.cur_wqe = nullptr;
 }
 
-void start(ibv_qp_ex *qp) noexcept {
-    pair &own = of<pair>(qp);
-    own.sending.enter();
-    own.end = own.sends.ring.own;
-    own.building = nullptr;
-    own.refused = 0;
+void wr_start(ibv_qp_ex *ibqp) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    qp.sq_lock.lock();
+    qp.wr_end_index = qp.sq.ring.prod;
+    qp.cur_wqe = nullptr;
+    qp.wr_err = 0;
 }
 
-void abort(ibv_qp_ex *qp) noexcept {
-    of<pair>(qp).sending.leave();
+void wr_abort(ibv_qp_ex *ibqp) noexcept {
+    to_siw_qp(ibqp).sq_lock.unlock();
 }
 
-int give_all(pair &own) noexcept {
-    requests &ring = own.sends.ring;
-    for (std::uint32_t number = ring.own; number != own.end; ++number) {
-        request &slot = ring.slot(number);
-        const std::uint16_t flags = waiting_flags(slot.opcode);
-        slot.opcode &= opcode_mask;
-        give(slot, flags | SIW_WQE_VALID);
+int submit_batch(siw_qp &qp) noexcept {
+    wq_ring &ring = qp.sq.ring;
+    for (std::uint32_t index = ring.prod; index != qp.wr_end_index; ++index) {
+        wqe_header &wqe = ring.wqe(index);
+        const std::uint16_t flags = unpack_flags(wqe.opcode);
+        wqe.opcode &= OPCODE_MASK;
+        store_flags(wqe, flags | SIW_WQE_VALID);
     }
-    return submit(own, own.end);
+    return submit(qp, qp.wr_end_index);
 }
 
-int complete(ibv_qp_ex *qp) noexcept {
-    pair &own = of<pair>(qp);
-    int error = own.refused;
+int wr_complete(ibv_qp_ex *ibqp) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    int error = qp.wr_err;
     if (error != 0)
-        own.sending.leave();
+        qp.sq_lock.unlock();
     else
-        error = give_all(own);
-    probe::post_send(qp->qp_base.qp_num, error);
+        error = submit_batch(qp);
+    trace::post_send(ibqp->qp_base.qp_num, error);
     return error;
 }
 
-// The next request, without data yet; nullptr: the batch is refused already.
-siw_sqe *next(ibv_qp_ex *qp, std::uint8_t opcode) noexcept {
-    pair &own = of<pair>(qp);
-    if (own.refused != 0)
+// Begins a WQE without data. Returns nullptr if the batch has an error.
+siw_sqe *start_wqe(ibv_qp_ex *ibqp, std::uint8_t opcode) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    if (qp.wr_err != 0)
         return nullptr;
-    request *const vacant = own.sends.ring.vacant(own.end);
-    if (vacant == nullptr) {
-        refuse(own, ENOMEM);
+    wqe_header *const wqe = qp.sq.ring.free_wqe(qp.wr_end_index);
+    if (wqe == nullptr) {
+        set_wr_err(qp, ENOMEM);
         return nullptr;
     }
-    siw_sqe &slot = sqe(*vacant);
-    slot.id = qp->wr_id;
-    slot.num_sge = 0;
-    slot.opcode = waiting(opcode, flags_for(own, own.end, opcode, qp->wr_flags));
-    slot.sge[0] = {};
-    own.building = &slot;
-    ++own.end;
-    return &slot;
+    siw_sqe &sqe = to_sqe(*wqe);
+    sqe.id = ibqp->wr_id;
+    sqe.num_sge = 0;
+    sqe.opcode = pack_flags(opcode, make_wqe_flags(qp, qp.wr_end_index, opcode, ibqp->wr_flags));
+    sqe.sge[0] = {};
+    qp.cur_wqe = &sqe;
+    ++qp.wr_end_index;
+    return &sqe;
 }
 
-void send(ibv_qp_ex *qp) noexcept {
-    next(qp, SIW_OP_SEND);
+void wr_send(ibv_qp_ex *ibqp) noexcept {
+    start_wqe(ibqp, SIW_OP_SEND);
 }
-void send_inv(ibv_qp_ex *qp, std::uint32_t key) noexcept {
-    if (siw_sqe *const slot = next(qp, SIW_OP_SEND_REMOTE_INV))
-        slot->rkey = key;
+void wr_send_inv(ibv_qp_ex *ibqp, std::uint32_t invalidate_rkey) noexcept {
+    if (siw_sqe *const sqe = start_wqe(ibqp, SIW_OP_SEND_REMOTE_INV))
+        sqe->rkey = invalidate_rkey;
 }
-void to(siw_sqe *slot, std::uint32_t key, std::uint64_t remote) noexcept {
-    if (slot == nullptr)
+void set_remote(siw_sqe *sqe, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    if (sqe == nullptr)
         return;
-    slot->rkey = key;
-    slot->raddr = remote;
+    sqe->rkey = rkey;
+    sqe->raddr = remote_addr;
 }
-void write(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote) noexcept {
-    to(next(qp, SIW_OP_WRITE), key, remote);
+void wr_rdma_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    set_remote(start_wqe(ibqp, SIW_OP_WRITE), rkey, remote_addr);
 }
-void read(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t remote) noexcept {
-    pair &own = of<pair>(qp);
-    if (!may_read(own))
-        return refuse(own, EINVAL);
-    to(next(qp, SIW_OP_READ), key, remote);
+void wr_rdma_read(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    if (!is_read_allowed(qp))
+        return set_wr_err(qp, EINVAL);
+    set_remote(start_wqe(ibqp, SIW_OP_READ), rkey, remote_addr);
 }
 
-void set_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *pieces) noexcept {
-    pair &own = of<pair>(qp);
-    siw_sqe *const slot = own.building;
-    if (slot == nullptr)
+void wr_set_sge_list(ibv_qp_ex *ibqp, std::size_t num_sge, const ibv_sge *sg_list) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    siw_sqe *const sqe = qp.cur_wqe;
+    if (sqe == nullptr)
         return;
-    if (!set_pieces(*slot, own, slot->opcode & opcode_mask, pieces, count))
-        refuse(own, EINVAL);
+    if (!set_sge_list(*sqe, qp, sqe->opcode & OPCODE_MASK, sg_list, num_sge))
+        set_wr_err(qp, EINVAL);
 }
-void set_piece(ibv_qp_ex *qp, std::uint32_t key, std::uint64_t address,
-               std::uint32_t length) noexcept {
-    const ibv_sge piece = {address, length, key};
-    set_list(qp, 1, &piece);
+void wr_set_sge(ibv_qp_ex *ibqp, std::uint32_t lkey, std::uint64_t addr,
+                std::uint32_t length) noexcept {
+    const ibv_sge sge = {addr, length, lkey};
+    wr_set_sge_list(ibqp, 1, &sge);
 }
 
-void set_inline_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *pieces) noexcept {
-    pair &own = of<pair>(qp);
-    siw_sqe *const slot = own.building;
-    if (slot == nullptr)
+void wr_set_inline_data_list(ibv_qp_ex *ibqp, std::size_t num_buf,
+                             const ibv_data_buf *buf_list) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    siw_sqe *const sqe = qp.cur_wqe;
+    if (sqe == nullptr)
         return;
-    const int opcode = slot->opcode & opcode_mask;
+    const int opcode = sqe->opcode & OPCODE_MASK;
     if (opcode != SIW_OP_SEND && opcode != SIW_OP_WRITE)
-        return refuse(own, EINVAL);
-    std::size_t left = own.most_inline;
-    unsigned char *room = inline_room(*slot);
-    for (const ibv_data_buf *piece = pieces; piece != pieces + count; ++piece) {
-        if (piece->length > left)
-            return refuse(own, EINVAL);
-        if (piece->length != 0)
-            std::memcpy(room, piece->addr, piece->length);
-        room += piece->length;
-        left -= piece->length;
+        return set_wr_err(qp, EINVAL);
+    std::size_t length = 0;
+    unsigned char *end = inline_data(*sqe);
+    for (const ibv_data_buf *buf = buf_list; buf != buf_list + num_buf; ++buf) {
+        if (buf->length > qp.max_inline_data - length)
+            return set_wr_err(qp, EINVAL);
+        if (buf->length != 0)
+            std::memcpy(end, buf->addr, buf->length);
+        end += buf->length;
+        length += buf->length;
     }
-    const auto length = static_cast<std::uint32_t>(own.most_inline - left);
-    slot->opcode = waiting(slot->opcode, set_inline_length(*slot, length));
+    sqe->opcode =
+        pack_flags(sqe->opcode, set_inline_length(*sqe, static_cast<std::uint32_t>(length)));
 }
-void set_inline(ibv_qp_ex *qp, void *from, std::size_t length) noexcept {
-    const ibv_data_buf piece = {from, length};
-    set_inline_list(qp, 1, &piece);
+void wr_set_inline_data(ibv_qp_ex *ibqp, void *addr, std::size_t length) noexcept {
+    const ibv_data_buf buf = {addr, length};
+    wr_set_inline_data_list(ibqp, 1, &buf);
 }
 
 } // namespace
 
-void extend(pair &own, std::uint64_t operations) noexcept {
-    ibv_qp_ex &qp = own.verbs.qp_ex;
-    const auto offer = [operations](auto &place, ibv_wr_opcode opcode, auto function) {
-        place = (operations >> opcode & 1) != 0 ? function : nullptr;
+void set_wr_ops(siw_qp &qp, std::uint64_t send_ops) noexcept {
+    ibv_qp_ex &ibqp = qp.verbs.qp_ex;
+    const auto set_if_requested = [send_ops](auto &op, ibv_wr_opcode opcode, auto function) {
+        op = (send_ops >> opcode & 1) != 0 ? function : nullptr;
     };
-    offer(qp.wr_send, IBV_WR_SEND, send);
-    offer(qp.wr_send_inv, IBV_WR_SEND_WITH_INV, send_inv);
-    offer(qp.wr_rdma_write, IBV_WR_RDMA_WRITE, write);
-    offer(qp.wr_rdma_read, IBV_WR_RDMA_READ, read);
-    qp.wr_set_sge = set_piece;
-    qp.wr_set_sge_list = set_list;
-    qp.wr_set_inline_data = set_inline;
-    qp.wr_set_inline_data_list = set_inline_list;
-    qp.wr_start = start;
-    qp.wr_complete = complete;
-    qp.wr_abort = abort;
-    abi::extend(own.verbs, {nullptr, nullptr});
+    set_if_requested(ibqp.wr_send, IBV_WR_SEND, wr_send);
+    set_if_requested(ibqp.wr_send_inv, IBV_WR_SEND_WITH_INV, wr_send_inv);
+    set_if_requested(ibqp.wr_rdma_write, IBV_WR_RDMA_WRITE, wr_rdma_write);
+    set_if_requested(ibqp.wr_rdma_read, IBV_WR_RDMA_READ, wr_rdma_read);
+    ibqp.wr_set_sge = wr_set_sge;
+    ibqp.wr_set_sge_list = wr_set_sge_list;
+    ibqp.wr_set_inline_data = wr_set_inline_data;
+    ibqp.wr_set_inline_data_list = wr_set_inline_data_list;
+    ibqp.wr_start = wr_start;
+    ibqp.wr_complete = wr_complete;
+    ibqp.wr_abort = wr_abort;
+    abi::set_qp_ex_ops(qp.verbs, {nullptr, nullptr});
 }
 
 } // namespace coherdma::provider::siw

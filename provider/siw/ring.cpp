@@ -7,28 +7,28 @@
 
 namespace coherdma::provider::siw {
 
-// The kernel maps neither more nor less than what it has, so its number of slots is true if this
-// succeeds.
-int mapping::map(int fd, std::uint64_t key, std::uint32_t slots, std::size_t slot,
-                 std::size_t behind) noexcept {
-    constexpr std::uint32_t most = 1U << 24;
-    if (slots == 0 || (slots & (slots - 1)) != 0 || slots > most || key > INT64_MAX)
+// The kernel maps exactly the size of its queue, so num_entries is right if mmap() succeeds.
+int mapping::map(int fd, std::uint64_t key, std::uint32_t num_entries, std::size_t entry_size,
+                 std::size_t trailer_size) noexcept {
+    constexpr std::uint32_t max_entries = 1U << 24;
+    if (num_entries == 0 || (num_entries & (num_entries - 1)) != 0 || num_entries > max_entries ||
+        key > INT64_MAX)
         return EPROTO;
-    const std::size_t bytes = std::size_t{slots} * slot + behind;
-    void *const found =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(key));
-    if (found == MAP_FAILED)
+    const std::size_t map_size = std::size_t{num_entries} * entry_size + trailer_size;
+    void *const mapped =
+        mmap(nullptr, map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(key));
+    if (mapped == MAP_FAILED)
         return errno;
-    memory = static_cast<unsigned char *>(found);
-    size = bytes;
-    mask = slots - 1;
+    addr = static_cast<unsigned char *>(mapped);
+    size = map_size;
+    index_mask = num_entries - 1;
     return 0;
 }
 
 void mapping::unmap() noexcept {
-    if (memory != nullptr)
-        munmap(memory, size);
-    memory = nullptr;
+    if (addr != nullptr)
+        munmap(addr, size);
+    addr = nullptr;
 }
 
 } // namespace coherdma::provider::siw

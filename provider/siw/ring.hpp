@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Rings in memory that program and kernel share. They have no indices: each slot has a flag that
-// says whose it is, both sides go round by themselves, and a ring has a power of two of slots, so
-// that their counters may overflow.
+// Queues in memory shared with the kernel. They have no shared indices: the VALID bit in an entry's
+// flags says which side owns it, and each side counts the entries that it has processed. Sizes are
+// powers of two, so the counters may wrap.
 //
-// Requests: a slot whose flags are 0 is the program's. It fills it and then stores the flags with
-// VALID, and by that gives it to the kernel, which copies it and stores 0. Completions: a slot with
-// VALID is the program's, which copies it and then stores 0.
-//
-// Ordering. Whoever gives a slot away stores the flags with release, after the last access to it;
-// who takes one loads them with acquire, before the first. Store and load are on the same word, so
-// this holds on processors that order weakly, as far as the program goes. The kernel clears flags
-// of requests with a full barrier, but sets those of completions by a plain store (up to 7.2 at
-// least): on such a processor it might be seen before what it stands for, which nobody can mend
-// from here.
-//
-// Nothing from the kernel is used as an index.
+// Protocol:
+// - A WQE whose flags are 0 belongs to the program, which fills it and stores the flags with VALID.
+//   It then belongs to the kernel, which copies it and stores 0.
+// - A CQE with VALID belongs to the program, which copies it and stores 0.
+// - The side that hands over an entry stores the flags with release after its last access; the
+// other
+//   side loads them with acquire before its first. Both are on one word, so this holds
+//   on weakly ordered CPUs for the program's part. The kernel clears the flags of WQEs after a full
+//   barrier, but sets those of CQEs with a plain store (up to 7.2 at least): on a weakly ordered
+//   CPU they may become visible before the CQE, which cannot be fixed here.
+// - No value from the kernel is used as an index.
 #pragma once
 
 #include <atomic>
@@ -26,77 +25,83 @@
 
 namespace coherdma::provider::siw {
 
-/// Shared memory with slots of one size. 0, or an errno.
 struct mapping {
-    unsigned char *memory; ///< nullptr: it is not mapped
+    unsigned char *addr; ///< nullptr: not mapped
     std::size_t size;
-    std::uint32_t mask;
+    std::uint32_t index_mask;
 
-    int map(int fd, std::uint64_t key, std::uint32_t slots, std::size_t slot,
-            std::size_t behind = 0) noexcept;
+    /// Maps num_entries entries, followed by trailer_size bytes. Returns 0 or an errno.
+    int map(int fd, std::uint64_t key, std::uint32_t num_entries, std::size_t entry_size,
+            std::size_t trailer_size = 0) noexcept;
     void unmap() noexcept;
+    bool is_mapped() const noexcept { return addr != nullptr; }
 };
 
-/// What is at the beginning of a request to send and of a receive.
-struct request {
+/// The first members of siw_sqe and siw_rqe.
+struct wqe_header {
     std::uint64_t id;
     std::uint16_t flags;
-    std::uint8_t pieces;
+    std::uint8_t num_sge;
     std::uint8_t opcode;
 };
-static_assert(offsetof(request, flags) == offsetof(siw_sqe, flags));
-static_assert(offsetof(request, flags) == offsetof(siw_rqe, flags));
-static_assert(offsetof(request, opcode) == offsetof(siw_sqe, opcode));
+static_assert(offsetof(wqe_header, flags) == offsetof(siw_sqe, flags));
+static_assert(offsetof(wqe_header, flags) == offsetof(siw_rqe, flags));
+static_assert(offsetof(wqe_header, opcode) == offsetof(siw_sqe, opcode));
 
-inline std::uint16_t flags_of(request &slot) noexcept {
-    return std::atomic_ref(slot.flags).load(std::memory_order_acquire);
+inline std::uint16_t load_flags(wqe_header &wqe) noexcept {
+    return std::atomic_ref(wqe.flags).load(std::memory_order_acquire);
 }
-inline void give(request &slot, std::uint16_t flags) noexcept {
-    std::atomic_ref(slot.flags).store(flags, std::memory_order_release);
+inline void store_flags(wqe_header &wqe, std::uint16_t flags) noexcept {
+    std::atomic_ref(wqe.flags).store(flags, std::memory_order_release);
+}
+/// Whether the kernel has not taken the WQE yet.
+inline bool is_pending(wqe_header &wqe) noexcept {
+    return (load_flags(wqe) & SIW_WQE_VALID) != 0;
 }
 
-/// Of requests, for whoever posts.
-struct requests {
-    mapping at;
-    std::uint32_t stride;
-    std::uint32_t own; ///< all before this one are given to the kernel
+/// The ring of an SQ, RQ or SRQ.
+struct wq_ring {
+    mapping mem;
+    std::uint32_t wqe_size;
+    std::uint32_t prod; ///< the next WQE to write
 
-    request &slot(std::uint32_t number) const noexcept {
-        return *reinterpret_cast<request *>(at.memory +
-                                            std::size_t{number & at.mask} * std::size_t{stride});
+    wqe_header &wqe(std::uint32_t index) const noexcept {
+        return *reinterpret_cast<wqe_header *>(mem.addr + std::size_t{index & mem.index_mask} *
+                                                              std::size_t{wqe_size});
     }
-    /// A slot to fill, or nullptr.
-    request *vacant(std::uint32_t number) const noexcept {
-        request &wanted = slot(number);
-        return number - own <= at.mask && flags_of(wanted) == 0 ? &wanted : nullptr;
+    /// The WQE if it can be written, or nullptr if the queue is full. A batch writes WQEs after
+    /// prod.
+    wqe_header *free_wqe(std::uint32_t index) const noexcept {
+        wqe_header &header = wqe(index);
+        return index - prod <= mem.index_mask && load_flags(header) == 0 ? &header : nullptr;
     }
-    /// Who flushes, on another thread, looks at it.
-    void given_until(std::uint32_t number) noexcept {
-        std::atomic_ref(own).store(number, std::memory_order_release);
+    /// Ordering: release, after the WQEs; the thread that flushes them loads it with acquire.
+    void set_prod(std::uint32_t index) noexcept {
+        std::atomic_ref(prod).store(index, std::memory_order_release);
     }
 };
 
-/// A pair's requests of one kind. When the pair is broken, whoever polls takes what the kernel has
-/// left in the ring, as completions, one at a time: then the poller is what the kernel was.
-struct half {
-    requests ring;
-    std::uint32_t flushed; ///< the next to be taken
-    bool receives;
-    std::uint32_t pair; ///< its number
-    half *next;         ///< in the list of the queue it is flushed to
+/// The SQ or RQ of a QP. When the QP is in error, polling its CQ flushes the WQEs that the kernel
+/// has left in the ring.
+struct siw_wq {
+    wq_ring ring;
+    std::uint32_t flush_index; ///< the next WQE to flush
+    bool is_rq;
+    std::uint32_t qp_num;
+    siw_wq *next; ///< in the flush list of the CQ
 };
 
-struct completions {
-    mapping at;
-    std::uint32_t own; ///< the next to be taken
-    siw_cq_ctrl *control;
+/// The ring of a CQ.
+struct cq_ring {
+    mapping mem;
+    std::uint32_t cons; ///< the next CQE to read
+    siw_cq_ctrl *ctrl;
 
-    siw_cqe &slot(std::uint32_t number) const noexcept {
-        return reinterpret_cast<siw_cqe *>(at.memory)[number & at.mask];
+    siw_cqe &cqe(std::uint32_t index) const noexcept {
+        return reinterpret_cast<siw_cqe *>(mem.addr)[index & mem.index_mask];
     }
-    /// The kernel's flags of the next one.
-    std::uint8_t flags() const noexcept {
-        return std::atomic_ref(slot(own).flags).load(std::memory_order_acquire);
+    std::uint8_t load_next_flags() const noexcept {
+        return std::atomic_ref(cqe(cons).flags).load(std::memory_order_acquire);
     }
 };
 

@@ -11,7 +11,7 @@
 namespace sync_bench {
 namespace {
 
-using tools::bench::find_raw;
+using tools::bench::find_raw_loop;
 using loop = void (*)(std::uintptr_t, std::uintptr_t, std::size_t);
 
 void *start(const ibv_sge &range) {
@@ -27,7 +27,7 @@ contestant bare(const job &work, const std::string &name, loop over) {
 
 contestant ours(const job &work) {
     return {"coherdma", [&work] {
-                coherdma_sync_rdma_read(work.on, work.list.data(), work.list.size());
+                coherdma_sync_rdma_read(work.dev, work.list.data(), work.list.size());
             }};
 }
 
@@ -58,23 +58,25 @@ device assume(coherdma_verdict verdict) {
 void job::make(const std::string &state) const {
     if (state == "dirty") {
         for (const ibv_sge &each : list)
-            for (std::uint64_t at = each.addr; at < each.addr + each.length; at += line)
-                ++*reinterpret_cast<unsigned char *>(at);
+            for (std::uint64_t addr = each.addr; addr < each.addr + each.length; addr += line)
+                ++*reinterpret_cast<unsigned char *>(addr);
     } else {
-        coherdma_sync_rdma_write(on, list.data(), list.size());
+        coherdma_sync_rdma_write(dev, list.data(), list.size());
     }
 }
 
-job contiguous(const coherdma_device *on, const memory &bytes, std::size_t line, std::size_t size) {
-    return {on, line, {{bytes.begin(), static_cast<std::uint32_t>(size), 0}}};
+job contiguous(const coherdma_device *dev, const memory &bytes, std::size_t line,
+               std::size_t size) {
+    return {dev, line, {{bytes.begin(), static_cast<std::uint32_t>(size), 0}}};
 }
 
-job scattered(const coherdma_device *on, const memory &bytes, std::size_t line, std::size_t count) {
+job scattered(const coherdma_device *dev, const memory &bytes, std::size_t line,
+              std::size_t count) {
     constexpr std::size_t OVER = std::size_t{2} << 20;
     std::vector<std::size_t> places(OVER / line);
     std::iota(places.begin(), places.end(), 0);
     std::shuffle(places.begin(), places.end(), std::minstd_rand(1));
-    job work{on, line, {}};
+    job work{dev, line, {}};
     for (std::size_t place = 0; place < count; ++place)
         work.list.push_back(
             {bytes.begin() + places[place] * line, static_cast<std::uint32_t>(line), 0});
@@ -84,8 +86,8 @@ job scattered(const coherdma_device *on, const memory &bytes, std::size_t line, 
 std::vector<contestant> readers(const job &work) {
     std::vector<contestant> all{ours(work)};
     for (const char *name : {"clwb", "clflushopt"})
-        if (const auto *raw = find_raw(name))
-            all.push_back(bare(work, std::string("bare ") + name, raw->clean));
+        if (const auto *raw = find_raw_loop(name))
+            all.push_back(bare(work, std::string("bare ") + name, raw->writeback));
     all.push_back(flush_each(work));
     all.push_back(persist_each(work));
     return all;
@@ -93,23 +95,23 @@ std::vector<contestant> readers(const job &work) {
 
 std::vector<contestant> writers(const job &work) {
     std::vector<contestant> all{{"coherdma", [&work] {
-                                     coherdma_sync_rdma_write(work.on, work.list.data(),
+                                     coherdma_sync_rdma_write(work.dev, work.list.data(),
                                                               work.list.size());
                                  }}};
-    if (const auto *raw = find_raw("clflushopt"))
-        all.push_back(bare(work, "bare clflushopt", raw->flush));
+    if (const auto *raw = find_raw_loop("clflushopt"))
+        all.push_back(bare(work, "bare clflushopt", raw->writeback_invalidate));
     return all;
 }
 
 std::vector<contestant> batchers(const job &work) {
     std::vector<contestant> all{ours(work)};
-    if (const auto *raw = find_raw("clwb"))
-        all.push_back(bare(work, "bare clwb", raw->clean));
+    if (const auto *raw = find_raw_loop("clwb"))
+        all.push_back(bare(work, "bare clwb", raw->writeback));
     all.push_back(flush_each(work));
     all.push_back(persist_each(work));
     all.push_back({"a call each", [&work] {
                        for (const ibv_sge &each : work.list)
-                           coherdma_sync_rdma_read(work.on, &each, 1);
+                           coherdma_sync_rdma_read(work.dev, &each, 1);
                    }});
     return all;
 }

@@ -28,7 +28,7 @@ device assume(coherdma_verdict verdict);
 
 /// One job: ranges, the same for all contestants.
 struct job {
-    const coherdma_device *on = nullptr;
+    const coherdma_device *dev = nullptr;
     std::size_t line = 0;
     std::vector<ibv_sge> list;
 
@@ -36,9 +36,9 @@ struct job {
     void make(const std::string &state) const;
 };
 
-job contiguous(const coherdma_device *on, const memory &bytes, std::size_t line, std::size_t size);
+job contiguous(const coherdma_device *dev, const memory &bytes, std::size_t line, std::size_t size);
 /// Lines here and there, the same ones on every run.
-job scattered(const coherdma_device *on, const memory &bytes, std::size_t line, std::size_t count);
+job scattered(const coherdma_device *dev, const memory &bytes, std::size_t line, std::size_t count);
 
 /// Each refers to the job, which must live as long. The first is ours.
 std::vector<contestant> readers(const job &work);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Marks single calls for whoever counts: for callgrind its counting is on in them alone, for
-// strace there is a write to no file before and after.
+// Marks single calls for counting: callgrind counts only in them, and strace sees a write to an
+// invalid file descriptor before and after.
 
 #pragma once
 
+#include <chrono>
+#include <cstdlib>
 #include <string_view>
+#include <thread>
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
@@ -13,6 +16,14 @@
 inline void write_words(std::string_view words) {
     const ssize_t refused = write(-1, words.data(), words.size());
     static_cast<void>(refused);
+}
+
+/// Gives what was posted time to complete: to poll for it would be counted too. costs.py runs
+/// the program again with a longer COUNT_PAUSE, in milliseconds, if that was too short.
+inline void pause_for_completions() {
+    const char *pause = std::getenv("COUNT_PAUSE");
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(pause == nullptr ? 10 : std::strtol(pause, nullptr, 10)));
 }
 
 /// Counts one kind of call; the others are made besides.

@@ -99,7 +99,7 @@ def summed(parts: list[dict[str, float]]) -> dict[str, float]:
     return result | {"all": sum(result.values())}
 
 
-def measured(netdev: str, address: str) -> dict:
+def measure(netdev: str, address: str) -> dict:
     all_counts = {way: counts(way, netdev, address) for way in WAYS}
     work = {}
     for name, prefix in WORK.items():
@@ -154,7 +154,7 @@ def main() -> int:
             print(f"dapl_costs.py: it needs {need}", file=sys.stderr)
             return 77
     assert address and netdev
-    result = measured(netdev, address)
+    result = measure(netdev, address)
     if options.json:
         print(json.dumps(result, indent=2))
     else:

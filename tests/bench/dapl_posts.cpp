@@ -6,21 +6,20 @@
 // dapl_posts dat IA          by the libdat2 and the provider that it is run with
 // dapl_posts verbs ADDRESS   by libibverbs
 //
-// A request is described anew for each call, as programs do; the segments stand ready. What is
+// A request is described again for each call, as programs do; the segments stand ready. What is
 // reaped has come before: no call is in vain. Status 75: to be tried again, as the machine was too
 // slow.
 
 #include "counted.hpp"
-#include "system/conversation.hpp"
+#include "system/lib/rdmacm_loopback.hpp"
 
 #include <dat2/udat.h>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace {
 
-using namespace carry;
+using namespace verbs_test;
 
 enum class call { none, write, reap_write, receive, send, reap_send, reap_receive };
 constexpr std::pair<call, const char *> calls[] = {
@@ -34,11 +33,11 @@ constexpr std::uint32_t length = 8;
 class by_verbs {
   public:
     explicit by_verbs(const char *address)
-        : talk_(address)
-        , piece_(talk_.from.piece(length))
-        , where_(talk_.to.piece(length))
-        , target_(reinterpret_cast<std::uintptr_t>(talk_.to.memory.data()))
-        , key_(talk_.to.mr->rkey) {}
+        : loop_(address)
+        , piece_(loop_.requester.make_sge(length))
+        , where_(loop_.responder.make_sge(length))
+        , target_(reinterpret_cast<std::uintptr_t>(loop_.responder.memory.data()))
+        , key_(loop_.responder.mr->rkey) {}
 
     [[gnu::noinline]] bool write() {
         ibv_send_wr wanted, *bad; // no more of it is read than this opcode needs
@@ -52,11 +51,13 @@ class by_verbs {
     }
     [[gnu::noinline]] bool receive() {
         ibv_recv_wr wanted = {4, nullptr, &where_, 1}, *bad;
-        return ibv_post_recv(talk_.to.qp(), &wanted, &bad) == 0;
+        return ibv_post_recv(loop_.responder.qp(), &wanted, &bad) == 0;
     }
-    [[gnu::noinline]] bool reap() { return ibv_poll_cq(talk_.from.sent.cq.get(), 1, &last_) == 1; }
+    [[gnu::noinline]] bool reap() {
+        return ibv_poll_cq(loop_.requester.sent.cq.get(), 1, &last_) == 1;
+    }
     [[gnu::noinline]] bool reap_receive() {
-        return ibv_poll_cq(talk_.to.received.cq.get(), 1, &last_) == 1;
+        return ibv_poll_cq(loop_.responder.received.cq.get(), 1, &last_) == 1;
     }
     bool good() const { return last_.status == IBV_WC_SUCCESS; }
 
@@ -68,10 +69,10 @@ class by_verbs {
         wanted.num_sge = 1;
         wanted.opcode = what;
         wanted.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // as both providers do
-        return ibv_post_send(talk_.from.qp(), &wanted, &bad) == 0;
+        return ibv_post_send(loop_.requester.qp(), &wanted, &bad) == 0;
     }
 
-    conversation talk_;
+    rdmacm_loopback loop_;
     ibv_sge piece_, where_;
     std::uint64_t target_;
     std::uint32_t key_;
@@ -126,7 +127,7 @@ class by_dat {
   private:
     static constexpr DAT_DTO_COOKIE number{.as_64 = 3};
     static constexpr DAT_TIMEOUT patience = 10000000;
-    struct end {
+    struct endpoint {
         DAT_EVD_HANDLE sent, received, connection;
         DAT_EP_HANDLE ep;
     };
@@ -146,12 +147,12 @@ class by_dat {
         where_ = {address + memory_.size() / 2, length, piece_.lmr_context};
         target_ = {where_.virtual_address, length, target_.rmr_context};
     }
-    DAT_EVD_HANDLE events(DAT_EVD_FLAGS of) const {
+    DAT_EVD_HANDLE events(DAT_EVD_FLAGS flags) const {
         DAT_EVD_HANDLE made = DAT_HANDLE_NULL;
-        need(dat_evd_create(ia_, 64, DAT_HANDLE_NULL, of, &made), "make an EVD");
+        need(dat_evd_create(ia_, 64, DAT_HANDLE_NULL, flags, &made), "make an EVD");
         return made;
     }
-    end make_end() const {
+    endpoint make_end() const {
         DAT_EP_ATTR wanted{};
         wanted.service_type = DAT_SERVICE_TYPE_RC;
         wanted.max_message_size = wanted.max_rdma_size = 4096;
@@ -159,17 +160,17 @@ class by_dat {
         wanted.max_recv_iov = wanted.max_request_iov = 2;
         wanted.max_rdma_read_in = wanted.max_rdma_read_out = 1;
         wanted.max_rdma_read_iov = wanted.max_rdma_write_iov = 1;
-        end made{events(DAT_EVD_DTO_FLAG), events(DAT_EVD_DTO_FLAG),
-                 events(DAT_EVD_CONNECTION_FLAG), DAT_HANDLE_NULL};
+        endpoint made{events(DAT_EVD_DTO_FLAG), events(DAT_EVD_DTO_FLAG),
+                      events(DAT_EVD_CONNECTION_FLAG), DAT_HANDLE_NULL};
         need(
             dat_ep_create(ia_, zone_, made.received, made.sent, made.connection, &wanted, &made.ep),
             "make an EP");
         return made;
     }
-    static DAT_EVENT next(DAT_EVD_HANDLE from, DAT_EVENT_NUMBER wanted) {
+    static DAT_EVENT next(DAT_EVD_HANDLE requester, DAT_EVENT_NUMBER wanted) {
         DAT_EVENT event{};
         DAT_COUNT more = 0;
-        need(dat_evd_wait(from, patience, 1, &event, &more), "wait for an event");
+        need(dat_evd_wait(requester, patience, 1, &event, &more), "wait for an event");
         if (event.event_number != wanted)
             throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", wanted));
         return event;
@@ -202,7 +203,7 @@ class by_dat {
     DAT_PZ_HANDLE zone_ = DAT_HANDLE_NULL;
     DAT_LMR_TRIPLET piece_{}, where_{};
     DAT_RMR_TRIPLET target_{};
-    end from_{}, to_{};
+    endpoint from_{}, to_{};
     DAT_EVENT last_{};
 };
 
@@ -220,11 +221,11 @@ void round(way &over, const meter<call> &count) {
         return over.reap();
     };
     done(count(call::write, [&] { return over.write(); }), "post a write");
-    std::this_thread::sleep_for(milliseconds(10));
+    pause_for_completions();
     reaped(call::reap_write, reap);
     done(count(call::receive, [&] { return over.receive(); }), "post a receive");
     done(count(call::send, [&] { return over.send(); }), "post a message");
-    std::this_thread::sleep_for(milliseconds(10));
+    pause_for_completions();
     reaped(call::reap_send, reap);
     reaped(call::reap_receive, [&] { return over.reap_receive(); });
 }

@@ -24,7 +24,7 @@ POSTS = BUILD / "tests/bench/dat1_posts"
 PROVIDER = BUILD / "udapl/libdaplcoherdma.so.2"
 
 
-def measured(netdev: str) -> dict[str, dict[str, float]]:
+def measure(netdev: str) -> dict[str, dict[str, float]]:
     """By call: by each version, and the difference."""
     with tempfile.TemporaryDirectory() as folder:
         done = run(
@@ -60,7 +60,7 @@ def main() -> int:
             print(f"dat1_costs.py: it needs {need}", file=sys.stderr)
             return 77
     assert netdev
-    result = measured(netdev)
+    result = measure(netdev)
     if options.json:
         print(json.dumps(result, indent=2))
         return 0

@@ -10,22 +10,20 @@
 // again, as the machine was too slow.
 
 #include "counted.hpp"
-#include "faces/dat1_table.hpp"
-#include "system/trial.hpp"
+#include "dispatch/dat1_table.hpp"
+#include "system/lib/fault_runner.hpp"
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <string>
-#include <thread>
 
 namespace {
 
 namespace dat1 = coherdma::dapl::dat1;
-using carry::failure, carry::text;
+using verbs_test::failure, verbs_test::text;
 
 const DAT_PROVIDER *added = nullptr; ///< the last table
 
@@ -56,18 +54,19 @@ struct of_2 {
     using target = DAT_RMR_TRIPLET;
     using event = DAT_EVENT;
     using attributes = DAT_IA_ATTR;
-    static DAT_RETURN open(const table &by, char *ia_name, DAT_EVD_HANDLE *async,
+    static DAT_RETURN open(const table &functions, char *ia_name, DAT_EVD_HANDLE *async,
                            DAT_IA_HANDLE *ia) {
-        return by.ia_open_func(ia_name, 8, async, ia);
+        return functions.ia_open_func(ia_name, 8, async, ia);
     }
-    static DAT_RETURN enroll(const table &by, DAT_IA_HANDLE ia, DAT_REGION_DESCRIPTION where,
+    static DAT_RETURN enroll(const table &functions, DAT_IA_HANDLE ia, DAT_REGION_DESCRIPTION where,
                              DAT_VLEN size, DAT_PZ_HANDLE pz, DAT_LMR_HANDLE *lmr,
                              DAT_LMR_CONTEXT *lkey, DAT_RMR_CONTEXT *rkey) {
-        return by.lmr_create_func(ia, DAT_MEM_TYPE_VIRTUAL, where, size, pz, DAT_MEM_PRIV_ALL_FLAG,
-                                  DAT_VA_TYPE_VA, lmr, lkey, rkey, nullptr, nullptr);
+        return functions.lmr_create_func(ia, DAT_MEM_TYPE_VIRTUAL, where, size, pz,
+                                         DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, lmr, lkey, rkey,
+                                         nullptr, nullptr);
     }
-    static segment piece(DAT_VADDR at, DAT_LMR_CONTEXT key) { return {at, length, key}; }
-    static target place(DAT_VADDR at, DAT_RMR_CONTEXT key) { return {at, length, key}; }
+    static segment piece(DAT_VADDR addr, DAT_LMR_CONTEXT key) { return {addr, length, key}; }
+    static target place(DAT_VADDR addr, DAT_RMR_CONTEXT key) { return {addr, length, key}; }
 };
 
 struct of_1 {
@@ -78,18 +77,18 @@ struct of_1 {
     using target = dat1::rmr_triplet;
     using event = dat1::event;
     using attributes = dat1::ia_attr;
-    static DAT_RETURN open(const table &by, char *ia_name, DAT_EVD_HANDLE *async,
+    static DAT_RETURN open(const table &functions, char *ia_name, DAT_EVD_HANDLE *async,
                            DAT_IA_HANDLE *ia) {
-        return by.ia_open_func(ia_name, 8, async, ia, DAT_FALSE);
+        return functions.ia_open_func(ia_name, 8, async, ia, DAT_FALSE);
     }
-    static DAT_RETURN enroll(const table &by, DAT_IA_HANDLE ia, DAT_REGION_DESCRIPTION where,
+    static DAT_RETURN enroll(const table &functions, DAT_IA_HANDLE ia, DAT_REGION_DESCRIPTION where,
                              DAT_VLEN size, DAT_PZ_HANDLE pz, DAT_LMR_HANDLE *lmr,
                              DAT_LMR_CONTEXT *lkey, DAT_RMR_CONTEXT *rkey) {
-        return by.lmr_create_func(ia, DAT_MEM_TYPE_VIRTUAL, where, size, pz, DAT_MEM_PRIV_ALL_FLAG,
-                                  lmr, lkey, rkey, nullptr, nullptr);
+        return functions.lmr_create_func(ia, DAT_MEM_TYPE_VIRTUAL, where, size, pz,
+                                         DAT_MEM_PRIV_ALL_FLAG, lmr, lkey, rkey, nullptr, nullptr);
     }
-    static segment piece(DAT_VADDR at, DAT_LMR_CONTEXT key) { return {key, 0, at, length}; }
-    static target place(DAT_VADDR at, DAT_RMR_CONTEXT key) { return {key, 0, at, length}; }
+    static segment piece(DAT_VADDR addr, DAT_LMR_CONTEXT key) { return {key, 0, addr, length}; }
+    static target place(DAT_VADDR addr, DAT_RMR_CONTEXT key) { return {key, 0, addr, length}; }
 };
 
 /// Two endpoints of one IA, connected. All of it ends with the IA.
@@ -174,9 +173,9 @@ class talk {
     bool sync(const typename version::segment &what) const {
         return by_->lmr_sync_rdma_write_func(ia_, &what, 1) == DAT_SUCCESS;
     }
-    DAT_EVD_HANDLE events(DAT_EVD_FLAGS of) const {
+    DAT_EVD_HANDLE events(DAT_EVD_FLAGS flags) const {
         DAT_EVD_HANDLE made = DAT_HANDLE_NULL;
-        need(by_->evd_create_func(ia_, 64, DAT_HANDLE_NULL, of, &made), "make an EVD");
+        need(by_->evd_create_func(ia_, 64, DAT_HANDLE_NULL, flags, &made), "make an EVD");
         return made;
     }
     end make_end() const {
@@ -187,10 +186,10 @@ class talk {
              "make an EP");
         return made;
     }
-    typename version::event next(DAT_EVD_HANDLE from, DAT_EVENT_NUMBER wanted) const {
+    typename version::event next(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER wanted) const {
         typename version::event event;
         DAT_COUNT more = 0;
-        need(by_->evd_wait_func(from, patience, 1, &event, &more), "wait for an event");
+        need(by_->evd_wait_func(evd, patience, 1, &event, &more), "wait for an event");
         if (event.event_number != wanted)
             throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", wanted));
         return event;
@@ -233,7 +232,7 @@ void done(bool is, const char *what) {
 template <class version>
 void round(talk<version> &over, const meter<call> &count) {
     const auto reap = [&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        pause_for_completions();
         done(count(call::reap, [&] { return over.reap(); }) && over.good(), "reap");
     };
     done(count(call::receive, [&] { return over.receive(); }), "post a receive");

@@ -5,7 +5,7 @@
 // of one round. A figure is the median of its passes (5), each a median of many rounds.
 // Exit status: 0 all held, 1 not all, 2 misuse, 77 this CPU cannot sync.
 
-#include "bench/pairs.hpp"
+#include "bench/paired.hpp"
 #include "bench/report.hpp"
 #include "contestants.hpp"
 #include "promises.hpp"
@@ -19,12 +19,12 @@
 namespace {
 
 using namespace sync_bench;
-using tools::bench::complete;
 using tools::bench::median_ratio;
 using tools::bench::now_ns;
 using tools::bench::size_name;
 using tools::bench::summarize;
 using tools::bench::timed_ns;
+using tools::bench::wait_complete;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
@@ -59,27 +59,28 @@ figures alone(const job &work, const std::string &state, const std::vector<conte
 }
 
 /// Two threads that begin together; until the later one is done.
-double together(const job &mine, const contestant &my, const job &other, const contestant &their) {
+double together(const job &first, const contestant &first_way, const job &other,
+                const contestant &other_way) {
     std::atomic<bool> ready{false}, go{false};
     double ended = 0;
     std::thread second([&] {
         other.make("dirty");
-        complete();
+        wait_complete();
         ready = true;
         while (!go) {
         }
-        their.run();
-        complete();
+        other_way.run();
+        wait_complete();
         ended = now_ns();
     });
-    mine.make("dirty");
+    first.make("dirty");
     while (!ready) {
     }
-    complete();
+    wait_complete();
     const double begin = now_ns();
     go = true;
-    my.run();
-    complete();
+    first_way.run();
+    wait_complete();
     const double end = now_ns();
     second.join();
     return std::max(end, ended) - begin;
@@ -135,16 +136,16 @@ struct bench {
     }
 
     void two_threads() {
-        const job mine = contiguous(on.get(), bytes, line, MIB);
+        const job first = contiguous(on.get(), bytes, line, MIB);
         const job other = contiguous(on.get(), others, line, MIB);
-        const auto my = readers(mine), their = readers(other);
+        const auto first_way = readers(first), other_way = readers(other);
         const figures times = rounds(3, 3e8, [&](std::size_t which) {
             if (which < 2)
-                return together(mine, my[which], other, their[which]);
-            mine.make("dirty");
-            return 2 * timed_ns(my[0].run);
+                return together(first, first_way[which], other, other_way[which]);
+            first.make("dirty");
+            return 2 * timed_ns(first_way[0].run);
         });
-        results.add("two threads, dirty, 1 MiB each: to " + my[1].name, {},
+        results.add("two threads, dirty, 1 MiB each: to " + first_way[1].name, {},
                     median_ratio(times[0], times[1]));
         results.add("two threads, dirty, 1 MiB each: as fast as one", {},
                     median_ratio(times[2], times[0]));
@@ -153,12 +154,12 @@ struct bench {
     void coherent() {
         constexpr std::size_t CALLS = 10000;
         const device free = assume(COHERDMA_COHERENT);
-        const ibv_sge one{bytes.begin(), 64, 0};
+        const ibv_sge sge{bytes.begin(), 64, 0};
         std::vector<double> took;
         for (int round = 0; round < 200; ++round)
             took.push_back(timed_ns([&] {
                                for (std::size_t call = 0; call < CALLS; ++call)
-                                   coherdma_sync_rdma_read(free.get(), &one, 1);
+                                   coherdma_sync_rdma_read(free.get(), &sge, 1);
                            }) /
                            CALLS);
         results.add("ns of a call on a coherent device", {0, 25}, summarize(took).p50);

@@ -3,7 +3,7 @@
 // The contestants as Google benchmarks. For ratios, and whether they meet what was promised, see
 // ratios.cpp: on a machine that others use too, only what is measured by turns can be compared.
 
-#include "bench/pairs.hpp"
+#include "bench/paired.hpp"
 #include "contestants.hpp"
 
 #include <benchmark/benchmark.h>
@@ -16,7 +16,7 @@ using namespace sync_bench;
 constexpr std::size_t LARGEST = std::size_t{64} << 20;
 
 struct place {
-    device on = assume(COHERDMA_NON_COHERENT);
+    device dev = assume(COHERDMA_NON_COHERENT);
     memory bytes{LARGEST};
 };
 
@@ -41,9 +41,9 @@ void timed(benchmark::State &state, const job &work, const contestant &who,
 void add(const std::string &name, maker make, std::size_t which, const std::string &lines,
          std::size_t size, bool batch, std::size_t line) {
     auto *added = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) {
-        const place here;
-        const job work = batch ? scattered(here.on.get(), here.bytes, line, size)
-                               : contiguous(here.on.get(), here.bytes, line, size);
+        const place target;
+        const job work = batch ? scattered(target.dev.get(), target.bytes, line, size)
+                               : contiguous(target.dev.get(), target.bytes, line, size);
         timed(state, work, make(work)[which], lines);
     });
     added->UseManualTime();
@@ -63,12 +63,12 @@ void add_all(const std::string &group, maker make, const std::vector<std::string
 }
 
 void coherent_call(benchmark::State &state) {
-    const device on = assume(COHERDMA_COHERENT);
+    const device dev = assume(COHERDMA_COHERENT);
     alignas(64) unsigned char bytes[64] = {};
-    const ibv_sge one{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
+    const ibv_sge sge{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
     for (auto round : state) {
         static_cast<void>(round);
-        coherdma_sync_rdma_read(on.get(), &one, 1);
+        coherdma_sync_rdma_read(dev.get(), &sge, 1);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A program of somebody else's, in what C and C++ have in common. Its first header is ours. */
+/* A program of another project, in what C and C++ have in common. Its first header is ours. */
 #include <coherdma/coherdma.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A program of somebody else's, in what C and C++ have in common: which IAs there are, and, of
+/* A program of another project, in what C and C++ have in common: which IAs there are, and, of
  * those that it is given by name, whether they can be opened. */
 #ifdef NAMES_DAT1
 #    include <dat/udat.h>

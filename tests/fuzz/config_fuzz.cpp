@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libFuzzer: whatever a configuration file or the environment holds is understood or refused.
+// libFuzzer: any configuration file or variable is parsed or refused with an error.
 
 #include "coherency/config.hpp"
 
@@ -10,22 +10,24 @@ using namespace coherdma::coherency;
 
 namespace {
 
-void must(bool holds) {
-    if (!holds)
+void require(bool condition) {
+    if (!condition)
         std::abort();
 }
 
-void judge(const settings &all) {
-    must((all.error == 0) == all.problem.empty());
-    must(all.problem.size() < 200);
-    for (const char each : all.problem)
-        must(each >= ' ' && each <= '~'); // safe for a terminal
-    for (const statement &each : all.said)
-        must(!each.pattern.empty() && each.pattern.size() <= 128 && !each.source.empty());
-    for (const key of : {key::coherent, key::emulate}) {
-        const statement *found = about(all, "mlx5_0", "mlx5", of);
-        must(!found || (found >= all.said.data() && found < all.said.data() + all.said.size() &&
-                        found->of == of));
+void check_settings(const settings &settings) {
+    require((settings.error == 0) == settings.problem.empty());
+    require(settings.problem.size() < 200);
+    for (const char c : settings.problem)
+        require(c >= ' ' && c <= '~'); // safe for a terminal
+    const auto &statements = settings.statements;
+    for (const statement &statement : statements)
+        require(!statement.pattern.empty() && statement.pattern.size() <= 128 &&
+                !statement.source.empty());
+    for (const key key : {key::coherent, key::emulate}) {
+        const statement *match = find_statement(settings, "mlx5_0", "mlx5", key);
+        require(!match || (match >= statements.data() &&
+                           match < statements.data() + statements.size() && match->key == key));
     }
 }
 
@@ -33,11 +35,11 @@ void judge(const settings &all) {
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *bytes, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char *>(bytes), size);
-    settings of_file;
-    parse_file(text, "fuzz", of_file);
-    judge(of_file);
-    settings of_variable;
-    parse_variable(text.substr(0, text.find('\0')), of_variable);
-    judge(of_variable);
+    settings file_settings;
+    parse_file(text, "fuzz", file_settings);
+    check_settings(file_settings);
+    settings variable_settings;
+    parse_variable(text.substr(0, text.find('\0')), variable_settings);
+    check_settings(variable_settings);
     return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libFuzzer: whatever a dat.conf holds is understood or left out, line by line, and what is
-// understood of a file is understood again of the same records written anew.
+// libFuzzer: the parser accepts or rejects each line of any dat.conf, and parses the accepted
+// entries equally when they are written as a new file.
 
-#include "config.hpp"
+#include "dat_conf_parser.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -14,79 +14,79 @@ using namespace coherdma::registry;
 
 namespace {
 
-void must(bool holds) {
-    if (!holds)
+void require(bool condition) {
+    if (!condition)
         std::abort();
 }
 
-/// The text is no longer than its bytes and the one of room, so that the sanitizer sees its end.
-class parsed {
+/// A parsed file. The buffer has no more than the one extra byte that the parser needs, so that the
+/// sanitizer detects an access beyond it.
+class parsed_file {
   public:
-    explicit parsed(std::string_view from)
-        : text(static_cast<char *>(std::malloc(from.size() + 1)))
-        , size(from.size()) {
-        std::memcpy(text, from.data(), size);
-        must(parse(text, size, records, mistakes));
+    explicit parsed_file(std::string_view input)
+        : text(static_cast<char *>(std::malloc(input.size() + 1)))
+        , size(input.size()) {
+        std::memcpy(text, input.data(), size);
+        require(parse_dat_conf(text, size, entries, errors));
     }
-    ~parsed() { std::free(text); }
-    parsed(const parsed &) = delete;
-    parsed &operator=(const parsed &) = delete;
+    ~parsed_file() { std::free(text); }
+    parsed_file(const parsed_file &) = delete;
+    parsed_file &operator=(const parsed_file &) = delete;
 
-    bool has(const char *word) const {
-        return word && word >= text && word + std::strlen(word) <= text + size;
+    bool contains(const char *field) const {
+        return field && field >= text && field + std::strlen(field) <= text + size;
     }
 
-    list<record> records;
-    list<mistake> mistakes;
+    vector<dat_entry> entries;
+    vector<parse_error> errors;
 
   private:
     char *text;
     std::size_t size;
 };
 
-std::string quoted(const char *word) {
-    std::string all = "\"";
-    for (; *word; ++word) {
-        if (*word == '"' || *word == '\\')
-            all += '\\';
-        all += *word;
+std::string quote(const char *field) {
+    std::string quoted = "\"";
+    for (; *field; ++field) {
+        if (*field == '"' || *field == '\\')
+            quoted += '\\';
+        quoted += *field;
     }
-    return all + '"';
+    return quoted + '"';
 }
 
-std::string written(const record &one) {
-    return quoted(one.name) + " u" + std::to_string(one.major) + '.' + std::to_string(one.minor) +
-           (one.thread_safe ? " threadsafe" : " nonthreadsafe") + " default " +
-           quoted(one.library) + " id.1.0 " + quoted(one.instance) + " \"\"\n";
+std::string to_line(const dat_entry &entry) {
+    return quote(entry.name) + " u" + std::to_string(entry.major) + '.' +
+           std::to_string(entry.minor) + (entry.thread_safe ? " threadsafe" : " nonthreadsafe") +
+           " default " + quote(entry.library) + " id.1.0 " + quote(entry.instance) + " \"\"\n";
 }
 
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *bytes, std::size_t size) {
-    const std::string_view given(reinterpret_cast<const char *>(bytes), size);
-    const parsed first(given);
-    std::size_t lines = 1;
-    for (const char each : given)
-        lines += each == '\n' ? 1 : 0;
-    must(first.records.size() + first.mistakes.size() <= lines);
-    std::size_t before = 0;
-    for (const mistake &each : first.mistakes) {
-        must(each.line > before && each.line <= lines);
-        before = each.line;
-        must(!each.found || (first.has(each.found) && !each.torn));
-        must(*each.expected);
+    const std::string_view input(reinterpret_cast<const char *>(bytes), size);
+    const parsed_file file(input);
+    std::size_t num_lines = 1;
+    for (const char c : input)
+        num_lines += c == '\n' ? 1 : 0;
+    require(file.entries.size() + file.errors.size() <= num_lines);
+    std::size_t last_line = 0;
+    for (const parse_error &error : file.errors) {
+        require(error.line > last_line && error.line <= num_lines);
+        last_line = error.line;
+        require(!error.field || (file.contains(error.field) && !error.unterminated_quote));
+        require(*error.expected);
     }
-    std::string again;
-    for (const record &each : first.records) {
-        must(first.has(each.name) && first.has(each.library) && first.has(each.instance));
-        must(std::strlen(each.name) < 256);
-        again += written(each);
+    std::string rewritten;
+    for (const dat_entry &entry : file.entries) {
+        require(file.contains(entry.name) && file.contains(entry.library) &&
+                file.contains(entry.instance));
+        require(std::strlen(entry.name) < 256);
+        rewritten += to_line(entry);
     }
-    const parsed second(again);
-    must(second.mistakes.size() == 0 && second.records.size() == first.records.size());
-    for (std::size_t place = 0; place < first.records.size(); ++place) {
-        const record &one = first.records[place], &other = second.records[place];
-        must(written(one) == written(other));
-    }
+    const parsed_file copy(rewritten);
+    require(copy.errors.size() == 0 && copy.entries.size() == file.entries.size());
+    for (std::size_t i = 0; i < file.entries.size(); ++i)
+        require(to_line(file.entries[i]) == to_line(copy.entries[i]));
     return 0;
 }

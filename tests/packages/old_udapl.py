@@ -1,23 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""old_udapl.py ARCH FOLDER: OFED's uDAPL of Debian 12, its library and its programs, as packages."""
+"""old_udapl.py ARCH FOLDER: downloads the packages of OFED's uDAPL of Debian 12."""
 
 import os
 import sys
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
+PACKAGES_FOLDER = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(PACKAGES_FOLDER, "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab import packages  # noqa: E402
-from lab.errors import LabError  # noqa: E402
+from lab.debian import packages  # noqa: E402
+from lab.core.errors import LabError  # noqa: E402
 
 if __name__ == "__main__":
     arch, folder = sys.argv[1:]
     try:
         suite = packages.Suite("bookworm", arch)
-        suite.refresh()
-        suite.download([p for p in map(suite.show, ("libdapl2", "dapl2-utils")) if p], folder)
+        suite.update_lists()
+        suite.download(
+            [p for p in map(suite.find_package, ("libdapl2", "dapl2-utils")) if p], folder
+        )
     except LabError as problem:
         print(problem)
         sys.exit(problem.status)

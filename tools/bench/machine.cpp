@@ -12,42 +12,42 @@ namespace tools::bench {
 namespace {
 
 std::string first_line(const char *file) {
-    std::ifstream in(file);
+    std::ifstream stream(file);
     std::string line;
-    std::getline(in, line);
+    std::getline(stream, line);
     return line;
 }
 
-/// Kinds of CPUs differ in what they call it; some give no name at all.
+/// The key depends on the architecture; some have no name at all.
 std::string cpu_model() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);)
+    std::ifstream cpuinfo("/proc/cpuinfo");
+    for (std::string line; std::getline(cpuinfo, line);)
         for (const char *key : {"model name", "cpu model", "Model Name", "uarch", "cpu\t"})
             if (line.starts_with(key))
                 if (const auto colon = line.find(": "); colon != std::string::npos)
                     return line.substr(colon + 2);
     const std::string board = first_line("/sys/firmware/devicetree/base/model");
-    return board.empty() ? "unknown" : board.c_str(); // it ends in a NUL
+    return board.empty() ? "unknown" : board.c_str(); // strips the NUL at its end
 }
 
 } // namespace
 
 machine this_machine(std::uint32_t line_bytes) {
-    machine here;
+    machine m;
     utsname names{};
     uname(&names);
-    here.cpu = cpu_model();
-    here.architecture = names.machine;
-    here.kernel = std::string(names.sysname) + " " + names.release;
-    here.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    here.library = COHERDMA_VERSION;
-    here.time_source = "clock_gettime(CLOCK_MONOTONIC), kernel clock source " +
-                       first_line("/sys/devices/system/clocksource/clocksource0/"
-                                  "current_clocksource");
-    here.cpus = std::thread::hardware_concurrency();
-    here.line_bytes = line_bytes;
-    here.clock_ns = clock_cost_ns();
-    return here;
+    m.cpu = cpu_model();
+    m.architecture = names.machine;
+    m.kernel = std::string(names.sysname) + " " + names.release;
+    m.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    m.library = COHERDMA_VERSION;
+    m.time_source = "clock_gettime(CLOCK_MONOTONIC), kernel clock source " +
+                    first_line("/sys/devices/system/clocksource/clocksource0/"
+                               "current_clocksource");
+    m.cpus = std::thread::hardware_concurrency();
+    m.line_bytes = line_bytes;
+    m.clock_ns = clock_cost_ns();
+    return m;
 }
 
 std::string utc_now() {

@@ -7,10 +7,10 @@
 
 namespace tools::bench {
 
-/// What one must know to make sense of the figures later, elsewhere.
+/// Describes this machine.
 machine this_machine(std::uint32_t line_bytes);
 
-/// Now, as 2024-02-29T12:00:00Z.
+/// The current time, as 2024-02-29T12:00:00Z.
 std::string utc_now();
 
 } // namespace tools::bench

@@ -2,7 +2,7 @@
 
 #include "measure.hpp"
 #include "memory.hpp"
-#include "pairs.hpp"
+#include "paired.hpp"
 
 #include <algorithm>
 #include <coherdma/coherdma.h>
@@ -15,11 +15,11 @@
 namespace tools::bench {
 namespace {
 
-/// All is measured several times over, for a machine may be slow for a while, and what was measured
-/// then would stand out for no reason.
+/// Everything is measured in several passes, so that a temporary slowdown of the machine affects
+/// all results alike.
 constexpr std::size_t PASSES = 5;
-constexpr patience FULL{2, 4, 800, 30e6}, QUICK{1, 1, 200, 3e6};
-constexpr std::size_t SCATTERED_OVER = std::size_t{2} << 20;
+constexpr sample_budget FULL{2, 4, 800, 30e6}, QUICK{1, 1, 200, 3e6};
+constexpr std::size_t SCATTER_BYTES = std::size_t{2} << 20;
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
 
@@ -28,99 +28,101 @@ device open(const char *instructions, coherdma_verdict verdict) {
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.instructions = instructions;
     attr.assume = verdict;
-    device opened(coherdma_open(&attr, sizeof attr), &coherdma_close);
-    if (!opened)
+    device dev(coherdma_open(&attr, sizeof attr), &coherdma_close);
+    if (!dev)
         throw std::runtime_error(coherdma_error());
-    return opened;
+    return dev;
 }
 
-ibv_sge range(std::uintptr_t begin, std::size_t bytes) {
+ibv_sge make_range(std::uintptr_t begin, std::size_t bytes) {
     return {begin, static_cast<std::uint32_t>(bytes), 0};
 }
 
-/// From wherever the lines were before to that state.
-void prepare(const memory &bytes, const coherdma_device *on, const cell &what, std::size_t line) {
-    if (what.state == "dirty")
-        return bytes.dirty(what.bytes, line);
-    const ibv_sge whole = range(bytes.begin(), what.bytes);
-    coherdma_sync_rdma_write(on, &whole, 1);
-    if (what.state == "clean")
-        bytes.load(what.bytes, line);
+/// Brings the lines into the state to measure.
+void prepare(const memory &bytes, const coherdma_device *dev, const cell &c, std::size_t line) {
+    if (c.state == "dirty")
+        return bytes.dirty(c.bytes, line);
+    const ibv_sge range = make_range(bytes.begin(), c.bytes);
+    coherdma_sync_rdma_write(dev, &range, 1);
+    if (c.state == "clean")
+        bytes.load(c.bytes, line);
 }
 
-pairs measure_cell(const cell &what, const memory &bytes, std::size_t line, const patience &how,
-                   const stop_wish &stop) {
-    const device on = open(what.instructions.c_str(), COHERDMA_NON_COHERENT);
-    const bool read = what.call == "read";
+sample_pairs measure_cell(const cell &c, const memory &bytes, std::size_t line,
+                          const sample_budget &budget, const stop_predicate &should_stop) {
+    const device dev = open(c.instructions.c_str(), COHERDMA_NON_COHERENT);
+    const bool read = c.call == "read";
     const auto call = read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
-    const raw_loop *found = find_raw(what.instructions);
-    const auto raw = !found ? nullptr : read ? found->clean : found->flush;
-    const ibv_sge whole = range(bytes.begin(), what.bytes);
-    const auto by_call = [&] {
-        prepare(bytes, on.get(), what, line);
-        return timed_ns([&] { call(on.get(), &whole, 1); });
+    const raw_loop *loop = find_raw_loop(c.instructions);
+    const auto raw_function = !loop ? nullptr : read ? loop->writeback : loop->writeback_invalidate;
+    const ibv_sge range = make_range(bytes.begin(), c.bytes);
+    const auto time_call = [&] {
+        prepare(bytes, dev.get(), c, line);
+        return timed_ns([&] { call(dev.get(), &range, 1); });
     };
-    const auto by_raw = [&] {
-        if (!raw)
+    const auto time_raw = [&] {
+        if (!raw_function)
             return 0.0;
-        prepare(bytes, on.get(), what, line);
-        return timed_ns([&] { raw(bytes.begin(), bytes.begin() + what.bytes, line); });
+        prepare(bytes, dev.get(), c, line);
+        return timed_ns([&] { raw_function(bytes.begin(), bytes.begin() + c.bytes, line); });
     };
-    pairs got = measure_pairs(how, stop, what.lines, by_call, by_raw);
-    if (!raw)
-        got.other.clear();
-    return got;
+    sample_pairs samples = measure_paired(budget, should_stop, c.lines, time_call, time_raw);
+    if (!raw_function)
+        samples.second.clear();
+    return samples;
 }
 
-pairs measure_batch(const batch &what, const char *instructions, const memory &bytes,
-                    std::size_t line, const patience &how, const stop_wish &stop) {
-    const device on = open(instructions, COHERDMA_NON_COHERENT);
-    std::vector<std::size_t> places(SCATTERED_OVER / line);
-    std::iota(places.begin(), places.end(), 0);
-    std::shuffle(places.begin(), places.end(), std::minstd_rand(1)); // the same on every run
-    std::vector<ibv_sge> list;
-    for (std::size_t place = 0; place < what.segments; ++place)
-        list.push_back(range(bytes.begin() + places[place] * line, line));
-    const auto dirty = [&] {
-        for (const ibv_sge &each : list)
-            ++*reinterpret_cast<unsigned char *>(each.addr);
+sample_pairs measure_batch(const batch &b, const char *instructions, const memory &bytes,
+                           std::size_t line, const sample_budget &budget,
+                           const stop_predicate &should_stop) {
+    const device dev = open(instructions, COHERDMA_NON_COHERENT);
+    std::vector<std::size_t> line_indices(SCATTER_BYTES / line);
+    std::iota(line_indices.begin(), line_indices.end(), 0);
+    std::shuffle(line_indices.begin(), line_indices.end(),
+                 std::minstd_rand(1)); // the same order in every run
+    std::vector<ibv_sge> ranges;
+    for (std::size_t i = 0; i < b.segments; ++i)
+        ranges.push_back(make_range(bytes.begin() + line_indices[i] * line, line));
+    const auto make_dirty = [&] {
+        for (const ibv_sge &range : ranges)
+            ++*reinterpret_cast<unsigned char *>(range.addr);
     };
     const auto one_call = [&] {
-        dirty();
-        return timed_ns([&] { coherdma_sync_rdma_read(on.get(), list.data(), list.size()); });
+        make_dirty();
+        return timed_ns([&] { coherdma_sync_rdma_read(dev.get(), ranges.data(), ranges.size()); });
     };
     const auto calls_each = [&] {
-        dirty();
+        make_dirty();
         return timed_ns([&] {
-            for (const ibv_sge &each : list)
-                coherdma_sync_rdma_read(on.get(), &each, 1);
+            for (const ibv_sge &range : ranges)
+                coherdma_sync_rdma_read(dev.get(), &range, 1);
         });
     };
-    return measure_pairs(how, stop, 1, one_call, calls_each);
+    return measure_paired(budget, should_stop, 1, one_call, calls_each);
 }
 
-/// So short that it takes many to be seen beside the clock.
-pairs measure_coherent(const memory &bytes, std::size_t line, const patience &how,
-                       const stop_wish &stop) {
+/// One call is too short for the clock's resolution.
+sample_pairs measure_coherent(const memory &bytes, std::size_t line, const sample_budget &budget,
+                              const stop_predicate &should_stop) {
     constexpr std::size_t CALLS = 1000;
-    const device on = open(nullptr, COHERDMA_COHERENT);
-    const ibv_sge one = range(bytes.begin(), line);
-    const auto calls = [&] {
+    const device dev = open(nullptr, COHERDMA_COHERENT);
+    const ibv_sge range = make_range(bytes.begin(), line);
+    const auto time_calls = [&] {
         return timed_ns([&] {
-            for (std::size_t call = 0; call < CALLS; ++call)
-                coherdma_sync_rdma_read(on.get(), &one, 1);
+            for (std::size_t i = 0; i < CALLS; ++i)
+                coherdma_sync_rdma_read(dev.get(), &range, 1);
         });
     };
-    return measure_pairs(how, stop, CALLS, calls, [] { return 0.0; });
+    return measure_paired(budget, should_stop, CALLS, time_calls, [] { return 0.0; });
 }
 
-std::vector<cell> plan(const std::vector<std::string> &choices, const options &how,
-                       std::size_t line) {
+std::vector<cell> make_cells(const std::vector<std::string> &choices,
+                             const measurement_options &opts, std::size_t line) {
     std::vector<cell> cells;
     for (const std::string &choice : choices)
         for (const char *call : {"read", "write"})
             for (const char *state : {"dirty", "clean", "uncached"})
-                for (const std::size_t bytes : how.sizes)
+                for (const std::size_t bytes : opts.sizes)
                     cells.push_back(
                         {choice, call, state, bytes, (bytes + line - 1) / line, {}, {}, 0});
     return cells;
@@ -129,54 +131,55 @@ std::vector<cell> plan(const std::vector<std::string> &choices, const options &h
 } // namespace
 
 double clock_cost_ns() {
-    std::vector<double> took;
-    for (int round = 0; round < 1000; ++round)
-        took.push_back(timed_ns([] {}));
-    return summarize(took).p50;
+    std::vector<double> times;
+    for (int i = 0; i < 1000; ++i)
+        times.push_back(timed_ns([] {}));
+    return summarize(times).p50;
 }
 
-void measure(results &all, const std::vector<std::string> &choices, const stop_wish &stop,
-             const progress &tell) {
-    const patience &how = all.how.quick ? QUICK : FULL;
-    const std::size_t line = all.where.line_bytes;
-    const std::size_t most = *std::max_element(all.how.sizes.begin(), all.how.sizes.end());
-    const memory bytes(std::max(most + line, SCATTERED_OVER));
-    std::vector<cell> cells = plan(choices, all.how, line);
+void measure(measurements &out, const std::vector<std::string> &choices,
+             const stop_predicate &should_stop, const progress &report_progress) {
+    const sample_budget &budget = out.options.quick ? QUICK : FULL;
+    const std::size_t line = out.host.line_bytes;
+    const std::size_t max_bytes =
+        *std::max_element(out.options.sizes.begin(), out.options.sizes.end());
+    const memory bytes(std::max(max_bytes + line, SCATTER_BYTES));
+    std::vector<cell> cells = make_cells(choices, out.options, line);
     std::vector<batch> batches{{1, {}, {}, 0}, {4, {}, {}, 0}, {16, {}, {}, 0}, {256, {}, {}, 0}};
-    std::vector<pairs> of_cells(cells.size()), of_batches(batches.size());
-    pairs coherent;
+    std::vector<sample_pairs> cell_samples(cells.size()), batch_samples(batches.size());
+    sample_pairs coherent;
     const std::size_t total = PASSES * (cells.size() + batches.size() + 1);
     std::size_t done = 0;
 
-    for (std::size_t pass = 0; pass < PASSES && !stop(); ++pass) {
-        tell(done++, total, "a coherent device");
-        coherent.append(measure_coherent(bytes, line, how, stop));
-        for (std::size_t each = 0; each < batches.size(); ++each) {
-            tell(done++, total, "batches");
-            of_batches[each].append(
-                measure_batch(batches[each], all.instructions.c_str(), bytes, line, how, stop));
+    for (std::size_t pass = 0; pass < PASSES && !should_stop(); ++pass) {
+        report_progress(done++, total, "a coherent device");
+        coherent.append(measure_coherent(bytes, line, budget, should_stop));
+        for (std::size_t i = 0; i < batches.size(); ++i) {
+            report_progress(done++, total, "batches");
+            batch_samples[i].append(measure_batch(batches[i], out.batch_instructions.c_str(), bytes,
+                                                  line, budget, should_stop));
         }
-        for (std::size_t each = 0; each < cells.size(); ++each) {
-            tell(done++, total, cells[each].instructions + ", " + cells[each].state);
-            of_cells[each].append(measure_cell(cells[each], bytes, line, how, stop));
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+            report_progress(done++, total, cells[i].instructions + ", " + cells[i].state);
+            cell_samples[i].append(measure_cell(cells[i], bytes, line, budget, should_stop));
         }
     }
-    all.coherent_ns = summarize(coherent.mine);
-    for (std::size_t each = 0; each < batches.size(); ++each) {
-        const auto &[one, many] = of_batches[each];
-        if (!one.empty())
-            all.batches.push_back(
-                {batches[each].segments, summarize(one), summarize(many), median_ratio(many, one)});
+    out.coherent_call_ns = summarize(coherent.first);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+        const auto &[one_call, calls_each] = batch_samples[i];
+        if (!one_call.empty())
+            out.batches.push_back({batches[i].segments, summarize(one_call), summarize(calls_each),
+                                   median_ratio(calls_each, one_call)});
     }
-    for (std::size_t each = 0; each < cells.size(); ++each) {
-        const auto &[call, raw] = of_cells[each];
-        cells[each].call_ns = summarize(call);
-        cells[each].raw_ns = summarize(raw);
-        cells[each].ratio = median_ratio(call, raw);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+        const auto &[call, raw] = cell_samples[i];
+        cells[i].call_ns = summarize(call);
+        cells[i].raw_ns = summarize(raw);
+        cells[i].ratio = median_ratio(call, raw);
         if (!call.empty())
-            all.cells.push_back(std::move(cells[each]));
+            out.cells.push_back(std::move(cells[i]));
     }
-    all.interrupted = stop();
+    out.interrupted = should_stop();
 }
 
 } // namespace tools::bench

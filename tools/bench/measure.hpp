@@ -7,17 +7,17 @@
 
 namespace tools::bench {
 
-/// Asked between repetitions.
-using stop_wish = std::function<bool()>;
-/// Told before each step: how many are done, of how many, and what comes.
+/// Returns true to stop; called between repetitions.
+using stop_predicate = std::function<bool()>;
+/// Called before each step with the number of finished steps, the total, and the step's name.
 using progress = std::function<void(std::size_t, std::size_t, const std::string &)>;
 
-/// Fills in what it measures as it goes; what is there when someone wished to stop is complete in
-/// itself. Throws std::runtime_error if the library refuses.
-void measure(results &all, const std::vector<std::string> &choices, const stop_wish &stop,
-             const progress &tell);
+/// Measures and fills in `out`. If stopped early, the results so far are complete. Throws
+/// std::runtime_error if the library fails.
+void measure(measurements &out, const std::vector<std::string> &choices,
+             const stop_predicate &should_stop, const progress &report_progress);
 
-/// What it costs to read the time, in ns.
+/// The cost of reading the clock, in ns.
 double clock_cost_ns();
 
 } // namespace tools::bench

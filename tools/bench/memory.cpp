@@ -15,11 +15,13 @@ constexpr std::size_t HUGE_PAGE = std::size_t{2} << 20;
 
 memory::memory(std::size_t bytes)
     : size_((bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE) {
-    void *got = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (got == MAP_FAILED)
-        throw std::system_error(errno, std::generic_category(), "memory to measure with");
-    madvise(got, size_, MADV_HUGEPAGE);
-    bytes_ = static_cast<volatile unsigned char *>(got);
+    void *address =
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED)
+        throw std::system_error(errno, std::generic_category(),
+                                "cannot map memory to measure with");
+    madvise(address, size_, MADV_HUGEPAGE);
+    bytes_ = static_cast<volatile unsigned char *>(address);
     dirty(size_, 4096);
 }
 
@@ -28,13 +30,13 @@ memory::~memory() {
 }
 
 void memory::dirty(std::size_t bytes, std::size_t line) const {
-    for (std::size_t place = 0; place < bytes; place += line)
-        bytes_[place] = static_cast<unsigned char>(bytes_[place] + 1);
+    for (std::size_t offset = 0; offset < bytes; offset += line)
+        bytes_[offset] = static_cast<unsigned char>(bytes_[offset] + 1);
 }
 
 void memory::load(std::size_t bytes, std::size_t line) const {
-    for (std::size_t place = 0; place < bytes; place += line)
-        static_cast<void>(bytes_[place]);
+    for (std::size_t offset = 0; offset < bytes; offset += line)
+        static_cast<void>(bytes_[offset]);
 }
 
 } // namespace tools::bench

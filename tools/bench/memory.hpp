@@ -7,7 +7,7 @@
 
 namespace tools::bench {
 
-/// Memory of our own, in huge pages if the kernel gives them, so that page tables are not measured.
+/// Memory in huge pages if possible, so that page table walks are not measured.
 class memory {
   public:
     explicit memory(std::size_t bytes); ///< throws std::system_error
@@ -18,7 +18,7 @@ class memory {
     [[nodiscard]] std::uintptr_t begin() const { return reinterpret_cast<std::uintptr_t>(bytes_); }
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    /// One byte in every line: the line is dirty then.
+    /// Writes one byte of each line, which makes the line dirty.
     void dirty(std::size_t bytes, std::size_t line) const;
     void load(std::size_t bytes, std::size_t line) const;
 

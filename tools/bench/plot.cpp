@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <iterator>
 
 namespace tools::bench {
@@ -13,127 +13,124 @@ namespace {
 constexpr double WIDTH = 400, HEIGHT = 260, LEFT = 46, RIGHT = 84, TOP = 34, BOTTOM = 42;
 constexpr double LABEL_HEIGHT = 15;
 
-/// Where a value is on an axis.
+/// A logarithmic axis: maps values min..max to coordinates begin..end.
 struct axis {
-    double from, to, begin, end;
-    [[nodiscard]] double place(double value) const {
-        const double span = std::log(to / from);
-        const double part = span > 0 ? std::log(value / from) / span : 0.5;
-        return begin + part * (end - begin);
+    double min, max, begin, end;
+    [[nodiscard]] double position(double value) const {
+        const double log_range = std::log(max / min);
+        const double fraction = log_range > 0 ? std::log(value / min) / log_range : 0.5;
+        return begin + fraction * (end - begin);
     }
 };
 
-/// 1, 2, 5, 10, 20 ... or, where that is too many, powers of ten.
-std::vector<double> ticks(double low, double high) {
-    const bool fine = high / low < 1000;
-    std::vector<double> all;
+/// 1, 2, 5, 10, 20 ..., or powers of ten for a large range.
+std::vector<double> tick_values(double low, double high) {
+    const bool has_fine_ticks = high / low < 1000;
+    std::vector<double> values;
     for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10)
         for (const double step : {1.0, 2.0, 5.0})
-            if ((fine || step == 1.0) && decade * step >= low * 0.999 &&
+            if ((has_fine_ticks || step == 1.0) && decade * step >= low * 0.999 &&
                 decade * step <= high * 1.001)
-                all.push_back(decade * step);
-    return all;
+                values.push_back(decade * step);
+    return values;
 }
 
-void grid(std::string &svg, const plot &what, const axis &x, const axis &y) {
-    auto out = std::back_inserter(svg);
-    for (const double value : ticks(what.low, what.high))
-        fmt::format_to(out,
-                       "<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />"
-                       "<text class=tick x={:.1f} y={:.1f} text-anchor=end>{:g}</text>\n",
-                       x.begin, x.end, y.place(value), y.place(value), x.begin - 6,
-                       y.place(value) + 4, value);
-    for (const auto &[value, name] : what.x_ticks)
-        fmt::format_to(out, "<text class=tick x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
-                       x.place(value), y.begin + 16, escaped(name));
-    fmt::format_to(out, "<text class=unit x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
-                   (x.begin + x.end) / 2, HEIGHT - 6, escaped(what.x_unit));
-    fmt::format_to(out, "<text class=unit x=4 y={:.1f}>{}</text>\n", TOP - 12,
-                   escaped(what.y_unit));
+void draw_grid(std::string &svg, const plot &p, const axis &x, const axis &y) {
+    for (const double value : tick_values(p.low, p.high))
+        svg += fmt::format("<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />"
+                           "<text class=tick x={:.1f} y={:.1f} text-anchor=end>{:g}</text>\n",
+                           x.begin, x.end, y.position(value), y.position(value), x.begin - 6,
+                           y.position(value) + 4, value);
+    for (const auto &[value, name] : p.x_ticks)
+        svg += fmt::format("<text class=tick x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
+                           x.position(value), y.begin + 16, escape_html(name));
+    svg += fmt::format("<text class=unit x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
+                       (x.begin + x.end) / 2, HEIGHT - 6, escape_html(p.x_unit));
+    svg +=
+        fmt::format("<text class=unit x=4 y={:.1f}>{}</text>\n", TOP - 12, escape_html(p.y_unit));
 }
 
-void curve(std::string &svg, const series &line, const axis &x, const axis &y) {
-    std::string path, band, back;
-    for (const point &each : line.points) {
-        const auto pair = [&](double value) {
-            return fmt::format("{:.1f},{:.1f} ", x.place(each.x), y.place(value));
+void draw_curve(std::string &svg, const series &line, const axis &x, const axis &y) {
+    std::string path, lower, upper;
+    for (const point &pt : line.points) {
+        const auto to_coordinates = [&](double value) {
+            return fmt::format("{:.1f},{:.1f} ", x.position(pt.x), y.position(value));
         };
-        path += pair(each.y);
-        band += pair(each.y);
-        back.insert(0, pair(std::max(each.high, each.y)));
+        path += to_coordinates(pt.y);
+        lower += to_coordinates(pt.y);
+        upper.insert(0, to_coordinates(std::max(pt.high, pt.y)));
     }
-    auto out = std::back_inserter(svg);
-    fmt::format_to(out, "<g class={}>", line.color);
-    fmt::format_to(out, "<polygon class=band points=\"{}{}\"/>", band, back);
-    fmt::format_to(out, "<polyline class=curve points=\"{}\"/>", path);
-    for (const point &each : line.points)
-        fmt::format_to(out, "<circle class=dot cx={:.1f} cy={:.1f} r=3 />", x.place(each.x),
-                       y.place(each.y));
+    svg += fmt::format("<g class={}>", line.color);
+    svg += fmt::format("<polygon class=band points=\"{}{}\"/>", lower, upper);
+    svg += fmt::format("<polyline class=curve points=\"{}\"/>", path);
+    for (const point &pt : line.points)
+        svg += fmt::format("<circle class=dot cx={:.1f} cy={:.1f} r=3 />", x.position(pt.x),
+                           y.position(pt.y));
     svg += "</g>\n";
 }
 
-/// At the curves' right ends, pushed apart where they would lie on each other.
-void labels(std::string &svg, const plot &what, const axis &x, const axis &y) {
-    std::vector<std::pair<double, const series *>> places;
-    for (const series &line : what.lines)
+/// At the right ends of the curves, moved apart where they would overlap.
+void draw_labels(std::string &svg, const plot &p, const axis &x, const axis &y) {
+    std::vector<std::pair<double, const series *>> label_positions;
+    for (const series &line : p.lines)
         if (!line.points.empty())
-            places.emplace_back(y.place(line.points.back().y), &line);
-    std::sort(places.begin(), places.end(),
-              [](const auto &one, const auto &other) { return one.first < other.first; });
-    double before = TOP - LABEL_HEIGHT;
-    for (auto &[place, line] : places)
-        before = place = std::max(place, before + LABEL_HEIGHT);
-    double after = y.begin - 5 + LABEL_HEIGHT; // clear of what is written below the axis
-    for (auto each = places.rbegin(); each != places.rend(); ++each)
-        after = each->first = std::min(each->first, after - LABEL_HEIGHT);
-    for (const auto &[place, line] : places)
-        fmt::format_to(std::back_inserter(svg),
-                       "<text class=\"label {}\" x={:.1f} y={:.1f}>{}</text>\n", line->color,
-                       x.place(line->points.back().x) + 9, place + 4, escaped(line->label));
+            label_positions.emplace_back(y.position(line.points.back().y), &line);
+    std::sort(label_positions.begin(), label_positions.end(),
+              [](const auto &a, const auto &b) { return a.first < b.first; });
+    double lower_bound = TOP - LABEL_HEIGHT;
+    for (auto &[position, line] : label_positions)
+        lower_bound = position = std::max(position, lower_bound + LABEL_HEIGHT);
+    double upper_bound = y.begin - 5 + LABEL_HEIGHT; // clear of the text below the axis
+    for (auto it = label_positions.rbegin(); it != label_positions.rend(); ++it)
+        upper_bound = it->first = std::min(it->first, upper_bound - LABEL_HEIGHT);
+    for (const auto &[position, line] : label_positions)
+        svg += fmt::format("<text class=\"label {}\" x={:.1f} y={:.1f}>{}</text>\n", line->color,
+                           x.position(line->points.back().x) + 9, position + 4,
+                           escape_html(line->label));
 }
 
 } // namespace
 
-std::string escaped(const std::string &text) {
-    std::string safe;
-    for (const char letter : text) {
-        switch (letter) {
+std::string escape_html(const std::string &text) {
+    std::string result;
+    for (const char ch : text) {
+        switch (ch) {
         case '&':
-            safe += "&amp;";
+            result += "&amp;";
             break;
         case '<':
-            safe += "&lt;";
+            result += "&lt;";
             break;
         case '>':
-            safe += "&gt;";
+            result += "&gt;";
             break;
         case '"':
-            safe += "&quot;";
+            result += "&quot;";
             break;
         case '\'':
-            safe += "&#39;";
+            result += "&#39;";
             break;
         default:
-            safe += letter;
+            result += ch;
         }
     }
-    return safe;
+    return result;
 }
 
-std::string draw(const plot &what) {
-    const auto [first, last] = std::minmax_element(
-        what.x_ticks.begin(), what.x_ticks.end(),
-        [](const auto &one, const auto &other) { return one.first < other.first; });
-    const axis x{first->first, last->first, LEFT, WIDTH - RIGHT};
-    const axis y{what.low, what.high, HEIGHT - BOTTOM, TOP};
+std::string draw(const plot &p) {
+    const auto [min_tick, max_tick] =
+        std::minmax_element(p.x_ticks.begin(), p.x_ticks.end(),
+                            [](const auto &a, const auto &b) { return a.first < b.first; });
+    const axis x{min_tick->first, max_tick->first, LEFT, WIDTH - RIGHT};
+    const axis y{p.low, p.high, HEIGHT - BOTTOM, TOP};
     std::string svg = fmt::format("<figure><figcaption>{}</figcaption>"
                                   "<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">\n",
-                                  escaped(what.title), WIDTH, HEIGHT, escaped(what.described));
-    grid(svg, what, x, y);
-    for (const series &line : what.lines)
+                                  escape_html(p.title), WIDTH, HEIGHT, escape_html(p.described));
+    draw_grid(svg, p, x, y);
+    for (const series &line : p.lines)
         if (!line.points.empty())
-            curve(svg, line, x, y);
-    labels(svg, what, x, y);
+            draw_curve(svg, line, x, y);
+    draw_labels(svg, p, x, y);
     return svg + "</svg></figure>\n";
 }
 

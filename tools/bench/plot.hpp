@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Plots as SVG within a page. Colours and fonts are the page's, by class.
+// SVG plots for the HTML page, whose classes define colors and fonts.
 #pragma once
 
 #include <string>
@@ -9,27 +9,27 @@
 namespace tools::bench {
 
 struct point {
-    double x = 0, y = 0, high = 0; ///< high: the upper end of a band above y
+    double x = 0, y = 0, high = 0; ///< high: the upper end of the band above y
 };
 
 struct series {
-    std::string label; ///< stands at its right end
-    std::string color; ///< class
+    std::string label; ///< drawn at its right end
+    std::string color; ///< CSS class
     std::vector<point> points;
 };
 
 struct plot {
-    std::string title, described; ///< described: for those who do not see it
+    std::string title, described; ///< described: for screen readers
     std::string x_unit, y_unit;
     std::vector<std::pair<double, std::string>> x_ticks;
-    double low = 1, high = 10; ///< of y
+    double low = 1, high = 10; ///< range of y
     std::vector<series> lines;
 };
 
-/// Both axes are logarithmic.
-std::string draw(const plot &what);
+/// Draws a plot with logarithmic axes.
+std::string draw(const plot &p);
 
-/// For text and attributes of HTML.
-std::string escaped(const std::string &text);
+/// Escapes a text for HTML and its attributes.
+std::string escape_html(const std::string &text);
 
 } // namespace tools::bench

@@ -8,11 +8,11 @@
 namespace tools::bench {
 namespace {
 
-// Macros, for an instruction's name can be no argument of a function.
+// A macro, since an instruction's name cannot be a function's argument.
 #define LOOP(name, instruction)                                                                    \
-    void name(std::uintptr_t at, std::uintptr_t end, std::size_t line) {                           \
-        for (; at < end; at += line)                                                               \
-            asm volatile(instruction ::"r"(at) : "memory");                                        \
+    void name(std::uintptr_t addr, std::uintptr_t end, std::size_t line) {                         \
+        for (; addr < end; addr += line)                                                           \
+            asm volatile(instruction ::"r"(addr) : "memory");                                      \
     }
 
 #if defined(__x86_64__)
@@ -56,14 +56,14 @@ constexpr std::span<const raw_loop> LOOPS;
 
 } // namespace
 
-const raw_loop *find_raw(std::string_view instructions) {
-    for (const raw_loop &each : LOOPS)
-        if (each.instructions == instructions)
-            return &each;
+const raw_loop *find_raw_loop(std::string_view instructions) {
+    for (const raw_loop &loop : LOOPS)
+        if (loop.instructions == instructions)
+            return &loop;
     return nullptr;
 }
 
-void complete() {
+void wait_complete() {
 #if defined(__x86_64__)
     asm volatile("mfence" ::: "memory");
 #elif defined(__aarch64__)

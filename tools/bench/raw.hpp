@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the library is measured against: nothing but the instruction, line after line.
+// The baseline of the benchmark: the bare cache instruction, line after line.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace tools::bench {
 
-/// Over the lines from begin to end; the instructions are issued, complete() waits for them.
+/// Issues the instruction for the lines from begin to end; wait_complete() waits for them.
 struct raw_loop {
     std::string_view instructions; ///< as in coherdma_cpu_attr.choices
-    void (*clean)(std::uintptr_t begin, std::uintptr_t end, std::size_t line);
-    void (*flush)(std::uintptr_t begin, std::uintptr_t end, std::size_t line);
+    void (*writeback)(std::uintptr_t begin, std::uintptr_t end, std::size_t line);
+    void (*writeback_invalidate)(std::uintptr_t begin, std::uintptr_t end, std::size_t line);
 };
 
 /// nullptr if there is none for this CPU.
-const raw_loop *find_raw(std::string_view instructions);
+const raw_loop *find_raw_loop(std::string_view instructions);
 
-/// Waits until all that was issued is done. The fence with which a sync ends may do less: it need
-/// only order what comes after, and a time taken then is that of the issue.
-void complete();
+/// Waits until all issued instructions are complete. The fence at the end of a sync can be weaker:
+/// it only orders later accesses, so a time taken after it would be that of the issue.
+void wait_complete();
 
 } // namespace tools::bench

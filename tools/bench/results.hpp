@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What was measured, and where; the table, the JSON and the page are made of nothing else.
+// The results and where they were measured; the table, the JSON and the HTML page use nothing else.
 #pragma once
 
 #include "statistics.hpp"
@@ -15,23 +15,23 @@ struct machine {
     std::string cpu, architecture, kernel, governor, library, time_source;
     unsigned cpus = 0;
     std::uint32_t line_bytes = 0;
-    double clock_ns = 0; ///< what reading the time costs; it is in every figure
+    double clock_ns = 0; ///< the cost of reading the clock, which is part of all times
 };
 
-struct options {
+struct measurement_options {
     std::vector<std::size_t> sizes;
     bool quick = false;
 };
 
-/// One way to do it, of memory in one state, in one size.
+/// The time of one call with one choice of instructions, state of the lines and size.
 struct cell {
     std::string instructions;
-    std::string call;  ///< "read" or "write", of coherdma_sync_rdma_...
-    std::string state; ///< "dirty", "clean" or "uncached", of the lines
+    std::string call;  ///< "read" or "write": coherdma_sync_rdma_...
+    std::string state; ///< state of the lines: "dirty", "clean" or "uncached"
     std::size_t bytes = 0, lines = 0;
-    summary call_ns;  ///< for one line
-    summary raw_ns;   ///< the same of the raw loop; count 0: there is none
-    double ratio = 0; ///< call to raw, the median of pairs
+    summary call_ns;  ///< per line
+    summary raw_ns;   ///< the same for the raw loop; count is 0 if there is none
+    double ratio = 0; ///< call to raw loop, median of pairs
 
     [[nodiscard]] double gigabytes_per_second() const {
         const double ns = call_ns.p50 * static_cast<double>(lines);
@@ -39,21 +39,21 @@ struct cell {
     }
 };
 
-/// Scattered dirty lines, all in one call, and one call each.
+/// Scattered dirty lines, synced with one call or with one call each.
 struct batch {
     std::size_t segments = 0;
     summary one_call_ns, calls_each_ns; ///< for all segments
-    double ratio = 0;                   ///< each to one, the median of pairs
+    double ratio = 0;                   ///< calls_each to one_call, median of pairs
 };
 
-struct results {
-    std::string when; ///< UTC
-    machine where;
-    options how;
-    std::string instructions; ///< of the batches
+struct measurements {
+    std::string time; ///< UTC
+    machine host;
+    measurement_options options;
+    std::string batch_instructions; ///< cache instructions used for the batches
     std::vector<cell> cells;
     std::vector<batch> batches;
-    summary coherent_ns; ///< a call with one range, of a device that needs no sync
+    summary coherent_call_ns; ///< a call with one range on a device that needs no sync
     bool interrupted = false;
 };
 

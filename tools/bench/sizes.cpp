@@ -3,13 +3,13 @@
 #include "report.hpp"
 
 #include <charconv>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <stdexcept>
 
 namespace tools::bench {
 namespace {
 
-constexpr std::size_t LARGEST = std::size_t{1} << 30; // a range's length has 32 bits
+constexpr std::size_t MAX_SIZE = std::size_t{1} << 30; // the length of an ibv_sge has 32 bits
 
 } // namespace
 
@@ -24,20 +24,20 @@ std::string size_name(std::size_t bytes) {
 }
 
 std::size_t size_value(const std::string &text) {
-    const auto wrong = [&] {
-        return std::invalid_argument("no size from 1 to 1 GiB, as 64, 4k or 16M: " + text);
+    const auto invalid = [&] {
+        return std::invalid_argument("not a size from 1 to 1 GiB, such as 64, 4k or 16M: " + text);
     };
     std::size_t bytes = 0;
-    const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    std::string unit(rest, text.data() + text.size());
+    const auto [unit_begin, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    std::string unit(unit_begin, text.data() + text.size());
     if (unit.ends_with("iB"))
         unit.resize(unit.size() - 2);
     if (unit.size() > 1 ||
         (unit.size() == 1 && std::string("kKMGB").find(unit) == std::string::npos))
-        throw wrong();
+        throw invalid();
     const int shift = unit == "k" || unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 0;
-    if (problem != std::errc() || bytes == 0 || bytes > LARGEST >> shift)
-        throw wrong();
+    if (error != std::errc() || bytes == 0 || bytes > MAX_SIZE >> shift)
+        throw invalid();
     return bytes << shift;
 }
 

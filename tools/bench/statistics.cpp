@@ -7,13 +7,13 @@
 
 namespace tools::bench {
 
-double percentile(const std::vector<double> &sorted, double part) {
+double percentile(const std::vector<double> &sorted, double fraction) {
     if (sorted.empty())
         return 0;
-    const double place = std::clamp(part, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<std::size_t>(std::floor(place));
+    const double position = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(std::floor(position));
     const std::size_t above = std::min(below + 1, sorted.size() - 1);
-    return std::lerp(sorted[below], sorted[above], place - std::floor(place));
+    return std::lerp(sorted[below], sorted[above], position - std::floor(position));
 }
 
 summary summarize(std::vector<double> values) {
@@ -24,9 +24,9 @@ summary summarize(std::vector<double> values) {
 
 double median_ratio(const std::vector<double> &values, const std::vector<double> &others) {
     std::vector<double> ratios;
-    for (std::size_t place = 0; place < std::min(values.size(), others.size()); ++place)
-        if (others[place] > 0)
-            ratios.push_back(values[place] / others[place]);
+    for (std::size_t i = 0; i < std::min(values.size(), others.size()); ++i)
+        if (others[i] > 0)
+            ratios.push_back(values[i] / others[i]);
     return summarize(std::move(ratios)).p50;
 }
 

@@ -6,21 +6,19 @@
 
 namespace tools::bench {
 
-/// Of many repetitions. On a machine that others use the mean says little and the largest nothing.
+/// Percentiles of many repetitions: on a shared machine the mean and the maximum say little.
 struct summary {
     std::size_t count = 0;
     double p50 = 0, p90 = 0, p99 = 0;
 };
 
-/// The value that part (0 ... 1) of the sorted ones do not exceed, between two neighbours in
-/// proportion; 0 of none.
-double percentile(const std::vector<double> &sorted, double part);
+/// The `fraction` (0 to 1) quantile of the sorted values, interpolated; 0 for no values.
+double percentile(const std::vector<double> &sorted, double fraction);
 
 summary summarize(std::vector<double> values);
 
-/// The median of values[i] / others[i]: what was measured together is compared together, so that a
-/// machine that is slow for a while is slow for both. 0 of none; pairs without a divisor are left
-/// out.
+/// The median of values[i] / others[i], so that values that were measured together are compared.
+/// Pairs with a zero divisor are skipped; 0 for no pairs.
 double median_ratio(const std::vector<double> &values, const std::vector<double> &others);
 
 } // namespace tools::bench

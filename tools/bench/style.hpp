@@ -3,7 +3,7 @@
 
 namespace tools::bench {
 
-/// The page's looks, in light and dark, on screen and on paper.
+/// The style of the page, for light and dark screens and for paper.
 constexpr const char *STYLE = R"(
 :root { color-scheme: light dark; --back: #fbfaf8; --card: #fff; --text: #1d2129; --soft: #646b78;
   --line: #e3e1dc; --one: #c2410c; --two: #1d5fbf; --three: #0f8a64; --good: #0f8a64;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "figures.hpp"
+#include "format.hpp"
 #include "report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <iterator>
 
 namespace tools::bench {
@@ -11,57 +11,57 @@ namespace {
 
 constexpr const char *STATES[] = {"dirty", "clean", "uncached"};
 
-std::string columns(const cell *found) {
-    if (!found)
+std::string format_cell(const cell *c) {
+    if (!c)
         return fmt::format("{:24}", "");
-    return fmt::format(" {:>6} {:>5} {:>5} {:>4}", brief(found->call_ns.p50),
-                       brief(found->call_ns.p99), brief(found->gigabytes_per_second()),
-                       found->ratio > 0 ? fmt::format("{:.2f}", found->ratio) : "-");
+    return fmt::format(" {:>6} {:>5} {:>5} {:>4}", format_number(c->call_ns.p50),
+                       format_number(c->call_ns.p99), format_number(c->gigabytes_per_second()),
+                       c->ratio > 0 ? fmt::format("{:.2f}", c->ratio) : "-");
 }
 
-void lines_of(std::string &text, const results &all, const std::string &instructions,
+void add_rows(std::string &text, const measurements &results, const std::string &instructions,
               const std::string &call) {
-    auto out = std::back_inserter(text);
-    fmt::format_to(out, "\n{}, {}\n{:8}", instructions, occasion(call), "");
+    text += fmt::format("\n{}, {}\n{:8}", instructions, format_call(call), "");
     for (const char *state : STATES)
-        fmt::format_to(out, " {:->23}", fmt::format(" {} --", state));
-    fmt::format_to(out, "\n{:8}", "size");
+        text += fmt::format(" {:->23}", fmt::format(" {} --", state));
+    text += fmt::format("\n{:8}", "size");
     for (std::size_t state = 0; state < std::size(STATES); ++state)
-        fmt::format_to(out, " {:>6} {:>5} {:>5} {:>4}", "ns p50", "p99", "GB/s", "/raw");
+        text += fmt::format(" {:>6} {:>5} {:>5} {:>4}", "ns p50", "p99", "GB/s", "/raw");
     text += '\n';
-    for (const std::size_t bytes : all.how.sizes) {
-        fmt::format_to(out, "{:8}", size_name(bytes));
+    for (const std::size_t bytes : results.options.sizes) {
+        text += fmt::format("{:8}", size_name(bytes));
         for (const char *state : STATES)
-            text += columns(find(all, instructions, call, state, bytes));
+            text += format_cell(find(results, instructions, call, state, bytes));
         text += '\n';
     }
 }
 
 } // namespace
 
-std::string as_table(const results &all) {
+std::string as_table(const measurements &results) {
     std::string text;
-    auto out = std::back_inserter(text);
-    fmt::format_to(out, "{}, {}, {} bytes a line\n", all.where.cpu, all.where.kernel,
-                   all.where.line_bytes);
-    fmt::format_to(out,
-                   "ns for one line, of which the call has many, to its completion; reading the\n"
-                   "clock costs {} ns of each. /raw: to a bare loop, the median of pairs.\n",
-                   brief(all.where.clock_ns));
-    for (const auto &[instructions, call] : ways(all))
-        lines_of(text, all, instructions, call);
-    if (!all.batches.empty())
-        fmt::format_to(out,
-                       "\nscattered dirty lines, {}, before a Read\n{:>8} {:>14} {:>14} {:>9}\n",
-                       all.instructions, "ranges", "one call, ns", "a call each", "faster");
-    for (const batch &each : all.batches)
-        fmt::format_to(out, "{:>8} {:>14} {:>14} {:>8.1f}x\n", each.segments,
-                       brief(each.one_call_ns.p50), brief(each.calls_each_ns.p50), each.ratio);
-    if (all.coherent_ns.count > 0)
-        fmt::format_to(out, "\na call with one range on a coherent device: {} ns (p99 {})\n",
-                       brief(all.coherent_ns.p50), brief(all.coherent_ns.p99));
-    if (all.interrupted)
-        text += "\nInterrupted: this is what was measured until then.\n";
+    text += fmt::format("{}, {}, {} bytes a line\n", results.host.cpu, results.host.kernel,
+                        results.host.line_bytes);
+    text +=
+        fmt::format("ns per line, until completion; reading the clock adds {} ns to each call.\n"
+                    "/raw: ratio to a bare loop, median of pairs.\n",
+                    format_number(results.host.clock_ns));
+    for (const auto &[instructions, call] : instruction_calls(results))
+        add_rows(text, results, instructions, call);
+    if (!results.batches.empty())
+        text += fmt::format(
+            "\nscattered dirty lines, {}, before a Read\n{:>8} {:>14} {:>14} {:>9}\n",
+            results.batch_instructions, "ranges", "one call, ns", "a call each", "faster");
+    for (const batch &b : results.batches)
+        text += fmt::format("{:>8} {:>14} {:>14} {:>8.1f}x\n", b.segments,
+                            format_number(b.one_call_ns.p50), format_number(b.calls_each_ns.p50),
+                            b.ratio);
+    if (results.coherent_call_ns.count > 0)
+        text += fmt::format("\none call with one range on a coherent device: {} ns (p99 {})\n",
+                            format_number(results.coherent_call_ns.p50),
+                            format_number(results.coherent_call_ns.p99));
+    if (results.interrupted)
+        text += "\nInterrupted: these are the results so far.\n";
     return text;
 }
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "datinfo/print.hpp"
+#include "datinfo/conf.hpp"
 
 #include <coherdma/coherdma.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <memory>
+#include <stdexcept>
 
 namespace tools::datinfo {
 
-// A record for each port, under the name of its device, and with its number from the second on.
-std::string as_conf() {
+// The IA name is the device name, with the port number appended from port 2 on.
+std::string format_dat_conf() {
     std::size_t count = 0;
     const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(
         coherdma_list_ports(&count, sizeof(coherdma_port)), coherdma_free_ports);
     if (!ports)
         throw std::runtime_error(coherdma_error());
     std::string text;
-    for (const coherdma_port *each = ports.get(); each != ports.get() + count; ++each) {
-        const std::string number = each->port == 1 ? "" : fmt::format("-{}", each->port);
-        for (const char *safety : {"nonthreadsafe", "threadsafe"})
+    for (const coherdma_port *port = ports.get(); port != ports.get() + count; ++port) {
+        const std::string suffix = port->port == 1 ? "" : fmt::format("-{}", port->port);
+        for (const char *thread_safety : {"nonthreadsafe", "threadsafe"})
             text += fmt::format(
                 "{0}{1} u2.0 {2} default libdaplcoherdma.so.2 coherdma.2.0 \"{0} {3}\" \"\"\n",
-                each->device, number, safety, each->port);
+                port->device, suffix, thread_safety, port->port);
     }
     return text;
 }

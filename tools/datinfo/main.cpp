@@ -1,65 +1,68 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// datinfo: which interface adapters (IAs) uDAPL programs find here, and what they can do.
+// datinfo: lists the interface adapters (IAs) available to uDAPL programs, and their attributes.
 
 #include "command.hpp"
-#include "dat/output.hpp"
+#include "dat_common/output.hpp"
+#include "datinfo/conf.hpp"
 #include "datinfo/print.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace {
 
 using namespace tools::datinfo;
 
-struct request {
+struct options {
     std::vector<std::string> names;
     bool json = false, conf = false;
 };
 
 int print_conf(std::FILE *out) {
-    const std::string text = as_conf();
+    const std::string text = format_dat_conf();
     if (text.empty()) {
-        fmt::print(stderr, "datinfo: there is no RDMA device, so no record for it; "
-                           "coherdma doctor says why\n");
-        return tools::CANNOT_HERE;
+        fmt::print(stderr,
+                   "datinfo: there is no RDMA device; for the reason, type: coherdma doctor\n");
+        return tools::NOT_AVAILABLE;
     }
-    fmt::print(out, "# For dat.conf, where libdat2 is not coherdma's, which needs no records.\n{}",
+    fmt::print(out,
+               "# For dat.conf. Only needed without coherdma's libdat2, which finds the devices "
+               "itself.\n{}",
                text);
-    return tools::DONE;
+    return tools::SUCCESS;
 }
 
-int print_ias(const request &asked, std::FILE *out) {
-    const std::vector<looked> all = look(asked.names);
-    int status = tools::DONE;
-    for (const looked &each : all)
-        if (!each.open && !asked.names.empty())
+int print_ias(const options &opts, std::FILE *out) {
+    const std::vector<ia_info> infos = query_ias(opts.names);
+    int status = tools::SUCCESS;
+    for (const ia_info &info : infos)
+        if (!info.open && !opts.names.empty())
             status = tools::FAILED;
-    if (asked.json) {
-        fmt::print(out, "{}", as_json(all));
-    } else if (asked.names.empty()) {
-        fmt::print(out, "{}", as_table(all));
+    if (opts.json) {
+        fmt::print(out, "{}", as_json(infos));
+    } else if (opts.names.empty()) {
+        fmt::print(out, "{}", as_table(infos));
     } else {
-        for (const looked &each : all)
-            fmt::print(each.open ? out : stderr, "{}", as_details(each));
+        for (const ia_info &info : infos)
+            fmt::print(info.open ? out : stderr, "{}", as_details(info));
     }
     return status;
 }
 
-int run(const request &asked) {
-    std::FILE *const out = tools::dat::own_output();
+int run(const options &opts) {
+    std::FILE *const out = tools::dat::reserve_stdout();
     if (!out) {
-        std::perror("datinfo: cannot write the answer");
+        std::perror("datinfo: cannot write the output");
         return tools::FAILED;
     }
     int status = tools::FAILED;
     try {
-        status = asked.conf ? print_conf(out) : print_ias(asked, out);
-    } catch (const std::exception &problem) {
-        fmt::print(stderr, "datinfo: {}\n", problem.what());
+        status = opts.conf ? print_conf(out) : print_ias(opts, out);
+    } catch (const std::exception &e) {
+        fmt::print(stderr, "datinfo: {}\n", e.what());
     }
     if (std::fflush(out) != 0 || std::ferror(out) != 0) {
-        std::perror("datinfo: cannot write the answer");
+        std::perror("datinfo: cannot write the output");
         return tools::FAILED;
     }
     return status;
@@ -67,29 +70,25 @@ int run(const request &asked) {
 
 } // namespace
 
-int main(int count, char **words) {
-    CLI::App program{"The interface adapters (IAs) that uDAPL programs find on this machine."};
-    program.name("datinfo");
-    program.set_version_flag("--version", "datinfo " COHERDMA_VERSION);
-    program.get_formatter()->column_width(22);
-    program.get_option("--help")->description("This help");
-    program.get_option("--version")->description("The version");
-    program.footer("Exit status: 0 done, 1 failed, 2 misuse, 77 no RDMA device for --conf.");
-    program.failure_message([](const CLI::App *, const CLI::Error &problem) {
-        return std::string("datinfo: ") + problem.what() + "; see: datinfo --help\n";
-    });
-    request asked;
-    program.add_option("NAME", asked.names, "All attributes of these IAs")->type_name("");
-    auto *json = program.add_flag("-j,--json", asked.json, "For programs: all attributes");
-    auto *conf = program.add_flag("--conf", asked.conf, "Records of the RDMA devices for dat.conf");
+int main(int argc, char **argv) {
+    constexpr std::size_t COLUMN_WIDTH = 22;
+    tools::cli::program program("datinfo",
+                                "Lists the interface adapters (IAs) available to uDAPL programs.",
+                                "datinfo " COHERDMA_VERSION, COLUMN_WIDTH);
+    program.describe("--help", "Print this help");
+    program.describe("--version", "Print the version");
+    program.footer(
+        "Exit status: 0 success, 1 failure, 2 usage error, 77 no RDMA device for --conf.");
+    options opts;
+    program.add_option("NAME", opts.names, "Print all attributes of these IAs").type_name("");
+    const auto json = program.add_flag("-j,--json", opts.json, "Print all attributes as JSON");
+    const auto conf =
+        program.add_flag("--conf", opts.conf, "Print dat.conf entries for the RDMA devices");
     program.callback([&] {
-        if (conf->count() > 0 && (json->count() > 0 || !asked.names.empty()))
-            throw CLI::ValidationError("--conf stands alone", CLI::ExitCodes::ValidationError);
+        if (conf.count() > 0 && (json.count() > 0 || !opts.names.empty()))
+            throw tools::cli::usage_error("--conf excludes other arguments");
     });
-    try {
-        program.parse(count, words);
-    } catch (const CLI::ParseError &problem) {
-        return program.exit(problem) == 0 ? tools::DONE : tools::MISUSE;
-    }
-    return run(asked);
+    if (const auto status = program.parse(argc, argv))
+        return *status;
+    return run(opts);
 }

@@ -5,57 +5,58 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::datinfo {
 namespace {
 
-constexpr std::size_t WIDTH = 79, FEW = 8;
+constexpr std::size_t WIDTH = 79, MAX_REASONS = 8;
 
 using row = std::array<std::string, 6>;
 
-std::string base(const std::string &file) {
-    return file.substr(file.rfind('/') + 1);
+std::string file_name(const std::string &path) {
+    return path.substr(path.rfind('/') + 1);
 }
 
-std::string value_text(const json &value);
+std::string value_to_string(const json &value);
 
-row row_of(const looked &one) {
-    std::string transport = value_text(one.facts["transport"]);
-    if (const std::string extension = one.facts["extension"]; extension != "none")
+row make_row(const ia_info &info) {
+    std::string transport = value_to_string(info.details["transport"]);
+    if (const std::string extension = info.details["extension"]; extension != "none")
         transport += "/" + extension;
-    return {one.name,
-            value_text(one.facts["device"]),
+    return {info.name,
+            value_to_string(info.details["device"]),
             transport,
-            value_text(one.facts["address"]),
-            value_text(one.facts["lmr_sync_req"]),
-            base(value_text(one.facts["library"]))};
+            value_to_string(info.details["address"]),
+            value_to_string(info.details["lmr_sync_req"]),
+            file_name(value_to_string(info.details["library"]))};
 }
 
 struct entry {
     row cells;
-    std::string also; ///< other names of the same
+    std::string also; ///< other names of the same device
 };
 
-/// A device has four names by itself: the first gets the line.
-void add(std::vector<entry> &to, row cells) {
-    const auto same = std::find_if(to.begin(), to.end(), [&](const entry &one) {
-        return std::equal(cells.begin() + 1, cells.end(), one.cells.begin() + 1);
+/// Adds a row, or appends the name to the row of the same device: a device has four names by
+/// default.
+void add_row(std::vector<entry> &entries, row cells) {
+    const auto same = std::find_if(entries.begin(), entries.end(), [&](const entry &row_entry) {
+        return std::equal(cells.begin() + 1, cells.end(), row_entry.cells.begin() + 1);
     });
-    if (same == to.end())
-        to.push_back({std::move(cells), ""});
+    if (same == entries.end())
+        entries.push_back({std::move(cells), ""});
     else
         same->also += (same->also.empty() ? "" : ", ") + cells[0];
 }
 
-std::string indented(const std::string &words, std::size_t indent) {
-    std::string text;
-    for (const std::string &line : wrapped(words, WIDTH - indent))
-        text += fmt::format("{:{}}{}\n", "", indent, line);
-    return text;
+std::string indent_text(const std::string &text, std::size_t indent) {
+    std::string result;
+    for (const std::string &line : wrap_text(text, WIDTH - indent))
+        result += fmt::format("{:{}}{}\n", "", indent, line);
+    return result;
 }
 
-std::string lines(const std::vector<entry> &entries) {
+std::string format_table(const std::vector<entry> &entries) {
     constexpr std::size_t LAST = std::tuple_size_v<row> - 1;
     std::array<std::size_t, LAST> widths = {};
     for (const auto &[cells, also] : entries)
@@ -67,46 +68,47 @@ std::string lines(const std::vector<entry> &entries) {
             text += fmt::format("{:<{}}  ", cells[column], widths[column]);
         text += cells[LAST] + "\n";
         if (!also.empty())
-            text += indented("also " + also, 2);
+            text += indent_text("also " + also, 2);
     }
     return text;
 }
 
-std::string full_reason(const looked &one) {
-    return one.said.empty() ? one.reason : fmt::format("{}: {}", one.reason, one.said);
+std::string describe_failure(const ia_info &info) {
+    return info.library_output.empty() ? info.reason
+                                       : fmt::format("{}: {}", info.reason, info.library_output);
 }
 
-/// OFED's dat.conf has 62 names, most of devices that a machine has not. Who has so many is not
-/// told each reason; and of few each only once.
-std::string not_opened(const std::vector<looked> &all) {
-    std::string names_of_all;
+/// Groups the names by reason. With more than MAX_REASONS names, lists the names only: OFED's
+/// dat.conf has 62, most for absent devices.
+std::string format_unopened(const std::vector<ia_info> &infos) {
+    std::string all_names;
     std::ptrdiff_t count = 0;
-    for (const looked &each : all) {
-        if (!each.open)
-            names_of_all += (count++ == 0 ? "" : ", ") + each.name;
+    for (const ia_info &info : infos) {
+        if (!info.open)
+            all_names += (count++ == 0 ? "" : ", ") + info.name;
     }
-    if (count > static_cast<std::ptrdiff_t>(FEW))
-        return "Cannot be opened; datinfo NAME tells why:\n" + indented(names_of_all, 2);
+    if (count > static_cast<std::ptrdiff_t>(MAX_REASONS))
+        return "Cannot be opened; for the reason: datinfo NAME\n" + indent_text(all_names, 2);
     std::vector<std::pair<std::string, std::string>> names_by_reason;
-    for (const looked &each : all) {
-        if (each.open)
+    for (const ia_info &info : infos) {
+        if (info.open)
             continue;
-        const std::string why = full_reason(each);
-        auto place = std::find_if(names_by_reason.begin(), names_by_reason.end(),
-                                  [&](const auto &one) { return one.first == why; });
-        if (place == names_by_reason.end())
-            place = names_by_reason.insert(place, {why, ""});
-        place->second += (place->second.empty() ? "" : ", ") + each.name;
+        const std::string reason = describe_failure(info);
+        auto it = std::find_if(names_by_reason.begin(), names_by_reason.end(),
+                               [&](const auto &group) { return group.first == reason; });
+        if (it == names_by_reason.end())
+            it = names_by_reason.insert(it, {reason, ""});
+        it->second += (it->second.empty() ? "" : ", ") + info.name;
     }
     if (names_by_reason.empty())
         return {};
     std::string text = "Cannot be opened:\n";
-    for (const auto &[why, names] : names_by_reason)
-        text += indented(names, 2) + indented(why, 4);
+    for (const auto &[reason, names] : names_by_reason)
+        text += indent_text(names, 2) + indent_text(reason, 4);
     return text;
 }
 
-std::string value_text(const json &value) {
+std::string value_to_string(const json &value) {
     if (value.is_boolean())
         return value.get<bool>() ? "yes" : "no";
     if (value.is_null() || value == "")
@@ -115,93 +117,95 @@ std::string value_text(const json &value) {
         return value.get<std::string>();
     if (!value.is_array())
         return value.dump();
-    std::string all;
-    for (const json &each : value)
-        all += (all.empty() ? "" : ", ") + value_text(each);
-    return all.empty() ? "nothing" : all;
+    std::string text;
+    for (const json &element : value)
+        text += (text.empty() ? "" : ", ") + value_to_string(element);
+    return text.empty() ? "nothing" : text;
 }
 
-std::string pair(const std::string &name, const std::string &value) {
-    const auto parts = value.find(' ') == std::string::npos ? std::vector<std::string>{value}
-                                                            : wrapped(value, WIDTH - 38);
-    std::string text = fmt::format("  {:<35} {}\n", name, parts[0]);
-    for (std::size_t next = 1; next < parts.size(); ++next)
-        text += fmt::format("{:38}{}\n", "", parts[next]);
+std::string format_attribute(const std::string &name, const std::string &value) {
+    const auto lines = value.find(' ') == std::string::npos ? std::vector<std::string>{value}
+                                                            : wrap_text(value, WIDTH - 38);
+    std::string text = fmt::format("  {:<35} {}\n", name, lines[0]);
+    for (std::size_t i = 1; i < lines.size(); ++i)
+        text += fmt::format("{:38}{}\n", "", lines[i]);
     return text;
 }
 
-std::string section(const char *title, const json &attributes) {
+std::string format_section(const char *title, const json &attributes) {
     if (attributes.empty())
         return {};
     std::string text = fmt::format("{}:\n", title);
     for (const auto &[name, value] : attributes.items()) {
         if (value.is_object()) {
             text += fmt::format("  {}\n", name);
-            for (const auto &[inner, with] : value.items())
-                text += pair("  " + inner, value_text(with));
+            for (const auto &[inner_name, inner_value] : value.items())
+                text += format_attribute("  " + inner_name, value_to_string(inner_value));
         } else {
-            text += pair(name, value_text(value));
+            text += format_attribute(name, value_to_string(value));
         }
     }
     return text;
 }
 
-json records(const looked &one) {
-    json all = json::array();
-    for (const dat::registered &each : one.records)
-        all.push_back({{"version", fmt::format("{}.{}", each.major, each.minor)},
-                       {"thread_safe", each.thread_safe}});
-    return all;
+json records_to_json(const ia_info &info) {
+    json records = json::array();
+    for (const dat::registered_ia &entry : info.records)
+        records.push_back({{"version", fmt::format("{}.{}", entry.major, entry.minor)},
+                           {"thread_safe", entry.thread_safe}});
+    return records;
 }
 
-json object(const looked &one) {
-    json all = {{"name", one.name}, {"records", records(one)}, {"open", one.open}};
-    if (one.open) {
-        all.update(one.facts);
-        return all;
+json to_json(const ia_info &info) {
+    json object = {{"name", info.name}, {"records", records_to_json(info)}, {"open", info.open}};
+    if (info.open) {
+        object.update(info.details);
+        return object;
     }
-    all["reason"] = one.reason;
-    all["said"] = one.said.empty() ? json() : json(one.said);
-    return all;
+    object["reason"] = info.reason;
+    object["said"] = info.library_output.empty() ? json() : json(info.library_output);
+    return object;
 }
 
 } // namespace
 
-std::string as_table(const std::vector<looked> &all) {
-    if (all.empty())
-        return indented("No IA is registered: dat.conf has none, and " + registry_file() +
-                            " knows no other. What is in the way of an RDMA device: coherdma "
-                            "doctor. For dat.conf, where there are devices: datinfo --conf",
-                        0);
+std::string as_table(const std::vector<ia_info> &infos) {
+    if (infos.empty())
+        return indent_text("No IA is registered in dat.conf or " + registry_file() +
+                               ". If there should be an RDMA device, type: coherdma doctor. To "
+                               "print dat.conf entries for the devices, type: datinfo --conf",
+                           0);
     std::vector<entry> entries{{{"IA", "DEVICE", "TRANSPORT", "ADDRESS", "SYNC", "LIBRARY"}, ""}};
-    for (const looked &each : all)
-        if (each.open)
-            add(entries, row_of(each));
-    return (entries.size() > 1 ? lines(entries) : "No IA can be opened.\n") + not_opened(all);
+    for (const ia_info &info : infos)
+        if (info.open)
+            add_row(entries, make_row(info));
+    return (entries.size() > 1 ? format_table(entries) : "No IA can be opened.\n") +
+           format_unopened(infos);
 }
 
-std::string as_details(const looked &one) {
-    if (!one.open)
-        return indented("datinfo: " + one.name + ": " + full_reason(one), 0);
-    std::string text = fmt::format("IA {}\n", one.name);
-    for (const char *each : {"device", "transport", "provider", "library"})
-        text += pair(each, value_text(one.facts[each]));
-    text += pair("registry", registry_file());
-    for (const dat::registered &each : one.records)
-        text += pair("registered for", fmt::format("uDAPL {}.{}, {}thread-safe", each.major,
-                                                   each.minor, each.thread_safe ? "" : "not "));
-    return text + section("IA attributes", one.facts["ia_attributes"]) +
-           section("Transport's named attributes", one.facts["transport_specific"]) +
-           section("Vendor's named attributes", one.facts["vendor_specific"]) +
-           section("Provider attributes", one.facts["provider_attributes"]) +
-           section("Provider's named attributes", one.facts["provider_specific"]);
+std::string as_details(const ia_info &info) {
+    if (!info.open)
+        return indent_text("datinfo: " + info.name + ": " + describe_failure(info), 0);
+    std::string text = fmt::format("IA {}\n", info.name);
+    for (const char *key : {"device", "transport", "provider", "library"})
+        text += format_attribute(key, value_to_string(info.details[key]));
+    text += format_attribute("registry", registry_file());
+    for (const dat::registered_ia &entry : info.records)
+        text += format_attribute("registered for",
+                                 fmt::format("uDAPL {}.{}, {}thread-safe", entry.major, entry.minor,
+                                             entry.thread_safe ? "" : "not "));
+    return text + format_section("IA attributes", info.details["ia_attributes"]) +
+           format_section("Transport's named attributes", info.details["transport_specific"]) +
+           format_section("Vendor's named attributes", info.details["vendor_specific"]) +
+           format_section("Provider attributes", info.details["provider_attributes"]) +
+           format_section("Provider's named attributes", info.details["provider_specific"]);
 }
 
-std::string as_json(const std::vector<looked> &all) {
+std::string as_json(const std::vector<ia_info> &infos) {
     json document = {{"schema", 1}, {"registry", registry_file()}};
     document["ias"] = json::array();
-    for (const looked &each : all)
-        document["ias"].push_back(object(each));
+    for (const ia_info &info : infos)
+        document["ias"].push_back(to_json(info));
     return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "datinfo/look.hpp"
+#include "datinfo/query.hpp"
 
 namespace tools::datinfo {
 
-/// A line for each IA, then those that cannot be opened, by reason.
-std::string as_table(const std::vector<looked> &all);
+/// A line per IA, then those that cannot be opened, by reason.
+std::string as_table(const std::vector<ia_info> &infos);
 
-/// Everything about one IA, or why it cannot be opened.
-std::string as_details(const looked &one);
+/// All attributes of an IA, or why it cannot be opened.
+std::string as_details(const ia_info &info);
 
-std::string as_json(const std::vector<looked> &all);
-
-/// Records of dat.conf for the devices of this machine, two each; empty if there is none.
-std::string as_conf();
+std::string as_json(const std::vector<ia_info> &infos);
 
 } // namespace tools::datinfo

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datping/channel.hpp"
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
 
 #include <cstdlib>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <new>
 
 namespace tools::datping {
@@ -14,142 +14,143 @@ namespace {
 constexpr std::size_t PAGE = 4096;
 constexpr std::size_t OUTGOING_MESSAGE = PAGE;
 
-constexpr unsigned HERE = DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG;
-/// On iWARP the peer's answer to a Read is a write of the peer's, too.
-constexpr unsigned WRITTEN_AND_READ =
-    HERE | DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
-constexpr unsigned ONLY_READ = HERE | DAT_MEM_PRIV_REMOTE_READ_FLAG;
+constexpr unsigned LOCAL_ACCESS = DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG;
+/// On iWARP an RDMA Read response writes to the sink buffer, which needs remote write permission.
+constexpr unsigned REMOTE_READ_WRITE =
+    LOCAL_ACCESS | DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
+constexpr unsigned REMOTE_READ = LOCAL_ACCESS | DAT_MEM_PRIV_REMOTE_READ_FLAG;
 
-DAT_RMR_TRIPLET remote(const place &there, std::size_t length) {
+DAT_RMR_TRIPLET rmr_segment(const remote_buffer &buffer, std::size_t length) {
     DAT_RMR_TRIPLET segment = {};
-    segment.virtual_address = there.address;
+    segment.virtual_address = buffer.address;
     segment.segment_length = static_cast<DAT_SEG_LENGTH>(length);
-    segment.rmr_context = there.context;
+    segment.rmr_context = buffer.rmr_context;
     return segment;
 }
 
 } // namespace
 
-void region::release::operator()(std::byte *which) const {
-    std::free(which);
+void lmr_buffer::free_memory::operator()(std::byte *memory) const {
+    std::free(memory);
 }
 
-region::region(const dat::adapter &ia, DAT_PZ_HANDLE pz, std::size_t wanted, unsigned privileges)
-    : size(wanted) {
-    const std::size_t pages = (size + PAGE - 1) / PAGE * PAGE;
-    memory.reset(static_cast<std::byte *>(std::aligned_alloc(PAGE, pages)));
-    if (!memory)
+lmr_buffer::lmr_buffer(const dat::adapter &ia, DAT_PZ_HANDLE pz, std::size_t size,
+                       unsigned privileges)
+    : size_(size) {
+    const std::size_t padded_size = (size_ + PAGE - 1) / PAGE * PAGE;
+    memory_.reset(static_cast<std::byte *>(std::aligned_alloc(PAGE, padded_size)));
+    if (!memory_)
         throw std::bad_alloc();
-    std::memset(memory.get(), 0, pages);
-    DAT_REGION_DESCRIPTION where = {};
-    where.for_va = memory.get();
+    std::memset(memory_.get(), 0, padded_size);
+    DAT_REGION_DESCRIPTION region = {};
+    region.for_va = memory_.get();
     DAT_VLEN length = 0;
-    DAT_VADDR address = 0;
-    dat::check(dat_lmr_create(ia.get(), DAT_MEM_TYPE_VIRTUAL, where, size, pz,
+    DAT_VADDR vaddr = 0;
+    dat::check(dat_lmr_create(ia.get(), DAT_MEM_TYPE_VIRTUAL, region, size_, pz,
                               static_cast<DAT_MEM_PRIV_FLAGS>(privileges), DAT_VA_TYPE_VA,
-                              registered.slot(), &lmr, &rmr, &length, &address),
-               fmt::format("cannot register {} bytes with {}", size, ia.name()),
+                              lmr_.out_handle(), &lmr_context_, &rmr_context_, &length, &vaddr),
+               fmt::format("cannot register {} bytes with {}", size_, ia.name()),
                "try a smaller -S, or see ulimit -l");
 }
 
-DAT_LMR_TRIPLET region::part(std::size_t from, std::size_t length) const {
-    DAT_LMR_TRIPLET segment = {};
-    segment.virtual_address = reinterpret_cast<DAT_VADDR>(memory.get() + from);
-    segment.segment_length = static_cast<DAT_SEG_LENGTH>(length);
-    segment.lmr_context = lmr;
-    return segment;
+DAT_LMR_TRIPLET lmr_buffer::segment(std::size_t offset, std::size_t length) const {
+    DAT_LMR_TRIPLET result = {};
+    result.virtual_address = reinterpret_cast<DAT_VADDR>(memory_.get() + offset);
+    result.segment_length = static_cast<DAT_SEG_LENGTH>(length);
+    result.lmr_context = lmr_context_;
+    return result;
 }
 
-place region::shown() const {
-    return {reinterpret_cast<DAT_VADDR>(memory.get()), size, rmr};
+remote_buffer lmr_buffer::as_remote_buffer() const {
+    return {reinterpret_cast<DAT_VADDR>(memory_.get()), size_, rmr_context_};
 }
 
-const char *name_of(work which) {
-    switch (which) {
-    case work::RECEIVE:
+const char *name_of(dto_kind kind) {
+    switch (kind) {
+    case dto_kind::RECV:
         return "Receive";
-    case work::SEND:
+    case dto_kind::SEND:
         return "Send";
-    case work::WRITE:
+    case dto_kind::WRITE:
         return "RDMA Write";
-    case work::READ:
+    case dto_kind::READ:
         return "RDMA Read";
     }
-    return "transfer";
+    return "DTO";
 }
 
-channel::channel(const dat::adapter &used, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE transfers,
-                 DAT_EVD_HANDLE connections, std::size_t size, std::uint64_t given)
-    : ia(used)
-    , number(given)
-    , messages(ia, pz, OUTGOING_MESSAGE + MESSAGE_BYTES, HERE)
-    , incoming(ia, pz, size, WRITTEN_AND_READ)
-    , outgoing(ia, pz, size, ONLY_READ) {
-    dat::check(dat_ep_create(ia.get(), pz, transfers, transfers, connections, nullptr, ep.slot()),
-               "cannot make an endpoint on " + ia.name());
+channel::channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+                 DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number)
+    : ia_(ia)
+    , number_(number)
+    , messages_(ia_, pz, OUTGOING_MESSAGE + MESSAGE_BYTES, LOCAL_ACCESS)
+    , incoming_(ia_, pz, size, REMOTE_READ_WRITE)
+    , outgoing_(ia_, pz, size, REMOTE_READ) {
+    dat::check(dat_ep_create(ia_.get(), pz, dto_evd, dto_evd, conn_evd, nullptr, ep_.out_handle()),
+               "cannot create an EP on " + ia_.name());
 }
 
-DAT_DTO_COOKIE channel::cookie(work which) const {
-    DAT_DTO_COOKIE made = {};
-    made.as_64 = number << 8 | static_cast<std::uint8_t>(which);
-    return made;
+DAT_DTO_COOKIE channel::make_cookie(dto_kind kind) const {
+    DAT_DTO_COOKIE cookie = {};
+    cookie.as_64 = number_ << 8 | static_cast<std::uint8_t>(kind);
+    return cookie;
 }
 
-void channel::receive() {
-    DAT_LMR_TRIPLET segments[] = {messages.part(0, MESSAGE_BYTES), incoming.whole()};
-    dat::check(dat_ep_post_recv(endpoint(), 2, segments, cookie(work::RECEIVE),
+void channel::post_receive() {
+    DAT_LMR_TRIPLET segments[] = {messages_.segment(0, MESSAGE_BYTES), incoming_.whole_segment()};
+    dat::check(dat_ep_post_recv(ep(), 2, segments, make_cookie(dto_kind::RECV),
                                 DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post a Receive");
 }
 
-std::optional<message> channel::received(std::size_t length) const {
-    return decode(messages.bytes().first(std::min(length, MESSAGE_BYTES)));
+std::optional<message> channel::decode_received(std::size_t length) const {
+    return decode(messages_.bytes().first(std::min(length, MESSAGE_BYTES)));
 }
 
-void channel::put(const message &said) {
-    const auto bytes = encode(said);
-    std::memcpy(&messages.bytes()[OUTGOING_MESSAGE], bytes.data(), bytes.size());
+void channel::store_message(const message &msg) {
+    const auto bytes = encode(msg);
+    std::memcpy(&messages_.bytes()[OUTGOING_MESSAGE], bytes.data(), bytes.size());
 }
 
-void channel::send(const message &said) {
-    put(said);
-    DAT_LMR_TRIPLET segment = messages.part(OUTGOING_MESSAGE, MESSAGE_BYTES);
-    dat::check(
-        dat_ep_post_send(endpoint(), 1, &segment, cookie(work::SEND), DAT_COMPLETION_DEFAULT_FLAG),
-        "cannot post a Send");
+void channel::post_send(const message &msg) {
+    store_message(msg);
+    DAT_LMR_TRIPLET segment = messages_.segment(OUTGOING_MESSAGE, MESSAGE_BYTES);
+    dat::check(dat_ep_post_send(ep(), 1, &segment, make_cookie(dto_kind::SEND),
+                                DAT_COMPLETION_DEFAULT_FLAG),
+               "cannot post a Send");
 }
 
-void channel::send_with(const message &said, DAT_LMR_TRIPLET data) {
-    put(said);
-    DAT_LMR_TRIPLET segments[] = {messages.part(OUTGOING_MESSAGE, MESSAGE_BYTES), data};
-    dat::check(
-        dat_ep_post_send(endpoint(), 2, segments, cookie(work::SEND), DAT_COMPLETION_DEFAULT_FLAG),
-        "cannot post a Send");
+void channel::post_send_with(const message &msg, DAT_LMR_TRIPLET data) {
+    store_message(msg);
+    DAT_LMR_TRIPLET segments[] = {messages_.segment(OUTGOING_MESSAGE, MESSAGE_BYTES), data};
+    dat::check(dat_ep_post_send(ep(), 2, segments, make_cookie(dto_kind::SEND),
+                                DAT_COMPLETION_DEFAULT_FLAG),
+               "cannot post a Send");
 }
 
-void channel::write(DAT_LMR_TRIPLET from, const place &there) {
-    const DAT_RMR_TRIPLET to = remote(there, from.segment_length);
-    dat::check(dat_ep_post_rdma_write(endpoint(), 1, &from, cookie(work::WRITE), &to,
+void channel::post_write(DAT_LMR_TRIPLET local, const remote_buffer &remote) {
+    const DAT_RMR_TRIPLET segment = rmr_segment(remote, local.segment_length);
+    dat::check(dat_ep_post_rdma_write(ep(), 1, &local, make_cookie(dto_kind::WRITE), &segment,
                                       DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post an RDMA Write");
 }
 
-void channel::read(const place &there) {
-    DAT_LMR_TRIPLET to = incoming.whole();
-    const DAT_RMR_TRIPLET from = remote(there, to.segment_length);
-    dat::check(dat_ep_post_rdma_read(endpoint(), 1, &to, cookie(work::READ), &from,
+void channel::post_read(const remote_buffer &remote) {
+    DAT_LMR_TRIPLET local = incoming_.whole_segment();
+    const DAT_RMR_TRIPLET segment = rmr_segment(remote, local.segment_length);
+    dat::check(dat_ep_post_rdma_read(ep(), 1, &local, make_cookie(dto_kind::READ), &segment,
                                      DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post an RDMA Read");
 }
 
-void channel::before_read(const region &which) {
-    const DAT_LMR_TRIPLET all = which.whole();
-    dat::check(dat_lmr_sync_rdma_read(ia.get(), &all, 1), "dat_lmr_sync_rdma_read failed");
+void channel::sync_for_read(const lmr_buffer &buffer) {
+    const DAT_LMR_TRIPLET segment = buffer.whole_segment();
+    dat::check(dat_lmr_sync_rdma_read(ia_.get(), &segment, 1), "dat_lmr_sync_rdma_read failed");
 }
 
-void channel::around_write_of_in() {
-    const DAT_LMR_TRIPLET all = incoming.whole();
-    dat::check(dat_lmr_sync_rdma_write(ia.get(), &all, 1), "dat_lmr_sync_rdma_write failed");
+void channel::sync_incoming_for_write() {
+    const DAT_LMR_TRIPLET segment = incoming_.whole_segment();
+    dat::check(dat_lmr_sync_rdma_write(ia_.get(), &segment, 1), "dat_lmr_sync_rdma_write failed");
 }
 
 } // namespace tools::datping

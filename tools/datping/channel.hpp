@@ -1,90 +1,98 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "dat/adapter.hpp"
-#include "datping/wire.hpp"
+#include "dat_common/adapter.hpp"
+#include "datping/protocol.hpp"
 
 #include <cstdint>
 #include <memory>
 
 namespace tools::datping {
 
-/// Memory registered with the IA. It begins at a page, and nothing else is in its pages.
-class region {
+/// Page-aligned memory, registered as an LMR. Nothing else is in its pages.
+class lmr_buffer {
   public:
-    region(const dat::adapter &ia, DAT_PZ_HANDLE pz, std::size_t bytes, unsigned privileges);
+    lmr_buffer(const dat::adapter &ia, DAT_PZ_HANDLE pz, std::size_t size, unsigned privileges);
 
-    std::span<std::byte> bytes() const { return {memory.get(), size}; }
-    /// A part of it, for requests of our own.
-    DAT_LMR_TRIPLET part(std::size_t from, std::size_t length) const;
-    DAT_LMR_TRIPLET whole() const { return part(0, size); }
-    /// For the peer.
-    place shown() const;
+    std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+    /// A part of the buffer, as local segment of a DTO.
+    DAT_LMR_TRIPLET segment(std::size_t offset, std::size_t length) const;
+    DAT_LMR_TRIPLET whole_segment() const { return segment(0, size_); }
+    /// The whole buffer, as sent to the peer.
+    remote_buffer as_remote_buffer() const;
 
   private:
-    struct release {
-        void operator()(std::byte *which) const;
+    struct free_memory {
+        void operator()(std::byte *memory) const;
     };
-    std::unique_ptr<std::byte, release> memory;
-    std::size_t size;
-    dat::lmr_handle registered;
-    DAT_LMR_CONTEXT lmr = 0;
-    DAT_RMR_CONTEXT rmr = 0;
+    std::unique_ptr<std::byte, free_memory> memory_;
+    std::size_t size_;
+    dat::lmr_handle lmr_;
+    DAT_LMR_CONTEXT lmr_context_ = 0;
+    DAT_RMR_CONTEXT rmr_context_ = 0;
 };
 
-/// What a completion is of.
-enum class work : std::uint8_t { RECEIVE, SEND, WRITE, READ };
-const char *name_of(work which);
+/// The kinds of DTOs that datping posts.
+enum class dto_kind : std::uint8_t { RECV, SEND, WRITE, READ };
+const char *name_of(dto_kind kind);
 
-/// One side of a connection: an endpoint, its memory, and the few requests that datping makes.
-/// Their completions come to the EVD that was given, with the number of the channel.
+/// An EP, its buffers and the DTOs of datping. Completions go to dto_evd; their cookies hold the
+/// number of the channel and the kind of DTO.
 class channel {
   public:
-    channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE transfers,
-            DAT_EVD_HANDLE connections, std::size_t size, std::uint64_t number);
+    channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+            DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number);
 
-    DAT_EP_HANDLE endpoint() const { return ep.get(); }
-    /// Where data come to, and where the client has those that go out.
-    std::span<std::byte> in() const { return incoming.bytes(); }
-    std::span<std::byte> out() const { return outgoing.bytes(); }
-    place shown_in() const { return incoming.shown(); }
-    place shown_out() const { return outgoing.shown(); }
+    DAT_EP_HANDLE ep() const { return ep_.get(); }
+    /// The buffer that receives data, and the client's buffer of data to send.
+    std::span<std::byte> incoming() const { return incoming_.bytes(); }
+    std::span<std::byte> outgoing() const { return outgoing_.bytes(); }
+    remote_buffer remote_incoming() const { return incoming_.as_remote_buffer(); }
+    remote_buffer remote_outgoing() const { return outgoing_.as_remote_buffer(); }
 
-    /// For a message, with data behind it or not.
-    void receive();
-    /// What came; none if it is nonsense. The length is that of the completion.
-    std::optional<message> received(std::size_t length) const;
-    void send(const message &said);
-    void send_with_in(const message &said) { send_with(said, incoming.whole()); }
-    void send_with_out(const message &said) { send_with(said, outgoing.whole()); }
-    void write_in(const place &there) { write(incoming.whole(), there); }
-    void write_out(const place &there) { write(outgoing.whole(), there); }
-    void read(const place &there);
+    /// Posts a Receive for a message and any data that follow it.
+    void post_receive();
+    /// The received message; nothing if it is invalid. `length` is that of the completion.
+    std::optional<message> decode_received(std::size_t length) const;
+    void post_send(const message &msg);
+    void post_send_with_incoming(const message &msg) {
+        post_send_with(msg, incoming_.whole_segment());
+    }
+    void post_send_with_outgoing(const message &msg) {
+        post_send_with(msg, outgoing_.whole_segment());
+    }
+    void post_write_incoming(const remote_buffer &remote) {
+        post_write(incoming_.whole_segment(), remote);
+    }
+    void post_write_outgoing(const remote_buffer &remote) {
+        post_write(outgoing_.whole_segment(), remote);
+    }
+    void post_read(const remote_buffer &remote);
 
-    /// Before the peer reads what the CPU wrote.
-    void before_read_of_in() { before_read(incoming); }
-    void before_read_of_out() { before_read(outgoing); }
-    /// Before the peer writes, and again after it.
-    void around_write_of_in();
+    /// To be called before the peer reads data that the CPU wrote.
+    void sync_incoming_for_read() { sync_for_read(incoming_); }
+    void sync_outgoing_for_read() { sync_for_read(outgoing_); }
+    /// To be called before the peer writes, and again after it.
+    void sync_incoming_for_write();
 
-    /// Of a completion's cookie.
-    static std::uint64_t number_in(const DAT_DTO_COOKIE &cookie) { return cookie.as_64 >> 8; }
-    static work work_in(const DAT_DTO_COOKIE &cookie) {
-        return static_cast<work>(cookie.as_64 & 0xff);
+    /// The parts of a completion's cookie.
+    static std::uint64_t channel_number(const DAT_DTO_COOKIE &cookie) { return cookie.as_64 >> 8; }
+    static dto_kind kind_of(const DAT_DTO_COOKIE &cookie) {
+        return static_cast<dto_kind>(cookie.as_64 & 0xff);
     }
 
   private:
-    DAT_DTO_COOKIE cookie(work which) const;
-    void put(const message &said);
-    void send_with(const message &said, DAT_LMR_TRIPLET data);
-    void write(DAT_LMR_TRIPLET from, const place &there);
-    void before_read(const region &which);
+    DAT_DTO_COOKIE make_cookie(dto_kind kind) const;
+    void store_message(const message &msg);
+    void post_send_with(const message &msg, DAT_LMR_TRIPLET data);
+    void post_write(DAT_LMR_TRIPLET local, const remote_buffer &remote);
+    void sync_for_read(const lmr_buffer &buffer);
 
-    const dat::adapter &ia;
-    std::uint64_t number;
-    region messages; // the one that comes, then on its own page the one that goes
-    region incoming, outgoing;
-    dat::ep_handle ep; // the last, so freed before what it uses
+    const dat::adapter &ia_;
+    std::uint64_t number_;
+    lmr_buffer messages_; // the received message, and on its own page the message to send
+    lmr_buffer incoming_, outgoing_;
+    dat::ep_handle ep_; // last member: freed before the objects that it uses
 };
 
 } // namespace tools::datping

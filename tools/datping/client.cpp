@@ -1,208 +1,213 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datping/client.hpp"
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
+#include "datping/interrupt.hpp"
 #include "datping/pattern.hpp"
-#include "datping/stop.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::datping {
 namespace {
 
-constexpr DAT_COUNT TRANSFERS = 64, CONNECTIONS = 8;
-/// A peer that dies takes a moment to be known as dead after its transfers have failed.
-constexpr std::chrono::seconds FUNERAL{2};
-/// What a round may still take when the user wants to stop.
-constexpr std::chrono::seconds LAST{1};
+constexpr DAT_COUNT DTO_EVD_QLEN = 64, CONN_EVD_QLEN = 8;
+/// The disconnect event of a peer that exits can come after the errors of its DTOs.
+constexpr std::chrono::seconds DISCONNECT_TIMEOUT{2};
+/// How long a round may still take after an interrupt.
+constexpr std::chrono::seconds INTERRUPT_GRACE{1};
 
-std::size_t index(work which) {
-    return static_cast<std::size_t>(which);
+std::size_t index(dto_kind kind) {
+    return static_cast<std::size_t>(kind);
 }
 
-template <class Time>
-auto microseconds(Time time) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(time);
+template <class Duration>
+auto microseconds(Duration duration) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(duration);
 }
 
 } // namespace
 
-client::client(const options &given, const choice &with)
-    : asked(given)
-    , chosen(with)
-    , pz(chosen.ia.make_pz())
-    , transfers(chosen.ia.make_evd(TRANSFERS, DAT_EVD_DTO_FLAG))
-    , connections(chosen.ia.make_evd(CONNECTIONS, DAT_EVD_CONNECTION_FLAG))
-    , link(chosen.ia, pz.get(), transfers.get(), connections.get(), asked.size, 1) {}
+client::client(const options &opts, const selected_ia &selected)
+    : opts_(opts)
+    , selected_(selected)
+    , pz_(selected_.ia.create_pz())
+    , dto_evd_(selected_.ia.create_evd(DTO_EVD_QLEN, DAT_EVD_DTO_FLAG))
+    , conn_evd_(selected_.ia.create_evd(CONN_EVD_QLEN, DAT_EVD_CONNECTION_FLAG))
+    , channel_(selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), opts_.size, 1) {}
 
-void client::note(const DAT_EVENT &event) {
+void client::handle_dto_event(const DAT_EVENT &event) {
     const auto &data = event.event_data.dto_completion_event_data;
-    const work which = channel::work_in(data.user_cookie);
+    const dto_kind kind = channel::kind_of(data.user_cookie);
     if (data.status != DAT_DTO_SUCCESS)
-        throw std::runtime_error(
-            cause(fmt::format("{} {}: our {} ended with {}", chosen.there.text(), where,
-                              name_of(which), dat::status_words(data.status))));
-    if (which == work::RECEIVE)
-        got_bytes = data.transfered_length;
-    if (which == work::SEND)
-        sending = false;
+        throw std::runtime_error(failure_reason(
+            fmt::format("{} {}: {} completed with {}", selected_.destination.to_string(), phase_,
+                        name_of(kind), dat::status_to_string(data.status))));
+    if (kind == dto_kind::RECV)
+        received_length_ = data.transfered_length;
+    if (kind == dto_kind::SEND)
+        send_pending_ = false;
     else
-        ++done[index(which)];
+        ++completed_[index(kind)];
 }
 
-std::optional<std::string> client::end_of_connection(std::chrono::microseconds time) const {
-    const auto event = time.count() == 0 ? event_now(connections.get())
-                                         : event_within(connections.get(), time, how::WAIT);
+std::optional<std::string>
+client::describe_connection_end(std::chrono::microseconds timeout) const {
+    const auto event = timeout.count() == 0
+                           ? poll_event(conn_evd_.get())
+                           : wait_event_for(conn_evd_.get(), timeout, wait_mode::WAIT);
     if (!event)
         return {};
-    const char *what =
-        event->event_number == DAT_CONNECTION_EVENT_DISCONNECTED ? "hung up, or died," : "is gone";
-    return fmt::format("{} {} {} ({})", chosen.there.text(), what, where,
-                       dat::event_words(event->event_number));
+    const char *problem = event->event_number == DAT_CONNECTION_EVENT_DISCONNECTED
+                              ? "disconnected or exited"
+                              : "lost the connection";
+    return fmt::format("{} {} {} ({})", selected_.destination.to_string(), problem, phase_,
+                       dat::event_to_string(event->event_number));
 }
 
-std::string client::cause(const std::string &otherwise) const {
-    return end_of_connection(FUNERAL).value_or(otherwise);
+std::string client::failure_reason(const std::string &fallback) const {
+    return describe_connection_end(DISCONNECT_TIMEOUT).value_or(fallback);
 }
 
-void client::look_at_connection() const {
-    if (const auto end = end_of_connection({}))
-        throw std::runtime_error(*end);
+void client::check_connection() const {
+    if (const auto reason = describe_connection_end({}))
+        throw std::runtime_error(*reason);
 }
 
-void client::await(work wanted) {
-    auto until = clock::now() + asked.timeout;
-    const auto there = [&] {
-        return wanted == work::SEND ? !sending : done[index(wanted)] > 0;
+void client::wait_for(dto_kind kind) {
+    auto deadline = clock::now() + opts_.timeout;
+    const auto has_completed = [&] {
+        return kind == dto_kind::SEND ? !send_pending_ : completed_[index(kind)] > 0;
     };
-    bool stopping = false;
-    while (!there()) {
-        if (const auto event = event_within(transfers.get(), SLICE, asked.by)) {
-            note(*event);
+    bool is_stopping = false;
+    while (!has_completed()) {
+        if (const auto event = wait_event_for(dto_evd_.get(), CHECK_INTERVAL, opts_.wait)) {
+            handle_dto_event(*event);
             continue;
         }
-        look_at_connection();
-        if (stop_wished() && !stopping) {
-            stopping = true;
-            until = std::min(until, clock::now() + LAST);
+        check_connection();
+        if (is_interrupted() && !is_stopping) {
+            is_stopping = true;
+            deadline = std::min(deadline, clock::now() + INTERRUPT_GRACE);
         }
-        if (clock::now() > until && stopping)
-            throw stopped();
-        if (clock::now() > until)
-            throw std::runtime_error(fmt::format(
-                "{} did not answer {}: nothing came for {} s (our {} is open)", chosen.there.text(),
-                where, static_cast<double>(asked.timeout.count()) / 1000, name_of(wanted)));
+        if (clock::now() > deadline && is_stopping)
+            throw interrupted();
+        if (clock::now() > deadline)
+            throw std::runtime_error(
+                fmt::format("{} did not answer {}: no {} completed within {} s",
+                            selected_.destination.to_string(), phase_, name_of(kind),
+                            static_cast<double>(opts_.timeout.count()) / 1000));
     }
-    if (wanted != work::SEND)
-        --done[index(wanted)];
+    if (kind != dto_kind::SEND)
+        --completed_[index(kind)];
 }
 
-void client::rest(std::chrono::milliseconds time) {
-    const auto until = clock::now() + time;
-    where = "between two rounds";
-    while (clock::now() < until && !stop_wished()) {
-        const auto left = microseconds(until - clock::now()) + std::chrono::microseconds{1};
-        if (const auto event =
-                event_within(transfers.get(), std::min(left, microseconds(SLICE)), how::WAIT))
-            note(*event);
-        look_at_connection();
+void client::idle(std::chrono::milliseconds duration) {
+    const auto deadline = clock::now() + duration;
+    phase_ = "between rounds";
+    while (clock::now() < deadline && !is_interrupted()) {
+        const auto remaining = microseconds(deadline - clock::now()) + std::chrono::microseconds{1};
+        if (const auto event = wait_event_for(
+                dto_evd_.get(), std::min(remaining, microseconds(CHECK_INTERVAL)), wait_mode::WAIT))
+            handle_dto_event(*event);
+        check_connection();
     }
 }
 
-message client::answer(message::kind wanted) {
-    await(work::RECEIVE);
-    const auto said = link.received(got_bytes);
-    if (!said || said->is != wanted)
-        throw std::runtime_error(fmt::format(
-            "{} sent nonsense {}: is that a datping of this version?", chosen.there.text(), where));
-    return *said;
+message client::receive_reply(message::kind expected) {
+    wait_for(dto_kind::RECV);
+    const auto msg = channel_.decode_received(received_length_);
+    if (!msg || msg->type != expected)
+        throw std::runtime_error(
+            fmt::format("{} sent an invalid message {}; is it a datping of this version?",
+                        selected_.destination.to_string(), phase_));
+    return *msg;
 }
 
-void client::offer() {
-    link.receive();
-    message said;
-    said.is = message::kind::OFFER;
-    said.readable = link.shown_out();
-    said.writable = link.shown_in();
-    link.send(said);
-    sending = true;
-    const message got = answer(message::kind::OFFER);
-    there_readable = got.readable;
-    there_writable = got.writable;
-    if (there_readable.length < asked.size || there_writable.length < asked.size)
-        throw std::runtime_error(fmt::format("{} offers too little memory for {} bytes",
-                                             chosen.there.text(), asked.size));
+void client::exchange_buffers() {
+    channel_.post_receive();
+    message msg;
+    msg.type = message::kind::ADVERTISE;
+    msg.readable = channel_.remote_outgoing();
+    msg.writable = channel_.remote_incoming();
+    channel_.post_send(msg);
+    send_pending_ = true;
+    const message reply = receive_reply(message::kind::ADVERTISE);
+    peer_readable_ = reply.readable;
+    peer_writable_ = reply.writable;
+    if (peer_readable_.length < opts_.size || peer_writable_.length < opts_.size)
+        throw std::runtime_error(fmt::format("{} advertised buffers of less than {} bytes",
+                                             selected_.destination.to_string(), opts_.size));
 }
 
-void client::send(message::kind is, mode which, std::uint64_t number) {
-    message said;
-    said.is = is;
-    said.mode = which;
-    said.round = number;
-    if (which == mode::SEND)
-        link.send_with_out(said);
+void client::send(message::kind type, mode round_mode, std::uint64_t number) {
+    message msg;
+    msg.type = type;
+    msg.mode = round_mode;
+    msg.round = number;
+    if (round_mode == mode::SEND)
+        channel_.post_send_with_outgoing(msg);
     else
-        link.send(said);
-    sending = true;
+        channel_.post_send(msg);
+    send_pending_ = true;
 }
 
-void client::check_answer(const message &said, mode which, std::uint64_t number) const {
-    if (said.mode != which || said.round != number)
-        throw std::runtime_error(fmt::format("{} answered another round (round {} of {}) {}",
-                                             chosen.there.text(), said.round, name_of(said.mode),
-                                             where));
-    if (which == mode::SEND && got_bytes != MESSAGE_BYTES + asked.size)
-        throw std::runtime_error(fmt::format("{} sent back {} bytes, not {}, {}",
-                                             chosen.there.text(), got_bytes - MESSAGE_BYTES,
-                                             asked.size, where));
+void client::check_reply(const message &msg, mode round_mode, std::uint64_t number) const {
+    if (msg.mode != round_mode || msg.round != number)
+        throw std::runtime_error(fmt::format("{} replied to the wrong round (round {}, {}) {}",
+                                             selected_.destination.to_string(), msg.round,
+                                             name_of(msg.mode), phase_));
+    if (round_mode == mode::SEND && received_length_ != MESSAGE_BYTES + opts_.size)
+        throw std::runtime_error(fmt::format("{} returned {} bytes, not {}, {}",
+                                             selected_.destination.to_string(),
+                                             received_length_ - MESSAGE_BYTES, opts_.size, phase_));
 }
 
-client::outcome client::round(mode which, std::uint64_t number) {
-    where = fmt::format("in round {} ({})", number, name_of(which));
-    if (asked.verify)
-        fill(link.out(), number);
-    await(work::SEND); // the message of the round before is still where it was
-    link.receive();
+client::round_result client::run_round(mode round_mode, std::uint64_t number) {
+    phase_ = fmt::format("in round {} ({})", number, name_of(round_mode));
+    if (opts_.verify)
+        fill(channel_.outgoing(), number);
+    wait_for(dto_kind::SEND); // the previous message is in the same buffer
+    channel_.post_receive();
 
-    const auto begin = clock::now();
-    link.before_read_of_out();
-    link.around_write_of_in();
-    if (which == mode::WRITE)
-        link.write_out(there_writable);
-    send(message::kind::GO, which, number);
-    const message said = answer(message::kind::DONE);
-    check_answer(said, which, number);
-    if (which == mode::READ) {
-        link.read(there_readable);
-        await(work::READ);
-    } else if (which != mode::SEND) {
-        link.around_write_of_in();
+    const auto start = clock::now();
+    channel_.sync_outgoing_for_read();
+    channel_.sync_incoming_for_write();
+    if (round_mode == mode::WRITE)
+        channel_.post_write_outgoing(peer_writable_);
+    send(message::kind::START, round_mode, number);
+    const message reply = receive_reply(message::kind::DONE);
+    check_reply(reply, round_mode, number);
+    if (round_mode == mode::READ) {
+        channel_.post_read(peer_readable_);
+        wait_for(dto_kind::READ);
+    } else if (round_mode != mode::SEND) {
+        channel_.sync_incoming_for_write();
     }
     const auto end = clock::now();
 
-    if (which == mode::WRITE)
-        await(work::WRITE);
-    outcome result;
-    result.microseconds = std::chrono::duration<double, std::micro>(end - begin).count();
-    if (asked.verify) {
-        result.at_server = said.found;
-        result.here = compare(link.in(), number);
+    if (round_mode == mode::WRITE)
+        wait_for(dto_kind::WRITE);
+    round_result result;
+    result.microseconds = std::chrono::duration<double, std::micro>(end - start).count();
+    if (opts_.verify) {
+        result.at_server = reply.mismatch;
+        result.at_client = compare(channel_.incoming(), number);
     }
     return result;
 }
 
-void client::leave(std::uint64_t wrong) {
-    where = "at the end";
-    await(work::SEND);
-    message said;
-    said.is = message::kind::BYE;
-    said.found.count = wrong;
-    link.send(said);
-    sending = true;
-    await(work::SEND);
-    dat::check(dat_ep_disconnect(link.endpoint(), DAT_CLOSE_GRACEFUL_FLAG), "cannot hang up");
-    // The event is of no use, but frees what is bound to the connection in good order.
-    event_within(connections.get(), std::chrono::seconds{2}, how::WAIT);
+void client::finish(std::uint64_t wrong_rounds) {
+    phase_ = "at the end";
+    wait_for(dto_kind::SEND);
+    message msg;
+    msg.type = message::kind::BYE;
+    msg.mismatch.count = wrong_rounds;
+    channel_.post_send(msg);
+    send_pending_ = true;
+    wait_for(dto_kind::SEND);
+    dat::check(dat_ep_disconnect(channel_.ep(), DAT_CLOSE_GRACEFUL_FLAG), "cannot disconnect");
+    // Waiting for the event lets the provider free the connection's resources in order.
+    wait_event_for(conn_evd_.get(), std::chrono::seconds{2}, wait_mode::WAIT);
 }
 
 } // namespace tools::datping

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "datping/channel.hpp"
-#include "datping/choose.hpp"
 #include "datping/events.hpp"
 #include "datping/report.hpp"
+#include "datping/select_ia.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -13,56 +13,58 @@
 
 namespace tools::datping {
 
-/// A conversation with a server. Throws std::runtime_error with words if it ends before its time,
-/// and stopped if the user wants it to while the server is awaited.
+/// The client's side of a test. Its functions throw std::runtime_error when the test fails, and
+/// interrupted after SIGINT or SIGTERM.
 class client {
   public:
-    struct stopped {};
+    struct interrupted {};
 
-    client(const options &asked, const choice &chosen);
+    client(const options &opts, const selected_ia &selected);
 
-    /// What the server says of itself.
+    /// Connects; returns the server's hello.
     hello connect();
-    /// Both tell where their memory is.
-    void offer();
-    struct outcome {
+    /// Exchanges the addresses of the buffers.
+    void exchange_buffers();
+    struct round_result {
         double microseconds = 0;
-        damage here, at_server;
+        data_mismatch at_client, at_server;
     };
-    outcome round(mode which, std::uint64_t number);
-    /// Watches the connection meanwhile. Shorter if the user wants to stop.
-    void rest(std::chrono::milliseconds time);
-    void leave(std::uint64_t wrong);
-    /// Why something failed: the connection's end, if that is what it was, else the words given.
-    std::string cause(const std::string &otherwise) const;
+    round_result run_round(mode round_mode, std::uint64_t number);
+    /// Waits until the next round and checks the connection meanwhile. Returns early if
+    /// interrupted.
+    void idle(std::chrono::milliseconds duration);
+    void finish(std::uint64_t wrong_rounds);
+    /// The reason for a failure: the end of the connection if it has ended, else `fallback`.
+    std::string failure_reason(const std::string &fallback) const;
 
   private:
-    void await(work wanted);
-    void note(const DAT_EVENT &event);
-    /// In words, if it comes within that time.
-    std::optional<std::string> end_of_connection(std::chrono::microseconds time) const;
-    void look_at_connection() const;
-    message answer(message::kind wanted);
-    void send(message::kind is, mode which, std::uint64_t number);
-    void check_answer(const message &said, mode which, std::uint64_t number) const;
-    std::string not_connected(const DAT_EVENT &event) const;
-    std::string rejected(const DAT_EVENT &event) const;
-    hello welcome(const DAT_CONNECTION_EVENT_DATA &came) const;
+    void wait_for(dto_kind kind);
+    void handle_dto_event(const DAT_EVENT &event);
+    /// Describes the end of the connection if it ends within the timeout.
+    std::optional<std::string> describe_connection_end(std::chrono::microseconds timeout) const;
+    void check_connection() const;
+    message receive_reply(message::kind expected);
+    void send(message::kind type, mode round_mode, std::uint64_t number);
+    void check_reply(const message &msg, mode round_mode, std::uint64_t number) const;
+    std::string describe_connect_failure(const DAT_EVENT &event) const;
+    std::string describe_reject(const DAT_EVENT &event) const;
+    hello check_accept(const DAT_CONNECTION_EVENT_DATA &event) const;
 
-    const options &asked;
-    const choice &chosen;
-    dat::pz_handle pz;
-    dat::evd_handle transfers, connections;
-    channel link;
-    place there_readable, there_writable;
-    std::string where = "at the beginning";
-    unsigned done[5] = {};     // completions that nobody has awaited yet, by work
-    std::size_t got_bytes = 0; // of the last Receive
-    bool sending = false;      // a Send is under way
+    const options &opts_;
+    const selected_ia &selected_;
+    dat::pz_handle pz_;
+    dat::evd_handle dto_evd_, conn_evd_;
+    channel channel_;
+    remote_buffer peer_readable_, peer_writable_;
+    std::string phase_ = "during setup";
+    unsigned completed_[5] = {};      // completions not yet waited for, by dto_kind
+    std::size_t received_length_ = 0; // of the last Receive's completion
+    bool send_pending_ = false;       // a posted Send has not completed
 };
 
-/// A whole run. Throws if it cannot begin; how it ended is in the result. False if something is
-/// still held that takes time to free: then end the process without destructors, of libraries too.
-bool run_client(const options &asked, client_result &all, std::FILE *out);
+/// Runs all rounds. Throws if the test cannot start; otherwise the result says how it ended.
+/// Returns false if the connection was not closed in order: then exit without running destructors,
+/// since freeing the EP could block.
+bool run_client(const options &opts, client_result &result, std::FILE *out);
 
 } // namespace tools::datping

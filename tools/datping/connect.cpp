@@ -1,120 +1,123 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// How a client gets its connection, and what it says if it gets none.
+// The client's connection setup, and its error messages.
 
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
 #include "datping/client.hpp"
-#include "datping/stop.hpp"
+#include "datping/interrupt.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::datping {
 namespace {
 
-/// Beyond the time that DAT was given.
-constexpr std::chrono::seconds GRACE{2};
+/// Added to the timeout that is passed to dat_ep_connect.
+constexpr std::chrono::seconds CONNECT_GRACE{2};
 
-std::span<const std::byte> private_data(const DAT_CONNECTION_EVENT_DATA &came) {
-    if (!came.private_data || came.private_data_size <= 0)
+std::span<const std::byte> private_data(const DAT_CONNECTION_EVENT_DATA &event) {
+    if (!event.private_data || event.private_data_size <= 0)
         return {};
-    return {static_cast<const std::byte *>(came.private_data),
-            static_cast<std::size_t>(came.private_data_size)};
+    return {static_cast<const std::byte *>(event.private_data),
+            static_cast<std::size_t>(event.private_data_size)};
 }
 
-std::string other_version(const std::string &peer, unsigned version) {
-    return fmt::format("{} speaks version {} of datping, this one version {}: "
-                       "install the same coherdma on both",
-                       peer, version, OUR_VERSION);
+std::string describe_version(const std::string &peer, unsigned peer_version) {
+    return fmt::format("{} uses version {} of datping's protocol, this one version {}: install the "
+                       "same coherdma on both",
+                       peer, peer_version, PROTOCOL_VERSION);
 }
 
 } // namespace
 
 hello client::connect() {
-    hello us;
-    us.size = asked.size;
-    us.verify = asked.verify;
-    us.sync_required = chosen.ia.sync_required();
-    us.silence_ms = static_cast<std::uint32_t>(asked.interval.count());
-    auto bytes = encode(us);
-    const auto time = std::chrono::microseconds(asked.timeout);
-    const DAT_RETURN got =
-        dat_ep_connect(link.endpoint(), const_cast<sockaddr *>(chosen.there.get()), asked.qualifier,
-                       static_cast<DAT_TIMEOUT>(time.count()), static_cast<DAT_COUNT>(bytes.size()),
-                       bytes.data(), DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
-    dat::check(got,
-               fmt::format("cannot connect IA {} to {}", chosen.ia.name(), chosen.there.text()),
+    hello request;
+    request.size = opts_.size;
+    request.verify = opts_.verify;
+    request.needs_sync = selected_.ia.needs_sync();
+    request.max_silence_ms = static_cast<std::uint32_t>(opts_.interval.count());
+    auto bytes = encode(request);
+    const auto timeout = std::chrono::microseconds(opts_.timeout);
+    const DAT_RETURN ret = dat_ep_connect(
+        channel_.ep(), const_cast<sockaddr *>(selected_.destination.get()), opts_.qualifier,
+        static_cast<DAT_TIMEOUT>(timeout.count()), static_cast<DAT_COUNT>(bytes.size()),
+        bytes.data(), DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+    dat::check(ret,
+               fmt::format("cannot connect IA {} to {}", selected_.ia.name(),
+                           selected_.destination.to_string()),
                "-I chooses another IA; see datinfo");
-    const auto until = clock::now() + asked.timeout + GRACE;
+    const auto deadline = clock::now() + opts_.timeout + CONNECT_GRACE;
     for (;;) {
-        if (const auto event = event_within(connections.get(), SLICE, how::WAIT)) {
+        if (const auto event = wait_event_for(conn_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT)) {
             if (event->event_number != DAT_CONNECTION_EVENT_ESTABLISHED)
-                throw std::runtime_error(not_connected(*event));
-            return welcome(event->event_data.connect_event_data);
+                throw std::runtime_error(describe_connect_failure(*event));
+            return check_accept(event->event_data.connect_event_data);
         }
-        if (stop_wished())
-            throw stopped();
-        if (clock::now() > until)
-            throw std::runtime_error(fmt::format("no answer from {}, and DAT did not end the "
-                                                 "attempt as it was told to",
-                                                 chosen.there.text()));
+        if (is_interrupted())
+            throw interrupted();
+        if (clock::now() > deadline)
+            throw std::runtime_error(
+                fmt::format("no answer from {}, and dat_ep_connect did not time out",
+                            selected_.destination.to_string()));
     }
 }
 
-hello client::welcome(const DAT_CONNECTION_EVENT_DATA &came) const {
-    const std::string peer = chosen.there.text();
-    hello said;
-    switch (decode(private_data(came), said)) {
-    case fault::NONE:
+hello client::check_accept(const DAT_CONNECTION_EVENT_DATA &event) const {
+    const std::string peer = selected_.destination.to_string();
+    hello reply;
+    switch (decode(private_data(event), reply)) {
+    case decode_error::NONE:
         break;
-    case fault::VERSION:
-        throw std::runtime_error(other_version(peer, said.version));
+    case decode_error::VERSION:
+        throw std::runtime_error(describe_version(peer, reply.version));
     default:
-        throw std::runtime_error(
-            fmt::format("who answers at {}, qualifier {}, is not a datping; is -p right?", peer,
-                        asked.qualifier));
+        throw std::runtime_error(fmt::format(
+            "the server at {}, qualifier {}, is not a datping; check -p", peer, opts_.qualifier));
     }
-    if (said.is != hello::kind::WELCOME || said.size != asked.size)
-        throw std::runtime_error(fmt::format("{} took the connection, but not on our terms", peer));
-    return said;
+    if (reply.type != hello::kind::ACCEPT || reply.size != opts_.size)
+        throw std::runtime_error(
+            fmt::format("{} accepted with other parameters than requested", peer));
+    return reply;
 }
 
-std::string client::rejected(const DAT_EVENT &event) const {
-    const std::string peer = chosen.there.text();
-    hello said;
-    const fault wrong = decode(private_data(event.event_data.connect_event_data), said);
-    if (wrong == fault::VERSION)
-        return other_version(peer, said.version);
-    if (wrong != fault::NONE || said.is != hello::kind::REFUSED)
+std::string client::describe_reject(const DAT_EVENT &event) const {
+    const std::string peer = selected_.destination.to_string();
+    hello reply;
+    const decode_error error = decode(private_data(event.event_data.connect_event_data), reply);
+    if (error == decode_error::VERSION)
+        return describe_version(peer, reply.version);
+    if (error != decode_error::NONE || reply.type != hello::kind::REJECT)
+        return fmt::format("{} rejected the connection ({}), but is not a datping; check -p", peer,
+                           dat::event_to_string(event.event_number));
+    if (reply.reason == reject_reason::SIZE)
         return fmt::format(
-            "{} refused the connection ({}), and not as a datping does; is -p right?", peer,
-            dat::event_words(event.event_number));
-    if (said.why == refusal::SIZE)
-        return fmt::format("{} refused: {}; it takes {} bytes, its -S changes that", peer,
-                           words(said.why), said.size);
-    return fmt::format("{} refused: {}", peer, words(said.why));
+            "{} rejected the connection: {} of {} bytes; see option -S of its server", peer,
+            to_string(reply.reason), reply.size);
+    return fmt::format("{} rejected the connection: {}", peer, to_string(reply.reason));
 }
 
-std::string client::not_connected(const DAT_EVENT &event) const {
-    const std::string got = dat::event_words(event.event_number),
-                      none = fmt::format("no connection to {} ({})", chosen.there.text(), got),
-                      here = chosen.ia.own_address().text();
-    if (chosen.there.is_loopback())
-        return fmt::format("{}: the loopback has no RDMA; the address of IA {} is {}", none,
-                           chosen.ia.name(), here);
+std::string client::describe_connect_failure(const DAT_EVENT &event) const {
+    const std::string event_name = dat::event_to_string(event.event_number),
+                      no_connection = fmt::format("no connection to {} ({})",
+                                                  selected_.destination.to_string(), event_name),
+                      ia_addr = selected_.ia.ia_address().to_string();
+    if (selected_.destination.is_loopback())
+        return fmt::format("{}: the loopback has no RDMA; the address of IA {} is {}",
+                           no_connection, selected_.ia.name(), ia_addr);
     switch (event.event_number) {
     case DAT_CONNECTION_EVENT_PEER_REJECTED:
-        return rejected(event);
+        return describe_reject(event);
     case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
-    case DAT_CONNECTION_EVENT_BROKEN: // so OFED calls a refusal of soft iWARP
-        return fmt::format("{}: is `datping -s` running there, with -p {}? If so, it says why",
-                           none, asked.qualifier);
+    case DAT_CONNECTION_EVENT_BROKEN: // OFED's event for a reject on soft iWARP
+        return fmt::format(
+            "{}: is `datping -s` running there, with -p {}? If so, it prints the reason",
+            no_connection, opts_.qualifier);
     case DAT_CONNECTION_EVENT_UNREACHABLE:
     case DAT_CONNECTION_EVENT_TIMED_OUT:
-        return fmt::format("{}: has an RDMA device that address, and is it in one network with "
-                           "IA {} ({})?",
-                           none, chosen.ia.name(), here);
+        return fmt::format(
+            "{}: does an RDMA device have this address, in the same network as IA {} ({})?",
+            no_connection, selected_.ia.name(), ia_addr);
     default:
-        return none;
+        return no_connection;
     }
 }
 

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datping/events.hpp"
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
 
 namespace tools::datping {
 namespace {
 
-std::optional<DAT_EVENT> waited(DAT_EVD_HANDLE evd, std::chrono::microseconds time) {
+std::optional<DAT_EVENT> wait_event(DAT_EVD_HANDLE evd, std::chrono::microseconds timeout) {
     DAT_EVENT event = {};
-    DAT_COUNT more = 0;
-    const DAT_RETURN got =
-        dat_evd_wait(evd, static_cast<DAT_TIMEOUT>(time.count()), 1, &event, &more);
-    switch (DAT_GET_TYPE(got)) {
+    DAT_COUNT num_pending = 0;
+    const DAT_RETURN ret =
+        dat_evd_wait(evd, static_cast<DAT_TIMEOUT>(timeout.count()), 1, &event, &num_pending);
+    switch (DAT_GET_TYPE(ret)) {
     case DAT_SUCCESS:
         return event;
     case DAT_TIMEOUT_EXPIRED:
     case DAT_QUEUE_EMPTY:
-    case DAT_INTERRUPTED_CALL: // a signal: the caller looks whether it was a wish to stop
+    case DAT_INTERRUPTED_CALL: // a signal: the caller checks is_interrupted()
         return {};
     default:
-        throw dat::error("waiting for an event failed", got, {});
+        throw dat::error("dat_evd_wait failed", ret, {});
     }
 }
 
 } // namespace
 
-std::optional<DAT_EVENT> event_now(DAT_EVD_HANDLE evd) {
+std::optional<DAT_EVENT> poll_event(DAT_EVD_HANDLE evd) {
     DAT_EVENT event = {};
-    const DAT_RETURN got = dat_evd_dequeue(evd, &event);
-    if (got == DAT_SUCCESS)
+    const DAT_RETURN ret = dat_evd_dequeue(evd, &event);
+    if (ret == DAT_SUCCESS)
         return event;
-    if (DAT_GET_TYPE(got) != DAT_QUEUE_EMPTY)
-        throw dat::error("looking for an event failed", got, {});
+    if (DAT_GET_TYPE(ret) != DAT_QUEUE_EMPTY)
+        throw dat::error("dat_evd_dequeue failed", ret, {});
     return {};
 }
 
-std::optional<DAT_EVENT> event_within(DAT_EVD_HANDLE evd, std::chrono::microseconds time, how by) {
-    if (by == how::WAIT)
-        return waited(evd, time);
-    const auto until = clock::now() + time;
+std::optional<DAT_EVENT> wait_event_for(DAT_EVD_HANDLE evd, std::chrono::microseconds timeout,
+                                        wait_mode mode) {
+    if (mode == wait_mode::WAIT)
+        return wait_event(evd, timeout);
+    const auto deadline = clock::now() + timeout;
     do {
-        for (int again = 0; again < 64; ++again)
-            if (const auto event = event_now(evd))
+        for (int i = 0; i < 64; ++i)
+            if (const auto event = poll_event(evd))
                 return event;
-    } while (clock::now() < until);
+    } while (clock::now() < deadline);
     return {};
 }
 

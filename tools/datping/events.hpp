@@ -11,13 +11,15 @@ namespace tools::datping {
 
 using clock = std::chrono::steady_clock;
 
-/// How long an event is awaited before other things are looked at: Ctrl-C, connections, deadlines.
-constexpr std::chrono::milliseconds SLICE{50};
+/// Waits are split into intervals of this length, to check for signals, connection events and
+/// deadlines.
+constexpr std::chrono::milliseconds CHECK_INTERVAL{50};
 
-/// The next event, if there is one by now.
-std::optional<DAT_EVENT> event_now(DAT_EVD_HANDLE evd);
+/// Dequeues an event if one is pending.
+std::optional<DAT_EVENT> poll_event(DAT_EVD_HANDLE evd);
 
-/// The next event, if there is one within the time.
-std::optional<DAT_EVENT> event_within(DAT_EVD_HANDLE evd, std::chrono::microseconds time, how by);
+/// Waits for an event; returns nothing after the timeout.
+std::optional<DAT_EVENT> wait_event_for(DAT_EVD_HANDLE evd, std::chrono::microseconds timeout,
+                                        wait_mode mode);
 
 } // namespace tools::datping

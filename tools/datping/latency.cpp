@@ -8,22 +8,22 @@
 namespace tools::datping {
 
 void latency::add(double microseconds) {
-    least = counted == 0 ? microseconds : std::min(least, microseconds);
-    largest = std::max(largest, microseconds);
-    ++counted;
-    if (kept.size() < KEPT) {
-        kept.push_back(microseconds);
+    min_ = count_ == 0 ? microseconds : std::min(min_, microseconds);
+    max_ = std::max(max_, microseconds);
+    ++count_;
+    if (samples_.size() < MAX_SAMPLES) {
+        samples_.push_back(microseconds);
         return;
     }
-    const auto place = std::uniform_int_distribution<std::uint64_t>(0, counted - 1)(chance);
-    if (place < KEPT)
-        kept[place] = microseconds;
+    const auto i = std::uniform_int_distribution<std::uint64_t>(0, count_ - 1)(random_);
+    if (i < MAX_SAMPLES)
+        samples_[i] = microseconds;
 }
 
 latency::summary latency::summarize() const {
-    std::vector<double> sorted = kept;
+    std::vector<double> sorted = samples_;
     std::sort(sorted.begin(), sorted.end());
-    return {least, bench::percentile(sorted, 0.5), bench::percentile(sorted, 0.99), largest};
+    return {min_, bench::percentile(sorted, 0.5), bench::percentile(sorted, 0.99), max_};
 }
 
 } // namespace tools::datping

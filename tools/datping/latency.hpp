@@ -7,25 +7,25 @@
 
 namespace tools::datping {
 
-/// Times of rounds in microseconds. Of more than are KEPT it keeps as many, chosen with equal
-/// chances, for the median and the 99th percentile; the least and the largest are of all.
+/// Round times in microseconds. Median and 99th percentile come from at most MAX_SAMPLES times, a
+/// uniform random sample of all; minimum and maximum are those of all.
 class latency {
   public:
-    static constexpr std::size_t KEPT = std::size_t{1} << 20;
+    static constexpr std::size_t MAX_SAMPLES = std::size_t{1} << 20;
 
     struct summary {
-        double least = 0, median = 0, p99 = 0, largest = 0;
+        double min = 0, median = 0, p99 = 0, max = 0;
     };
 
     void add(double microseconds);
-    std::uint64_t count() const { return counted; }
+    std::uint64_t count() const { return count_; }
     summary summarize() const;
 
   private:
-    std::vector<double> kept;
-    std::uint64_t counted = 0;
-    double least = 0, largest = 0;
-    std::minstd_rand chance;
+    std::vector<double> samples_;
+    std::uint64_t count_ = 0;
+    double min_ = 0, max_ = 0;
+    std::minstd_rand random_;
 };
 
 } // namespace tools::datping

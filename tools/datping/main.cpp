@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// datping: whether data go there and back over uDAPL, whole, and how fast.
+// datping: sends data to a peer and back over uDAPL, verifies them and measures the round trip.
 
 #include "bench/report.hpp"
 #include "command.hpp"
-#include "dat/output.hpp"
+#include "dat_common/output.hpp"
 #include "datping/client.hpp"
+#include "datping/interrupt.hpp"
 #include "datping/server.hpp"
-#include "datping/stop.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace {
 
 using namespace tools::datping;
 
-std::vector<mode> modes_of(const std::string &name) {
-    const std::vector<mode> all{mode::SEND, mode::WRITE, mode::READ, mode::PINGPONG};
+std::vector<mode> parse_modes(const std::string &name) {
+    const std::vector<mode> modes{mode::SEND, mode::WRITE, mode::READ, mode::PINGPONG};
     if (name == "all")
-        return all;
-    for (const mode each : all)
-        if (name == name_of(each))
-            return {each};
+        return modes;
+    for (const mode m : modes)
+        if (name == name_of(m))
+            return {m};
     return {};
 }
 
@@ -29,145 +29,141 @@ std::chrono::milliseconds milliseconds(double seconds) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-CLI::Validator size_check() {
-    return CLI::Validator(
-        [](std::string &text) {
-            try {
-                text = std::to_string(tools::bench::size_value(text));
-            } catch (const std::invalid_argument &problem) {
-                return std::string(problem.what());
-            }
-            return std::string();
-        },
-        "");
+/// Replaces a size such as 4k by its number of bytes; returns an error message, or "".
+std::string size_to_bytes(std::string &text) {
+    try {
+        text = std::to_string(tools::bench::size_value(text));
+    } catch (const std::invalid_argument &e) {
+        return e.what();
+    }
+    return "";
 }
 
-/// What CLI11 puts in words of its own first.
-struct raw {
+/// Option values before validation.
+struct raw_options {
     std::string mode = "pingpong";
     std::int64_t qualifier = 7175, count = 100;
     double interval = 0, timeout = 10;
     bool poll = false, wait = false, verify = false, no_verify = false;
 };
 
-void add_options(CLI::App &program, options &asked, raw &given) {
-    program.add_option("HOST", asked.host, "The server's address or name")->type_name("");
-    program.add_flag("-s,--server", asked.server, "Serve all clients that come");
-    program.add_option("-I,--ia", asked.ia, "The IA to use; see datinfo [the one that fits]")
-        ->type_name("NAME");
-    program.add_option("-p,--qualifier", given.qualifier, "Connection qualifier (port) [7175]")
-        ->type_name("QUAL");
-    program.add_option("-c,--count", given.count, "Rounds of each mode, 0: until Ctrl-C [100]")
-        ->type_name("N");
-    program.add_option("-S,--size", asked.size, "Bytes in a round [64]; a server's limit [64M]")
-        ->type_name("SIZE")
-        ->transform(size_check());
-    program.add_option("-m,--mode", given.mode, "send, write, read, pingpong or all [pingpong]")
-        ->type_name("MODE");
-    program.add_option("-i,--interval", given.interval, "Seconds between rounds [0]")
-        ->type_name("S");
-    program.add_option("-t,--timeout", given.timeout, "Seconds to wait for the peer [10]")
-        ->type_name("S");
-    program.add_flag("-V,--verify", given.verify, "Look at every byte [so it does]");
-    program.add_flag("--no-verify", given.no_verify, "Only times");
-    program.add_flag("--wait", given.wait, "Sleep until an event comes [so it does]");
-    program.add_flag("--poll", given.poll, "Ask for events again and again");
-    program.add_flag("--once", asked.once, "Serve one client, then end");
-    program.add_flag("-v,--verbose", asked.verbose, "A line for each round");
-    program.add_flag("-q,--quiet", asked.quiet, "Only what goes wrong");
-    program.add_flag("-j,--json", asked.json, "For programs, at the end");
+void add_options(tools::cli::command &program, options &opts, raw_options &raw) {
+    program.add_option("HOST", opts.host, "Address or name of the server").type_name("");
+    program.add_flag("-s,--server", opts.server, "Serve clients until interrupted");
+    program.add_option("-I,--ia", opts.ia, "IA to use; see datinfo [chosen by address]")
+        .type_name("NAME");
+    program.add_option("-p,--qualifier", raw.qualifier, "Connection qualifier (port) [7175]")
+        .type_name("QUAL");
+    program.add_option("-c,--count", raw.count, "Rounds per mode; 0: until Ctrl-C [100]")
+        .type_name("N");
+    program.add_option("-S,--size", opts.size, "Bytes per round [64]; of a server: limit [64M]")
+        .type_name("SIZE")
+        .transform(size_to_bytes);
+    program.add_option("-m,--mode", raw.mode, "send, write, read, pingpong or all [pingpong]")
+        .type_name("MODE");
+    program.add_option("-i,--interval", raw.interval, "Seconds between rounds [0]").type_name("S");
+    program.add_option("-t,--timeout", raw.timeout, "Seconds to wait for the peer [10]")
+        .type_name("S");
+    program.add_flag("-V,--verify", raw.verify, "Compare every byte (default)");
+    program.add_flag("--no-verify", raw.no_verify, "Do not compare; only measure");
+    program.add_flag("--wait", raw.wait, "Block in dat_evd_wait (default)");
+    program.add_flag("--poll", raw.poll, "Poll with dat_evd_dequeue");
+    program.add_flag("--once", opts.once, "Exit after one client");
+    program.add_flag("-v,--verbose", opts.verbose, "Print each round");
+    program.add_flag("-q,--quiet", opts.quiet, "Print errors only");
+    program.add_flag("-j,--json", opts.json, "Print the result as JSON");
 }
 
-[[noreturn]] void misuse(const std::string &words) {
-    throw CLI::ValidationError(words, CLI::ExitCodes::ValidationError);
+[[noreturn]] void usage_error(const std::string &message) {
+    throw tools::cli::usage_error(message);
 }
 
-/// What depends on more than one word of the command line, or has a range.
-void settle(const CLI::App &program, options &asked, const raw &given) {
-    if (asked.server == !asked.host.empty())
-        misuse(asked.server ? "HOST is for a client, -s for a server" : "HOST is missing, or -s");
-    for (const char *each : {"--count", "--mode", "--interval", "--verify", "--no-verify"})
-        if (asked.server && program.count(each) > 0)
-            misuse(std::string(each) + " is for a client; its server goes by it");
-    if (asked.once && !asked.server)
-        misuse("--once is for a server; -c 1 is a client's single round");
-    if (given.poll && given.wait)
-        misuse("--poll excludes --wait");
-    if (given.verify && given.no_verify)
-        misuse("--no-verify excludes --verify");
-    if (given.qualifier < 1)
-        misuse("--qualifier: from 1");
-    if (given.count < 0)
-        misuse("--count: from 0, which is without end");
-    if (!(given.interval >= 0 && given.interval <= 86400))
-        misuse("--interval: from 0 to 86400 seconds");
-    if (!(given.timeout >= 0.1 && given.timeout <= 3600))
-        misuse("--timeout: from 0.1 to 3600 seconds");
-    asked.modes = modes_of(given.mode);
-    if (asked.modes.empty())
-        misuse("--mode: send, write, read, pingpong or all, not " + given.mode);
-    if (asked.server && program.count("--size") == 0)
-        asked.size = std::uint64_t{64} << 20;
-    asked.qualifier = static_cast<std::uint64_t>(given.qualifier);
-    asked.count = static_cast<std::uint64_t>(given.count);
-    asked.interval = milliseconds(given.interval);
-    asked.timeout = milliseconds(given.timeout);
-    asked.verify = !given.no_verify;
-    asked.by = given.poll ? how::POLL : how::WAIT;
+/// Checks ranges and combinations of options, and converts them.
+void validate(const tools::cli::command &program, options &opts, const raw_options &raw) {
+    if (opts.server == !opts.host.empty())
+        usage_error(opts.server ? "HOST and -s exclude each other" : "HOST or -s is required");
+    for (const char *option : {"--count", "--mode", "--interval", "--verify", "--no-verify"})
+        if (opts.server && program.count(option) > 0)
+            usage_error(std::string(option) + " is an option of the client");
+    if (opts.once && !opts.server)
+        usage_error("--once is an option of the server; for a client use -c 1");
+    if (raw.poll && raw.wait)
+        usage_error("--poll excludes --wait");
+    if (raw.verify && raw.no_verify)
+        usage_error("--no-verify excludes --verify");
+    if (raw.qualifier < 1)
+        usage_error("--qualifier: must be at least 1");
+    if (raw.count < 0)
+        usage_error("--count: must be 0 (unlimited) or more");
+    if (!(raw.interval >= 0 && raw.interval <= 86400))
+        usage_error("--interval: must be 0 to 86400 seconds");
+    if (!(raw.timeout >= 0.1 && raw.timeout <= 3600))
+        usage_error("--timeout: must be 0.1 to 3600 seconds");
+    opts.modes = parse_modes(raw.mode);
+    if (opts.modes.empty())
+        usage_error("--mode: must be send, write, read, pingpong or all, not " + raw.mode);
+    if (opts.server && program.count("--size") == 0)
+        opts.size = std::uint64_t{64} << 20;
+    opts.qualifier = static_cast<std::uint64_t>(raw.qualifier);
+    opts.count = static_cast<std::uint64_t>(raw.count);
+    opts.interval = milliseconds(raw.interval);
+    opts.timeout = milliseconds(raw.timeout);
+    opts.verify = !raw.no_verify;
+    opts.wait = raw.poll ? wait_mode::POLL : wait_mode::WAIT;
 }
 
-int serve(const options &asked, std::FILE *out) {
-    server_result all;
-    server here(asked, all, out);
-    here.run();
-    if (asked.json)
-        fmt::print(out, "{}", as_json(asked, all));
-    return all.good() ? tools::DONE : tools::FAILED;
+int run_server(const options &opts, std::FILE *out) {
+    server_result result;
+    server listener(opts, result, out);
+    listener.run();
+    if (opts.json)
+        fmt::print(out, "{}", as_json(opts, result));
+    return result.is_good() ? tools::SUCCESS : tools::FAILED;
 }
 
-int ping(const options &asked, std::FILE *out) {
-    client_result all;
-    all.host = asked.host;
+int ping(const options &opts, std::FILE *out) {
+    client_result result;
+    result.host = opts.host;
     int status = tools::FAILED;
-    bool tidy = true;
+    bool is_closed = true;
     try {
-        tidy = run_client(asked, all, out);
-        status = all.good() ? tools::DONE : tools::FAILED;
-    } catch (const cannot_here &problem) {
-        all.problem = problem.what();
-        status = tools::CANNOT_HERE;
-    } catch (const std::exception &problem) {
-        all.problem = problem.what();
+        is_closed = run_client(opts, result, out);
+        status = result.is_good() ? tools::SUCCESS : tools::FAILED;
+    } catch (const not_available_error &e) {
+        result.problem = e.what();
+        status = tools::NOT_AVAILABLE;
+    } catch (const std::exception &e) {
+        result.problem = e.what();
     }
-    if (asked.json)
-        fmt::print(out, "{}", as_json(asked, all));
-    else if (all.connected && !asked.quiet)
-        fmt::print(out, "{}", summary(asked, all));
-    if (!all.problem.empty())
-        fmt::print(stderr, "datping: {}\n", all.problem);
-    if (!tidy && std::fflush(nullptr) == 0 && std::ferror(out) == 0)
+    if (opts.json)
+        fmt::print(out, "{}", as_json(opts, result));
+    else if (result.connected && !opts.quiet)
+        fmt::print(out, "{}", format_summary(opts, result));
+    if (!result.problem.empty())
+        fmt::print(stderr, "datping: {}\n", result.problem);
+    if (!is_closed && std::fflush(nullptr) == 0 && std::ferror(out) == 0)
         std::_Exit(status);
     return status;
 }
 
-int run(const options &asked) {
-    std::FILE *const out = tools::dat::own_output();
+int run(const options &opts) {
+    std::FILE *const out = tools::dat::reserve_stdout();
     if (!out) {
-        std::perror("datping: cannot write the answer");
+        std::perror("datping: cannot write the output");
         return tools::FAILED;
     }
-    listen_for_stop();
+    install_signal_handlers();
     int status = tools::FAILED;
     try {
-        status = asked.server ? serve(asked, out) : ping(asked, out);
-    } catch (const cannot_here &problem) {
-        fmt::print(stderr, "datping: {}\n", problem.what());
-        status = tools::CANNOT_HERE;
-    } catch (const std::exception &problem) {
-        fmt::print(stderr, "datping: {}\n", problem.what());
+        status = opts.server ? run_server(opts, out) : ping(opts, out);
+    } catch (const not_available_error &e) {
+        fmt::print(stderr, "datping: {}\n", e.what());
+        status = tools::NOT_AVAILABLE;
+    } catch (const std::exception &e) {
+        fmt::print(stderr, "datping: {}\n", e.what());
     }
     if (std::fflush(out) != 0 || std::ferror(out) != 0) {
-        std::perror("datping: cannot write the answer");
+        std::perror("datping: cannot write the output");
         status = tools::FAILED;
     }
     return status;
@@ -175,25 +171,19 @@ int run(const options &asked) {
 
 } // namespace
 
-int main(int count, char **words) {
-    CLI::App program{"Data there and back over uDAPL: are they whole, and how long does it take?"};
-    program.name("datping");
-    program.set_version_flag("--version", "datping " COHERDMA_VERSION);
-    program.get_formatter()->column_width(25);
-    program.footer("Exit status: 0 all data were right, 1 failed, 2 misuse, 77 no IA here.");
-    program.get_option("--help")->description("This help");
-    program.get_option("--version")->description("The version");
-    program.failure_message([](const CLI::App *, const CLI::Error &problem) {
-        return std::string("datping: ") + problem.what() + "; see: datping --help\n";
-    });
-    options asked;
-    raw given;
-    add_options(program, asked, given);
-    program.callback([&] { settle(program, asked, given); });
-    try {
-        program.parse(count, words);
-    } catch (const CLI::ParseError &problem) {
-        return program.exit(problem) == 0 ? tools::DONE : tools::MISUSE;
-    }
-    return run(asked);
+int main(int argc, char **argv) {
+    constexpr std::size_t COLUMN_WIDTH = 25;
+    tools::cli::program program(
+        "datping", "Sends data to a server and back over uDAPL, verifies them and measures times.",
+        "datping " COHERDMA_VERSION, COLUMN_WIDTH);
+    program.footer("Exit status: 0 all data right, 1 failure, 2 usage error, 77 no usable IA.");
+    program.describe("--help", "Print this help");
+    program.describe("--version", "Print the version");
+    options opts;
+    raw_options raw;
+    add_options(program, opts, raw);
+    program.callback([&] { validate(program, opts, raw); });
+    if (const auto status = program.parse(argc, argv))
+        return *status;
+    return run(opts);
 }

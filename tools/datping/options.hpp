@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "datping/wire.hpp"
+#include "datping/protocol.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace tools::datping {
 
-/// How events are awaited: asleep in dat_evd_wait, or asking dat_evd_dequeue again and again.
-enum class how { WAIT, POLL };
+/// How to wait for events: block in dat_evd_wait, or poll with dat_evd_dequeue.
+enum class wait_mode { WAIT, POLL };
 
 struct options {
     bool server = false;
     std::string host;
-    std::string ia; ///< empty: chosen
+    std::string ia; ///< empty: select one by address
     std::uint64_t qualifier = 7175;
-    std::uint64_t count = 100; ///< rounds of each mode; 0: until somebody ends it
-    std::uint64_t size = 64;   ///< of a server: the largest that a client may ask for
+    std::uint64_t count = 100; ///< rounds per mode; 0: unlimited
+    std::uint64_t size = 64;   ///< of a server: the maximum for a client
     std::vector<mode> modes{mode::PINGPONG};
     std::chrono::milliseconds interval{0}, timeout{10000};
     bool verify = true, verbose = false, quiet = false, json = false, once = false;
-    how by = how::WAIT;
+    wait_mode wait = wait_mode::WAIT;
 };
 
-/// This machine has nothing to ping with.
-class cannot_here : public std::runtime_error {
+/// This machine has no usable IA.
+class not_available_error : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 

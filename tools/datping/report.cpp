@@ -3,81 +3,83 @@
 #include "datping/report.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::datping {
 namespace {
 
-const char *yes(bool is) {
-    return is ? "yes" : "no";
+const char *yes_or_no(bool value) {
+    return value ? "yes" : "no";
 }
 
-std::string rows(const client_result &all) {
+std::string format_rows(const client_result &result) {
     std::string text = fmt::format("{:<9} {:>10} {:>8}  {:>11} {:>11} {:>11} {:>11}\n", "MODE",
                                    "ROUNDS", "WRONG", "MIN us", "MEDIAN us", "P99 us", "MAX us");
-    for (const mode_result &each : all.modes) {
-        const auto times = each.times.summarize();
-        text +=
-            fmt::format("{:<9} {:>10} {:>8}", name_of(each.mode), each.times.count(), each.wrong);
-        if (each.times.count() == 0)
+    for (const mode_result &m : result.modes) {
+        const auto latencies = m.times.summarize();
+        text += fmt::format("{:<9} {:>10} {:>8}", name_of(m.mode), m.times.count(), m.wrong_rounds);
+        if (m.times.count() == 0)
             text += fmt::format("  {:>11} {:>11} {:>11} {:>11}\n", "-", "-", "-", "-");
         else
-            text += fmt::format("  {:>11.1f} {:>11.1f} {:>11.1f} {:>11.1f}\n", times.least,
-                                times.median, times.p99, times.largest);
+            text += fmt::format("  {:>11.1f} {:>11.1f} {:>11.1f} {:>11.1f}\n", latencies.min,
+                                latencies.median, latencies.p99, latencies.max);
     }
     return text;
 }
 
-std::uint64_t sum(const client_result &all, std::uint64_t (*of)(const mode_result &)) {
+std::uint64_t sum_modes(const client_result &result, std::uint64_t (*count)(const mode_result &)) {
     std::uint64_t total = 0;
-    for (const mode_result &each : all.modes)
-        total += of(each);
+    for (const mode_result &m : result.modes)
+        total += count(m);
     return total;
 }
 
 } // namespace
 
-bool client_result::good() const {
-    const auto wrong = [](const mode_result &each) {
-        return each.wrong > 0;
+bool client_result::is_good() const {
+    const auto has_wrong_data = [](const mode_result &m) {
+        return m.wrong_rounds > 0;
     };
-    const auto some = [](const mode_result &each) {
-        return each.times.count() > 0;
+    const auto has_rounds = [](const mode_result &m) {
+        return m.times.count() > 0;
     };
-    return problem.empty() && std::any_of(modes.begin(), modes.end(), some) &&
-           std::none_of(modes.begin(), modes.end(), wrong);
+    return problem.empty() && std::any_of(modes.begin(), modes.end(), has_rounds) &&
+           std::none_of(modes.begin(), modes.end(), has_wrong_data);
 }
 
-bool server_result::good() const {
-    return std::all_of(clients.begin(), clients.end(), [](const served_client &each) {
-        return each.wrong == 0 && each.problem.empty();
+bool server_result::is_good() const {
+    return std::all_of(clients.begin(), clients.end(), [](const served_client &client) {
+        return client.wrong_rounds == 0 && client.problem.empty();
     });
 }
 
-std::string describe(mode which, std::uint64_t round, std::uint64_t size, const damage &found,
-                     const char *where) {
+std::string describe_mismatch(mode round_mode, std::uint64_t round, std::uint64_t size,
+                              const data_mismatch &mismatch, const char *side) {
     return fmt::format("round {} ({}): {} of {} bytes wrong {}; at {} is {:#04x}, not {:#04x}",
-                       round, name_of(which), found.count, size, where, found.first, found.got,
-                       found.wanted);
+                       round, name_of(round_mode), mismatch.count, size, side,
+                       mismatch.first_offset, mismatch.actual, mismatch.expected);
 }
 
-std::string header(const options &asked, const client_result &all) {
-    const std::string numbers = all.host == all.address ? "" : fmt::format(" ({})", all.address);
+std::string format_header(const options &opts, const client_result &result) {
+    const std::string addr_suffix =
+        result.host == result.address ? "" : fmt::format(" ({})", result.address);
     return fmt::format("DATPING {}{}: {} bytes, {}verified\n"
                        "IA {} ({}), qualifier {}, lmr_sync_req: {} here, {} there\n",
-                       all.host, numbers, asked.size, asked.verify ? "" : "not ", all.ia,
-                       all.ia_address, asked.qualifier, yes(all.sync_here), yes(all.sync_there));
+                       result.host, addr_suffix, opts.size, opts.verify ? "" : "not ", result.ia,
+                       result.ia_address, opts.qualifier, yes_or_no(result.local_needs_sync),
+                       yes_or_no(result.peer_needs_sync));
 }
 
-std::string summary(const options &asked, const client_result &all) {
-    const auto rounds = sum(all, [](const mode_result &each) { return each.times.count(); });
-    const auto wrong = sum(all, [](const mode_result &each) { return each.wrong; });
-    const std::string verdict = !asked.verify ? "data not verified"
-                                : wrong > 0   ? fmt::format("{} WRONG", wrong)
-                                : rounds > 0  ? "all data right"
-                                              : "no data";
-    return fmt::format("--- {} datping: {} round{} in {:.3f} s, {} ---\n{}", all.host, rounds,
-                       rounds == 1 ? "" : "s", all.seconds, verdict, rows(all));
+std::string format_summary(const options &opts, const client_result &result) {
+    const auto rounds = sum_modes(result, [](const mode_result &m) { return m.times.count(); });
+    const auto wrong_rounds =
+        sum_modes(result, [](const mode_result &m) { return m.wrong_rounds; });
+    const std::string outcome = !opts.verify       ? "data not verified"
+                                : wrong_rounds > 0 ? fmt::format("{} WRONG", wrong_rounds)
+                                : rounds > 0       ? "all data right"
+                                                   : "no data";
+    return fmt::format("--- {} datping: {} round{} in {:.3f} s, {} ---\n{}", result.host, rounds,
+                       rounds == 1 ? "" : "s", result.seconds, outcome, format_rows(result));
 }
 
 } // namespace tools::datping

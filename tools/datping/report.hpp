@@ -11,46 +11,46 @@ namespace tools::datping {
 
 struct mode_result {
     datping::mode mode = mode::PINGPONG;
-    latency times;               ///< of all rounds that were completed
-    std::uint64_t wrong = 0;     ///< rounds with bytes that were not as sent
-    std::uint64_t at_server = 0; ///< of those, seen by the server already
-    std::string first_wrong;     ///< in words
+    latency times;                     ///< of all completed rounds
+    std::uint64_t wrong_rounds = 0;    ///< rounds with wrong data
+    std::uint64_t wrong_at_server = 0; ///< those that the server found
+    std::string first_wrong;           ///< description of the first wrong round
 };
 
-/// What a client knows at its end.
+/// The result of a client.
 struct client_result {
     std::string host, address, ia, ia_address, library;
-    bool connected = false, stopped = false;
-    bool sync_here = false, sync_there = false;
+    bool connected = false, interrupted = false;
+    bool local_needs_sync = false, peer_needs_sync = false;
     std::vector<mode_result> modes;
     double seconds = 0;
-    std::string problem; ///< why it ended before its time; or empty
-    bool good() const;   ///< some round, none wrong, no problem
+    std::string problem;  ///< why the test failed; empty if it did not
+    bool is_good() const; ///< at least one round, no wrong data, no problem
 };
 
 struct served_client {
     std::string address;
-    std::uint64_t size = 0, rounds = 0, wrong = 0;
+    std::uint64_t size = 0, rounds = 0, wrong_rounds = 0;
     std::string problem;
 };
 
 struct server_result {
     std::string ia, ia_address, library;
-    bool sync_here = false;
-    std::uint64_t refused = 0;
+    bool local_needs_sync = false;
+    std::uint64_t rejected = 0;
     std::vector<served_client> clients;
-    bool good() const; ///< no client with wrong data or a problem
+    bool is_good() const; ///< no client with wrong data or a problem
 };
 
 /// "round 3 (pingpong): 2 of 64 bytes wrong here; at 17 is 0x2a, not 0x3b"
-std::string describe(mode which, std::uint64_t round, std::uint64_t size, const damage &found,
-                     const char *where);
+std::string describe_mismatch(mode round_mode, std::uint64_t round, std::uint64_t size,
+                              const data_mismatch &mismatch, const char *side);
 
-/// Each of at most 80 columns unless a name is long.
-std::string header(const options &asked, const client_result &all);
-std::string summary(const options &asked, const client_result &all);
+/// The lines have at most 80 columns unless a name is long.
+std::string format_header(const options &opts, const client_result &result);
+std::string format_summary(const options &opts, const client_result &result);
 
-std::string as_json(const options &asked, const client_result &all);
-std::string as_json(const options &asked, const server_result &all);
+std::string as_json(const options &opts, const client_result &result);
+std::string as_json(const options &opts, const server_result &result);
 
 } // namespace tools::datping

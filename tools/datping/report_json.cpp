@@ -14,78 +14,79 @@ json or_null(const std::string &text) {
     return text.empty() ? json() : json(text);
 }
 
-std::string text_of(const json &all) {
-    return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+std::string dump(const json &value) {
+    return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-/// To the nanosecond.
-double rounded(double microseconds) {
+/// Microseconds with at most three decimals.
+double round_to_ns(double microseconds) {
     return std::round(microseconds * 1000) / 1000;
 }
 
-json object(const mode_result &one, const options &asked) {
-    json all = {{"mode", name_of(one.mode)}, {"rounds", one.times.count()}};
-    if (asked.verify) {
-        all["wrong"] = one.wrong;
-        all["wrong_at_server"] = one.at_server;
-        all["first_wrong"] = or_null(one.first_wrong);
+json to_json(const mode_result &m, const options &opts) {
+    json object = {{"mode", name_of(m.mode)}, {"rounds", m.times.count()}};
+    if (opts.verify) {
+        object["wrong"] = m.wrong_rounds;
+        object["wrong_at_server"] = m.wrong_at_server;
+        object["first_wrong"] = or_null(m.first_wrong);
     }
-    if (one.times.count() > 0) {
-        const auto times = one.times.summarize();
-        all["microseconds"] = {{"min", rounded(times.least)},
-                               {"median", rounded(times.median)},
-                               {"p99", rounded(times.p99)},
-                               {"max", rounded(times.largest)}};
+    if (m.times.count() > 0) {
+        const auto times = m.times.summarize();
+        object["microseconds"] = {{"min", round_to_ns(times.min)},
+                                  {"median", round_to_ns(times.median)},
+                                  {"p99", round_to_ns(times.p99)},
+                                  {"max", round_to_ns(times.max)}};
     }
-    return all;
+    return object;
 }
 
-json object(const served_client &one) {
-    return {{"address", one.address},
-            {"size", one.size},
-            {"rounds", one.rounds},
-            {"wrong", one.wrong},
-            {"problem", or_null(one.problem)}};
+json to_json(const served_client &client) {
+    return {{"address", client.address},
+            {"size", client.size},
+            {"rounds", client.rounds},
+            {"wrong", client.wrong_rounds},
+            {"problem", or_null(client.problem)}};
 }
 
 } // namespace
 
-std::string as_json(const options &asked, const client_result &all) {
+std::string as_json(const options &opts, const client_result &result) {
     json document = {{"schema", 1},
-                     {"host", all.host},
-                     {"address", or_null(all.address)},
-                     {"qualifier", asked.qualifier},
-                     {"ia", or_null(all.ia)},
-                     {"ia_address", or_null(all.ia_address)},
-                     {"library", or_null(all.library)},
-                     {"size", asked.size},
-                     {"verified", asked.verify},
-                     {"connected", all.connected}};
-    if (all.connected)
-        document["lmr_sync_req"] = {{"here", all.sync_here}, {"there", all.sync_there}};
+                     {"host", result.host},
+                     {"address", or_null(result.address)},
+                     {"qualifier", opts.qualifier},
+                     {"ia", or_null(result.ia)},
+                     {"ia_address", or_null(result.ia_address)},
+                     {"library", or_null(result.library)},
+                     {"size", opts.size},
+                     {"verified", opts.verify},
+                     {"connected", result.connected}};
+    if (result.connected)
+        document["lmr_sync_req"] = {{"here", result.local_needs_sync},
+                                    {"there", result.peer_needs_sync}};
     document["modes"] = json::array();
-    for (const mode_result &each : all.modes)
-        document["modes"].push_back(object(each, asked));
-    document["seconds"] = all.seconds;
-    document["interrupted"] = all.stopped;
-    document["problem"] = or_null(all.problem);
-    document["good"] = all.good();
-    return text_of(document);
+    for (const mode_result &m : result.modes)
+        document["modes"].push_back(to_json(m, opts));
+    document["seconds"] = result.seconds;
+    document["interrupted"] = result.interrupted;
+    document["problem"] = or_null(result.problem);
+    document["good"] = result.is_good();
+    return dump(document);
 }
 
-std::string as_json(const options &asked, const server_result &all) {
+std::string as_json(const options &opts, const server_result &result) {
     json document = {{"schema", 1},
-                     {"ia", all.ia},
-                     {"ia_address", all.ia_address},
-                     {"library", or_null(all.library)},
-                     {"qualifier", asked.qualifier},
-                     {"lmr_sync_req", all.sync_here},
-                     {"refused", all.refused}};
+                     {"ia", result.ia},
+                     {"ia_address", result.ia_address},
+                     {"library", or_null(result.library)},
+                     {"qualifier", opts.qualifier},
+                     {"lmr_sync_req", result.local_needs_sync},
+                     {"refused", result.rejected}};
     document["clients"] = json::array();
-    for (const served_client &each : all.clients)
-        document["clients"].push_back(object(each));
-    document["good"] = all.good();
-    return text_of(document);
+    for (const served_client &client : result.clients)
+        document["clients"].push_back(to_json(client));
+    document["good"] = result.is_good();
+    return dump(document);
 }
 
 } // namespace tools::datping

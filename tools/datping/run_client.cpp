@@ -1,119 +1,121 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
 #include "datping/client.hpp"
-#include "datping/stop.hpp"
+#include "datping/interrupt.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <memory>
 
 namespace tools::datping {
 namespace {
 
-constexpr std::uint64_t SHOWN_WRONG = 5; // of each mode, unless all is to be seen
+constexpr std::uint64_t MAX_PRINTED = 5; // wrong rounds printed per mode without --verbose
 
 class runner {
   public:
-    runner(const options &given, client_result &result, std::FILE *where)
-        : asked(given)
-        , all(result)
-        , out(where) {}
+    runner(const options &opts, client_result &result, std::FILE *out)
+        : opts_(opts)
+        , result_(result)
+        , out_(out) {}
 
     bool run() {
-        auto chosen = std::make_unique<choice>(choose(asked.ia, dat::resolve(asked.host)));
-        all.address = chosen->there.text();
-        all.ia = chosen->ia.name();
-        all.ia_address = chosen->ia.own_address().text();
-        all.library = chosen->ia.library();
-        all.sync_here = chosen->ia.sync_required();
-        auto peer = std::make_unique<client>(asked, *chosen);
-        bool tidy = false;
+        auto selected =
+            std::make_unique<selected_ia>(select_ia(opts_.ia, dat::resolve(opts_.host)));
+        result_.address = selected->destination.to_string();
+        result_.ia = selected->ia.name();
+        result_.ia_address = selected->ia.ia_address().to_string();
+        result_.library = selected->ia.provider_library();
+        result_.local_needs_sync = selected->ia.needs_sync();
+        auto peer = std::make_unique<client>(opts_, *selected);
+        bool is_closed = false;
         try {
-            converse(*peer);
-            tidy = true;
-        } catch (const client::stopped &) {
-            all.stopped = true;
-        } catch (const dat::error &problem) { // a call may be refused since the peer is gone
-            all.problem = all.connected ? peer->cause(problem.what()) : problem.what();
-        } catch (const std::exception &problem) {
-            all.problem = problem.what();
+            run_test(*peer);
+            is_closed = true;
+        } catch (const client::interrupted &) {
+            result_.interrupted = true;
+        } catch (const dat::error &e) { // a call can fail because the peer has disconnected
+            result_.problem = result_.connected ? peer->failure_reason(e.what()) : e.what();
+        } catch (const std::exception &e) {
+            result_.problem = e.what();
         }
-        take_time();
-        // To free an endpoint may take as long as the kernel goes on trying to connect it, two
-        // minutes on iWARP. The process ends soon, and the kernel cleans up better than that.
-        if (!tidy) {
+        record_duration();
+        // dat_ep_free can block while the kernel still tries to connect, on iWARP up to two
+        // minutes. Leak the objects: the process exits soon, and the kernel cleans up.
+        if (!is_closed) {
             static_cast<void>(peer.release());
-            static_cast<void>(chosen.release());
+            static_cast<void>(selected.release());
         }
-        return tidy;
+        return is_closed;
     }
 
   private:
-    void converse(client &peer) {
-        all.sync_there = peer.connect().sync_required;
-        all.connected = true;
-        if (talks())
-            fmt::print(out, "{}", header(asked, all));
-        begin = clock::now();
-        peer.offer();
-        rounds(peer);
-        peer.leave(wrong);
+    void run_test(client &peer) {
+        result_.peer_needs_sync = peer.connect().needs_sync;
+        result_.connected = true;
+        if (prints_text())
+            fmt::print(out_, "{}", format_header(opts_, result_));
+        start_ = clock::now();
+        peer.exchange_buffers();
+        run_rounds(peer);
+        peer.finish(wrong_rounds_);
     }
 
-    void take_time() {
-        if (all.connected)
-            all.seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    void record_duration() {
+        if (result_.connected)
+            result_.seconds = std::chrono::duration<double>(clock::now() - start_).count();
     }
 
-    void rounds(client &peer) {
-        for (const mode which : asked.modes) {
-            all.modes.emplace_back().mode = which;
-            for (std::uint64_t done = 0; asked.count == 0 || done < asked.count; ++done) {
-                if (number > 0 && asked.interval.count() > 0)
-                    peer.rest(asked.interval);
-                all.stopped = stop_wished();
-                if (all.stopped)
+    void run_rounds(client &peer) {
+        for (const mode round_mode : opts_.modes) {
+            result_.modes.emplace_back().mode = round_mode;
+            for (std::uint64_t i = 0; opts_.count == 0 || i < opts_.count; ++i) {
+                if (round_number_ > 0 && opts_.interval.count() > 0)
+                    peer.idle(opts_.interval);
+                result_.interrupted = is_interrupted();
+                if (result_.interrupted)
                     return;
-                one(peer, which);
+                run_one_round(peer, round_mode);
             }
         }
     }
 
-    void one(client &peer, mode which) {
-        const client::outcome got = peer.round(which, ++number);
-        mode_result &result = all.modes.back();
-        result.times.add(got.microseconds);
-        const bool right = got.here.count == 0 && got.at_server.count == 0;
-        if (right && asked.verbose && talks())
-            fmt::print(out, "{} bytes from {}: round={} mode={} time={:.1f} us\n", asked.size,
-                       all.address, number, name_of(which), got.microseconds);
-        if (right)
+    void run_one_round(client &peer, mode round_mode) {
+        const client::round_result round = peer.run_round(round_mode, ++round_number_);
+        mode_result &totals = result_.modes.back();
+        totals.times.add(round.microseconds);
+        const bool is_correct = round.at_client.count == 0 && round.at_server.count == 0;
+        if (is_correct && opts_.verbose && prints_text())
+            fmt::print(out_, "{} bytes from {}: round={} mode={} time={:.1f} us\n", opts_.size,
+                       result_.address, round_number_, name_of(round_mode), round.microseconds);
+        if (is_correct)
             return;
-        ++wrong;
-        if (got.at_server.count > 0)
-            ++result.at_server;
-        const std::string words = got.at_server.count > 0
-                                      ? describe(which, number, asked.size, got.at_server, "there")
-                                      : describe(which, number, asked.size, got.here, "here");
-        if (result.first_wrong.empty())
-            result.first_wrong = words;
-        if (++result.wrong <= SHOWN_WRONG || asked.verbose)
-            fmt::print(talks() ? out : stderr, "{}\n", words);
+        ++wrong_rounds_;
+        if (round.at_server.count > 0)
+            ++totals.wrong_at_server;
+        const std::string description =
+            round.at_server.count > 0
+                ? describe_mismatch(round_mode, round_number_, opts_.size, round.at_server, "there")
+                : describe_mismatch(round_mode, round_number_, opts_.size, round.at_client, "here");
+        if (totals.first_wrong.empty())
+            totals.first_wrong = description;
+        if (++totals.wrong_rounds <= MAX_PRINTED || opts_.verbose)
+            fmt::print(prints_text() ? out_ : stderr, "{}\n", description);
     }
 
-    bool talks() const { return !asked.quiet && !asked.json; }
+    bool prints_text() const { return !opts_.quiet && !opts_.json; }
 
-    const options &asked;
-    client_result &all;
-    std::FILE *out;
-    clock::time_point begin;
-    std::uint64_t number = 0, wrong = 0;
+    const options &opts_;
+    client_result &result_;
+    std::FILE *out_;
+    clock::time_point start_;
+    std::uint64_t round_number_ = 0, wrong_rounds_ = 0;
 };
 
 } // namespace
 
-bool run_client(const options &asked, client_result &all, std::FILE *out) {
-    return runner(asked, all, out).run();
+bool run_client(const options &opts, client_result &result, std::FILE *out) {
+    return runner(opts, result, out).run();
 }
 
 } // namespace tools::datping

@@ -1,221 +1,225 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datping/server.hpp"
-#include "dat/words.hpp"
-#include "datping/choose.hpp"
-#include "datping/stop.hpp"
+#include "dat_common/to_string.hpp"
+#include "datping/interrupt.hpp"
+#include "datping/select_ia.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::datping {
 namespace {
 
-constexpr std::size_t CLIENTS = 16;
-constexpr DAT_COUNT TRANSFERS_OF_ONE = 32, CONNECTIONS_OF_ONE = 4;
+constexpr std::size_t MAX_CLIENTS = 16;
+constexpr DAT_COUNT DTO_EVENTS_PER_CLIENT = 32, CONN_EVENTS_PER_CLIENT = 4;
 
-std::span<const std::byte> private_data(const DAT_CR_PARAM &about) {
-    if (!about.private_data || about.private_data_size <= 0)
+std::span<const std::byte> private_data(const DAT_CR_PARAM &cr_param) {
+    if (!cr_param.private_data || cr_param.private_data_size <= 0)
         return {};
-    return {static_cast<const std::byte *>(about.private_data),
-            static_cast<std::size_t>(about.private_data_size)};
+    return {static_cast<const std::byte *>(cr_param.private_data),
+            static_cast<std::size_t>(cr_param.private_data_size)};
 }
 
 } // namespace
 
-template <class... Words>
-void server::tell(const char *form, const Words &...words) {
-    if (!asked.quiet)
-        fmt::print(asked.json ? stderr : out, fmt::runtime(form), words...);
+template <class... Args>
+void server::log(const char *format, const Args &...args) {
+    if (!opts_.quiet)
+        fmt::print(opts_.json ? stderr : out_, fmt::runtime(format), args...);
 }
 
-server::server(const options &given, server_result &result, std::FILE *where)
-    : asked(given)
-    , all(result)
-    , out(where)
-    , ia(choose(asked.ia, {}).ia)
-    , pz(ia.make_pz())
-    , transfers(ia.make_evd(CLIENTS * TRANSFERS_OF_ONE, DAT_EVD_DTO_FLAG))
-    , connections(
-          ia.make_evd(CLIENTS * CONNECTIONS_OF_ONE,
-                      static_cast<DAT_EVD_FLAGS>(DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG))) {
-    all.ia = ia.name();
-    all.ia_address = ia.own_address().text();
-    all.library = ia.library();
-    all.sync_here = ia.sync_required();
+server::server(const options &opts, server_result &result, std::FILE *out)
+    : opts_(opts)
+    , result_(result)
+    , out_(out)
+    , ia_(select_ia(opts_.ia, {}).ia)
+    , pz_(ia_.create_pz())
+    , dto_evd_(ia_.create_evd(MAX_CLIENTS * DTO_EVENTS_PER_CLIENT, DAT_EVD_DTO_FLAG))
+    , conn_evd_(
+          ia_.create_evd(MAX_CLIENTS * CONN_EVENTS_PER_CLIENT,
+                         static_cast<DAT_EVD_FLAGS>(DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG))) {
+    result_.ia = ia_.name();
+    result_.ia_address = ia_.ia_address().to_string();
+    result_.library = ia_.provider_library();
+    result_.local_needs_sync = ia_.needs_sync();
 }
 
 void server::listen() {
-    const DAT_RETURN got = dat_psp_create(ia.get(), asked.qualifier, connections.get(),
-                                          DAT_PSP_CONSUMER_FLAG, listening.slot());
-    dat::check(got, fmt::format("cannot listen on IA {}, qualifier {}", ia.name(), asked.qualifier),
-               DAT_GET_TYPE(got) == DAT_CONN_QUAL_IN_USE
-                   ? "does a datping listen there already? -p chooses another"
+    const DAT_RETURN ret = dat_psp_create(ia_.get(), opts_.qualifier, conn_evd_.get(),
+                                          DAT_PSP_CONSUMER_FLAG, psp_.out_handle());
+    dat::check(ret,
+               fmt::format("cannot listen on IA {}, qualifier {}", ia_.name(), opts_.qualifier),
+               DAT_GET_TYPE(ret) == DAT_CONN_QUAL_IN_USE
+                   ? "another datping may be listening; -p chooses another"
                    : "");
-    tell("datping: IA {} ({}) listens on qualifier {}; lmr_sync_req: {}\n", ia.name(),
-         all.ia_address, asked.qualifier, all.sync_here ? "yes" : "no");
+    log("datping: IA {} ({}) listens on qualifier {}; lmr_sync_req: {}\n", ia_.name(),
+        result_.ia_address, opts_.qualifier, result_.local_needs_sync ? "yes" : "no");
 }
 
 void server::run() {
     listen();
-    while (!stop_wished() && !(asked.once && last_number > 0 && sessions.empty())) {
-        look_at_clocks();
-        if (!step())
-            sleep();
+    while (!is_interrupted() && !(opts_.once && last_session_ > 0 && sessions_.empty())) {
+        check_deadlines();
+        if (!handle_pending_events())
+            wait_for_events();
     }
-    while (!sessions.empty())
-        remove(sessions.begin()->first);
-    tell("datping: clients served: {}, refused: {}\n", all.clients.size(), all.refused);
+    while (!sessions_.empty())
+        remove_session(sessions_.begin()->first);
+    log("datping: clients served: {}, rejected: {}\n", result_.clients.size(), result_.rejected);
 }
 
-/// Everything that is there to be done; false if nothing was.
-bool server::step() {
-    bool some = false;
-    while (const auto event = event_now(transfers.get())) {
-        transfer(*event);
-        some = true;
+/// Handles all pending events; false if there were none.
+bool server::handle_pending_events() {
+    bool has_events = false;
+    while (const auto event = poll_event(dto_evd_.get())) {
+        handle_dto_event(*event);
+        has_events = true;
     }
-    while (const auto event = event_now(connections.get())) {
-        connection(*event);
-        some = true;
+    while (const auto event = poll_event(conn_evd_.get())) {
+        handle_conn_event(*event);
+        has_events = true;
     }
-    return some;
+    return has_events;
 }
 
-/// Until something comes where it is most likely to; connections can wait for a slice.
-void server::sleep() {
-    if (sessions.empty()) {
-        if (const auto event = event_within(connections.get(), SLICE, how::WAIT))
-            connection(*event);
-    } else if (asked.by == how::WAIT) {
-        if (const auto event = event_within(transfers.get(), SLICE, how::WAIT))
-            transfer(*event);
+/// Waits on the EVD that is likely to have the next event; the other one is polled after
+/// CHECK_INTERVAL.
+void server::wait_for_events() {
+    if (sessions_.empty()) {
+        if (const auto event = wait_event_for(conn_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT))
+            handle_conn_event(*event);
+    } else if (opts_.wait == wait_mode::WAIT) {
+        if (const auto event = wait_event_for(dto_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT))
+            handle_dto_event(*event);
     }
 }
 
-/// What one client causes is the end of that client only.
-template <class Step>
-void server::guarded(session &one, Step step) {
+/// Disconnects the client if the function throws; other clients are not affected.
+template <class Function>
+void server::call_session(session &client, Function function) {
     try {
-        step(one);
-    } catch (const std::runtime_error &problem) {
-        one.hang_up(problem.what());
+        function(client);
+    } catch (const std::runtime_error &e) {
+        client.disconnect(e.what());
     }
 }
 
-void server::transfer(const DAT_EVENT &event) {
+void server::handle_dto_event(const DAT_EVENT &event) {
     const auto &data = event.event_data.dto_completion_event_data;
-    const auto found = sessions.find(channel::number_in(data.user_cookie));
-    if (found == sessions.end())
-        return; // of one who is gone
-    guarded(*found->second, [&](session &one) { one.completed(data); });
+    const auto it = sessions_.find(channel::channel_number(data.user_cookie));
+    if (it == sessions_.end())
+        return; // the session has ended
+    call_session(*it->second, [&](session &client) { client.handle_completion(data); });
 }
 
-std::uint64_t server::find(DAT_EP_HANDLE endpoint) const {
-    for (const auto &[number, one] : sessions)
-        if (one->endpoint() == endpoint)
+std::uint64_t server::find_session(DAT_EP_HANDLE ep) const {
+    for (const auto &[number, client] : sessions_)
+        if (client->ep() == ep)
             return number;
     return 0;
 }
 
-void server::connection(const DAT_EVENT &event) {
+void server::handle_conn_event(const DAT_EVENT &event) {
     if (event.event_number == DAT_CONNECTION_REQUEST_EVENT)
-        return request(event.event_data.cr_arrival_event_data);
-    const std::uint64_t number = find(event.event_data.connect_event_data.ep_handle);
+        return handle_conn_request(event.event_data.cr_arrival_event_data);
+    const std::uint64_t number = find_session(event.event_data.connect_event_data.ep_handle);
     if (number == 0)
         return;
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
-        guarded(*sessions.at(number), [](session &one) { one.established(); });
+        call_session(*sessions_.at(number), [](session &client) { client.handle_established(); });
     else
-        closed(number, event.event_number);
+        handle_disconnect(number, event.event_number);
 }
 
-void server::request(const DAT_CR_ARRIVAL_EVENT_DATA &arrived) {
-    DAT_CR_PARAM about = {};
-    if (const DAT_RETURN got = dat_cr_query(arrived.cr_handle, DAT_CR_FIELD_ALL, &about);
-        got != DAT_SUCCESS)
-        return refuse(arrived.cr_handle, refusal::RESOURCES, "a client", dat::words(got));
-    const std::string address = dat::address(about.remote_ia_address_ptr).text();
-    hello wanted;
-    const fault wrong = decode(private_data(about), wanted);
-    if (wrong == fault::VERSION)
-        return refuse(arrived.cr_handle, refusal::VERSION, address,
-                      fmt::format("speaks version {} of datping, we version {}", wanted.version,
-                                  OUR_VERSION));
-    if (wrong != fault::NONE || wanted.is != hello::kind::CLIENT)
-        return refuse(arrived.cr_handle, refusal::NONSENSE, address,
-                      wrong == fault::ORDER ? "writes numbers in another byte order"
-                                            : "is not a datping, by what it says");
-    if (wanted.size > asked.size)
-        return refuse(
-            arrived.cr_handle, refusal::SIZE, address,
-            fmt::format("wants {} bytes, more than {}; -S changes that", wanted.size, asked.size));
-    if (sessions.size() >= CLIENTS)
-        return refuse(arrived.cr_handle, refusal::BUSY, address,
-                      fmt::format("there are {} clients already", sessions.size()));
+void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
+    DAT_CR_PARAM cr_param = {};
+    if (const DAT_RETURN ret = dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &cr_param);
+        ret != DAT_SUCCESS)
+        return reject(arrival.cr_handle, reject_reason::RESOURCES, "a client", dat::to_string(ret));
+    const std::string address = dat::address(cr_param.remote_ia_address_ptr).to_string();
+    hello request;
+    const decode_error error = decode(private_data(cr_param), request);
+    if (error == decode_error::VERSION)
+        return reject(
+            arrival.cr_handle, reject_reason::VERSION, address,
+            fmt::format("it uses version {} of datping's protocol, this server version {}",
+                        request.version, PROTOCOL_VERSION));
+    if (error != decode_error::NONE || request.type != hello::kind::REQUEST)
+        return reject(arrival.cr_handle, reject_reason::MALFORMED, address,
+                      error == decode_error::WRONG_BYTE_ORDER ? "it uses another byte order"
+                                                              : "it is not a datping");
+    if (request.size > opts_.size)
+        return reject(arrival.cr_handle, reject_reason::SIZE, address,
+                      fmt::format("it requests {} bytes, more than {}; -S changes the limit",
+                                  request.size, opts_.size));
+    if (sessions_.size() >= MAX_CLIENTS)
+        return reject(arrival.cr_handle, reject_reason::BUSY, address,
+                      fmt::format("{} clients are connected", sessions_.size()));
     try {
-        accept(arrived.cr_handle, wanted, address);
-    } catch (const std::exception &problem) { // of DAT, or std::bad_alloc
-        refuse(arrived.cr_handle, refusal::RESOURCES, address, problem.what());
+        accept(arrival.cr_handle, request, address);
+    } catch (const std::exception &e) { // dat::error or std::bad_alloc
+        reject(arrival.cr_handle, reject_reason::RESOURCES, address, e.what());
     }
 }
 
-void server::accept(DAT_CR_HANDLE request, const hello &wanted, const std::string &address) {
-    auto made = std::make_unique<session>(ia, pz.get(), transfers.get(), connections.get(), wanted,
-                                          address, last_number + 1, asked.timeout);
-    hello us;
-    us.is = hello::kind::WELCOME;
-    us.size = wanted.size;
-    us.verify = wanted.verify;
-    us.sync_required = all.sync_here;
-    auto bytes = encode(us);
-    dat::check(dat_cr_accept(request, made->endpoint(), static_cast<DAT_COUNT>(bytes.size()),
-                             bytes.data()),
+void server::accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address) {
+    auto client = std::make_unique<session>(ia_, pz_.get(), dto_evd_.get(), conn_evd_.get(),
+                                            request, address, last_session_ + 1, opts_.timeout);
+    hello reply;
+    reply.type = hello::kind::ACCEPT;
+    reply.size = request.size;
+    reply.verify = request.verify;
+    reply.needs_sync = result_.local_needs_sync;
+    auto bytes = encode(reply);
+    dat::check(dat_cr_accept(cr, client->ep(), static_cast<DAT_COUNT>(bytes.size()), bytes.data()),
                "cannot accept the connection");
-    sessions.emplace(++last_number, std::move(made));
-    tell("{} (client {}): {} bytes a round\n", address, last_number, wanted.size);
+    sessions_.emplace(++last_session_, std::move(client));
+    log("{} (client {}): {} bytes a round\n", address, last_session_, request.size);
 }
 
-void server::refuse(DAT_CR_HANDLE request, refusal why, const std::string &address,
-                    const std::string &words) {
-    hello us;
-    us.is = hello::kind::REFUSED;
-    us.why = why;
-    us.size = asked.size;
-    auto bytes = encode(us);
-    dat_cr_reject(request, static_cast<DAT_COUNT>(bytes.size()), bytes.data());
-    ++all.refused;
-    tell("{}: refused, as it {}\n", address, words);
+void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &address,
+                    const std::string &description) {
+    hello reply;
+    reply.type = hello::kind::REJECT;
+    reply.reason = reason;
+    reply.size = opts_.size;
+    auto bytes = encode(reply);
+    dat_cr_reject(cr, static_cast<DAT_COUNT>(bytes.size()), bytes.data());
+    ++result_.rejected;
+    log("{}: rejected: {}\n", address, description);
 }
 
-void server::closed(std::uint64_t number, DAT_EVENT_NUMBER why) {
-    session &one = *sessions.at(number);
-    if (one.is() == session::state::ACCEPTED || one.is() == session::state::OPEN)
-        one.hang_up(fmt::format("hung up, or died, without a bye ({})", dat::event_words(why)));
-    remove(number);
+void server::handle_disconnect(std::uint64_t number, DAT_EVENT_NUMBER event) {
+    session &client = *sessions_.at(number);
+    if (client.current_state() == session::state::ACCEPTED ||
+        client.current_state() == session::state::CONNECTED)
+        client.disconnect(
+            fmt::format("disconnected or exited without a BYE ({})", dat::event_to_string(event)));
+    remove_session(number);
 }
 
-void server::remove(std::uint64_t number) {
-    all.clients.push_back(sessions.at(number)->about());
-    sessions.erase(number);
-    const served_client &gone = all.clients.back();
-    tell("{} (client {}): rounds: {}, wrong: {}{}\n", gone.address, number, gone.rounds, gone.wrong,
-         gone.problem.empty() ? "" : "; " + gone.problem);
+void server::remove_session(std::uint64_t number) {
+    result_.clients.push_back(sessions_.at(number)->result());
+    sessions_.erase(number);
+    const served_client &client = result_.clients.back();
+    log("{} (client {}): rounds: {}, wrong: {}{}\n", client.address, number, client.rounds,
+        client.wrong_rounds, client.problem.empty() ? "" : "; " + client.problem);
 }
 
-void server::look_at_clocks() {
-    if (clock::now() < next_look)
+void server::check_deadlines() {
+    if (clock::now() < next_deadline_check_)
         return;
-    next_look = clock::now() + SLICE;
-    for (auto next = sessions.begin(); next != sessions.end();) {
-        const auto number = next->first;
-        session &one = *next->second;
-        ++next;
-        if (!one.overdue())
+    next_deadline_check_ = clock::now() + CHECK_INTERVAL;
+    for (auto it = sessions_.begin(); it != sessions_.end();) {
+        const auto number = it->first;
+        session &client = *it->second;
+        ++it;
+        if (!client.is_overdue())
             continue;
-        if (one.is() == session::state::HANGING_UP)
-            remove(number);
+        if (client.current_state() == session::state::DISCONNECTING)
+            remove_session(number);
         else
-            one.hang_up(one.overdue_words());
+            client.disconnect(client.overdue_reason());
     }
 }
 

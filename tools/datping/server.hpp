@@ -10,42 +10,42 @@
 
 namespace tools::datping {
 
-/// Serves all clients that come, several at once, in one thread.
+/// Serves any number of clients, up to 16 at once, in one thread.
 class server {
   public:
-    server(const options &asked, server_result &all, std::FILE *out);
-    /// Until somebody wants to stop it, or the one client has been served.
+    server(const options &opts, server_result &result, std::FILE *out);
+    /// Returns when interrupted, or with --once after one client.
     void run();
 
   private:
     void listen();
-    bool step();
-    void sleep();
-    void transfer(const DAT_EVENT &event);
-    void connection(const DAT_EVENT &event);
-    void request(const DAT_CR_ARRIVAL_EVENT_DATA &arrived);
-    void accept(DAT_CR_HANDLE request, const hello &wanted, const std::string &address);
-    void refuse(DAT_CR_HANDLE request, refusal why, const std::string &address,
-                const std::string &words);
-    void closed(std::uint64_t number, DAT_EVENT_NUMBER why);
-    void remove(std::uint64_t number);
-    void look_at_clocks();
-    template <class Step>
-    void guarded(session &one, Step step);
-    std::uint64_t find(DAT_EP_HANDLE endpoint) const;
-    template <class... Words>
-    void tell(const char *form, const Words &...words);
+    bool handle_pending_events();
+    void wait_for_events();
+    void handle_dto_event(const DAT_EVENT &event);
+    void handle_conn_event(const DAT_EVENT &event);
+    void handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival);
+    void accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address);
+    void reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &address,
+                const std::string &description);
+    void handle_disconnect(std::uint64_t number, DAT_EVENT_NUMBER event);
+    void remove_session(std::uint64_t number);
+    void check_deadlines();
+    template <class Function>
+    void call_session(session &client, Function function);
+    std::uint64_t find_session(DAT_EP_HANDLE ep) const;
+    template <class... Args>
+    void log(const char *format, const Args &...args);
 
-    const options &asked;
-    server_result &all;
-    std::FILE *out;
-    dat::adapter ia;
-    dat::pz_handle pz;
-    dat::evd_handle transfers, connections;
-    dat::psp_handle listening;
-    std::map<std::uint64_t, std::unique_ptr<session>> sessions;
-    std::uint64_t last_number = 0;
-    clock::time_point next_look;
+    const options &opts_;
+    server_result &result_;
+    std::FILE *out_;
+    dat::adapter ia_;
+    dat::pz_handle pz_;
+    dat::evd_handle dto_evd_, conn_evd_;
+    dat::psp_handle psp_;
+    std::map<std::uint64_t, std::unique_ptr<session>> sessions_;
+    std::uint64_t last_session_ = 0;
+    clock::time_point next_deadline_check_;
 };
 
 } // namespace tools::datping

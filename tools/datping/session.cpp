@@ -1,179 +1,181 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datping/session.hpp"
-#include "dat/words.hpp"
+#include "dat_common/to_string.hpp"
 #include "datping/pattern.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <utility>
 
 namespace tools::datping {
 namespace {
 
-constexpr std::chrono::seconds TO_CLOSE{3};
+constexpr std::chrono::seconds CLOSE_TIMEOUT{3};
 
-[[noreturn]] void nonsense(const std::string &what) {
-    throw std::runtime_error("sent nonsense: " + what);
+[[noreturn]] void protocol_error(const std::string &problem) {
+    throw std::runtime_error("sent an invalid message: " + problem);
 }
 
 } // namespace
 
-session::session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE transfers,
-                 DAT_EVD_HANDLE connections, const hello &wanted, std::string address,
+session::session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+                 DAT_EVD_HANDLE conn_evd, const hello &request, std::string address,
                  std::uint64_t number, std::chrono::milliseconds timeout)
-    : link(ia, pz, transfers, connections, wanted.size, number)
-    , verify(wanted.verify)
-    , patience(timeout + std::chrono::milliseconds(wanted.silence_ms)) {
-    client.address = std::move(address);
-    client.size = wanted.size;
-    link.receive();
-    alive();
+    : channel_(ia, pz, dto_evd, conn_evd, request.size, number)
+    , verify_(request.verify)
+    , silence_timeout_(timeout + std::chrono::milliseconds(request.max_silence_ms)) {
+    client_.address = std::move(address);
+    client_.size = request.size;
+    channel_.post_receive();
+    reset_deadline();
 }
 
-void session::alive() {
-    until = clock::now() + patience;
+void session::reset_deadline() {
+    deadline_ = clock::now() + silence_timeout_;
 }
 
-void session::established() {
-    if (now_is == state::ACCEPTED)
-        now_is = state::OPEN;
-    alive();
-    if (const auto length = std::exchange(early, {}))
-        received(*length);
+void session::handle_established() {
+    if (state_ == state::ACCEPTED)
+        state_ = state::CONNECTED;
+    reset_deadline();
+    if (const auto length = std::exchange(early_length_, {}))
+        handle_message(*length);
 }
 
-void session::hang_up(const std::string &problem) {
-    if (now_is == state::HANGING_UP)
+void session::disconnect(const std::string &problem) {
+    if (state_ == state::DISCONNECTING)
         return;
-    if (client.problem.empty())
-        client.problem = problem;
-    now_is = state::HANGING_UP;
-    until = clock::now() + TO_CLOSE;
-    dat_ep_disconnect(endpoint(), DAT_CLOSE_ABRUPT_FLAG); // if it fails, it is overdue
+    if (client_.problem.empty())
+        client_.problem = problem;
+    state_ = state::DISCONNECTING;
+    deadline_ = clock::now() + CLOSE_TIMEOUT;
+    dat_ep_disconnect(ep(), DAT_CLOSE_ABRUPT_FLAG); // if it fails, the deadline ends the session
 }
 
-std::string session::overdue_words() const {
-    if (now_is == state::LEAVING)
-        return "said bye, but did not hang up";
-    return failed.empty() ? "was silent for too long" : failed;
+std::string session::overdue_reason() const {
+    if (state_ == state::BYE_RECEIVED)
+        return "sent a BYE, but did not disconnect";
+    return dto_failure_.empty() ? "sent nothing for too long" : dto_failure_;
 }
 
-void session::completed(const DAT_DTO_COMPLETION_EVENT_DATA &what) {
-    const work which = channel::work_in(what.user_cookie);
-    if (now_is == state::HANGING_UP || (now_is == state::LEAVING && what.status != DAT_DTO_SUCCESS))
-        return; // flushed
-    if (what.status != DAT_DTO_SUCCESS) {
-        failed =
-            fmt::format("our {} ended with {}", name_of(which), dat::status_words(what.status));
-        if (what.status != DAT_DTO_ERR_FLUSHED)
-            throw std::runtime_error(failed);
-        until = std::min(until, clock::now() + TO_CLOSE);
+void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
+    const dto_kind kind = channel::kind_of(dto.user_cookie);
+    if (state_ == state::DISCONNECTING ||
+        (state_ == state::BYE_RECEIVED && dto.status != DAT_DTO_SUCCESS))
+        return; // flushed with the connection
+    if (dto.status != DAT_DTO_SUCCESS) {
+        dto_failure_ =
+            fmt::format("{} completed with {}", name_of(kind), dat::status_to_string(dto.status));
+        if (dto.status != DAT_DTO_ERR_FLUSHED)
+            throw std::runtime_error(dto_failure_);
+        deadline_ = std::min(deadline_, clock::now() + CLOSE_TIMEOUT);
         return;
     }
-    switch (which) {
-    case work::RECEIVE:
-        // On iWARP it may be here before the event that allows to answer.
-        if (now_is == state::ACCEPTED)
-            early = what.transfered_length;
+    switch (kind) {
+    case dto_kind::RECV:
+        // On iWARP a message can arrive before the ESTABLISHED event, which allows to post a reply.
+        if (state_ == state::ACCEPTED)
+            early_length_ = dto.transfered_length;
         else
-            received(what.transfered_length);
+            handle_message(dto.transfered_length);
         return;
-    case work::READ:
-        return have_data();
-    case work::SEND:
-        sending = false;
-        if (waiting)
-            post_answer();
+    case dto_kind::READ:
+        return complete_round();
+    case dto_kind::SEND:
+        send_pending_ = false;
+        if (reply_queued_)
+            post_reply();
         return;
-    case work::WRITE:
-        return; // the Send behind it says as much
+    case dto_kind::WRITE:
+        return; // the Send posted after it confirms its completion
     }
 }
 
-void session::received(std::size_t length) {
-    alive();
-    const auto said = link.received(length);
-    if (!said)
-        nonsense(fmt::format("{} bytes that are no message", length));
-    if (said->is == message::kind::BYE) {
-        now_is = state::LEAVING;
-        until = clock::now() + TO_CLOSE;
+void session::handle_message(std::size_t length) {
+    reset_deadline();
+    const auto msg = channel_.decode_received(length);
+    if (!msg)
+        protocol_error(fmt::format("{} bytes that are not a datping message", length));
+    if (msg->type == message::kind::BYE) {
+        state_ = state::BYE_RECEIVED;
+        deadline_ = clock::now() + CLOSE_TIMEOUT;
         return;
     }
-    if (!offered)
-        begin(*said);
+    if (!has_peer_buffers_)
+        handle_advertise(*msg);
     else
-        go(*said, length);
+        handle_start(*msg, length);
 }
 
-void session::begin(const message &said) {
-    if (said.is != message::kind::OFFER)
-        nonsense("no offer of memory at the beginning");
-    if (said.readable.length < client.size || said.writable.length < client.size)
-        nonsense("an offer of less memory than it wants to move");
-    there_readable = said.readable;
-    there_writable = said.writable;
-    offered = true;
-    link.around_write_of_in();
-    message ours;
-    ours.is = message::kind::OFFER;
-    ours.readable = ours.writable = link.shown_in();
-    answer(ours);
+void session::handle_advertise(const message &msg) {
+    if (msg.type != message::kind::ADVERTISE)
+        protocol_error("ADVERTISE expected");
+    if (msg.readable.length < client_.size || msg.writable.length < client_.size)
+        protocol_error("buffers smaller than the requested size");
+    peer_readable_ = msg.readable;
+    peer_writable_ = msg.writable;
+    has_peer_buffers_ = true;
+    channel_.sync_incoming_for_write();
+    message advertisement;
+    advertisement.type = message::kind::ADVERTISE;
+    advertisement.readable = advertisement.writable = channel_.remote_incoming();
+    send_reply(advertisement);
 }
 
-void session::go(const message &said, std::size_t length) {
-    if (said.is != message::kind::GO)
-        nonsense("no round, where one should begin");
-    round = said;
-    switch (round.mode) {
+void session::handle_start(const message &msg, std::size_t length) {
+    if (msg.type != message::kind::START)
+        protocol_error("START expected");
+    start_ = msg;
+    switch (start_.mode) {
     case mode::SEND:
-        if (length != MESSAGE_BYTES + client.size)
-            nonsense(fmt::format("{} bytes of data, not {}", length - MESSAGE_BYTES, client.size));
-        return have_data();
+        if (length != MESSAGE_BYTES + client_.size)
+            protocol_error(
+                fmt::format("{} bytes of data, not {}", length - MESSAGE_BYTES, client_.size));
+        return complete_round();
     case mode::WRITE:
-        link.around_write_of_in();
-        return have_data();
+        channel_.sync_incoming_for_write();
+        return complete_round();
     case mode::READ:
     case mode::PINGPONG:
-        return link.read(there_readable);
+        return channel_.post_read(peer_readable_);
     }
 }
 
-void session::have_data() {
-    message done;
-    done.is = message::kind::DONE;
-    done.mode = round.mode;
-    done.round = round.round;
-    if (verify)
-        done.found = compare(link.in(), round.round);
-    ++client.rounds;
-    if (done.found.count > 0)
-        ++client.wrong;
-    if (round.mode == mode::WRITE || round.mode == mode::PINGPONG)
-        link.write_in(there_writable);
-    if (round.mode == mode::READ)
-        link.before_read_of_in();
-    if (round.mode == mode::WRITE || round.mode == mode::READ)
-        link.around_write_of_in(); // the next round's Write may come at once
-    answer(done);
+void session::complete_round() {
+    message reply;
+    reply.type = message::kind::DONE;
+    reply.mode = start_.mode;
+    reply.round = start_.round;
+    if (verify_)
+        reply.mismatch = compare(channel_.incoming(), start_.round);
+    ++client_.rounds;
+    if (reply.mismatch.count > 0)
+        ++client_.wrong_rounds;
+    if (start_.mode == mode::WRITE || start_.mode == mode::PINGPONG)
+        channel_.post_write_incoming(peer_writable_);
+    if (start_.mode == mode::READ)
+        channel_.sync_incoming_for_read();
+    if (start_.mode == mode::WRITE || start_.mode == mode::READ)
+        channel_.sync_incoming_for_write(); // the Write of the next round can arrive at any time
+    send_reply(reply);
 }
 
-void session::answer(const message &said) {
-    next = said;
-    link.receive(); // the client speaks as soon as he has it
-    if (sending)
-        waiting = true;
+void session::send_reply(const message &msg) {
+    reply_ = msg;
+    channel_.post_receive(); // the client may send as soon as it has the reply
+    if (send_pending_)
+        reply_queued_ = true;
     else
-        post_answer();
+        post_reply();
 }
 
-void session::post_answer() {
-    waiting = false;
-    sending = true;
-    if (next.is == message::kind::DONE && next.mode == mode::SEND)
-        link.send_with_in(next);
+void session::post_reply() {
+    reply_queued_ = false;
+    send_pending_ = true;
+    if (reply_.type == message::kind::DONE && reply_.mode == mode::SEND)
+        channel_.post_send_with_incoming(reply_);
     else
-        link.send(next);
+        channel_.post_send(reply_);
 }
 
 } // namespace tools::datping

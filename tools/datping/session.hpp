@@ -10,52 +10,52 @@
 
 namespace tools::datping {
 
-/// The server's side of a conversation with one client. It never waits: it is told what has
-/// happened, and posts what follows from it. What is thrown, std::runtime_error, is for people, and
-/// the end of this client.
+/// The server's side of one connection. It never waits: it handles events and posts DTOs. If a
+/// function throws std::runtime_error, the client is to be disconnected with that message.
 class session {
   public:
-    enum class state { ACCEPTED, OPEN, LEAVING, HANGING_UP };
+    enum class state { ACCEPTED, CONNECTED, BYE_RECEIVED, DISCONNECTING };
 
-    session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE transfers,
-            DAT_EVD_HANDLE connections, const hello &wanted, std::string address,
+    session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
+            DAT_EVD_HANDLE conn_evd, const hello &request, std::string address,
             std::uint64_t number, std::chrono::milliseconds timeout);
 
-    DAT_EP_HANDLE endpoint() const { return link.endpoint(); }
-    state is() const { return now_is; }
-    const served_client &about() const { return client; }
+    DAT_EP_HANDLE ep() const { return channel_.ep(); }
+    state current_state() const { return state_; }
+    const served_client &result() const { return client_; }
 
-    void established();
-    void completed(const DAT_DTO_COMPLETION_EVENT_DATA &what);
-    /// The client has been silent for too long, or does not go.
-    bool overdue() const { return clock::now() > until; }
-    std::string overdue_words() const;
-    /// To be waited for until the connection is closed, or overdue.
-    void hang_up(const std::string &problem);
+    void handle_established();
+    void handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto);
+    /// True if the client is silent or does not disconnect in time.
+    bool is_overdue() const { return clock::now() > deadline_; }
+    std::string overdue_reason() const;
+    /// Starts to disconnect; the session ends with the disconnect event, or when it is overdue.
+    void disconnect(const std::string &problem);
 
   private:
-    void received(std::size_t length);
-    void begin(const message &said);
-    void go(const message &said, std::size_t length);
-    void have_data();
-    void answer(const message &said);
-    void post_answer();
-    void alive();
+    void handle_message(std::size_t length);
+    void handle_advertise(const message &msg);
+    void handle_start(const message &msg, std::size_t length);
+    void complete_round();
+    void send_reply(const message &msg);
+    void post_reply();
+    void reset_deadline();
 
-    channel link;
-    served_client client;
-    bool verify;
-    std::chrono::milliseconds patience;
-    clock::time_point until;
-    std::string failed; // a transfer, as the connection is going: the event will say why
-    state now_is = state::ACCEPTED;
-    std::optional<std::size_t> early; // length of a message that came before the connection
-    bool offered = false;             // the client's memory is known
-    bool sending = false;             // a Send is under way
-    bool waiting = false;             // and the next waits for it
-    place there_readable, there_writable;
-    message round; // under way
-    message next;  // to be sent
+    channel channel_;
+    served_client client_;
+    bool verify_;
+    std::chrono::milliseconds silence_timeout_;
+    clock::time_point deadline_;
+    std::string dto_failure_; // description of a failed DTO; the disconnect event gives the reason
+    state state_ = state::ACCEPTED;
+    // The length of a message that arrived before the ESTABLISHED event.
+    std::optional<std::size_t> early_length_;
+    bool has_peer_buffers_ = false; // the client's buffers are known
+    bool send_pending_ = false;     // a posted Send has not completed
+    bool reply_queued_ = false;     // reply_ is to be sent after that Send
+    remote_buffer peer_readable_, peer_writable_;
+    message start_; // the current round
+    message reply_; // the next reply
 };
 
 } // namespace tools::datping

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The checks in their order. A check that waits for another says so and is skipped, so one cause
-// gives one failure.
+// The table of checks. A check that depends on a failed one is skipped, so that one cause gives one
+// failure.
 
 #include "doctor/doctor.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::doctor {
 namespace {
@@ -17,16 +17,16 @@ constexpr void (*BEFORE_DEVICES[])(const host &, report &) = {
 };
 constexpr void (*AFTER_DEVICES[])(const host &, report &) = {
     check_rdma_cm,   check_memlock,      check_netns,       check_library,
-    check_providers, check_driver_lines, check_environment, check_selection,
+    check_providers, check_driver_lines, check_environment, check_provider_config,
 };
-constexpr void (*OF_A_DEVICE[])(const host &, report &, const std::string &) = {
-    check_node, check_opens, check_served, check_port, check_gids, check_coherency,
+constexpr void (*PER_DEVICE[])(const host &, report &, const std::string &) = {
+    check_node, check_open, check_served, check_port, check_gids, check_coherency,
 };
 
-bool works(const report &all, const std::string &device) {
-    for (const check &each : all.checks) {
-        if (each.is == state::FAIL && (each.device == device || each.device.empty()) &&
-            each.id != "device")
+bool has_no_failure(const report &results, const std::string &device) {
+    for (const check &c : results.checks) {
+        if (c.status == check_status::FAIL && (c.device == device || c.device.empty()) &&
+            c.id != "device")
             return false;
     }
     return true;
@@ -35,56 +35,56 @@ bool works(const report &all, const std::string &device) {
 } // namespace
 
 check &report::add(std::string id, std::string title, std::string device) {
-    check &added = checks.emplace_back();
-    added.id = std::move(id);
-    added.title = std::move(title);
-    added.device = std::move(device);
-    return added;
+    check &c = checks.emplace_back();
+    c.id = std::move(id);
+    c.title = std::move(title);
+    c.device = std::move(device);
+    return c;
 }
 
 const check *report::find(std::string_view id, std::string_view device) const {
-    for (const check &each : checks) {
-        if (each.id == id && each.device == device)
-            return &each;
+    for (const check &c : checks) {
+        if (c.id == id && c.device == device)
+            return &c;
     }
     return nullptr;
 }
 
 bool report::failed(std::string_view id, std::string_view device) const {
-    const check *found = find(id, device);
-    return found && found->is == state::FAIL;
+    const check *c = find(id, device);
+    return c && c->status == check_status::FAIL;
 }
 
 bool report::any_failed() const {
-    for (const check &each : checks) {
-        if (each.is == state::FAIL)
+    for (const check &c : checks) {
+        if (c.status == check_status::FAIL)
             return true;
     }
     return false;
 }
 
-report examine(const host &here, const std::vector<std::string> &wanted) {
-    report all;
-    for (const auto run : BEFORE_DEVICES)
-        run(here, all);
-    check_devices(here, all, wanted);
-    for (const auto run : AFTER_DEVICES)
-        run(here, all);
-    for (const std::string &device : all.devices) {
-        for (const auto run : OF_A_DEVICE)
-            run(here, all, device);
-        if (works(all, device))
-            all.working.push_back(device);
+report examine(const host &machine, const std::vector<std::string> &names) {
+    report results;
+    for (const auto run_check : BEFORE_DEVICES)
+        run_check(machine, results);
+    check_devices(machine, results, names);
+    for (const auto run_check : AFTER_DEVICES)
+        run_check(machine, results);
+    for (const std::string &device : results.devices) {
+        for (const auto run_check : PER_DEVICE)
+            run_check(machine, results, device);
+        if (has_no_failure(results, device))
+            results.working.push_back(device);
     }
-    return all;
+    return results;
 }
 
-std::string listed(const std::vector<std::string> &names, std::size_t most) {
+std::string join_names(const std::vector<std::string> &names, std::size_t max) {
     std::string text;
-    for (std::size_t index = 0; index < names.size() && index < most; ++index)
-        text += (index ? ", " : "") + names[index];
-    if (names.size() > most)
-        text += fmt::format(" and {} more", names.size() - most);
+    for (std::size_t i = 0; i < names.size() && i < max; ++i)
+        text += (i ? ", " : "") + names[i];
+    if (names.size() > max)
+        text += fmt::format(" and {} more", names.size() - max);
     return text;
 }
 

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Does the device see what is in the CPU's cache? Anything else is no fault, but has to be known.
+// Checks whether the device is cache-coherent. Non-coherence is not a failure, but a warning.
 
 #include "doctor/doctor.hpp"
 
 namespace tools::doctor {
 
-void check_coherency(const host &here, report &all, const std::string &device) {
-    check &found = all.add("coherency", "cache coherency", device);
-    const verdict is = here.coherency(device);
-    const std::string why = "coherdma explain " + device;
-    if (is.name == "coherent")
-        found.ok(is.explanation + ".");
-    else if (is.name.empty())
-        found.warn("not known: " + is.explanation, "What was looked at:", why);
+void check_coherency(const host &machine, report &results, const std::string &device) {
+    check &c = results.add("coherency", "cache coherency", device);
+    const coherency_result coherency = machine.query_coherency(device);
+    const std::string command = "coherdma explain " + device;
+    if (coherency.name == "coherent")
+        c.ok(coherency.explanation + ".");
+    else if (coherency.name.empty())
+        c.warn("unknown: " + coherency.explanation, "For the evidence:", command);
     else
-        found.warn(is.explanation + ".",
-                   "Programs have to call libcoherdma's sync around each transfer. Why:", why);
+        c.warn(coherency.explanation + ".",
+               "Programs must call libcoherdma's sync functions around each transfer. For the "
+               "evidence:",
+               command);
 }
 
 } // namespace tools::doctor

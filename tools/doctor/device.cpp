@@ -1,174 +1,178 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The devices, and whether they can be opened and have an active port.
+// Checks the devices: whether they exist, can be opened and have an active port.
 
 #include "doctor/doctor.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::doctor {
 namespace {
 
-bool has(const host &here, const char *name) {
-    const presence is = module(here, name);
-    return is == presence::LOADED || is == presence::LOADABLE;
+bool is_available(const host &machine, const char *name) {
+    const module_state state = find_module(machine, name);
+    return state == module_state::LOADED || state == module_state::LOADABLE;
 }
 
-void none(const host &here, check &found) {
-    const bool rxe = has(here, "rdma_rxe"), siw = has(here, "siw");
-    const std::string where = here.netlink.mode == netns_mode::EXCLUSIVE
-                                  ? "none in this network namespace, which sees no others; where "
-                                    "there is one, rdma dev set NAME netns HERE moves it; "
-                                    "not a soft one, which stays in the first namespace."
-                                  : "none (/sys/class/infiniband is empty).";
+void fail_no_device(const host &machine, check &c) {
+    const bool rxe = is_available(machine, "rdma_rxe"), siw = is_available(machine, "siw");
+    const std::string evidence = machine.netlink.mode == netns_mode::EXCLUSIVE
+                                     ? "none in this network namespace (exclusive mode). In the "
+                                       "namespace that has a device, move it here with: rdma dev "
+                                       "set NAME netns HERE. Soft devices cannot be moved."
+                                     : "none (/sys/class/infiniband is empty).";
     if (rxe || siw)
-        found.fail(where,
-                   fmt::format("Make a soft one, on an interface of its own, with the command "
-                               "below; on one of yours: {}",
-                               here.as_root(fmt::format("rdma link add {0}0 type {0} netdev ETH",
-                                                        rxe ? "rxe" : "siw"))),
-                   here.as_root(rxe ? "softrdma up" : "softrdma up --driver siw"));
-    else if (here.in_container())
-        found.fail(where,
-                   "This is a container: its host has no device, or keeps it. softrdma brings a "
-                   "kernel of its own that has one:",
-                   LAB);
+        c.fail(evidence,
+               fmt::format("Create a soft device on a new interface with the command below, or on "
+                           "an existing interface: {}",
+                           machine.with_sudo(fmt::format("rdma link add {0}0 type {0} netdev ETH",
+                                                         rxe ? "rxe" : "siw"))),
+               machine.with_sudo(rxe ? "softrdma up" : "softrdma up --driver siw"));
+    else if (machine.is_container())
+        c.fail(evidence,
+               "This is a container: its host has no device, or does not pass it on. softrdma runs "
+               "a kernel that has one:",
+               LAB);
     else
-        found.fail(where,
-                   "For one on this kernel, see the drivers above. softrdma brings a kernel of its "
-                   "own that has one:",
-                   LAB);
+        c.fail(evidence,
+               "For a device on this kernel, see the drivers above. softrdma runs a kernel that "
+               "has one:",
+               LAB);
 }
 
-void not_active(const host &here, check &found, const std::string &seen, const std::string &netdev,
-                const std::string &folder) {
-    const auto below = here.interfaces.find(netdev);
-    if (here.read(folder + "/link_layer") == "InfiniBand")
-        found.fail(seen + ".",
-                   "No subnet manager has configured it, or there is no cable. Unless a switch "
-                   "does that, install opensm and:",
-                   here.as_root("systemctl start opensm"));
+void fail_port_inactive(const host &machine, check &c, const std::string &state,
+                        const std::string &netdev, const std::string &folder) {
+    const auto it = machine.interfaces.find(netdev);
+    if (machine.read_file(folder + "/link_layer") == "InfiniBand")
+        c.fail(state + ".",
+               "No subnet manager has configured it, or there is no cable. Unless a switch runs "
+               "one, install opensm and:",
+               machine.with_sudo("systemctl start opensm"));
     else if (netdev.empty())
-        found.fail(seen + ", and its interface is not known here.",
-                   "If the interface is in another network namespace, look from there.");
-    else if (below == here.interfaces.end())
-        found.fail(seen + "; its interface " + netdev + " is not in this network namespace.",
-                   "Look from the namespace that has it, or move it here:",
-                   here.as_root("ip link set " + netdev + " netns HERE"));
-    else if (!below->second.up)
-        found.fail(fmt::format("{}, because its interface {} is down.", seen, netdev), "",
-                   here.as_root("ip link set " + netdev + " up"));
-    else if (!below->second.carrier)
-        found.fail(fmt::format("{}: {} is up, but has no carrier.", seen, netdev),
-                   "Look at the cable and at the other side.", "ip link show " + netdev);
+        c.fail(state + ", and its interface is unknown.",
+               "If the interface is in another network namespace, run doctor there.");
+    else if (it == machine.interfaces.end())
+        c.fail(state + "; its interface " + netdev + " is not in this network namespace.",
+               "Run doctor in the namespace that has it, or move it here:",
+               machine.with_sudo("ip link set " + netdev + " netns HERE"));
+    else if (!it->second.up)
+        c.fail(fmt::format("{}, because its interface {} is down.", state, netdev), "",
+               machine.with_sudo("ip link set " + netdev + " up"));
+    else if (!it->second.carrier)
+        c.fail(fmt::format("{}: {} is up, but has no carrier.", state, netdev),
+               "Check the cable and the peer.", "ip link show " + netdev);
     else
-        found.fail(fmt::format("{}, though {} is up.", seen, netdev),
-                   "See what the kernel says:", here.as_root("dmesg | tail"));
+        c.fail(fmt::format("{}, though {} is up.", state, netdev),
+               "Check the kernel log:", machine.with_sudo("dmesg | tail"));
 }
 
-/// Whether a container was given its node.
-bool given(const host &here, const std::string &device) {
-    const std::string node = node_of(here, device);
-    return !node.empty() && here.exists(node);
+/// Whether the device node exists in this container.
+bool has_node(const host &machine, const std::string &device) {
+    const std::string node = device_node_path(machine, device);
+    return !node.empty() && machine.exists(node);
 }
 
 } // namespace
 
-std::string port_of(const host &here, const std::string &device) {
+std::string select_port(const host &machine, const std::string &device) {
     const std::string ports = "/sys/class/infiniband/" + device + "/ports";
-    const std::vector<std::string> all = here.list(ports);
-    for (const std::string &port : all) {
-        if (here.read(ports + "/" + port + "/state").value_or("").rfind("4:", 0) == 0)
+    const std::vector<std::string> port_names = machine.list_folder(ports);
+    for (const std::string &port : port_names) {
+        if (machine.read_file(ports + "/" + port + "/state").value_or("").rfind("4:", 0) == 0)
             return port;
     }
-    return all.empty() ? "1" : all.front();
+    return port_names.empty() ? "1" : port_names.front();
 }
 
-std::string netdev_of(const host &here, const std::string &device) {
-    const auto told = here.netlink.netdevs.find(device);
-    if (told != here.netlink.netdevs.end())
-        return told->second;
+std::string find_netdev(const host &machine, const std::string &device) {
+    const auto it = machine.netlink.netdevs.find(device);
+    if (it != machine.netlink.netdevs.end())
+        return it->second;
     const std::string folder = "/sys/class/infiniband/" + device;
-    for (const std::string &port : here.list(folder + "/ports")) {
-        if (auto name = here.read(folder + "/ports/" + port + "/gid_attrs/ndevs/0"))
+    for (const std::string &port : machine.list_folder(folder + "/ports")) {
+        if (auto name = machine.read_file(folder + "/ports/" + port + "/gid_attrs/ndevs/0"))
             return *name;
     }
-    const std::vector<std::string> below = here.list(folder + "/device/net");
-    return below.empty() ? here.read(folder + "/parent").value_or("") : below.front();
+    const std::vector<std::string> netdevs = machine.list_folder(folder + "/device/net");
+    return netdevs.empty() ? machine.read_file(folder + "/parent").value_or("") : netdevs.front();
 }
 
-void check_devices(const host &here, report &all, const std::vector<std::string> &wanted) {
-    check &found = all.add("device", "RDMA devices");
-    const std::vector<std::string> there = here.list("/sys/class/infiniband");
-    // A container sees the names of all the host's devices, and is meant to use those it was given.
-    std::vector<std::string> ours, others;
-    for (const std::string &name : there)
-        (!here.in_container() || given(here, name) ? ours : others).push_back(name);
-    if (ours.empty())
-        std::swap(ours, others);
-    for (const std::string &name : wanted.empty() ? ours : wanted) {
-        if (std::count(there.begin(), there.end(), name) &&
-            !std::count(all.devices.begin(), all.devices.end(), name))
-            all.devices.push_back(name);
+void check_devices(const host &machine, report &results, const std::vector<std::string> &names) {
+    check &c = results.add("device", "RDMA devices");
+    const std::vector<std::string> existing = machine.list_folder("/sys/class/infiniband");
+    // A container sees all device names of its host, but can use only those with a node.
+    std::vector<std::string> usable, unusable;
+    for (const std::string &name : existing)
+        (!machine.is_container() || has_node(machine, name) ? usable : unusable).push_back(name);
+    if (usable.empty())
+        std::swap(usable, unusable);
+    for (const std::string &name : names.empty() ? usable : names) {
+        if (std::count(existing.begin(), existing.end(), name) &&
+            !std::count(results.devices.begin(), results.devices.end(), name))
+            results.devices.push_back(name);
     }
     std::vector<std::string> missing;
-    for (const std::string &name : wanted) {
-        if (!std::count(there.begin(), there.end(), name))
+    for (const std::string &name : names) {
+        if (!std::count(existing.begin(), existing.end(), name))
             missing.push_back(name);
     }
-    if (all.failed("kernel"))
-        found.skip("waits for RDMA in the kernel.");
-    else if (there.empty())
-        none(here, found);
+    if (results.failed("kernel"))
+        c.skip("requires RDMA in the kernel.");
+    else if (existing.empty())
+        fail_no_device(machine, c);
     else if (!missing.empty())
-        found.fail(fmt::format("there is no {}; there are: {}.", listed(missing), listed(there)),
-                   "To look at one of those:", "coherdma doctor " + there.front());
-    else if (wanted.empty() && !others.empty())
-        found.ok(fmt::format("{}; not given to this container: {}.", listed(ours), listed(others)));
+        c.fail(fmt::format("there is no {}; there are: {}.", join_names(missing),
+                           join_names(existing)),
+               "To check one of those:", "coherdma doctor " + existing.front());
+    else if (names.empty() && !unusable.empty())
+        c.ok(fmt::format("{}; not passed to this container: {}.", join_names(usable),
+                         join_names(unusable)));
     else
-        found.ok(listed(there) + ".");
+        c.ok(join_names(existing) + ".");
 }
 
-void check_opens(const host &here, report &all, const std::string &device) {
-    check &found = all.add("open", "libibverbs", device);
-    for (const auto &[id, of] :
+void check_open(const host &machine, report &results, const std::string &device) {
+    check &c = results.add("open", "libibverbs", device);
+    for (const auto &[id, dep_device] :
          {std::pair{"libibverbs", ""}, {"providers", ""}, {"node", device.c_str()}}) {
-        if (all.failed(id, of)) {
-            found.skip(fmt::format("waits for {}.", id));
+        if (results.failed(id, dep_device)) {
+            c.skip(fmt::format("requires {}.", id));
             return;
         }
     }
-    const opened is = here.open(device);
-    const std::string because = is.words.empty() ? "" : " (" + is.words + ")";
-    if (is.open)
-        found.ok("lists and opens it.");
-    else if (is.listed)
-        found.fail("cannot open it" + because + ".",
-                   here.in_container() ? "Start the container again with the node:"
-                                       : "See what the kernel says:",
-                   here.in_container() ? give_node(device) : here.as_root("dmesg | tail"));
+    const open_result result = machine.open_device(device);
+    const std::string reason = result.message.empty() ? "" : " (" + result.message + ")";
+    if (result.open)
+        c.ok("lists and opens it.");
+    else if (result.listed)
+        c.fail("cannot open it" + reason + ".",
+               machine.is_container() ? "Restart the container with the node:"
+                                      : "Check the kernel log:",
+               machine.is_container() ? container_command(device)
+                                      : machine.with_sudo("dmesg | tail"));
     else
-        found.fail("does not list it" + because + ".",
-                   "No provider takes it; it may need a newer one, or that of its maker.",
-                   package_of_providers(here).command);
+        c.fail("does not list it" + reason + ".",
+               "No provider supports it; it may need a newer rdma-core, or its vendor's provider.",
+               providers_package(machine).command);
 }
 
-void check_port(const host &here, report &all, const std::string &device) {
-    check &found = all.add("port", "port", device);
-    const std::string port = port_of(here, device);
+void check_port(const host &machine, report &results, const std::string &device) {
+    check &c = results.add("port", "port", device);
+    const std::string port = select_port(machine, device);
     const std::string folder = "/sys/class/infiniband/" + device + "/ports/" + port;
-    const std::string text = here.read(folder + "/state").value_or("? unknown");
-    const std::string word = text.substr(std::min(text.find(' ') + 1, text.size()));
-    const std::string netdev = netdev_of(here, device);
-    found.title += " " + port;
-    if (text.rfind("4:", 0) != 0)
-        not_active(here, found, word, netdev, folder);
-    else if (!netdev.empty() && !here.interfaces.count(netdev))
-        found.warn(word + ", but its interface " + netdev + " is not in this network namespace.",
-                   "rdma_cm works in the namespace that has the interface.");
+    const std::string state_text = machine.read_file(folder + "/state").value_or("? unknown");
+    const std::string state_name =
+        state_text.substr(std::min(state_text.find(' ') + 1, state_text.size()));
+    const std::string netdev = find_netdev(machine, device);
+    c.title += " " + port;
+    if (state_text.rfind("4:", 0) != 0)
+        fail_port_inactive(machine, c, state_name, netdev, folder);
+    else if (!netdev.empty() && !machine.interfaces.count(netdev))
+        c.warn(state_name + ", but its interface " + netdev + " is not in this network namespace.",
+               "rdma_cm works in the namespace that has the interface.");
     else
-        found.ok(word + (netdev.empty() ? "." : ", on " + netdev + "."));
+        c.ok(state_name + (netdev.empty() ? "." : ", on " + netdev + "."));
 }
 
 } // namespace tools::doctor

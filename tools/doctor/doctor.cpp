@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// coherdma doctor: the command.
+// The command coherdma doctor.
 
 #include "doctor/doctor.hpp"
 #include "command.hpp"
@@ -11,31 +11,30 @@
 
 namespace {
 
-struct options {
+struct doctor_options {
     bool json = false;
     std::vector<std::string> devices;
 };
 
-bool wants_colour() {
-    const char *no = std::getenv("NO_COLOR");
-    return isatty(STDOUT_FILENO) && (!no || !*no);
+bool use_color() {
+    const char *no_color = std::getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && (!no_color || !*no_color);
 }
 
 } // namespace
 
-void tools::add_doctor(CLI::App &program, int &status) {
-    const auto given = std::make_shared<options>();
-    CLI::App *command =
-        program.add_subcommand("doctor", "Why there is no working RDMA device, and what to type");
-    command->add_flag("-j,--json", given->json, "For programs: all checks, and a summary");
-    command->add_option("DEVICE", given->devices, "Only these devices")->type_name("");
-    command->footer("Exit status: 0 nothing failed (warnings are no failures), 1 a check failed.");
-    command->callback([given, &status] {
-        const doctor::report all = doctor::examine(doctor::this_machine(), given->devices);
-        if (given->json)
-            std::puts(doctor::as_json(all).c_str());
+void tools::add_doctor(cli::command &program, int &status) {
+    const auto opts = std::make_shared<doctor_options>();
+    auto command = program.add_subcommand("doctor", "Diagnose RDMA devices and suggest fixes");
+    command.add_flag("-j,--json", opts->json, "Print all checks and a summary as JSON");
+    command.add_option("DEVICE", opts->devices, "Check only these devices").type_name("");
+    command.footer("Exit status: 0 no check failed (warnings are not failures), 1 a check failed.");
+    command.callback([opts, &status] {
+        const doctor::report rep = doctor::examine(doctor::this_machine(), opts->devices);
+        if (opts->json)
+            std::puts(doctor::as_json(rep).c_str());
         else
-            doctor::print_text(all, stdout, wants_colour());
-        status = all.any_failed() ? FAILED : DONE;
+            doctor::print_text(rep, stdout, use_color());
+        status = rep.any_failed() ? FAILED : SUCCESS;
     });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Why there is, or is not, a working RDMA device here, and what to type next. The table of checks
-// is in checks.cpp; each check looks at a host and adds what it found to a report.
+// Diagnoses why RDMA devices work or not, and suggests a fix for each problem. checks.cpp lists the
+// checks; each examines a host and adds its result to a report.
 #pragma once
 
 #include "doctor/host.hpp"
@@ -13,107 +13,109 @@
 
 namespace tools::doctor {
 
-/// How a check ended. SKIP: there is nothing to look at, because of something that is said above.
-enum class state { OK, WARN, FAIL, SKIP };
+/// The result of a check. SKIP: the check depends on another one that failed, or cannot be made.
+enum class check_status { OK, WARN, FAIL, SKIP };
 
 struct check {
-    std::string id;     ///< for programs: never changes, once per device
-    std::string title;  ///< for people
-    std::string device; ///< "" if it is about the whole machine
-    state is = state::OK;
-    std::string evidence; ///< what was seen, and where
-    std::string fix;      ///< what mends it, in words; may be "" where the command says it all
-    std::string command;  ///< what to type next, or ""
+    std::string id;     ///< stable identifier for programs, unique per device
+    std::string title;  ///< heading for users
+    std::string device; ///< "" if it concerns the whole machine
+    check_status status = check_status::OK;
+    std::string evidence; ///< what was found, and where
+    std::string fix;      ///< how to fix it; may be "" if the command is sufficient
+    std::string command;  ///< the command that fixes it, or ""
 
-    void ok(std::string seen) { ends(state::OK, std::move(seen)); }
-    void skip(std::string why) { ends(state::SKIP, std::move(why)); }
-    void warn(std::string seen, std::string mend, std::string type = {}) {
-        ends(state::WARN, std::move(seen), std::move(mend), std::move(type));
+    void ok(std::string observed) { set(check_status::OK, std::move(observed)); }
+    void skip(std::string reason) { set(check_status::SKIP, std::move(reason)); }
+    void warn(std::string observed, std::string advice, std::string cmd = {}) {
+        set(check_status::WARN, std::move(observed), std::move(advice), std::move(cmd));
     }
-    void fail(std::string seen, std::string mend, std::string type = {}) {
-        ends(state::FAIL, std::move(seen), std::move(mend), std::move(type));
+    void fail(std::string observed, std::string advice, std::string cmd = {}) {
+        set(check_status::FAIL, std::move(observed), std::move(advice), std::move(cmd));
     }
 
   private:
-    void ends(state how, std::string seen, std::string mend = {}, std::string type = {}) {
-        is = how;
-        evidence = std::move(seen);
-        fix = std::move(mend);
-        command = std::move(type);
+    void set(check_status new_status, std::string observed, std::string advice = {},
+             std::string cmd = {}) {
+        status = new_status;
+        evidence = std::move(observed);
+        fix = std::move(advice);
+        command = std::move(cmd);
     }
 };
 
 struct report {
     std::vector<check> checks;
-    std::vector<std::string> devices; ///< that are looked at
-    std::vector<std::string> working; ///< those of them without a failed check
+    std::vector<std::string> devices; ///< the devices that are checked
+    std::vector<std::string> working; ///< those without a failed check
 
-    /// The reference is good until the next one is added.
+    /// The reference is valid until the next add().
     check &add(std::string id, std::string title, std::string device = {});
     [[nodiscard]] const check *find(std::string_view id, std::string_view device = {}) const;
     [[nodiscard]] bool failed(std::string_view id, std::string_view device = {}) const;
     [[nodiscard]] bool any_failed() const;
 };
 
-/// All checks, over these devices (all, if none is named).
-report examine(const host &here, const std::vector<std::string> &wanted);
+/// Runs all checks for the named devices, or for all if none is named.
+report examine(const host &machine, const std::vector<std::string> &names);
 
-void print_text(const report &all, std::FILE *to, bool colour);
-std::string as_json(const report &all);
-const char *name_of(state is);
+void print_text(const report &results, std::FILE *out, bool color);
+std::string as_json(const report &results);
+const char *name_of(check_status status);
 
-// -- the checks, in their order ------------------------------------------------------------------
+// -- the checks, in order -----------------------------------------------------------------------
 
-void check_kernel(const host &here, report &all);
-void check_modules(const host &here, report &all);
-void check_soft_drivers(const host &here, report &all);
-void check_devices(const host &here, report &all, const std::vector<std::string> &wanted);
-void check_rdma_cm(const host &here, report &all);
-void check_memlock(const host &here, report &all);
-void check_netns(const host &here, report &all);
-void check_library(const host &here, report &all);
-void check_providers(const host &here, report &all);
-void check_driver_lines(const host &here, report &all);
-void check_environment(const host &here, report &all);
-void check_selection(const host &here, report &all);
+void check_kernel(const host &machine, report &results);
+void check_modules(const host &machine, report &results);
+void check_soft_drivers(const host &machine, report &results);
+void check_devices(const host &machine, report &results, const std::vector<std::string> &names);
+void check_rdma_cm(const host &machine, report &results);
+void check_memlock(const host &machine, report &results);
+void check_netns(const host &machine, report &results);
+void check_library(const host &machine, report &results);
+void check_providers(const host &machine, report &results);
+void check_driver_lines(const host &machine, report &results);
+void check_environment(const host &machine, report &results);
+void check_provider_config(const host &machine, report &results);
 
-void check_node(const host &here, report &all, const std::string &device);
-void check_opens(const host &here, report &all, const std::string &device);
-void check_served(const host &here, report &all, const std::string &device);
-void check_port(const host &here, report &all, const std::string &device);
-void check_gids(const host &here, report &all, const std::string &device);
-void check_coherency(const host &here, report &all, const std::string &device);
+void check_node(const host &machine, report &results, const std::string &device);
+void check_open(const host &machine, report &results, const std::string &device);
+void check_served(const host &machine, report &results, const std::string &device);
+void check_port(const host &machine, report &results, const std::string &device);
+void check_gids(const host &machine, report &results, const std::string &device);
+void check_coherency(const host &machine, report &results, const std::string &device);
 
-// -- what checks share ---------------------------------------------------------------------------
+// -- shared by checks ----------------------------------------------------------------------------
 
-/// What to type to have a command run where RDMA is, whatever is wrong here.
+/// A command that runs in softrdma's lab, which has RDMA in any case.
 inline constexpr char LAB[] = "softrdma run -- ibv_devinfo";
 
-/// "a, b and 3 more": what fits a line.
-std::string listed(const std::vector<std::string> &names, std::size_t most = 6);
+/// "a, b and 3 more"
+std::string join_names(const std::vector<std::string> &names, std::size_t max = 6);
 
-/// Where a kernel module is: UNKNOWN if this machine does not let us see its kernel's modules.
-enum class presence { LOADED, LOADABLE, ABSENT, UNKNOWN };
-presence module(const host &here, const std::string &name);
+/// State of a kernel module. UNKNOWN: the modules of the running kernel are not visible.
+enum class module_state { LOADED, LOADABLE, ABSENT, UNKNOWN };
+module_state find_module(const host &machine, const std::string &name);
 
-/// What brings a module that this kernel's package lacks: words, and a command or "".
-struct remedy {
+/// A fix: a description, and a command or "".
+struct fix_hint {
     std::string fix, command;
 };
-remedy package_with(const host &here, const std::string &module);
-remedy package_of_providers(const host &here);
-remedy matched_providers(const host &here);
+fix_hint package_with_module(const host &machine, const std::string &module);
+fix_hint providers_package(const host &machine);
+fix_hint matching_packages(const host &machine);
 
-/// The path of its node, given to a container or not; empty: the kernel names none.
-std::string node_of(const host &here, const std::string &device);
+/// The path of the device node, whether or not it exists in this container; "" if the kernel has
+/// none.
+std::string device_node_path(const host &machine, const std::string &device);
 
-/// How a container is started that is to have this device.
-std::string give_node(const std::string &device);
+/// The command that starts a container with this device.
+std::string container_command(const std::string &device);
 
-/// The port that matters: the first active one, else the first.
-std::string port_of(const host &here, const std::string &device);
+/// The first active port, else the first.
+std::string select_port(const host &machine, const std::string &device);
 
-/// The interface under a device, or "" if nobody says.
-std::string netdev_of(const host &here, const std::string &device);
+/// The network interface of a device, or "" if unknown.
+std::string find_netdev(const host &machine, const std::string &device);
 
 } // namespace tools::doctor

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The files of a host.
+// Functions of host that access files.
 
 #include "doctor/host.hpp"
 
@@ -12,8 +12,8 @@
 
 namespace tools::doctor {
 
-std::optional<std::string> host::read(const std::string &path) const {
-    const gzFile file = gzopen((root + path).c_str(), "rbe"); // passes on what is not compressed
+std::optional<std::string> host::read_file(const std::string &path) const {
+    const gzFile file = gzopen((root + path).c_str(), "rbe"); // also reads uncompressed files
     if (!file)
         return std::nullopt;
     std::string text;
@@ -28,12 +28,12 @@ std::optional<std::string> host::read(const std::string &path) const {
     return text;
 }
 
-std::vector<std::string> host::lines(const std::string &path) const {
-    std::vector<std::string> all;
-    std::istringstream text(read(path).value_or(""));
+std::vector<std::string> host::read_lines(const std::string &path) const {
+    std::vector<std::string> lines;
+    std::istringstream text(read_file(path).value_or(""));
     for (std::string line; std::getline(text, line);)
-        all.push_back(line);
-    return all;
+        lines.push_back(line);
+    return lines;
 }
 
 bool host::exists(const std::string &path) const {
@@ -41,32 +41,32 @@ bool host::exists(const std::string &path) const {
     return std::filesystem::exists(root + path, ignored);
 }
 
-std::vector<std::string> host::list(const std::string &path) const {
+std::vector<std::string> host::list_folder(const std::string &path) const {
     std::vector<std::string> names;
-    std::error_code problem;
-    for (std::filesystem::directory_iterator each(root + path, problem), end;
-         !problem && each != end; each.increment(problem))
-        names.push_back(each->path().filename());
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(root + path, error), end; !error && it != end;
+         it.increment(error))
+        names.push_back(it->path().filename());
     std::sort(names.begin(), names.end());
     return names;
 }
 
-bool host::in_container() const {
-    if (environment.count("SOFTRDMA_HOST")) // a guest of the lab sees its caller's files
+bool host::is_container() const {
+    if (environment.count("SOFTRDMA_HOST")) // a guest of softrdma's lab shares its caller's files
         return false;
-    for (const char *sign : {"/.dockerenv", "/run/.dockerenv", "/run/.containerenv"}) {
-        if (exists(sign))
+    for (const char *path : {"/.dockerenv", "/run/.dockerenv", "/run/.containerenv"}) {
+        if (exists(path))
             return true;
     }
-    const std::string groups = read("/proc/1/cgroup").value_or("");
-    for (const char *word : {"docker", "kubepods", "containerd", "libpod", "/lxc"}) {
-        if (groups.find(word) != std::string::npos)
+    const std::string groups = read_file("/proc/1/cgroup").value_or("");
+    for (const char *name : {"docker", "kubepods", "containerd", "libpod", "/lxc"}) {
+        if (groups.find(name) != std::string::npos)
             return true;
     }
     return false;
 }
 
-std::string host::as_root(const std::string &command) const {
+std::string host::with_sudo(const std::string &command) const {
     return is_root ? command : "sudo " + command;
 }
 

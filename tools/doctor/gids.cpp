@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The table of GIDs: which index to give to programs that ask for one, and which one rdma_cm takes.
+// Checks the GID table: the indices for programs to use, and the one that rdma_cm selects.
 //
-// rdma_cm takes, for the address that a program binds, the GID that is this address, of the type
-// that is the port's default. That is RoCE v2 where the device has it, unless configfs says other.
+// For a bound address, rdma_cm selects the GID with that address and the port's default type: RoCE
+// v2 if the device supports it, unless configfs sets another.
 
 #include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::doctor {
 namespace {
@@ -22,108 +22,109 @@ struct gid {
     bool link_local = false;
 };
 
-std::vector<gid> table(const host &here, const std::string &port) {
-    std::vector<gid> all;
-    for (const std::string &name : here.list(port + "/gids")) {
-        const std::string text = here.read(port + "/gids/" + name).value_or("");
+std::vector<gid> read_gid_table(const host &machine, const std::string &port_folder) {
+    std::vector<gid> gids;
+    for (const std::string &name : machine.list_folder(port_folder + "/gids")) {
+        const std::string text = machine.read_file(port_folder + "/gids/" + name).value_or("");
         in6_addr bytes{};
-        char words[INET6_ADDRSTRLEN] = "";
+        char address[INET6_ADDRSTRLEN] = "";
         if (inet_pton(AF_INET6, text.c_str(), &bytes) != 1 || IN6_IS_ADDR_UNSPECIFIED(&bytes))
             continue;
         if (IN6_IS_ADDR_V4MAPPED(&bytes))
-            inet_ntop(AF_INET, bytes.s6_addr + 12, words, sizeof words);
+            inet_ntop(AF_INET, bytes.s6_addr + 12, address, sizeof address);
         else
-            inet_ntop(AF_INET6, &bytes, words, sizeof words);
-        all.push_back({std::atoi(name.c_str()), words,
-                       here.read(port + "/gid_attrs/types/" + name).value_or(""),
-                       IN6_IS_ADDR_LINKLOCAL(&bytes) != 0});
+            inet_ntop(AF_INET6, &bytes, address, sizeof address);
+        gids.push_back({std::atoi(name.c_str()), address,
+                        machine.read_file(port_folder + "/gid_attrs/types/" + name).value_or(""),
+                        IN6_IS_ADDR_LINKLOCAL(&bytes) != 0});
     }
-    std::sort(all.begin(), all.end(), [](const gid &a, const gid &b) { return a.index < b.index; });
-    return all;
+    std::sort(gids.begin(), gids.end(),
+              [](const gid &a, const gid &b) { return a.index < b.index; });
+    return gids;
 }
 
-std::string default_type(const host &here, const std::string &device, const std::string &port,
+std::string default_type(const host &machine, const std::string &device, const std::string &port,
                          const std::vector<gid> &gids) {
-    if (const auto set = here.read("/sys/kernel/config/rdma_cm/" + device + "/ports/" + port +
-                                   "/default_roce_mode"))
-        return *set;
-    for (const gid &each : gids) {
-        if (each.type == "RoCE v2")
-            return each.type;
+    if (const auto configured = machine.read_file("/sys/kernel/config/rdma_cm/" + device +
+                                                  "/ports/" + port + "/default_roce_mode"))
+        return *configured;
+    for (const gid &g : gids) {
+        if (g.type == "RoCE v2")
+            return g.type;
     }
     return "IB/RoCE v1";
 }
 
-remedy add_address(const host &here, const std::string &netdev) {
+fix_hint add_address(const host &machine, const std::string &netdev) {
     if (netdev.empty())
-        return {"The interface under the device needs an address.", ""};
-    return {"A GID comes with an address of the interface. For a test any will do:",
-            here.as_root("ip address add 198.18.9.1/24 dev " + netdev)};
+        return {"The device's interface needs an address.", ""};
+    return {"GIDs come from the interface's addresses. For a test, any address will do:",
+            machine.with_sudo("ip address add 198.18.9.1/24 dev " + netdev)};
 }
 
-/// iWARP: there is one GID, which nobody looks at.
-void by_address(const host &here, check &found, const std::string &netdev) {
-    const auto below = here.interfaces.find(netdev);
+/// iWARP has one GID, which is not used.
+void check_iwarp_address(const host &machine, check &c, const std::string &netdev) {
+    const auto it = machine.interfaces.find(netdev);
     std::vector<std::string> usable;
-    if (below != here.interfaces.end()) {
-        for (const std::string &each : below->second.addresses) {
-            if (each.rfind("fe80:", 0) != 0)
-                usable.push_back(each);
+    if (it != machine.interfaces.end()) {
+        for (const std::string &address : it->second.addresses) {
+            if (address.rfind("fe80:", 0) != 0)
+                usable.push_back(address);
         }
     }
-    const remedy mend = add_address(here, netdev);
+    const fix_hint hint = add_address(machine, netdev);
     if (usable.empty())
-        found.fail(fmt::format("iWARP goes by addresses, and {} has none.",
-                               netdev.empty() ? "its interface" : netdev),
-                   "For a test any will do:", mend.command);
+        c.fail(fmt::format("iWARP uses IP addresses, and {} has none.",
+                           netdev.empty() ? "its interface" : netdev),
+               "For a test, any address will do:", hint.command);
     else
-        found.ok(fmt::format("index 0, unused; iWARP goes by the address {}.", listed(usable, 2)));
+        c.ok(fmt::format("index 0, unused; iWARP uses the address {}.", join_names(usable, 2)));
 }
 
-std::string named(const std::vector<const gid *> &some) {
-    std::vector<std::string> words;
-    for (const gid *each : some)
-        words.push_back(fmt::format("{} ({})", each->index, each->address));
-    return listed(words, 3);
+std::string format_gids(const std::vector<const gid *> &gids) {
+    std::vector<std::string> entries;
+    for (const gid *g : gids)
+        entries.push_back(fmt::format("{} ({})", g->index, g->address));
+    return join_names(entries, 3);
 }
 
-void roce(const host &here, check &found, const std::vector<gid> &gids, const std::string &type,
-          const std::string &netdev) {
-    std::vector<const gid *> taken, others;
-    for (const gid &each : gids)
-        (each.type == type && !each.link_local ? taken : others).push_back(&each);
-    const auto is_ipv4 = [](const gid *each) {
-        return each->address.find(':') == std::string::npos;
+void check_roce(const host &machine, check &c, const std::vector<gid> &gids,
+                const std::string &type, const std::string &netdev) {
+    std::vector<const gid *> usable, other;
+    for (const gid &g : gids)
+        (g.type == type && !g.link_local ? usable : other).push_back(&g);
+    const auto is_ipv4 = [](const gid *g) {
+        return g->address.find(':') == std::string::npos;
     };
-    std::stable_partition(taken.begin(), taken.end(), is_ipv4);
-    const remedy mend = add_address(here, netdev);
+    std::stable_partition(usable.begin(), usable.end(), is_ipv4);
+    const fix_hint hint = add_address(machine, netdev);
     if (gids.empty())
-        found.fail("none, so nothing can be sent.", mend.fix, mend.command);
-    else if (taken.empty())
-        found.warn(fmt::format("only {}: rdma_cm needs a {} GID that is an ordinary address.",
-                               named(others), type),
-                   mend.fix, mend.command);
+        c.fail("none, so no data can be sent.", hint.fix, hint.command);
+    else if (usable.empty())
+        c.warn(fmt::format("only {}: rdma_cm needs a {} GID with a global address.",
+                           format_gids(other), type),
+               hint.fix, hint.command);
     else
-        found.ok(fmt::format("index {}: {}, and rdma_cm takes it.{}", named(taken), type,
-                             others.empty() ? "" : " Also: " + named(others) + "."));
+        c.ok(fmt::format("index {}: {}, selected by rdma_cm.{}", format_gids(usable), type,
+                         other.empty() ? "" : " Also: " + format_gids(other) + "."));
 }
 
 } // namespace
 
-void check_gids(const host &here, report &all, const std::string &device) {
-    check &found = all.add("gid", "GIDs", device);
+void check_gids(const host &machine, report &results, const std::string &device) {
+    check &c = results.add("gid", "GIDs", device);
     const std::string folder = "/sys/class/infiniband/" + device;
-    const std::string port = port_of(here, device);
-    const std::string netdev = netdev_of(here, device);
-    const std::vector<gid> gids = table(here, folder + "/ports/" + port);
-    if (!netdev.empty() && !here.interfaces.count(netdev))
-        found.skip(netdev + " is not in this network namespace.");
-    else if (here.read(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
-        by_address(here, found, netdev);
-    else if (here.read(folder + "/ports/" + port + "/link_layer") == "InfiniBand")
-        found.ok("InfiniBand: index 0, and the port's LID.");
+    const std::string port = select_port(machine, device);
+    const std::string netdev = find_netdev(machine, device);
+    const std::vector<gid> gids = read_gid_table(machine, folder + "/ports/" + port);
+    if (!netdev.empty() && !machine.interfaces.count(netdev))
+        c.skip(netdev + " is not in this network namespace.");
+    else if (machine.read_file(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
+        check_iwarp_address(machine, c, netdev);
+    else if (machine.read_file(folder + "/ports/" + port + "/link_layer") == "InfiniBand")
+        c.ok("InfiniBand: index 0, and the port's LID.");
     else
-        roce(here, found, gids, default_type(here, device, port, gids), netdev);
+        check_roce(machine, c, gids, default_type(machine, device, port, gids), netdev);
 }
 
 } // namespace tools::doctor

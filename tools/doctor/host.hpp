@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The machine that is looked at: its files below a root, and what only system calls tell. A test
-// gives another root and other answers.
+// The machine to check: its files below a root, and the results of system calls. Unit tests supply
+// other roots and results.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,33 @@
 namespace tools::doctor {
 
 struct node {
-    bool there = false;
-    bool usable = false; ///< this process may read and write it
-    unsigned mode = 0;   ///< permission bits
+    bool exists = false;
+    bool is_usable = false; ///< this process may read and write it
+    unsigned mode = 0;      ///< permission bits
     std::string group;
-    bool member = false; ///< this process is in the group
+    bool in_group = false; ///< this process is in the group
 };
 
-struct opened {
-    bool listed = false; ///< libibverbs knows the device
+struct open_result {
+    bool listed = false; ///< libibverbs lists the device
     bool open = false;
-    std::string words;       ///< what libibverbs printed, or the error
-    std::string plugin = {}; ///< the file whose code serves it; "" if nobody knows
-    bool preloaded = false;  ///< that file was there before libibverbs looked for any
+    std::string message;     ///< libibverbs' output, or the error
+    std::string plugin = {}; ///< path of the plugin that serves it; "" if unknown
+    bool preloaded = false;  ///< the plugin was loaded before libibverbs searched for plugins
 };
 
-struct verdict {
-    std::string name; ///< coherent, non-coherent, unknown; "" if the question failed
+struct coherency_result {
+    std::string name; ///< coherent, non-coherent, unknown; "" if the query failed
     std::string explanation;
 };
 
 enum class netns_mode { UNKNOWN, SHARED, EXCLUSIVE };
 
-struct netlink_answer {
-    bool there = false; ///< the kernel answers on the RDMA socket
+struct netlink_info {
+    bool available = false; ///< the kernel supports RDMA netlink
     netns_mode mode = netns_mode::UNKNOWN;
-    std::map<std::string, std::string> netdevs; ///< by device, of the first port that has one
+    std::map<std::string, std::string>
+        netdevs; ///< by device name; netdev of the first port that has one
 };
 
 struct interface {
@@ -51,45 +52,45 @@ struct interface {
 inline constexpr std::uint64_t NO_LIMIT = ~std::uint64_t{0};
 
 struct host {
-    std::string root;   ///< before every path; "" is this machine
-    std::string kernel; ///< its release, as of uname -r
+    std::string root;   ///< prefix of all paths; "" for this machine
+    std::string kernel; ///< its release, as in uname -r
     std::string user = "root";
     bool is_root = true;
-    std::uint64_t memlock = NO_LIMIT; ///< bytes
-    bool pins_freely = false;         ///< memlock does not count: CAP_IPC_LOCK
-    netlink_answer netlink;
-    std::map<std::string, interface> interfaces;    ///< of this network namespace
-    std::map<std::string, std::string> environment; ///< what of it matters here
-    std::string library; ///< where libibverbs.so.1 is, without the root; "" if not found
-    std::function<node(const std::string &)> look_at = [](const std::string &) {
+    std::uint64_t memlock = NO_LIMIT;   ///< bytes
+    bool has_unlimited_pinning = false; ///< memlock does not apply: CAP_IPC_LOCK
+    netlink_info netlink;
+    std::map<std::string, interface> interfaces;    ///< in this network namespace
+    std::map<std::string, std::string> environment; ///< the variables that affect libibverbs
+    std::string library; ///< path of libibverbs.so.1 below the root; "" if not found
+    std::function<node(const std::string &)> stat_node = [](const std::string &) {
         return node{};
     };
-    std::function<opened(const std::string &)> open = [](const std::string &) {
-        return opened{};
+    std::function<open_result(const std::string &)> open_device = [](const std::string &) {
+        return open_result{};
     };
-    std::function<verdict(const std::string &)> coherency = [](const std::string &) {
-        return verdict{};
+    std::function<coherency_result(const std::string &)> query_coherency = [](const std::string &) {
+        return coherency_result{};
     };
 
-    /// The file, also if compressed by gzip, without blanks at its end.
-    [[nodiscard]] std::optional<std::string> read(const std::string &path) const;
-    /// The same, in lines; none if it cannot be read.
-    [[nodiscard]] std::vector<std::string> lines(const std::string &path) const;
+    /// The file's content, decompressed if it is gzip, without trailing whitespace.
+    [[nodiscard]] std::optional<std::string> read_file(const std::string &path) const;
+    /// The file's lines; empty if it cannot be read.
+    [[nodiscard]] std::vector<std::string> read_lines(const std::string &path) const;
     [[nodiscard]] bool exists(const std::string &path) const;
-    /// Names in a folder, sorted; none if it cannot be read.
-    [[nodiscard]] std::vector<std::string> list(const std::string &path) const;
+    /// The names in a folder, sorted; empty if it cannot be read.
+    [[nodiscard]] std::vector<std::string> list_folder(const std::string &path) const;
 
-    [[nodiscard]] bool in_container() const;
-    /// A command as this user has to type it.
-    [[nodiscard]] std::string as_root(const std::string &command) const;
+    [[nodiscard]] bool is_container() const;
+    /// The command, with sudo if this user is not root.
+    [[nodiscard]] std::string with_sudo(const std::string &command) const;
 };
 
-/// The machine that this process runs on.
+/// The machine on which this process runs.
 host this_machine();
 
 std::map<std::string, std::string> environment();
-netlink_answer ask_netlink();
-opened open_device(const std::string &name);
-verdict ask_coherency(const std::string &name);
+netlink_info query_netlink();
+open_result open_device(const std::string &name);
+coherency_result query_coherency(const std::string &name);
 
 } // namespace tools::doctor

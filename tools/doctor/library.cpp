@@ -1,129 +1,132 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libibverbs and the providers that it loads: files named for the number of its private ABI.
+// Checks libibverbs and its providers: plugins whose file names contain the number of the private
+// ABI.
 
 #include "doctor/doctor.hpp"
-#include "selection/setting.hpp"
+#include "provider_config/system_setting.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::doctor {
 namespace {
 
-using namespace selection;
+using namespace provider_config;
 
 struct providers {
-    std::vector<std::string> good, other; ///< for this libibverbs (names), and not (files)
+    std::vector<std::string> matching;   ///< names of plugins for this libibverbs
+    std::vector<std::string> mismatched; ///< file names of plugins for another one
 };
 
-providers installed(const host &here) {
-    providers all;
-    const std::string end = "-rdmav" + private_abi(here) + ".so";
-    for (const std::string &file : here.list(plugin_folder(here))) {
-        const std::size_t at = file.find("-rdmav");
-        if (file.rfind("lib", 0) != 0 || at == std::string::npos)
+providers list_providers(const host &machine) {
+    providers plugins;
+    const std::string suffix = "-rdmav" + private_abi(machine) + ".so";
+    for (const std::string &file : machine.list_folder(plugin_folder(machine))) {
+        const std::size_t pos = file.find("-rdmav");
+        if (file.rfind("lib", 0) != 0 || pos == std::string::npos)
             continue;
-        if (file.substr(at) == end)
-            all.good.push_back(file.substr(3, at - 3));
+        if (file.substr(pos) == suffix)
+            plugins.matching.push_back(file.substr(3, pos - 3));
         else
-            all.other.push_back(file);
+            plugins.mismatched.push_back(file);
     }
-    return all;
+    return plugins;
 }
 
-bool waits(const report &all, check &found) {
-    if (all.failed("libibverbs"))
-        found.skip("waits for libibverbs.");
-    return all.failed("libibverbs");
+bool skip_without_library(const report &results, check &c) {
+    if (results.failed("libibverbs"))
+        c.skip("requires libibverbs.");
+    return results.failed("libibverbs");
 }
 
 } // namespace
 
-void check_library(const host &here, report &all) {
-    check &found = all.add("libibverbs", "libibverbs");
-    const std::string abi = private_abi(here);
-    if (here.library.empty())
-        found.fail("libibverbs.so.1 is not found.",
-                   "It comes with the providers:", package_of_providers(here).command);
+void check_library(const host &machine, report &results) {
+    check &c = results.add("libibverbs", "libibverbs");
+    const std::string abi = private_abi(machine);
+    if (machine.library.empty())
+        c.fail("libibverbs.so.1 is not found.",
+               "It comes with the providers:", providers_package(machine).command);
     else if (abi.empty())
-        found.warn(here.library + " does not say the number of its private ABI.",
-                   "It is not one of rdma-core; use your distribution's.");
+        c.warn(machine.library + " has no private ABI version.",
+               "It is not rdma-core's; install your distribution's.");
     else
-        found.ok(fmt::format("{}, private ABI {}.", here.library, abi));
+        c.ok(fmt::format("{}, private ABI {}.", machine.library, abi));
 }
 
-void check_providers(const host &here, report &all) {
-    check &found = all.add("providers", "Providers");
-    if (waits(all, found))
+void check_providers(const host &machine, report &results) {
+    check &c = results.add("providers", "Providers");
+    if (skip_without_library(results, c))
         return;
-    const providers files = installed(here);
-    const std::string abi = private_abi(here);
-    const remedy mend = package_of_providers(here);
-    if (!files.good.empty() && files.other.empty())
-        found.ok(listed(files.good) + ".");
-    else if (!files.good.empty())
-        found.warn(fmt::format("{} are not loaded: libibverbs wants -rdmav{}.so.",
-                               listed(files.other, 3), abi),
-                   "They are left over from another rdma-core, or made for one; the others work.");
-    else if (!files.other.empty()) {
-        const remedy match = matched_providers(here);
-        found.fail(fmt::format("none for this libibverbs: it wants -rdmav{}.so, there are {}.", abi,
-                               listed(files.other, 3)),
-                   match.fix, match.command);
+    const providers installed = list_providers(machine);
+    const std::string abi = private_abi(machine);
+    const fix_hint hint = providers_package(machine);
+    if (!installed.matching.empty() && installed.mismatched.empty())
+        c.ok(join_names(installed.matching) + ".");
+    else if (!installed.matching.empty())
+        c.warn(fmt::format("{} are not loaded: libibverbs requires -rdmav{}.so.",
+                           join_names(installed.mismatched, 3), abi),
+               "They belong to another rdma-core version; the others work.");
+    else if (!installed.mismatched.empty()) {
+        const fix_hint matching_hint = matching_packages(machine);
+        c.fail(fmt::format("none for this libibverbs: it requires -rdmav{}.so, found {}.", abi,
+                           join_names(installed.mismatched, 3)),
+               matching_hint.fix, matching_hint.command);
     } else
-        found.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, plugin_folder(here)), mend.fix,
-                   mend.command);
+        c.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, plugin_folder(machine)), hint.fix,
+               hint.command);
 }
 
-void check_driver_lines(const host &here, report &all) {
-    check &found = all.add("driver_lines", "Lines in /etc/libibverbs.d");
-    if (waits(all, found))
+void check_driver_lines(const host &machine, report &results) {
+    check &c = results.add("driver_lines", "Lines in /etc/libibverbs.d");
+    if (skip_without_library(results, c))
         return;
     std::vector<std::string> stale;
-    std::string first, name_of_first;
+    std::string first_path, first_name;
     int count = 0;
-    for (const driver_file &file : driver_files(here)) {
-        for (const auto &[number, name] : driver_lines(file.text)) {
+    for (const driver_file &file : driver_files(machine)) {
+        for (const auto &[number, name] : parse_driver_lines(file.text)) {
             ++count;
-            if (is_ours(name) || here.exists(file_of(here, name))) // ours: see selection
+            // check_provider_config checks coherdma's lines.
+            if (is_coherdma(name) || machine.exists(plugin_file(machine, name)))
                 continue;
             if (stale.empty()) {
-                first = file.path;
-                name_of_first = name;
+                first_path = file.path;
+                first_name = name;
             }
             stale.push_back("driver " + name);
         }
     }
-    if (all.failed("providers"))
-        found.skip("waits for providers.");
+    if (results.failed("providers"))
+        c.skip("requires providers.");
     else if (stale.empty())
-        found.ok(fmt::format("{}, each with its file.", count));
+        c.ok(fmt::format("{}, all plugins exist.", count));
     else
-        found.warn(
-            fmt::format("{}: no such file, so every program prints a warning.", listed(stale, 4)),
-            "Install the provider, or take the line out:",
-            here.as_root(
-                fmt::format("sed -i 's|^[ \\t]*driver[ \\t]*{}|#&|' {}", name_of_first, first)));
+        c.warn(
+            fmt::format("{}: no such file, so all programs print a warning.", join_names(stale, 4)),
+            "Install the provider, or disable the line:",
+            machine.with_sudo(
+                fmt::format("sed -i 's|^[ \\t]*driver[ \\t]*{}|#&|' {}", first_name, first_path)));
 }
 
-void check_environment(const host &here, report &all) {
-    check &found = all.add("environment", "RDMAV_DRIVERS");
-    if (waits(all, found))
+void check_environment(const host &machine, report &results) {
+    check &c = results.add("environment", "RDMAV_DRIVERS");
+    if (skip_without_library(results, c))
         return;
-    const wish wanted = wish_of(here);
-    if (wanted.variable.empty()) {
-        found.ok("not set: the usual order.");
+    const driver_variable drivers = get_driver_variable(machine);
+    if (drivers.variable.empty()) {
+        c.ok("not set.");
         return;
     }
-    for (const std::string &name : wanted.names) {
-        if (!here.exists(file_of(here, name))) {
-            found.warn(fmt::format("{} names {}, but there is no {}.", wanted.variable, name,
-                                   file_of(here, name)),
-                       "", "unset " + wanted.variable);
+    for (const std::string &name : drivers.names) {
+        if (!machine.exists(plugin_file(machine, name))) {
+            c.warn(fmt::format("{} names {}, but {} does not exist.", drivers.variable, name,
+                               plugin_file(machine, name)),
+                   "", "unset " + drivers.variable);
             return;
         }
     }
-    found.ok(fmt::format("{}={}: loaded first.", wanted.variable, wanted.value));
+    c.ok(fmt::format("{}={}: loaded first.", drivers.variable, drivers.value));
 }
 
 } // namespace tools::doctor

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What system calls tell about this machine.
+// Fills in a host from system calls.
 
 #include "doctor/host.hpp"
-#include "selection/serving.hpp"
+#include "provider_config/serving_provider.hpp"
 
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -28,98 +28,99 @@ bool in_group(gid_t group) {
     const int count = getgroups(static_cast<int>(groups.size()), groups.data());
     groups.resize(static_cast<std::size_t>(std::max(count, 0)));
     groups.push_back(getegid());
-    for (const gid_t each : groups) {
-        if (each == group)
+    for (const gid_t member : groups) {
+        if (member == group)
             return true;
     }
     return false;
 }
 
-node look_at(const std::string &path) {
-    struct stat facts {};
-    if (stat(path.c_str(), &facts) != 0)
+node stat_node(const std::string &path) {
+    struct stat attr {};
+    if (stat(path.c_str(), &attr) != 0)
         return {};
-    const group *named = getgrgid(facts.st_gid);
-    return {true, access(path.c_str(), R_OK | W_OK) == 0, facts.st_mode & 07777,
-            named ? named->gr_name : std::to_string(facts.st_gid), in_group(facts.st_gid)};
+    const group *group_entry = getgrgid(attr.st_gid);
+    return {true, access(path.c_str(), R_OK | W_OK) == 0, attr.st_mode & 07777,
+            group_entry ? group_entry->gr_name : std::to_string(attr.st_gid),
+            in_group(attr.st_gid)};
 }
 
-/// The kernel counts pinned memory unless the capability is one of the first user namespace.
-bool pins_freely(const host &here) {
-    std::istringstream map(here.read("/proc/self/uid_map").value_or("0 0 4294967295"));
+/// The kernel ignores the limit only for CAP_IPC_LOCK in the initial user namespace.
+bool has_unlimited_pinning(const host &machine) {
+    std::istringstream map(machine.read_file("/proc/self/uid_map").value_or("0 0 4294967295"));
     std::uint64_t inside = 0, outside = 0, count = 0;
     map >> inside >> outside >> count;
     if (inside != 0 || outside != 0 || count != 4294967295)
         return false;
-    for (const std::string &line : here.lines("/proc/self/status")) {
+    for (const std::string &line : machine.read_lines("/proc/self/status")) {
         if (line.rfind("CapEff:", 0) == 0)
             return std::strtoull(line.c_str() + 7, nullptr, 16) >> CAP_IPC_LOCK_BIT & 1;
     }
     return false;
 }
 
-std::string address_in(const sockaddr *from) {
+std::string address_to_string(const sockaddr *addr) {
     char text[INET6_ADDRSTRLEN] = "";
-    if (from && from->sa_family == AF_INET) {
+    if (addr && addr->sa_family == AF_INET) {
         sockaddr_in address;
-        std::memcpy(&address, from, sizeof address);
+        std::memcpy(&address, addr, sizeof address);
         inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-    } else if (from && from->sa_family == AF_INET6) {
+    } else if (addr && addr->sa_family == AF_INET6) {
         sockaddr_in6 address;
-        std::memcpy(&address, from, sizeof address);
+        std::memcpy(&address, addr, sizeof address);
         inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof text);
     }
     return text;
 }
 
-/// Not from /sys, which may be that of another network namespace.
+/// getifaddrs, since /sys can belong to another network namespace.
 std::map<std::string, interface> interfaces() {
-    std::map<std::string, interface> all;
+    std::map<std::string, interface> interfaces_by_name;
     ifaddrs *first = nullptr;
     if (getifaddrs(&first) != 0)
-        return all;
-    for (const ifaddrs *each = first; each; each = each->ifa_next) {
-        interface &one = all[each->ifa_name];
-        one.up = each->ifa_flags & IFF_UP;
-        one.carrier = each->ifa_flags & IFF_RUNNING;
-        if (const std::string address = address_in(each->ifa_addr); !address.empty())
-            one.addresses.push_back(address);
+        return interfaces_by_name;
+    for (const ifaddrs *entry = first; entry; entry = entry->ifa_next) {
+        interface &netdev = interfaces_by_name[entry->ifa_name];
+        netdev.up = entry->ifa_flags & IFF_UP;
+        netdev.carrier = entry->ifa_flags & IFF_RUNNING;
+        if (const std::string address = address_to_string(entry->ifa_addr); !address.empty())
+            netdev.addresses.push_back(address);
     }
     freeifaddrs(first);
-    return all;
+    return interfaces_by_name;
 }
 
 } // namespace
 
 std::map<std::string, std::string> environment() {
-    std::map<std::string, std::string> all;
+    std::map<std::string, std::string> values;
     for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
         if (const char *value = std::getenv(name))
-            all[name] = value;
+            values[name] = value;
     }
-    return all;
+    return values;
 }
 
 host this_machine() {
-    host here;
+    host h;
     utsname names{};
     if (uname(&names) == 0)
-        here.kernel = names.release;
-    const passwd *me = getpwuid(geteuid());
-    here.user = me ? me->pw_name : std::to_string(geteuid());
-    here.is_root = geteuid() == 0;
-    rlimit limit{};
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        here.memlock = limit.rlim_cur;
-    here.pins_freely = pins_freely(here);
-    here.netlink = ask_netlink();
-    here.interfaces = interfaces();
-    here.environment = environment();
-    here.library = selection::find_libibverbs();
-    here.look_at = look_at;
-    here.open = open_device;
-    here.coherency = ask_coherency;
-    return here;
+        h.kernel = names.release;
+    const passwd *user = getpwuid(geteuid());
+    h.user = user ? user->pw_name : std::to_string(geteuid());
+    h.is_root = geteuid() == 0;
+    rlimit memlock{};
+    if (getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)
+        h.memlock = memlock.rlim_cur;
+    h.has_unlimited_pinning = has_unlimited_pinning(h);
+    h.netlink = query_netlink();
+    h.interfaces = interfaces();
+    h.environment = environment();
+    h.library = provider_config::find_libibverbs();
+    h.stat_node = stat_node;
+    h.open_device = open_device;
+    h.query_coherency = query_coherency;
+    return h;
 }
 
 } // namespace tools::doctor

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The kernel modules that programs and soft devices need.
+// Checks the kernel modules that programs and soft devices need.
 
 #include "doctor/doctor.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 namespace tools::doctor {
 namespace {
 
 /// "kernel/drivers/siw.ko.xz: ..." -> "siw"
-std::string module_of(const std::string &line) {
+std::string module_name_in(const std::string &line) {
     const std::string path = line.substr(0, line.find(':'));
     const std::string name = path.substr(path.rfind('/') + 1);
     return name.substr(0, name.find(".ko"));
 }
 
-bool in_list(const host &here, const char *file, const std::string &name) {
-    for (const std::string &line : here.lines("/lib/modules/" + here.kernel + "/" + file)) {
-        if (module_of(line) == name)
+bool is_listed(const host &machine, const char *file, const std::string &name) {
+    for (const std::string &line :
+         machine.read_lines("/lib/modules/" + machine.kernel + "/" + file)) {
+        if (module_name_in(line) == name)
             return true;
     }
     return false;
 }
 
-bool loaded(const host &here, const std::string &name) {
-    if (here.exists("/sys/module/" + name))
+bool is_loaded(const host &machine, const std::string &name) {
+    if (machine.exists("/sys/module/" + name))
         return true;
-    for (const std::string &line : here.lines("/proc/modules")) {
+    for (const std::string &line : machine.read_lines("/proc/modules")) {
         if (line.substr(0, line.find(' ')) == name)
             return true;
     }
@@ -37,74 +38,74 @@ bool loaded(const host &here, const std::string &name) {
 
 } // namespace
 
-presence module(const host &here, const std::string &name) {
-    if (loaded(here, name) || in_list(here, "modules.builtin", name))
-        return presence::LOADED;
-    if (in_list(here, "modules.dep", name))
-        return presence::LOADABLE;
-    const bool seen = here.exists("/lib/modules/" + here.kernel + "/modules.dep");
-    return seen ? presence::ABSENT : presence::UNKNOWN;
+module_state find_module(const host &machine, const std::string &name) {
+    if (is_loaded(machine, name) || is_listed(machine, "modules.builtin", name))
+        return module_state::LOADED;
+    if (is_listed(machine, "modules.dep", name))
+        return module_state::LOADABLE;
+    const bool is_visible = machine.exists("/lib/modules/" + machine.kernel + "/modules.dep");
+    return is_visible ? module_state::ABSENT : module_state::UNKNOWN;
 }
 
-void check_modules(const host &here, report &all) {
-    check &found = all.add("modules", "Kernel modules");
-    if (all.failed("kernel")) {
-        found.skip("waits for RDMA in the kernel.");
+void check_modules(const host &machine, report &results) {
+    check &c = results.add("modules", "Kernel modules");
+    if (results.failed("kernel")) {
+        c.skip("requires RDMA in the kernel.");
         return;
     }
-    const bool device = !here.list("/sys/class/infiniband").empty();
-    const std::pair<const char *, const char *> wanted[] = {
+    const bool has_device = !machine.list_folder("/sys/class/infiniband").empty();
+    const std::pair<const char *, const char *> modules[] = {
         {"ib_uverbs", "/sys/class/infiniband_verbs"}, {"rdma_ucm", "/sys/class/misc/rdma_cm"}};
-    std::vector<std::string> there, loadable, absent;
-    for (const auto &[name, sign] : wanted) {
-        const presence is = module(here, name);
-        if (is == presence::LOADED || here.exists(sign))
-            there.push_back(name);
-        else if (is == presence::LOADABLE)
+    std::vector<std::string> loaded, loadable, absent;
+    for (const auto &[name, path] : modules) {
+        const module_state state = find_module(machine, name);
+        if (state == module_state::LOADED || machine.exists(path))
+            loaded.push_back(name);
+        else if (state == module_state::LOADABLE)
             loadable.push_back(name);
-        else if (is == presence::ABSENT)
+        else if (state == module_state::ABSENT)
             absent.push_back(name);
     }
     if (!absent.empty()) {
-        const remedy mend = package_with(here, absent.front());
-        found.fail(fmt::format("kernel {} lacks {}.", here.kernel, listed(absent)), mend.fix,
-                   mend.command.empty() ? LAB : mend.command);
-    } else if (!loadable.empty() && device)
-        found.fail(fmt::format("{} not loaded; programs cannot reach a device.", listed(loadable)),
-                   "", here.as_root("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
+        const fix_hint hint = package_with_module(machine, absent.front());
+        c.fail(fmt::format("kernel {} lacks {}.", machine.kernel, join_names(absent)), hint.fix,
+               hint.command.empty() ? LAB : hint.command);
+    } else if (!loadable.empty() && has_device)
+        c.fail(fmt::format("{} not loaded; programs cannot access a device.", join_names(loadable)),
+               "", machine.with_sudo("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
     else if (!loadable.empty())
-        found.ok(listed(loadable) + " not loaded yet.");
-    else if (there.size() == std::size(wanted))
-        found.ok(listed(there) + ".");
+        c.ok(join_names(loadable) + " not loaded yet.");
+    else if (loaded.size() == std::size(modules))
+        c.ok(join_names(loaded) + ".");
     else
-        found.skip(fmt::format("/lib/modules/{} cannot be seen from here.", here.kernel));
+        c.skip(fmt::format("/lib/modules/{} is not accessible.", machine.kernel));
 }
 
-void check_soft_drivers(const host &here, report &all) {
-    check &found = all.add("soft_drivers", "Soft device drivers");
-    if (all.failed("kernel")) {
-        found.skip("waits for RDMA in the kernel.");
+void check_soft_drivers(const host &machine, report &results) {
+    check &c = results.add("soft_drivers", "Soft device drivers");
+    if (results.failed("kernel")) {
+        c.skip("requires RDMA in the kernel.");
         return;
     }
-    const presence rxe = module(here, "rdma_rxe"), siw = module(here, "siw");
-    const auto words = [](const char *name, presence is) {
+    const module_state rxe = find_module(machine, "rdma_rxe"), siw = find_module(machine, "siw");
+    const auto describe = [](const char *name, module_state state) {
         return fmt::format("{} {}", name,
-                           is == presence::LOADED     ? "is there"
-                           : is == presence::LOADABLE ? "can be loaded"
-                                                      : "is absent");
+                           state == module_state::LOADED     ? "is available"
+                           : state == module_state::LOADABLE ? "can be loaded"
+                                                             : "is absent");
     };
-    const std::vector<std::string> devices = here.list("/sys/class/infiniband");
-    if (rxe == presence::LOADED || rxe == presence::LOADABLE || siw == presence::LOADED ||
-        siw == presence::LOADABLE)
-        found.ok(words("rdma_rxe", rxe) + ", " + words("siw", siw) + ".");
+    const std::vector<std::string> devices = machine.list_folder("/sys/class/infiniband");
+    if (rxe == module_state::LOADED || rxe == module_state::LOADABLE ||
+        siw == module_state::LOADED || siw == module_state::LOADABLE)
+        c.ok(describe("rdma_rxe", rxe) + ", " + describe("siw", siw) + ".");
     else if (!devices.empty())
-        found.ok("not needed: " + listed(devices) + " there.");
-    else if (rxe == presence::UNKNOWN)
-        found.skip(fmt::format("/lib/modules/{} cannot be seen from here.", here.kernel));
+        c.ok("not needed: found " + join_names(devices) + ".");
+    else if (rxe == module_state::UNKNOWN)
+        c.skip(fmt::format("/lib/modules/{} is not accessible.", machine.kernel));
     else {
-        const remedy mend = package_with(here, "rdma_rxe");
-        found.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", here.kernel), mend.fix,
-                   mend.command.empty() ? LAB : mend.command);
+        const fix_hint hint = package_with_module(machine, "rdma_rxe");
+        c.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", machine.kernel), hint.fix,
+               hint.command.empty() ? LAB : hint.command);
     }
 }
 

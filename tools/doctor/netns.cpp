@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Network namespaces: whether each sees all devices, or only those that were moved into it.
+// Checks the network namespace mode: whether all namespaces share devices.
 
 #include "doctor/doctor.hpp"
 
 namespace tools::doctor {
 namespace {
 
-/// Nodes here whose device is not: it is in another namespace, or gone.
-std::vector<std::string> without_device(const host &here) {
+/// Device nodes whose device is not visible: it is in another namespace, or gone.
+std::vector<std::string> nodes_without_device(const host &machine) {
     std::vector<std::string> names;
-    for (const std::string &name : here.list("/dev/infiniband")) {
-        if (name.rfind("uverbs", 0) == 0 && !here.exists("/sys/class/infiniband_verbs/" + name))
+    for (const std::string &name : machine.list_folder("/dev/infiniband")) {
+        if (name.rfind("uverbs", 0) == 0 && !machine.exists("/sys/class/infiniband_verbs/" + name))
             names.push_back(name);
     }
     return names;
@@ -19,23 +19,23 @@ std::vector<std::string> without_device(const host &here) {
 
 } // namespace
 
-void check_netns(const host &here, report &all) {
-    check &found = all.add("netns", "Network namespaces");
-    if (all.failed("kernel")) {
-        found.skip("waits for RDMA in the kernel.");
+void check_netns(const host &machine, report &results) {
+    check &c = results.add("netns", "Network namespaces");
+    if (results.failed("kernel")) {
+        c.skip("requires RDMA in the kernel.");
         return;
     }
-    const std::vector<std::string> strangers = without_device(here);
-    const bool alone = here.netlink.mode == netns_mode::EXCLUSIVE;
-    if (!strangers.empty())
-        found.warn("/dev/infiniband has " + listed(strangers) + ", whose device is not seen here.",
-                   "It is in another network namespace, or gone. Where it is seen:",
-                   here.as_root("rdma dev set NAME netns HERE"));
-    else if (here.netlink.mode == netns_mode::UNKNOWN)
-        found.skip("the kernel does not say whether they share devices.");
+    const std::vector<std::string> orphans = nodes_without_device(machine);
+    const bool is_exclusive = machine.netlink.mode == netns_mode::EXCLUSIVE;
+    if (!orphans.empty())
+        c.warn("/dev/infiniband has " + join_names(orphans) + ", whose device is not visible here.",
+               "It is in another network namespace, or gone. In the namespace that has it:",
+               machine.with_sudo("rdma dev set NAME netns HERE"));
+    else if (machine.netlink.mode == netns_mode::UNKNOWN)
+        c.skip("the kernel does not report whether they share devices.");
     else
-        found.ok(alone ? "exclusive: only devices moved into this one are seen."
-                       : "shared: all of them see all devices.");
+        c.ok(is_exclusive ? "exclusive: only devices moved into this one are visible."
+                          : "shared: all devices are visible in all of them.");
 }
 
 } // namespace tools::doctor

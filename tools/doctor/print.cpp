@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A report for people, in 80 columns, and for programs.
+// Prints a report as text in 80 columns, or as JSON.
 
 #include "doctor/doctor.hpp"
 #include "wrap.hpp"
 
 #include <array>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 namespace tools::doctor {
@@ -16,81 +16,81 @@ constexpr std::size_t WIDTH = 80;
 constexpr std::size_t INDENT = 6;
 
 constexpr const char *NAMES[] = {"ok", "warn", "fail", "skip"};
-constexpr const char *COLOURS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
+constexpr const char *COLORS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
 
-/// Lines below the state's word; the first goes beside it.
-void print_indented(const std::string &text, bool beside, std::FILE *to) {
-    for (const std::string &line : wrapped(text, WIDTH - INDENT)) {
-        fmt::print(to, "{:{}}{}\n", "", beside ? 0 : INDENT, line);
-        beside = false;
+/// Prints wrapped text in the column after the status; the first line is already indented if
+/// is_first_line.
+void print_indented(const std::string &text, bool is_first_line, std::FILE *out) {
+    for (const std::string &line : wrap_text(text, WIDTH - INDENT)) {
+        fmt::print(out, "{:{}}{}\n", "", is_first_line ? 0 : INDENT, line);
+        is_first_line = false;
     }
 }
 
-std::string heading(const check &about) {
-    return (about.device.empty() ? "" : about.device + ": ") + about.title;
+std::string format_heading(const check &c) {
+    return (c.device.empty() ? "" : c.device + ": ") + c.title;
 }
 
-void print_check(const check &about, std::FILE *to, bool colour) {
-    const auto index = static_cast<std::size_t>(about.is);
-    fmt::print(to, "{}{:<4}{}  ", colour ? COLOURS[index] : "", NAMES[index],
-               colour ? "\033[0m" : "");
-    print_indented(heading(about) + ": " + about.evidence, true, to);
-    if (!about.fix.empty())
-        print_indented(about.fix, false, to);
-    if (!about.command.empty()) // never broken: it is to be copied
-        fmt::print(to, "{:{}}$ {}\n", "", INDENT, about.command);
+void print_check(const check &c, std::FILE *out, bool color) {
+    const auto i = static_cast<std::size_t>(c.status);
+    fmt::print(out, "{}{:<4}{}  ", color ? COLORS[i] : "", NAMES[i], color ? "\033[0m" : "");
+    print_indented(format_heading(c) + ": " + c.evidence, true, out);
+    if (!c.fix.empty())
+        print_indented(c.fix, false, out);
+    if (!c.command.empty()) // not wrapped, so that it can be copied
+        fmt::print(out, "{:{}}$ {}\n", "", INDENT, c.command);
 }
 
-const check *first_failed(const report &all) {
-    for (const check &each : all.checks) {
-        if (each.is == state::FAIL)
-            return &each;
+const check *first_failed(const report &results) {
+    for (const check &c : results.checks) {
+        if (c.status == check_status::FAIL)
+            return &c;
     }
     return nullptr;
 }
 
-std::string last_line(const report &all) {
-    if (const check *first = first_failed(all))
-        return first->command.empty() ? "Next: " + first->fix : "Next: type  " + first->command;
-    if (all.working.empty())
+std::string last_line(const report &results) {
+    if (const check *failed = first_failed(results))
+        return failed->command.empty() ? "fix: " + failed->fix : "fix: " + failed->command;
+    if (results.working.empty())
         return "No RDMA device.";
-    return (all.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
-           listed(all.working);
+    return (results.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
+           join_names(results.working);
 }
 
 } // namespace
 
-const char *name_of(state is) {
-    return NAMES[static_cast<std::size_t>(is)];
+const char *name_of(check_status status) {
+    return NAMES[static_cast<std::size_t>(status)];
 }
 
-void print_text(const report &all, std::FILE *to, bool colour) {
-    for (const check &each : all.checks)
-        print_check(each, to, colour);
-    fmt::print(to, "\n{}\n", last_line(all));
+void print_text(const report &results, std::FILE *out, bool color) {
+    for (const check &c : results.checks)
+        print_check(c, out, color);
+    fmt::print(out, "\n{}\n", last_line(results));
 }
 
-std::string as_json(const report &all) {
-    nlohmann::ordered_json top = {{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
+std::string as_json(const report &results) {
+    nlohmann::ordered_json document = {{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
     std::array<int, std::size(NAMES)> counts{};
-    for (const check &each : all.checks) {
-        nlohmann::ordered_json one = {{"id", each.id},       {"state", name_of(each.is)},
-                                      {"title", each.title}, {"evidence", each.evidence},
-                                      {"fix", each.fix},     {"command", each.command}};
-        if (!each.device.empty())
-            one["device"] = each.device;
-        top["checks"].push_back(one);
-        ++counts[static_cast<std::size_t>(each.is)];
+    for (const check &c : results.checks) {
+        nlohmann::ordered_json entry = {{"id", c.id},       {"state", name_of(c.status)},
+                                        {"title", c.title}, {"evidence", c.evidence},
+                                        {"fix", c.fix},     {"command", c.command}};
+        if (!c.device.empty())
+            entry["device"] = c.device;
+        document["checks"].push_back(entry);
+        ++counts[static_cast<std::size_t>(c.status)];
     }
     nlohmann::ordered_json summary;
-    for (std::size_t index = 0; index < counts.size(); ++index)
-        summary[NAMES[index]] = counts[index];
-    summary["working"] = all.working;
-    const check *first = first_failed(all);
-    summary["next"] = first ? first->command : "";
-    top["summary"] = summary;
-    // Names of files may be in any encoding.
-    return top.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        summary[NAMES[i]] = counts[i];
+    summary["working"] = results.working;
+    const check *failed = first_failed(results);
+    summary["next"] = failed ? failed->command : "";
+    document["summary"] = summary;
+    // File names can have any encoding.
+    return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 } // namespace tools::doctor

@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Whether the system prefers coherdma's provider for soft devices, and which one serves a device.
+// Checks whether the system prefers coherdma's provider, and which one serves a device.
 
 #include "doctor/doctor.hpp"
-#include "selection/setting.hpp"
+#include "provider_config/system_setting.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::doctor {
 
-void check_selection(const host &here, report &all) {
-    check &found = all.add("selection", "coherdma's provider");
-    const selection::setting system = selection::look_at_setting(here);
-    const std::string seen = fmt::format("{}: {}", name_of(system.is), system.words);
-    if (all.failed("libibverbs"))
-        found.skip("waits for libibverbs.");
-    else if (const char *mend = selection::mends(system.is))
-        found.warn(seen, "", here.as_root(mend));
+void check_provider_config(const host &machine, report &results) {
+    check &c = results.add("selection", "coherdma's provider");
+    const provider_config::system_setting setting = provider_config::query_setting(machine);
+    const std::string evidence = fmt::format("{}: {}", name_of(setting.state), setting.description);
+    if (results.failed("libibverbs"))
+        c.skip("requires libibverbs.");
+    else if (const char *command = provider_config::fix_command(setting.state))
+        c.warn(evidence, "", machine.with_sudo(command));
     else
-        found.ok(seen);
+        c.ok(evidence);
 }
 
-void check_served(const host &here, report &all, const std::string &device) {
-    check &found = all.add("served", "provider", device);
-    const check *opens = all.find("open", device);
-    if (!opens || opens->is != state::OK) {
-        found.skip("waits for libibverbs to open it.");
+void check_served(const host &machine, report &results, const std::string &device) {
+    check &c = results.add("served", "provider", device);
+    const check *open_check = results.find("open", device);
+    if (!open_check || open_check->status != check_status::OK) {
+        c.skip("requires that libibverbs can open it.");
         return;
     }
-    const opened is = here.open(device);
-    const selection::reason why = selection::why_served(here, is);
-    std::string seen = is.plugin.empty() ? "its file is not known" : is.plugin;
-    if (!why.words.empty())
-        seen += ", by " + why.words;
-    if (declined(selection::look_at_setting(here), is, why))
-        found.warn(seen + "; coherdma was asked before, but did not take it.",
-                   "If it has a reason, it says it in libibverbs' log:",
-                   "VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/dev/stderr ibv_devinfo -d " + device);
+    const open_result opened = machine.open_device(device);
+    const provider_config::serving_reason reason =
+        provider_config::find_serving_reason(machine, opened);
+    std::string evidence = opened.plugin.empty() ? "its path is unknown" : opened.plugin;
+    if (!reason.description.empty())
+        evidence += ", by " + reason.description;
+    if (is_declined(provider_config::query_setting(machine), opened, reason))
+        c.warn(evidence + "; coherdma's plugin was tried first, but declined it.",
+               "It may log the reason:",
+               "VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/dev/stderr ibv_devinfo -d " + device);
     else
-        found.ok(seen + ".");
+        c.ok(evidence + ".");
 }
 
 } // namespace tools::doctor

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// libibverbs, asked as any program would.
+// Opens devices through libibverbs, as any program does.
 
+#include "doctor/capture_stderr.hpp"
 #include "doctor/host.hpp"
-#include "doctor/kept.hpp"
-#include "selection/serving.hpp"
+#include "provider_config/serving_provider.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,31 +13,31 @@
 
 namespace tools::doctor {
 
-opened open_device(const std::string &name) {
-    static const std::vector<std::string> preloaded = selection::loaded_files();
-    opened result;
-    const kept_stderr kept;
+open_result open_device(const std::string &name) {
+    static const std::vector<std::string> preloaded = provider_config::loaded_libraries();
+    open_result result;
+    const capture_stderr capture;
     int count = 0;
-    ibv_device **all = ibv_get_device_list(&count);
-    const int problem = errno;
-    for (int index = 0; all && index < count; ++index) {
-        if (name != ibv_get_device_name(all[index]))
+    ibv_device **devices = ibv_get_device_list(&count);
+    const int error = errno;
+    for (int i = 0; devices && i < count; ++i) {
+        if (name != ibv_get_device_name(devices[i]))
             continue;
         result.listed = true;
         errno = 0;
-        ibv_context *context = ibv_open_device(all[index]);
+        ibv_context *context = ibv_open_device(devices[i]);
         result.open = context != nullptr;
-        result.words = context ? "" : std::strerror(errno);
+        result.message = context ? "" : std::strerror(errno);
         if (!context)
             continue;
-        result.plugin = selection::serving_file(*context);
+        result.plugin = provider_config::serving_plugin(*context);
         result.preloaded = std::count(preloaded.begin(), preloaded.end(), result.plugin) > 0;
         ibv_close_device(context);
     }
-    if (all)
-        ibv_free_device_list(all);
+    if (devices)
+        ibv_free_device_list(devices);
     if (!result.listed)
-        result.words = all ? kept.words() : std::strerror(problem);
+        result.message = devices ? capture.first_line() : std::strerror(error);
     return result;
 }
 

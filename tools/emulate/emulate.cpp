@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// coherdma emulate: runs a command with its soft devices played as non-coherent ones, once in each
-// mode, and tells what was found.
+// coherdma emulate: runs a command in each mode with its soft devices emulated as non-coherent
+// ones, and reports the findings.
 
 #include "coherency/config.hpp"
 #include "command.hpp"
 #include "emulate/log.hpp"
-#include "emulate/place.hpp"
 #include "emulate/report.hpp"
 #include "emulate/run.hpp"
+#include "emulate/run_location.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -26,251 +26,252 @@ namespace {
 using namespace emulate;
 namespace fs = std::filesystem;
 
-struct request {
+struct emulate_options {
     std::vector<std::string> modes{"stale"}, options;
     std::string line, log, output, suppress, driver = "rxe";
     int status = FAILED;
-    bool json = false, here = false, lab = false;
+    bool json = false, no_lab = false, lab = false;
     std::string program;
 };
 
-/// `all` is what a program that forgets a sync should be run in.
-std::vector<std::string> modes_of(const request &asked) {
-    std::vector<std::string> all;
-    for (const std::string &each : asked.modes) {
-        if (each == "all")
-            all.insert(all.end(), {"stale", "poison", "evict:1", "evict:2", "evict:3"});
+/// "all" stands for the modes that find a missing sync.
+std::vector<std::string> expand_modes(const emulate_options &opts) {
+    std::vector<std::string> modes;
+    for (const std::string &mode : opts.modes) {
+        if (mode == "all")
+            modes.insert(modes.end(), {"stale", "poison", "evict:1", "evict:2", "evict:3"});
         else
-            all.push_back(each);
+            modes.push_back(mode);
     }
-    return all;
+    return modes;
 }
 
-std::string joined(const std::vector<std::string> &all) {
+std::string join(const std::vector<std::string> &parts) {
     std::string text;
-    for (const std::string &each : all)
-        text += (text.empty() ? "" : ",") + each;
+    for (const std::string &part : parts)
+        text += (text.empty() ? "" : ",") + part;
     return text;
 }
 
-/// What there is to be written is begun, so that what cannot be written is known before the runs.
-std::ofstream opened(const std::string &name) {
+/// Opens an output file before the runs, so that an error is reported early.
+std::ofstream open_output(const std::string &path) {
     std::ofstream file;
-    if (!name.empty())
-        file.open(name, std::ios::trunc);
+    if (!path.empty())
+        file.open(path, std::ios::trunc);
     if (!file)
-        throw std::runtime_error("cannot write " + name + ": " + std::strerror(errno));
+        throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
     return file;
 }
 
-/// What comes before the command; {}: it runs here.
-std::vector<std::string> lab_for(const request &asked, const std::string &logs) {
-    if (!asked.lab && !soft_device().empty())
+/// The command line prefix to run in the lab; empty to run on this machine.
+std::vector<std::string> lab_command_prefix(const emulate_options &opts,
+                                            const std::string &log_folder) {
+    if (!opts.lab && !find_soft_device().empty())
         return {};
-    if (asked.here)
-        throw cannot_here("there is no soft device (rxe, siw) here; next: sudo softrdma up, or "
-                          "without --here");
-    const std::string program = softrdma();
-    fmt::print(stderr, "coherdma: {}; in the lab: softrdma run --driver {}\n",
-               asked.lab ? "as --lab wants" : "there is no soft device (rxe, siw) here",
-               asked.driver);
-    return {program, "run", "--driver", asked.driver, "--write", logs};
+    if (opts.no_lab)
+        throw not_available_error(
+            "there is no soft device (rxe, siw); next: sudo softrdma up, or without --here");
+    const std::string path = find_softrdma();
+    fmt::print(stderr, "coherdma: {}; running in the lab: softrdma run --driver {}\n",
+               opts.lab ? "--lab is set" : "there is no soft device (rxe, siw)", opts.driver);
+    return {path, "run", "--driver", opts.driver, "--write", log_folder};
 }
 
 class session {
   public:
-    session(const request &asked, const std::vector<std::string> &command)
-        : asked_(asked)
+    session(const emulate_options &opts, const std::vector<std::string> &command)
+        : opts_(opts)
         , command_(command)
-        , drivers_(drivers())
-        , before_(lab_for(asked, logs_.path()))
-        , log_(opened(asked.log))
-        , output_(opened(asked.output)) {}
+        , drivers_(make_drivers_variable())
+        , prefix_(lab_command_prefix(opts, log_folder_.path()))
+        , log_(open_output(opts.log))
+        , output_(open_output(opts.output)) {}
 
-    int all_runs() {
-        const std::vector<std::string> modes = modes_of(asked_);
-        for (auto next = modes.begin(); next != modes.end() && stopped() == 0; ++next)
-            run_in(*next);
-        const int status = done_.size() < modes.size() ? BY_SIGNAL + stopped() : verdict();
-        const std::string text = asked_.json ? as_json(done_, status) : as_table(done_);
-        if (asked_.output.empty())
+    int run_all() {
+        const std::vector<std::string> modes = expand_modes(opts_);
+        for (auto mode = modes.begin(); mode != modes.end() && stop_signal() == 0; ++mode)
+            run_mode(*mode);
+        const int status =
+            runs_.size() < modes.size() ? SIGNAL_STATUS_BASE + stop_signal() : exit_status();
+        const std::string text = opts_.json ? as_json(runs_, status) : as_table(runs_);
+        if (opts_.output.empty())
             std::fputs(text.c_str(), stdout);
         else if (!(output_ << text).flush())
-            throw std::runtime_error("cannot write " + asked_.output);
-        if (!asked_.log.empty() && !log_.flush())
-            throw std::runtime_error("cannot write " + asked_.log);
+            throw std::runtime_error("cannot write " + opts_.output);
+        if (!opts_.log.empty() && !log_.flush())
+            throw std::runtime_error("cannot write " + opts_.log);
         return status;
     }
 
   private:
-    /// The signal that ends all runs; 0: none. In the lab a Ctrl-C reaches the command alone.
-    int stopped() const {
-        if (forwarding::caught() != 0)
-            return forwarding::caught();
-        return !done_.empty() && done_.back().status == BY_SIGNAL + SIGINT ? SIGINT : 0;
+    /// The signal that ends all runs, or 0. In the lab only the command receives a Ctrl-C.
+    int stop_signal() const {
+        if (signal_forwarder::last_signal() != 0)
+            return signal_forwarder::last_signal();
+        return !runs_.empty() && runs_.back().status == SIGNAL_STATUS_BASE + SIGINT ? SIGINT : 0;
     }
 
-    void run_in(const std::string &mode) {
-        const std::string folder = fmt::format("{}/{}", logs_.path(), done_.size());
-        fs::create_directory(folder);
-        std::map<std::string, std::string> more = {
+    void run_mode(const std::string &mode) {
+        const std::string run_folder = fmt::format("{}/{}", log_folder_.path(), runs_.size());
+        fs::create_directory(run_folder);
+        std::map<std::string, std::string> env = {
             {"RDMAV_DRIVERS", drivers_},
             {"COHERDMA_EMULATE", mode},
-            {"COHERDMA_EMULATE_LOG", folder + "/%p.json"},
-            {"COHERDMA_EMULATE_EXIT", ""}, // the status of each process is its own
+            {"COHERDMA_EMULATE_LOG", run_folder + "/%p.json"},
+            {"COHERDMA_EMULATE_EXIT", ""}, // keeps the exit status of each process
         };
-        if (!asked_.line.empty())
-            more["COHERDMA_EMULATE_LINE"] = asked_.line;
-        if (!asked_.options.empty())
-            more["COHERDMA_EMULATE_OPTIONS"] = joined(asked_.options);
-        if (!asked_.suppress.empty())
-            more["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(asked_.suppress);
-        run_result now;
-        now.mode = mode;
-        now.status = run(words(), more);
-        read_logs(folder, now);
-        for (nlohmann::ordered_json each : now.findings) {
-            each["mode"] = mode;
-            log_ << each.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+        if (!opts_.line.empty())
+            env["COHERDMA_EMULATE_LINE"] = opts_.line;
+        if (!opts_.options.empty())
+            env["COHERDMA_EMULATE_OPTIONS"] = join(opts_.options);
+        if (!opts_.suppress.empty())
+            env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppress);
+        run_result result;
+        result.mode = mode;
+        result.status = run(build_command(), env);
+        read_logs(run_folder, result);
+        for (nlohmann::ordered_json finding : result.findings) {
+            finding["mode"] = mode;
+            log_ << finding.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
         }
-        done_.push_back(std::move(now));
+        runs_.push_back(std::move(result));
     }
 
-    /// The lab has its notes for the first run only: they are always the same.
-    std::vector<std::string> words() const {
-        std::vector<std::string> all = before_;
-        if (!before_.empty() && !done_.empty())
-            all.emplace_back("-q");
-        if (!before_.empty())
-            all.emplace_back("--");
-        all.insert(all.end(), command_.begin(), command_.end());
-        return all;
+    /// softrdma's notes are the same for each run: print them once.
+    std::vector<std::string> build_command() const {
+        std::vector<std::string> command = prefix_;
+        if (!prefix_.empty() && !runs_.empty())
+            command.emplace_back("-q");
+        if (!prefix_.empty())
+            command.emplace_back("--");
+        command.insert(command.end(), command_.begin(), command_.end());
+        return command;
     }
 
-    /// The command's own status; else whether there were findings; else whether anything was looked
-    /// at: what nobody has looked at is not right.
-    int verdict() const {
-        int own = DONE;
-        bool found = false, unseen = false;
-        for (const run_result &each : done_) {
-            own = own == DONE ? each.status : own;
-            found = found || each.count() != 0 || !each.complete();
-            unseen = unseen || !each.played();
-            warn(each);
+    /// The command's status if it is not 0; else depends on findings, and on whether anything was
+    /// emulated.
+    int exit_status() const {
+        int command_status = SUCCESS;
+        bool has_findings = false, is_unemulated = false;
+        for (const run_result &result : runs_) {
+            command_status = command_status == SUCCESS ? result.status : command_status;
+            has_findings = has_findings || result.count() != 0 || !result.is_complete();
+            is_unemulated = is_unemulated || !result.was_emulated();
+            print_warnings(result);
         }
-        if (own != DONE)
-            return own;
-        if (found)
-            return asked_.status;
-        return unseen ? CANNOT_HERE : DONE;
+        if (command_status != SUCCESS)
+            return command_status;
+        if (has_findings)
+            return opts_.status;
+        return is_unemulated ? NOT_AVAILABLE : SUCCESS;
     }
 
-    static void warn(const run_result &run) {
-        if (!run.played())
+    static void print_warnings(const run_result &result) {
+        if (!result.was_emulated())
             fmt::print(stderr,
-                       "coherdma: {}: nothing was emulated: no process of the command has opened "
-                       "an rxe or siw device by coherdma's provider; see: coherdma status\n",
-                       run.mode);
-        for (const process &each : run.processes)
-            if (!each.complete)
+                       "coherdma: {}: nothing was emulated: no process of the command opened an "
+                       "rxe or siw device through coherdma's provider; see: coherdma status\n",
+                       result.mode);
+        for (const process &p : result.processes)
+            if (!p.complete)
                 fmt::print(stderr,
-                           "coherdma: {}: process {} was ended before it could tell all: let it "
-                           "end by exit\n",
-                           run.mode, each.pid);
+                           "coherdma: {}: process {} ended without a summary, so findings can be "
+                           "missing; have it end by exit\n",
+                           result.mode, p.pid);
     }
 
-    const forwarding to_the_command_;
-    const request &asked_;
+    const signal_forwarder forwarder_;
+    const emulate_options &opts_;
     const std::vector<std::string> &command_;
     const std::string drivers_;
-    const folder logs_;
-    const std::vector<std::string> before_;
+    const temp_folder log_folder_;
+    const std::vector<std::string> prefix_;
     std::ofstream log_, output_;
-    std::vector<run_result> done_;
+    std::vector<run_result> runs_;
 };
 
-std::string why_no_mode(const std::string &text) {
-    coherdma::coherency::play said;
-    if (text == "all" || (coherdma::coherency::understand(text, said) && said.name != "off"))
+std::string check_mode(const std::string &text) {
+    coherdma::coherency::emulation_mode parsed;
+    if (text == "all" ||
+        (coherdma::coherency::parse_emulation_mode(text, parsed) && parsed.name != "off"))
         return "";
-    return "'" + text + "' is not stale, poison, evict:SEED, through or all";
+    return "'" + text + "' is not stale, poison, evict:SEED, passthrough or all";
 }
 
-std::string why_no_suppressions(const std::string &name) {
-    std::ifstream file(name);
-    std::error_code none;
-    return file && fs::is_regular_file(name, none) ? "" : "cannot read the file " + name;
+std::string check_suppressions(const std::string &path) {
+    std::ifstream file(path);
+    std::error_code error;
+    return file && fs::is_regular_file(path, error) ? "" : "cannot read the file " + path;
 }
 
-/// The arguments as they are: to values of its own CLI11 would do more. It leaves them after the
-/// --, and what it does not know before that.
-std::vector<std::string> words_of(const std::string &program,
-                                  const std::vector<std::string> &rest) {
+/// The command and its arguments, unchanged. CLI11 returns unknown options before COMMAND and
+/// everything after "--" as remaining arguments.
+std::vector<std::string> build_arguments(const std::string &program,
+                                         const std::vector<std::string> &remaining) {
     if (program.empty())
-        throw CLI::RequiredError("emulate: COMMAND");
-    if (!rest.empty() && rest.front() != "--")
-        throw CLI::ParseError("emulate: " + rest.front() +
-                                  " is none of its options; before COMMAND "
-                                  "write --",
-                              CLI::ExitCodes::ExtrasError);
-    std::vector<std::string> words = {program};
-    if (!rest.empty())
-        words.insert(words.end(), rest.begin() + 1, rest.end());
-    return words;
+        throw cli::usage_error("emulate: COMMAND is required");
+    if (!remaining.empty() && remaining.front() != "--")
+        throw cli::usage_error("emulate: " + remaining.front() +
+                               " is not an option; write -- before COMMAND");
+    std::vector<std::string> args = {program};
+    if (!remaining.empty())
+        args.insert(args.end(), remaining.begin() + 1, remaining.end());
+    return args;
 }
 
-int emulated(const request &asked, const std::vector<std::string> &words) {
+int run_session(const emulate_options &opts, const std::vector<std::string> &args) {
     try {
-        return session(asked, words).all_runs();
-    } catch (const cannot_here &problem) {
-        fmt::print(stderr, "coherdma: {}\n", problem.what());
-        return CANNOT_HERE;
+        return session(opts, args).run_all();
+    } catch (const not_available_error &e) {
+        fmt::print(stderr, "coherdma: {}\n", e.what());
+        return NOT_AVAILABLE;
     }
 }
 
 } // namespace
 
-void add_emulate(CLI::App &program, int &status) {
-    CLI::App *command = program.add_subcommand(
-        "emulate", "Run a program as if its device did not see the CPU's cache");
-    const auto asked = std::make_shared<request>();
-    const auto words = [&](const char *name, std::vector<std::string> &into, const char *about) {
-        return command->add_option(name, into, about)->delimiter(',')->allow_extra_args(false);
+void add_emulate(cli::command &program, int &status) {
+    auto command = program.add_subcommand(
+        "emulate", "Run a program with soft devices emulated as non-coherent");
+    const auto opts = std::make_shared<emulate_options>();
+    auto add_list = [&](const char *name, std::vector<std::string> &values,
+                        const char *description) {
+        return command.add_option(name, values, description).delimiter(',').allow_extra_args(false);
     };
-    words("--mode,-m", asked->modes, "stale, poison, evict:SEED, through; all: all but the last")
-        ->check(CLI::Validator(why_no_mode, ""))
-        ->type_name("MODE");
-    command->add_option("--line", asked->line, "Bytes of a line: 32, 64, 128 or 256")
-        ->check(CLI::IsMember({"32", "64", "128", "256"}))
-        ->type_name("N");
-    words("--option,-o", asked->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")
-        ->check(CLI::IsMember({"redundant", "strict", "nostacks", "linux-pre-7.0-dereg"}))
-        ->type_name("WORD");
-    command->add_option("--suppress", asked->suppress, "What is known and not to be told")
-        ->check(CLI::Validator(why_no_suppressions, ""))
-        ->type_name("FILE");
-    command->add_option("--status", asked->status, "Exit status if there are findings (1)")
-        ->check(CLI::Range(0, 255))
-        ->type_name("N");
-    command->add_flag("--json,-j", asked->json, "The report for programs");
-    command->add_option("--output", asked->output, "The report, instead of standard output")
-        ->type_name("FILE");
-    command->add_option("--log", asked->log, "Every finding, as a line of JSON")->type_name("FILE");
-    auto *here = command->add_flag("--here", asked->here, "Not in softrdma's lab");
-    command->add_flag("--lab", asked->lab, "In the lab, even if there is a soft device")
-        ->excludes(here);
-    command->add_option("--driver", asked->driver, "Of the lab: rxe, siw or both")
-        ->check(CLI::IsMember({"rxe", "siw", "both"}))
-        ->type_name("NAME");
-    command->add_option("COMMAND", asked->program, "What is run, and with which arguments")
-        ->required()
-        ->type_name("[ARGUMENT...]")
-        ->allow_extra_args(false);
-    command->prefix_command();
-    command->footer("Exit status: COMMAND's; if that is 0: 0 nothing was found, 1 something was,\n"
-                    "77 nothing was emulated. coherdma-emulate(7) tells what it is about.");
-    command->callback([command, asked, &status] {
-        status = emulated(*asked, words_of(asked->program, command->remaining()));
+    add_list("--mode,-m", opts->modes, "stale, poison, evict:SEED, passthrough, all (but the last)")
+        .check(check_mode)
+        .type_name("MODE");
+    command.add_option("--line", opts->line, "Cache line size: 32, 64, 128 or 256")
+        .is_member({"32", "64", "128", "256"})
+        .type_name("N");
+    add_list("--option,-o", opts->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")
+        .is_member({"redundant", "strict", "nostacks", "linux-pre-7.0-dereg"})
+        .type_name("WORD");
+    command.add_option("--suppress", opts->suppress, "Known findings, not to be reported")
+        .check(check_suppressions)
+        .type_name("FILE");
+    command.add_option("--status", opts->status, "Exit status if there are findings (1)")
+        .range(0, 255)
+        .type_name("N");
+    command.add_flag("--json,-j", opts->json, "Print the report as JSON");
+    command.add_option("--output", opts->output, "Write the report to this file").type_name("FILE");
+    command.add_option("--log", opts->log, "Write each finding as a line of JSON")
+        .type_name("FILE");
+    const auto here_flag = command.add_flag("--here", opts->no_lab, "Do not use softrdma's lab");
+    command.add_flag("--lab", opts->lab, "Use the lab even if there is a soft device")
+        .excludes(here_flag);
+    command.add_option("--driver", opts->driver, "Devices in the lab: rxe, siw or both")
+        .is_member({"rxe", "siw", "both"})
+        .type_name("NAME");
+    command.add_option("COMMAND", opts->program, "Command to run, with its arguments")
+        .required()
+        .type_name("[ARGUMENT...]")
+        .allow_extra_args(false);
+    command.prefix_command();
+    command.footer("Exit status: COMMAND's; if that is 0: 0 no findings, 1 findings, 77 nothing\n"
+                   "was emulated. See coherdma-emulate(7).");
+    command.callback([command, opts, &status] {
+        status = run_session(*opts, build_arguments(opts->program, command.remaining()));
     });
 }
 

@@ -18,67 +18,67 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-template <auto field>
-std::size_t sum(const std::vector<process> &all) noexcept {
-    return std::accumulate(all.begin(), all.end(), std::size_t{0},
-                           [](std::size_t of, const process &each) { return of + each.*field; });
+template <auto Field>
+std::size_t sum(const std::vector<process> &processes) noexcept {
+    return std::accumulate(processes.begin(), processes.end(), std::size_t{0},
+                           [](std::size_t total, const process &p) { return total + p.*Field; });
 }
 
-/// The call and whence it came: one function often registers all memory.
-std::vector<std::string> innermost(const json &stack) {
+/// The call and its callers, since one function often registers all memory.
+std::vector<std::string> innermost_frames(const json &stack) {
     constexpr std::size_t FRAMES = 3;
-    std::vector<std::string> all;
-    for (std::string each : stack) {
-        if (all.size() == FRAMES || each.find("/libc.so") != std::string::npos)
-            break; // what called main says nothing
-        all.push_back(std::move(each));
+    std::vector<std::string> frames;
+    for (std::string frame : stack) {
+        if (frames.size() == FRAMES || frame.find("/libc.so") != std::string::npos)
+            break; // callers of main are irrelevant
+        frames.push_back(std::move(frame));
     }
-    return all;
+    return frames;
 }
 
-/// The words of a request have its number and its process, which are never the same.
-std::string without_number(const std::string &words) {
-    return words.substr(0, words.find(','));
+/// Removes the request number and process, which differ each time.
+std::string strip_request_number(const std::string &description) {
+    return description.substr(0, description.find(','));
 }
 
-place place_of(const json &finding) {
-    place one;
-    one.kind = finding.at("kind");
-    one.device = finding.at("device");
-    one.missing = finding.at("missing").is_null() ? "" : finding.at("missing");
-    one.region = finding.at("region");
-    one.region_length = finding.at("region_length");
-    one.begin = finding.at("offset");
-    one.end = one.begin + finding.at("length").get<std::int64_t>();
+code_location parse_location(const json &finding) {
+    code_location location;
+    location.kind = finding.at("kind");
+    location.device = finding.at("device");
+    location.missing = finding.at("missing").is_null() ? "" : finding.at("missing");
+    location.region = finding.at("region");
+    location.region_length = finding.at("region_length");
+    location.begin = finding.at("offset");
+    location.end = location.begin + finding.at("length").get<std::int64_t>();
     if (const json &request = finding.at("request"); !request.is_null()) {
-        one.request = without_number(request.at("words"));
-        one.request_at = innermost(request.at("stack"));
+        location.request = strip_request_number(request.at("words"));
+        location.request_stack = innermost_frames(request.at("stack"));
     }
     if (const json &sync = finding.at("last_sync"); !sync.is_null()) {
-        one.sync = sync.at("words");
-        one.sync_at = innermost(sync.at("stack"));
+        location.sync = sync.at("words");
+        location.sync_stack = innermost_frames(sync.at("stack"));
     }
-    one.registered_at = innermost(finding.at("registered"));
-    return one;
+    location.registration_stack = innermost_frames(finding.at("registered"));
+    return location;
 }
 
-void take(json record, process &of, run_result &into) {
+void add_record(json record, process &p, run_result &run) {
     if (record.at("coherdma") == "summary") {
-        of.complete = true;
-        of.findings += record.at("findings").get<std::size_t>();
-        of.suppressed += record.at("suppressed").get<std::size_t>();
-        of.repeated += record.at("repeated").get<std::size_t>();
-    } else if (place_of(record);
-               !record.at("suppressed").get<bool>()) { // it has what a place needs
-        into.findings.push_back(std::move(record));
+        p.complete = true;
+        p.findings += record.at("findings").get<std::size_t>();
+        p.suppressed += record.at("suppressed").get<std::size_t>();
+        p.repeated += record.at("repeated").get<std::size_t>();
+    } else if (parse_location(record); // throws if a field is missing
+               !record.at("suppressed").get<bool>()) {
+        run.findings.push_back(std::move(record));
     }
 }
 
 } // namespace
 
-bool run_result::complete() const noexcept {
+bool run_result::is_complete() const noexcept {
     return std::all_of(processes.begin(), processes.end(),
-                       [](const process &each) { return each.complete; });
+                       [](const process &p) { return p.complete; });
 }
 std::size_t run_result::count() const noexcept {
     return std::max(sum<&process::findings>(processes), findings.size());
@@ -90,64 +90,65 @@ std::size_t run_result::repeated() const noexcept {
     return sum<&process::repeated>(processes);
 }
 
-void read_log(const std::string &text, long pid, run_result &into) {
-    process of;
-    of.pid = pid;
-    bool whole = true;
+void read_log(const std::string &text, long pid, run_result &run) {
+    process p;
+    p.pid = pid;
+    bool is_valid = true;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         try {
-            take(json::parse(line), of, into);
+            add_record(json::parse(line), p, run);
         } catch (const json::exception &) {
-            whole = false;
+            is_valid = false;
         }
     }
-    of.complete = of.complete && whole;
-    into.processes.push_back(of);
+    p.complete = p.complete && is_valid;
+    run.processes.push_back(p);
 }
 
-void read_logs(const std::string &folder, run_result &into) {
-    std::map<long, fs::path> files; // in the order in which processes began, most likely
-    for (const auto &each : fs::directory_iterator(folder)) {
-        const std::string name = each.path().filename();
+void read_logs(const std::string &folder, run_result &run) {
+    std::map<long, fs::path> files; // ordered by PID, which is mostly the order of their start
+    for (const auto &entry : fs::directory_iterator(folder)) {
+        const std::string name = entry.path().filename();
         long pid = 0;
-        const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (error == std::errc{} && rest == std::string_view(".json"))
-            files[pid] = each.path();
+        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (error == std::errc{} && end == std::string_view(".json"))
+            files[pid] = entry.path();
     }
     for (const auto &[pid, file] : files) {
-        std::ifstream in(file, std::ios::binary);
+        std::ifstream stream(file, std::ios::binary);
         std::ostringstream text;
-        if (in.peek() != std::ifstream::traits_type::eof())
-            text << in.rdbuf();
-        if (in.bad() || text.fail())
+        if (stream.peek() != std::ifstream::traits_type::eof())
+            text << stream.rdbuf();
+        if (stream.bad() || text.fail())
             throw std::runtime_error("cannot read " + file.string());
-        read_log(text.str(), pid, into);
+        read_log(text.str(), pid, run);
     }
 }
 
-std::vector<place> places_of(const std::vector<run_result> &all) {
-    std::vector<place> found;
-    const auto same = [](const place &one) {
-        return std::tie(one.kind, one.device, one.missing, one.region, one.region_length,
-                        one.request, one.request_at, one.registered_at);
+std::vector<code_location> group_findings(const std::vector<run_result> &runs) {
+    std::vector<code_location> locations;
+    const auto key = [](const code_location &l) {
+        return std::tie(l.kind, l.device, l.missing, l.region, l.region_length, l.request,
+                        l.request_stack, l.registration_stack);
     };
-    for (const run_result &run : all) {
+    for (const run_result &run : runs) {
         for (const json &finding : run.findings) {
-            const place one = place_of(finding);
-            auto known = std::find_if(found.begin(), found.end(),
-                                      [&](const place &each) { return same(each) == same(one); });
-            if (known == found.end())
-                known = found.insert(known, one);
-            known->begin = std::min(known->begin, one.begin);
-            known->end = std::max(known->end, one.end);
-            ++known->times;
-            ++known->by[run.mode];
+            const code_location location = parse_location(finding);
+            auto it = std::find_if(locations.begin(), locations.end(),
+                                   [&](const code_location &l) { return key(l) == key(location); });
+            if (it == locations.end())
+                it = locations.insert(it, location);
+            it->begin = std::min(it->begin, location.begin);
+            it->end = std::max(it->end, location.end);
+            ++it->count;
+            ++it->count_by_mode[run.mode];
         }
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const place &one, const place &other) { return one.times > other.times; });
-    return found;
+    std::stable_sort(
+        locations.begin(), locations.end(),
+        [](const code_location &a, const code_location &b) { return a.count > b.count; });
+    return locations;
 }
 
 } // namespace tools::emulate

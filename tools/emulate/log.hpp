@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the processes of a run have written of themselves: COHERDMA_EMULATE_LOG, a file for each.
+// Parses the logs that emulated processes write (COHERDMA_EMULATE_LOG), one file per process.
 #pragma once
 
 #include <cstddef>
@@ -12,46 +12,48 @@
 
 namespace tools::emulate {
 
-/// A process in which a device was played.
+/// A process that used an emulated device.
 struct process {
     long pid = 0;
-    bool complete = false; ///< it came to its end, and told all
+    bool complete = false; ///< it wrote its summary
     std::size_t findings = 0, suppressed = 0, repeated = 0;
 };
 
-/// The command, run once in a mode.
+/// One run of the command in one mode.
 struct run_result {
     std::string mode;
-    int status = 0; ///< of the command
+    int status = 0; ///< the command's exit status
     std::vector<process> processes;
-    std::vector<nlohmann::ordered_json> findings; ///< that are not suppressed, as they were told
+    std::vector<nlohmann::ordered_json> findings; ///< not suppressed, as logged
 
-    [[nodiscard]] bool played() const noexcept { return !processes.empty(); }
-    [[nodiscard]] bool complete() const noexcept;
-    /// With those that were only counted.
+    [[nodiscard]] bool was_emulated() const noexcept { return !processes.empty(); }
+    [[nodiscard]] bool is_complete() const noexcept;
+    /// The number of findings, including those that were not logged.
     [[nodiscard]] std::size_t count() const noexcept;
     [[nodiscard]] std::size_t suppressed() const noexcept;
     [[nodiscard]] std::size_t repeated() const noexcept;
 };
 
-/// Findings that one change of the program mends, most likely: of a kind, of memory registered by
-/// the same call, around the same request.
-struct place {
+/// Findings with the same kind, missing sync, request and memory registration: probably fixed by
+/// the same change.
+struct code_location {
     std::string kind, device, missing;
     std::uint64_t region = 0, region_length = 0;
-    std::int64_t begin = 0, end = 0; ///< of all its lines, from the region's begin
+    std::int64_t begin = 0, end = 0; ///< offsets of all lines from the start of the region
     std::string request, sync;       ///< "" if not known
-    std::vector<std::string> request_at, sync_at, registered_at; ///< the call, and its callers
-    std::size_t times = 0;
-    std::map<std::string, std::size_t> by; ///< times of each mode
+    /// Each with the call and its callers.
+    std::vector<std::string> request_stack, sync_stack, registration_stack;
+    std::size_t count = 0;
+    std::map<std::string, std::size_t> count_by_mode; ///< findings per mode
 };
 
-/// Adds what a file holds. A line that was cut short is left out, and its process not complete.
-void read_log(const std::string &text, long pid, run_result &into);
-/// All files PID.json of a folder.
-void read_logs(const std::string &folder, run_result &into);
+/// Adds the records of a log file. Invalid or truncated lines are skipped, and mark the process as
+/// incomplete.
+void read_log(const std::string &text, long pid, run_result &run);
+/// Reads all files PID.json of a folder.
+void read_logs(const std::string &folder, run_result &run);
 
-/// Those that came most often first.
-std::vector<place> places_of(const std::vector<run_result> &all);
+/// Groups findings by code location, the most frequent first.
+std::vector<code_location> group_findings(const std::vector<run_result> &runs);
 
 } // namespace tools::emulate

@@ -5,7 +5,7 @@
 #include "wrap.hpp"
 
 #include <cctype>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tools::emulate {
 namespace {
@@ -14,108 +14,115 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t WIDTH = 79;
 
-/// Without the folders of the file: "main (mailbox+0x34)".
-std::string short_of(std::string frame) {
+/// Removes the directories of the file: "main (mailbox+0x34)".
+std::string shorten_frame(std::string frame) {
     if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
         frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
     return frame;
 }
 
-/// Names come from programs: they move no cursor.
-std::string printable(std::string text) {
-    for (char &each : text)
-        if (std::iscntrl(static_cast<unsigned char>(each)) != 0)
-            each = '?';
+/// Replaces control characters: the names come from programs.
+std::string make_printable(std::string text) {
+    for (char &ch : text)
+        if (std::iscntrl(static_cast<unsigned char>(ch)) != 0)
+            ch = '?';
     return text;
 }
 
-std::string entry(const char *name, std::vector<std::string> words,
-                  const std::vector<std::string> &frames = {}) {
-    for (const std::string &each : frames)
-        words.push_back(short_of(each));
+std::string format_entry(const char *name, std::vector<std::string> lines,
+                         const std::vector<std::string> &frames = {}) {
+    for (const std::string &frame : frames)
+        lines.push_back(shorten_frame(frame));
     std::string text;
     const std::string indent(14, ' ');
-    for (const std::string &each : words)
-        for (const std::string &line : wrapped(printable(each), WIDTH - indent.size()))
-            text +=
-                fmt::format("{}{}\n", text.empty() ? fmt::format("  {:<12}", name) : indent, line);
+    for (const std::string &entry : lines)
+        for (const std::string &wrapped_line :
+             wrap_text(make_printable(entry), WIDTH - indent.size()))
+            text += fmt::format("{}{}\n", text.empty() ? fmt::format("  {:<12}", name) : indent,
+                                wrapped_line);
     return text;
 }
 
-std::string modes_of(const place &at) {
+std::string format_counts(const code_location &location) {
     std::string text;
-    for (const auto &[mode, times] : at.by)
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", mode, times);
+    for (const auto &[mode, count] : location.count_by_mode)
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", mode, count);
     return text;
 }
 
-std::string text_of(const place &at) {
+std::string format_location(const code_location &location) {
     std::string text =
-        fmt::format("\n{:<15} {:<12} region {}, bytes {}..{} of {}\n", printable(at.kind),
-                    printable(at.device), at.region, at.begin, at.end - 1, at.region_length);
-    if (!at.missing.empty())
-        text += entry("missing", {at.missing});
-    if (!at.request.empty())
-        text += entry("request", {at.request}, at.request_at);
-    text += entry("last sync", {at.sync.empty() ? "none" : at.sync}, at.sync_at);
-    return text + entry("registered", {}, at.registered_at) + entry("times", {modes_of(at)});
+        fmt::format("\n{:<15} {:<12} region {}, bytes {}..{} of {}\n",
+                    make_printable(location.kind), make_printable(location.device), location.region,
+                    location.begin, location.end - 1, location.region_length);
+    if (!location.missing.empty())
+        text += format_entry("missing", {location.missing});
+    if (!location.request.empty())
+        text += format_entry("request", {location.request}, location.request_stack);
+    text += format_entry("last sync", {location.sync.empty() ? "none" : location.sync},
+                         location.sync_stack);
+    return text + format_entry("registered", {}, location.registration_stack) +
+           format_entry("times", {format_counts(location)});
 }
 
-json json_of(const process &one) {
-    return {{"pid", one.pid},
-            {"complete", one.complete},
-            {"findings", one.findings},
-            {"suppressed", one.suppressed},
-            {"repeated", one.repeated}};
+json to_json(const process &p) {
+    return {{"pid", p.pid},
+            {"complete", p.complete},
+            {"findings", p.findings},
+            {"suppressed", p.suppressed},
+            {"repeated", p.repeated}};
 }
 
-json json_of(const run_result &run) {
-    json all = {{"mode", run.mode},           {"status", run.status}, {"played", run.played()},
-                {"complete", run.complete()}, {"count", run.count()}, {"processes", json::array()},
-                {"findings", run.findings}};
-    for (const process &each : run.processes)
-        all["processes"].push_back(json_of(each));
-    return all;
+json to_json(const run_result &run) {
+    json object = {{"mode", run.mode},
+                   {"status", run.status},
+                   {"played", run.was_emulated()},
+                   {"complete", run.is_complete()},
+                   {"count", run.count()},
+                   {"processes", json::array()},
+                   {"findings", run.findings}};
+    for (const process &p : run.processes)
+        object["processes"].push_back(to_json(p));
+    return object;
 }
 
-json json_of(const place &at) {
-    return {{"kind", at.kind},
-            {"device", at.device},
-            {"region", at.region},
-            {"region_length", at.region_length},
-            {"begin", at.begin},
-            {"end", at.end},
-            {"missing", at.missing.empty() ? json(nullptr) : json(at.missing)},
-            {"request", at.request},
-            {"request_at", at.request_at},
-            {"sync", at.sync},
-            {"sync_at", at.sync_at},
-            {"registered_at", at.registered_at},
-            {"times", at.times},
-            {"by", at.by}};
+json to_json(const code_location &location) {
+    return {{"kind", location.kind},
+            {"device", location.device},
+            {"region", location.region},
+            {"region_length", location.region_length},
+            {"begin", location.begin},
+            {"end", location.end},
+            {"missing", location.missing.empty() ? json(nullptr) : json(location.missing)},
+            {"request", location.request},
+            {"request_at", location.request_stack},
+            {"sync", location.sync},
+            {"sync_at", location.sync_stack},
+            {"registered_at", location.registration_stack},
+            {"times", location.count},
+            {"by", location.count_by_mode}};
 }
 
 } // namespace
 
-std::string as_table(const std::vector<run_result> &all) {
+std::string as_table(const std::vector<run_result> &runs) {
     std::string text = fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", "MODE", "STATUS",
                                    "PROCESSES", "FINDINGS", "SUPPRESSED", "REPEATED");
-    for (const run_result &each : all)
-        text +=
-            fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", each.mode, each.status,
-                        each.processes.size(), each.count(), each.suppressed(), each.repeated());
-    for (const place &each : places_of(all))
-        text += text_of(each);
+    for (const run_result &run : runs)
+        text += fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", run.mode, run.status,
+                            run.processes.size(), run.count(), run.suppressed(), run.repeated());
+    for (const code_location &location : group_findings(runs))
+        text += format_location(location);
     return text;
 }
 
-std::string as_json(const std::vector<run_result> &all, int status) {
+std::string as_json(const std::vector<run_result> &runs, int status) {
     json report = {{"schema", 1}, {"status", status}, {"runs", json::array()}};
-    for (const run_result &each : all)
-        report["runs"].push_back(json_of(each));
+    for (const run_result &entry : runs)
+        report["runs"].push_back(to_json(entry));
     report["places"] = json::array();
-    for (const place &each : places_of(all))
-        report["places"].push_back(json_of(each));
+    for (const code_location &entry : group_findings(runs))
+        report["places"].push_back(to_json(entry));
     return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

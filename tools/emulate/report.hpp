@@ -8,10 +8,10 @@
 
 namespace tools::emulate {
 
-/// For people, in lines of 80 columns: a row for each run, then what was found at which place.
-std::string as_table(const std::vector<run_result> &all);
+/// A text report in 80 columns: a row for each run, then the findings of each code location.
+std::string as_table(const std::vector<run_result> &runs);
 
-/// The same and every finding as the emulation told it. status: what the command ends with.
-std::string as_json(const std::vector<run_result> &all, int status);
+/// The same as JSON, with all findings. `status` is the exit status of coherdma emulate.
+std::string as_json(const std::vector<run_result> &runs, int status);
 
 } // namespace tools::emulate

@@ -16,127 +16,128 @@ namespace tools::emulate {
 namespace {
 
 constexpr std::array SIGNALS = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr int NO_PROGRAM = 127, NO_RIGHT = 126;
+constexpr int NOT_FOUND = 127, NOT_EXECUTABLE = 126;
 
-volatile sig_atomic_t command = 0; ///< its process; 0: none
-volatile sig_atomic_t last = 0;    ///< signal
-std::array<struct sigaction, SIGNALS.size()> before;
+volatile sig_atomic_t child_pid = 0;       ///< 0 if there is none
+volatile sig_atomic_t received_signal = 0; ///< the last signal, or 0
+std::array<struct sigaction, SIGNALS.size()> old_actions;
 
-void forward(int number, siginfo_t *how, void *) {
-    const int error = errno;
-    last = number;
-    if (command != 0 && how->si_code != SI_KERNEL)
-        kill(command, number);
-    errno = error;
+void forward_signal(int number, siginfo_t *info, void *) {
+    const int saved_errno = errno;
+    received_signal = number;
+    if (child_pid != 0 && info->si_code != SI_KERNEL)
+        kill(child_pid, number);
+    errno = saved_errno;
 }
 
-sigset_t all_of_them() {
-    sigset_t all;
-    sigemptyset(&all);
-    for (const int each : SIGNALS)
-        sigaddset(&all, each);
-    return all;
+sigset_t forwarded_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : SIGNALS)
+        sigaddset(&set, signal);
+    return set;
 }
 
-/// While it lives, signals wait.
-class pause_of_signals {
+/// Blocks the forwarded signals while it exists.
+class signal_blocker {
   public:
-    pause_of_signals() {
-        const sigset_t all = all_of_them();
-        sigprocmask(SIG_BLOCK, &all, &before_);
+    signal_blocker() {
+        const sigset_t set = forwarded_signals();
+        sigprocmask(SIG_BLOCK, &set, &old_mask_);
     }
-    ~pause_of_signals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-    pause_of_signals(const pause_of_signals &) = delete;
-    pause_of_signals &operator=(const pause_of_signals &) = delete;
-    [[nodiscard]] const sigset_t *before() const noexcept { return &before_; }
+    ~signal_blocker() { sigprocmask(SIG_SETMASK, &old_mask_, nullptr); }
+    signal_blocker(const signal_blocker &) = delete;
+    signal_blocker &operator=(const signal_blocker &) = delete;
+    [[nodiscard]] const sigset_t *old_mask() const noexcept { return &old_mask_; }
 
   private:
-    sigset_t before_{};
+    sigset_t old_mask_{};
 };
 
-std::vector<std::string> environment_with(const std::map<std::string, std::string> &more) {
-    std::vector<std::string> all;
-    for (char **each = environ; *each != nullptr; ++each) {
-        const std::string_view word = *each;
-        if (more.count(std::string(word.substr(0, word.find('=')))) == 0)
-            all.emplace_back(word);
+std::vector<std::string> build_environment(const std::map<std::string, std::string> &env) {
+    std::vector<std::string> result;
+    for (char **it = environ; *it != nullptr; ++it) {
+        const std::string_view entry = *it;
+        if (env.count(std::string(entry.substr(0, entry.find('=')))) == 0)
+            result.emplace_back(entry);
     }
-    for (const auto &[name, value] : more)
+    for (const auto &[name, value] : env)
         if (!value.empty())
-            all.push_back(name + "=" + value);
-    return all;
+            result.push_back(name + "=" + value);
+    return result;
 }
 
-std::vector<char *> pointers(std::vector<std::string> &to) {
-    std::vector<char *> all;
-    for (std::string &each : to)
-        all.push_back(each.data());
-    all.push_back(nullptr);
-    return all;
+std::vector<char *> make_argv(std::vector<std::string> &strings) {
+    std::vector<char *> argv;
+    for (std::string &s : strings)
+        argv.push_back(s.data());
+    argv.push_back(nullptr);
+    return argv;
 }
 
-/// 0, or an errno.
-int start(std::vector<std::string> words, const std::map<std::string, std::string> &more) {
-    std::vector<std::string> variables = environment_with(more);
-    const pause_of_signals until_it_is_known;
-    if (last != 0)
+/// Starts the command; returns 0 or an errno.
+int spawn_command(std::vector<std::string> args, const std::map<std::string, std::string> &env) {
+    std::vector<std::string> variables = build_environment(env);
+    const signal_blocker blocker;
+    if (received_signal != 0)
         return EINTR;
-    posix_spawnattr_t how;
-    posix_spawnattr_init(&how);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&how, until_it_is_known.before());
-    pid_t made = 0;
-    const int error = posix_spawnp(&made, words.front().c_str(), nullptr, &how,
-                                   pointers(words).data(), pointers(variables).data());
-    posix_spawnattr_destroy(&how);
-    command = error == 0 ? made : 0;
+    posix_spawnattr_t attr;
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attr, blocker.old_mask());
+    pid_t pid = 0;
+    const int error = posix_spawnp(&pid, args.front().c_str(), nullptr, &attr,
+                                   make_argv(args).data(), make_argv(variables).data());
+    posix_spawnattr_destroy(&attr);
+    child_pid = error == 0 ? pid : 0;
     return error;
 }
 
 } // namespace
 
-forwarding::forwarding() {
-    last = 0;
-    struct sigaction ours = {};
-    ours.sa_sigaction = forward;
-    ours.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (std::size_t each = 0; each < SIGNALS.size(); ++each) {
-        sigaction(SIGNALS[each], nullptr, &before[each]);
-        if (before[each].sa_handler != SIG_IGN) // then the command ignores it, too
-            sigaction(SIGNALS[each], &ours, nullptr);
+signal_forwarder::signal_forwarder() {
+    received_signal = 0;
+    struct sigaction action = {};
+    action.sa_sigaction = forward_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (std::size_t i = 0; i < SIGNALS.size(); ++i) {
+        sigaction(SIGNALS[i], nullptr, &old_actions[i]);
+        if (old_actions[i].sa_handler != SIG_IGN) // if ignored, the command inherits that
+            sigaction(SIGNALS[i], &action, nullptr);
     }
 }
 
-forwarding::~forwarding() {
-    for (std::size_t each = 0; each < SIGNALS.size(); ++each)
-        sigaction(SIGNALS[each], &before[each], nullptr);
+signal_forwarder::~signal_forwarder() {
+    for (std::size_t i = 0; i < SIGNALS.size(); ++i)
+        sigaction(SIGNALS[i], &old_actions[i], nullptr);
 }
 
-int forwarding::caught() noexcept {
-    return last;
+int signal_forwarder::last_signal() noexcept {
+    return received_signal;
 }
 
-int run(const std::vector<std::string> &words, const std::map<std::string, std::string> &more) {
-    const int error = start(words, more);
+int run(const std::vector<std::string> &args, const std::map<std::string, std::string> &env) {
+    const int error = spawn_command(args, env);
     if (error == EINTR)
-        return BY_SIGNAL + last;
+        return SIGNAL_STATUS_BASE + received_signal;
     if (error != 0) {
-        std::fprintf(stderr, "coherdma: cannot run %s: %s\n", words.front().c_str(),
+        std::fprintf(stderr, "coherdma: cannot run %s: %s\n", args.front().c_str(),
                      std::strerror(error));
-        return error == ENOENT ? NO_PROGRAM : NO_RIGHT;
+        return error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
     }
     int status = 0;
-    // Its process is not taken away before signals for it wait.
-    siginfo_t ended = {};
-    while (waitid(P_PID, static_cast<id_t>(command), &ended, WEXITED | WNOWAIT) != 0 &&
+    // WNOWAIT: the process is reaped only after signals are blocked, so that none is sent to a
+    // reused PID.
+    siginfo_t info = {};
+    while (waitid(P_PID, static_cast<id_t>(child_pid), &info, WEXITED | WNOWAIT) != 0 &&
            errno == EINTR) {
     }
     {
-        const pause_of_signals until_it_is_known;
-        waitpid(command, &status, 0);
-        command = 0;
+        const signal_blocker blocker;
+        waitpid(child_pid, &status, 0);
+        child_pid = 0;
     }
-    return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFSIGNALED(status) ? SIGNAL_STATUS_BASE + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 } // namespace tools::emulate

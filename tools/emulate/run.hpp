@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Runs somebody's command with more in its environment, as if it had been typed without us.
+// Runs a command with additional environment variables, and passes on its signals and exit status.
 #pragma once
 
 #include <map>
@@ -9,24 +9,25 @@
 
 namespace tools::emulate {
 
-/// What asks a process to end goes to the command instead, as long as this lives. What a terminal
-/// sends it has got already.
-class forwarding {
+/// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the command, except those
+/// from the terminal, which the command receives itself.
+class signal_forwarder {
   public:
-    forwarding();
-    ~forwarding();
-    forwarding(const forwarding &) = delete;
-    forwarding &operator=(const forwarding &) = delete;
+    signal_forwarder();
+    ~signal_forwarder();
+    signal_forwarder(const signal_forwarder &) = delete;
+    signal_forwarder &operator=(const signal_forwarder &) = delete;
 
-    /// The last such signal; 0: none.
-    [[nodiscard]] static int caught() noexcept;
+    /// The last such signal, or 0.
+    [[nodiscard]] static int last_signal() noexcept;
 };
 
-/// What is added to a signal's number for an exit status.
-inline constexpr int BY_SIGNAL = 128;
+/// Added to the signal's number for the exit status.
+inline constexpr int SIGNAL_STATUS_BASE = 128;
 
-/// Its exit status as shells have it: BY_SIGNAL and the number, 127 if there is no such program,
-/// 126 if it cannot be run. A variable without a value is taken out of the environment.
-int run(const std::vector<std::string> &words, const std::map<std::string, std::string> &more);
+/// Runs the command; returns its exit status as shells do: SIGNAL_STATUS_BASE plus the signal, 127
+/// if the program does not exist, 126 if it cannot be executed. Variables with an empty value are
+/// unset.
+int run(const std::vector<std::string> &args, const std::map<std::string, std::string> &env);
 
 } // namespace tools::emulate

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What dat_ib_print_counters calls them: as the header does.
+// The names that dat_ib_print_counters prints: those of dat_ib_extensions.h.
 
 #include "counters.hpp"
 
@@ -10,7 +10,7 @@ namespace coherdma::dapl::extensions {
 
 namespace {
 
-constexpr const char *of_ia[] = {
+constexpr const char *ia_counter_names[] = {
     "DCNT_IA_PZ_CREATE",
     "DCNT_IA_PZ_FREE",
     "DCNT_IA_LMR_CREATE",
@@ -98,7 +98,7 @@ constexpr const char *of_ia[] = {
     "DCNT_IA_DIAG_ERR_SQ_TREE",
 };
 
-constexpr const char *of_ep[] = {
+constexpr const char *ep_counter_names[] = {
     "DCNT_EP_CONNECT",         "DCNT_EP_DISCONNECT",     "DCNT_EP_POST_SEND",
     "DCNT_EP_POST_SEND_DATA",  "DCNT_EP_POST_SEND_UD",   "DCNT_EP_POST_SEND_UD_DATA",
     "DCNT_EP_POST_RECV",       "DCNT_EP_POST_RECV_DATA", "DCNT_EP_POST_WRITE",
@@ -109,23 +109,23 @@ constexpr const char *of_ep[] = {
     "DCNT_EP_RECV_IMM_DATA",   "DCNT_EP_RECV_RDMA_IMM",  "DCNT_EP_RECV_RDMA_IMM_DATA",
 };
 
-constexpr const char *of_evd[] = {
+constexpr const char *evd_counter_names[] = {
     "DCNT_EVD_WAIT",         "DCNT_EVD_WAIT_BLOCKED",       "DCNT_EVD_WAIT_NOTIFY",
     "DCNT_EVD_DEQUEUE",      "DCNT_EVD_DEQUEUE_FOUND",      "DCNT_EVD_DEQUEUE_NOT_FOUND",
     "DCNT_EVD_DEQUEUE_POLL", "DCNT_EVD_DEQUEUE_POLL_FOUND", "DCNT_EVD_CONN_CALLBACK",
     "DCNT_EVD_DTO_CALLBACK",
 };
 
-static_assert(std::size(of_ia) == DCNT_IA_ALL_COUNTERS);
-static_assert(std::size(of_ep) == DCNT_EP_ALL_COUNTERS);
-static_assert(std::size(of_evd) == DCNT_EVD_ALL_COUNTERS);
+static_assert(std::size(ia_counter_names) == DCNT_IA_ALL_COUNTERS);
+static_assert(std::size(ep_counter_names) == DCNT_EP_ALL_COUNTERS);
+static_assert(std::size(evd_counter_names) == DCNT_EVD_ALL_COUNTERS);
 
 } // namespace
 
-const char *name_of(DAT_HANDLE_TYPE kind, unsigned counter) noexcept {
-    return kind == DAT_HANDLE_TYPE_IA   ? of_ia[counter]
-           : kind == DAT_HANDLE_TYPE_EP ? of_ep[counter]
-                                        : of_evd[counter];
+const char *counter_name(DAT_HANDLE_TYPE handle_type, unsigned counter) noexcept {
+    return handle_type == DAT_HANDLE_TYPE_IA   ? ia_counter_names[counter]
+           : handle_type == DAT_HANDLE_TYPE_EP ? ep_counter_names[counter]
+                                               : evd_counter_names[counter];
 }
 
 } // namespace coherdma::dapl::extensions

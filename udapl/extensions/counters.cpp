@@ -2,9 +2,9 @@
 
 #include "counters.hpp"
 
-#include "dapl/ep.hpp"
-#include "dapl/evd.hpp"
-#include "dapl/ia.hpp"
+#include "dapl/ep/ep.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/ia/ia.hpp"
 
 #include <cinttypes>
 #include <cstdio>
@@ -14,102 +14,104 @@ namespace coherdma::dapl::extensions {
 
 namespace {
 
-/// An object that has counters, and how many.
-struct counted {
-    object *what;
-    DAT_HANDLE_TYPE kind;
-    unsigned count;
+/// An object with counters.
+struct counted_object {
+    object *obj;
+    DAT_HANDLE_TYPE handle_type;
+    unsigned num_counters;
 };
 
-counted find(DAT_HANDLE handle) noexcept {
-    if (ia *const one = as<ia>(handle))
-        return {one, DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS};
-    if (ep *const one = as<ep>(handle))
-        return {one, DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS};
-    if (evd *const one = as<evd>(handle))
-        return {one, DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS};
+counted_object find_object(DAT_HANDLE handle) noexcept {
+    if (dapl_ia *const ia = lookup<dapl_ia>(handle))
+        return {ia, DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS};
+    if (dapl_ep *const ep = lookup<dapl_ep>(handle))
+        return {ep, DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS};
+    if (dapl_evd *const evd = lookup<dapl_evd>(handle))
+        return {evd, DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS};
     return {nullptr, DAT_HANDLE_TYPE_IA, 0};
 }
 
-constexpr unsigned type_of(unsigned which) {
-    return which >= first_of_diagnostics ? DCNT_IA_DIAG
-           : which >= first_of_link      ? DCNT_IA_LNK
-                                         : DCNT_IA_CM;
+constexpr unsigned counter_type(unsigned counter) {
+    return counter >= first_diag_counter   ? DCNT_IA_DIAG
+           : counter >= first_link_counter ? DCNT_IA_LNK
+                                           : DCNT_IA_CM;
 }
-constexpr bool is_of_port(const counted &one, unsigned which) {
-    return one.kind == DAT_HANDLE_TYPE_IA && which >= first_of_link;
+constexpr bool is_port_counter(const counted_object &target, unsigned counter) {
+    return target.handle_type == DAT_HANDLE_TYPE_IA && counter >= first_link_counter;
 }
 
-DAT_UINT64 read(const counted &one, unsigned which, bool reset) noexcept {
-    counters &all = *one.what->counted;
-    auto &value = all.values.at(which);
-    if (is_of_port(one, which) && !all.stopped.at(type_of(which)).load()) {
-        const DAT_UINT64 now = counter_of_port(*one.what->home->on, which);
-        value.store(now - all.begun.at(which).load());
+DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool reset) noexcept {
+    counter_set &set = *target.obj->counters;
+    auto &value = set.values.at(counter);
+    if (is_port_counter(target, counter) && !set.stopped.at(counter_type(counter)).load()) {
+        const DAT_UINT64 port_value = read_port_counter(*target.obj->ia->dev, counter);
+        value.store(port_value - set.port_base.at(counter).load());
         if (reset)
-            all.begun.at(which).store(now);
+            set.port_base.at(counter).store(port_value);
     }
     return reset ? value.exchange(0) : value.load();
 }
 
-template <class what>
-void for_each(const counted &one, int which, what &&act) noexcept {
-    const auto chosen = static_cast<unsigned>(which);
-    for (unsigned each = 0; each != one.count; ++each)
-        if (chosen == each || chosen == one.count)
-            act(each);
+/// index: a counter's, or num_counters for every counter.
+template <class function>
+void for_each(const counted_object &target, int index, function &&fn) noexcept {
+    const auto selected = static_cast<unsigned>(index);
+    for (unsigned counter = 0; counter != target.num_counters; ++counter)
+        if (selected == counter || selected == target.num_counters)
+            fn(counter);
 }
 
-void print(const counted &one, int which, bool reset) noexcept {
+void print_counters(const counted_object &target, int index, bool reset) noexcept {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    for_each(one, which, [&](unsigned each) {
-        if (const DAT_UINT64 value = read(one, each, reset))
+    for_each(target, index, [&](unsigned counter) {
+        if (const DAT_UINT64 value = read_counter(target, counter, reset))
             std::printf(" %s:%ld: %s = %" PRIu64 "\n", host, static_cast<long>(getpid()),
-                        name_of(one.kind, each), value);
+                        counter_name(target.handle_type, counter), value);
     });
 }
 
-// Those of a type that is not sampled stay as they are.
-DAT_RETURN sample(const counted &one, unsigned type, bool begin) noexcept {
-    if (one.kind != DAT_HANDLE_TYPE_IA)
-        return wrong_handle(DAT_INVALID_HANDLE_IA);
+/// Starts sampling (and resets the counters) or stops it for one DAT_IA_COUNTER_TYPE.
+DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start) noexcept {
+    if (target.handle_type != DAT_HANDLE_TYPE_IA)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (type > DCNT_IA_DIAG)
-        return wrong_argument(3);
-    counters &all = *one.what->counted;
-    if (begin)
-        all.stopped.at(type).store(false);
-    for (unsigned each = DCNT_IA_CM_LISTEN; each != one.count; ++each)
-        if (type_of(each) == type)
-            (void)read(one, each, begin);
-    if (!begin)
-        all.stopped.at(type).store(true);
+        return invalid_parameter(3);
+    counter_set &set = *target.obj->counters;
+    if (start)
+        set.stopped.at(type).store(false);
+    for (unsigned counter = DCNT_IA_CM_LISTEN; counter != target.num_counters; ++counter)
+        if (counter_type(counter) == type)
+            (void)read_counter(target, counter, start);
+    if (!start)
+        set.stopped.at(type).store(true);
     return DAT_SUCCESS;
 }
 
 } // namespace
 
-DAT_RETURN operate_counters(DAT_HANDLE handle, DAT_EXTENDED_OP operation,
-                            std::va_list arguments) noexcept {
-    const counted one = find(handle);
-    if (one.what == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE1);
-    if (one.what->counted == nullptr)
-        return failed(DAT_NOT_IMPLEMENTED);
-    const int which = va_arg(arguments, int);
+DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
+    const counted_object target = find_object(handle);
+    if (target.obj == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE1);
+    if (target.obj->counters == nullptr)
+        return dat_error(DAT_NOT_IMPLEMENTED);
+    const int index = va_arg(args, int); // a counter, all of them, or a DAT_IA_COUNTER_TYPE
     if (operation == DAT_IB_START_COUNTERS_OP || operation == DAT_IB_STOP_COUNTERS_OP)
-        return sample(one, static_cast<unsigned>(which), operation == DAT_IB_START_COUNTERS_OP);
-    if (which < 0 || static_cast<unsigned>(which) > one.count)
-        return wrong_argument(3);
+        return set_sampling(target, static_cast<unsigned>(index),
+                            operation == DAT_IB_START_COUNTERS_OP);
+    if (index < 0 || static_cast<unsigned>(index) > target.num_counters)
+        return invalid_parameter(3);
     if (operation == DAT_IB_PRINT_COUNTERS_OP) {
-        print(one, which, va_arg(arguments, int) != 0);
+        print_counters(target, index, va_arg(args, int) != 0);
         return DAT_SUCCESS;
     }
-    auto *out = va_arg(arguments, DAT_UINT64 *);
-    if (out == nullptr)
-        return wrong_argument(4);
-    const bool reset = va_arg(arguments, int) != 0;
-    for_each(one, which, [&](unsigned each) { *out++ = read(one, each, reset); });
+    auto *values = va_arg(args, DAT_UINT64 *);
+    if (values == nullptr)
+        return invalid_parameter(4);
+    const bool reset = va_arg(args, int) != 0;
+    for_each(target, index,
+             [&](unsigned counter) { *values++ = read_counter(target, counter, reset); });
     return DAT_SUCCESS;
 }
 

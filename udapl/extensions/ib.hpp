@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Operations that InfiniBand and RoCE have and DAT 2.0 has no words for: Writes with immediate data
-// and atomic operations, by dat_extension_op.
+// dat_extension_op. The DAT_IB extensions (Write with immediate data, atomic operations, UD) need
+// InfiniBand or RoCE.
 #pragma once
 
 #include <cstdarg>
@@ -11,16 +11,16 @@
 namespace coherdma::dapl {
 
 struct device;
-struct record;
+struct dto_cookie;
 
 namespace extensions {
 
-bool atomics(const device &on) noexcept;
+bool has_atomics(const device &dev) noexcept;
 
-/// An event of more than DAT's own kind.
-void tell(const ibv_wc &completion, const record &of, DAT_EVENT &event) noexcept;
+/// Completes the event of an extension's operation, or of a Receive with immediate data.
+void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &event) noexcept;
 
-DAT_RETURN operate(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list arguments) noexcept;
+DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept;
 
 } // namespace extensions
 } // namespace coherdma::dapl

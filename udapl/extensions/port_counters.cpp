@@ -2,7 +2,7 @@
 
 #include "counters.hpp"
 
-#include "dapl/device.hpp"
+#include "dapl/ia/device.hpp"
 
 #include <cstdio>
 #include <iterator>
@@ -12,8 +12,8 @@ namespace coherdma::dapl::extensions {
 
 namespace {
 
-// In the order of DAT_IA_COUNTERS, below /sys/class/infiniband/DEVICE/ports/PORT.
-constexpr const char *files[] = {
+// In the order of DAT_IA_COUNTERS; relative to /sys/class/infiniband/DEVICE/ports/PORT.
+constexpr const char *counter_files[] = {
     "counters/port_rcv_errors",
     "counters/port_rcv_remote_physical_errors",
     "counters/port_rcv_constraint_errors",
@@ -33,20 +33,20 @@ constexpr const char *files[] = {
     "hw_counters/sq_num_rree",
     "hw_counters/sq_num_tree",
 };
-static_assert(first_of_link + std::size(files) == DCNT_IA_ALL_COUNTERS);
+static_assert(first_link_counter + std::size(counter_files) == DCNT_IA_ALL_COUNTERS);
 
-struct closes {
+struct file_closer {
     void operator()(std::FILE *file) const noexcept { std::fclose(file); }
 };
 
 } // namespace
 
-DAT_UINT64 counter_of_port(const device &on, unsigned which) noexcept {
+DAT_UINT64 read_port_counter(const device &dev, unsigned counter) noexcept {
     char path[256];
     std::snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/%s",
-                  ibv_get_device_name(on.verbs->device), unsigned{on.port},
-                  files[which - first_of_link]);
-    const std::unique_ptr<std::FILE, closes> file(std::fopen(path, "re"));
+                  ibv_get_device_name(dev.ctx->device), unsigned{dev.port},
+                  counter_files[counter - first_link_counter]);
+    const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path, "re"));
     unsigned long long value = 0;
     return file != nullptr && std::fscanf(file.get(), "%llu", &value) == 1 ? value : 0;
 }

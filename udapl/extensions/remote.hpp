@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Atomic writes and flushes of a peer's memory: libcoherdma's, for endpoints. Every transport has
-// them in some way.
+// Atomic writes and flushes of a peer's memory: libcoherdma's, for EPs of any transport.
 #pragma once
 
 #include <cstdarg>
@@ -9,16 +8,16 @@
 
 namespace coherdma::dapl::extensions {
 
-DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *old,
-                        DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
-                        DAT_COMPLETION_FLAGS flags) noexcept;
-DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch, DAT_DTO_COOKIE cookie,
-                 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept;
-DAT_RETURN ways(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_WAYS *to) noexcept;
+DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
+                        const DAT_LMR_TRIPLET *old_value, DAT_DTO_COOKIE user_cookie,
+                        const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept;
+DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
+                 DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                 DAT_COMPLETION_FLAGS flags) noexcept;
+DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods) noexcept;
 
-/// Whether it is one of them, by dat_extension_op.
-bool is_remote(DAT_EXTENDED_OP operation) noexcept;
-DAT_RETURN operate_remote(DAT_HANDLE handle, DAT_EXTENDED_OP operation,
-                          std::va_list arguments) noexcept;
+/// The operations of dat_extension_op that these functions implement.
+bool is_remote_op(DAT_EXTENDED_OP operation) noexcept;
+DAT_RETURN remote_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept;
 
 } // namespace coherdma::dapl::extensions

@@ -2,11 +2,11 @@
 
 #include "ud.hpp"
 
-#include "dapl/clock.hpp"
-#include "dapl/evd.hpp"
-#include "dapl/post.hpp"
-#include "dapl/pz.hpp"
-#include "dapl/settings.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/core/settings.hpp"
+#include "dapl/ep/post.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/memory/pz.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -19,151 +19,151 @@ namespace coherdma::dapl::extensions {
 
 namespace {
 
-/// Before the private data of a request, in the wire's order.
-struct caller {
-    std::uint32_t mark;
-    std::uint32_t number; ///< of its queue pair
+/// Precedes the private data of a connection request. Big-endian.
+struct req_header {
+    std::uint32_t magic;
+    std::uint32_t qpn;
 };
-constexpr std::uint32_t mark = 0x63684455; // "chDU"
+constexpr std::uint32_t req_magic = 0x63684455; // "chDU"
 
-bool read(const cm::connection &link, caller &from) noexcept {
-    if (link.received < sizeof from)
+bool parse_req_header(const cm::connection &conn, req_header &header) noexcept {
+    if (conn.peer_data_len < sizeof header)
         return false;
-    std::memcpy(&from, link.peers.data(), sizeof from);
-    return from.mark == htonl(mark);
+    std::memcpy(&header, conn.peer_data.data(), sizeof header);
+    return header.magic == htonl(req_magic);
 }
 
 } // namespace
 
-/// A resolution that is under way or done.
-struct peer final : cm::party {
-    explicit peer(ep &whose) noexcept
-        : of(whose) {}
-    ~peer() {
+/// A resolution, in progress or complete.
+struct ud_peer final : cm::cm_handler {
+    explicit ud_peer(dapl_ep &owner) noexcept
+        : ep(owner) {}
+    ~ud_peer() {
         if (id != nullptr)
             rdma_destroy_id(id);
     }
-    void happened(rdma_cm_event &event) noexcept override;
+    void handle_event(rdma_cm_event &event) noexcept override;
 
-    ep &of;
+    dapl_ep &ep;
     rdma_cm_id *id = nullptr;
     address remote = {};
-    bool told = false;
-    int tries = 0;
-    std::uint8_t size = 0;
-    std::array<unsigned char, sizeof(caller) + cm::most_private_data> data = {};
-    std::array<unsigned char, 256> answered = {};
-    peer *next = nullptr;
+    bool event_posted = false;
+    int arp_retries = 0;
+    std::uint8_t req_size = 0;
+    std::array<unsigned char, sizeof(req_header) + cm::max_private_data> req_data = {};
+    std::array<unsigned char, 256> rep_data = {};
+    ud_peer *next = nullptr;
 };
 
 namespace {
 
-void keep(ep &one, peer *made) noexcept {
-    const holding held(one.guard);
-    made->next = one.peers;
-    one.peers = made;
+void add_peer(dapl_ep &ep, ud_peer *peer) noexcept {
+    const std::lock_guard guard(ep.lock);
+    peer->next = ep.ud_peers;
+    ep.ud_peers = peer;
 }
 
-struct news {
+struct ud_event {
     DAT_IB_EVENT_NUMBER number;
     DAT_IB_EXT_TYPE type;
-    ibv_ah *where = nullptr;
-    std::uint32_t queue_pair = 0;
-    const void *data = nullptr;
+    ibv_ah *ah = nullptr;
+    std::uint32_t qpn = 0;
+    const void *private_data = nullptr;
     std::size_t size = 0;
 };
 
-void tell(ep &one, peer &about, const news &what) noexcept {
-    if (one.connect_evd == nullptr)
+void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
+    if (ep.connect_evd == nullptr)
         return;
     DAT_EVENT event = {};
-    event.event_number = static_cast<DAT_EVENT_NUMBER>(what.number);
+    event.event_number = static_cast<DAT_EVENT_NUMBER>(info.number);
     auto &data = event.event_data.connect_event_data;
-    data.ep_handle = &one;
-    data.private_data_size = static_cast<DAT_COUNT>(what.size);
-    data.private_data = const_cast<void *>(what.data);
-    DAT_IB_EXTENSION_EVENT_DATA more;
-    std::memset(&more, 0, sizeof more);
-    more.type = what.type;
-    more.status = DAT_OP_SUCCESS;
-    more.remote_ah.ah = what.where;
-    more.remote_ah.qpn = what.queue_pair;
-    std::memcpy(&more.remote_ah.ia_addr, &about.remote,
-                std::min(sizeof more.remote_ah.ia_addr, sizeof about.remote));
-    more.context.as_ptr = &about;
-    std::memcpy(event.event_extension_data, &more, sizeof more);
-    one.connect_evd->post(event);
+    data.ep_handle = &ep;
+    data.private_data_size = static_cast<DAT_COUNT>(info.size);
+    data.private_data = const_cast<void *>(info.private_data);
+    DAT_IB_EXTENSION_EVENT_DATA ext_data;
+    std::memset(&ext_data, 0, sizeof ext_data);
+    ext_data.type = info.type;
+    ext_data.status = DAT_OP_SUCCESS;
+    ext_data.remote_ah.ah = info.ah;
+    ext_data.remote_ah.qpn = info.qpn;
+    std::memcpy(&ext_data.remote_ah.ia_addr, &peer.remote,
+                std::min(sizeof ext_data.remote_ah.ia_addr, sizeof peer.remote));
+    ext_data.context.as_ptr = &peer;
+    std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
+    ep.connect_evd->post(event);
 }
 
-void failed_to(peer &one, DAT_IB_EVENT_NUMBER number) noexcept {
-    if (one.told)
+void post_failure(ud_peer &peer, DAT_IB_EVENT_NUMBER number) noexcept {
+    if (peer.event_posted)
         return;
-    one.told = true;
-    tell(one.of, one,
-         {number, number == DAT_IB_UD_CONNECTION_REJECT_EVENT ? DAT_IB_UD_CONNECT_REJECT
-                                                              : DAT_IB_UD_CONNECT_ERROR});
+    peer.event_posted = true;
+    post_ud_event(peer.ep, peer,
+                  {number, number == DAT_IB_UD_CONNECTION_REJECT_EVENT ? DAT_IB_UD_CONNECT_REJECT
+                                                                       : DAT_IB_UD_CONNECT_ERROR});
 }
 
-bool ask(peer &one) noexcept {
-    rdma_conn_param with = {};
-    with.private_data = one.data.data();
-    with.private_data_len = one.size;
-    with.qp_num = one.of.qp->qp_num;
-    return one.id->verbs == one.of.home->verbs() && rdma_connect(one.id, &with) == 0;
+bool send_req(ud_peer &peer) noexcept {
+    rdma_conn_param param = {};
+    param.private_data = peer.req_data.data();
+    param.private_data_len = peer.req_size;
+    param.qp_num = peer.ep.qp->qp_num;
+    return peer.id->verbs == peer.ep.ia->ctx() && rdma_connect(peer.id, &param) == 0;
 }
 
-void found(peer &one, const rdma_ud_param &with) noexcept {
-    ibv_ah_attr where = with.ah_attr;
-    news what = {DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED, DAT_IB_UD_REMOTE_AH};
-    what.where = ibv_create_ah(one.of.zone->domain.get(), &where);
-    if (what.where == nullptr)
-        return failed_to(one, DAT_IB_UD_CONNECTION_ERROR_EVENT);
-    what.queue_pair = with.qp_num;
-    if (with.private_data != nullptr) {
-        what.size = with.private_data_len;
-        std::memcpy(one.answered.data(), with.private_data, what.size);
-        what.data = one.answered.data();
+void handle_established(ud_peer &peer, const rdma_ud_param &ud_param) noexcept {
+    ibv_ah_attr ah_attr = ud_param.ah_attr;
+    ud_event info = {DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED, DAT_IB_UD_REMOTE_AH};
+    info.ah = ibv_create_ah(peer.ep.pz->pd.get(), &ah_attr);
+    if (info.ah == nullptr)
+        return post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+    info.qpn = ud_param.qp_num;
+    if (ud_param.private_data != nullptr) {
+        info.size = ud_param.private_data_len;
+        std::memcpy(peer.rep_data.data(), ud_param.private_data, info.size);
+        info.private_data = peer.rep_data.data();
     }
-    one.told = true;
-    one.of.open();
-    one.of.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
-    tell(one.of, one, what);
+    peer.event_posted = true;
+    peer.ep.enable_requests();
+    peer.ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
+    post_ud_event(peer.ep, peer, info);
 }
 
-/// Where datagrams to an address of this network go, or nullptr.
-ibv_ah *address_of(ep &one, const rdma_cm_id &by) noexcept {
-    const device &on = *one.home->on;
-    if (on.state.link_layer != IBV_LINK_LAYER_ETHERNET)
-        return nullptr; // Its place in the fabric is not told.
-    ibv_ah_attr where = {};
-    where.is_global = 1;
-    where.port_num = on.port;
-    where.grh.hop_limit = 64;
-    where.grh.dgid = by.route.addr.addr.ibaddr.dgid;
-    for (std::uint32_t at = 0; at != static_cast<std::uint32_t>(on.state.gid_tbl_len); ++at) {
+/// An address handle of the peer of a connection request; nullptr: not on Ethernet, or failed.
+ibv_ah *create_peer_ah(dapl_ep &ep, const rdma_cm_id &id) noexcept {
+    const device &dev = *ep.ia->dev;
+    if (dev.port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
+        return nullptr; // rdma_cm does not give the passive side the peer's LID.
+    ibv_ah_attr ah_attr = {};
+    ah_attr.is_global = 1;
+    ah_attr.port_num = dev.port;
+    ah_attr.grh.hop_limit = 64;
+    ah_attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
+    for (std::uint32_t i = 0; i != static_cast<std::uint32_t>(dev.port_attr.gid_tbl_len); ++i) {
         ibv_gid_entry entry = {};
-        if (ibv_query_gid_ex(on.verbs, on.port, at, &entry, 0) != 0 ||
-            std::memcmp(&entry.gid, &by.route.addr.addr.ibaddr.sgid, sizeof entry.gid) != 0)
+        if (ibv_query_gid_ex(dev.ctx, dev.port, i, &entry, 0) != 0 ||
+            std::memcmp(&entry.gid, &id.route.addr.addr.ibaddr.sgid, sizeof entry.gid) != 0)
             continue;
-        where.grh.sgid_index = static_cast<std::uint8_t>(at);
-        if (ibv_ah *const made = ibv_create_ah(one.zone->domain.get(), &where))
-            return made;
+        ah_attr.grh.sgid_index = static_cast<std::uint8_t>(i);
+        if (ibv_ah *const ah = ibv_create_ah(ep.pz->pd.get(), &ah_attr))
+            return ah;
     }
     return nullptr;
 }
 
-// A datagram that its sender's end overtakes is lost, as none of a connection would be; and so is
-// one whose address goes before it: rxe looks that up when it sends. Both are a matter of
-// microseconds, or, where the processor has much else to do, of as long as it takes to be served.
-void let_go(ep &one) noexcept {
-    constexpr std::int64_t patience = 2'000'000'000;
-    const std::int64_t until = deadline::now() + patience;
+// Waits until all Sends have completed: a datagram is lost if its QP or its address handle is
+// destroyed first (rxe looks up the handle when it sends). That takes microseconds, or longer on a
+// busy CPU.
+void drain_requests(dapl_ep &ep) noexcept {
+    constexpr std::int64_t drain_timeout_ns = 2'000'000'000;
+    const std::int64_t deadline = dat_deadline::now_ns() + drain_timeout_ns;
     for (;;) {
         {
-            const holding held(one.request_evd->guard);
-            one.request_evd->gather();
+            const std::lock_guard guard(ep.request_evd->lock);
+            ep.request_evd->drain_cq();
         }
-        if (one.requests.outstanding() == 0 || deadline::now() >= until)
+        if (ep.requests.outstanding() == 0 || dat_deadline::now_ns() >= deadline)
             return;
         usleep(1000);
     }
@@ -171,190 +171,196 @@ void let_go(ep &one) noexcept {
 
 } // namespace
 
-void peer::happened(rdma_cm_event &event) noexcept {
+void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        if (rdma_resolve_route(id, settings::route_timeout()) != 0)
-            failed_to(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+        if (rdma_resolve_route(id, settings::route_timeout_ms()) != 0)
+            post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        if (!ask(*this))
-            failed_to(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+        if (!send_req(*this))
+            post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        found(*this, event.param.ud);
+        handle_established(*this, event.param.ud);
         break;
-    case RDMA_CM_EVENT_UNREACHABLE: // A status is an answer, a negative one that there was none.
-        failed_to(*this, event.status > 0 ? DAT_IB_UD_CONNECTION_REJECT_EVENT
-                                          : DAT_IB_UD_CONNECTION_ERROR_EVENT);
+    case RDMA_CM_EVENT_UNREACHABLE: // > 0: the status in the peer's reply; < 0: there was none
+        post_failure(*this, event.status > 0 ? DAT_IB_UD_CONNECTION_REJECT_EVENT
+                                             : DAT_IB_UD_CONNECTION_ERROR_EVENT);
         break;
     case RDMA_CM_EVENT_REJECTED:
-        failed_to(*this, DAT_IB_UD_CONNECTION_REJECT_EVENT);
+        post_failure(*this, DAT_IB_UD_CONNECTION_REJECT_EVENT);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        if (tries++ < settings::arp_retries() && event.status == -ETIMEDOUT &&
-            rdma_resolve_addr(id, nullptr, &remote.any, settings::arp_timeout()) == 0)
+        if (arp_retries++ < settings::arp_retries() && event.status == -ETIMEDOUT &&
+            rdma_resolve_addr(id, nullptr, &remote.sa, settings::arp_timeout_ms()) == 0)
             break;
         [[fallthrough]];
     default:
-        failed_to(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+        post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     }
 }
 
-bool datagrams(const device &on) noexcept {
-    return !on.iwarp;
+bool has_ud(const device &dev) noexcept {
+    return !dev.iwarp;
 }
 
-int start_datagrams(ep &one) noexcept {
+int ud_qp_to_rts(dapl_ep &ep) noexcept {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = one.home->on->port;
+    attr.port_num = ep.ia->dev->port;
     attr.qkey = RDMA_UDP_QKEY;
-    ibv_qp *const pair = one.own.get();
-    if (const int error = ibv_modify_qp(
-            pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+    ibv_qp *const qp = ep.owned_qp.get();
+    if (const int error =
+            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
         return error;
     attr.qp_state = IBV_QPS_RTR;
-    if (const int error = ibv_modify_qp(pair, &attr, IBV_QP_STATE))
+    if (const int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE))
         return error;
     attr.qp_state = IBV_QPS_RTS;
-    return ibv_modify_qp(pair, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-DAT_RETURN resolve(ep &one, const address &to, DAT_TIMEOUT, const void *data,
-                   DAT_COUNT size) noexcept {
-    auto made = std::make_unique<peer>(one);
-    const caller self = {htonl(mark), htonl(one.qp->qp_num)};
-    std::memcpy(made->data.data(), &self, sizeof self);
+DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void *private_data,
+                      DAT_COUNT size) noexcept {
+    auto new_peer = std::make_unique<ud_peer>(ep);
+    const req_header header = {htonl(req_magic), htonl(ep.qp->qp_num)};
+    std::memcpy(new_peer->req_data.data(), &header, sizeof header);
     if (size != 0)
-        std::memcpy(made->data.data() + sizeof self, data, static_cast<std::size_t>(size));
-    made->size = static_cast<std::uint8_t>(sizeof self + static_cast<std::size_t>(size));
-    made->remote = to;
-    if (rdma_create_id(events::channel(), &made->id, static_cast<cm::party *>(made.get()),
-                       RDMA_PS_UDP) != 0)
-        return failed_with(errno, DAT_RESOURCE_TEP);
-    peer &asked = *made.release();
-    keep(one, &asked);
-    const address *const from = one.home->on->of_family(to.any.sa_family);
-    address source = from != nullptr ? *from : address{};
-    if (rdma_resolve_addr(asked.id, from != nullptr ? &source.any : nullptr, &asked.remote.any,
-                          settings::arp_timeout()) != 0)
-        failed_to(asked, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+        std::memcpy(new_peer->req_data.data() + sizeof header, private_data,
+                    static_cast<std::size_t>(size));
+    new_peer->req_size = static_cast<std::uint8_t>(sizeof header + static_cast<std::size_t>(size));
+    new_peer->remote = addr;
+    if (rdma_create_id(event_thread::channel(), &new_peer->id,
+                       static_cast<cm::cm_handler *>(new_peer.get()), RDMA_PS_UDP) != 0)
+        return from_errno(errno, DAT_RESOURCE_TEP);
+    ud_peer &peer = *new_peer.release();
+    add_peer(ep, &peer);
+    const address *const local = ep.ia->dev->find_address(addr.sa.sa_family);
+    address source = local != nullptr ? *local : address{};
+    if (rdma_resolve_addr(peer.id, local != nullptr ? &source.sa : nullptr, &peer.remote.sa,
+                          settings::arp_timeout_ms()) != 0)
+        post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     return DAT_SUCCESS;
 }
 
-std::size_t before_data(const cm::connection &link) noexcept {
-    caller from;
-    return link.id->ps == RDMA_PS_UDP && read(link, from) ? sizeof from : 0;
+std::size_t ud_header_size(const cm::connection &conn) noexcept {
+    req_header header;
+    return conn.id->ps == RDMA_PS_UDP && parse_req_header(conn, header) ? sizeof header : 0;
 }
 
-DAT_RETURN answer(ep &one, cm::connection *link, const void *data, DAT_COUNT size) noexcept {
-    auto made = std::make_unique<peer>(one);
-    rdma_conn_param with = {};
-    with.private_data = data;
-    with.private_data_len = static_cast<std::uint8_t>(size);
-    with.qp_num = one.qp->qp_num;
-    const bool accepted = rdma_accept(link->id, &with) == 0;
-    caller from = {};
-    news what = {DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED, DAT_IB_UD_PASSIVE_REMOTE_AH};
-    if (accepted && read(*link, from)) {
-        what.queue_pair = ntohl(from.number);
-        what.where = address_of(one, *link->id);
+DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data,
+                     DAT_COUNT size) noexcept {
+    auto new_peer = std::make_unique<ud_peer>(ep);
+    rdma_conn_param param = {};
+    param.private_data = private_data;
+    param.private_data_len = static_cast<std::uint8_t>(size);
+    param.qp_num = ep.qp->qp_num;
+    const bool accepted = rdma_accept(conn->id, &param) == 0;
+    req_header header = {};
+    ud_event info = {DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED, DAT_IB_UD_PASSIVE_REMOTE_AH};
+    if (accepted && parse_req_header(*conn, header)) {
+        info.qpn = ntohl(header.qpn);
+        info.ah = create_peer_ah(ep, *conn->id);
     }
-    // The id goes on answering a request that is repeated. Its events are of no interest.
-    if (const sockaddr *const peers = rdma_get_peer_addr(link->id))
-        std::memcpy(&made->remote, peers,
-                    peers->sa_family == AF_INET6 ? sizeof made->remote.v6 : sizeof made->remote.v4);
-    made->told = true;
-    made->id = link->id;
-    made->id->context = static_cast<cm::party *>(made.get());
-    link->id = nullptr;
-    peer &known = *made.release();
-    keep(one, &known);
-    delete link;
+    if (const sockaddr *const addr = rdma_get_peer_addr(conn->id))
+        std::memcpy(&new_peer->remote, addr,
+                    addr->sa_family == AF_INET6 ? sizeof new_peer->remote.sin6
+                                                : sizeof new_peer->remote.sin);
+    // The rdma_cm_id is kept, since it replies to a repeated request; its events are ignored.
+    new_peer->event_posted = true;
+    new_peer->id = conn->id;
+    new_peer->id->context = static_cast<cm::cm_handler *>(new_peer.get());
+    conn->id = nullptr;
+    ud_peer &peer = *new_peer.release();
+    add_peer(ep, &peer);
+    delete conn;
     if (!accepted) {
-        known.told = false;
-        failed_to(known, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+        peer.event_posted = false;
+        post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
         return DAT_SUCCESS;
     }
-    one.open();
-    one.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
-    tell(one, known, what);
+    ep.enable_requests();
+    ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
+    post_ud_event(ep, peer, info);
     return DAT_SUCCESS;
 }
 
-void forget_peers(ep &one) noexcept {
-    if (is_datagram(one.attr) && one.request_evd != nullptr)
-        let_go(one);
-    peer *each;
+void ud_free_peers(dapl_ep &ep) noexcept {
+    if (is_ud(ep.attr) && ep.request_evd != nullptr)
+        drain_requests(ep);
+    ud_peer *peer;
     {
-        const holding held(one.guard);
-        each = one.peers;
-        one.peers = nullptr;
+        const std::lock_guard guard(ep.lock);
+        peer = ep.ud_peers;
+        ep.ud_peers = nullptr;
     }
-    while (each != nullptr) {
-        peer *const next = each->next;
-        delete each;
-        each = next;
+    while (peer != nullptr) {
+        ud_peer *const next_peer = peer->next;
+        delete peer;
+        peer = next_peer;
     }
 }
 
-DAT_RETURN free_resolution(ep &one, std::va_list arguments) noexcept {
-    const void *const wanted = va_arg(arguments, void *);
-    peer *found = nullptr;
+DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept {
+    const void *const context = va_arg(args, void *);
+    ud_peer *peer = nullptr;
     {
-        const holding held(one.guard);
-        for (peer **place = &one.peers; *place != nullptr; place = &(*place)->next)
-            if (*place == wanted) {
-                found = *place;
-                *place = found->next;
+        const std::lock_guard guard(ep.lock);
+        for (ud_peer **link = &ep.ud_peers; *link != nullptr; link = &(*link)->next)
+            if (*link == context) {
+                peer = *link;
+                *link = peer->next;
                 break;
             }
     }
-    delete found;
-    return found != nullptr ? DAT_RETURN{DAT_SUCCESS} : wrong_argument(3);
+    delete peer;
+    return peer != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(3);
 }
 
-DAT_RETURN free_address(ep &one, std::va_list arguments) noexcept {
-    auto *const where = va_arg(arguments, DAT_IB_ADDR_HANDLE *);
-    if (where == nullptr)
-        return wrong_argument(3);
-    if (is_datagram(one.attr) && one.request_evd != nullptr)
-        let_go(one);
-    if (where->ah != nullptr && ibv_destroy_ah(where->ah) != 0)
-        return wrong_argument(3);
-    where->ah = nullptr;
+DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
+    auto *const remote_ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
+    if (remote_ah == nullptr)
+        return invalid_parameter(3);
+    if (is_ud(ep.attr) && ep.request_evd != nullptr)
+        drain_requests(ep);
+    if (remote_ah->ah != nullptr && ibv_destroy_ah(remote_ah->ah) != 0)
+        return invalid_parameter(3);
+    remote_ah->ah = nullptr;
     return DAT_SUCCESS;
 }
 
-DAT_RETURN post_datagram(ep &one, std::va_list arguments) noexcept {
-    constexpr posting datagram = {IBV_WR_SEND, DAT_IB_DTO_SEND_UD, true};
-    const auto segments = va_arg(arguments, DAT_COUNT);
-    auto *const iov = va_arg(arguments, DAT_LMR_TRIPLET *);
-    const auto *const where = va_arg(arguments, const DAT_IB_ADDR_HANDLE *);
-    const auto cookie = va_arg(arguments, DAT_DTO_COOKIE);
-    const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(arguments, int));
-    if (segments < 0 || segments > one.request_iov)
-        return wrong_argument(2);
-    if (iov == nullptr && segments != 0)
-        return wrong_argument(3);
-    if (where == nullptr || where->ah == nullptr)
-        return wrong_argument(4);
-    if (!is_datagram(one.attr) || !one.takes_requests())
-        return wrong_state(subtype_of(one.now()));
+DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
+    constexpr dto_op ud_send = {
+        .opcode = IBV_WR_SEND, .operation = DAT_IB_DTO_SEND_UD, .can_inline = true};
+    const auto num_segments = va_arg(args, DAT_COUNT);
+    auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);
+    const auto *const remote_ah = va_arg(args, const DAT_IB_ADDR_HANDLE *);
+    const auto user_cookie = va_arg(args, DAT_DTO_COOKIE);
+    const auto flags = static_cast<unsigned>(va_arg(args, int));
+    if (num_segments < 0 || num_segments > ep.max_request_iov)
+        return invalid_parameter(2);
+    if (iov == nullptr && num_segments != 0)
+        return invalid_parameter(3);
+    if (remote_ah == nullptr || remote_ah->ah == nullptr)
+        return invalid_parameter(4);
+    if (!is_ud(ep.attr) || !ep.can_post_requests())
+        return invalid_state(state_subtype(ep.current_state()));
     std::uint32_t length;
-    if (!sum(iov, segments, length) || length > one.longest)
-        return failed(DAT_LENGTH_ERROR);
-    // Each completes, so that it is known when all are sent; who suppressed it does not hear of it.
-    const bool told = (static_cast<unsigned>(flags) & DAT_COMPLETION_SUPPRESS_FLAG) == 0;
-    const auto signalled = static_cast<DAT_COMPLETION_FLAGS>(
-        static_cast<unsigned>(flags) & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG});
-    return post(one, datagram,
-                {segments, iov, length, cookie.as_64, flags_of(signalled), told ? nullptr : &one},
-                [&](ibv_send_wr &wanted) {
-                    wanted.wr.ud.ah = where->ah;
-                    wanted.wr.ud.remote_qpn = where->qpn;
-                    wanted.wr.ud.remote_qkey = RDMA_UDP_QKEY;
+    if (!sum(iov, num_segments, length) || length > ep.max_message)
+        return dat_error(DAT_LENGTH_ERROR);
+    // Always signaled, so that drain_requests sees it complete. If the consumer suppresses the
+    // completion, the cookie has an object (the EP), and the CQE makes no event.
+    const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0;
+    const auto signaled =
+        static_cast<DAT_COMPLETION_FLAGS>(flags & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG});
+    return post(ep, ud_send,
+                {num_segments, iov, length, user_cookie.as_64, verbs_flags(signaled),
+                 suppressed ? &ep : nullptr},
+                [&](ibv_send_wr &wr) {
+                    wr.wr.ud.ah = remote_ah->ah;
+                    wr.wr.ud.remote_qpn = remote_ah->qpn;
+                    wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
                 });
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Endpoints for datagrams (DAT_IB_SERVICE_TYPE_UD). They are not connected to one peer: to
-// "connect" is to learn where a peer's endpoint is, as often as one likes. Both sides get an event
-// with an address handle of the other; InfiniBand's service resolution tells the caller only, so
-// the caller puts its own queue pair's number before its private data.
+// EPs of service type DAT_IB_SERVICE_TYPE_UD. They are not connected to a peer: dat_ep_connect
+// resolves a peer's QP, any number of times. Both sides get an event with an address handle of the
+// other. The reply of InfiniBand's SIDR gives the peer's QP number to the active side only, so the
+// active side sends its own QP number before the private data.
 #pragma once
 
 #include "dapl/cm/listener.hpp"
@@ -12,28 +12,29 @@
 
 namespace coherdma::dapl::extensions {
 
-bool datagrams(const device &on) noexcept;
-inline bool is_datagram(const DAT_EP_ATTR &attr) noexcept {
+bool has_ud(const device &dev) noexcept;
+inline bool is_ud(const DAT_EP_ATTR &attr) noexcept {
     return attr.service_type != DAT_SERVICE_TYPE_RC;
 }
 
-/// A new queue pair may send and receive at once. 0 or an errno.
-int start_datagrams(ep &one) noexcept;
+/// Moves a new UD QP to RTS. 0 or an errno.
+int ud_qp_to_rts(dapl_ep &ep) noexcept;
 
-/// dat_ep_connect and dat_cr_accept of such endpoints, their arguments checked.
-DAT_RETURN resolve(ep &one, const address &to, DAT_TIMEOUT timeout, const void *data,
-                   DAT_COUNT size) noexcept;
-/// link: the request's, which it takes.
-DAT_RETURN answer(ep &one, cm::connection *link, const void *data, DAT_COUNT size) noexcept;
+/// dat_ep_connect and dat_cr_accept of a UD EP, after the check of the arguments.
+DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
+                      const void *private_data, DAT_COUNT size) noexcept;
+/// Deletes conn, the connection request.
+DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data,
+                     DAT_COUNT size) noexcept;
 
-/// Where the peer's own words begin in a request.
-std::size_t before_data(const cm::connection &link) noexcept;
+/// The offset of the consumer's private data in a connection request.
+std::size_t ud_header_size(const cm::connection &conn) noexcept;
 
-/// All that is left of its peers' resolution ends.
-void forget_peers(ep &one) noexcept;
+/// Ends all resolutions of the EP.
+void ud_free_peers(dapl_ep &ep) noexcept;
 
-DAT_RETURN post_datagram(ep &one, std::va_list arguments) noexcept;
-DAT_RETURN free_address(ep &one, std::va_list arguments) noexcept;
-DAT_RETURN free_resolution(ep &one, std::va_list arguments) noexcept;
+DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept;
+DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept;
+DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept;
 
 } // namespace coherdma::dapl::extensions

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The version of DAT that a registry serves. There are two, libdat2 for 2.0 and libdat for 1.2, of
-// the same sources: each is compiled once with the headers of either, whose names are the same and
-// whose layouts and numbers are not. What more tells them apart is in version.hpp, and in the
-// folders dat1/ and dat2/.
+// The DAT headers of the version that a registry serves. The same sources are compiled twice:
+// libdat2 with the headers of 2.0, libdat with those of 1.2, which have the same names with other
+// layouts and values. version.hpp, dat1/ and dat2/ have the differences in behavior.
 #pragma once
 
 #ifdef COHERDMA_DAT1
@@ -16,9 +15,8 @@
 
 namespace coherdma::registry {
 
-/// A complete error: class, type and what exactly was wrong.
-constexpr DAT_RETURN error(DAT_RETURN_TYPE type,
-                           DAT_RETURN_SUBTYPE subtype = DAT_NO_SUBTYPE) noexcept {
+constexpr DAT_RETURN make_error(DAT_RETURN_TYPE type,
+                                DAT_RETURN_SUBTYPE subtype = DAT_NO_SUBTYPE) noexcept {
     return DAT_MAKE_ERROR(type, subtype);
 }
 

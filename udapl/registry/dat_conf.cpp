@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Where dat.conf is, and the reading of it.
+// Finds and reads dat.conf.
 
+#include "dat_entries.hpp"
 #include "debug.hpp"
-#include "records.hpp"
 #include "version.hpp"
 
 #include <cerrno>
@@ -16,122 +16,127 @@
 namespace coherdma::registry {
 namespace {
 
-constexpr std::size_t LIMIT = std::size_t{1} << 20;
+constexpr std::size_t MAX_FILE_SIZE = std::size_t{1} << 20;
 
-struct text {
-    char *bytes = nullptr; ///< with room for one more; NULL: errno says why
+struct file_text {
+    char *bytes = nullptr; ///< size + 1 bytes; NULL on failure, with errno set
     std::size_t size = 0;
 };
 
-ssize_t read_some(int file, char *into, std::size_t room) noexcept {
-    ssize_t got = -1;
+ssize_t read_retry(int fd, char *buffer, std::size_t size) noexcept {
+    ssize_t num_read = -1;
     do
-        got = read(file, into, room);
-    while (got < 0 && errno == EINTR);
-    return got;
+        num_read = read(fd, buffer, size);
+    while (num_read < 0 && errno == EINTR);
+    return num_read;
 }
 
-text text_of(int file) noexcept {
-    auto *bytes = static_cast<char *>(std::malloc(LIMIT + 1));
+file_text read_fd(int fd) noexcept {
+    auto *bytes = static_cast<char *>(std::malloc(MAX_FILE_SIZE + 1));
     if (!bytes)
         return {};
     std::size_t size = 0;
-    ssize_t got = 1;
-    while (size <= LIMIT && (got = read_some(file, bytes + size, LIMIT + 1 - size)) > 0)
-        size += static_cast<std::size_t>(got);
-    if (got >= 0 && size <= LIMIT) {
-        // What is not used goes back.
-        void *fitting = std::realloc(bytes, size + 1);
-        return {fitting ? static_cast<char *>(fitting) : bytes, size};
+    ssize_t num_read = 1;
+    while (size <= MAX_FILE_SIZE &&
+           (num_read = read_retry(fd, bytes + size, MAX_FILE_SIZE + 1 - size)) > 0)
+        size += static_cast<std::size_t>(num_read);
+    if (num_read >= 0 && size <= MAX_FILE_SIZE) {
+        void *shrunk = std::realloc(bytes, size + 1);
+        return {shrunk ? static_cast<char *>(shrunk) : bytes, size};
     }
-    const int error = got < 0 ? errno : EFBIG;
+    const int error = num_read < 0 ? errno : EFBIG;
     std::free(bytes);
     errno = error;
     return {};
 }
 
-text read_file(const char *path) noexcept {
-    // Not to wait for a writer, if somebody made it a pipe.
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0)
+file_text read_file(const char *path) noexcept {
+    // O_NONBLOCK: a FIFO must not block until it has a writer.
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
         return {};
-    const text found = text_of(file);
+    const file_text text = read_fd(fd);
     const int error = errno;
-    close(file);
+    close(fd);
     errno = error;
-    return found;
+    return text;
 }
 
-void add(const char *path, text found, records &into) noexcept {
-    list<mistake> mistakes;
-    if (!into.keep(found.bytes) || !parse(found.bytes, found.size, into.all, mistakes))
-        say(kind::problem, "%s: not read to its end: no memory left", path);
-    for (const mistake &each : mistakes) {
-        if (each.driver) {
-            say(kind::records,
-                "%s:%u: is for datadm of Solaris, of the driver '%.80s' and no IA; the line is "
-                "left out",
-                path, each.line, each.driver);
-            continue;
-        }
-        const char *quote = each.found ? "'" : "";
-        const char *nothing = each.torn ? "half a quote" : "nothing";
-        say(kind::problem, "%s:%u: %s%.80s%s where %s should be; the line is left out", path,
-            each.line, quote, each.found ? each.found : nothing, quote, each.expected);
+void print_error(const char *path, const parse_error &error) noexcept {
+    if (error.driver) {
+        dbg_print(
+            dbg_type::entries,
+            "%s:%u: describes the driver '%.80s' for Solaris' datadm, not an IA; line ignored",
+            path, error.line, error.driver);
+        return;
     }
-    say(kind::records, "%s: %zu records", path, into.all.size());
+    const char *quote = error.field ? "'" : "";
+    const char *nothing =
+        error.unterminated_quote ? "an unterminated quote" : "the end of the line";
+    dbg_print(dbg_type::problem, "%s:%u: expected %s, found %s%.80s%s; line ignored", path,
+              error.line, error.expected, quote, error.field ? error.field : nothing, quote);
 }
 
-/// Whether the search is over.
-bool try_file(const char *path, records &into) noexcept {
-    const text found = read_file(path);
-    if (found.bytes) {
-        add(path, found, into);
+void add_text(const char *path, file_text text, dat_entries &entries) noexcept {
+    vector<parse_error> errors;
+    if (!entries.take_text(text.bytes) ||
+        !parse_dat_conf(text.bytes, text.size, entries.entries, errors))
+        dbg_print(dbg_type::problem, "%s: not read completely: out of memory", path);
+    for (const parse_error &error : errors)
+        print_error(path, error);
+    dbg_print(dbg_type::entries, "%s: %zu entries", path, entries.entries.size());
+}
+
+/// Returns false if the file does not exist. One that cannot be read ends the search too.
+bool read_conf(const char *path, dat_entries &entries) noexcept {
+    const file_text text = read_file(path);
+    if (text.bytes) {
+        add_text(path, text, entries);
     } else if (errno != ENOENT && errno != ENOTDIR) {
-        say(kind::problem, "%s: cannot be read: %s", path, std::strerror(errno));
+        dbg_print(dbg_type::problem, "%s: cannot be read: %s", path, std::strerror(errno));
     } else {
         return false;
     }
     return true;
 }
 
-void read_all(records &into) noexcept {
-    const char *named = secure_getenv("DAT_OVERRIDE");
-    if (!named || !*named)
-        read_first(CONF_FILES, into);
-    else if (!read_first({named}, into))
-        say(kind::problem, "%s, named by DAT_OVERRIDE: there is no such file", named);
+void read_dat_conf(dat_entries &entries) noexcept {
+    const char *path = secure_getenv("DAT_OVERRIDE");
+    if (!path || !*path)
+        read_first_conf(DAT_CONF_PATHS, entries);
+    else if (!read_first_conf({path}, entries))
+        dbg_print(dbg_type::problem, "%s (DAT_OVERRIDE): no such file", path);
 }
 
 } // namespace
 
-bool read_first(std::initializer_list<const char *> paths, records &into) noexcept {
-    for (const char *each : paths) {
-        if (try_file(each, into))
+bool read_first_conf(std::initializer_list<const char *> paths, dat_entries &entries) noexcept {
+    for (const char *path : paths) {
+        if (read_conf(path, entries))
             return true;
     }
     return false;
 }
 
-const records &of_dat_conf() noexcept {
-    // Lives as long as the process; nothing is to be run at its end.
-    alignas(records) static char place[sizeof(records)];
-    static records *read = nullptr;
-    if (!read) {
-        read = new (place) records;
-        read_all(*read);
+const dat_entries &get_dat_conf() noexcept {
+    // Never destroyed, so that no destructor runs at exit.
+    alignas(dat_entries) static char storage[sizeof(dat_entries)];
+    static dat_entries *conf = nullptr;
+    if (!conf) {
+        conf = new (storage) dat_entries;
+        read_dat_conf(*conf);
     }
-    return *read;
+    return *conf;
 }
 
-bool is_of_this_version(const record &which) noexcept {
-    return which.major == DAT_VERSION_MAJOR;
+bool matches_version(const dat_entry &entry) noexcept {
+    return entry.major == DAT_VERSION_MAJOR;
 }
 
-bool is_for(const record &which, const DAT_PROVIDER_INFO &wanted) noexcept {
-    return std::strcmp(which.name, wanted.ia_name) == 0 &&
-           which.major == wanted.dapl_version_major && which.minor == wanted.dapl_version_minor &&
-           which.thread_safe == (wanted.is_thread_safe != DAT_FALSE);
+bool matches_info(const dat_entry &entry, const DAT_PROVIDER_INFO &info) noexcept {
+    return std::strcmp(entry.name, info.ia_name) == 0 && entry.major == info.dapl_version_major &&
+           entry.minor == info.dapl_version_minor &&
+           entry.thread_safe == (info.is_thread_safe != DAT_FALSE);
 }
 
 } // namespace coherdma::registry

@@ -11,34 +11,34 @@
 namespace coherdma::registry {
 namespace {
 
-unsigned long setting(const char *variable, unsigned long otherwise) noexcept {
+unsigned long get_setting(const char *variable, unsigned long default_value) noexcept {
     const char *value = secure_getenv(variable);
-    return value && *value ? std::strtoul(value, nullptr, 0) : otherwise;
+    return value && *value ? std::strtoul(value, nullptr, 0) : default_value;
 }
 
 } // namespace
 
-bool wanted(kind what) noexcept {
-    return (setting("DAT_DBG_TYPE", 1) & static_cast<unsigned>(what)) != 0;
+bool is_dbg_enabled(dbg_type type) noexcept {
+    return (get_setting("DAT_DBG_TYPE", 1) & static_cast<unsigned>(type)) != 0;
 }
 
-void say(kind what, const char *format, ...) noexcept {
-    if (!wanted(what))
+void dbg_print(dbg_type type, const char *format, ...) noexcept {
+    if (!is_dbg_enabled(type))
         return;
     char line[1024];
-    std::va_list rest;
-    va_start(rest, format);
-    std::vsnprintf(line, sizeof line, format, rest);
-    va_end(rest);
-    for (char *each = line; *each; ++each) {
-        if (*each < ' ' || *each > '~')
-            *each = '?';
+    std::va_list args;
+    va_start(args, format);
+    std::vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; ++c) {
+        if (*c < ' ' || *c > '~')
+            *c = '?';
     }
-    const unsigned long where = setting("DAT_DBG_DEST", 1);
-    if (where & 1)
-        std::fprintf(stderr, "%s: %s\n", LIBRARY, line);
-    if (where & 2)
-        syslog(what == kind::problem ? LOG_ERR : LOG_DEBUG, "%s: %s", LIBRARY, line);
+    const unsigned long dest = get_setting("DAT_DBG_DEST", 1);
+    if (dest & 1)
+        std::fprintf(stderr, "%s: %s\n", LIBRARY_NAME, line);
+    if (dest & 2)
+        syslog(type == dbg_type::problem ? LOG_ERR : LOG_DEBUG, "%s: %s", LIBRARY_NAME, line);
 }
 
 } // namespace coherdma::registry

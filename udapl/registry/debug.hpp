@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the registry has to say: DAT_DBG_TYPE in the environment is a sum of the kinds that are
-// wanted, 1 if it is not set; DAT_DBG_DEST of where to: 1 is the terminal, 2 is syslog.
+// Messages of the registry. The environment variable DAT_DBG_TYPE is a sum of message types
+// (default 1), DAT_DBG_DEST a sum of destinations: 1 standard error (default), 2 syslog.
 //
-// OFED's registry writes to the standard output. Ours takes the standard error: no program reads
-// these lines, but many a program's output is read by another.
+// OFED's registry writes to standard output. This one uses standard error, because standard output
+// belongs to the program.
 #pragma once
 
 namespace coherdma::registry {
 
-enum class kind : unsigned {
-    problem = 0x1,   ///< something is wrong, and a person should mend it
-    records = 0x4,   ///< dat.conf, devices, and the loading of libraries
-    providers = 0x8, ///< what registers itself
+enum class dbg_type : unsigned {
+    problem = 0x1,   ///< errors that the administrator can fix
+    entries = 0x4,   ///< dat.conf, live devices and loading of libraries
+    providers = 0x8, ///< registration of providers
 };
 
-bool wanted(kind what) noexcept;
+bool is_dbg_enabled(dbg_type type) noexcept;
 
-/// One line, without its end. What cannot be printed in it becomes "?".
-[[gnu::cold, gnu::format(printf, 2, 3)]] void say(kind what, const char *format, ...) noexcept;
+/// Prints one line; format has no line feed. Control and non-ASCII characters are printed as "?".
+[[gnu::cold, gnu::format(printf, 2, 3)]] void dbg_print(dbg_type type, const char *format,
+                                                        ...) noexcept;
 
 } // namespace coherdma::registry

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "handles.hpp"
-#include "providers.hpp"
-#include "readable.hpp"
+#include "probe_address.hpp"
+#include "provider_refs.hpp"
 
 #include <array>
 #include <cstring>
@@ -10,61 +10,65 @@
 namespace coherdma::registry {
 namespace {
 
-// Stands for a provider that lacks a function: no handle begins with it, so all calls look closer.
-constexpr DAT_PROVIDER WITH_GAPS = {};
+// Cached in place of a provider that lacks a function. No handle begins with its address, so calls
+// take the slow path, which checks the function.
+constexpr DAT_PROVIDER INCOMPLETE = {};
 
-bool is_complete(const DAT_PROVIDER *provider) noexcept {
-    // Behind the two words of data there are pointers to functions only.
-    constexpr std::size_t WORDS = sizeof(DAT_PROVIDER) / sizeof(void *);
+bool has_all_functions(const DAT_PROVIDER *provider) noexcept {
+    // From ia_open_func on, all members are function pointers.
+    constexpr std::size_t NUM_WORDS = sizeof(DAT_PROVIDER) / sizeof(void *);
     constexpr std::size_t FIRST_FUNCTION = offsetof(DAT_PROVIDER, ia_open_func) / sizeof(void *);
-    std::array<void *, WORDS> words = {};
+    std::array<void *, NUM_WORDS> words = {};
     std::memcpy(words.data(), provider, sizeof words);
-    for (std::size_t place = FIRST_FUNCTION; place < WORDS; ++place) {
-        if (!words[place])
+    for (std::size_t i = FIRST_FUNCTION; i < NUM_WORDS; ++i) {
+        if (!words[i])
             return false;
     }
     return true;
 }
 
-void keep(std::uintptr_t page, const DAT_PROVIDER *provider) noexcept {
-    kept_page &place = place_of(page);
-    place.provider.store(is_complete(provider) ? provider : &WITH_GAPS, std::memory_order_relaxed);
-    place.page.store(page);
-    if (!is_known(provider))
-        place.page.store(0);
+void cache_page(std::uintptr_t key, const DAT_PROVIDER *provider) noexcept {
+    cached_page &slot = find_slot(key);
+    slot.provider.store(has_all_functions(provider) ? provider : &INCOMPLETE,
+                        std::memory_order_relaxed);
+    // seq_cst, like the last unref_provider(), which makes the provider unknown and then clears the
+    // keys: either it clears this key, or the check below fails.
+    slot.key.store(key);
+    if (!is_provider_known(provider))
+        slot.key.store(0);
 }
 
 } // namespace
 
-kept_page kept[std::size_t{1} << KEPT_BITS];
+cached_page page_cache[std::size_t{1} << PAGE_CACHE_BITS];
 
-const DAT_PROVIDER *provider_of(DAT_HANDLE handle) noexcept {
-    constexpr std::uintptr_t FIRST_PAGE = 4096;
-    const std::uintptr_t address = address_of(handle);
-    if (address < FIRST_PAGE || address % sizeof(void *) != 0)
+const DAT_PROVIDER *find_provider(DAT_HANDLE handle) noexcept {
+    constexpr std::uintptr_t FIRST_PAGE_SIZE = 4096;
+    const std::uintptr_t address = to_address(handle);
+    if (address < FIRST_PAGE_SIZE || address % sizeof(void *) != 0)
         return nullptr;
-    const std::uintptr_t page = page_of(handle);
-    const bool is_kept = place_of(page).page.load(std::memory_order_acquire) == page;
-    if (!is_kept && !readable(handle))
+    const std::uintptr_t key = page_key(handle);
+    const bool is_cached = find_slot(key).key.load(std::memory_order_acquire) == key;
+    if (!is_cached && !is_readable(handle))
         return nullptr;
-    const DAT_PROVIDER *provider = first_word(handle);
-    if (!is_known(provider))
+    const DAT_PROVIDER *provider = read_provider(handle);
+    if (!is_provider_known(provider))
         return nullptr;
-    if (!is_kept)
-        keep(page, provider);
+    if (!is_cached)
+        cache_page(key, provider);
     return provider;
 }
 
-void forget(DAT_HANDLE handle) noexcept {
-    const std::uintptr_t page = page_of(handle);
-    kept_page &place = place_of(page);
-    if (place.page.load(std::memory_order_relaxed) == page)
-        place.page.store(0);
+void uncache_page(DAT_HANDLE handle) noexcept {
+    const std::uintptr_t key = page_key(handle);
+    cached_page &slot = find_slot(key);
+    if (slot.key.load(std::memory_order_relaxed) == key)
+        slot.key.store(0);
 }
 
-void forget_all() noexcept {
-    for (kept_page &each : kept)
-        each.page.store(0);
+void uncache_all_pages() noexcept {
+    for (cached_page &slot : page_cache)
+        slot.key.store(0);
 }
 
 } // namespace coherdma::registry

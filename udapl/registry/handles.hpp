@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// From a handle to its provider. Anything may be given as a handle, and must do no harm.
+// The provider of a handle. A program may pass any value as a handle; an invalid one is rejected
+// without a fault.
 //
-// The first word of an object is its provider's address. That can be seen only by reading it, and
-// only where memory is. Asking the kernel takes a system call, so a small table keeps the pages
-// where objects were found, and beside each the provider that was found there. A page stands in it
-// as its address with the bits 3 to 11 set. A handle with these bits set is equal to that only if
-// it lies in this page and is a multiple of 8. NULL and small integers never are, for the first
-// page is not kept.
+// Every DAT object begins with the address of its DAT_PROVIDER, which can be read only if the page
+// is mapped. Asking the kernel takes a system call, so the page cache has the pages in which
+// objects were found, each with the provider found there. Its key is the page's address with bits 3
+// to 11 set: a handle with these bits set equals the key only if it is in the page and a multiple
+// of 8. The first page is never cached, so NULL and small integers never match.
 //
-// A page is forgotten when a handle in it is freed, and all are when a provider goes. So one is
-// kept only while, after the last free, somebody used an object in it. Our own provider never gives
-// memory back. Another's may vanish under a handle that was freed and is used nevertheless.
+// A page leaves the cache when a handle in it is freed; all leave it when a provider loses its last
+// reference. So a cached page held a valid object after the last free in it. The coherdma provider
+// never unmaps objects; with another provider, the use of a freed handle may fault.
 //
-// Page and provider are read one after the other, and may be of different times. That does no harm:
-// the page says that the handle can be read, and the provider that this one may be called, each by
-// itself, and the handle has to agree to the latter. Only must there be a provider as soon as there
-// is a page: hence acquire when the page is read, and release (as part of the order below) when it
-// is written. What the provider's table holds was written before the provider became known, and
-// whoever holds one of its handles got it, on whatever way, from a call that came after.
-//
-// To enter a page is one thread's "enter, then look whether the provider still is known", to take a
-// provider away another's "make unknown, then forget". These four are in the one order of
-// sequentially consistent operations, so one of the two sees the other.
+// Ordering:
+// - Key and provider of a slot are loaded one after the other and may belong to different stores.
+//   The key proves that the handle can be read, the provider may be called in any case, and the
+//   handle must begin with it.
+// - The provider is stored before the key (release) and loaded after it (acquire): a thread that
+//   sees a key sees a provider.
+// - A provider's table is written before it is registered; a thread gets a handle of it only from a
+//   later call.
+// - Caching a page stores its key, then checks that the provider is known. The last
+//   unref_provider() makes the provider unknown, then clears all keys. All four are seq_cst, so the
+//   check fails or the key is cleared.
 #pragma once
 
 #include "dat.hpp"
@@ -33,48 +34,50 @@
 
 namespace coherdma::registry {
 
-inline constexpr unsigned KEPT_BITS = 10;
+inline constexpr unsigned PAGE_CACHE_BITS = 10;
 
-struct kept_page {
-    std::atomic<std::uintptr_t> page;
+struct cached_page {
+    std::atomic<std::uintptr_t> key;
     std::atomic<const DAT_PROVIDER *> provider;
 };
-extern kept_page kept[std::size_t{1} << KEPT_BITS];
+extern cached_page page_cache[std::size_t{1} << PAGE_CACHE_BITS];
 
-inline std::uintptr_t address_of(DAT_HANDLE handle) noexcept {
+inline std::uintptr_t to_address(DAT_HANDLE handle) noexcept {
     return reinterpret_cast<std::uintptr_t>(handle);
 }
 
-inline std::uintptr_t page_of(DAT_HANDLE handle) noexcept {
-    return address_of(handle) | 0xff8;
+inline std::uintptr_t page_key(DAT_HANDLE handle) noexcept {
+    return to_address(handle) | 0xff8;
 }
 
-/// The golden ratio spreads neighbours; the lower half of the address is enough to tell them apart.
-inline kept_page &place_of(std::uintptr_t page) noexcept {
-    return kept[static_cast<std::uint32_t>(page) * 0x9E3779B1U >> (32 - KEPT_BITS)];
+/// Multiplicative hashing by the golden ratio; the lower 32 bits of the key suffice.
+inline cached_page &find_slot(std::uintptr_t key) noexcept {
+    return page_cache[static_cast<std::uint32_t>(key) * 0x9E3779B1U >> (32 - PAGE_CACHE_BITS)];
 }
 
-/// Of an object that can be read.
-inline const DAT_PROVIDER *first_word(DAT_HANDLE handle) noexcept {
+/// The first word of an object that can be read.
+inline const DAT_PROVIDER *read_provider(DAT_HANDLE handle) noexcept {
     return *static_cast<const DAT_PROVIDER *const *>(handle);
 }
 
-/// Whether it is an object in a kept page of the provider beside it, which then has no gaps. Does
-/// what every call of a program waits for: a dozen instructions of x86-64.
-inline bool is_kept(DAT_HANDLE handle, const DAT_PROVIDER *&provider) noexcept {
-    const std::uintptr_t page = page_of(handle);
-    const kept_page &place = place_of(page);
-    if (place.page.load(std::memory_order_acquire) != page)
+/// Finds the provider of an object in a cached page; it has all functions. False if the page is not
+/// cached, or not with this provider. Every DAT call begins with it: a dozen instructions on
+/// x86-64.
+inline bool find_cached_provider(DAT_HANDLE handle, const DAT_PROVIDER *&provider) noexcept {
+    const std::uintptr_t key = page_key(handle);
+    const cached_page &slot = find_slot(key);
+    if (slot.key.load(std::memory_order_acquire) != key)
         return false;
-    provider = place.provider.load(std::memory_order_relaxed);
-    return first_word(handle) == provider;
+    provider = slot.provider.load(std::memory_order_relaxed);
+    return read_provider(handle) == provider;
 }
 
-/// The provider that a handle begins with, if that is one that is known; else NULL.
-const DAT_PROVIDER *provider_of(DAT_HANDLE handle) noexcept;
+/// The provider that the handle begins with; NULL if the handle cannot be read or the provider is
+/// not known.
+const DAT_PROVIDER *find_provider(DAT_HANDLE handle) noexcept;
 
-/// An object was freed: its page may vanish.
-void forget(DAT_HANDLE handle) noexcept;
-void forget_all() noexcept;
+/// Called after an object was freed: its page may be unmapped.
+void uncache_page(DAT_HANDLE handle) noexcept;
+void uncache_all_pages() noexcept;
 
 } // namespace coherdma::registry

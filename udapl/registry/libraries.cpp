@@ -2,7 +2,6 @@
 
 #include "libraries.hpp"
 #include "debug.hpp"
-#include "records.hpp"
 
 #include <climits>
 #include <cstdio>
@@ -12,75 +11,79 @@
 namespace coherdma::registry {
 namespace {
 
-const char *our_own_file() noexcept {
-    Dl_info about = {};
-    return dladdr(reinterpret_cast<void *>(dat_ia_openv), &about) != 0 ? about.dli_fname : "";
+/// The path by which this library was loaded.
+const char *own_path() noexcept {
+    Dl_info info = {};
+    return dladdr(reinterpret_cast<void *>(dat_ia_openv), &info) != 0 ? info.dli_fname : "";
 }
 
-void *load(const char *file, int flags) noexcept {
-    void *found = *file ? dlopen(file, flags) : nullptr; // "" would be the program
-    if (!found && wanted(kind::records)) {
+void *load_library(const char *file, int flags) noexcept {
+    void *handle = *file ? dlopen(file, flags) : nullptr; // dlopen("") is the program itself
+    if (!handle && is_dbg_enabled(dbg_type::entries)) {
         const char *reason = *file ? dlerror() : nullptr;
-        say(kind::records, "cannot load '%s': %s", file, reason ? reason : "that is no name");
+        dbg_print(dbg_type::entries, "cannot load '%s': %s", file, reason ? reason : "empty name");
     }
-    return found;
+    return handle;
 }
 
-void *load_ours(const char *name, int flags) noexcept {
-    if (void *found = load(name, flags))
-        return found;
-    const char *own = our_own_file();
-    const char *slash = std::strrchr(own, '/');
-    if (*own != '/' || !slash) // a relative path may lead elsewhere by now
+void *load_coherdma_library(const char *name, int flags) noexcept {
+    if (void *handle = load_library(name, flags))
+        return handle;
+    const char *path = own_path();
+    const char *slash = std::strrchr(path, '/');
+    if (*path != '/' || !slash) // the working directory may have changed
         return nullptr;
-    char beside[PATH_MAX];
-    const int size =
-        std::snprintf(beside, sizeof beside, "%.*s/%s", static_cast<int>(slash - own), own, name);
-    return size < static_cast<int>(sizeof beside) ? load(beside, flags) : nullptr;
+    char sibling[PATH_MAX];
+    const int size = std::snprintf(sibling, sizeof sibling, "%.*s/%s",
+                                   static_cast<int>(slash - path), path, name);
+    return size < static_cast<int>(sizeof sibling) ? load_library(sibling, flags) : nullptr;
 }
 
-library with_entries(void *handle, const char *file) noexcept {
+/// Closes the library if it lacks init or fini.
+provider_library find_entry_points(void *handle, const char *file) noexcept {
     if (!handle)
         return {};
-    library found = {
+    const provider_library library = {
         handle,
         reinterpret_cast<DAT_PROVIDER_INIT_FUNC>(dlsym(handle, DAT_PROVIDER_INIT_FUNC_STR)),
         reinterpret_cast<DAT_PROVIDER_FINI_FUNC>(dlsym(handle, DAT_PROVIDER_FINI_FUNC_STR)),
     };
-    if (!found.init || !found.fini) {
-        say(kind::records,
-            "'%s' is no provider: it lacks " DAT_PROVIDER_INIT_FUNC_STR
-            " or " DAT_PROVIDER_FINI_FUNC_STR,
-            file);
+    if (!library.init || !library.fini) {
+        dbg_print(dbg_type::entries,
+                  "'%s' is not a provider: it lacks " DAT_PROVIDER_INIT_FUNC_STR
+                  " or " DAT_PROVIDER_FINI_FUNC_STR,
+                  file);
         dlclose(handle);
         return {};
     }
-    return found;
+    return library;
 }
 
-/// Providers are not linked to a registry and look for its functions among all that is loaded;
-/// there they are missing if the program loaded this library for itself only.
-void let_providers_see_us() noexcept {
-    if (void *self = dlopen(our_own_file(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL))
-        dlclose(self);
+/// Makes this library's symbols global. Providers are not linked to a registry and find its
+/// functions in the global scope, which lacks them if the program has loaded this library with
+/// RTLD_LOCAL.
+void make_symbols_global() noexcept {
+    if (void *handle = dlopen(own_path(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL))
+        dlclose(handle);
 }
 
-constexpr int FOR_ALL = RTLD_NOW | RTLD_GLOBAL;
+constexpr int PROVIDER_FLAGS = RTLD_NOW | RTLD_GLOBAL;
 
 } // namespace
 
-library load_provider(const char *file) noexcept {
-    let_providers_see_us();
-    return with_entries(load(file, FOR_ALL), file);
+provider_library load_provider_library(const char *file) noexcept {
+    make_symbols_global();
+    return find_entry_points(load_library(file, PROVIDER_FLAGS), file);
 }
 
-library load_our_provider() noexcept {
-    let_providers_see_us();
-    return with_entries(load_ours(OUR_PROVIDER, FOR_ALL), OUR_PROVIDER);
+provider_library load_coherdma_provider() noexcept {
+    make_symbols_global();
+    return find_entry_points(load_coherdma_library(COHERDMA_PROVIDER, PROVIDER_FLAGS),
+                             COHERDMA_PROVIDER);
 }
 
 void *load_libcoherdma() noexcept {
-    return load_ours("libcoherdma.so.1", RTLD_NOW | RTLD_LOCAL);
+    return load_coherdma_library("libcoherdma.so.1", RTLD_NOW | RTLD_LOCAL);
 }
 
 } // namespace coherdma::registry

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//
-// Loading of libraries.
 #pragma once
 
 #include "dat.hpp"
 
 namespace coherdma::registry {
 
-/// A provider's library with its two entries.
-struct library {
-    void *handle = nullptr; ///< NULL: there is none
+inline constexpr char COHERDMA_PROVIDER[] = "libdaplcoherdma.so.2";
+
+struct provider_library {
+    void *handle = nullptr; ///< of dlopen; NULL if the library could not be loaded
     DAT_PROVIDER_INIT_FUNC init = nullptr;
     DAT_PROVIDER_FINI_FUNC fini = nullptr;
 };
 
-/// Its symbols become everybody's, as providers expect of a registry.
-library load_provider(const char *file) noexcept;
+/// With RTLD_GLOBAL, as providers expect of a registry.
+provider_library load_provider_library(const char *file) noexcept;
 
-/// One of this project, by the loader's search or beside this one; as it is called without a path.
-library load_our_provider() noexcept;
+/// These libraries are searched for by dlopen, then in the folder of this library.
+provider_library load_coherdma_provider() noexcept;
 void *load_libcoherdma() noexcept;
 
 } // namespace coherdma::registry

@@ -8,28 +8,29 @@ namespace coherdma::registry {
 namespace {
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-pthread_once_t once = PTHREAD_ONCE_INIT;
+pthread_once_t atfork_once = PTHREAD_ONCE_INIT;
 
-void lock() noexcept {
+void atfork_prepare() noexcept {
     pthread_mutex_lock(&mutex);
 }
-void unlock() noexcept {
+void atfork_parent() noexcept {
     pthread_mutex_unlock(&mutex);
 }
-/// The child's thread has another number than the one that holds it.
-void begin_anew() noexcept {
+/// The mutex has the thread ID of its owner, which differs in the child: it cannot be unlocked
+/// there.
+void atfork_child() noexcept {
     mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 } // namespace
 
-locked::locked() noexcept {
-    pthread_once(&once, [] { pthread_atfork(lock, unlock, begin_anew); });
-    lock();
+void recursive_lock::lock() noexcept {
+    pthread_once(&atfork_once, [] { pthread_atfork(atfork_prepare, atfork_parent, atfork_child); });
+    pthread_mutex_lock(&mutex);
 }
 
-locked::~locked() {
-    unlock();
+void recursive_lock::unlock() noexcept {
+    pthread_mutex_unlock(&mutex);
 }
 
 } // namespace coherdma::registry

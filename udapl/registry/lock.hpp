@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
+#include <mutex>
+
 namespace coherdma::registry {
 
-/// Of everything that changes when providers and IAs come and go; what is done with IAs takes no
-/// lock. It is held over the loading of a library, which may call back: hence recursive. Who forks
-/// waits for it, so that the child finds everything in order and nobody holding it.
-class locked {
+/// The lock of the registry, for std::lock_guard. It protects the registered providers and the open
+/// and close of IAs; other calls take no lock. It is recursive because it is held while a library
+/// is loaded, which may call the registry. fork() waits for it, so the child finds consistent data
+/// and the lock free.
+class recursive_lock {
   public:
-    locked() noexcept;
-    ~locked();
-    locked(const locked &) = delete;
-    locked &operator=(const locked &) = delete;
+    void lock() noexcept;
+    void unlock() noexcept;
 };
+inline recursive_lock registry_lock;
 
 } // namespace coherdma::registry

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What each version of the registry has in its own way: dat1/version.cpp and dat2/version.cpp.
+// What differs between the registries of DAT 1.2 and 2.0: implemented in dat1/version.cpp and
+// dat2/version.cpp.
 #pragma once
 
 #include "dat.hpp"
@@ -12,32 +13,34 @@ struct coherdma_port;
 
 namespace coherdma::registry {
 
-/// How the library is called, for messages.
-extern const char LIBRARY[];
+/// The prefix of messages.
+extern const char LIBRARY_NAME[];
 
-/// Where dat.conf may be; the first that there is counts.
-extern const std::initializer_list<const char *> CONF_FILES;
+/// Where dat.conf is searched for; the first file that exists is used.
+extern const std::initializer_list<const char *> DAT_CONF_PATHS;
 
-/// Whether dat_registry_list_providers names IAs that only the other version's programs can open.
-extern const bool LISTS_OTHER_VERSIONS;
+/// Whether dat_registry_list_providers lists entries that only programs of the other version can
+/// open.
+extern const bool LIST_OTHER_VERSION;
 
-/// What a port is called in old configurations; "" is no name. before: how many ports with a
-/// network interface come before it.
-using old_name = char[DAT_NAME_MAX_LENGTH];
-void old_names(const coherdma_port &port, std::size_t before, old_name (&into)[2]) noexcept;
+/// The names of a port in dat.conf files of OFED; "" for none. interface_index: the number of ports
+/// with a network interface before this one.
+using ofed_name = char[DAT_NAME_MAX_LENGTH];
+void get_ofed_names(const coherdma_port &port, std::size_t interface_index,
+                    ofed_name (&names)[2]) noexcept;
 
-/// The IA that dat_ia_openv is asked for.
-struct wish {
+/// The name argument of dat_ia_openv.
+struct ia_name {
     DAT_NAME_PTR name;    ///< as in dat.conf
-    DAT_BOOLEAN ro_aware; ///< its program does not rely on the order of a device's writes
+    DAT_BOOLEAN ro_aware; ///< the program permits relaxed ordering
 };
-wish wish_of(DAT_NAME_PTR name) noexcept;
+ia_name parse_ia_name(DAT_NAME_PTR name) noexcept;
 
-/// By a provider that has the function.
-DAT_RETURN call_ia_open(const DAT_PROVIDER &provider, const wish &what, DAT_COUNT qlen,
+/// Calls ia_open_func, which must not be NULL.
+DAT_RETURN call_ia_open(const DAT_PROVIDER &provider, const ia_name &name, DAT_COUNT qlen,
                         DAT_EVD_HANDLE *evd, DAT_IA_HANDLE *ia) noexcept;
 
-/// An IA is open, and has this number.
-void is_opened(DAT_IA_HANDLE handle) noexcept;
+/// Called after an IA was opened.
+void notify_ia_open(DAT_IA_HANDLE handle) noexcept;
 
 } // namespace coherdma::registry

@@ -14,123 +14,126 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::array MODES = {mode::NONE, mode::STALE, mode::POISON, mode::EVICT, mode::THROUGH};
+constexpr std::array ALL_MODES = {cache_mode::OFF, cache_mode::STALE, cache_mode::POISON,
+                                  cache_mode::EVICT, cache_mode::PASSTHROUGH};
 
-void refuse(settings &all, const std::string &variable, std::string_view value,
-            const std::string &what) {
-    if (!all.problem.empty())
+/// Keeps the first problem.
+void set_problem(settings &config, const std::string &variable, std::string_view value,
+                 const std::string &reason) {
+    if (!config.problem.empty())
         return;
-    std::string shown(value.substr(0, 40));
-    for (char &each : shown)
-        if (each < ' ' || each > '~')
-            each = '?';
-    all.problem = variable + ": '" + shown + (value.size() > 40 ? "...' " : "' ") + what;
+    std::string printable(value.substr(0, 40));
+    for (char &c : printable)
+        if (c < ' ' || c > '~')
+            c = '?';
+    config.problem = variable + ": '" + printable + (value.size() > 40 ? "...' " : "' ") + reason;
 }
 
-/// Of the environment; "" if it is not there, or if the program is a setuid one.
-std::string variable(const char *name) {
+/// "" if it is not set, or in a setuid program.
+std::string get_variable(const char *name) {
     const char *const value = secure_getenv(name);
     return value != nullptr ? value : "";
 }
 
-bool parse_number(std::string_view text, std::size_t &into) {
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+bool parse_number(std::string_view text, std::size_t &number) {
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc{} && rest == text.data() + text.size();
 }
 
-void read_numbers(settings &all) {
-    if (const std::string value = variable("COHERDMA_EMULATE_LINE"); !value.empty())
-        if (!parse_number(value, all.line) ||
-            (all.line != 32 && all.line != 64 && all.line != 128 && all.line != 256))
-            refuse(all, "COHERDMA_EMULATE_LINE", value, "is not 32, 64, 128 or 256");
-    if (const std::string value = variable("COHERDMA_EMULATE_LIMIT"); !value.empty())
-        if (!parse_number(value, all.limit))
-            refuse(all, "COHERDMA_EMULATE_LIMIT", value, "is not a number of findings");
-    if (const std::string value = variable("COHERDMA_EMULATE_EXIT"); !value.empty()) {
+void read_numbers(settings &config) {
+    if (const std::string value = get_variable("COHERDMA_EMULATE_LINE"); !value.empty())
+        if (!parse_number(value, config.line_size) ||
+            (config.line_size != 32 && config.line_size != 64 && config.line_size != 128 &&
+             config.line_size != 256))
+            set_problem(config, "COHERDMA_EMULATE_LINE", value, "is not 32, 64, 128 or 256");
+    if (const std::string value = get_variable("COHERDMA_EMULATE_LIMIT"); !value.empty())
+        if (!parse_number(value, config.max_reports))
+            set_problem(config, "COHERDMA_EMULATE_LIMIT", value, "is not a number of findings");
+    if (const std::string value = get_variable("COHERDMA_EMULATE_EXIT"); !value.empty()) {
         std::size_t status = 0;
         if (!parse_number(value, status) || status < 1 || status > 255)
-            refuse(all, "COHERDMA_EMULATE_EXIT", value, "is not a status from 1 to 255");
+            set_problem(config, "COHERDMA_EMULATE_EXIT", value, "is not a status from 1 to 255");
         else
-            all.status = static_cast<int>(status);
+            config.exit_status = static_cast<int>(status);
     }
 }
 
-void read_options(settings &all) {
-    const std::string value = variable("COHERDMA_EMULATE_OPTIONS");
-    for (std::string_view left = value; !left.empty();) {
-        const std::string_view each = left.substr(0, left.find(','));
-        left.remove_prefix(std::min(each.size() + 1, left.size()));
-        if (each == "redundant")
-            all.redundant = true;
-        else if (each == "strict")
-            all.strict = true;
-        else if (each == "nostacks")
-            all.stacks = false;
-        else if (each == "nomarks")
-            all.marks = false;
-        else if (each == "linux-pre-7.0-dereg")
-            all.discards = true;
+void read_options(settings &config) {
+    const std::string value = get_variable("COHERDMA_EMULATE_OPTIONS");
+    for (std::string_view rest = value; !rest.empty();) {
+        const std::string_view option = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(option.size() + 1, rest.size()));
+        if (option == "redundant")
+            config.report_redundant = true;
+        else if (option == "strict")
+            config.report_dirty_neighbors = true;
+        else if (option == "nostacks")
+            config.stack_traces = false;
+        else if (option == "nomarks")
+            config.checker_marks = false;
+        else if (option == "linux-pre-7.0-dereg")
+            config.dereg_discards = true;
         else
-            refuse(all, "COHERDMA_EMULATE_OPTIONS", each,
-                   "is not redundant, strict, nostacks, nomarks or linux-pre-7.0-dereg");
+            set_problem(config, "COHERDMA_EMULATE_OPTIONS", option,
+                        "is not redundant, strict, nostacks, nomarks or linux-pre-7.0-dereg");
     }
 }
 
-void take(const coherency::play &said, settings &into) {
-    for (const mode each : MODES)
-        if (said.name == name_of(each))
-            into.plays = each;
-    into.seed = said.seed;
+void set_mode(settings &config, const coherency::emulation_mode &parsed) {
+    for (const cache_mode mode : ALL_MODES)
+        if (parsed.name == mode_name(mode))
+            config.mode = mode;
+    config.seed = parsed.seed;
 }
 
 } // namespace
 
-const char *name_of(mode which) noexcept {
-    switch (which) {
-    case mode::NONE:
+const char *mode_name(cache_mode mode) noexcept {
+    switch (mode) {
+    case cache_mode::OFF:
         return "off";
-    case mode::STALE:
+    case cache_mode::STALE:
         return "stale";
-    case mode::POISON:
+    case cache_mode::POISON:
         return "poison";
-    case mode::EVICT:
+    case cache_mode::EVICT:
         return "evict";
-    case mode::THROUGH:
-        return "through";
+    case cache_mode::PASSTHROUGH:
+        return "passthrough";
     }
     return "?";
 }
 
-bool parse_mode(const std::string &text, settings &into) {
-    coherency::play said;
-    if (!coherency::understand(text, said))
+bool parse_mode(const std::string &text, settings &config) {
+    coherency::emulation_mode parsed;
+    if (!coherency::parse_emulation_mode(text, parsed))
         return false;
-    take(said, into);
+    set_mode(config, parsed);
     return true;
 }
 
-settings read_settings(const std::string &device, const std::string &driver) {
-    settings all;
+settings read_settings(const std::string &device_name, const std::string &driver) {
+    settings config;
     if (getauxval(AT_SECURE) != 0)
-        return all;
-    if (const std::string value = variable("COHERDMA_EMULATE"); !value.empty()) {
-        if (!parse_mode(value, all))
-            refuse(all, "COHERDMA_EMULATE", value,
-                   "is not stale, poison, evict:SEED, through or off");
+        return config;
+    if (const std::string value = get_variable("COHERDMA_EMULATE"); !value.empty()) {
+        if (!parse_mode(value, config))
+            set_problem(config, "COHERDMA_EMULATE", value,
+                        "is not stale, poison, evict:SEED, passthrough or off");
     } else {
         const coherency::settings file = coherency::read_configuration();
-        all.problem = file.problem;
-        if (const auto *const said =
-                coherency::about(file, device, driver, coherency::key::emulate))
-            take(said->emulate, all);
+        config.problem = file.problem;
+        if (const auto *const statement =
+                coherency::find_statement(file, device_name, driver, coherency::key::emulate))
+            set_mode(config, statement->emulate);
     }
-    if (all.plays == mode::NONE || !all.problem.empty())
-        return all;
-    read_numbers(all);
-    read_options(all);
-    all.log = variable("COHERDMA_EMULATE_LOG");
-    all.suppressions = variable("COHERDMA_EMULATE_SUPPRESS");
-    return all;
+    if (config.mode == cache_mode::OFF || !config.problem.empty())
+        return config;
+    read_numbers(config);
+    read_options(config);
+    config.log_file = get_variable("COHERDMA_EMULATE_LOG");
+    config.suppressions_file = get_variable("COHERDMA_EMULATE_SUPPRESS");
+    return config;
 }
 
 } // namespace coherdma::emulation

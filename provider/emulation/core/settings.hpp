@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What is to be played, as the user said it: COHERDMA_EMULATE and its like in the environment, and
-// coherdma.conf. coherdma-emulate(7) has all of them.
+// The settings of the emulation: COHERDMA_EMULATE and other environment variables, and
+// coherdma.conf. coherdma-emulate(7) documents them.
 #pragma once
 
 #include <cstddef>
@@ -10,35 +10,35 @@
 
 namespace coherdma::emulation {
 
-enum class mode : std::uint8_t {
-    NONE,    ///< the device is left alone
-    STALE,   ///< only syncs move lines
-    POISON,  ///< and what is stale is overwritten
-    EVICT,   ///< and lines move by chance
-    THROUGH, ///< there is one copy: the cache has no regions
+enum class cache_mode : std::uint8_t {
+    OFF,         ///< the device is not emulated
+    STALE,       ///< only syncs move lines
+    POISON,      ///< and stale bytes are overwritten
+    EVICT,       ///< and lines move at random
+    PASSTHROUGH, ///< there is one copy: nothing is registered with the cache
 };
-const char *name_of(mode) noexcept;
+const char *mode_name(cache_mode) noexcept;
 
 struct settings {
-    mode plays = mode::NONE;
-    std::uint64_t seed = 0; ///< of EVICT
-    std::size_t line = 64;  ///< 32, 64, 128 or 256
-    bool discards = false;  ///< deregistering drops what is dirty, as arm64's kernel before 7.0
-    bool redundant = false; ///< syncs of clean ranges are reported
-    bool strict = false;    ///< what is dirty beside data that arrive is reported
-    bool stacks = true;
-    bool marks = true;        ///< tools that watch the program are told of what is not synced
-    std::size_t limit = 10;   ///< findings of one site that are told in full
-    int status = 0;           ///< of the process if there was a finding; 0: its own
-    std::string log;          ///< a file for JSON lines; %p: the process; "" none
-    std::string suppressions; ///< a file; "" none
-    std::string problem;      ///< what of it cannot be, in words; "" if nothing
+    cache_mode mode = cache_mode::OFF;
+    std::uint64_t seed = 0;        ///< of EVICT
+    std::size_t line_size = 64;    ///< 32, 64, 128 or 256
+    bool dereg_discards = false;   ///< ibv_dereg_mr drops dirty lines, as arm64 before Linux 7.0
+    bool report_redundant = false; ///< syncs of clean ranges
+    bool report_dirty_neighbors = false; ///< dirty bytes in a line that receives data
+    bool stack_traces = true;
+    bool checker_marks = true;     ///< marks for ASan and valgrind
+    std::size_t max_reports = 10;  ///< per site; others are only counted
+    int exit_status = 0;           ///< of a process with findings; 0: its own
+    std::string log_file;          ///< of JSON lines; %p: the PID; "": none
+    std::string suppressions_file; ///< "": none
+    std::string problem;           ///< why the settings are invalid; "": they are valid
 };
 
-/// What the environment and the configuration say of a device. A setuid program is told nothing.
-settings read_settings(const std::string &device, const std::string &driver);
+/// From the environment and the configuration file, for a device. Off in a setuid program.
+settings read_settings(const std::string &device_name, const std::string &driver);
 
-/// "stale", "poison", "evict:7", "through" or "off". False: it is none of these.
-bool parse_mode(const std::string &text, settings &into);
+/// "stale", "poison", "evict:7", "passthrough" or "off". False: it is none of these.
+bool parse_mode(const std::string &text, settings &config);
 
 } // namespace coherdma::emulation

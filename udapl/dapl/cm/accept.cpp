@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What a program does with a request: accepts it, refuses it, or hands it to another listener.
+// Accepting a connection request, rejecting it, or handing it off to another PSP.
 
-#include "../api.hpp"
-#include "../evd.hpp"
+#include "dapl/api.hpp"
+#include "dapl/event/evd.hpp"
 #include "extensions/ud.hpp"
 #include "listener.hpp"
 
@@ -15,121 +15,123 @@
 
 namespace coherdma::dapl::cm {
 
-request::~request() {
-    delete link;
+dapl_cr::~dapl_cr() {
+    delete conn;
 }
 
-void refuse(rdma_cm_id *id, std::uint32_t by, const void *data, std::size_t size) noexcept {
-    std::array<unsigned char, sizeof by + most_private_data> words;
-    const std::uint32_t mark = htonl(by);
-    std::memcpy(words.data(), &mark, sizeof mark);
+void reject(rdma_cm_id *id, std::uint32_t code, const void *data, std::size_t size) noexcept {
+    std::array<unsigned char, sizeof code + max_private_data> private_data;
+    const std::uint32_t wire_code = htonl(code);
+    std::memcpy(private_data.data(), &wire_code, sizeof wire_code);
     if (size != 0)
-        std::memcpy(words.data() + sizeof mark, data, size);
-    rdma_reject(id, words.data(), static_cast<std::uint8_t>(sizeof mark + size));
+        std::memcpy(private_data.data() + sizeof wire_code, data, size);
+    rdma_reject(id, private_data.data(), static_cast<std::uint8_t>(sizeof wire_code + size));
 }
 
 namespace {
 
-/// The endpoint that came with a request is free again.
-void release(request &one) noexcept {
-    ep *const with = one.for_one;
-    if (with == nullptr)
+/// Destroys the EP that the PSP created for the request, or frees the one that the RSP reserved.
+void release_ep(dapl_cr &cr) noexcept {
+    dapl_ep *const ep = cr.ep;
+    if (ep == nullptr)
         return;
-    one.for_one = nullptr;
-    if (one.made) {
+    cr.ep = nullptr;
+    if (cr.ep_created) {
         bool in_use;
-        with->home->give_back(with);
-        if (with->home->disown(with, in_use))
-            end_ep(with);
+        ep->ia->put(ep);
+        if (ep->ia->remove(ep, in_use))
+            destroy_ep(ep);
         return;
     }
-    with->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    with->home->give_back(with);
+    ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+    ep->ia->put(ep);
 }
 
-int accept(ep &one, connection &link, const void *data, DAT_COUNT size) noexcept {
-    link.responder = std::min(link.responder,
-                              static_cast<std::uint8_t>(std::min(one.attr.max_rdma_read_in, 255)));
-    link.initiator = std::min(link.initiator,
-                              static_cast<std::uint8_t>(std::min(one.attr.max_rdma_read_out, 255)));
-    if (const int error = make_ready(one, link))
+int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT size) noexcept {
+    conn.responder_resources =
+        std::min(conn.responder_resources,
+                 static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_in, 255)));
+    conn.initiator_depth = std::min(
+        conn.initiator_depth, static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_out, 255)));
+    if (const int error = qp_to_rts(ep, conn))
         return error;
-    rdma_conn_param with = {};
-    with.private_data = data;
-    with.private_data_len = static_cast<std::uint8_t>(size);
-    with.responder_resources = link.responder;
-    with.initiator_depth = link.initiator;
-    with.flow_control = 1;
-    with.rnr_retry_count = 7;
-    with.srq = one.shares;
-    with.qp_num = one.qp->qp_num;
-    return rdma_accept(link.id, &with) == 0 ? 0 : errno;
+    rdma_conn_param param = {};
+    param.private_data = data;
+    param.private_data_len = static_cast<std::uint8_t>(size);
+    param.responder_resources = conn.responder_resources;
+    param.initiator_depth = conn.initiator_depth;
+    param.flow_control = 1;
+    param.rnr_retry_count = 7;
+    param.srq = ep.has_srq;
+    param.qp_num = ep.qp->qp_num;
+    return rdma_accept(conn.id, &param) == 0 ? 0 : errno;
 }
 
-/// The endpoint for it: the program's, or that which came with it. Counted as used.
-DAT_RETURN choose(request &one, DAT_EP_HANDLE ep_handle, ep *&with) noexcept {
-    if (one.for_one != nullptr) {
-        if (ep_handle != DAT_HANDLE_NULL && ep_handle != one.for_one)
-            return wrong_handle(DAT_INVALID_HANDLE_EP);
-        with = one.for_one;
-        const DAT_EP_STATE state = with->now();
+/// The EP to accept with: the consumer's or the request's own. Takes a reference unless it is the
+/// request's own.
+DAT_RETURN get_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, dapl_ep *&ep) noexcept {
+    if (cr.ep != nullptr) {
+        if (ep_handle != DAT_HANDLE_NULL && ep_handle != cr.ep)
+            return invalid_handle(DAT_INVALID_HANDLE_EP);
+        ep = cr.ep;
+        const DAT_EP_STATE state = ep->current_state();
         if (state != DAT_EP_STATE_PASSIVE_CONNECTION_PENDING &&
             state != DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING)
-            return wrong_state(subtype_of(state));
+            return invalid_state(state_subtype(state));
         return DAT_SUCCESS;
     }
-    with = one.home->borrow<ep>(ep_handle);
-    if (with == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    const DAT_EP_STATE state = with->now();
-    const bool datagrams = one.link->id->ps == RDMA_PS_UDP;
-    if (datagrams != extensions::is_datagram(with->attr)) {
-        one.home->give_back(with);
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    ep = cr.ia->get<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    const DAT_EP_STATE state = ep->current_state();
+    const bool datagrams = cr.conn->id->ps == RDMA_PS_UDP;
+    if (datagrams != extensions::is_ud(ep->attr)) {
+        cr.ia->put(ep);
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
     }
     if (state != DAT_EP_STATE_UNCONNECTED && !datagrams) {
-        one.home->give_back(with);
-        return wrong_state(subtype_of(state));
+        cr.ia->put(ep);
+        return invalid_state(state_subtype(state));
     }
     return DAT_SUCCESS;
 }
 
-/// The request gets a new handle, which the other listener's program is told. The old one is bad.
-DAT_RETURN hand(request &one, listener &to) noexcept {
-    ia &on = *one.home;
-    request *const next = prepare<request>(on);
-    if (next == nullptr)
-        return exhausted(DAT_RESOURCE_MEMORY);
+/// Gives the request a new handle and posts it to the PSP's EVD. The old handle becomes invalid.
+DAT_RETURN hand_off(dapl_cr &cr, dapl_sp &sp) noexcept {
+    dapl_ia &ia = *cr.ia;
+    dapl_cr *const new_cr = create_object<dapl_cr>(ia);
+    if (new_cr == nullptr)
+        return no_resources(DAT_RESOURCE_MEMORY);
     bool in_use;
-    if (!on.disown(&one, in_use)) {
-        discard(next);
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
+    if (!ia.remove(&cr, in_use)) {
+        destroy_object(new_cr);
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
     }
-    next->link = std::exchange(one.link, nullptr);
-    next->for_one = std::exchange(one.for_one, nullptr);
-    next->made = one.made;
-    next->remote = one.remote;
-    on.adopt(next);
-    if (to.announce(*next)) {
-        discard(&one);
+    new_cr->conn = std::exchange(cr.conn, nullptr);
+    new_cr->ep = std::exchange(cr.ep, nullptr);
+    new_cr->ep_created = cr.ep_created;
+    new_cr->remote = cr.remote;
+    ia.insert(new_cr);
+    if (sp.post_cr_event(*new_cr)) {
+        destroy_object(&cr);
         return DAT_SUCCESS;
     }
-    // It stays with who had it.
-    on.disown(next, in_use);
-    one.link = std::exchange(next->link, nullptr);
-    one.for_one = std::exchange(next->for_one, nullptr);
-    discard(next);
-    on.adopt(&one);
-    return failed(DAT_QUEUE_FULL);
+    // The EVD is full: the request keeps its old handle.
+    ia.remove(new_cr, in_use);
+    cr.conn = std::exchange(new_cr->conn, nullptr);
+    cr.ep = std::exchange(new_cr->ep, nullptr);
+    destroy_object(new_cr);
+    ia.insert(&cr);
+    return dat_error(DAT_QUEUE_FULL);
 }
 
 } // namespace
 
-void end_request(request *one) noexcept {
-    if (one->link != nullptr)
-        refuse(one->link->id, by_system);
-    release(*one);
-    discard(one);
+void destroy_cr(dapl_cr *cr) noexcept {
+    if (cr->conn != nullptr)
+        reject(cr->conn->id, reject_by_provider);
+    release_ep(*cr);
+    destroy_object(cr);
 }
 
 } // namespace coherdma::dapl::cm
@@ -137,115 +139,116 @@ void end_request(request *one) noexcept {
 namespace coherdma::dapl {
 
 using cm::connection;
-using cm::request;
+using cm::dapl_cr;
 
 DAT_RETURN cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param) noexcept {
-    request *const one = called_with<request>(cr_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
+    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
+    if (cr == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
     if ((mask & ~DAT_CR_FIELD_ALL) != 0)
-        return wrong_argument(2);
+        return invalid_parameter(2);
     if (param == nullptr)
-        return wrong_argument(3);
+        return invalid_parameter(3);
     *param = {};
-    param->remote_ia_address_ptr = &one->remote.any;
-    param->remote_port_qual = ntohs(one->remote.port());
-    const std::size_t skipped = extensions::before_data(*one->link);
-    param->private_data_size = static_cast<DAT_COUNT>(one->link->received - skipped);
+    param->remote_ia_address_ptr = &cr->remote.sa;
+    param->remote_port_qual = ntohs(cr->remote.port());
+    const std::size_t header_len = extensions::ud_header_size(*cr->conn);
+    param->private_data_size = static_cast<DAT_COUNT>(cr->conn->peer_data_len - header_len);
     param->private_data =
-        param->private_data_size != 0 ? one->link->peers.data() + skipped : nullptr;
-    param->local_ep_handle = one->for_one;
+        param->private_data_size != 0 ? cr->conn->peer_data.data() + header_len : nullptr;
+    param->local_ep_handle = cr->ep;
     return DAT_SUCCESS;
 }
 
 DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT size,
                      const DAT_PVOID data) noexcept {
-    request *const one = called_with<request>(cr_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
-    if (size < 0 || size > cm::most_private_data)
-        return wrong_argument(3);
+    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
+    if (cr == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
+    if (size < 0 || size > cm::max_private_data)
+        return invalid_parameter(3);
     if (size > 0 && data == nullptr)
-        return wrong_argument(4);
-    ep *with = nullptr;
-    DAT_RETURN result = cm::choose(*one, ep_handle, with);
+        return invalid_parameter(4);
+    dapl_ep *ep = nullptr;
+    DAT_RETURN result = cm::get_ep(*cr, ep_handle, ep);
     if (result != DAT_SUCCESS)
         return result;
-    ia &on = *one->home;
-    if (with->zone == nullptr || with->qp == nullptr || with->connect_evd == nullptr) {
-        if (one->for_one == nullptr)
-            on.give_back(with);
-        return wrong_state(DAT_INVALID_STATE_EP_NOTREADY);
+    dapl_ia &ia = *cr->ia;
+    if (ep->pz == nullptr || ep->qp == nullptr || ep->connect_evd == nullptr) {
+        if (cr->ep == nullptr)
+            ia.put(ep);
+        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     }
     bool in_use;
-    if (!on.disown(one, in_use)) {
-        if (one->for_one == nullptr)
-            on.give_back(with);
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
+    if (!ia.remove(cr, in_use)) {
+        if (cr->ep == nullptr)
+            ia.put(ep);
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
     }
-    // The private data may be the request's own, which lives until the end of this call.
-    connection &link = *one->link;
-    if (extensions::is_datagram(with->attr)) {
-        one->link = nullptr;
-        result = extensions::answer(*with, &link, data, size);
-        on.give_back(with);
-        discard(one);
+    // data may point into the request's private data: destroy the CR last.
+    connection &conn = *cr->conn;
+    if (extensions::is_ud(ep->attr)) {
+        cr->conn = nullptr;
+        result = extensions::ud_accept(*ep, &conn, data, size);
+        ia.put(ep);
+        destroy_object(cr);
         return result;
     }
     bool failed;
     {
-        const holding held(with->guard);
-        with->remote = one->remote;
-        with->remote_qual = ntohs(one->remote.port());
-        with->link = &link;
-        with->state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
-        link.of.store(with, std::memory_order_release);
-        // With the lock: from its end on another thread may end the connection.
-        failed = link.vanished.load(std::memory_order_acquire) ||
-                 cm::accept(*with, link, data, size) != 0;
+        const std::lock_guard guard(ep->lock);
+        ep->remote = cr->remote;
+        ep->remote_qual = ntohs(cr->remote.port());
+        ep->conn = &conn;
+        ep->state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
+        conn.ep.store(ep, std::memory_order_release);
+        // Under the lock: once it is released, another thread may end the connection.
+        failed = conn.peer_gone.load(std::memory_order_acquire) ||
+                 cm::accept_request(*ep, conn, data, size) != 0;
     }
-    one->link = nullptr;
-    one->for_one = nullptr;
+    cr->conn = nullptr;
+    cr->ep = nullptr;
     if (failed)
-        cm::over(*with, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
-    on.give_back(with); // It is no longer the request's; its state keeps it.
-    discard(one);
+        cm::terminate_conn(*ep, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    ia.put(ep); // the request's reference; from now on the EP's state keeps it from being freed
+    destroy_object(cr);
     return DAT_SUCCESS;
 }
 
 DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID data) noexcept {
-    request *const one = called_with<request>(cr_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
-    if (size < 0 || size > cm::most_private_data)
-        return wrong_argument(2);
+    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
+    if (cr == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
+    if (size < 0 || size > cm::max_private_data)
+        return invalid_parameter(2);
     if (size > 0 && data == nullptr)
-        return wrong_argument(3);
+        return invalid_parameter(3);
     bool in_use;
-    if (!one->home->disown(one, in_use))
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
-    cm::refuse(one->link->id, cm::by_program, data, static_cast<std::size_t>(size));
-    cm::release(*one);
-    discard(one);
+    if (!cr->ia->remove(cr, in_use))
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
+    cm::reject(cr->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
+    cm::release_ep(*cr);
+    destroy_object(cr);
     return DAT_SUCCESS;
 }
 
 DAT_RETURN cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL qualifier) noexcept {
-    request *const one = called_with<request>(cr_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_CR);
-    cm::psp *to = nullptr;
+    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
+    if (cr == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
+    cm::dapl_psp *psp = nullptr;
     {
-        const holding held(one->home->guard);
-        for (to = one->home->first_of<cm::psp>(); to != nullptr && to->qualifier != qualifier;)
-            to = static_cast<cm::psp *>(to->next);
-        if (to != nullptr)
-            ++to->users;
+        const std::lock_guard guard(cr->ia->lock);
+        for (psp = cr->ia->first_locked<cm::dapl_psp>();
+             psp != nullptr && psp->qualifier != qualifier;)
+            psp = static_cast<cm::dapl_psp *>(psp->next);
+        if (psp != nullptr)
+            ++psp->refs;
     }
-    if (to == nullptr)
-        return wrong_argument(2);
-    const DAT_RETURN result = cm::hand(*one, *to);
-    one->home->give_back(to);
+    if (psp == nullptr)
+        return invalid_parameter(2);
+    const DAT_RETURN result = cm::hand_off(*cr, *psp);
+    cr->ia->put(psp);
     return result;
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The active side: an address is resolved, then the route, then the peer is asked.
+// The active side: resolves the address, then the route, then sends the connection request.
 
 #include "connection.hpp"
 
-#include "../api.hpp"
-#include "../clock.hpp"
-#include "../evd.hpp"
-#include "../ia.hpp"
-#include "../pz.hpp"
-#include "../settings.hpp"
+#include "dapl/api.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/core/settings.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/memory/pz.hpp"
 #include "extensions/ud.hpp"
 
 #include <algorithm>
@@ -23,210 +23,215 @@ namespace coherdma::dapl::cm {
 
 namespace {
 
-constexpr int consumer_reject = 28; ///< InfiniBand's code
+constexpr int consumer_reject = 28; ///< the IB CM's reject reason 28
 
-void keep(connection &by, const rdma_conn_param &from, std::size_t skip = 0) noexcept {
-    const std::size_t size = from.private_data != nullptr ? from.private_data_len : 0;
-    by.received = static_cast<std::uint8_t>(size > skip ? size - skip : 0);
-    if (by.received != 0)
-        std::memcpy(by.peers.data(), static_cast<const char *>(from.private_data) + skip,
-                    by.received);
+void save_peer_data(connection &conn, const rdma_conn_param &param, std::size_t skip = 0) noexcept {
+    const std::size_t size = param.private_data != nullptr ? param.private_data_len : 0;
+    conn.peer_data_len = static_cast<std::uint8_t>(size > skip ? size - skip : 0);
+    if (conn.peer_data_len != 0)
+        std::memcpy(conn.peer_data.data(), static_cast<const char *>(param.private_data) + skip,
+                    conn.peer_data_len);
 }
 
-/// Whether the peer's program said no, rather than the peer's system.
-bool refused_by_program(const ep &one, connection &by, const rdma_cm_event &event) noexcept {
-    const rdma_conn_param &with = event.param.conn;
+/// Whether the peer's consumer rejected the request, rather than its provider or system. Saves the
+/// private data.
+bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
+                          const rdma_cm_event &event) noexcept {
+    const rdma_conn_param &param = event.param.conn;
     std::uint32_t word = 0;
-    if (with.private_data != nullptr && with.private_data_len >= sizeof word)
-        std::memcpy(&word, with.private_data, sizeof word);
-    const bool marked = word == htonl(by_program);
-    if (word == htonl(by_system))
+    if (param.private_data != nullptr && param.private_data_len >= sizeof word)
+        std::memcpy(&word, param.private_data, sizeof word);
+    const bool marked = word == htonl(reject_by_consumer);
+    if (word == htonl(reject_by_provider))
         return false;
-    keep(by, with, marked ? sizeof word : 0);
-    // The kernel's iWARP has an errno instead of a code: reset by the peer, which was listening.
+    save_peer_data(conn, param, marked ? sizeof word : 0);
+    // The iWARP CM reports an errno instead of a reason: ECONNRESET, the peer was listening.
     return marked ||
-           (one.home->on->iwarp ? event.status == -ECONNRESET : event.status == consumer_reject);
+           (ep.ia->dev->iwarp ? event.status == -ECONNRESET : event.status == consumer_reject);
 }
 
-int ask(ep &one, connection &by) noexcept {
-    if (by.id->verbs != one.home->verbs())
+int send_request(dapl_ep &ep, connection &conn) noexcept {
+    if (conn.id->verbs != ep.ia->ctx())
         return EHOSTUNREACH;
-    rdma_conn_param with = {};
-    with.private_data = by.data.data();
-    with.private_data_len = by.size;
-    with.responder_resources = static_cast<std::uint8_t>(std::min(one.attr.max_rdma_read_in, 255));
-    with.initiator_depth = static_cast<std::uint8_t>(std::min(one.attr.max_rdma_read_out, 255));
-    with.flow_control = 1;
-    with.retry_count = settings::ack_retry();
-    with.rnr_retry_count = settings::rnr_retry();
-    with.srq = one.shares;
-    with.qp_num = one.qp->qp_num;
-    return rdma_connect(by.id, &with) == 0 ? 0 : errno;
+    rdma_conn_param param = {};
+    param.private_data = conn.private_data.data();
+    param.private_data_len = conn.private_data_len;
+    param.responder_resources = static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_in, 255));
+    param.initiator_depth = static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_out, 255));
+    param.flow_control = 1;
+    param.retry_count = settings::ack_retry();
+    param.rnr_retry_count = settings::rnr_retry();
+    param.srq = ep.has_srq;
+    param.qp_num = ep.qp->qp_num;
+    return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
 }
 
-int resolve_address(ep &one, connection &by) noexcept {
-    const address *const from = one.home->on->of_family(one.remote.any.sa_family);
-    address source = from != nullptr ? *from : address{};
-    return rdma_resolve_addr(by.id, from != nullptr ? &source.any : nullptr, &one.remote.any,
-                             settings::arp_timeout()) == 0
+int resolve_address(dapl_ep &ep, connection &conn) noexcept {
+    const address *const local = ep.ia->dev->find_address(ep.remote.sa.sa_family);
+    address source = local != nullptr ? *local : address{};
+    return rdma_resolve_addr(conn.id, local != nullptr ? &source.sa : nullptr, &ep.remote.sa,
+                             settings::arp_timeout_ms()) == 0
                ? 0
                : errno;
 }
 
-int resolve_route(connection &by) noexcept {
-    return rdma_resolve_route(by.id, settings::route_timeout()) == 0 ? 0 : errno;
+int resolve_route(connection &conn) noexcept {
+    return rdma_resolve_route(conn.id, settings::route_timeout_ms()) == 0 ? 0 : errno;
 }
 
-/// rdma_cm gives an id a port that none of its own has. With iWARP in software (siw) it is a port
-/// of TCP, too, and may be somebody's there: a program's, or that of a connection which ended a
-/// while ago. That shows when the peer is asked, and another id gets another port.
-int with_another_port(ep &one, connection &by, int error) noexcept {
-    const auto free = std::find(by.spent.begin(), by.spent.end(), nullptr);
-    if (free == by.spent.end())
+/// rdma_cm chooses a port that no other id has. For software iWARP (siw) it is a TCP port, too, and
+/// may be in use there: by a socket, or by a connection in TIME_WAIT. rdma_connect then fails; a
+/// new id gets another port.
+int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
+    const auto free = std::find(conn.old_ids.begin(), conn.old_ids.end(), nullptr);
+    if (free == conn.old_ids.end())
         return error;
-    rdma_cm_id *next = nullptr;
-    if (rdma_create_id(events::channel(), &next, static_cast<party *>(&by), RDMA_PS_TCP) != 0)
+    rdma_cm_id *new_id = nullptr;
+    if (rdma_create_id(event_thread::channel(), &new_id, static_cast<cm_handler *>(&conn),
+                       RDMA_PS_TCP) != 0)
         return errno;
-    bool wanted;
+    bool is_current;
     {
-        const holding held(one.guard);
-        wanted = one.link == &by;
-        if (wanted)
-            *free = std::exchange(by.id, next);
+        const std::lock_guard guard(ep.lock);
+        is_current = ep.conn == &conn;
+        if (is_current)
+            *free = std::exchange(conn.id, new_id);
     }
-    if (wanted)
-        return resolve_address(one, by);
-    rdma_destroy_id(next); // Whoever ended the attempt has not seen it.
+    if (is_current)
+        return resolve_address(ep, conn);
+    rdma_destroy_id(new_id); // The attempt has ended, and did not know this id.
     return 0;
 }
 
-/// The peer agrees.
-void established(ep &one, connection &by) noexcept {
+/// Moves the EP to CONNECTED, if conn is pending, and posts the event.
+void establish_conn(dapl_ep &ep, connection &conn) noexcept {
     {
-        const holding held(one.guard);
-        const DAT_EP_STATE state = one.now();
-        if (one.link != &by || (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
-                                state != DAT_EP_STATE_COMPLETION_PENDING))
+        const std::lock_guard guard(ep.lock);
+        const DAT_EP_STATE state = ep.current_state();
+        if (ep.conn != &conn || (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
+                                 state != DAT_EP_STATE_COMPLETION_PENDING))
             return;
-        one.open();
-        one.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
+        ep.enable_requests();
+        ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
     }
-    events::drop(one.when_late);
-    tell(one, DAT_CONNECTION_EVENT_ESTABLISHED, &by);
+    event_thread::cancel(ep.timeout_task);
+    post_conn_event(ep, DAT_CONNECTION_EVENT_ESTABLISHED, &conn);
 }
 
-void failed_attempt(ep &one, connection &by, DAT_EVENT_NUMBER number) noexcept {
-    over(one, by.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR));
+void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
+    terminate_conn(
+        ep, conn.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR));
 }
 
 } // namespace
 
-void tell(ep &one, DAT_EVENT_NUMBER number, const connection *with) noexcept {
-    // It may be another IA's, which may have been closed.
-    if (as<evd>(one.connect_evd) == nullptr)
+void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
+    // The EVD may belong to another IA, which may be closed.
+    if (lookup<dapl_evd>(ep.connect_evd) == nullptr)
         return;
     DAT_EVENT event = {};
     event.event_number = number;
     auto &data = event.event_data.connect_event_data;
-    data.ep_handle = &one;
-    if (with != nullptr && with->received != 0) {
-        data.private_data_size = with->received;
-        data.private_data = const_cast<unsigned char *>(with->peers.data());
+    data.ep_handle = &ep;
+    if (conn != nullptr && conn->peer_data_len != 0) {
+        data.private_data_size = conn->peer_data_len;
+        data.private_data = const_cast<unsigned char *>(conn->peer_data.data());
     }
-    one.connect_evd->post(event);
+    ep.connect_evd->post(event);
 }
 
-void step(ep &one, connection &by, rdma_cm_event &event) noexcept {
+void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noexcept {
     int error = 0;
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        error = resolve_route(by);
+        error = resolve_route(conn);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        error = by.address_tries++ < settings::arp_retries() && event.status == -ETIMEDOUT
-                    ? resolve_address(one, by)
+        error = conn.addr_retries++ < settings::arp_retries() && event.status == -ETIMEDOUT
+                    ? resolve_address(ep, conn)
                     : EHOSTUNREACH;
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        error = ask(one, by);
+        error = send_request(ep, conn);
         if (error == EADDRINUSE || error == EADDRNOTAVAIL)
-            error = with_another_port(one, by, error);
+            error = retry_with_new_id(ep, conn, error);
         if (error == ECONNREFUSED || error == ECONNRESET)
-            return over(one, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+            return terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
         break;
     case RDMA_CM_EVENT_ROUTE_ERROR:
-        error = by.route_tries++ < settings::route_retries() ? resolve_route(by) : EHOSTUNREACH;
+        error =
+            conn.route_retries++ < settings::route_retries() ? resolve_route(conn) : EHOSTUNREACH;
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        keep(by, event.param.conn);
-        error = make_ready(one, by);
-        if (error == 0 && rdma_establish(by.id) != 0)
+        save_peer_data(conn, event.param.conn);
+        error = qp_to_rts(ep, conn);
+        if (error == 0 && rdma_establish(conn.id) != 0)
             error = errno;
         if (error != 0)
-            return over(one, DAT_CONNECTION_EVENT_BROKEN);
-        return established(one, by);
+            return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN);
+        return establish_conn(ep, conn);
     case RDMA_CM_EVENT_ESTABLISHED:
-        if (by.active)
-            keep(by, event.param.conn);
+        if (conn.active)
+            save_peer_data(conn, event.param.conn);
         else
-            by.received = 0;
-        return established(one, by);
+            conn.peer_data_len = 0;
+        return establish_conn(ep, conn);
     case RDMA_CM_EVENT_REJECTED:
-        return failed_attempt(one, by,
-                              refused_by_program(one, by, event)
-                                  ? DAT_CONNECTION_EVENT_PEER_REJECTED
-                                  : DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+        return fail_attempt(ep, conn,
+                            rejected_by_consumer(ep, conn, event)
+                                ? DAT_CONNECTION_EVENT_PEER_REJECTED
+                                : DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
     case RDMA_CM_EVENT_UNREACHABLE:
-        return failed_attempt(one, by, DAT_CONNECTION_EVENT_UNREACHABLE);
+        return fail_attempt(ep, conn, DAT_CONNECTION_EVENT_UNREACHABLE);
     case RDMA_CM_EVENT_CONNECT_ERROR:
-        return failed_attempt(one, by, DAT_CONNECTION_EVENT_BROKEN);
+        return fail_attempt(ep, conn, DAT_CONNECTION_EVENT_BROKEN);
     case RDMA_CM_EVENT_DISCONNECTED:
-        // Who ends a connection had it, though the message that said so was lost, or comes too
-        // late.
-        if (!by.active) {
-            by.received = 0;
-            established(one, by);
+        // The peer disconnects, so it was connected: the RTU was lost or is late.
+        if (!conn.active) {
+            conn.peer_data_len = 0;
+            establish_conn(ep, conn);
         }
-        rdma_disconnect(by.id); // The answer, where the transport has one.
-        return over(one, DAT_CONNECTION_EVENT_DISCONNECTED);
+        rdma_disconnect(conn.id); // Sends the DREP, where the transport has one.
+        return terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return over(one, DAT_CONNECTION_EVENT_BROKEN);
+        return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN);
     default:
         return;
     }
     if (error != 0)
-        over(one, DAT_CONNECTION_EVENT_UNREACHABLE);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
 }
 
-DAT_RETURN connect(ep &one, const address &to, DAT_CONN_QUAL qualifier, DAT_TIMEOUT timeout,
-                   const void *data, DAT_COUNT size) noexcept {
-    auto made = std::make_unique<connection>();
-    made->active = true;
-    made->size = static_cast<std::uint8_t>(size);
+DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifier,
+                         DAT_TIMEOUT timeout, const void *data, DAT_COUNT size) noexcept {
+    auto new_conn = std::make_unique<connection>();
+    connection &conn = *new_conn;
+    conn.active = true;
+    conn.private_data_len = static_cast<std::uint8_t>(size);
     if (size != 0)
-        std::memcpy(made->data.data(), data, static_cast<std::size_t>(size));
-    if (rdma_create_id(events::channel(), &made->id, static_cast<party *>(made.get()),
+        std::memcpy(conn.private_data.data(), data, static_cast<std::size_t>(size));
+    if (rdma_create_id(event_thread::channel(), &conn.id, static_cast<cm_handler *>(&conn),
                        RDMA_PS_TCP) != 0)
-        return failed_with(errno, DAT_RESOURCE_TEP);
-    connection &by = *made;
+        return from_errno(errno, DAT_RESOURCE_TEP);
     int error;
     {
-        const holding held(one.guard);
-        if (one.now() != DAT_EP_STATE_UNCONNECTED)
-            return wrong_state(subtype_of(one.now()));
-        one.remote = to;
-        one.remote_qual = qualifier;
-        by.of.store(&one, std::memory_order_release);
-        one.link = made.release();
-        one.state.store(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING, std::memory_order_release);
+        const std::lock_guard guard(ep.lock);
+        if (ep.current_state() != DAT_EP_STATE_UNCONNECTED)
+            return invalid_state(state_subtype(ep.current_state()));
+        ep.remote = addr;
+        ep.remote_qual = qualifier;
+        conn.ep.store(&ep, std::memory_order_release);
+        ep.conn = new_conn.release();
+        ep.state.store(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING, std::memory_order_release);
         if (timeout != DAT_TIMEOUT_INFINITE)
-            events::at(one.when_late, deadline::now() + std::int64_t{timeout} * 1000);
-        // With the lock: from its end on another thread may end the attempt.
-        error = resolve_address(one, by);
+            event_thread::schedule(ep.timeout_task,
+                                   dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
+        // Under the lock: once it is released, another thread may end the attempt.
+        error = resolve_address(ep, conn);
     }
-    // What is known at once is told as what is known later: by an event.
+    // An immediate failure is reported by an event, like a later one.
     if (error != 0)
-        over(one, DAT_CONNECTION_EVENT_UNREACHABLE);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
     return DAT_SUCCESS;
 }
 
@@ -236,26 +241,27 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// What may be connected now. argument: where the private data's size is.
-DAT_RETURN check_connect(ep &one, unsigned argument, DAT_COUNT size, const void *data) noexcept {
-    if (size < 0 || size > cm::most_private_data)
-        return wrong_argument(argument);
+/// Checks the EP and the private data. argument: the number of the size parameter.
+DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
+                         const void *data) noexcept {
+    if (size < 0 || size > cm::max_private_data)
+        return invalid_parameter(argument);
     if (size > 0 && data == nullptr)
-        return wrong_argument(argument + 1);
-    if (one.connect_evd == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EVD_CONN);
-    // Datagrams may go to any number of peers.
-    if (one.now() != DAT_EP_STATE_UNCONNECTED && !extensions::is_datagram(one.attr))
-        return wrong_state(subtype_of(one.now()));
-    if (one.zone == nullptr)
-        return wrong_state(DAT_INVALID_STATE_EP_NOTREADY);
+        return invalid_parameter(argument + 1);
+    if (ep.connect_evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
+    // A datagram EP may resolve any number of peers.
+    if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !extensions::is_ud(ep.attr))
+        return invalid_state(state_subtype(ep.current_state()));
+    if (ep.pz == nullptr)
+        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     return DAT_SUCCESS;
 }
 
-bool take_address(const sockaddr *from, address &to) noexcept {
-    if (from->sa_family != AF_INET && from->sa_family != AF_INET6)
+bool copy_address(const sockaddr *sa, address &addr) noexcept {
+    if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
         return false;
-    std::memcpy(&to, from, from->sa_family == AF_INET6 ? sizeof to.v6 : sizeof to.v4);
+    std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
     return true;
 }
 
@@ -264,63 +270,63 @@ bool take_address(const sockaddr *from, address &to) noexcept {
 DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qualifier,
                       DAT_TIMEOUT timeout, DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos,
                       DAT_CONNECT_FLAGS flags) noexcept {
-    ep *const one = called_with<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    address to = {};
-    if (remote == nullptr || !take_address(remote, to))
-        return wrong_argument(2);
-    if (cm::port_of(qualifier) == 0)
-        return wrong_argument(3);
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    address addr = {};
+    if (remote == nullptr || !copy_address(remote, addr))
+        return invalid_parameter(2);
+    if (cm::conn_qual_to_port(qualifier) == 0)
+        return invalid_parameter(3);
     if (timeout == 0)
-        return wrong_argument(4);
-    const DAT_RETURN result = check_connect(*one, 5, size, data);
+        return invalid_parameter(4);
+    const DAT_RETURN result = check_connect(*ep, 5, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG)
-        return failed(DAT_MODEL_NOT_SUPPORTED);
-    to.port() = htons(cm::port_of(qualifier));
-    if (extensions::is_datagram(one->attr))
-        return extensions::resolve(*one, to, timeout, data, size);
-    return cm::connect(*one, to, qualifier, timeout, data, size);
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    addr.port() = htons(cm::conn_qual_to_port(qualifier));
+    if (extensions::is_ud(ep->attr))
+        return extensions::ud_connect(*ep, addr, timeout, data, size);
+    return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
 
 DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
                              DAT_TIMEOUT timeout, DAT_COUNT size, const DAT_PVOID data) noexcept {
-    ep *const one = called_with<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    address to = {};
-    if (remote == nullptr || !take_address(remote, to) || to.port() == 0)
-        return wrong_argument(2);
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    address addr = {};
+    if (remote == nullptr || !copy_address(remote, addr) || addr.port() == 0)
+        return invalid_parameter(2);
     if (timeout == 0)
-        return wrong_argument(3);
-    const DAT_RETURN result = check_connect(*one, 4, size, data);
+        return invalid_parameter(3);
+    const DAT_RETURN result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)
         return result;
-    return cm::connect(*one, to, ntohs(to.port()), timeout, data, size);
+    return cm::start_connect(*ep, addr, ntohs(addr.port()), timeout, data, size);
 }
 
 namespace {
 
-/// Where a connected endpoint of the IA is connected to.
-DAT_RETURN peer_of(ia &on, DAT_EP_HANDLE ep_handle, address &to,
-                   DAT_CONN_QUAL &qualifier) noexcept {
-    ep *const one = on.borrow<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
+/// The peer's address and qualifier of a connected EP.
+DAT_RETURN get_peer(dapl_ia &ia, DAT_EP_HANDLE ep_handle, address &addr,
+                    DAT_CONN_QUAL &qualifier) noexcept {
+    dapl_ep *const ep = ia.get<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
     DAT_RETURN result = DAT_SUCCESS;
     {
-        const holding held(one->guard);
-        to = one->remote;
-        qualifier = one->remote_qual;
-        if (one->now() != DAT_EP_STATE_CONNECTED)
-            result = wrong_state(subtype_of(one->now()));
-        // Where the peer listens is known only to who called it.
-        else if (one->link == nullptr || !one->link->active)
-            result = wrong_state(DAT_INVALID_STATE_EP_NOTREADY);
+        const std::lock_guard guard(ep->lock);
+        addr = ep->remote;
+        qualifier = ep->remote_qual;
+        if (ep->current_state() != DAT_EP_STATE_CONNECTED)
+            result = invalid_state(state_subtype(ep->current_state()));
+        // Only the active side knows the port at which the peer listens.
+        else if (ep->conn == nullptr || !ep->conn->active)
+            result = invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     }
-    on.give_back(one);
+    ia.put(ep);
     return result;
 }
 
@@ -328,21 +334,21 @@ DAT_RETURN peer_of(ia &on, DAT_EP_HANDLE ep_handle, address &to,
 
 DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
                           DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos) noexcept {
-    ep *const one = called_with<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    address to;
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    address addr;
     DAT_CONN_QUAL qualifier = 0;
-    DAT_RETURN result = peer_of(*one->home, other_handle, to, qualifier);
-    if (timeout == 0 && result != wrong_handle(DAT_INVALID_HANDLE_EP))
-        return wrong_argument(3);
+    DAT_RETURN result = get_peer(*ep->ia, other_handle, addr, qualifier);
+    if (timeout == 0 && result != invalid_handle(DAT_INVALID_HANDLE_EP))
+        return invalid_parameter(3);
     if (result == DAT_SUCCESS)
-        result = check_connect(*one, 4, size, data);
+        result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (qos != DAT_QOS_BEST_EFFORT)
-        return failed(DAT_MODEL_NOT_SUPPORTED);
-    return cm::connect(*one, to, qualifier, timeout, data, size);
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
 
 } // namespace coherdma::dapl

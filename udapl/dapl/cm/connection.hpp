@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Connections. One is an id of librdmacm beside an endpoint's queue pair, from the attempt, or the
-// peer's request, until the endpoint is reset or freed.
+// Connections: an rdma_cm_id beside an EP's QP, from dat_ep_connect or the peer's request until the
+// EP is reset or freed.
 //
-// An id's events come to the library's thread, and destroying an id waits until they were taken. So
-// whoever ends a connection first makes it nobody's and then destroys the id, holding no lock; what
-// the thread finds in an id's context is there until it has acknowledged the event.
+// The event thread handles all CM events, and rdma_destroy_id waits until they are acknowledged. To
+// end a connection: detach it from its EP, then destroy the id without holding a lock. So an id's
+// context stays valid until the event thread has acknowledged the event.
 #pragma once
 
-#include "../ep.hpp"
-#include "../events.hpp"
+#include "dapl/ep/ep.hpp"
+#include "dapl/event/event_thread.hpp"
 #include "limits.hpp"
 
 #include <cstdint>
@@ -17,86 +17,89 @@
 
 namespace coherdma::dapl::cm {
 
-/// What an id's context points to: who its events are for.
-struct party {
-    virtual void happened(rdma_cm_event &event) noexcept = 0;
+/// The context of an rdma_cm_id: handles its events.
+struct cm_handler {
+    virtual void handle_event(rdma_cm_event &event) noexcept = 0;
 
   protected:
-    ~party() = default;
+    ~cm_handler() = default;
 };
 
-struct connection final : party, task {
+struct connection final : cm_handler, timer_task {
     ~connection();
-    void happened(rdma_cm_event &event) noexcept override;
-    void run() noexcept override; ///< alone, its time is over
+    void handle_event(rdma_cm_event &event) noexcept override;
+    void run() noexcept override; ///< deletes a released connection
 
-    rdma_cm_id *id = nullptr; ///< changes with the endpoint's guard, in the library's thread
-    std::array<rdma_cm_id *, 7> spent = {}; ///< former ones, whose ports were others'
-    std::atomic<ep *> of = nullptr;         ///< nullptr: a request that waits, or nobody's any more
-    bool active = false;
-    std::atomic<bool> vanished = false; ///< the peer gave up before it was accepted
-    int address_tries = 0, route_tries = 0;
-    std::uint8_t responder = 0, initiator = 0; ///< reads that the peer offers and takes
-    std::uint8_t size = 0, received = 0;
-    std::array<unsigned char, most_private_data> data = {}; ///< to be sent with the request
-    std::array<unsigned char, 256> peers = {};              ///< what the peer sent
+    rdma_cm_id *id = nullptr;                 ///< replaced by the event thread, under the EP's lock
+    std::array<rdma_cm_id *, 7> old_ids = {}; ///< replaced because their TCP port was in use
+    std::atomic<dapl_ep *> ep = nullptr;      ///< nullptr: a pending request, or detached
+    bool active = false;                      ///< this side called dat_ep_connect
+    std::atomic<bool> peer_gone = false;      ///< the peer gave up before dat_cr_accept
+    int addr_retries = 0, route_retries = 0;
+    std::uint8_t responder_resources = 0, initiator_depth = 0; ///< of the peer's request
+    std::uint8_t private_data_len = 0, peer_data_len = 0;
+    std::array<unsigned char, max_private_data> private_data = {}; ///< sent with our request
+    std::array<unsigned char, 256> peer_data = {};                 ///< private data received
 
-    // As goodbye.cpp has them, with its lock.
-    enum : std::uint8_t { unsaid, said, answered } goodbye = unsaid;
-    bool alone = false;
-    std::int64_t due_by = 0; ///< as deadline::now()
+    // Under the lock of dreq.cpp.
+    enum : std::uint8_t { dreq_none, dreq_sent, dreq_done } dreq = dreq_none;
+    bool released = false;          ///< waits for the DREP without an EP
+    std::int64_t dreq_deadline = 0; ///< as dat_deadline::now()
 };
 
-/// What private data begin with when a program refuses, so that refusals by others are told apart:
-/// OFED's word. And one of ours, for a listener that has no use for a request.
-inline constexpr std::uint32_t by_program = 2U << 24 | 2U << 8, by_system = by_program | 1;
-void refuse(rdma_cm_id *id, std::uint32_t by, const void *data = nullptr,
+/// The first word of a reject's private data: the consumer called dat_cr_reject (OFED's value), or
+/// the provider has no use for the request (ours).
+inline constexpr std::uint32_t reject_by_consumer = 2U << 24 | 2U << 8,
+                               reject_by_provider = reject_by_consumer | 1;
+void reject(rdma_cm_id *id, std::uint32_t code, const void *data = nullptr,
             std::size_t size = 0) noexcept;
 
-/// The thread's: takes what librdmacm has.
-watcher &dispatcher() noexcept;
+/// Reads librdmacm's event channel in the event thread.
+fd_watcher &channel_watcher() noexcept;
 
-/// A port for a qualifier: as OFED maps them, so both find each other.
-std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept;
+/// Maps a connection qualifier to a TCP port as OFED does, so that the two interoperate.
+std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept;
 
-/// Moves the queue pair so far that it can talk to the id's peer. 0 or an errno.
-int make_ready(ep &one, connection &by) noexcept;
+/// Moves the QP to RTS. 0 or an errno.
+int qp_to_rts(dapl_ep &ep, connection &conn) noexcept;
 
-/// An event on the endpoint's connection EVD.
-void tell(ep &one, DAT_EVENT_NUMBER number, const connection *with = nullptr) noexcept;
+/// Posts a connection event to the EP's connection EVD, with the peer's private data of conn.
+void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number,
+                     const connection *conn = nullptr) noexcept;
 
-/// An attempt or a connection is over: the first to say so moves the state, stops the queue pair
-/// and tells the program.
-void over(ep &one, DAT_EVENT_NUMBER number) noexcept;
+/// Ends a connection or an attempt: moves the EP to DISCONNECTED and its QP to ERR, and posts the
+/// event. Only the first call for a connection has an effect.
+void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept;
 
-/// Whatever connection it has, ends without a word to the program.
-void abandon(ep &one) noexcept;
+/// Ends the EP's connection, if any, without an event.
+void abort_conn(dapl_ep &ep) noexcept;
 
-/// Tells the peer of what was established. False: there is nobody to be told.
-bool say_goodbye(connection &by) noexcept;
-/// The peer has answered, or has said it himself, or will not any more. The thread's.
-void goodbye_answered(connection &by) noexcept;
-/// Ends it; if the peer has not answered yet, a while later. When it returns, no event of it is
-/// handled for its endpoint any more, unless by the caller.
-void part_with(connection *by) noexcept;
-/// Until that is so of all; before the thread ends.
-void await_answers() noexcept;
-/// Around a fork, by events.cpp; the child has none of its parent's.
-void hold_goodbyes() noexcept;
-void go_on_with_goodbyes() noexcept;
-void forget_goodbyes() noexcept;
+/// Disconnects: sends a DREQ where the transport has one. False: rdma_disconnect failed.
+bool send_dreq(connection &conn) noexcept;
+/// DREP or DREQ received, TIMEWAIT expired, or device removed. Called by the event thread.
+void complete_dreq(connection &conn) noexcept;
+/// Releases the connection. The rdma_cm_id is kept until the DREP arrives, or 8 s. On return no CM
+/// event for the EP is being handled, except one that the caller is handling.
+void release_conn(connection *conn) noexcept;
+/// Waits until all released connections are deleted; called before the event thread ends.
+void wait_for_dreps() noexcept;
+/// pthread_atfork handlers, called by event_thread.cpp. The child drops its parent's connections.
+void dreq_atfork_prepare() noexcept;
+void dreq_atfork_parent() noexcept;
+void dreq_atfork_child() noexcept;
 
-/// What the thread does later: a request failed; a time is over; requests may have drained.
-void broken(ep &one) noexcept;
-void late(ep &one) noexcept;
-void drained(ep &one) noexcept;
+/// The EP's tasks on the event thread: a request failed; connecting or disconnecting timed out; the
+/// requests before a graceful disconnect may have completed.
+void handle_broken(dapl_ep &ep) noexcept;
+void handle_timeout(dapl_ep &ep) noexcept;
+void check_drained(dapl_ep &ep) noexcept;
 
-/// The peer has sent something before the connection counts as made.
-void traffic_seen(ep &one) noexcept;
+/// IBV_EVENT_COMM_EST: data arrived before the connection was established.
+void handle_comm_est(dapl_ep &ep) noexcept;
 
-/// Attempts are made by these, for dat_ep_connect and its like.
-DAT_RETURN connect(ep &one, const address &to, DAT_CONN_QUAL qualifier, DAT_TIMEOUT timeout,
-                   const void *data, DAT_COUNT size) noexcept;
-void step(ep &one, connection &by, rdma_cm_event &event) noexcept;
+/// Starts connecting, for dat_ep_connect and its variants; handle_conn_event continues.
+DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifier,
+                         DAT_TIMEOUT timeout, const void *data, DAT_COUNT size) noexcept;
+void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noexcept;
 
 } // namespace coherdma::dapl::cm

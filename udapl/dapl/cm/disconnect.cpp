@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The ends of a connection: by either program, by a fault, by time.
+// Ends of a connection: by either consumer, an error or a timeout.
 
-#include "../api.hpp"
-#include "../clock.hpp"
-#include "../evd.hpp"
-#include "../settings.hpp"
 #include "connection.hpp"
+#include "dapl/api.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/core/settings.hpp"
+#include "dapl/event/evd.hpp"
 #include "extensions/ud.hpp"
 #include "listener.hpp"
 
@@ -14,158 +14,164 @@ namespace coherdma::dapl::cm {
 
 namespace {
 
-constexpr std::int64_t millisecond = 1000000;
-// For the peer's answer to our goodbye.
-constexpr std::int64_t patience = 250 * millisecond;
-// A request that was suppressed ends unseen, so after this long without any it is taken to have.
-constexpr std::int64_t calm = 20 * millisecond;
+constexpr std::int64_t ns_per_ms = 1000000;
+// How long to wait for the peer's DREP.
+constexpr std::int64_t disconnect_timeout_ns = 250 * ns_per_ms;
+// Unsignaled requests produce no CQE: if the number outstanding has not changed for this long, the
+// SQ counts as drained.
+constexpr std::int64_t drain_poll_interval_ns = 20 * ns_per_ms;
 
-bool stands(DAT_EP_STATE state) noexcept {
+bool is_connected(DAT_EP_STATE state) noexcept {
     return state == DAT_EP_STATE_CONNECTED || state == DAT_EP_STATE_DISCONNECT_PENDING;
 }
 
-bool is_over(DAT_EP_STATE state) noexcept {
+bool is_disconnected(DAT_EP_STATE state) noexcept {
     return state == DAT_EP_STATE_DISCONNECTED || state == DAT_EP_STATE_UNCONNECTED;
 }
 
-/// Its requests are flushed from now on.
-void stop_pair(ep &one) noexcept {
-    const holding requests(one.requests.guard), receives(one.receives.guard);
+/// Moves the QP to ERR: its work requests are flushed.
+void qp_to_err(dapl_ep &ep) noexcept {
+    const std::lock_guard request_guard(ep.requests.lock), recv_guard(ep.receives.lock);
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
-    // Where the kernel makes connections (iWARP) it has done so, or will not be told.
-    if (one.qp != nullptr)
-        ibv_modify_qp(one.qp, &attr, IBV_QP_STATE);
+    // For iWARP the kernel has already done so, or refuses the transition.
+    if (ep.qp != nullptr)
+        ibv_modify_qp(ep.qp, &attr, IBV_QP_STATE);
 }
 
-bool tell_peer(ep &one) noexcept {
-    const holding held(one.guard); // Who frees the endpoint cannot take the connection meanwhile.
-    return one.link != nullptr && say_goodbye(*one.link);
+bool disconnect_peer(dapl_ep &ep) noexcept {
+    // Under the lock: ep_free cannot detach the connection meanwhile.
+    const std::lock_guard guard(ep.lock);
+    return ep.conn != nullptr && send_dreq(*ep.conn);
 }
 
-void leave(ep &one) noexcept {
-    // Before the answer can come, which ends the patience.
-    events::at(one.when_late, deadline::now() + patience);
-    if (!tell_peer(one))
-        over(one, DAT_CONNECTION_EVENT_DISCONNECTED);
+void start_disconnect(dapl_ep &ep) noexcept {
+    // Before the DREP can arrive, which cancels the timeout.
+    event_thread::schedule(ep.timeout_task, dat_deadline::now_ns() + disconnect_timeout_ns);
+    if (!disconnect_peer(ep))
+        terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
 } // namespace
 
-void over(ep &one, DAT_EVENT_NUMBER number) noexcept {
+void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
+    // The connection whose private data the event carries. Only the event thread reports a
+    // rejection, and the connection exists until that thread has acknowledged the CM event.
+    const connection *rejected = nullptr;
     {
-        const holding held(one.guard);
-        if (is_over(one.now()))
+        const std::lock_guard guard(ep.lock);
+        if (is_disconnected(ep.current_state()))
             return;
-        one.open();
-        one.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
+        if (number == DAT_CONNECTION_EVENT_PEER_REJECTED)
+            rejected = ep.conn;
+        ep.enable_requests();
+        ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
     }
-    events::drop(one.when_late);
-    stop_pair(one);
-    const bool with_data = number == DAT_CONNECTION_EVENT_PEER_REJECTED && one.link != nullptr;
-    tell(one, number, with_data ? one.link : nullptr);
-    one.no_more_receives();
+    event_thread::cancel(ep.timeout_task);
+    qp_to_err(ep);
+    post_conn_event(ep, number, rejected);
+    ep.report_last_wqe();
 }
 
 namespace {
 
-/// From now on it is nobody's.
-connection *take_link(ep &one) noexcept {
-    const holding held(one.guard);
-    connection *const link = one.link;
-    one.link = nullptr;
-    if (link != nullptr)
-        link->of.store(nullptr, std::memory_order_release);
-    return link;
+/// Detaches the connection: its events no longer reach the EP.
+connection *detach_conn(dapl_ep &ep) noexcept {
+    const std::lock_guard guard(ep.lock);
+    connection *const conn = ep.conn;
+    ep.conn = nullptr;
+    if (conn != nullptr)
+        conn->ep.store(nullptr, std::memory_order_release);
+    return conn;
 }
 
-/// An attempt is. That is told first: siw's kernel destroys its id only when the peer has answered,
-/// or his time is over.
-void give_up(ep &one, DAT_EVENT_NUMBER number) noexcept {
-    connection *const link = take_link(one);
-    over(one, number);
-    delete link;
+/// Ends an attempt. Posts the event first: with siw, rdma_destroy_id blocks until the peer answers
+/// or the connect times out in the kernel.
+void abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
+    connection *const conn = detach_conn(ep);
+    terminate_conn(ep, number);
+    delete conn;
 }
 
 } // namespace
 
-void abandon(ep &one) noexcept {
-    connection *const link = take_link(one);
-    if (link == nullptr)
+void abort_conn(dapl_ep &ep) noexcept {
+    connection *const conn = detach_conn(ep);
+    if (conn == nullptr)
         return;
-    if (stands(one.now()))
-        say_goodbye(*link);
-    part_with(link);
+    if (is_connected(ep.current_state()))
+        send_dreq(*conn);
+    release_conn(conn);
 }
 
-void broken(ep &one) noexcept {
-    if (one.now() != DAT_EP_STATE_CONNECTED)
+void handle_broken(dapl_ep &ep) noexcept {
+    if (ep.current_state() != DAT_EP_STATE_CONNECTED)
         return;
-    over(one, DAT_CONNECTION_EVENT_BROKEN);
-    tell_peer(one);
+    terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN);
+    disconnect_peer(ep);
 }
 
-void late(ep &one) noexcept {
-    if (one.now() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
-        give_up(one, DAT_CONNECTION_EVENT_TIMED_OUT);
+void handle_timeout(dapl_ep &ep) noexcept {
+    if (ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
+        abort_attempt(ep, DAT_CONNECTION_EVENT_TIMED_OUT);
     else
-        over(one, DAT_CONNECTION_EVENT_DISCONNECTED);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-void drained(ep &one) noexcept {
-    if (one.now() != DAT_EP_STATE_DISCONNECT_PENDING)
+void check_drained(dapl_ep &ep) noexcept {
+    if (ep.current_state() != DAT_EP_STATE_DISCONNECT_PENDING)
         return;
-    if (one.request_evd != nullptr) {
-        const holding held(one.request_evd->guard);
-        one.request_evd->gather();
+    if (ep.request_evd != nullptr) {
+        const std::lock_guard guard(ep.request_evd->lock);
+        ep.request_evd->drain_cq();
     }
-    const std::uint32_t left = one.requests.outstanding();
-    if (left == 0 || left == one.drained)
-        return leave(one);
-    one.drained = left;
-    events::at(one.when_drained, deadline::now() + calm);
+    const std::uint32_t outstanding = ep.requests.outstanding();
+    if (outstanding == 0 || outstanding == ep.last_outstanding)
+        return start_disconnect(ep);
+    ep.last_outstanding = outstanding;
+    event_thread::schedule(ep.drain_task, dat_deadline::now_ns() + drain_poll_interval_ns);
 }
 
-void traffic_seen(ep &one) noexcept {
-    const holding held(one.guard);
-    if (one.link != nullptr && one.now() == DAT_EP_STATE_COMPLETION_PENDING)
-        rdma_notify(one.link->id, IBV_EVENT_COMM_EST);
+void handle_comm_est(dapl_ep &ep) noexcept {
+    const std::lock_guard guard(ep.lock);
+    if (ep.conn != nullptr && ep.current_state() == DAT_EP_STATE_COMPLETION_PENDING)
+        rdma_notify(ep.conn->id, IBV_EVENT_COMM_EST);
 }
 
 namespace {
 
-DAT_RETURN disconnect(ep &one, DAT_CLOSE_FLAGS flags) noexcept {
+DAT_RETURN disconnect(dapl_ep &ep, DAT_CLOSE_FLAGS flags) noexcept {
     DAT_EP_STATE state;
     {
-        const holding held(one.guard);
-        state = one.now();
+        const std::lock_guard guard(ep.lock);
+        state = ep.current_state();
         switch (state) {
         case DAT_EP_STATE_DISCONNECTED:
             return DAT_SUCCESS;
         case DAT_EP_STATE_DISCONNECT_PENDING:
             if (flags != DAT_CLOSE_ABRUPT_FLAG)
-                return wrong_argument(2);
+                return invalid_parameter(2);
             break;
         case DAT_EP_STATE_CONNECTED:
-            one.drained = one.requests.outstanding() + 1;
-            one.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
+            ep.last_outstanding = ep.requests.outstanding() + 1;
+            ep.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
             break;
         case DAT_EP_STATE_ACTIVE_CONNECTION_PENDING:
         case DAT_EP_STATE_COMPLETION_PENDING:
             break;
         default:
-            return wrong_state(subtype_of(state));
+            return invalid_state(state_subtype(state));
         }
     }
     if (state == DAT_EP_STATE_DISCONNECT_PENDING) {
-        if (events::drop(one.when_drained)) // No more patience with its requests.
-            leave(one);
+        if (event_thread::cancel(ep.drain_task)) // abrupt: do not wait until the SQ drains
+            start_disconnect(ep);
     } else if (state != DAT_EP_STATE_CONNECTED) {
-        give_up(one, DAT_CONNECTION_EVENT_DISCONNECTED);
+        abort_attempt(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
     } else if (flags == DAT_CLOSE_GRACEFUL_FLAG) {
-        drained(one);
+        check_drained(ep);
     } else {
-        leave(one);
+        start_disconnect(ep);
     }
     return DAT_SUCCESS;
 }
@@ -176,14 +182,14 @@ DAT_RETURN disconnect(ep &one, DAT_CLOSE_FLAGS flags) noexcept {
 namespace coherdma::dapl {
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcept {
-    ep *const one = called_with<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
-        return wrong_argument(2);
-    if (extensions::is_datagram(one->attr))
+        return invalid_parameter(2);
+    if (extensions::is_ud(ep->attr))
         return DAT_SUCCESS;
-    return cm::disconnect(*one, flags);
+    return cm::disconnect(*ep, flags);
 }
 
 } // namespace coherdma::dapl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// From librdmacm's channel to whom it concerns.
+// Reads librdmacm's event channel and passes each event to the handler of its id.
 
 #include "connection.hpp"
 
@@ -11,15 +11,15 @@ namespace coherdma::dapl::cm {
 
 namespace {
 
-struct final_dispatcher final : watcher {
+struct event_channel_watcher final : fd_watcher {
     void ready() noexcept override {
         rdma_cm_event *event = nullptr;
-        while (rdma_get_cm_event(events::channel(), &event) == 0) {
-            // A request is the listener's event, though it has an id of its own already.
-            rdma_cm_id *const about =
+        while (rdma_get_cm_event(event_thread::channel(), &event) == 0) {
+            // A connection request has its own id, but is handled by the listening one.
+            rdma_cm_id *const cm_id =
                 event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
-            if (about->context != nullptr)
-                static_cast<party *>(about->context)->happened(*event);
+            if (cm_id->context != nullptr)
+                static_cast<cm_handler *>(cm_id->context)->handle_event(*event);
             rdma_ack_cm_event(event);
         }
     }
@@ -27,31 +27,31 @@ struct final_dispatcher final : watcher {
 
 } // namespace
 
-watcher &dispatcher() noexcept {
-    static constinit final_dispatcher one;
-    return one;
+fd_watcher &channel_watcher() noexcept {
+    static constinit event_channel_watcher watcher;
+    return watcher;
 }
 
-std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept {
+std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept {
     return static_cast<std::uint16_t>(qualifier <= 0xffff ? qualifier : qualifier % 32001 + 33534);
 }
 
 connection::~connection() {
-    // These first: the event that is being handled may be one's, and its handler may use the last.
-    for (rdma_cm_id *const each : spent)
-        if (each != nullptr)
-            rdma_destroy_id(each);
+    // Old ids first: the event being handled may be of one, and its handler may use the current id.
+    for (rdma_cm_id *const old_id : old_ids)
+        if (old_id != nullptr)
+            rdma_destroy_id(old_id);
     if (id != nullptr)
         rdma_destroy_id(id);
 }
 
-void connection::happened(rdma_cm_event &event) noexcept {
+void connection::handle_event(rdma_cm_event &event) noexcept {
     if (event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
         event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-        goodbye_answered(*this);
-    ep *const one = of.load(std::memory_order_acquire);
-    if (one != nullptr) {
-        step(*one, *this, event);
+        complete_dreq(*this);
+    dapl_ep *const owner = ep.load(std::memory_order_acquire);
+    if (owner != nullptr) {
+        handle_conn_event(*owner, *this, event);
         return;
     }
     switch (event.event) {
@@ -59,7 +59,7 @@ void connection::happened(rdma_cm_event &event) noexcept {
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DISCONNECTED:
-        vanished.store(true, std::memory_order_release);
+        peer_gone.store(true, std::memory_order_release);
         break;
     default:
         break;

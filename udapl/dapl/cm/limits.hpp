@@ -5,8 +5,8 @@
 
 namespace coherdma::dapl::cm {
 
-/// Of the consumer, in each direction: what is left of InfiniBand's 92 bytes of a request when the
-/// connection manager has taken its own.
-inline constexpr DAT_COUNT most_private_data = 56;
+/// Bytes of private data for the consumer in each direction: InfiniBand's 92 of a request, less
+/// librdmacm's header.
+inline constexpr DAT_COUNT max_private_data = 56;
 
 } // namespace coherdma::dapl::cm

@@ -2,9 +2,9 @@
 
 #include "listener.hpp"
 
-#include "../api.hpp"
-#include "../evd.hpp"
-#include "../instance.hpp"
+#include "dapl/api.hpp"
+#include "dapl/core/instance.hpp"
+#include "dapl/event/evd.hpp"
 #include "extensions/ud.hpp"
 
 #include <algorithm>
@@ -17,140 +17,142 @@
 
 namespace coherdma::dapl::cm {
 
-listener::~listener() {
+dapl_sp::~dapl_sp() {
     stop();
 }
 
-void listener::stop() noexcept {
-    for (rdma_cm_id *&each : ids)
-        if (rdma_cm_id *const one = std::exchange(each, nullptr); one != nullptr)
-            rdma_destroy_id(one);
+void dapl_sp::stop() noexcept {
+    for (rdma_cm_id *&id_ref : ids)
+        if (rdma_cm_id *const id = std::exchange(id_ref, nullptr); id != nullptr)
+            rdma_destroy_id(id);
 }
 
 namespace {
 
 constexpr int backlog = 1024;
 
-address name_of(const sockaddr *from) noexcept {
-    address to = {};
-    std::memcpy(&to, from, from->sa_family == AF_INET6 ? sizeof to.v6 : sizeof to.v4);
-    return to;
+address to_address(const sockaddr *sa) noexcept {
+    address addr = {};
+    std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
+    return addr;
 }
 
-void keep_data(connection &link, const rdma_conn_param &from) noexcept {
-    link.received = from.private_data != nullptr ? from.private_data_len : std::uint8_t{0};
-    if (link.received != 0)
-        std::memcpy(link.peers.data(), from.private_data, link.received);
-    link.responder = from.responder_resources;
-    link.initiator = from.initiator_depth;
+void save_request_param(connection &conn, const rdma_conn_param &param) noexcept {
+    conn.peer_data_len = param.private_data != nullptr ? param.private_data_len : std::uint8_t{0};
+    if (conn.peer_data_len != 0)
+        std::memcpy(conn.peer_data.data(), param.private_data, conn.peer_data_len);
+    conn.responder_resources = param.responder_resources;
+    conn.initiator_depth = param.initiator_depth;
 }
 
-rdma_conn_param conn_of(const rdma_ud_param &from) noexcept {
-    rdma_conn_param to = {};
-    to.private_data = from.private_data;
-    to.private_data_len = from.private_data_len;
-    return to;
+rdma_conn_param to_conn_param(const rdma_ud_param &ud_param) noexcept {
+    rdma_conn_param param = {};
+    param.private_data = ud_param.private_data;
+    param.private_data_len = ud_param.private_data_len;
+    return param;
 }
 
-void dismiss(rdma_cm_id *id) noexcept {
-    refuse(id, by_system);
-    // Its own events were none so far; what is being handled is the listener's.
+void reject_and_destroy(rdma_cm_id *id) noexcept {
+    reject(id, reject_by_provider);
+    // Does not block: the event being handled belongs to the listening id.
     rdma_destroy_id(id);
 }
 
-/// Which of the IA's addresses the peer called; its memory lives as long as the IA.
-const address *called(const ia &on, rdma_cm_id *id) noexcept {
-    const address local = name_of(rdma_get_local_addr(id));
-    for (std::size_t at = 0; at != on.on->count; ++at) {
-        const address &each = on.on->addresses.at(at);
-        if (each.any.sa_family != local.any.sa_family)
+/// The IA's address that the peer connects to. It lives as long as the IA.
+const address *find_local_address(const dapl_ia &ia, rdma_cm_id *id) noexcept {
+    const address local = to_address(rdma_get_local_addr(id));
+    for (std::size_t i = 0; i != ia.dev->num_addresses; ++i) {
+        const address &addr = ia.dev->addresses.at(i);
+        if (addr.sa.sa_family != local.sa.sa_family)
             continue;
-        if (local.any.sa_family == AF_INET
-                ? each.v4.sin_addr.s_addr == local.v4.sin_addr.s_addr
-                : std::memcmp(&each.v6.sin6_addr, &local.v6.sin6_addr, sizeof(in6_addr)) == 0)
-            return &each;
+        if (local.sa.sa_family == AF_INET
+                ? addr.sin.sin_addr.s_addr == local.sin.sin_addr.s_addr
+                : std::memcmp(&addr.sin6.sin6_addr, &local.sin6.sin6_addr, sizeof(in6_addr)) == 0)
+            return &addr;
     }
-    return &on.on->addresses[0];
+    return &ia.dev->addresses[0];
 }
 
 } // namespace
 
-void listener::heard(rdma_cm_event &event) noexcept {
+void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST)
         return;
     rdma_cm_id *const id = event.id;
-    ep *one = nullptr;
-    if (id->verbs != home->verbs() || (endpoint != nullptr && !endpoint(*this, one))) {
+    dapl_ep *ep = nullptr;
+    if (id->verbs != ia->ctx() || (provide_ep != nullptr && !provide_ep(*this, ep))) {
         id->context = nullptr;
-        return dismiss(id);
+        return reject_and_destroy(id);
     }
-    request *const made = prepare<request>(*home);
-    if (made == nullptr) {
+    dapl_cr *const cr = create_object<dapl_cr>(*ia);
+    if (cr == nullptr) {
         id->context = nullptr;
-        return dismiss(id);
+        return reject_and_destroy(id);
     }
-    made->link = new connection;
-    made->link->id = id;
-    id->context = static_cast<party *>(made->link);
-    // The words of a datagram's request are elsewhere in the event.
-    keep_data(*made->link, id->ps == RDMA_PS_UDP ? conn_of(event.param.ud) : event.param.conn);
-    made->remote = name_of(rdma_get_peer_addr(id));
-    made->for_one = one;
-    made->made = one != nullptr && one->now() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
-    home->adopt(made);
+    cr->conn = new connection;
+    cr->conn->id = id;
+    id->context = static_cast<cm_handler *>(cr->conn);
+    // For a datagram request the private data are in event.param.ud.
+    save_request_param(*cr->conn,
+                       id->ps == RDMA_PS_UDP ? to_conn_param(event.param.ud) : event.param.conn);
+    cr->remote = to_address(rdma_get_peer_addr(id));
+    cr->ep = ep;
+    cr->ep_created = ep != nullptr && ep->current_state() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
+    ia->insert(cr);
     bool in_use;
-    // Not the program says no here, so the peer is told as by a system.
-    if (!announce(*made) && home->disown(made, in_use))
-        end_request(made);
+    // Rejected by the provider, not the consumer: destroy_cr sends reject_by_provider.
+    if (!post_cr_event(*cr) && ia->remove(cr, in_use))
+        destroy_cr(cr);
 }
 
-bool listener::announce(request &one) noexcept {
+bool dapl_sp::post_cr_event(dapl_cr &cr) noexcept {
     DAT_EVENT event = {};
     event.event_number = DAT_CONNECTION_REQUEST_EVENT;
-    if (one.link->id->ps == RDMA_PS_UDP)
+    if (cr.conn->id->ps == RDMA_PS_UDP)
         event.event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_UD_CONNECTION_REQUEST_EVENT);
     auto &data = event.event_data.cr_arrival_event_data;
     data.sp_handle.psp_handle = this;
-    data.local_ia_address_ptr = const_cast<sockaddr *>(&called(*home, one.link->id)->any);
+    data.local_ia_address_ptr = const_cast<sockaddr *>(&find_local_address(*ia, cr.conn->id)->sa);
     data.conn_qual = qualifier;
-    data.cr_handle = &one;
+    data.cr_handle = &cr;
     data.truncate_flag = DAT_FALSE;
-    return requests->post(event);
+    return cr_evd->post(event);
 }
 
 namespace {
 
-// The program asked for endpoints: one that it has yet to tell what it needs.
-bool made_for_it(listener &by, ep *&one) noexcept {
-    ia &on = *by.home;
-    if (make_ep(on, nullptr, nullptr, nullptr, nullptr, nullptr, default_attributes(on), one) !=
-        DAT_SUCCESS)
+// DAT_PSP_PROVIDER_FLAG: an unconfigured EP, which the consumer modifies before it accepts.
+bool create_tentative_ep(dapl_sp &sp, dapl_ep *&ep) noexcept {
+    dapl_ia &ia = *sp.ia;
+    if (create_ep_object(ia, nullptr, nullptr, nullptr, nullptr, nullptr, default_ep_attr(ia),
+                         ep) != DAT_SUCCESS)
         return false;
-    one->state.store(DAT_EP_STATE_UNCONFIGURED_TENTATIVE, std::memory_order_release);
-    ++one->users; // the request's
-    on.adopt(one);
+    ep->state.store(DAT_EP_STATE_UNCONFIGURED_TENTATIVE, std::memory_order_release);
+    ++ep->refs; // held by the request
+    ia.insert(ep);
     return true;
 }
 
-bool the_reserved(listener &by, ep *&one) noexcept {
-    one = static_cast<rsp &>(by).reserved.exchange(nullptr);
-    if (one == nullptr)
+bool take_reserved_ep(dapl_sp &sp, dapl_ep *&ep) noexcept {
+    ep = static_cast<dapl_rsp &>(sp).reserved_ep.exchange(nullptr);
+    if (ep == nullptr)
         return false;
-    one->state.store(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING, std::memory_order_release);
+    ep->state.store(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING, std::memory_order_release);
     return true;
 }
 
-/// Listens at one address. port: in and out.
-int listen_at(listener &by, rdma_cm_id *&id, rdma_port_space space, address at,
+/// Listens at one address. port 0: rdma_cm chooses one and it is returned.
+int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
               std::uint16_t &port) noexcept {
-    at.port() = htons(port);
-    if (rdma_create_id(events::channel(), &id, static_cast<party *>(&by.hears), space) != 0)
+    addr.port() = htons(port);
+    if (rdma_create_id(event_thread::channel(), &id, static_cast<cm_handler *>(&sp.handler),
+                       space) != 0)
         return errno;
-    if (at.any.sa_family == AF_INET6) {
-        int only = 1;
-        rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only);
+    if (addr.sa.sa_family == AF_INET6) {
+        int af_only = 1;
+        rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &af_only, sizeof af_only);
     }
-    if (rdma_bind_addr(id, &at.any) != 0 || rdma_listen(id, backlog) != 0) {
+    if (rdma_bind_addr(id, &addr.sa) != 0 || rdma_listen(id, backlog) != 0) {
         const int error = errno;
         rdma_destroy_id(id);
         id = nullptr;
@@ -160,148 +162,148 @@ int listen_at(listener &by, rdma_cm_id *&id, rdma_port_space space, address at,
     return 0;
 }
 
-int listen(listener &by, std::uint16_t &port) noexcept {
-    const device &on = *by.home->on;
-    if (on.count == 0)
+int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
+    const device &dev = *sp.ia->dev;
+    if (dev.num_addresses == 0)
         return EADDRNOTAVAIL;
-    for (std::size_t at = 0; at != on.count; ++at)
+    for (std::size_t i = 0; i != dev.num_addresses; ++i)
         if (const int error =
-                listen_at(by, by.ids.at(2 * at), RDMA_PS_TCP, on.addresses.at(at), port))
+                listen_at(sp, sp.ids.at(2 * i), RDMA_PS_TCP, dev.addresses.at(i), port))
             return error;
-    if (!extensions::datagrams(on))
+    if (!extensions::has_ud(dev))
         return 0;
-    for (std::size_t at = 0; at != on.count; ++at)
+    for (std::size_t i = 0; i != dev.num_addresses; ++i)
         if (const int error =
-                listen_at(by, by.ids.at(2 * at + 1), RDMA_PS_UDP, on.addresses.at(at), port))
+                listen_at(sp, sp.ids.at(2 * i + 1), RDMA_PS_UDP, dev.addresses.at(i), port))
             return error;
     return 0;
 }
 
-/// A port that rdma_cm chose may be somebody's in TCP, as in connect.cpp; then it chooses again.
-int listen_anywhere(listener &by, std::uint16_t &port) noexcept {
+/// The port that rdma_cm chooses may be in use by TCP, see retry_with_new_id; then retries.
+int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
     int error = EADDRINUSE;
     for (int tries = 0; error == EADDRINUSE && tries != 8; ++tries) {
-        by.stop();
+        sp.stop();
         port = 0;
-        error = listen(by, port);
+        error = listen_on_all(sp, port);
     }
     return error;
 }
 
 template <class kind>
-void end(kind *one) noexcept {
-    one->home->give_back(one->requests);
-    discard(one);
+void destroy_listener(kind *obj) noexcept {
+    obj->ia->put(obj->cr_evd);
+    destroy_object(obj);
 }
 
-/// Requests come as soon as it listens, so its handle is good before.
+/// The handle is published before listening, as requests may arrive at once.
 template <class kind>
-DAT_RETURN open(kind *made, DAT_CONN_QUAL qualifier) noexcept {
-    ia &on = *made->home;
-    std::uint16_t port = port_of(qualifier);
-    made->qualifier = qualifier;
-    on.adopt(made);
-    const int error = port == 0 ? listen_anywhere(*made, port) : listen(*made, port);
+DAT_RETURN publish_and_listen(kind *obj, DAT_CONN_QUAL qualifier) noexcept {
+    dapl_ia &ia = *obj->ia;
+    std::uint16_t port = conn_qual_to_port(qualifier);
+    obj->qualifier = qualifier;
+    ia.insert(obj);
+    const int error = port == 0 ? listen_on_any_port(*obj, port) : listen_on_all(*obj, port);
     if (error == 0) {
-        made->qualifier = qualifier == 0 ? port : qualifier;
+        obj->qualifier = qualifier == 0 ? port : qualifier;
         return DAT_SUCCESS;
     }
     bool in_use;
-    on.disown(made, in_use);
-    return failed_with(error, DAT_RESOURCE_TEP);
+    ia.remove(obj, in_use);
+    return from_errno(error, DAT_RESOURCE_TEP);
 }
 
-evd *request_evd(ia &on, DAT_EVD_HANDLE wanted) noexcept {
-    evd *const one = on.borrow<evd>(wanted);
-    if (one != nullptr && (one->flags & DAT_EVD_CR_FLAG) == 0) {
-        on.give_back(one);
+dapl_evd *get_cr_evd(dapl_ia &ia, DAT_EVD_HANDLE evd_handle) noexcept {
+    dapl_evd *const evd = ia.get<dapl_evd>(evd_handle);
+    if (evd != nullptr && (evd->flags & DAT_EVD_CR_FLAG) == 0) {
+        ia.put(evd);
         return nullptr;
     }
-    return one;
+    return evd;
 }
 
-/// What all of them are made by, from the argument that is their EVD on; of those behind it but for
-/// the handle, the fifth, arguments tells. fill() makes one complete, or says what it lacks.
+/// Creates a service point. arguments: the result of checking the arguments that follow the EVD,
+/// except the returned handle (the fifth). fill() sets the fields of the kind.
 template <class kind, class filling>
-DAT_RETURN create(ia &on, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle, DAT_RETURN arguments,
-                  DAT_HANDLE *handle, filling &&fill) noexcept {
-    evd *const requests = request_evd(on, evd_handle);
-    if (requests == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EVD_CR);
+DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
+                  DAT_RETURN arguments, DAT_HANDLE *handle, filling &&fill) noexcept {
+    dapl_evd *const cr_evd = get_cr_evd(ia, evd_handle);
+    if (cr_evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_CR);
     DAT_RETURN result = arguments;
     if (result == DAT_SUCCESS && handle == nullptr)
-        result = wrong_argument(5);
-    kind *const made = result == DAT_SUCCESS ? prepare<kind>(on) : nullptr;
-    if (made != nullptr) {
-        made->requests = requests;
-        result = fill(*made);
+        result = invalid_parameter(5);
+    kind *const obj = result == DAT_SUCCESS ? create_object<kind>(ia) : nullptr;
+    if (obj != nullptr) {
+        obj->cr_evd = cr_evd;
+        result = fill(*obj);
         if (result == DAT_SUCCESS)
-            result = open(made, qualifier);
+            result = publish_and_listen(obj, qualifier);
         if (result == DAT_SUCCESS) {
-            *handle = made;
+            *handle = obj;
             return DAT_SUCCESS;
         }
-        discard(made);
+        destroy_object(obj);
     } else if (result == DAT_SUCCESS) {
-        result = exhausted(DAT_RESOURCE_MEMORY);
+        result = no_resources(DAT_RESOURCE_MEMORY);
     }
-    on.give_back(requests);
+    ia.put(cr_evd);
     return result;
 }
 
-DAT_RETURN create_psp(ia &on, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
+DAT_RETURN create_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
                       DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp_handle) noexcept {
-    const bool known = flags == DAT_PSP_CONSUMER_FLAG || flags == DAT_PSP_PROVIDER_FLAG;
-    return create<psp>(on, qualifier, evd_handle,
-                       known ? DAT_RETURN{DAT_SUCCESS} : wrong_argument(4), psp_handle,
-                       [flags](psp &made) {
-                           made.flags = flags;
-                           if (flags == DAT_PSP_PROVIDER_FLAG)
-                               made.endpoint = made_for_it;
-                           return DAT_RETURN{DAT_SUCCESS};
-                       });
+    const bool is_valid = flags == DAT_PSP_CONSUMER_FLAG || flags == DAT_PSP_PROVIDER_FLAG;
+    return create<dapl_psp>(ia, qualifier, evd_handle,
+                            is_valid ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(4), psp_handle,
+                            [flags](dapl_psp &psp) {
+                                psp.flags = flags;
+                                if (flags == DAT_PSP_PROVIDER_FLAG)
+                                    psp.provide_ep = create_tentative_ep;
+                                return DAT_RETURN{DAT_SUCCESS};
+                            });
 }
 
 } // namespace
 
-void end_listener(psp *one) noexcept {
-    end(one);
+void destroy_sp(dapl_psp *psp) noexcept {
+    destroy_listener(psp);
 }
 
-void end_listener(csp *one) noexcept {
-    end(one);
+void destroy_sp(dapl_csp *csp) noexcept {
+    destroy_listener(csp);
 }
 
-void end_listener(rsp *one) noexcept {
-    ia &on = *one->home;
-    evd *const requests = one->requests;
-    ep *const left = one->reserved.exchange(nullptr);
-    if (left != nullptr) {
-        // Nobody came: it is as it was before.
-        left->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-        on.give_back(left);
+void destroy_sp(dapl_rsp *rsp) noexcept {
+    dapl_ia &ia = *rsp->ia;
+    dapl_evd *const cr_evd = rsp->cr_evd;
+    dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr);
+    if (ep != nullptr) {
+        // No request has arrived: the EP is no longer reserved.
+        ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+        ia.put(ep);
     }
-    discard(one);
-    on.give_back(requests);
+    destroy_object(rsp);
+    ia.put(cr_evd);
 }
 
 } // namespace coherdma::dapl::cm
 
 namespace coherdma::dapl {
 
-using cm::csp;
-using cm::psp;
-using cm::rsp;
+using cm::dapl_csp;
+using cm::dapl_psp;
+using cm::dapl_rsp;
 
 namespace {
 
 template <class kind>
-DAT_RETURN free_listener(DAT_HANDLE handle, DAT_UINT32 subtype) noexcept {
-    kind *const one = called_with<kind>(handle);
+DAT_RETURN free_sp(DAT_HANDLE handle, DAT_UINT32 subtype) noexcept {
+    kind *const obj = handle_to<kind>(handle);
     bool in_use;
-    if (one == nullptr || !one->home->disown(one, in_use))
-        return wrong_handle(subtype);
-    cm::end_listener(one);
+    if (obj == nullptr || !obj->ia->remove(obj, in_use))
+        return invalid_handle(subtype);
+    cm::destroy_sp(obj);
     return DAT_SUCCESS;
 }
 
@@ -309,144 +311,144 @@ DAT_RETURN free_listener(DAT_HANDLE handle, DAT_UINT32 subtype) noexcept {
 
 DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
                       DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp_handle) noexcept {
-    ia *const on = called_with<ia>(ia_handle);
-    if (on == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_IA);
-    if (cm::port_of(qualifier) == 0)
-        return wrong_argument(2);
-    return cm::create_psp(*on, qualifier, evd_handle, flags, psp_handle);
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (cm::conn_qual_to_port(qualifier) == 0)
+        return invalid_parameter(2);
+    return cm::create_psp(*ia, qualifier, evd_handle, flags, psp_handle);
 }
 
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
                           DAT_EVD_HANDLE evd_handle, DAT_PSP_FLAGS flags,
                           DAT_PSP_HANDLE *psp_handle) noexcept {
-    ia *const on = called_with<ia>(ia_handle);
-    if (on == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_IA);
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (qualifier == nullptr)
-        return wrong_argument(2);
-    const DAT_RETURN result = cm::create_psp(*on, 0, evd_handle, flags, psp_handle);
+        return invalid_parameter(2);
+    const DAT_RETURN result = cm::create_psp(*ia, 0, evd_handle, flags, psp_handle);
     if (result == DAT_SUCCESS)
-        *qualifier = static_cast<psp *>(*psp_handle)->qualifier;
+        *qualifier = static_cast<dapl_psp *>(*psp_handle)->qualifier;
     return result;
 }
 
 DAT_RETURN psp_query(DAT_PSP_HANDLE psp_handle, DAT_PSP_PARAM_MASK mask,
                      DAT_PSP_PARAM *param) noexcept {
-    psp *const one = called_with<psp>(psp_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_PSP);
+    dapl_psp *const psp = handle_to<dapl_psp>(psp_handle);
+    if (psp == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_PSP);
     if ((mask & ~DAT_PSP_FIELD_ALL) != 0)
-        return wrong_argument(2);
+        return invalid_parameter(2);
     if (param == nullptr)
-        return wrong_argument(3);
+        return invalid_parameter(3);
     *param = {};
-    param->ia_handle = one->home->handle();
-    param->conn_qual = one->qualifier;
-    param->evd_handle = one->requests;
-    param->psp_flags = one->flags;
+    param->ia_handle = psp->ia->handle();
+    param->conn_qual = psp->qualifier;
+    param->evd_handle = psp->cr_evd;
+    param->psp_flags = psp->flags;
     return DAT_SUCCESS;
 }
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE psp_handle) noexcept {
-    return free_listener<psp>(psp_handle, DAT_INVALID_HANDLE_PSP);
+    return free_sp<dapl_psp>(psp_handle, DAT_INVALID_HANDLE_PSP);
 }
 
 DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep_handle,
                       DAT_EVD_HANDLE evd_handle, DAT_RSP_HANDLE *rsp_handle) noexcept {
-    ia *const on = called_with<ia>(ia_handle);
-    if (on == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_IA);
-    if (cm::port_of(qualifier) == 0)
-        return wrong_argument(2);
-    ep *const one = on->borrow<ep>(ep_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (cm::conn_qual_to_port(qualifier) == 0)
+        return invalid_parameter(2);
+    dapl_ep *const ep = ia->get<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
     bool reserved = false;
-    const DAT_RETURN result = cm::create<rsp>(
-        *on, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [one, &reserved](rsp &made) {
+    const DAT_RETURN result = cm::create<dapl_rsp>(
+        *ia, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [ep, &reserved](dapl_rsp &rsp) {
             DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
-            reserved = one->state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED);
-            made.reserved.store(one);
-            made.endpoint = cm::the_reserved;
-            return reserved ? DAT_RETURN{DAT_SUCCESS} : wrong_state(subtype_of(state));
+            reserved = ep->state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED);
+            rsp.reserved_ep.store(ep);
+            rsp.provide_ep = cm::take_reserved_ep;
+            return reserved ? DAT_RETURN{DAT_SUCCESS} : invalid_state(state_subtype(state));
         });
     if (result == DAT_SUCCESS)
         return DAT_SUCCESS;
     if (reserved)
-        one->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    on->give_back(one);
+        ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+    ia->put(ep);
     return result;
 }
 
 DAT_RETURN rsp_query(DAT_RSP_HANDLE rsp_handle, DAT_RSP_PARAM_MASK mask,
                      DAT_RSP_PARAM *param) noexcept {
-    rsp *const one = called_with<rsp>(rsp_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_RSP);
+    dapl_rsp *const rsp = handle_to<dapl_rsp>(rsp_handle);
+    if (rsp == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_RSP);
     if ((mask & ~DAT_RSP_FIELD_ALL) != 0)
-        return wrong_argument(2);
+        return invalid_parameter(2);
     if (param == nullptr)
-        return wrong_argument(3);
+        return invalid_parameter(3);
     *param = {};
-    param->ia_handle = one->home->handle();
-    param->conn_qual = one->qualifier;
-    param->evd_handle = one->requests;
-    param->ep_handle = one->reserved.load();
+    param->ia_handle = rsp->ia->handle();
+    param->conn_qual = rsp->qualifier;
+    param->evd_handle = rsp->cr_evd;
+    param->ep_handle = rsp->reserved_ep.load();
     return DAT_SUCCESS;
 }
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE rsp_handle) noexcept {
-    return free_listener<rsp>(rsp_handle, DAT_INVALID_HANDLE_RSP);
+    return free_sp<dapl_rsp>(rsp_handle, DAT_INVALID_HANDLE_RSP);
 }
 
-DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PTR where,
+DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PTR sa,
                       DAT_EVD_HANDLE evd_handle, DAT_CSP_HANDLE *csp_handle) noexcept {
-    ia *const on = called_with<ia>(ia_handle);
-    if (on == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_IA);
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (comm == nullptr)
-        return wrong_argument(2);
-    if (where == nullptr || (where->sa_family != AF_INET && where->sa_family != AF_INET6))
-        return wrong_argument(3);
-    const bool known = (comm->domain == AF_INET || comm->domain == AF_INET6) &&
-                       comm->type == SOCK_STREAM &&
-                       (comm->protocol == 0 || comm->protocol == IPPROTO_TCP);
-    if (!known)
-        return failed(DAT_COMM_NOT_SUPPORTED);
-    address at = cm::name_of(where);
-    const DAT_RETURN result = cm::create<csp>(*on, ntohs(at.port()), evd_handle, DAT_SUCCESS,
-                                              csp_handle, [comm, &at](csp &made) {
-                                                  made.comm = *comm;
-                                                  made.at = at;
-                                                  return DAT_RETURN{DAT_SUCCESS};
-                                              });
+        return invalid_parameter(2);
+    if (sa == nullptr || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
+        return invalid_parameter(3);
+    const bool is_valid = (comm->domain == AF_INET || comm->domain == AF_INET6) &&
+                          comm->type == SOCK_STREAM &&
+                          (comm->protocol == 0 || comm->protocol == IPPROTO_TCP);
+    if (!is_valid)
+        return dat_error(DAT_COMM_NOT_SUPPORTED);
+    address addr = cm::to_address(sa);
+    const DAT_RETURN result = cm::create<dapl_csp>(*ia, ntohs(addr.port()), evd_handle, DAT_SUCCESS,
+                                                   csp_handle, [comm, &addr](dapl_csp &csp) {
+                                                       csp.comm = *comm;
+                                                       csp.addr = addr;
+                                                       return DAT_RETURN{DAT_SUCCESS};
+                                                   });
     if (result != DAT_SUCCESS)
-        return result == failed(DAT_CONN_QUAL_IN_USE) ? failed(DAT_PORT_IN_USE) : result;
-    csp &made = *static_cast<csp *>(*csp_handle);
-    made.at.port() = htons(static_cast<std::uint16_t>(made.qualifier));
+        return result == dat_error(DAT_CONN_QUAL_IN_USE) ? dat_error(DAT_PORT_IN_USE) : result;
+    dapl_csp &csp = *static_cast<dapl_csp *>(*csp_handle);
+    csp.addr.port() = htons(static_cast<std::uint16_t>(csp.qualifier));
     return DAT_SUCCESS;
 }
 
 DAT_RETURN csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK mask,
                      DAT_CSP_PARAM *param) noexcept {
-    csp *const one = called_with<csp>(csp_handle);
-    if (one == nullptr)
-        return wrong_handle(DAT_INVALID_HANDLE_CSP);
+    dapl_csp *const csp = handle_to<dapl_csp>(csp_handle);
+    if (csp == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CSP);
     if ((mask & ~DAT_CSP_FIELD_ALL) != 0)
-        return wrong_argument(2);
+        return invalid_parameter(2);
     if (param == nullptr)
-        return wrong_argument(3);
+        return invalid_parameter(3);
     *param = {};
-    param->ia_handle = one->home->handle();
-    param->comm = &one->comm;
-    param->address_ptr = &one->at.any;
-    param->evd_handle = one->requests;
+    param->ia_handle = csp->ia->handle();
+    param->comm = &csp->comm;
+    param->address_ptr = &csp->addr.sa;
+    param->evd_handle = csp->cr_evd;
     return DAT_SUCCESS;
 }
 
 DAT_RETURN csp_free(DAT_CSP_HANDLE csp_handle) noexcept {
-    return free_listener<csp>(csp_handle, DAT_INVALID_HANDLE_CSP);
+    return free_sp<dapl_csp>(csp_handle, DAT_INVALID_HANDLE_CSP);
 }
 
 } // namespace coherdma::dapl

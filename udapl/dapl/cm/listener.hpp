@@ -1,74 +1,75 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Who hears of peers that want to connect (PSP, RSP, CSP), and what they ask for (CR).
+// Service points that listen for connection requests (PSP, RSP, CSP), and the requests (CR).
 #pragma once
 
-#include "../ia.hpp"
 #include "connection.hpp"
+#include "dapl/ia/ia.hpp"
 
 namespace coherdma::dapl::cm {
 
-/// It listens at each address of its IA.
-struct listener : object {
+/// A service point. Listens at each address of its IA.
+struct dapl_sp : object {
     using object::object;
-    ~listener();
-    /// Listens no more.
+    ~dapl_sp();
+    /// Destroys the listening ids.
     void stop() noexcept;
-    void heard(rdma_cm_event &event) noexcept;
-    /// Hands the program a request. False: it could not be told.
-    bool announce(struct request &one) noexcept;
+    void handle_event(rdma_cm_event &event) noexcept;
+    /// Posts a connection request event. False: the EVD is full.
+    bool post_cr_event(struct dapl_cr &cr) noexcept;
 
-    /// What the ids' context points to.
-    struct ear final : party {
-        explicit ear(listener &whose) noexcept
-            : of(whose) {}
-        void happened(rdma_cm_event &event) noexcept override { of.heard(event); }
-        listener &of;
-    } hears{*this};
+    /// The context of the listening ids.
+    struct id_handler final : cm_handler {
+        explicit id_handler(dapl_sp &owner) noexcept
+            : sp(owner) {}
+        void handle_event(rdma_cm_event &event) noexcept override { sp.handle_event(event); }
+        dapl_sp &sp;
+    } handler{*this};
 
-    /// The endpoint for a new request, if it brings one. False: no more requests, please.
-    bool (*endpoint)(listener &by, ep *&one) noexcept = nullptr;
+    /// Sets the EP that comes with a new request (RSP, PSP of the provider). False: the request is
+    /// rejected.
+    bool (*provide_ep)(dapl_sp &sp, dapl_ep *&ep) noexcept = nullptr;
     DAT_CONN_QUAL qualifier = 0;
-    evd *requests = nullptr;
-    std::array<rdma_cm_id *, 32> ids = {}; ///< two for each address, if datagrams have theirs
+    dapl_evd *cr_evd = nullptr;
+    std::array<rdma_cm_id *, 32> ids = {}; ///< two for each address: TCP and, for datagrams, UDP
 };
 
-struct psp final : listener {
+struct dapl_psp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PSP;
-    using listener::listener;
+    using dapl_sp::dapl_sp;
 
     DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG;
 };
 
-struct rsp final : listener {
+struct dapl_rsp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_RSP;
-    using listener::listener;
+    using dapl_sp::dapl_sp;
 
-    std::atomic<ep *> reserved = nullptr; ///< until a request has it
+    std::atomic<dapl_ep *> reserved_ep = nullptr; ///< nullptr once a request has it
 };
 
-struct csp final : listener {
+struct dapl_csp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CSP;
-    using listener::listener;
+    using dapl_sp::dapl_sp;
 
     DAT_COMM comm = {};
-    address at = {};
+    address addr = {};
 };
 
-struct request final : object {
+struct dapl_cr final : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CR;
     using object::object;
-    ~request();
+    ~dapl_cr();
 
-    connection *link = nullptr;
-    ep *for_one = nullptr; ///< of an RSP, or made for it
-    bool made = false;     ///< the latter
+    connection *conn = nullptr;
+    dapl_ep *ep = nullptr;   ///< of the RSP, or created by the PSP
+    bool ep_created = false; ///< by the PSP
     address remote = {};
 };
 
-void end_listener(psp *one) noexcept;
-void end_listener(rsp *one) noexcept;
-void end_listener(csp *one) noexcept;
-void end_request(request *one) noexcept;
+void destroy_sp(dapl_psp *psp) noexcept;
+void destroy_sp(dapl_rsp *rsp) noexcept;
+void destroy_sp(dapl_csp *csp) noexcept;
+void destroy_cr(dapl_cr *cr) noexcept;
 
 } // namespace coherdma::dapl::cm

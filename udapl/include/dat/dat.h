@@ -94,7 +94,7 @@ typedef enum dat_completion_flags DAT_ENUM_BASE {
     DAT_COMPLETION_DEFAULT_FLAG = 0x00,
     DAT_COMPLETION_SUPPRESS_FLAG = 0x01,       /* no event if all goes well */
     DAT_COMPLETION_SOLICITED_WAIT_FLAG = 0x02, /* the sender decides whether the receiver wakes */
-    DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,    /* an event, but it wakes nobody */
+    DAT_COMPLETION_UNSIGNALLED_FLAG = 0x04,    /* an event, but it wakes no waiter */
     DAT_COMPLETION_BARRIER_FENCE_FLAG = 0x08,  /* not before all earlier RDMA Reads are done */
     DAT_COMPLETION_EVD_THRESHOLD_FLAG = 0x10   /* an EP's receives: dat_evd_wait counts them */
 } DAT_COMPLETION_FLAGS;
@@ -437,7 +437,7 @@ typedef struct dat_srq_param {
     DAT_COUNT max_recv_iov;
     DAT_COUNT low_watermark;
     DAT_COUNT available_dto_count;   /* buffers that wait for a send */
-    DAT_COUNT outstanding_dto_count; /* buffers posted whose completion nobody has taken */
+    DAT_COUNT outstanding_dto_count; /* buffers posted whose completion was not dequeued */
 } DAT_SRQ_PARAM;
 
 typedef enum dat_srq_param_mask DAT_ENUM_BASE {
@@ -607,7 +607,7 @@ typedef enum dat_event_number DAT_ENUM_BASE {
     DAT_CONNECTION_REQUEST_EVENT = 0x02001,
     DAT_CONNECTION_EVENT_ESTABLISHED = 0x04001,
     DAT_CONNECTION_EVENT_PEER_REJECTED = 0x04002,     /* by dat_cr_reject */
-    DAT_CONNECTION_EVENT_NON_PEER_REJECTED = 0x04003, /* nobody listened, say */
+    DAT_CONNECTION_EVENT_NON_PEER_REJECTED = 0x04003, /* for example: no listener */
     DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR = 0x04004,
     DAT_CONNECTION_EVENT_DISCONNECTED = 0x04005,
     DAT_CONNECTION_EVENT_BROKEN = 0x04006,

@@ -29,7 +29,7 @@ typedef DAT_UINT32 DAT_RETURN;
 typedef enum dat_return_type DAT_ENUM_BASE {
     DAT_SUCCESS = 0x00000000,
     DAT_ABORT = 0x00010000,                       /* the IA was closed or the EVD destroyed */
-    DAT_CONN_QUAL_IN_USE = 0x00020000,            /* somebody listens there */
+    DAT_CONN_QUAL_IN_USE = 0x00020000,            /* it has a listener */
     DAT_INSUFFICIENT_RESOURCES = 0x00030000,      /* the subtype says of what */
     DAT_INTERNAL_ERROR = 0x00040000,              /* the provider's fault, not the caller's */
     DAT_INVALID_HANDLE = 0x00050000,              /* the subtype says which */

@@ -18,7 +18,7 @@ extern "C" {
 /*
  * Registers a provider for the IA, version and thread safety that the information says; the
  * table stays the provider's. On Solaris both functions take it without const, which is the same to
- * whoever calls them.
+ * their caller.
  */
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider,
                                      const DAT_PROVIDER_INFO *provider_info);

@@ -291,7 +291,7 @@ DAT_RETURN dat_evd_enable(DAT_EVD_HANDLE evd_handle);
 /* Keeps events of the EVD from waking its CNO. */
 DAT_RETURN dat_evd_disable(DAT_EVD_HANDLE evd_handle);
 
-/* Wakes who waits on the EVD, and lets nobody wait from now on. */
+/* Wakes the waiter of the EVD; later waits fail. */
 DAT_RETURN dat_evd_set_unwaitable(DAT_EVD_HANDLE evd_handle);
 
 /* Lets threads wait on the EVD again. */

@@ -58,7 +58,7 @@ typedef DAT_RETURN (*DAT_LMR_QUERY_FUNC)(DAT_LMR_HANDLE lmr_handle,
 typedef DAT_RETURN (*DAT_EVD_SET_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
 typedef DAT_RETURN (*DAT_EVD_CLEAR_UNWAITABLE_FUNC)(DAT_EVD_HANDLE evd_handle);
 /*
- * A provider fills all of it, one table for each name of an IA: nobody tests for NULL. Each
+ * A provider fills all of it, one table for each name of an IA: callers do not test for NULL. Each
  * function has the arguments of the DAT function of its name, but the IA's handle is the provider's
  * own; only ia_open_func differs.
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What coherdma's provider does beyond DAT, on every device: atomic writes of eight bytes, and
- * flushes, of a peer's memory. With another provider the calls return DAT_NOT_IMPLEMENTED or the
- * like. They are macros over dat_extension_op, so that what they are given is converted to what the
- * provider takes from its argument list.
+ * coherdma's extensions of DAT 2.0: atomic writes of eight bytes, and flushes, of a peer's memory,
+ * on every device. Other providers return an error such as DAT_NOT_IMPLEMENTED. The macros call
+ * dat_extension_op and convert the arguments to the types that the provider expects.
  */
 #ifndef COHERDMA_DAT2_DAT_COHERDMA_EXTENSIONS_H
 #define COHERDMA_DAT2_DAT_COHERDMA_EXTENSIONS_H
@@ -13,34 +12,34 @@
 typedef enum dat_coherdma_op DAT_ENUM_BASE {
     DAT_COHERDMA_ATOMIC_WRITE_OP = 0x0c00,
     DAT_COHERDMA_FLUSH_OP,
-    DAT_COHERDMA_QUERY_WAYS_OP
+    DAT_COHERDMA_QUERY_METHODS_OP
 } DAT_COHERDMA_OP;
 
-/* How an endpoint does what not every device can. */
-typedef enum dat_coherdma_way DAT_ENUM_BASE {
-    DAT_COHERDMA_WAY_NONE = 0,
-    DAT_COHERDMA_WAY_NATIVE = 1,
-    /* An RDMA Write of eight bytes, with its data in the request: at once if the peer's device
-     * copies eight bytes in one piece, as hardware does, but no standard says, and rxe and siw not
-     * on every CPU. */
-    DAT_COHERDMA_WAY_INLINE = 2,
-    DAT_COHERDMA_WAY_SWAP = 3, /* compare and swap */
-    DAT_COHERDMA_WAY_READ = 4  /* an RDMA Read of what was written last */
-} DAT_COHERDMA_WAY;
+/* How an endpoint executes atomic writes and flushes, which few devices support natively. */
+typedef enum dat_coherdma_method DAT_ENUM_BASE {
+    DAT_COHERDMA_METHOD_NONE = 0, /* not supported */
+    DAT_COHERDMA_METHOD_NATIVE = 1,
+    /* An inline RDMA Write of eight bytes. Atomic only if the peer's device stores eight bytes at
+     * once: hardware does, though no standard requires it; rxe and siw do not on every CPU. */
+    DAT_COHERDMA_METHOD_INLINE = 2,
+    DAT_COHERDMA_METHOD_SWAP = 3, /* compare and swap */
+    DAT_COHERDMA_METHOD_READ = 4  /* an RDMA Read of the end of the range */
+} DAT_COHERDMA_METHOD;
 
-typedef struct dat_coherdma_ways {
-    DAT_COHERDMA_WAY atomic_write;
-    DAT_COHERDMA_WAY flush;
-} DAT_COHERDMA_WAYS;
+typedef struct dat_coherdma_methods {
+    DAT_COHERDMA_METHOD atomic_write;
+    DAT_COHERDMA_METHOD flush;
+} DAT_COHERDMA_METHODS;
 
 /*
- * Writes the eight bytes at value to rbuf in the peer's memory, whose address is a multiple of 8:
- * who looks there sees all of the old or all of the new ones. It waits for earlier RDMA Reads and
- * flushes. Its event is an RDMA Write's; DAT_COMPLETION_SUPPRESS_FLAG: only if it fails.
+ * Posts an atomic write of the eight bytes at value to rbuf in the peer's memory, whose address
+ * must be a multiple of 8: a reader there sees all old or all new bytes. Fenced after earlier RDMA
+ * Reads and flushes. Its event is that of an RDMA Write; with DAT_COMPLETION_SUPPRESS_FLAG only if
+ * it fails.
  *
- * old is NULL, or eight bytes of local memory for endpoints whose way is DAT_COHERDMA_WAY_SWAP:
- * with the value that is expected at the peer, and in its place, later, what was there. If that was
- * not what was expected, nothing was written.
+ * old is used with DAT_COHERDMA_METHOD_SWAP only and may otherwise be NULL: eight bytes of local
+ * memory with the expected value. On completion they hold the previous value; if that differs from
+ * the expected value, nothing was written.
  */
 #define dat_coherdma_post_atomic_write(ep, value, old, cookie, rbuf, flgs)                         \
     dat_extension_op(DAT_CAST(DAT_EP_HANDLE, ep), DAT_COHERDMA_ATOMIC_WRITE_OP,                    \
@@ -49,9 +48,10 @@ typedef struct dat_coherdma_ways {
                      DAT_CAST(DAT_COMPLETION_FLAGS, flgs))
 
 /*
- * When it completes, what earlier requests of this endpoint wrote to rbuf is in the peer's memory.
- * lbuf is local memory of one byte or more to read into; rbuf may be read. Its event is an RDMA
- * Read's. The peer may have to call dat_lmr_sync_rdma_write before it sees it.
+ * Posts a flush: when it completes, the data that earlier requests of this endpoint wrote to rbuf
+ * is in the peer's memory. lbuf is at least one byte of local memory to read into; rbuf requires
+ * remote read access. Its event is that of an RDMA Read. A peer with a non-coherent device must
+ * call dat_lmr_sync_rdma_write before its CPU reads the data.
  */
 #define dat_coherdma_post_flush(ep, lbuf, cookie, rbuf, flgs)                                      \
     dat_extension_op(DAT_CAST(DAT_EP_HANDLE, ep), DAT_COHERDMA_FLUSH_OP,                           \
@@ -59,9 +59,9 @@ typedef struct dat_coherdma_ways {
                      DAT_CAST(const DAT_RMR_TRIPLET *, rbuf),                                      \
                      DAT_CAST(DAT_COMPLETION_FLAGS, flgs))
 
-/* Tells a DAT_COHERDMA_WAYS of a connected endpoint. */
-#define dat_coherdma_query_ways(ep, ways)                                                          \
-    dat_extension_op(DAT_CAST(DAT_EP_HANDLE, ep), DAT_COHERDMA_QUERY_WAYS_OP,                      \
-                     DAT_CAST(DAT_COHERDMA_WAYS *, ways))
+/* Returns the methods of a connected endpoint in a DAT_COHERDMA_METHODS. */
+#define dat_coherdma_query_methods(ep, methods)                                                    \
+    dat_extension_op(DAT_CAST(DAT_EP_HANDLE, ep), DAT_COHERDMA_QUERY_METHODS_OP,                   \
+                     DAT_CAST(DAT_COHERDMA_METHODS *, methods))
 
 #endif

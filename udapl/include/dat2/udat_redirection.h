@@ -64,7 +64,7 @@ typedef DAT_RETURN (*DAT_CNO_FD_CREATE_FUNC)(DAT_IA_HANDLE ia_handle, DAT_FD *fi
 typedef DAT_RETURN (*DAT_CNO_TRIGGER_FUNC)(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle);
 
 /*
- * A provider fills all of it, one table for each name of an IA: nobody tests for NULL. Each
+ * A provider fills all of it, one table for each name of an IA: callers do not test for NULL. Each
  * function has the arguments of the DAT function of its name, but the IA's handle is the provider's
  * own; the three that differ are ia_open_func, ia_ha_related_func and handle_extendedop_func.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Connections: who listens, and who asked.
+// Service points and connection requests: PSP, RSP, CR.
 
 #include "../forward.hpp"
 
@@ -27,7 +27,7 @@ DAT_RETURN dat_psp_query(DAT_PSP_HANDLE psp_handle, DAT_PSP_PARAM_MASK psp_param
 }
 
 DAT_RETURN dat_psp_free(DAT_PSP_HANDLE psp_handle) {
-    return forward_last<&DAT_PROVIDER::psp_free_func, DAT_INVALID_HANDLE_PSP>(psp_handle);
+    return forward_destroy<&DAT_PROVIDER::psp_free_func, DAT_INVALID_HANDLE_PSP>(psp_handle);
 }
 
 DAT_RETURN dat_rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_HANDLE ep_handle,
@@ -43,7 +43,7 @@ DAT_RETURN dat_rsp_query(DAT_RSP_HANDLE rsp_handle, DAT_RSP_PARAM_MASK rsp_param
 }
 
 DAT_RETURN dat_rsp_free(DAT_RSP_HANDLE rsp_handle) {
-    return forward_last<&DAT_PROVIDER::rsp_free_func, DAT_INVALID_HANDLE_RSP>(rsp_handle);
+    return forward_destroy<&DAT_PROVIDER::rsp_free_func, DAT_INVALID_HANDLE_RSP>(rsp_handle);
 }
 
 DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK cr_param_mask,
@@ -54,10 +54,11 @@ DAT_RETURN dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK cr_param_mask
 
 DAT_RETURN dat_cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle,
                          DAT_COUNT private_data_size, const DAT_PVOID private_data) {
-    return forward_last<&DAT_PROVIDER::cr_accept_func, DAT_INVALID_HANDLE_CR>(
+    return forward_destroy<&DAT_PROVIDER::cr_accept_func, DAT_INVALID_HANDLE_CR>(
         cr_handle, ep_handle, private_data_size, private_data);
 }
 
 DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL handoff) {
-    return forward_last<&DAT_PROVIDER::cr_handoff_func, DAT_INVALID_HANDLE_CR>(cr_handle, handoff);
+    return forward_destroy<&DAT_PROVIDER::cr_handoff_func, DAT_INVALID_HANDLE_CR>(cr_handle,
+                                                                                  handoff);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Endpoints and shared receive queues. The calls that move data are among these.
+// EPs and SRQs, with the calls that post DTOs.
 
 #include "../forward.hpp"
 
@@ -81,7 +81,7 @@ DAT_RETURN dat_ep_reset(DAT_EP_HANDLE ep_handle) {
 }
 
 DAT_RETURN dat_ep_free(DAT_EP_HANDLE ep_handle) {
-    return forward_last<&DAT_PROVIDER::ep_free_func, DAT_INVALID_HANDLE_EP>(ep_handle);
+    return forward_destroy<&DAT_PROVIDER::ep_free_func, DAT_INVALID_HANDLE_EP>(ep_handle);
 }
 
 DAT_RETURN dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
@@ -142,5 +142,5 @@ DAT_RETURN dat_srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUNT low_watermark) {
 }
 
 DAT_RETURN dat_srq_free(DAT_SRQ_HANDLE srq_handle) {
-    return forward_last<&DAT_PROVIDER::srq_free_func, DAT_INVALID_HANDLE_SRQ>(srq_handle);
+    return forward_destroy<&DAT_PROVIDER::srq_free_func, DAT_INVALID_HANDLE_SRQ>(srq_handle);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Events: what programs wait for, and how.
+// EVDs and CNOs.
 
 #include "../forward.hpp"
 
@@ -64,7 +64,8 @@ DAT_RETURN dat_evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK evd_param
 }
 
 DAT_RETURN dat_evd_free(DAT_EVD_HANDLE evd_handle) {
-    return forward_last<&DAT_PROVIDER::evd_free_func, DAT_INVALID_HANDLE_EVD_REQUEST>(evd_handle);
+    return forward_destroy<&DAT_PROVIDER::evd_free_func, DAT_INVALID_HANDLE_EVD_REQUEST>(
+        evd_handle);
 }
 
 DAT_RETURN dat_cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
@@ -89,5 +90,5 @@ DAT_RETURN dat_cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK cno_param
 }
 
 DAT_RETURN dat_cno_free(DAT_CNO_HANDLE cno_handle) {
-    return forward_last<&DAT_PROVIDER::cno_free_func, DAT_INVALID_HANDLE_CNO>(cno_handle);
+    return forward_destroy<&DAT_PROVIDER::cno_free_func, DAT_INVALID_HANDLE_CNO>(cno_handle);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Memory: protection zones, regions and windows.
+// PZs, LMRs and RMRs.
 
 #include "../forward.hpp"
 
@@ -17,7 +17,7 @@ DAT_RETURN dat_pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK pz_param_mask
 }
 
 DAT_RETURN dat_pz_free(DAT_PZ_HANDLE pz_handle) {
-    return forward_last<&DAT_PROVIDER::pz_free_func, DAT_INVALID_HANDLE_PZ>(pz_handle);
+    return forward_destroy<&DAT_PROVIDER::pz_free_func, DAT_INVALID_HANDLE_PZ>(pz_handle);
 }
 
 DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK lmr_param_mask,
@@ -27,7 +27,7 @@ DAT_RETURN dat_lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK lmr_param
 }
 
 DAT_RETURN dat_lmr_free(DAT_LMR_HANDLE lmr_handle) {
-    return forward_last<&DAT_PROVIDER::lmr_free_func, DAT_INVALID_HANDLE_LMR>(lmr_handle);
+    return forward_destroy<&DAT_PROVIDER::lmr_free_func, DAT_INVALID_HANDLE_LMR>(lmr_handle);
 }
 
 DAT_RETURN dat_lmr_sync_rdma_read(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET *local_segments,
@@ -53,5 +53,5 @@ DAT_RETURN dat_rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK rmr_param
 }
 
 DAT_RETURN dat_rmr_free(DAT_RMR_HANDLE rmr_handle) {
-    return forward_last<&DAT_PROVIDER::rmr_free_func, DAT_INVALID_HANDLE_RMR>(rmr_handle);
+    return forward_destroy<&DAT_PROVIDER::rmr_free_func, DAT_INVALID_HANDLE_RMR>(rmr_handle);
 }

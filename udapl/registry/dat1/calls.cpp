@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Calls that have fewer arguments than in 2.0.
+// Calls that have other arguments in 2.0.
 
 #include "../forward.hpp"
 
 using namespace coherdma::registry;
 
 DAT_RETURN dat_cr_reject(DAT_CR_HANDLE cr_handle) {
-    return forward_last<&DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>(cr_handle);
+    return forward_destroy<&DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>(cr_handle);
 }
 
 DAT_RETURN dat_lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What only DAT 1.2 can return.
+// Errors that exist in DAT 1.2 only.
 #pragma once
 
-#include "../named.hpp"
+#include "../error_name.hpp"
 
 #include <array>
 
 namespace coherdma::registry {
 
-inline constexpr std::array<named, 0> OWN_TYPES = {};
-inline constexpr std::array OWN_SUBTYPES = {NAMED(DAT_INVALID_RO_COOKIE)};
+inline constexpr std::array<error_name, 0> VERSION_TYPES = {};
+inline constexpr std::array VERSION_SUBTYPES = {ERROR_NAME(DAT_INVALID_RO_COOKIE)};
 
 } // namespace coherdma::registry

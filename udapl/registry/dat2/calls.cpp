@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Calls that 1.2 does not have, and those to which 2.0 has added arguments.
+// Calls that are new in 2.0 or have other arguments in 1.2.
 
 #include "../forward.hpp"
 
@@ -20,12 +20,12 @@ DAT_RETURN dat_csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK csp_param
 }
 
 DAT_RETURN dat_csp_free(DAT_CSP_HANDLE csp_handle) {
-    return forward_last<&DAT_PROVIDER::csp_free_func, DAT_INVALID_HANDLE_CSP>(csp_handle);
+    return forward_destroy<&DAT_PROVIDER::csp_free_func, DAT_INVALID_HANDLE_CSP>(csp_handle);
 }
 
 DAT_RETURN dat_cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT private_data_size,
                          const DAT_PVOID private_data) {
-    return forward_last<&DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>(
+    return forward_destroy<&DAT_PROVIDER::cr_reject_func, DAT_INVALID_HANDLE_CR>(
         cr_handle, private_data_size, private_data);
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// dat_extension_op. Two kinds of operation concern the registry itself: one that opens a provider
-// by its name, to ask it something without dat_ia_openv, and one that closes what the former
-// opened. The IA that a provider hands out there has no integer; programs have its address.
+// dat_extension_op. The registry itself handles two kinds of operation: one opens a provider by
+// name to query it without dat_ia_openv, the other closes it. The IA of such a query has no index
+// in the IA table; its handle is the provider's.
 
 #include "extension.hpp"
-#include "../ias.hpp"
+#include "../ia_table.hpp"
 #include "../lock.hpp"
-#include "../registrations.hpp"
+#include "../provider_table.hpp"
 
 #include <atomic>
 #include <cstdarg>
@@ -15,74 +15,76 @@
 namespace coherdma::registry {
 namespace {
 
-std::atomic<bool> allowed = false;
+std::atomic<bool> extensions_enabled = false;
 
-DAT_RETURN call(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED_OP operation,
-                va_list rest) noexcept {
+DAT_RETURN call_extension(const DAT_PROVIDER *provider, DAT_HANDLE handle,
+                          DAT_EXTENDED_OP operation, va_list args) noexcept {
     if (!provider->handle_extendedop_func)
-        return error(DAT_MODEL_NOT_SUPPORTED);
-    return provider->handle_extendedop_func(handle, operation, rest);
+        return make_error(DAT_MODEL_NOT_SUPPORTED);
+    return provider->handle_extendedop_func(handle, operation, args);
 }
 
-/// The provider has the name where a handle would be, and what follows the name.
-DAT_RETURN open_query(char *name, DAT_EXTENDED_OP operation, va_list rest) noexcept {
-    DAT_PROVIDER_INFO wanted = {};
-    if (!make_info(name, DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE, wanted))
-        return error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+/// The provider gets the name in place of a handle, and the arguments after the name.
+DAT_RETURN open_query(char *name, DAT_EXTENDED_OP operation, va_list args) noexcept {
+    DAT_PROVIDER_INFO info = {};
+    if (!make_provider_info(name, DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE, info))
+        return make_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
     DAT_RETURN status = DAT_SUCCESS;
-    registration *through = nullptr;
+    provider_entry *entry = nullptr;
     {
-        const locked lock;
-        through = open_provider(wanted, status);
-        if (!through)
+        const std::lock_guard guard(registry_lock);
+        entry = open_provider(info, status);
+        if (!entry)
             return status;
-        allow_extensions();
+        enable_extensions();
     }
-    status = call(through->provider, name, operation, rest);
-    const locked lock;
+    status = call_extension(entry->provider, name, operation, args);
+    const std::lock_guard guard(registry_lock);
     if (status == DAT_SUCCESS)
-        ++through->queries;
+        ++entry->num_queries;
     else
-        close_provider(through);
+        close_provider(entry);
     return status;
 }
 
-registration *claim_query(const DAT_PROVIDER *provider) noexcept {
-    const locked lock;
-    registration *found = queried(provider);
-    if (found)
-        --found->queries;
-    return found;
+/// Decrements num_queries: at most as many closes run concurrently as queries are open.
+provider_entry *claim_query(const DAT_PROVIDER *provider) noexcept {
+    const std::lock_guard guard(registry_lock);
+    provider_entry *entry = find_open_query(provider);
+    if (entry)
+        --entry->num_queries;
+    return entry;
 }
 
-DAT_RETURN close_query(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list rest) noexcept {
-    const DAT_PROVIDER *provider = provider_of(handle);
-    registration *through = provider ? claim_query(provider) : nullptr;
-    if (!through)
-        return error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
-    const DAT_RETURN status = call(provider, handle, operation, rest);
-    const locked lock;
+DAT_RETURN close_query(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) noexcept {
+    const DAT_PROVIDER *provider = find_provider(handle);
+    provider_entry *entry = provider ? claim_query(provider) : nullptr;
+    if (!entry)
+        return make_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+    const DAT_RETURN status = call_extension(provider, handle, operation, args);
+    const std::lock_guard guard(registry_lock);
     if (status != DAT_SUCCESS) {
-        ++through->queries;
+        ++entry->num_queries;
         return status;
     }
-    forget(handle);
-    close_provider(through);
+    uncache_page(handle);
+    close_provider(entry);
     return status;
 }
 
-DAT_RETURN on_object(DAT_HANDLE given, DAT_EXTENDED_OP operation, va_list rest) noexcept {
-    const DAT_HANDLE handle = inside(given);
-    const DAT_PROVIDER *provider = provider_of(handle);
+DAT_RETURN forward_extension(DAT_HANDLE public_handle, DAT_EXTENDED_OP operation,
+                             va_list args) noexcept {
+    const DAT_HANDLE handle = to_provider_handle(public_handle);
+    const DAT_PROVIDER *provider = find_provider(handle);
     if (!provider)
-        return error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
-    return call(provider, handle, operation, rest);
+        return make_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE1);
+    return call_extension(provider, handle, operation, args);
 }
 
 } // namespace
 
-void allow_extensions() noexcept {
-    allowed.store(true, std::memory_order_relaxed);
+void enable_extensions() noexcept {
+    extensions_enabled.store(true, std::memory_order_relaxed);
 }
 
 } // namespace coherdma::registry
@@ -90,20 +92,20 @@ void allow_extensions() noexcept {
 using namespace coherdma::registry;
 
 DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
-    if (handle && !allowed.load(std::memory_order_relaxed))
-        return error(DAT_NOT_IMPLEMENTED);
+    if (handle && !extensions_enabled.load(std::memory_order_relaxed))
+        return make_error(DAT_NOT_IMPLEMENTED);
     const auto bits = static_cast<unsigned>(operation);
-    std::va_list rest;
-    va_start(rest, operation);
+    std::va_list args;
+    va_start(args, operation);
     DAT_RETURN status = DAT_SUCCESS;
     if (bits & DAT_OPEN_EXTENSION_BASE) {
-        char *name = va_arg(rest, char *);
-        status = open_query(name, operation, rest);
+        char *name = va_arg(args, char *);
+        status = open_query(name, operation, args);
     } else if (bits & DAT_CLOSE_EXTENSION_BASE) {
-        status = close_query(handle, operation, rest);
+        status = close_query(handle, operation, args);
     } else {
-        status = on_object(handle, operation, rest);
+        status = forward_extension(handle, operation, args);
     }
-    va_end(rest);
+    va_end(args);
     return status;
 }

@@ -3,7 +3,8 @@
 
 namespace coherdma::registry {
 
-/// An IA has extensions, or a provider was opened for one: dat_extension_op no longer refuses.
-void allow_extensions() noexcept;
+/// Called when an IA with extensions, or a query, is opened. Until then dat_extension_op returns
+/// DAT_NOT_IMPLEMENTED.
+void enable_extensions() noexcept;
 
 } // namespace coherdma::registry

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# How tests are registered with CTest. Each runs below tests/run_test.py, which shows every test case,
+# enforces the time limit and ends what a test leaves behind. tests/README.md has the labels.
+
+set(COHERDMA_RUN_TEST /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/run_test.py)
+
+# coherdma_test(NAME KIND ARGUMENT...
+#               [LABELS label...] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [ENV NAME=VALUE...]
+#               [LAB option...] [SETUP fixture] [NEEDS fixture...] [LOCK resource] [DEPENDS test...])
+#
+# KIND: cmocka (a program), bats (files), tap (a command that writes TAP) or command (its exit status
+# is the result). LAB: the test runs in a guest, by these options of softrdma run. SETUP: the test
+# makes something once that others NEED. COST: how long it takes, so that long tests begin first.
+# A test is fast unless it is labeled slow; slow tests are left out of the default run.
+function(coherdma_test name kind)
+  cmake_parse_arguments(PARSE_ARGV 2 test "" "TIMEOUT;PROCESSORS;COST;SETUP;LOCK"
+    "LABELS;ENV;LAB;NEEDS;DEPENDS")
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 2400) # ends a hang; a busy machine takes many times what an idle one takes
+  endif()
+  set(arguments "")
+  foreach(argument IN LISTS test_UNPARSED_ARGUMENTS)
+    if(argument MATCHES "\\.bats$")
+      file(REAL_PATH ${argument} argument)
+      file(RELATIVE_PATH argument ${PROJECT_SOURCE_DIR} ${argument})
+    endif()
+    list(APPEND arguments ${argument})
+  endforeach()
+  set(lab "")
+  if(DEFINED test_LAB)
+    string(JOIN " " test_LAB ${test_LAB})
+    set(lab "--lab=${test_LAB}")
+    if(NOT test_LAB MATCHES "--in ")
+      list(APPEND test_NEEDS uml)
+    endif()
+    list(APPEND test_LABELS lab)
+  endif()
+  if(NOT "slow" IN_LIST test_LABELS)
+    list(APPEND test_LABELS fast)
+  elseif(NOT test_COST)
+    set(test_COST -1) # after all others
+  endif()
+  list(REMOVE_DUPLICATES test_LABELS)
+  set(slow "")
+  if("slow" IN_LIST test_LABELS)
+    set(slow --slow)
+  endif()
+  set(setup "")
+  if(test_SETUP)
+    set(setup --setup)
+  endif()
+  add_test(NAME ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    COMMAND ${COHERDMA_RUN_TEST} --timeout ${test_TIMEOUT} ${slow} ${setup} ${lab}
+            ${name} ${kind} ${arguments})
+  # run_test.py ends a test that takes too long, and says what it waited for; CTest, run_test.py.
+  math(EXPR limit "${test_TIMEOUT} + 30")
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "BUILD=${PROJECT_BINARY_DIR};${test_ENV}"
+    LABELS "${test_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${limit})
+  foreach(pair PROCESSORS:PROCESSORS COST:COST SETUP:FIXTURES_SETUP NEEDS:FIXTURES_REQUIRED
+               LOCK:RESOURCE_LOCK DEPENDS:DEPENDS)
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 option)
+    list(GET pair 1 property)
+    if(test_${option})
+      set_tests_properties(${name} PROPERTIES ${property} "${test_${option}}")
+    endif()
+  endforeach()
+endfunction()
+
+# unit_test(AREA NAME [PLUGIN] [SOURCE...] LINKS library...): the program AREA_NAME_test of NAME_test.cpp, or of
+# the first SOURCE if that ends in _test.cpp. It also runs under ASan and UBSan, TSan and valgrind
+# (tests/unit/sanitizers.cmake), unless it loads the PLUGIN, which trees with sanitizers do not have.
+# Tests run in the source folder, so that data are in tests/data.
+function(unit_test area name)
+  cmake_parse_arguments(PARSE_ARGV 2 test "PLUGIN" "" "LINKS;LABELS")
+  set(sources ${test_UNPARSED_ARGUMENTS})
+  if(NOT sources MATCHES "^[a-z0-9_/.]*_test\\.cpp")
+    list(PREPEND sources ${name}_test.cpp)
+  endif()
+  set(program ${area}_${name}_test)
+  add_executable(${program} ${sources})
+  target_link_libraries(${program} PRIVATE coherdma_flags ${test_LINKS} PkgConfig::cmocka)
+  coherdma_test(unit.${area}.${name} cmocka $<TARGET_FILE:${program}>
+    LABELS unit package_build ${test_LABELS})
+  file(RELATIVE_PATH folder ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+  set_property(GLOBAL APPEND PROPERTY COHERDMA_UNIT_TESTS ${area}.${name}:${folder}/${program})
+  if(test_PLUGIN)
+    set_property(GLOBAL APPEND PROPERTY COHERDMA_PLUGIN_TESTS ${area}.${name})
+  endif()
+endfunction()

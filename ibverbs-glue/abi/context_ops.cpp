@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "context_ops.hpp"
+
+#include <cstring>
+
+namespace coherdma::abi {
+
+ops_table convert_ops(const verbs_context_ops &ops, abi_version version) noexcept {
+    ops_table table{};
+    const auto *bytes = reinterpret_cast<const unsigned char *>(&ops);
+    for (std::size_t index = 0; index < num_context_ops; ++index) {
+        const std::size_t version_index = op_index_in(version, index);
+        if (version_index != no_op_index)
+            std::memcpy(&table.ops[version_index], bytes + index * sizeof(void *), sizeof(void *));
+    }
+    return table;
+}
+
+} // namespace coherdma::abi

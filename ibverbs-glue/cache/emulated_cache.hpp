@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The interface between libcoherdma and the emulation module, which emulates a cache for devices of
+// its process: the module exports one object of this struct.
+#pragma once
+
+#include "cache.hpp"
+
+#include <cstdint>
+
+struct ibv_context;
+
+namespace coherdma::cache {
+
+struct emulated_cache {
+    std::uint32_t size; ///< of this struct, as a version
+    bool (*is_emulated)(const ibv_context *) noexcept;
+    /// 0, or an errno; then *addr in one of the ranges is not mapped.
+    int (*check_mapped)(const range *, std::size_t count, std::uintptr_t *addr) noexcept;
+    const char *(*mode)() noexcept;
+    std::size_t (*line_size)() noexcept;
+    const cache_ops *ops;
+};
+
+inline constexpr const char *emulation_file = "libcoherdma-emulation.so";
+inline constexpr const char *emulation_symbol = "coherdma_emulation";
+
+} // namespace coherdma::cache

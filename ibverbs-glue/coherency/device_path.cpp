@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "device_path.hpp"
+#include "files.hpp"
+#include "rules.hpp"
+
+#include <cctype>
+
+namespace coherdma::coherency {
+namespace {
+
+// pciDDDD:BB, hexadecimal.
+bool is_host_bridge(const std::string &name) {
+    const auto is_hex = [&name](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+            if (std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
+                return false;
+        }
+        return true;
+    };
+    const std::size_t colon = name.find(':');
+    return name.rfind("pci", 0) == 0 && colon != std::string::npos && colon > 3 &&
+           name.size() == colon + 3 && is_hex(3, colon) && is_hex(colon + 1, name.size());
+}
+
+} // namespace
+
+std::string device_path(const rule_input &input) {
+    return real_path(input.root, "/sys/class/infiniband/" + input.name + "/device");
+}
+
+std::string find_host_bridge(const std::string &device_path) {
+    for (std::string path = device_path; !path.empty(); path = parent_folder(path)) {
+        if (is_host_bridge(path.substr(path.rfind('/') + 1)))
+            return path;
+    }
+    return {};
+}
+
+std::string strip_root(const rule_input &input, const std::string &path) {
+    const std::string sys = real_path(input.root, "/sys");
+    const std::size_t length = sys.size() - std::min(sys.size(), std::string("/sys").size());
+    return path.size() > length ? path.substr(length) : path;
+}
+
+} // namespace coherdma::coherency

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include <string>
+
+namespace coherdma::coherency {
+
+struct rule_input;
+
+/// The folder of the hardware in /sys/devices, with root; "" if the device has none.
+std::string device_path(const rule_input &input);
+
+/// The folder pciDDDD:BB of the PCI host bridge above it; "" if the device is not on PCI.
+std::string find_host_bridge(const std::string &device_path);
+
+/// The path without root, for messages.
+std::string strip_root(const rule_input &input, const std::string &path);
+
+} // namespace coherdma::coherency

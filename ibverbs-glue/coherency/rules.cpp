@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "rules.hpp"
+
+#include <iterator>
+
+namespace coherdma::coherency {
+namespace {
+
+finding evaluate_unknown(const rule_input &) {
+    finding unknown;
+    unknown.reason =
+        "no rule has a result; it is treated as non-coherent, which is slower but always correct";
+    return unknown;
+}
+
+constexpr rule RULES[] = {
+    {"emulation", evaluate_emulation},
+    {"override", evaluate_override},
+    {"software", evaluate_software},
+    {"architecture", evaluate_architecture},
+    {"registration", evaluate_registration},
+    {"devicetree", evaluate_devicetree},
+    {"acpi", evaluate_acpi},
+    {"pcie", evaluate_pcie},
+    {"unknown", evaluate_unknown}, // only if no other rule has a result
+};
+
+} // namespace
+
+decision decide(const rule_input &input, bool all_rules) {
+    decision result;
+    bool is_decided = false;
+    for (const rule &rule : RULES) {
+        result.findings.emplace_back(&rule, rule.evaluate(input));
+        if (!is_decided) {
+            result.deciding = result.findings.size() - 1;
+            is_decided = result.findings.back().second.verdict != COHERDMA_UNKNOWN;
+        }
+        const bool only_unknown_left = &rule + 2 == std::end(RULES);
+        if (is_decided && (!all_rules || only_unknown_left))
+            break;
+    }
+    return result;
+}
+
+} // namespace coherdma::coherency

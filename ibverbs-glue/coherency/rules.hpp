@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Decides whether a device snoops the CPU's cache.
+//
+// The kernel does not report whether it treats a device as coherent. So there are rules, one per
+// file, each of which evaluates one kind of evidence. They are evaluated in order of reliability;
+// the first with a result decides. The source, value and reason of each are kept for the user.
+#pragma once
+
+#include "config.hpp"
+
+#include <coherdma/coherdma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace coherdma::coherency {
+
+struct rule_input {
+    std::string root;           ///< prefix of /sys; "" except in tests
+    std::string name;           ///< of the device
+    std::string driver;         ///< of the kernel, such as "mlx5"; "" if unknown
+    std::string machine;        ///< as uname -m
+    std::string kernel_release; ///< as uname -r
+    const struct settings *settings = nullptr;
+    ibv_context *context = nullptr;        ///< nullptr: not open
+    int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
+};
+
+struct finding {
+    std::uint32_t verdict = COHERDMA_UNKNOWN; ///< unknown: no result
+    std::string source;                       ///< the file or system call
+    std::string value;                        ///< read there
+    std::string reason;                       ///< for the verdict, as the end of a sentence
+};
+
+struct rule {
+    const char *name;
+    finding (*evaluate)(const rule_input &);
+};
+
+struct decision {
+    std::vector<std::pair<const rule *, finding>> findings; ///< in order of evaluation
+    std::size_t deciding = 0; ///< index of the deciding finding; of the last if all are unknown
+};
+
+/// all_rules: evaluates also the rules after the deciding one.
+decision decide(const rule_input &, bool all_rules);
+
+finding evaluate_emulation(const rule_input &);
+finding evaluate_override(const rule_input &);
+finding evaluate_software(const rule_input &);
+finding evaluate_architecture(const rule_input &);
+finding evaluate_registration(const rule_input &);
+finding evaluate_devicetree(const rule_input &);
+finding evaluate_acpi(const rule_input &);
+finding evaluate_pcie(const rule_input &);
+
+/// rule_input::try_reg_mr for a device that is open.
+int try_reg_mr(ibv_context *context);
+
+} // namespace coherdma::coherency

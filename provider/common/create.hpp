@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// How both drivers create CQs, QPs and SRQs: allocate the object, have the kernel create its part,
+// and call the driver's finish() with the driver's part of the kernel's response. finish() returns
+// the object; if it fails, it has the kernel destroy its part, sets errno and returns nullptr.
+#pragma once
+
+#include "objects.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+namespace coherdma::provider {
+
+inline std::nullptr_t fail_with(int error) noexcept {
+    errno = error;
+    return nullptr;
+}
+
+template <class driver_cq, class driver_resp, auto finish>
+ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
+                  int comp_vector) noexcept {
+    calloc_ptr<driver_cq> cq;
+    if (!cq)
+        return nullptr;
+    cq->lock.init(false);
+    abi::message<abi::command::create_cq> command = {};
+    abi::message<abi::response::create_cq, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_cq(context, cqe, channel, comp_vector, &cq->verbs.cq,
+                                              &command, command.size, &response, response.size))
+        return fail_with(error);
+    driver_cq *const created = finish(cq, context, response.drv_payload);
+    return created != nullptr ? &created->verbs.cq : nullptr;
+}
+
+/// set_poll_ops() sets the CQ's functions of the start_poll API.
+template <class driver_cq, class driver_resp, auto finish>
+ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcept {
+    bool single_threaded;
+    if (const int error = check_cq_attr(*attr, single_threaded))
+        return fail_with(error);
+    calloc_ptr<driver_cq> cq;
+    if (!cq)
+        return nullptr;
+    cq->lock.init(single_threaded);
+    abi::message<abi::command::create_cq_ex> command = {};
+    abi::message<abi::response::create_cq_ex, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_cq_ex(context, attr, &cq->verbs, &command, command.size,
+                                                 &response, response.size, 0))
+        return fail_with(error);
+    driver_cq *const created = finish(cq, context, response.drv_payload);
+    if (created == nullptr)
+        return nullptr;
+    set_poll_ops(*created);
+    return &created->verbs.cq_ex;
+}
+
+template <class driver_qp, class driver_resp, auto finish>
+ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
+    calloc_ptr<driver_qp> qp;
+    if (!qp)
+        return nullptr;
+    abi::message<abi::command::create_qp> command = {};
+    abi::message<abi::response::create_qp, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_qp(pd, &qp->verbs.qp, attr, &command, command.size,
+                                              &response, response.size))
+        return fail_with(error);
+    driver_qp *const created = finish(qp, *attr, response.drv_payload, is_single_threaded(pd));
+    return created != nullptr ? &created->verbs.qp : nullptr;
+}
+
+/// supported_ops() returns the send operations that a QP of this type can have; set_wr_ops() sets
+/// the functions of the requested ones.
+template <class driver_qp, class driver_resp, auto finish, auto supported_ops>
+ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
+    // The kernel checks create_flags.
+    constexpr unsigned supported_mask =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const bool has_send_ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    const std::uint64_t send_ops = has_send_ops ? attr->send_ops_flags : 0;
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
+        return fail_with(EINVAL);
+    if ((attr->comp_mask & ~supported_mask) != 0 ||
+        (send_ops & ~supported_ops(context, attr->qp_type, send_ops)) != 0)
+        return fail_with(EOPNOTSUPP);
+    calloc_ptr<driver_qp> qp;
+    if (!qp)
+        return nullptr;
+    abi::message<abi::command::create_qp_ex> command = {};
+    abi::message<abi::response::create_qp_ex, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_qp_ex2(context, &qp->verbs, attr, &command, command.size,
+                                                  &response, response.size))
+        return fail_with(error);
+    driver_qp *const created =
+        finish(qp, *attr, response.drv_payload, is_single_threaded(attr->pd));
+    if (created == nullptr)
+        return nullptr;
+    if (has_send_ops)
+        set_wr_ops(*created, send_ops);
+    return &created->verbs.qp;
+}
+
+template <class driver_srq, class driver_resp, auto finish>
+ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
+    calloc_ptr<driver_srq> srq;
+    if (!srq)
+        return nullptr;
+    abi::message<abi::command::create_srq> command = {};
+    abi::message<abi::response::create_srq, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_srq(pd, &srq->verbs.srq, attr, &command, command.size,
+                                               &response, response.size))
+        return fail_with(error);
+    return finish(srq, pd, response.drv_payload, attr->attr);
+}
+
+template <class driver_srq, class driver_resp, auto finish>
+ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcept {
+    if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)
+        return fail_with(EINVAL);
+    calloc_ptr<driver_srq> srq;
+    if (!srq)
+        return nullptr;
+    abi::message<abi::command::create_srq_ex> command = {};
+    abi::message<abi::response::create_srq, driver_resp> response = {};
+    if (const int error = ibv_cmd().create_srq_ex(context, &srq->verbs, attr, &command,
+                                                  command.size, &response, response.size))
+        return fail_with(error);
+    return finish(srq, attr->pd, response.drv_payload, attr->attr);
+}
+
+} // namespace coherdma::provider

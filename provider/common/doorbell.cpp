@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "doorbell.hpp"
+
+#include "trace.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace coherdma::provider {
+namespace {
+
+/// ib_uverbs_cmd_hdr and ib_uverbs_post_send.
+struct post_send_cmd {
+    std::uint32_t command = IB_USER_VERBS_CMD_POST_SEND;
+    std::uint16_t in_words = 8;
+    std::uint16_t out_words = 1;
+    std::uint64_t response = 0; ///< the kernel always writes an ib_uverbs_post_send_resp
+    std::uint32_t qp_handle = 0;
+    std::uint32_t wr_count = 0;
+    std::uint32_t sge_count = 0;
+    std::uint32_t wqe_size = sizeof(ib_uverbs_send_wr);
+};
+static_assert(sizeof(post_send_cmd) == 32);
+constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
+
+// The same command by ioctl(): the kernel refuses write() to a process whose credentials have
+// changed since it opened the device.
+[[gnu::noinline, gnu::cold]] int ring_doorbell_ioctl(const ibv_qp &qp,
+                                                     std::uint32_t driver_id) noexcept {
+    std::uint32_t response = 0;
+    post_send_cmd cmd;
+    cmd.qp_handle = qp.handle;
+    constexpr std::uint16_t num_attrs = 3;
+    constexpr std::size_t size = sizeof(ib_uverbs_ioctl_hdr) + num_attrs * sizeof(ib_uverbs_attr);
+    alignas(ib_uverbs_ioctl_hdr) unsigned char buffer[size] = {};
+    auto &header = *reinterpret_cast<ib_uverbs_ioctl_hdr *>(buffer);
+    header.length = size;
+    header.object_id = UVERBS_OBJECT_DEVICE;
+    header.method_id = UVERBS_METHOD_INVOKE_WRITE;
+    header.driver_id = driver_id;
+    const auto add_attr = [&header](std::uint16_t id, std::size_t length, std::uint64_t data) {
+        ib_uverbs_attr &attr = header.attrs[header.num_attrs++];
+        attr.attr_id = id;
+        attr.len = static_cast<std::uint16_t>(length);
+        attr.flags = UVERBS_ATTR_F_MANDATORY;
+        attr.data = data;
+    };
+    const auto *const body = reinterpret_cast<const unsigned char *>(&cmd) + header_size;
+    add_attr(UVERBS_ATTR_CORE_IN, sizeof(cmd) - header_size,
+             reinterpret_cast<std::uintptr_t>(body));
+    add_attr(UVERBS_ATTR_CORE_OUT, sizeof(response), reinterpret_cast<std::uintptr_t>(&response));
+    add_attr(UVERBS_ATTR_WRITE_CMD, sizeof(std::uint64_t), cmd.command);
+    return ioctl(qp.context->cmd_fd, RDMA_VERBS_IOCTL, &header) == 0 ? 0 : errno;
+}
+
+[[gnu::always_inline]] inline int ring_doorbell_inline(const ibv_qp &qp,
+                                                       std::uint32_t driver_id) noexcept {
+    post_send_cmd cmd;
+    // The kernel has read cmd before it writes the response.
+    cmd.response = reinterpret_cast<std::uintptr_t>(&cmd);
+    cmd.qp_handle = qp.handle;
+    int error = 0;
+    if (syscall(SYS_write, qp.context->cmd_fd, &cmd, sizeof(cmd)) != long{sizeof(cmd)})
+        error = errno == EACCES ? ring_doorbell_ioctl(qp, driver_id) : errno;
+    trace::doorbell(qp.qp_num, error);
+    return error;
+}
+
+} // namespace
+
+int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
+    return ring_doorbell_inline(qp, driver_id);
+}
+
+// Sets BUSY and returns true: this thread rings. Or sets PENDING and returns false: another thread
+// rings.
+bool doorbell::acquire_or_set_pending(std::uint32_t state) noexcept {
+    const std::atomic_ref shared_state(state_);
+    while (!shared_state.compare_exchange_weak(state, state == IDLE ? BUSY : PENDING)) {
+    }
+    return state == IDLE;
+}
+
+void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
+    const std::atomic_ref shared_state(state_);
+    std::uint32_t state;
+    do {
+        shared_state.store(BUSY);
+        ring_doorbell(qp, driver_id);
+        state = BUSY;
+    } while (!shared_state.compare_exchange_strong(state, IDLE));
+}
+
+// Ordering: a thread publishes its WQEs, then reads the state; the ringing thread writes the state,
+// then makes the system call. All four are sequentially consistent, so either the publisher reads
+// IDLE and rings itself, or the ringing thread reads PENDING and rings after the WQEs were
+// published.
+int doorbell::ring(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
+    const std::atomic_ref shared_state(state_);
+    std::uint32_t state = IDLE;
+    if (!shared_state.compare_exchange_strong(state, BUSY) && !acquire_or_set_pending(state))
+        return 0;
+    const int error = ring_doorbell_inline(qp, driver_id);
+    state = BUSY;
+    if (!shared_state.compare_exchange_strong(state, IDLE)) [[unlikely]]
+        ring_until_idle(qp, driver_id);
+    return error;
+}
+
+} // namespace coherdma::provider

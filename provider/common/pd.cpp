@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Protection domains, thread domains and parent domains. The kernel knows protection domains only.
+// Objects of a parent domain with a thread domain take no locks. The kernel allocates the rings, so
+// the allocator of a parent domain is not called.
+
+#include "objects.hpp"
+
+#include <atomic>
+#include <cerrno>
+
+namespace coherdma::provider {
+namespace {
+
+struct driver_td {
+    ibv_td verbs;
+    std::uint32_t refcount;
+};
+
+struct driver_pd {
+    ibv_pd verbs;
+    driver_pd *protection_domain; ///< of a parent domain; nullptr in a PD
+    driver_td *td;                ///< of a parent domain, or nullptr
+    std::uint32_t refcount;       ///< the number of parent domains of this PD
+};
+
+driver_pd &to_driver_pd(ibv_pd *ibpd) noexcept {
+    return container<driver_pd>(ibpd);
+}
+
+void add_ref(std::uint32_t &refcount) noexcept {
+    std::atomic_ref(refcount).fetch_add(1);
+}
+void drop_ref(std::uint32_t &refcount) noexcept {
+    std::atomic_ref(refcount).fetch_sub(1);
+}
+bool is_in_use(std::uint32_t &refcount) noexcept {
+    return std::atomic_ref(refcount).load() != 0;
+}
+
+ibv_pd *alloc_pd(ibv_context *context) noexcept {
+    calloc_ptr<driver_pd> pd;
+    if (!pd)
+        return nullptr;
+    abi::message<abi::command::alloc_pd> command = {};
+    abi::message<abi::response::alloc_pd> response = {};
+    if (const int error = ibv_cmd().alloc_pd(context, &pd->verbs, &command, command.size, &response,
+                                             response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    return &pd.release()->verbs;
+}
+
+ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) noexcept {
+    constexpr unsigned supported_mask =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if (attr->pd == nullptr || (attr->comp_mask & ~supported_mask) != 0) {
+        errno = attr->pd == nullptr ? EINVAL : EOPNOTSUPP;
+        return nullptr;
+    }
+    calloc_ptr<driver_pd> parent;
+    if (!parent)
+        return nullptr;
+    driver_pd &pd = to_driver_pd(attr->pd);
+    parent->protection_domain = pd.protection_domain != nullptr ? pd.protection_domain : &pd;
+    parent->td = attr->td != nullptr ? &container<driver_td>(attr->td) : pd.td;
+    parent->verbs.context = context;
+    parent->verbs.handle = parent->protection_domain->verbs.handle;
+    add_ref(parent->protection_domain->refcount);
+    if (parent->td != nullptr)
+        add_ref(parent->td->refcount);
+    return &parent.release()->verbs;
+}
+
+int dealloc_pd(ibv_pd *ibpd) noexcept {
+    driver_pd &pd = to_driver_pd(ibpd);
+    if (is_in_use(pd.refcount))
+        return EBUSY;
+    if (pd.protection_domain == nullptr) {
+        if (const int error = ibv_cmd().dealloc_pd(ibpd))
+            return error;
+    } else {
+        drop_ref(pd.protection_domain->refcount);
+        if (pd.td != nullptr)
+            drop_ref(pd.td->refcount);
+    }
+    std::free(&pd);
+    return 0;
+}
+
+ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
+    if (attr->comp_mask != 0) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    calloc_ptr<driver_td> td;
+    if (!td)
+        return nullptr;
+    td->verbs.context = context;
+    return &td.release()->verbs;
+}
+
+int dealloc_td(ibv_td *ibtd) noexcept {
+    driver_td &td = container<driver_td>(ibtd);
+    if (is_in_use(td.refcount))
+        return EBUSY;
+    std::free(&td);
+    return 0;
+}
+
+// Imports a PD that another process allocated on the same open device.
+ibv_pd *import_pd(ibv_context *context, std::uint32_t handle) noexcept {
+    calloc_ptr<driver_pd> pd;
+    if (!pd)
+        return nullptr;
+    pd->verbs.context = context;
+    pd->verbs.handle = handle;
+    return &pd.release()->verbs;
+}
+
+void unimport_pd(ibv_pd *ibpd) noexcept {
+    std::free(&to_driver_pd(ibpd));
+}
+
+} // namespace
+
+bool is_single_threaded(ibv_pd *ibpd) noexcept {
+    return to_driver_pd(ibpd).td != nullptr;
+}
+
+int check_cq_attr(const ibv_cq_init_attr_ex &attr, bool &single_threaded) noexcept {
+    constexpr unsigned supported_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    if ((attr.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+        (attr.comp_mask & ~supported_mask) != 0)
+        return EOPNOTSUPP;
+    single_threaded = false;
+    if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+        if (attr.parent_domain == nullptr ||
+            to_driver_pd(attr.parent_domain).protection_domain == nullptr)
+            return EINVAL;
+        single_threaded = is_single_threaded(attr.parent_domain);
+    }
+    if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0) {
+        if ((attr.flags & ~unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0)
+            return EOPNOTSUPP;
+        single_threaded = single_threaded || (attr.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    }
+    return 0;
+}
+
+void fill_pd_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.alloc_pd = alloc_pd;
+    ops.alloc_parent_domain = alloc_parent_domain;
+    ops.dealloc_pd = dealloc_pd;
+    ops.alloc_td = alloc_td;
+    ops.dealloc_td = dealloc_td;
+    ops.import_pd = import_pd;
+    ops.unimport_pd = unimport_pd;
+}
+
+} // namespace coherdma::provider

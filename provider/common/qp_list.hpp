@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include <mutex>
+#include <pthread.h>
+
+namespace coherdma::provider {
+
+/// std::mutex without the C++ library.
+class mutex {
+  public:
+    void init() noexcept { pthread_mutex_init(&mutex_, nullptr); }
+    void lock() noexcept { pthread_mutex_lock(&mutex_); }
+    void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
+
+  private:
+    pthread_mutex_t mutex_;
+};
+
+/// The QPs of a context, linked by their member next. They are searched only after an error.
+template <class qp_type>
+class qp_list {
+  public:
+    void init() noexcept { mutex_.init(); }
+
+    void add(qp_type &qp) noexcept {
+        const std::lock_guard guard(mutex_);
+        qp.next = first_;
+        first_ = &qp;
+    }
+    void remove(const qp_type &qp) noexcept {
+        const std::lock_guard guard(mutex_);
+        qp_type **link = &first_;
+        while (*link != &qp)
+            link = &(*link)->next;
+        *link = qp.next;
+    }
+    /// Calls visit(qp) for each QP, with the list locked.
+    template <class function>
+    void for_each(const function &visit) noexcept {
+        const std::lock_guard guard(mutex_);
+        for (qp_type *qp = first_; qp != nullptr; qp = qp->next)
+            visit(*qp);
+    }
+
+  private:
+    mutex mutex_;
+    qp_type *first_;
+};
+
+} // namespace coherdma::provider

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <sched.h>
+
+namespace coherdma::provider {
+
+/// The lock of a ring: held while WQEs are written or CQEs are read, and while the kernel replaces
+/// the ring; never over a doorbell.
+class spinlock {
+  public:
+    void init(bool single_threaded) noexcept { single_threaded_ = single_threaded; }
+    /// The consumer has promised to use the object from one thread at a time.
+    bool single_threaded() const noexcept { return single_threaded_; }
+
+    bool try_lock() noexcept { return single_threaded_ || acquire(); }
+    void lock() noexcept {
+        if (!try_lock())
+            wait();
+    }
+    // Ordering: unlock() stores with release, and acquire() changes the same word with acquire, so
+    // the next holder sees all that this one wrote.
+    void unlock() noexcept { std::atomic_ref(locked_).store(0, std::memory_order_release); }
+
+  private:
+    bool acquire() noexcept {
+        std::uint32_t unlocked = 0;
+        return std::atomic_ref(locked_).compare_exchange_strong(
+            unlocked, 1, std::memory_order_acquire, std::memory_order_relaxed);
+    }
+    // The holder may have been preempted on this CPU, or wait for the kernel to replace the ring.
+    [[gnu::noinline, gnu::cold]] void wait() noexcept {
+        constexpr unsigned spin_limit = 100;
+        for (unsigned spins = 1;; ++spins) {
+            if (std::atomic_ref(locked_).load(std::memory_order_relaxed) == 0 && acquire())
+                return;
+            if (spins >= spin_limit)
+                sched_yield();
+        }
+    }
+
+    std::uint32_t locked_;
+    bool single_threaded_;
+};
+
+} // namespace coherdma::provider

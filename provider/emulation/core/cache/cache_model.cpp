@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Registration and syncs.
+
+#include "cache_model.hpp"
+
+#include "cache_line.hpp"
+#include "core/findings/finding_ranges.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <unistd.h>
+
+namespace coherdma::emulation {
+namespace {
+
+std::size_t page_size() noexcept {
+    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+cache_model::cache_model(const settings &config, finding_log &log, const memory_checker *checker)
+    : config_(config)
+    , log_(log)
+    , store_(page_size(), page_size() / config_.line_size * hash_bytes(config_.line_size))
+    , marks_(checker)
+    , rng_(config.seed) {}
+
+cache_model::~cache_model() = default;
+
+std::size_t cache_model::memory_bytes() {
+    const lock_guard guard(mutex_);
+    return store_.bytes();
+}
+
+int cache_model::visit_lines(addr_range range, const line_visitor &func) {
+    int error = 0;
+    cache_line line;
+    line.size = config_.line_size;
+    store_.visit(round_out(range, config_.line_size), [&](addr_range part, page_extent &extent) {
+        line.extent = &extent;
+        for (std::uintptr_t begin = part.begin; begin < part.end && error == 0; begin += CHUNK) {
+            const std::uintptr_t end = std::min(begin + CHUNK, part.end);
+            error = program_memory::read(begin, chunk_.data(), end - begin);
+            for (line.addr = begin; line.addr < end && error == 0; line.addr += line.size) {
+                const unsigned char *const program = &chunk_[line.addr - begin];
+                line.device = extent.device + (line.addr - extent.pages.begin);
+                line.agreed_hash = hash_slot(extent, line.addr, line.size).get();
+                line.program_hash = hash_of(program, line.size);
+                std::memcpy(line.program_bytes.data(), program, line.size);
+                std::memcpy(line.device_bytes.data(), line.device, line.size);
+                line.device_hash = hash_of(line.device_bytes.data(), line.size);
+                agree_if_equal(line);
+                func(line);
+            }
+        }
+    });
+    return error;
+}
+
+/// If both copies have become equal, no sync is missing, whichever changed.
+void cache_model::agree_if_equal(cache_line &line) {
+    if (line.program_hash != line.device_hash)
+        return;
+    if (line.agreed_hash != line.program_hash)
+        line.set_agreed(line.program_hash);
+    on_line_agreed(line.addr);
+}
+
+void cache_model::on_line_agreed(std::uintptr_t line_addr) {
+    poisoned_.erase(line_addr);
+    marks_.remove(line_addr);
+}
+
+int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) {
+    const lock_guard guard(mutex_);
+    const addr_range pages = round_out(mr.range, page_size());
+    int copy_error = 0;
+    const auto copy_program = [&](addr_range added, page_extent &extent) {
+        unsigned char *const device = extent.device + (added.begin - extent.pages.begin);
+        if (copy_error == 0)
+            copy_error = program_memory::read(added.begin, device, added.size());
+        for (std::uintptr_t addr = added.begin; addr < added.end && copy_error == 0;
+             addr += config_.line_size)
+            hash_slot(extent, addr, config_.line_size)
+                .set(hash_of(device + (addr - added.begin), config_.line_size));
+    };
+    std::string reason;
+    int error = store_.get_pages(pages, copy_program, &reason);
+    if (error == page_store::NO_SHM_OBJECT) {
+        log_.note("shared memory is emulated as if it was private to this process: " + reason);
+        error = store_.get_pages(pages, copy_program);
+    }
+    if (error != 0)
+        return error;
+    if (copy_error != 0) {
+        store_.put_pages(pages);
+        return copy_error;
+    }
+    mr.number = next_mr_number_++;
+    mrs_[mr.number] = mr;
+    mappings.clear();
+    store_.visit(pages, [&](addr_range part, const page_extent &extent) {
+        mappings.push_back({part.begin, part.size(), extent.fd,
+                            extent.file_offset + (part.begin - extent.pages.begin)});
+    });
+    return 0;
+}
+
+void cache_model::set_keys(std::uint32_t mr_number, std::uint32_t lkey, std::uint32_t rkey) {
+    const lock_guard guard(mutex_);
+    memory_region &mr = mrs_.at(mr_number);
+    mr.lkey = lkey;
+    mr.rkey = rkey;
+}
+
+void cache_model::set_remote_access(std::uint32_t mr_number, bool can_read, bool can_write) {
+    const lock_guard guard(mutex_);
+    memory_region &mr = mrs_.at(mr_number);
+    mr.remote_read = can_read;
+    mr.remote_write = can_write;
+}
+
+void cache_model::remove_mr(std::uint32_t mr_number) {
+    const lock_guard guard(mutex_);
+    const auto it = mrs_.find(mr_number);
+    if (it == mrs_.end())
+        return;
+    const addr_range pages = round_out(it->second.range, page_size());
+    const addr_range lines = round_out(it->second.range, config_.line_size);
+    std::vector<addr_range> overlapping; // other MRs
+    for (const auto &[other_number, other] : mrs_)
+        if (other_number != mr_number &&
+            !intersection(round_out(other.range, config_.line_size), lines).empty())
+            overlapping.push_back(round_out(other.range, config_.line_size));
+    // Whether no other MR has the line. Shared memory may be registered at several addresses: there
+    // the references to the page decide.
+    const auto is_last_mr = [&](const cache_line &line) {
+        return line.extent->shared != nullptr
+                   ? store_.is_last_ref(*line.extent, line.addr)
+                   : std::none_of(overlapping.begin(), overlapping.end(), [&](addr_range other) {
+                         return !intersection(other, line.range()).empty();
+                     });
+    };
+    { // reports name the writes, which are forgotten after this block
+        finding_ranges unfetched(*this, nullptr), discarded(*this, nullptr);
+        visit_lines(pages, [&](cache_line &line) {
+            const bool is_in_mr = !intersection(lines, line.range()).empty();
+            const bool is_reported =
+                is_in_mr && is_last_mr(line) && report_if_unfetched(line, unfetched);
+            if (!store_.is_last_ref(*line.extent, line.addr))
+                return; // another MR or process has the page
+            if (!is_reported && config_.dereg_discards && is_dirty(line))
+                discarded.add(finding_kind::DISCARDED, line);
+            if (config_.dereg_discards && line.program_hash != line.device_hash)
+                line.set_program(line.device_bytes.data());
+            poisoned_.erase(line.addr);
+        });
+    }
+    forget_writes(it->second.range);
+    marks_.remove_all(round_out(it->second.range, config_.line_size));
+    store_.put_pages(pages);
+    mrs_.erase(it);
+}
+
+/// Whether the line is stale and that has not been reported: adds it to the findings.
+bool cache_model::report_if_unfetched(const cache_line &line, finding_ranges &unfetched) {
+    if (!line.is_stale())
+        return false;
+    if (!is_dirty(line)) {
+        unfetched.add(finding_kind::STALE, line);
+        return true;
+    }
+    const recorded_write *const write = find_last_write(line.range());
+    if (write != nullptr && write->reported)
+        return false;
+    unfetched.add(finding_kind::CONFLICT, line);
+    return true;
+}
+
+int cache_model::check_readable(const addr_range *ranges, std::size_t count,
+                                std::uintptr_t *bad_addr) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i) {
+        int error = 0;
+        store_.visit(round_out(ranges[i], config_.line_size),
+                     [&](addr_range part, const page_extent &) {
+                         for (std::uintptr_t addr = part.begin; addr < part.end && error == 0;
+                              addr = (addr | (page_size() - 1)) + 1) {
+                             unsigned char byte;
+                             error = program_memory::read(addr, &byte, 1);
+                             *bad_addr = addr;
+                         }
+                     });
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+/// In mode evict lines also move at random, so the program cannot know which syncs are redundant.
+bool cache_model::reports_redundant() const noexcept {
+    return config_.report_redundant && config_.mode != cache_mode::EVICT;
+}
+
+void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i) {
+        finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
+        bool is_needed = false;
+        record_sync(ranges[i], false);
+        visit_lines(ranges[i], [&](cache_line &line) {
+            is_needed = is_needed || is_dirty(line);
+            writeback(line, conflicts);
+        });
+        if (reports_redundant() && !is_needed)
+            visit_lines(ranges[i],
+                        [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
+    }
+}
+
+void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i) {
+        finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
+        bool is_needed = false;
+        record_sync(ranges[i], true);
+        visit_lines(ranges[i], [&](cache_line &line) {
+            is_needed = is_needed || is_dirty(line) || line.is_stale();
+            writeback(line, conflicts);
+            fetch(line);
+        });
+        if (reports_redundant() && !is_needed)
+            visit_lines(ranges[i],
+                        [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
+        conflicts.report_pending(); // before forget_writes(): it names the write
+        const addr_range lines = round_out(ranges[i], config_.line_size);
+        for (const recorded_write &write : writes_)
+            marks_.define(intersection(write.range, lines));
+        forget_writes(ranges[i]);
+    }
+}
+
+void cache_model::prepare_source(addr_range range) {
+    const lock_guard guard(mutex_);
+    finding_ranges conflicts(*this, nullptr);
+    visit_lines(range, [&](cache_line &line) { writeback(line, conflicts); });
+}
+
+void cache_model::prepare_sink(addr_range range) {
+    prepare_source(range);
+}
+
+void cache_model::complete_sink(addr_range bytes) {
+    const lock_guard guard(mutex_);
+    finding_ranges beside(*this, nullptr);
+    visit_lines(bytes, [&](cache_line &line) {
+        if (is_dirty(line)) {
+            if (config_.report_dirty_neighbors)
+                beside.add(finding_kind::BESIDE, line);
+            fetch_bytes(line, bytes);
+        } else {
+            fetch(line);
+        }
+        marks_.define(intersection(bytes, line.range()));
+    });
+}
+
+void cache_model::report_unfetched() {
+    const lock_guard guard(mutex_);
+    std::map<std::uintptr_t, addr_range> by_begin;
+    for (const auto &[number, mr] : mrs_)
+        by_begin[mr.range.begin].end = std::max(by_begin[mr.range.begin].end, mr.range.end);
+    std::uintptr_t reported_end = 0; // MRs may overlap: each line is visited once
+    for (const auto &[begin, range] : by_begin) {
+        const addr_range lines = round_out({begin, range.end}, config_.line_size);
+        finding_ranges unfetched(*this, nullptr);
+        visit_lines({std::max(reported_end, lines.begin), std::max(reported_end, lines.end)},
+                    [&](cache_line &line) {
+                        // Another process that shares the page may still sync it.
+                        if (store_.is_exclusive(*line.extent, line.addr))
+                            report_if_unfetched(line, unfetched);
+                    });
+        reported_end = std::max(reported_end, lines.end);
+    }
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The emulated cache: the program's copy of registered memory stands for the cache, the device's
+// copy for the memory below it; README.md has the model. Addresses are the program's; memory that
+// is not registered is skipped. Thread-safe: a mutex protects all.
+#pragma once
+
+#include "checker_marks.hpp"
+#include "core/findings/finding_log.hpp"
+#include "core/settings.hpp"
+#include "line_hash.hpp"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+namespace coherdma::emulation {
+
+struct cache_line;
+class finding_ranges;
+
+class cache_model {
+  public:
+    /// checker: gets marks for bytes that are not synced; nullptr: none.
+    cache_model(const settings &, finding_log &, const memory_checker *checker = nullptr);
+    ~cache_model();
+
+    /// A part of a file to be mapped at an address of the program.
+    struct page_mapping {
+        std::uintptr_t addr;
+        std::size_t length;
+        int fd;
+        std::uint64_t file_offset;
+    };
+
+    // -- registration
+
+    /// Makes the device's pages, with a copy of the program's. Sets mr.number, and pages to what
+    /// must be mapped and registered. Returns 0 or an errno: EFAULT if the memory is unreadable.
+    int add_mr(memory_region &mr, std::vector<page_mapping> &pages);
+    void set_keys(std::uint32_t mr_number, std::uint32_t lkey, std::uint32_t rkey);
+    void set_remote_access(std::uint32_t mr_number, bool can_read, bool can_write);
+    void remove_mr(std::uint32_t mr_number);
+    /// The memory used for the device's pages and hashes.
+    [[nodiscard]] std::size_t memory_bytes();
+
+    // -- syncs of the program
+
+    /// 0, or EFAULT: *bad_addr is registered but cannot be read.
+    int check_readable(const addr_range *ranges, std::size_t count, std::uintptr_t *bad_addr);
+    void sync_rdma_read(const addr_range *ranges, std::size_t count);
+    void sync_rdma_write(const addr_range *ranges, std::size_t count);
+
+    // -- work requests of the program: the provider syncs their local memory
+
+    /// Before the device reads it.
+    void prepare_source(addr_range);
+    /// Before the device writes it,
+    void prepare_sink(addr_range);
+    /// and after it has written these bytes.
+    void complete_sink(addr_range bytes);
+
+    // -- work requests of peers, just before they are posted
+
+    void peer_read(addr_range, const mem_access &);
+    void peer_write(addr_range, const mem_access &);
+    /// Reads and writes; sync_rdma_read before it is sufficient.
+    void peer_atomic(addr_range, const mem_access &);
+
+    // -- without a request for that memory
+
+    /// At each post and poll: moves or poisons lines if the mode does so.
+    void on_post_or_poll();
+    /// After a completion with data, which may be a message that a peer has written: marks what it
+    /// wrote.
+    void on_data_received();
+    /// Whether a thread must call run_background() from time to time.
+    [[nodiscard]] bool needs_thread() const noexcept;
+    void run_background();
+    /// When the process ends: reports lines that the device wrote and the program never fetched.
+    void report_unfetched();
+    /// After report_unfetched().
+    void unlink_shm() noexcept { store_.unlink_shm(); }
+
+  private:
+    friend class finding_ranges;
+    using line_visitor = std::function<void(cache_line &)>;
+    using lock_guard = std::lock_guard<std::mutex>;
+
+    struct recorded_write { ///< of a peer, not fetched since
+        addr_range range;
+        mem_access request;
+        bool reported; ///< the program had changed it, too
+        bool marked = false;
+    };
+    struct recorded_sync {
+        addr_range range;
+        bool is_for_write;
+        stack_trace stack;
+    };
+
+    int visit_lines(addr_range, const line_visitor &);
+    void agree_if_equal(cache_line &);
+    void on_line_agreed(std::uintptr_t line_addr);
+    bool report_if_unfetched(const cache_line &, finding_ranges &);
+    [[nodiscard]] bool reports_redundant() const noexcept;
+    [[nodiscard]] bool is_dirty(const cache_line &) const;
+    void writeback(cache_line &, finding_ranges &conflicts);
+    void fetch(cache_line &);
+    void fetch_bytes(cache_line &, addr_range bytes);
+    void poison_line(cache_line &);
+    bool mark_line(const cache_line &, addr_range bytes);
+    void mark_changed_bytes(const cache_line &, addr_range bytes);
+    void mark_long_stale(addr_range);
+
+    void record_sync(addr_range, bool is_for_write);
+    [[nodiscard]] mem_access find_last_sync(addr_range) const;
+    [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
+    void forget_writes(addr_range);
+    [[nodiscard]] memory_region find_mr(addr_range) const;
+    void check_peer_write(addr_range, const mem_access &, finding_kind kind_if_dirty);
+
+    std::vector<addr_range> find_device_changes(addr_range);
+    void poison_recorded_writes();
+    void evict_random_lines(int count);
+    [[nodiscard]] addr_range random_line();
+    [[nodiscard]] addr_range next_scan_range();
+
+    const settings config_;
+    finding_log &log_;
+    std::mutex mutex_;
+    page_store store_;
+    std::map<std::uint32_t, memory_region> mrs_; ///< by number
+    std::uint32_t next_mr_number_ = 1;
+    std::list<recorded_write> writes_; ///< latest first
+    std::deque<recorded_sync> syncs_;  ///< latest first
+    std::unordered_map<std::uintptr_t, std::uint64_t>
+        poisoned_; ///< hash of the program's copy with poison, by line address
+    checker_marks marks_;
+    bool has_noted_marks_ = false;
+    std::mt19937_64 rng_;
+    std::uintptr_t scan_pos_ = 0; ///< next_scan_range() continues here
+    static constexpr std::size_t CHUNK = 65536;
+    alignas(16) std::array<unsigned char, CHUNK> chunk_; ///< program's bytes, in visit_lines()
+};
+
+} // namespace coherdma::emulation

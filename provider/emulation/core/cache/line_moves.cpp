@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// How lines move between the copies, by syncs and by the modes poison and evict.
+
+#include "cache_line.hpp"
+#include "cache_model.hpp"
+#include "core/findings/finding_ranges.hpp"
+
+#include <algorithm>
+
+namespace coherdma::emulation {
+namespace {
+
+constexpr unsigned char POISON = 0xdb;
+
+} // namespace
+
+/// The program has changed the line; poison is not a change.
+bool cache_model::is_dirty(const cache_line &line) const {
+    if (line.program_hash == line.agreed_hash)
+        return false;
+    if (poisoned_.empty())
+        return true;
+    const auto it = poisoned_.find(line.addr);
+    return it == poisoned_.end() || it->second != line.program_hash;
+}
+
+/// Copies a dirty line to the device; reports a conflict if the device wrote it, too.
+void cache_model::writeback(cache_line &line, finding_ranges &conflicts) {
+    if (!is_dirty(line))
+        return;
+    if (line.is_stale()) {
+        // The conflict may have been reported at the peer's request already.
+        const recorded_write *const write = find_last_write(line.range());
+        if (write == nullptr || !write->reported)
+            conflicts.add(finding_kind::CONFLICT, line);
+    }
+    line.set_device(line.program_bytes.data());
+    line.device_bytes = line.program_bytes;
+    line.device_hash = line.program_hash;
+    line.set_agreed(line.program_hash);
+    on_line_agreed(line.addr);
+}
+
+/// Copies a line that is not dirty from the device.
+void cache_model::fetch(cache_line &line) {
+    // Not is_stale(): poison must go even if the device has restored the old bytes.
+    if (is_dirty(line) || line.program_hash == line.device_hash)
+        return;
+    // The words before the hash: if the program's memory is gone, nothing has changed.
+    if (line.set_program(line.device_bytes.data()) != 0)
+        return;
+    line.set_agreed(line.device_hash);
+    on_line_agreed(line.addr);
+}
+
+/// Copies only these bytes from the device; the program's other bytes of the line stay dirty.
+void cache_model::fetch_bytes(cache_line &line, addr_range bytes) {
+    const addr_range part = intersection(bytes, line.range());
+    std::array<unsigned char, MAX_LINE_SIZE> merged = line.program_bytes;
+    std::memcpy(&merged[part.begin - line.addr], &line.device_bytes[part.begin - line.addr],
+                part.size());
+    if (line.set_program(merged.data()) != 0)
+        return;
+    line.set_agreed(line.device_hash);
+    on_line_agreed(line.addr);
+}
+
+/// Overwrites the program's copy of bytes that the device changed.
+void cache_model::poison_line(cache_line &line) {
+    // In shared memory another process would take the poison for a change of the program.
+    if (!line.is_stale() || is_dirty(line) || line.extent->shared != nullptr)
+        return;
+    std::array<unsigned char, MAX_LINE_SIZE> poisoned = line.program_bytes;
+    for (std::size_t i = 0; i < line.size; ++i)
+        if (line.program_bytes[i] != line.device_bytes[i])
+            poisoned[i] = POISON;
+    // Equal: poisoned before, and the device has changed no further byte.
+    if (poisoned == line.program_bytes || line.set_program(poisoned.data()) != 0)
+        return;
+    poisoned_[line.addr] = hash_of(poisoned.data(), line.size);
+    marks_.renew(line.addr);
+}
+
+/// Lines that the device changed, by its copy alone.
+std::vector<addr_range> cache_model::find_device_changes(addr_range range) {
+    std::vector<addr_range> changed;
+    store_.visit(round_out(range, config_.line_size), [&](addr_range part, page_extent &extent) {
+        for (std::uintptr_t addr = part.begin; addr < part.end; addr += config_.line_size) {
+            if (hash_of(extent.device + (addr - extent.pages.begin), config_.line_size) ==
+                hash_slot(extent, addr, config_.line_size).get())
+                continue;
+            if (changed.empty() || changed.back().end != addr)
+                changed.push_back({addr, addr});
+            changed.back().end = addr + config_.line_size;
+        }
+    });
+    return changed;
+}
+
+void cache_model::poison_recorded_writes() {
+    for (const recorded_write &write : writes_)
+        visit_lines(write.range, [&](cache_line &line) { poison_line(line); });
+}
+
+addr_range cache_model::random_line() {
+    const auto random_below = [&](std::size_t end) {
+        return static_cast<std::size_t>(rng_() % end);
+    };
+    addr_range range;
+    if (!syncs_.empty() && random_below(2) == 0) { // memory in use is more likely to show a bug
+        range = syncs_[random_below(syncs_.size())].range;
+    } else {
+        if (mrs_.empty())
+            return {};
+        range = std::next(mrs_.begin(), static_cast<std::ptrdiff_t>(random_below(mrs_.size())))
+                    ->second.range;
+    }
+    if (range.empty())
+        return {};
+    const std::uintptr_t addr = range.begin + random_below(range.size());
+    return round_out({addr, addr + 1}, config_.line_size);
+}
+
+void cache_model::evict_random_lines(int count) {
+    finding_ranges conflicts(*this, nullptr);
+    for (int i = 0; i < count; ++i)
+        visit_lines(random_line(), [&](cache_line &line) {
+            // A line in conflict stays until the program syncs it.
+            if (!line.is_stale())
+                writeback(line, conflicts);
+            else if (!is_dirty(line))
+                fetch(line);
+        });
+}
+
+void cache_model::on_post_or_poll() {
+    constexpr int LINES_PER_CALL = 4;
+    if (config_.mode != cache_mode::POISON && config_.mode != cache_mode::EVICT)
+        return;
+    const lock_guard guard(mutex_);
+    if (config_.mode == cache_mode::POISON)
+        poison_recorded_writes();
+    else
+        evict_random_lines(LINES_PER_CALL);
+}
+
+/// The next part of the MRs that peers can access. Returns an empty range after the last one, then
+/// starts over. Finds the Writes of peers that did not announce them.
+addr_range cache_model::next_scan_range() {
+    constexpr std::size_t MAX_LENGTH = 1 << 20;
+    addr_range next;
+    for (const auto &[number, mr] : mrs_) {
+        const addr_range rest = intersection(mr.range, {scan_pos_, ~std::uintptr_t{0}});
+        if (mr.is_remote() && !rest.empty() && (next.empty() || rest.begin < next.begin))
+            next = rest;
+    }
+    next.end = std::min(next.end, next.begin + MAX_LENGTH);
+    scan_pos_ = next.end; // 0 if there is no next one
+    return next;
+}
+
+void cache_model::run_background() {
+    constexpr int LINES_PER_CALL = 64, RANGES_PER_CALL = 16;
+    for (int i = 0; i < RANGES_PER_CALL; ++i) { // other threads get the mutex in between
+        const lock_guard guard(mutex_);
+        if (config_.mode == cache_mode::EVICT)
+            return evict_random_lines(LINES_PER_CALL);
+        const addr_range range = next_scan_range();
+        if (config_.mode == cache_mode::POISON) {
+            poison_recorded_writes();
+            visit_lines(range, [&](cache_line &line) { poison_line(line); });
+        }
+        mark_long_stale(range);
+        if (scan_pos_ == 0)
+            return;
+    }
+}
+
+} // namespace coherdma::emulation

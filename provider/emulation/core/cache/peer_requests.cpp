@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Work requests of peers, and the history of writes and syncs that findings name. A peer's request
+// is checked before it is posted: the program must have synced before it let the peer know of the
+// memory, so its lines must be clean by then, and the request itself has changed nothing yet.
+
+#include "cache_line.hpp"
+#include "cache_model.hpp"
+#include "core/findings/finding_ranges.hpp"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace coherdma::emulation {
+namespace {
+
+constexpr std::size_t MAX_WRITES = 1024, MAX_SYNCS = 256;
+
+bool overlap(addr_range first, addr_range second) noexcept {
+    return !intersection(first, second).empty();
+}
+
+} // namespace
+
+void cache_model::peer_read(addr_range range, const mem_access &request) {
+    const lock_guard guard(mutex_);
+    finding_ranges dirty(*this, &request);
+    visit_lines(range, [&](cache_line &line) {
+        if (is_dirty(line) && line.differs_in(range))
+            dirty.add(finding_kind::UNSYNCED_READ, line);
+    });
+}
+
+void cache_model::peer_write(addr_range range, const mem_access &request) {
+    check_peer_write(range, request, finding_kind::UNSYNCED_WRITE);
+}
+
+void cache_model::peer_atomic(addr_range range, const mem_access &request) {
+    check_peer_write(range, request, finding_kind::UNSYNCED_READ);
+}
+
+void cache_model::check_peer_write(addr_range range, const mem_access &request,
+                                   finding_kind kind_if_dirty) {
+    const lock_guard guard(mutex_);
+    bool reported = false;
+    {
+        finding_ranges dirty(*this, &request);
+        visit_lines(range, [&](cache_line &line) {
+            if (!is_dirty(line))
+                return;
+            dirty.add(kind_if_dirty, line);
+            reported = true;
+        });
+    }
+    const auto same_range =
+        std::find_if(writes_.begin(), writes_.end(), [&](const recorded_write &write) {
+            return write.range.begin == range.begin && write.range.end == range.end;
+        });
+    if (same_range != writes_.end())
+        writes_.erase(same_range);
+    while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
+        writes_.pop_back();
+    writes_.push_front({range, request, reported});
+}
+
+const cache_model::recorded_write *cache_model::find_last_write(addr_range range) const {
+    for (const recorded_write &write : writes_)
+        if (overlap(round_out(write.range, config_.line_size), range))
+            return &write;
+    return nullptr;
+}
+
+/// Removes these lines from the recorded writes, which may leave a part before and one behind.
+void cache_model::forget_writes(addr_range range) {
+    const addr_range lines = round_out(range, config_.line_size);
+    for (auto it = writes_.begin(); it != writes_.end();) {
+        const addr_range written = it->range;
+        if (!overlap(written, lines)) {
+            ++it;
+            continue;
+        }
+        if (written.begin < lines.begin)
+            writes_.insert(it,
+                           {{written.begin, lines.begin}, it->request, it->reported, it->marked});
+        if (written.end > lines.end)
+            writes_.insert(it, {{lines.end, written.end}, it->request, it->reported, it->marked});
+        it = writes_.erase(it);
+    }
+}
+
+void cache_model::record_sync(addr_range range, bool is_for_write) {
+    if (syncs_.size() == MAX_SYNCS)
+        syncs_.pop_back();
+    syncs_.push_front(
+        {range, is_for_write, config_.stack_traces ? stack_trace::capture() : stack_trace{}});
+}
+
+mem_access cache_model::find_last_sync(addr_range range) const {
+    mem_access last;
+    for (const recorded_sync &sync : syncs_) {
+        if (!overlap(round_out(sync.range, config_.line_size), range))
+            continue;
+        last.text = sync.is_for_write ? "sync_rdma_write" : "sync_rdma_read";
+        last.stack = sync.stack;
+        break;
+    }
+    return last;
+}
+
+/// The MR that contains the range, or else one that overlaps it.
+memory_region cache_model::find_mr(addr_range range) const {
+    const memory_region *best = nullptr;
+    // Deregistration also discards lines on the MR's pages outside the MR: so by line, then by
+    // page.
+    for (const std::size_t unit :
+         {config_.line_size, static_cast<std::size_t>(sysconf(_SC_PAGESIZE))})
+        for (const auto &[number, mr] : mrs_) {
+            const bool contains = mr.range.begin <= range.begin && range.end <= mr.range.end;
+            if (overlap(round_out(mr.range, unit), range) && (best == nullptr || contains))
+                best = &mr;
+        }
+    return best != nullptr ? *best : memory_region{};
+}
+
+} // namespace coherdma::emulation

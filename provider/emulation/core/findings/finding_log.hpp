@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Findings: missing syncs and data lost by them. They are printed on stderr and written to a file
+// of JSON lines, with a summary when the process ends.
+#pragma once
+
+#include "core/memory/addr_range.hpp"
+#include "core/settings.hpp"
+#include "stack_trace.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace coherdma::emulation {
+
+enum class finding_kind : std::uint8_t {
+    UNSYNCED_READ,  ///< a peer reads dirty lines
+    UNSYNCED_WRITE, ///< a peer writes dirty lines
+    CONFLICT,       ///< both the program and the device changed a line
+    STALE,          ///< the device wrote a line that was never fetched
+    DISCARDED,      ///< a dirty line was dropped when its memory was deregistered
+    BESIDE,         ///< data arrived in a line with other bytes that are dirty
+    REDUNDANT,      ///< a sync of a range that was clean
+};
+const char *kind_name(finding_kind) noexcept;
+/// The sync that would have helped: "sync_rdma_write after the Write".
+const char *missing_sync(finding_kind) noexcept;
+
+/// A work request of a peer or of this process, or a sync.
+struct mem_access {
+    std::string
+        text; ///< "RDMA Write of 64 bytes, wr_id 0x7 of QP 17, by process 9 (rping)"; "": none
+    stack_trace stack;                   ///< if it is of this process
+    std::vector<std::string> peer_stack; ///< if it is of another process
+};
+
+/// Registered memory.
+struct memory_region {
+    std::uint32_t number = 0; ///< counts the MRs of this process from 1
+    addr_range range;
+    std::uint64_t iova = 0;
+    std::uint32_t lkey = 0, rkey = 0;
+    bool remote_read = false, remote_write = false;
+    std::string device_name;
+    stack_trace reg_stack; ///< of the registration
+
+    [[nodiscard]] bool is_remote() const noexcept { return remote_read || remote_write; }
+};
+
+struct finding {
+    finding_kind kind = finding_kind::CONFLICT;
+    memory_region mr;
+    addr_range range;              ///< contiguous lines
+    std::uintptr_t first_diff = 0; ///< the first byte that differs
+    std::vector<unsigned char> program_bytes, device_bytes, agreed_bytes; ///< from there
+    mem_access last_sync, request;
+};
+
+/// Thread-safe.
+class finding_log {
+  public:
+    explicit finding_log(const settings &);
+    ~finding_log();
+
+    void report(const finding &);
+    /// Prints something that is not emulated, each text once.
+    void note(const std::string &text);
+    /// Writes the summary, once. Returns the number of findings that are not suppressed.
+    std::size_t write_summary();
+
+  private:
+    struct impl;
+    std::unique_ptr<impl> impl_;
+};
+
+} // namespace coherdma::emulation

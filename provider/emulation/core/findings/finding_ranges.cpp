@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "finding_ranges.hpp"
+
+#include <algorithm>
+
+namespace coherdma::emulation {
+namespace {
+
+constexpr std::size_t MAX_BYTES_SHOWN = 16;
+
+using bytes = std::vector<unsigned char>;
+
+} // namespace
+
+void finding_ranges::add(finding_kind kind, const cache_line &line) {
+    if (pending_ && pending_->kind == kind && pending_->range.end == line.addr) {
+        pending_->range.end += line.size;
+        return;
+    }
+    report_pending();
+    finding new_finding;
+    new_finding.kind = kind;
+    new_finding.range = line.range();
+    const auto *const program = line.program_bytes.data(), *const device = line.device_bytes.data();
+    const auto begin = static_cast<std::size_t>(
+        std::mismatch(program, program + line.size, device).first - program);
+    const std::size_t end = std::min(begin + MAX_BYTES_SHOWN, line.size);
+    new_finding.first_diff = line.addr + std::min(begin, line.size - 1);
+    new_finding.program_bytes = bytes(program + begin, program + end);
+    new_finding.device_bytes = bytes(device + begin, device + end);
+    std::array<unsigned char, MAX_LINE_SIZE> agreed;
+    if (line.recover_agreed(agreed.data()))
+        new_finding.agreed_bytes = bytes(&agreed[begin], &agreed[end]);
+    pending_ = std::move(new_finding);
+}
+
+void finding_ranges::report_pending() {
+    if (!pending_)
+        return;
+    finding completed = std::move(*pending_);
+    pending_.reset();
+    completed.mr = cache_.find_mr(completed.range);
+    completed.last_sync = cache_.find_last_sync(completed.range);
+    if (request_ != nullptr)
+        completed.request = *request_;
+    else if (const auto *const write = cache_.find_last_write(completed.range))
+        completed.request = write->request;
+    cache_.log_.report(completed);
+}
+
+} // namespace coherdma::emulation

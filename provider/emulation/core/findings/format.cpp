@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "format.hpp"
+
+#include <cctype>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace coherdma::emulation {
+namespace {
+
+using json = nlohmann::ordered_json;
+using byte_vector = std::vector<unsigned char>;
+
+constexpr std::size_t MAX_FRAMES_IN_TEXT = 4; // JSON has all frames
+
+const char *describe(finding_kind kind) noexcept {
+    switch (kind) {
+    case finding_kind::UNSYNCED_READ:
+        return "a peer reads lines that this program has changed and not synced";
+    case finding_kind::UNSYNCED_WRITE:
+        return "a peer writes lines that this program has changed and not synced";
+    case finding_kind::CONFLICT:
+        return "both the program and the device changed these lines since they were last\n"
+               "  equal: the data of one of them is lost";
+    case finding_kind::STALE:
+        return "the device wrote these lines, and the program never synced them: it sees the\n"
+               "  old data";
+    case finding_kind::DISCARDED:
+        return "the program's changes to these lines are lost: the memory was deregistered\n"
+               "  before they were synced";
+    case finding_kind::BESIDE:
+        return "data arrived in lines in which the program changed other bytes: on some\n"
+               "  machines one of the two is lost";
+    case finding_kind::REDUNDANT:
+        return "a sync of lines that have not changed since the last one";
+    }
+    return "?";
+}
+
+std::string hex_number(std::uintptr_t number) {
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "%#zx", static_cast<std::size_t>(number));
+    return text.data();
+}
+
+std::string hex_bytes(const byte_vector &bytes, const char *separator) {
+    std::string text;
+    for (const unsigned char byte : bytes) {
+        std::array<char, 4> digits;
+        std::snprintf(digits.data(), digits.size(), "%02x", byte);
+        text += (text.empty() ? "" : separator) + std::string(digits.data());
+    }
+    return text;
+}
+
+/// Negative if the line begins before its MR.
+std::int64_t offset_in_mr(std::uintptr_t addr, const finding &finding) noexcept {
+    return static_cast<std::int64_t>(addr - finding.mr.range.begin);
+}
+
+/// "  device   61 62 63  |abc|"
+std::string bytes_row(const char *name, const byte_vector &bytes) {
+    std::array<char, 96> row;
+    const std::string shown(bytes.begin(), bytes.end());
+    std::string text;
+    for (const char c : shown)
+        text += c >= ' ' && c <= '~' ? c : '.';
+    std::snprintf(row.data(), row.size(), "  %-8s %s  |%s|\n", name, hex_bytes(bytes, " ").c_str(),
+                  text.c_str());
+    return bytes.empty() ? "" : row.data();
+}
+
+std::string access_text(const char *name, const std::string &text,
+                        const std::vector<std::string> &frames) {
+    std::string result = std::string("  ") + name + ": " + printable(text) + "\n";
+    for (std::size_t i = 0; i < frames.size() && i < MAX_FRAMES_IN_TEXT; ++i)
+        result += "    at " + printable(frames[i]) + "\n";
+    return result;
+}
+
+json access_json(const mem_access &access) {
+    if (access.text.empty())
+        return nullptr;
+    return {{"words", access.text}, {"stack", frames_of(access)}};
+}
+
+json bytes_json(const byte_vector &bytes) {
+    return bytes.empty() ? json(nullptr) : json(hex_bytes(bytes, ""));
+}
+
+/// One line, also if names contain invalid UTF-8.
+std::string dump_line(const json &object) {
+    return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+} // namespace
+
+std::size_t finding_counts::total() const noexcept {
+    std::size_t sum = 0;
+    for (const auto &[kind, count] : by_kind)
+        sum += count;
+    return sum;
+}
+
+std::string printable(std::string_view text) {
+    std::string result(text);
+    for (char &c : result)
+        if (std::iscntrl(static_cast<unsigned char>(c)) != 0)
+            c = '?';
+    return result;
+}
+
+std::vector<std::string> frames_of(const mem_access &access) {
+    return access.peer_stack.empty() ? to_strings(access.stack) : access.peer_stack;
+}
+
+std::string as_text(const finding &finding) {
+    std::string title = kind_name(finding.kind);
+    for (char &c : title)
+        c = c == '-' ? ' ' : static_cast<char>(c - 'a' + 'A');
+    std::string text = "coherdma: " + title + ": " + printable(finding.mr.device_name) +
+                       " region " + std::to_string(finding.mr.number) + ", bytes " +
+                       std::to_string(offset_in_mr(finding.range.begin, finding)) + ".." +
+                       std::to_string(offset_in_mr(finding.range.end, finding) - 1) + " of " +
+                       std::to_string(finding.mr.range.size()) + "\n  " + describe(finding.kind) +
+                       "\n";
+    if (*missing_sync(finding.kind) != '\0')
+        text += std::string("  missing: ") + missing_sync(finding.kind) + "\n";
+    if (finding.kind != finding_kind::REDUNDANT) {
+        text +=
+            "  from byte " + std::to_string(offset_in_mr(finding.first_diff, finding)) + " (" +
+            hex_number(finding.first_diff) + "):\n" + bytes_row("program", finding.program_bytes) +
+            bytes_row("device", finding.device_bytes) + bytes_row("agreed", finding.agreed_bytes);
+    }
+    if (!finding.request.text.empty())
+        text += access_text("request", finding.request.text, frames_of(finding.request));
+    text +=
+        access_text("last sync", finding.last_sync.text.empty() ? "none" : finding.last_sync.text,
+                    frames_of(finding.last_sync));
+    if (const auto frames = to_strings(finding.mr.reg_stack); !frames.empty())
+        text += access_text("registered", hex_number(finding.mr.range.begin), frames);
+    return text;
+}
+
+std::string as_json(const finding &finding, const report_status &status) {
+    json object = {{"coherdma", "finding"},
+                   {"kind", kind_name(finding.kind)},
+                   {"missing", missing_sync(finding.kind)},
+                   {"device", finding.mr.device_name},
+                   {"region", finding.mr.number},
+                   {"region_begin", hex_number(finding.mr.range.begin)},
+                   {"region_length", finding.mr.range.size()},
+                   {"rkey", finding.mr.rkey},
+                   {"begin", hex_number(finding.range.begin)},
+                   {"offset", offset_in_mr(finding.range.begin, finding)},
+                   {"length", finding.range.size()},
+                   {"first", hex_number(finding.first_diff)},
+                   {"first_offset", offset_in_mr(finding.first_diff, finding)},
+                   {"program", bytes_json(finding.program_bytes)},
+                   {"device_bytes", bytes_json(finding.device_bytes)},
+                   {"agreed", bytes_json(finding.agreed_bytes)},
+                   {"request", access_json(finding.request)},
+                   {"last_sync", access_json(finding.last_sync)},
+                   {"registered", to_strings(finding.mr.reg_stack)},
+                   {"pid", getpid()},
+                   {"suppressed", status.suppressed},
+                   {"repeated", status.num_earlier}};
+    if (*missing_sync(finding.kind) == '\0')
+        object["missing"] = nullptr;
+    return dump_line(object);
+}
+
+std::string as_text(const finding_counts &counts, const std::string &log_name) {
+    std::string text;
+    const auto add_row = [&](std::size_t count, const char *name, const char *note) {
+        std::array<char, 128> line;
+        std::snprintf(line.data(), line.size(), "  %8zu  %-14s  %s", count, name, note);
+        text += line.data();
+        text.erase(text.find_last_not_of(' ') + 1);
+        text += "\n";
+    };
+    text = counts.total() == 0 ? "coherdma: emulation: no findings\n"
+                               : "coherdma: emulation: " + std::to_string(counts.total()) +
+                                     (counts.total() == 1 ? " finding\n" : " findings\n");
+    for (const auto &[kind, count] : counts.by_kind)
+        add_row(count, kind_name(kind), missing_sync(kind));
+    if (counts.num_suppressed != 0)
+        add_row(counts.num_suppressed, "suppressed", "not counted above");
+    if (counts.num_repeated != 0)
+        add_row(counts.num_repeated, "repeated", "not printed: more than the limit of one site");
+    if (!log_name.empty())
+        text += "  as JSON: " + printable(log_name) + "\n";
+    return text;
+}
+
+std::string as_json(const finding_counts &counts) {
+    json kinds = json::object();
+    for (const auto &[kind, count] : counts.by_kind)
+        kinds[kind_name(kind)] = count;
+    return dump_line({{"coherdma", "summary"},
+                      {"findings", counts.total()},
+                      {"kinds", kinds},
+                      {"suppressed", counts.num_suppressed},
+                      {"repeated", counts.num_repeated},
+                      {"pid", getpid()}});
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Layout of the file, mostly holes: a header with the mutex and a slot for each process; for each
+// page its holders, a bit for each slot; the hashes; the device's pages. Each process that has the
+// file open has a flock on it, which ends with the process: a file without one is unused.
+
+#include "shm_object.hpp"
+
+#include "robust_mutex.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace coherdma::emulation {
+namespace {
+
+constexpr std::uint32_t MAGIC = 0xc0e4d101; // contains the version of the layout
+constexpr unsigned NUM_SLOTS = 64;
+constexpr std::uint64_t MAX_LENGTH = std::uint64_t{1} << 40; // of the shared memory
+constexpr std::uint64_t HOLDERS_OFFSET = MAX_LENGTH, HASHES_OFFSET = 2 * MAX_LENGTH,
+                        PAGES_OFFSET = 4 * MAX_LENGTH;
+
+std::string name_prefix() {
+    return "coherdma-emulation-" + std::to_string(geteuid()) + "-";
+}
+
+/// Removes files of processes that were killed.
+void remove_unused_files() {
+    const std::string prefix = name_prefix();
+    DIR *const dir = opendir("/dev/shm");
+    if (dir == nullptr)
+        return;
+    while (const dirent *const entry = readdir(dir)) {
+        if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0)
+            continue;
+        const int fd = shm_open(entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+        if (fd < 0)
+            continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            shm_unlink(entry->d_name);
+        close(fd);
+    }
+    closedir(dir);
+}
+
+bool is_file_size_limited() noexcept {
+    rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+} // namespace
+
+struct shm_object::header {
+    std::atomic<std::uint32_t> magic;
+    std::uint32_t hash_bytes;
+    pthread_mutex_t mutex;
+    struct {
+        std::int32_t pid; ///< 0: free
+        std::uint64_t start_time;
+    } slots[NUM_SLOTS];
+};
+
+shm_object::shm_object(int fd, header *file_header, std::string name, std::size_t page_size,
+                       std::size_t hash_bytes)
+    : fd_(fd)
+    , header_(file_header)
+    , name_(std::move(name))
+    , page_size_(page_size)
+    , hash_bytes_(hash_bytes) {}
+
+/// nullptr: see reason. *retry: another process created or removed the file at the same time.
+std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::size_t page_size,
+                                                 std::size_t hash_bytes, std::string &reason,
+                                                 bool &retry) {
+    const int fd =
+        shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    reason = "/dev/shm/" + name + ": ";
+    struct stat status = {};
+    void *mapped = MAP_FAILED;
+    // The holder of the exclusive flock initializes the file. Exclusive to shared is not atomic:
+    // another process may initialize the file in between, so it is checked under the shared lock.
+    bool is_creator = false;
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid()) {
+        is_creator = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        if (!is_creator || (ftruncate(fd, 0) == 0 && ftruncate(fd, sizeof(header)) == 0))
+            mapped = mmap(nullptr, sizeof(header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (mapped == MAP_FAILED) {
+        reason +=
+            fd < 0 || status.st_uid == geteuid() ? std::strerror(errno) : "belongs to another user";
+        if (fd >= 0)
+            close(fd);
+        return nullptr;
+    }
+    auto *const file_header = static_cast<header *>(mapped);
+    std::shared_ptr<shm_object> object(
+        new shm_object(fd, file_header, name, page_size, hash_bytes));
+    if (is_creator) {
+        init_robust_mutex(file_header->mutex);
+        file_header->hash_bytes = static_cast<std::uint32_t>(hash_bytes);
+        file_header->magic.store(MAGIC);
+    }
+    retry = flock(fd, LOCK_SH) != 0 || fstat(fd, &status) != 0 || status.st_nlink == 0 ||
+            status.st_size < static_cast<off_t>(sizeof(header)) || file_header->magic.load() == 0;
+    if (retry)
+        reason += "not initialized";
+    else if (file_header->magic.load() != MAGIC)
+        reason += "has another version";
+    else if (file_header->hash_bytes != hash_bytes)
+        reason = "another process emulates another line size";
+    else if (object->claim_slot())
+        return object;
+    else
+        reason = "more than 64 processes share it";
+    return nullptr;
+}
+
+std::shared_ptr<shm_object> shm_object::open(shm_id id, std::size_t page_size,
+                                             std::size_t hash_bytes, std::string &reason) {
+    static_assert(sizeof(header) <= 4096);
+    constexpr int MAX_TRIES = 1000;
+    char id_text[40];
+    std::snprintf(id_text, sizeof id_text, "%" PRIx64 "-%" PRIx64, id.device, id.inode);
+    reason = "the file size is limited (ulimit -f)";
+    if (is_file_size_limited())
+        return nullptr;
+    remove_unused_files();
+    std::shared_ptr<shm_object> object;
+    bool retry = true;
+    for (int i = 0; i < MAX_TRIES && object == nullptr && retry; ++i) {
+        retry = false;
+        object = try_open(name_prefix() + id_text, page_size, hash_bytes, reason, retry);
+    }
+    return object;
+}
+
+std::uint64_t shm_object::other_live_slots() const noexcept {
+    std::uint64_t live = 0;
+    for (unsigned i = 0; i < NUM_SLOTS; ++i) {
+        const auto &slot = header_->slots[i];
+        const std::uint64_t bit = std::uint64_t{1} << i;
+        if (bit != slot_bit_ && slot.pid > 0 && process_start_time(slot.pid) == slot.start_time)
+            live |= bit;
+    }
+    return live;
+}
+
+/// The slot of a dead process is not reused while other processes live: pages still have its bit.
+bool shm_object::claim_slot() noexcept {
+    const robust_lock_guard guard(header_->mutex);
+    if (other_live_slots() == 0) {
+        std::memset(header_->slots, 0, sizeof header_->slots);
+        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HOLDERS_OFFSET, PAGES_OFFSET);
+    }
+    for (unsigned i = 0; i < NUM_SLOTS; ++i)
+        if (header_->slots[i].pid == 0) {
+            header_->slots[i] = {getpid(), process_start_time(getpid())};
+            slot_bit_ = std::uint64_t{1} << i;
+            return true;
+        }
+    return false;
+}
+
+shm_object::~shm_object() {
+    if (slot_bit_ != 0) {
+        const robust_lock_guard guard(header_->mutex);
+        header_->slots[__builtin_ctzll(slot_bit_)].pid = 0;
+    }
+    munmap(header_, sizeof(header));
+    unlink_if_unused();
+    close(fd_);
+}
+
+void shm_object::unlink_if_unused() noexcept {
+    struct stat status = {};
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &status) == 0 && status.st_nlink != 0)
+        shm_unlink(name_.c_str());
+}
+
+std::uint64_t shm_object::page_offset(std::uint64_t offset) noexcept {
+    return PAGES_OFFSET + offset;
+}
+std::uint64_t shm_object::hashes_offset(std::uint64_t offset) const noexcept {
+    return HASHES_OFFSET + offset / page_size_ * hash_bytes_;
+}
+pthread_mutex_t &shm_object::mutex() noexcept {
+    cached_live_slots_.reset();
+    return header_->mutex;
+}
+
+std::uint64_t shm_object::read_holders(std::uint64_t offset) const noexcept {
+    std::uint64_t holders = 0; // none beyond the end of the file
+    const auto file_offset =
+        static_cast<off_t>(HOLDERS_OFFSET + offset / page_size_ * sizeof holders);
+    return pread(fd_, &holders, sizeof holders, file_offset) == sizeof holders ? holders : 0;
+}
+
+bool shm_object::write_holders(std::uint64_t offset, std::uint64_t holders) const noexcept {
+    const auto file_offset =
+        static_cast<off_t>(HOLDERS_OFFSET + offset / page_size_ * sizeof holders);
+    return pwrite(fd_, &holders, sizeof holders, file_offset) == sizeof holders;
+}
+
+/// Allocates now: a store to a hole raises SIGBUS if memory has run out.
+int shm_object::allocate(std::uint64_t file_offset, std::uint64_t length) const noexcept {
+    for (;;) {
+        const int error =
+            posix_fallocate(fd_, static_cast<off_t>(file_offset), static_cast<off_t>(length));
+        if (error != EINTR)
+            return error == ENOSPC ? ENOMEM : error;
+    }
+}
+
+bool shm_object::is_exclusive(std::uint64_t offset) noexcept {
+    const std::uint64_t others = read_holders(offset) & ~slot_bit_;
+    if (others != 0 && !cached_live_slots_)
+        cached_live_slots_ = other_live_slots(); // too slow for each line
+    return others == 0 || (others & *cached_live_slots_) == 0;
+}
+
+bool shm_object::is_last_ref(std::uint64_t offset) const noexcept {
+    const auto it = ref_counts_.find(offset);
+    return it != ref_counts_.end() && it->second == 1;
+}
+
+int shm_object::get_pages(std::uint64_t offset, std::uint64_t length, const page_visitor &init) {
+    if (offset > MAX_LENGTH || length > MAX_LENGTH - offset)
+        return EFBIG;
+    const robust_lock_guard guard(header_->mutex);
+    const std::uint64_t live_slots = other_live_slots();
+    const std::uint64_t end = offset + length;
+    int error = allocate(page_offset(offset), length);
+    if (error == 0)
+        error = allocate(hashes_offset(offset), length / page_size_ * hash_bytes_);
+    std::uint64_t page = offset;
+    for (; page < end && error == 0; page += page_size_) {
+        const std::uint64_t holders = read_holders(page) & (live_slots | slot_bit_);
+        if (holders == 0)
+            init(page, page_size_);
+        if (!write_holders(page, holders | slot_bit_))
+            error = ENOMEM;
+        else
+            ++ref_counts_[page];
+    }
+    while (error != 0 && page > offset)
+        put_page(page -= page_size_, live_slots);
+    return error;
+}
+
+void shm_object::put_pages(std::uint64_t offset, std::uint64_t length) noexcept {
+    const robust_lock_guard guard(header_->mutex);
+    const std::uint64_t live_slots = other_live_slots();
+    for (std::uint64_t page = offset; page < offset + length; page += page_size_)
+        put_page(page, live_slots);
+}
+
+void shm_object::put_page(std::uint64_t offset, std::uint64_t live_slots) noexcept {
+    const auto it = ref_counts_.find(offset);
+    if (it == ref_counts_.end() || --it->second != 0)
+        return;
+    ref_counts_.erase(it);
+    const std::uint64_t holders = read_holders(offset) & live_slots;
+    write_holders(offset, holders);
+    if (holders == 0)
+        fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(page_offset(offset)), static_cast<off_t>(page_size_));
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The remote memory of a work request: which process emulates it, and the check of its lines.
+
+#include "device_shim.hpp"
+#include "peer_ipc.hpp"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <unistd.h>
+
+namespace coherdma::emulation {
+namespace {
+
+const char *operation_name(ibv_wr_opcode opcode) noexcept {
+    switch (opcode) {
+    case IBV_WR_RDMA_READ:
+        return "RDMA Read";
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return "compare and swap";
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return "fetch and add";
+    default:
+        return "RDMA Write";
+    }
+}
+
+mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_id,
+                       std::uint64_t length) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "%s of %" PRIu64 " bytes, wr_id 0x%" PRIx64 " of QP %u, by process %d (%s)",
+                  operation_name(opcode), length, wr_id, qp.qp_num, getpid(),
+                  program_invocation_short_name);
+    mem_access access;
+    access.text = text;
+    access.stack = process_state().config.stack_traces ? stack_trace::capture() : stack_trace{};
+    return access;
+}
+
+} // namespace
+
+void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcode opcode,
+                         std::uint64_t wr_id, std::uint32_t rkey, std::uint64_t remote_addr,
+                         std::uint64_t length) {
+    if (process_state().config.mode == cache_mode::PASSTHROUGH || length == 0)
+        return;
+    // Two devices may use the same rkey. With more than one match the owner is ambiguous.
+    std::vector<addr_range> matches;
+    for_each_device([&](emulated_device &other) {
+        if (other.driver_id != device.driver_id)
+            return;
+        if (const addr_range range = other.find_remote(rkey, remote_addr, length); !range.empty())
+            matches.push_back(range);
+    });
+    const mem_access access = describe_wr(qp, opcode, wr_id, length);
+    if (matches.empty())
+        peer_ipc::request_check(device.driver_id, rkey, remote_addr, length, opcode, access);
+    if (matches.size() == 1)
+        check_peer_access(matches[0], opcode, access);
+}
+
+void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access &access) {
+    switch (opcode) {
+    case IBV_WR_RDMA_READ:
+        process_state().cache.peer_read(range, access);
+        break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        process_state().cache.peer_atomic(range, access);
+        break;
+    default:
+        process_state().cache.peer_write(range, access);
+    }
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A file in /dev/shm with one slot per process: its rkeys and one pending request. Mutexes are
+// robust (EOWNERDEAD recovers). A faulty process may write anything there: what is read is checked
+// like data from the network.
+//
+// Protocol of a slot. The requester, with the slot's mutex, writes `request` and stores REQUESTED;
+// the owner's thread copies the request, checks its memory and changes REQUESTED to ANSWERED; the
+// requester, in any case, ends with IDLE. CLOSED is final.
+
+#include "peer_ipc.hpp"
+
+#include "core/memory/robust_mutex.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+namespace coherdma::emulation::peer_ipc {
+namespace {
+
+constexpr std::uint32_t MAGIC = 0xc0e4d001; // contains the version of the layout
+constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 1600;
+constexpr timespec ANSWER_TIMEOUT = {0, 300000000};
+
+enum slot_state : std::uint32_t { IDLE, REQUESTED, ANSWERED, CLOSED };
+
+struct rkey_entry {
+    std::uint32_t rkey, driver_id; ///< driver_id 0: the entry is free
+    std::uint64_t iova, length;
+};
+
+struct check_request {
+    std::uint32_t driver_id, rkey;
+    std::uint64_t remote_addr, length;
+    std::uint32_t opcode;
+    char text[MAX_TEXT];
+    char stack[MAX_STACK_TEXT]; ///< one frame per line
+};
+
+struct process_slot {
+    pthread_mutex_t mutex;                 ///< for requests, and protects rkeys
+    std::atomic<std::int32_t> pid;         ///< 0: free
+    std::atomic<std::uint64_t> start_time; ///< distinguishes processes with the same PID
+    std::atomic<std::uint32_t> state;      ///< a futex
+    rkey_entry rkeys[MAX_RKEYS];
+    check_request request;
+};
+
+struct shm_layout {
+    std::atomic<std::uint32_t> magic;
+    pthread_mutex_t mutex; ///< to take a slot
+    process_slot slots[NUM_SLOTS];
+};
+
+struct {
+    shm_layout *shm = nullptr;
+    process_slot *own_slot = nullptr;
+} ipc;
+
+long futex(std::atomic<std::uint32_t> &word, int operation, std::uint32_t value,
+           const timespec *timeout) noexcept {
+    return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+bool has_live_process(const process_slot &slot) noexcept {
+    const std::int32_t pid = slot.pid.load();
+    return pid > 0 && process_start_time(pid) == slot.start_time.load();
+}
+
+/// Maps the file, and creates it if needed. nullptr: see reason.
+shm_layout *open_shm(std::string &reason) {
+    const std::string name = "/coherdma-emulation-" + std::to_string(geteuid());
+    const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat status = {};
+    void *mapped = MAP_FAILED;
+    // The first process to lock the file initializes it. The kernel unlocks it if a process dies.
+    if (fd >= 0 && lockf(fd, F_LOCK, 0) == 0 && fstat(fd, &status) == 0 &&
+        status.st_uid == geteuid() &&
+        (status.st_size == sizeof(shm_layout) || ftruncate(fd, sizeof(shm_layout)) == 0))
+        mapped = mmap(nullptr, sizeof(shm_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED) {
+        reason = "/dev/shm" + name + ": " + std::strerror(errno);
+        if (fd >= 0)
+            close(fd);
+        return nullptr;
+    }
+    auto *const shm = static_cast<shm_layout *>(mapped);
+    if (shm->magic.load() != MAGIC) {
+        std::memset(mapped, 0, sizeof(shm_layout));
+        init_robust_mutex(shm->mutex);
+        for (process_slot &slot : shm->slots)
+            init_robust_mutex(slot.mutex);
+        shm->magic.store(MAGIC);
+    }
+    close(fd); // unlocks it
+    return shm;
+}
+
+process_slot *claim_slot(shm_layout &shm) noexcept {
+    const robust_lock_guard guard(shm.mutex);
+    for (process_slot &slot : shm.slots) {
+        if (!guard || has_live_process(slot))
+            continue;
+        const robust_lock_guard slot_guard(slot.mutex);
+        std::memset(slot.rkeys, 0, sizeof slot.rkeys);
+        slot.state.store(IDLE);
+        slot.start_time.store(process_start_time(getpid()));
+        slot.pid.store(getpid());
+        return &slot;
+    }
+    return nullptr;
+}
+
+/// The memory of this process; empty if it is not registered (any more).
+addr_range find_requested(const check_request &request) {
+    addr_range range;
+    for_each_device([&](emulated_device &device) {
+        if (device.driver_id == request.driver_id)
+            range = range.empty()
+                        ? device.find_remote(request.rkey, request.remote_addr, request.length)
+                        : range;
+    });
+    return range;
+}
+
+void handle_request(const check_request &request) {
+    constexpr std::uint32_t NUM_OPCODES = 8; // includes all that access remote memory
+    const addr_range range = find_requested(request);
+    if (range.empty() || request.opcode >= NUM_OPCODES)
+        return;
+    mem_access access;
+    access.text.assign(request.text, strnlen(request.text, MAX_TEXT));
+    const std::string stack(request.stack, strnlen(request.stack, MAX_STACK_TEXT));
+    for (std::size_t begin = 0; begin < stack.size();) {
+        const std::size_t end = std::min(stack.find('\n', begin), stack.size());
+        access.peer_stack.push_back(stack.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    check_peer_access(range, static_cast<ibv_wr_opcode>(request.opcode), access);
+}
+
+void answer_requests(process_slot &slot) noexcept {
+    pthread_setname_np(pthread_self(), "coherdma-peers");
+    for (;;) {
+        // Acquire: pairs with the requester's release of REQUESTED, so `request` is complete.
+        const std::uint32_t state = slot.state.load(std::memory_order_acquire);
+        if (state == CLOSED)
+            return;
+        if (state != REQUESTED) {
+            futex(slot.state, FUTEX_WAIT, state, nullptr);
+            continue;
+        }
+        const check_request request = slot.request; // a copy: after a timeout it may be overwritten
+        try {
+            handle_request(request);
+        } catch (const std::bad_alloc &) { // the access is not checked
+        }
+        std::uint32_t expected = REQUESTED;
+        // Release: the copy and the check are complete before the requester sees ANSWERED.
+        slot.state.compare_exchange_strong(expected, ANSWERED, std::memory_order_release);
+        futex(slot.state, FUTEX_WAKE, INT_MAX, nullptr);
+    }
+}
+
+void send_request(process_slot &slot, const check_request &request) noexcept {
+    slot.request = request;
+    // Release: pairs with the owner's acquire.
+    slot.state.store(REQUESTED, std::memory_order_release);
+    futex(slot.state, FUTEX_WAKE, INT_MAX, nullptr);
+    timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_nsec += ANSWER_TIMEOUT.tv_nsec;
+    deadline.tv_sec += deadline.tv_nsec / 1000000000;
+    deadline.tv_nsec %= 1000000000;
+    // Acquire: pairs with the owner's release of ANSWERED.
+    while (slot.state.load(std::memory_order_acquire) == REQUESTED)
+        if (syscall(SYS_futex, &slot.state, FUTEX_WAIT_BITSET, REQUESTED, &deadline, nullptr,
+                    FUTEX_BITSET_MATCH_ANY) < 0 &&
+            errno == ETIMEDOUT)
+            break;
+    std::uint32_t state = slot.state.load();
+    while (state != CLOSED && !slot.state.compare_exchange_weak(state, IDLE)) {
+    }
+}
+
+bool has_memory(const process_slot &slot, rdma_driver_id driver_id, std::uint32_t rkey,
+                std::uint64_t remote_addr, std::uint64_t length) noexcept {
+    for (const rkey_entry &entry : slot.rkeys)
+        if (entry.driver_id == driver_id && entry.rkey == rkey && remote_addr >= entry.iova &&
+            remote_addr - entry.iova <= entry.length &&
+            length <= entry.length - (remote_addr - entry.iova))
+            return true;
+    return false;
+}
+
+/// The same place in the program posts many WRs: finding its symbols again would be slow.
+struct stack_text_cache {
+    std::mutex mutex;
+    std::map<std::vector<void *>, std::string> texts;
+} *stack_texts = new stack_text_cache;
+
+const std::string &stack_text_of(const stack_trace &stack) {
+    const std::vector<void *> key(stack.frames.begin(), stack.frames.begin() + stack.depth);
+    const std::lock_guard guard(stack_texts->mutex);
+    const auto [it, is_new] = stack_texts->texts.try_emplace(key);
+    if (is_new)
+        for (const std::string &line : to_strings(stack))
+            it->second += line + "\n";
+    return it->second;
+}
+
+} // namespace
+
+void open_slot() {
+    std::string reason = "there are more than 64 processes";
+    ipc.shm = open_shm(reason);
+    if (ipc.shm != nullptr)
+        ipc.own_slot = claim_slot(*ipc.shm);
+    if (ipc.own_slot == nullptr) {
+        process_state().log.note(
+            "requests of other processes on memory of this process are not checked: " + reason);
+        return;
+    }
+    sigset_t all_signals, old_mask;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    std::thread([] { answer_requests(*ipc.own_slot); }).detach();
+    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+}
+
+void reset_after_fork() {
+    ipc = {};
+    stack_texts = new stack_text_cache; // a thread of the parent may have been changing the old one
+}
+
+void close_slot() noexcept {
+    if (ipc.own_slot == nullptr)
+        return;
+    const robust_lock_guard guard(ipc.own_slot->mutex);
+    ipc.own_slot->pid.store(0);
+    ipc.own_slot->state.store(CLOSED);
+    futex(ipc.own_slot->state, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void publish_rkey(rdma_driver_id driver_id, std::uint32_t rkey, const keyed_memory &memory) {
+    if (ipc.own_slot == nullptr)
+        return;
+    const robust_lock_guard guard(ipc.own_slot->mutex);
+    for (rkey_entry &entry : ipc.own_slot->rkeys)
+        if (entry.driver_id == RDMA_DRIVER_UNKNOWN) {
+            entry = {rkey, driver_id, memory.iova, memory.range.size()};
+            return;
+        }
+    process_state().log.note("this process has more than 1024 MRs and MWs: accesses of other "
+                             "processes to the others are not checked");
+}
+
+void withdraw_rkey(rdma_driver_id driver_id, std::uint32_t rkey) noexcept {
+    if (ipc.own_slot == nullptr)
+        return;
+    const robust_lock_guard guard(ipc.own_slot->mutex);
+    for (rkey_entry &entry : ipc.own_slot->rkeys)
+        if (entry.driver_id == driver_id && entry.rkey == rkey)
+            entry = {};
+}
+
+void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t remote_addr,
+                   std::uint64_t length, ibv_wr_opcode opcode, const mem_access &access) {
+    if (ipc.shm == nullptr)
+        return;
+    process_slot *owner = nullptr;
+    for (process_slot &slot : ipc.shm->slots) {
+        if (&slot == ipc.own_slot || slot.pid.load() == 0)
+            continue;
+        const robust_lock_guard guard(slot.mutex);
+        if (!guard || !has_memory(slot, driver_id, rkey, remote_addr, length) ||
+            !has_live_process(slot))
+            continue;
+        if (owner != nullptr)
+            return; // ambiguous
+        owner = &slot;
+    }
+    if (owner == nullptr)
+        return;
+    check_request request = {};
+    request.driver_id = driver_id;
+    request.rkey = rkey;
+    request.remote_addr = remote_addr;
+    request.length = length;
+    request.opcode = static_cast<std::uint32_t>(opcode);
+    std::snprintf(request.text, sizeof request.text, "%s", access.text.c_str());
+    std::snprintf(request.stack, sizeof request.stack, "%s", stack_text_of(access.stack).c_str());
+    const robust_lock_guard guard(owner->mutex);
+    if (guard)
+        send_request(*owner, request);
+}
+
+} // namespace coherdma::emulation::peer_ipc

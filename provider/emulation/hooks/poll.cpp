@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Polling: fetches data that arrived before the program sees the completion, and restores the
+// program's wr_id.
+
+#include "device_shim.hpp"
+
+#include <algorithm>
+
+namespace coherdma::emulation {
+namespace {
+
+/// Fetches the first byte_len bytes of the sinks.
+void fetch_sinks(const std::vector<addr_range> &sinks, std::uint64_t byte_len) {
+    for (const addr_range &sink : sinks) {
+        const std::uint64_t length = std::min<std::uint64_t>(byte_len, sink.size());
+        process_state().cache.complete_sink({sink.begin, sink.begin + length});
+        byte_len -= length;
+    }
+}
+
+/// Returns the program's wr_id for a completion with this number as wr_id.
+std::uint64_t complete_wr(emulated_device &device, std::uint64_t number, bool is_success,
+                          ibv_wc_opcode opcode, std::uint32_t byte_len) {
+    const std::vector<pending_wr> completed = device.pending_wrs.complete(number);
+    if (completed.empty())
+        return number; // a WR that is not hooked
+    // The unsignaled WRs before the last one have succeeded: they have no completion.
+    for (std::size_t i = 0; i + 1 < completed.size(); ++i)
+        fetch_sinks(completed[i].sinks, ~std::uint64_t{0});
+    const pending_wr &last = completed.back();
+    // The data of a Write with immediate went to its remote address, not to the receive.
+    if (is_success && (last.is_send || opcode != IBV_WC_RECV_RDMA_WITH_IMM))
+        fetch_sinks(last.sinks, last.is_send ? ~std::uint64_t{0} : byte_len);
+    if (is_success && (!last.is_send || !last.sinks.empty()))
+        process_state().cache.on_data_received();
+    return last.wr_id;
+}
+
+int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) noexcept {
+    emulated_device &device = *find_device(cq->context);
+    const int count = device.driver_ops.poll_cq(cq, num_entries, wcs);
+    process_state().cache.on_post_or_poll();
+    for (int i = 0; i < count; ++i) {
+        ibv_wc &wc = wcs[i];
+        wc.wr_id =
+            complete_wr(device, wc.wr_id, wc.status == IBV_WC_SUCCESS, wc.opcode, wc.byte_len);
+    }
+    return count;
+}
+
+/// error: of the driver's start_poll or next_poll.
+int complete_current(emulated_device &device, ibv_cq_ex *cq, int error) {
+    process_state().cache.on_post_or_poll();
+    if (error != 0)
+        return error;
+    const bool is_success = cq->status == IBV_WC_SUCCESS;
+    cq->wr_id =
+        complete_wr(device, cq->wr_id, is_success, is_success ? cq->read_opcode(cq) : IBV_WC_SEND,
+                    is_success ? cq->read_byte_len(cq) : 0);
+    return 0;
+}
+
+int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attr) noexcept {
+    emulated_device *const device = find_device(cq->context);
+    return device != nullptr ? complete_current(*device, cq, device->driver_start_poll(cq, attr))
+                             : find_inherited_device(cq->context)->driver_start_poll(cq, attr);
+}
+
+int next_poll(ibv_cq_ex *cq) noexcept {
+    emulated_device *const device = find_device(cq->context);
+    return device != nullptr ? complete_current(*device, cq, device->driver_next_poll(cq))
+                             : find_inherited_device(cq->context)->driver_next_poll(cq);
+}
+
+ibv_cq_ex *create_cq_ex(ibv_context *ctx, ibv_cq_init_attr_ex *attr) noexcept {
+    emulated_device &device = *find_device(ctx);
+    ibv_cq_ex *const cq = device.driver_ops.create_cq_ex(ctx, attr);
+    if (cq != nullptr) {
+        device.driver_start_poll = cq->start_poll; // the same for all CQs of a device
+        device.driver_next_poll = cq->next_poll;
+        cq->start_poll = start_poll;
+        cq->next_poll = next_poll;
+    }
+    return cq;
+}
+
+} // namespace
+
+void hook_poll_ops(abi::verbs_context_ops &ops) {
+    ops.poll_cq = poll_cq;
+    ops.create_cq_ex = create_cq_ex;
+}
+
+} // namespace coherdma::emulation

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Address handles. The kernel keeps the address and numbers it. Kernels before 5.18 give no number
+// and expect the address in each WQE; that is not supported.
+
+#include "objects.hpp"
+
+#include <cerrno>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+int destroy_ah(ibv_ah *ibah) noexcept {
+    const int error = ibv_cmd().destroy_ah(ibah);
+    if (error == 0)
+        std::free(&to_rxe_ah(ibah));
+    return error;
+}
+
+ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
+    calloc_ptr<rxe_ah> ah;
+    if (!ah)
+        return nullptr;
+    abi::message<abi::response::create_ah, rxe_create_ah_resp> response = {};
+    if (const int error = ibv_cmd().create_ah(pd, &ah->verbs, attr, &response, response.size)) {
+        errno = error;
+        return nullptr;
+    }
+    ah->ah_num = response.drv_payload.ah_num;
+    if (ah->ah_num == 0) {
+        ah->verbs.context = pd->context;
+        ibv_cmd().destroy_ah(&ah->verbs);
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    return &ah.release()->verbs;
+}
+
+} // namespace
+
+void fill_ah_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.create_ah = create_ah;
+    ops.destroy_ah = destroy_ah;
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "common/create.hpp"
+#include "cqe.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <unistd.h>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+int destroy_cq(ibv_cq *ibcq) noexcept {
+    if (const int error = ibv_cmd().destroy_cq(ibcq))
+        return error;
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    cq.ring.unmap();
+    std::free(&cq);
+    return 0;
+}
+
+rxe_cq *finish_create(calloc_ptr<rxe_cq> &cq, ibv_context *context,
+                      const rxe_create_cq_resp &resp) noexcept {
+    if (const int error = cq->ring.map(context->cmd_fd, resp.mi, sizeof(rxe_cqe))) {
+        cq->verbs.cq.context = context;
+        ibv_cmd().destroy_cq(&cq->verbs.cq);
+        return fail_with(error);
+    }
+    cq->ring.reset();
+    return cq.release();
+}
+
+// The kernel moves the CQEs to the new ring. The lock is held, so that no CQE is polled from the
+// old ring meanwhile.
+int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    const std::lock_guard guard(cq.lock);
+    abi::message<abi::command::resize_cq> command = {};
+    abi::message<abi::response::resize_cq, rxe_resize_cq_resp> response = {};
+    if (const int error =
+            ibv_cmd().resize_cq(ibcq, cqe, &command, command.size, &response, response.size))
+        return error;
+    cq_ring new_ring = {};
+    if (const int error =
+            new_ring.map(ibcq->context->cmd_fd, response.drv_payload.mi, sizeof(rxe_cqe)))
+        return error;
+    new_ring.reset();
+    cq.ring.unmap();
+    cq.ring = new_ring;
+    return 0;
+}
+
+// Handles CQEs that failed or were discarded. The caller holds the lock, which is released here.
+[[gnu::noinline]] int poll_cq_slow(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
+    const int count = poll_cqes(cq, wc, num_entries);
+    cq.ring.update_consumer();
+    cq.lock.unlock();
+    trace::poll(cq.verbs.cq.handle, count);
+    return count;
+}
+
+[[gnu::noinline, gnu::cold]] int poll_cq_contended(rxe_cq &cq, int num_entries,
+                                                   ibv_wc *wc) noexcept {
+    cq.lock.lock();
+    return poll_cq_slow(cq, num_entries, wc);
+}
+
+// The fast path: no contention, and all CQEs succeeded.
+int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    if (!cq.lock.try_lock()) [[unlikely]]
+        return poll_cq_contended(cq, num_entries, wc);
+    cq_ring &ring = cq.ring;
+    // Local copies stay in registers; the compiler must assume that a store to *wc changes members.
+    const auto *const entries = static_cast<const unsigned char *>(ring.entry(0));
+    const std::uint32_t mask = ring.index_mask, log2_elem_size = ring.log2_elem_size;
+    std::uint32_t cons = ring.cons;
+    const int count = std::min(num_entries, static_cast<int>(ring.num_ready()));
+    if (count > 0) {
+        const ibv_wc *const end = wc + count;
+        ibv_wc *next_wc = wc;
+        do {
+            const auto &cqe = *reinterpret_cast<const rxe_cqe *>(
+                entries + (static_cast<std::size_t>(cons) << log2_elem_size));
+            if (cqe.status != IBV_WC_SUCCESS) [[unlikely]]
+                return poll_cq_slow(cq, num_entries, wc);
+            cons = (cons + 1) & mask;
+            std::memcpy(next_wc, &cqe, sizeof(*next_wc));
+            next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];
+            ++next_wc;
+        } while (next_wc != end);
+        ring.cons = cons;
+        ring.update_consumer();
+    }
+    cq.lock.unlock();
+    trace::poll(ibcq->handle, count);
+    return count;
+}
+
+// Uses write(), which takes fewer instructions than libibverbs' command, and that command where the
+// kernel refuses write().
+int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
+    req_notify_cq_cmd cmd;
+    cmd.cq_handle = ibcq->handle;
+    cmd.solicited_only = solicited_only != 0;
+    if (write(ibcq->context->cmd_fd, &cmd, sizeof(cmd)) == ssize_t{sizeof(cmd)})
+        return 0;
+    return ibv_cmd().req_notify_cq(ibcq, solicited_only);
+}
+
+} // namespace
+
+int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
+    cq_ring &ring = cq.ring;
+    int count = 0;
+    while (count < max_wc) {
+        const auto *const cqe = static_cast<const rxe_cqe *>(ring.peek());
+        if (cqe == nullptr)
+            break;
+        ring.advance_consumer();
+        const std::uint32_t status =
+            cqe->status; // not ibv_wc_status: the kernel may write any value
+        if (status == CQE_DISCARDED)
+            continue;
+        ibv_wc &next_wc = wc[count++];
+        std::memcpy(&next_wc, cqe, sizeof(next_wc));
+        next_wc.wc_flags = to_wc_flags(cqe->wc_flags);
+        if (status != IBV_WC_SUCCESS)
+            qp_to_err_by_num(to_rxe_context(cq.verbs.cq.context), next_wc.qp_num);
+    }
+    return count;
+}
+
+// CQEs between the consumer and the producer index belong to the program, which may write to them.
+void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
+    const std::lock_guard guard(cq.lock);
+    cq_ring &ring = cq.ring;
+    const std::uint32_t first = ring.cons;
+    while (auto *const cqe = static_cast<rxe_cqe *>(ring.peek())) {
+        if (cqe->qp_num == qp_num)
+            cqe->status = CQE_DISCARDED;
+        ring.advance_consumer();
+    }
+    ring.cons = first;
+}
+
+void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, finish_create>;
+    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, finish_create>;
+    ops.resize_cq = resize_cq;
+    ops.destroy_cq = destroy_cq;
+    ops.poll_cq = poll_cq;
+    ops.req_notify_cq = req_notify_cq;
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The start_poll API. As in other providers, start_poll takes the lock if it finds a completion,
+// and end_poll releases it. cur_wc is a copy, so the ring may be replaced in between.
+
+#include "common/cq_read.hpp"
+#include "cqe.hpp"
+
+namespace coherdma::provider::rxe {
+namespace {
+
+int next_poll(ibv_cq_ex *ibcq) noexcept {
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    return set_current(ibcq, poll_cqes(cq, &cq.cur_wc, 1) != 0 ? &cq.cur_wc : nullptr);
+}
+
+int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
+    if (attr->comp_mask != 0)
+        return EINVAL;
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    cq.lock.lock();
+    const int error = next_poll(ibcq);
+    if (error != 0)
+        cq.lock.unlock();
+    return error;
+}
+
+void end_poll(ibv_cq_ex *ibcq) noexcept {
+    rxe_cq &cq = to_rxe_cq(ibcq);
+    cq.ring.update_consumer();
+    cq.lock.unlock();
+}
+
+} // namespace
+
+void set_poll_ops(rxe_cq &cq) noexcept {
+    ibv_cq_ex &ibcq = cq.verbs.cq_ex;
+    ibcq.start_poll = start_poll;
+    ibcq.next_poll = next_poll;
+    ibcq.end_poll = end_poll;
+    set_read_ops<rxe_cq>(ibcq);
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Queue pairs and their states.
+
+#include "common/create.hpp"
+#include "objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+namespace coherdma::provider::rxe {
+namespace {
+
+void unmap_rings(rxe_qp &qp) noexcept {
+    qp.sq.unmap();
+    qp.rq.unmap();
+}
+
+void clean_cqs(const rxe_qp &qp) noexcept {
+    const ibv_qp &ibqp = qp.verbs.qp;
+    cq_clean(to_rxe_cq(ibqp.send_cq), ibqp.qp_num);
+    if (ibqp.recv_cq != ibqp.send_cq)
+        cq_clean(to_rxe_cq(ibqp.recv_cq), ibqp.qp_num);
+}
+
+// The QP leaves the list first, so that a poller finds neither a QP that the kernel has destroyed
+// nor a new QP with the same number.
+int destroy_qp(ibv_qp *ibqp) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    qp_list<rxe_qp> &qps = to_rxe_context(ibqp->context).qps;
+    qps.remove(qp);
+    if (const int error = ibv_cmd().destroy_qp(ibqp)) {
+        qps.add(qp);
+        return error;
+    }
+    clean_cqs(qp);
+    unmap_rings(qp);
+    std::free(&qp);
+    return 0;
+}
+
+// The limits are those that the kernel granted. The entries of each ring must have room for them.
+int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
+              bool has_rq) noexcept {
+    const int fd = qp.verbs.qp.context->cmd_fd;
+    qp.max_send_sge = cap.max_send_sge;
+    qp.max_inline_data = cap.max_inline_data;
+    qp.max_recv_sge = cap.max_recv_sge;
+    const std::size_t send_size =
+        std::max(std::size_t{qp.max_send_sge} * sizeof(ibv_sge), std::size_t{qp.max_inline_data});
+    if (const int error = qp.sq.map(fd, resp.sq_mi, sizeof(rxe_send_wqe) + send_size))
+        return error;
+    qp.sq.reset();
+    if (!has_rq)
+        return 0;
+    const std::size_t recv_size = std::size_t{qp.max_recv_sge} * sizeof(ibv_sge);
+    if (const int error = qp.rq.map(fd, resp.rq_mi, sizeof(rxe_recv_wqe) + recv_size))
+        return error;
+    qp.rq.reset();
+    return 0;
+}
+
+template <class init_attr>
+rxe_qp *finish_create(calloc_ptr<rxe_qp> &qp, const init_attr &attr, const rxe_create_qp_resp &resp,
+                      bool single_threaded) noexcept {
+    ibv_qp *const ibqp = &qp->verbs.qp;
+    qp->opcodes = supported_opcodes(attr.qp_type);
+    qp->sq_lock.init(single_threaded);
+    qp->rq_lock.init(single_threaded);
+    if (const int error = map_rings(*qp, resp, attr.cap, attr.srq == nullptr)) {
+        ibv_cmd().destroy_qp(ibqp);
+        unmap_rings(*qp);
+        return fail_with(error);
+    }
+    to_rxe_context(ibqp->context).qps.add(*qp);
+    return qp.release();
+}
+
+// IBV_QP_EX_WITH_* flags are the bits of the opcodes.
+static_assert(IBV_QP_EX_WITH_SEND == 1U << IBV_WR_SEND);
+static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1U << IBV_WR_SEND_WITH_INV);
+static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
+
+// The send operations that a QP type supports on this device and with this libibverbs.
+std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
+                            std::uint64_t send_ops) noexcept {
+    std::uint64_t supported = supported_opcodes(type);
+    if ((send_ops & (QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH)) == 0 || type != IBV_QPT_RC)
+        return supported;
+    ibv_device_attr_ex attr = {};
+    if (ibv_query_device_ex(context, nullptr, &attr) != 0)
+        return supported;
+    if (abi::current_layout().wr_atomic_write_offset != 0 &&
+        (attr.device_cap_flags_ex & DEVICE_ATOMIC_WRITE) != 0)
+        supported |= QP_EX_WITH_ATOMIC_WRITE;
+    if (abi::current_layout().wr_flush_offset != 0 &&
+        (attr.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL_AND_PERSISTENT) != 0)
+        supported |= QP_EX_WITH_FLUSH;
+    return supported;
+}
+
+// Called after the QP entered RESET. The kernel has dropped its WQEs; its completions are
+// discarded.
+void reset_qp(rxe_qp &qp) noexcept {
+    clean_cqs(qp);
+    {
+        const std::lock_guard guard(qp.sq_lock);
+        qp.sq.reset();
+    }
+    if (!qp.rq.is_mapped())
+        return;
+    const std::lock_guard guard(qp.rq_lock);
+    qp.rq.reset();
+}
+
+int modify_qp_cmd(rxe_qp &qp, ibv_qp_attr *attr, int attr_mask) noexcept {
+    abi::message<abi::command::modify_qp> command = {};
+    return ibv_cmd().modify_qp(&qp.verbs.qp, attr, attr_mask, &command, command.size);
+}
+
+int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    const bool has_state = (attr_mask & IBV_QP_STATE) != 0;
+    std::atomic_ref in_error(qp.in_error);
+    const bool was_in_error = in_error.load();
+    // Ordering: set before the system call, and read by post_recv() after a receive is published.
+    // So a receive is either there when the kernel flushes, or post_recv() has it flushed. Also set
+    // during a reset, so that a completion from before it does not move the QP to ERR.
+    if (has_state && (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
+        in_error.store(true);
+    if (const int error = modify_qp_cmd(qp, attr, attr_mask)) {
+        in_error.store(was_in_error);
+        return error;
+    }
+    if (has_state && attr->qp_state == IBV_QPS_RESET)
+        reset_qp(qp);
+    if (has_state && attr->qp_state != IBV_QPS_ERR)
+        in_error.store(false);
+    return 0;
+}
+
+int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *init_attr) noexcept {
+    abi::message<abi::command::query_qp> command = {};
+    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
+}
+
+} // namespace
+
+int qp_to_err(rxe_qp &qp) noexcept {
+    ibv_qp_attr attr = {};
+    attr.qp_state = IBV_QPS_ERR;
+    return modify_qp_cmd(qp, &attr, IBV_QP_STATE);
+}
+
+// A failed completion puts an RC QP into the error state, but not necessarily a UC or UD QP.
+void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept {
+    context.qps.for_each([qp_num](rxe_qp &qp) {
+        if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&
+            !std::atomic_ref(qp.in_error).exchange(true))
+            qp_to_err(qp);
+    });
+}
+
+void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr>>;
+    ops.create_qp_ex =
+        create_qp_ex<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr_ex>, supported_ops>;
+    ops.modify_qp = modify_qp;
+    ops.query_qp = query_qp;
+    ops.destroy_qp = destroy_qp;
+}
+
+} // namespace coherdma::provider::rxe

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Completion queues. A poll reads the kernel's completions from the ring, then flushes the WQEs
+// that the kernel left in the queues on the flush list (QPs in error).
+
+#include "common/create.hpp"
+#include "objects.hpp"
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <mutex>
+
+namespace coherdma::provider::siw {
+namespace {
+
+int destroy_cq(ibv_cq *ibcq) noexcept {
+    if (const int error = ibv_cmd().destroy_cq(ibcq))
+        return error;
+    siw_cq &cq = to_siw_cq(ibcq);
+    cq.ring.mem.unmap();
+    std::free(&cq);
+    return 0;
+}
+
+siw_cq *finish_create(calloc_ptr<siw_cq> &cq, ibv_context *context,
+                      const siw_uresp_create_cq &resp) noexcept {
+    cq_ring &ring = cq->ring;
+    if (const int error = ring.mem.map(context->cmd_fd, resp.cq_key, resp.num_cqe, sizeof(siw_cqe),
+                                       sizeof(siw_cq_ctrl))) {
+        cq->verbs.cq.context = context;
+        ibv_cmd().destroy_cq(&cq->verbs.cq);
+        return fail_with(error);
+    }
+    const std::size_t num_cqe = std::size_t{ring.mem.index_mask} + 1;
+    ring.ctrl = reinterpret_cast<siw_cq_ctrl *>(ring.mem.addr + num_cqe * sizeof(siw_cqe));
+    return cq.release();
+}
+
+// Returns whether the interval was over and the QPs were checked.
+bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
+    constexpr std::uint64_t ns_per_s = 1000000000, interval_ns = ns_per_s / 20;
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const auto now_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * ns_per_s + static_cast<std::uint64_t>(now.tv_nsec);
+    if (now_ns - cq.last_check_ns < interval_ns)
+        return false;
+    cq.last_check_ns = now_ns;
+    check_stalled_qps(cq);
+    return true;
+}
+
+// Arms for the next completion, also if solicited_only: the kernel treats no receive as solicited.
+// A completion between the last poll and this call is found by the poll that has to follow the
+// call.
+int req_notify_cq(ibv_cq *ibcq, int) noexcept {
+    siw_cq &cq = to_siw_cq(ibcq);
+    std::atomic_ref(cq.ring.ctrl->flags).store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    if (std::atomic_ref(cq.has_stalled_qp).load())
+        check_stalled_qps(cq);
+    return 0;
+}
+
+constexpr std::array WC_STATUS{
+    IBV_WC_SUCCESS,        IBV_WC_LOC_LEN_ERR,    IBV_WC_LOC_PROT_ERR,
+    IBV_WC_LOC_QP_OP_ERR,  IBV_WC_WR_FLUSH_ERR,   IBV_WC_BAD_RESP_ERR,
+    IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR};
+static_assert(WC_STATUS.size() == SIW_WC_GENERAL_ERR);
+
+ibv_wc_status to_wc_status(std::uint32_t siw_status) noexcept {
+    return siw_status < WC_STATUS.size() ? WC_STATUS[siw_status] : IBV_WC_GENERAL_ERR;
+}
+
+constexpr auto WC_OPCODE = [] {
+    std::array<ibv_wc_opcode, 16> opcodes = {};
+    opcodes.fill(IBV_WC_SEND);
+    opcodes[SIW_OP_WRITE] = IBV_WC_RDMA_WRITE;
+    opcodes[SIW_OP_READ] = opcodes[SIW_OP_READ_LOCAL_INV] = IBV_WC_RDMA_READ;
+    opcodes[SIW_OP_RECEIVE] = IBV_WC_RECV;
+    return opcodes;
+}();
+
+ibv_wc_opcode to_wc_opcode(std::uint8_t siw_opcode) noexcept {
+    return WC_OPCODE[siw_opcode % WC_OPCODE.size()];
+}
+
+/// In the flags of a CQE that cq_clean() discarded; the kernel has no such flag.
+constexpr std::uint8_t CQE_DISCARDED = 128;
+
+void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
+    wc = {};
+    wc.wr_id = cqe.id;
+    wc.status = status;
+    wc.opcode = to_wc_opcode(cqe.opcode);
+    wc.byte_len = cqe.bytes;
+    wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
+}
+
+// Flushes one WQE that the kernel left.
+bool poll_flushed(siw_cq &cq, ibv_wc &wc) noexcept {
+    siw_wq *wq = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
+    for (; wq != nullptr; wq = wq->next) {
+        wqe_header &wqe = wq->ring.wqe(wq->flush_index);
+        if (!is_pending(wqe))
+            continue;
+        wc = {};
+        wc.wr_id = wqe.id;
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+        wc.opcode = wq->is_rq ? IBV_WC_RECV : to_wc_opcode(wqe.opcode);
+        wc.qp_num = wq->qp_num;
+        store_flags(wqe, 0);
+        ++wq->flush_index;
+        return true;
+    }
+    return false;
+}
+
+// Called with the lock held. Other threads only add at the front.
+void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
+    std::atomic_ref flush_list(cq.flush_list);
+    siw_wq *first = flush_list.load();
+    if (first == &wq && flush_list.compare_exchange_strong(first, wq.next))
+        return;
+    for (siw_wq *it = flush_list.load(); it != nullptr; it = it->next) {
+        if (it->next == &wq) {
+            it->next = wq.next;
+            return;
+        }
+    }
+}
+
+// Handles CQEs that failed or were discarded, and flushes. The caller holds the lock, which is
+// released here.
+[[gnu::noinline]] int poll_cq_slow(siw_cq &cq, int num_entries, ibv_wc *wc) noexcept {
+    int count = 0;
+    while (count < num_entries && (count == 0 ? poll_first(cq, *wc) : poll_one(cq, wc[count])))
+        ++count;
+    cq.lock.unlock();
+    trace::poll(cq.verbs.cq.handle, count);
+    return count;
+}
+
+[[gnu::noinline, gnu::cold]] int poll_cq_contended(siw_cq &cq, int num_entries,
+                                                   ibv_wc *wc) noexcept {
+    cq.lock.lock();
+    return poll_cq_slow(cq, num_entries, wc);
+}
+
+// The fast path: no contention, and CQEs that succeeded.
+int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
+    siw_cq &cq = to_siw_cq(ibcq);
+    if (!cq.lock.try_lock()) [[unlikely]]
+        return poll_cq_contended(cq, num_entries, wc);
+    // Local copies stay in registers; the compiler must assume that a store to *wc changes members.
+    auto *const cqes = reinterpret_cast<siw_cqe *>(cq.ring.mem.addr);
+    const std::uint32_t mask = cq.ring.mem.index_mask;
+    std::uint32_t cons = cq.ring.cons;
+    int count = 0;
+    for (; count < num_entries; ++count) {
+        siw_cqe &cqe = cqes[cons & mask];
+        const std::uint8_t flags = std::atomic_ref(cqe.flags).load(std::memory_order_acquire);
+        if (flags != SIW_WQE_VALID || cqe.status != SIW_WC_SUCCESS)
+            break;
+        to_wc(cqe, IBV_WC_SUCCESS, wc[count]);
+        std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
+        ++cons;
+    }
+    cq.ring.cons = cons;
+    if (count == 0 && (cq.ring.load_next_flags() != 0 || cq.has_flushes_or_stalls())) [[unlikely]]
+        return poll_cq_slow(cq, num_entries, wc);
+    cq.lock.unlock();
+    trace::poll(ibcq->handle, count);
+    return count;
+}
+
+} // namespace
+
+bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
+    if (poll_one(cq, wc))
+        return true;
+    return std::atomic_ref(cq.has_stalled_qp).load(std::memory_order_relaxed) &&
+           check_stalled_qps_if_due(cq) && poll_one(cq, wc);
+}
+
+bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
+    cq_ring &ring = cq.ring;
+    for (;;) {
+        const std::uint8_t flags = ring.load_next_flags();
+        if ((flags & SIW_WQE_VALID) == 0)
+            return poll_flushed(cq, wc);
+        siw_cqe &cqe = ring.cqe(ring.cons++);
+        to_wc(cqe, to_wc_status(cqe.status), wc);
+        std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
+        if ((flags & CQE_DISCARDED) != 0)
+            continue;
+        if (wc.status != IBV_WC_SUCCESS)
+            qp_to_err_by_num(to_siw_context(cq.verbs.cq.context), wc.qp_num);
+        return true;
+    }
+}
+
+void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
+    const std::lock_guard guard(cq.lock);
+    remove_from_flush_list(cq, qp.sq);
+    remove_from_flush_list(cq, qp.rq);
+    cq_ring &ring = cq.ring;
+    const std::uint32_t first = ring.cons;
+    for (; ring.cons - first <= ring.mem.index_mask; ++ring.cons) {
+        const std::uint8_t flags = ring.load_next_flags();
+        if ((flags & SIW_WQE_VALID) == 0)
+            break;
+        siw_cqe &cqe = ring.cqe(ring.cons);
+        if (cqe.qp_id == qp.verbs.qp.qp_num)
+            std::atomic_ref(cqe.flags).store(flags | CQE_DISCARDED, std::memory_order_relaxed);
+    }
+    ring.cons = first;
+}
+
+void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, finish_create>;
+    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, finish_create>;
+    ops.destroy_cq = destroy_cq;
+    ops.poll_cq = poll_cq;
+    ops.req_notify_cq = req_notify_cq;
+}
+
+} // namespace coherdma::provider::siw

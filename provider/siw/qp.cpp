@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Queue pairs and their error state. The kernel has the state: the connection manager connects a QP
+// without a call to this provider, and the peer may disconnect at any time.
+//
+// In error, the kernel flushes the WQEs that it has taken. Those that it has left in the ring, and
+// those posted later, are flushed by this provider: qp_to_err() adds the SQ and RQ to the flush
+// list of their CQs.
+
+#include "common/create.hpp"
+#include "objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coherdma::provider::siw {
+namespace {
+
+void unmap_rings(siw_qp &qp) noexcept {
+    qp.sq.ring.mem.unmap();
+    qp.rq.ring.mem.unmap();
+}
+
+// The QP leaves the list first, so that a poller finds neither a QP that the kernel has destroyed
+// nor a new QP with the same number.
+int destroy_qp(ibv_qp *ibqp) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    qp_list<siw_qp> &qps = to_siw_context(ibqp->context).qps;
+    qps.remove(qp);
+    if (const int error = ibv_cmd().destroy_qp(ibqp)) {
+        qps.add(qp);
+        return error;
+    }
+    cq_clean(to_siw_cq(ibqp->send_cq), qp);
+    if (ibqp->recv_cq != nullptr && ibqp->recv_cq != ibqp->send_cq)
+        cq_clean(to_siw_cq(ibqp->recv_cq), qp);
+    unmap_rings(qp);
+    std::free(&qp);
+    return 0;
+}
+
+int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept {
+    const int fd = qp.verbs.qp.context->cmd_fd;
+    qp.sq.ring.wqe_size = sizeof(siw_sqe);
+    qp.rq.ring.wqe_size = sizeof(siw_rqe);
+    qp.rq.is_rq = true;
+    qp.sq.qp_num = qp.rq.qp_num = qp.verbs.qp.qp_num;
+    if (const int error = qp.sq.ring.mem.map(fd, resp.sq_key, resp.num_sqe, sizeof(siw_sqe)))
+        return error;
+    if (!has_rq)
+        return 0;
+    return qp.rq.ring.mem.map(fd, resp.rq_key, resp.num_rqe, sizeof(siw_rqe));
+}
+
+// Also sets the capabilities that the kernel granted: it reports them only to ibv_query_qp().
+template <class init_attr>
+siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
+                      bool single_threaded) noexcept {
+    ibv_qp *const ibqp = &qp->verbs.qp;
+    ibv_qp_cap &cap = attr.cap;
+    const bool has_rq = attr.srq == nullptr && cap.max_recv_wr != 0;
+    qp->sq_lock.init(single_threaded);
+    qp->rq_lock.init(single_threaded);
+    qp->default_wqe_flags = attr.sq_sig_all != 0 ? unsigned{SIW_WQE_SIGNALLED} : 0U;
+    if (const int error = map_rings(*qp, resp, has_rq)) {
+        ibv_cmd().destroy_qp(ibqp);
+        unmap_rings(*qp);
+        return fail_with(error);
+    }
+    cap.max_send_wr = resp.num_sqe;
+    if (has_rq)
+        cap.max_recv_wr = resp.num_rqe;
+    cap.max_inline_data = SIW_MAX_INLINE;
+    qp->max_inline_data = SIW_MAX_INLINE;
+    qp->max_send_sge = std::min<std::uint32_t>(cap.max_send_sge, SIW_MAX_SGE);
+    qp->max_recv_sge = std::min<std::uint32_t>(cap.max_recv_sge, SIW_MAX_SGE);
+    to_siw_context(ibqp->context).qps.add(*qp);
+    return qp.release();
+}
+
+std::uint64_t supported_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
+    return SEND_OPS;
+}
+
+bool has_pending_wqe(siw_wq &wq) noexcept {
+    if (!wq.ring.mem.is_mapped())
+        return false;
+    const std::uint32_t prod = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    return is_pending(wq.ring.wqe(prod - 1));
+}
+
+int modify_qp_cmd(siw_qp &qp, ibv_qp_attr *attr, int attr_mask) noexcept {
+    abi::message<abi::command::modify_qp> command = {};
+    return ibv_cmd().modify_qp(&qp.verbs.qp, attr, attr_mask, &command, command.size);
+}
+
+int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
+    siw_qp &qp = to_siw_qp(ibqp);
+    if (const int error = modify_qp_cmd(qp, attr, attr_mask))
+        return error;
+    if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR)
+        qp_to_err_notify(qp);
+    return 0;
+}
+
+int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *init_attr) noexcept {
+    abi::message<abi::command::query_qp> command = {};
+    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
+}
+
+// The kernel takes WQEs in order, so the WQEs that it left are the last ones before prod.
+void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
+    std::uint32_t first = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
+        if (!is_pending(wq.ring.wqe(first - 1)))
+            break;
+        --first;
+    }
+    wq.flush_index = first;
+    std::atomic_ref flush_list(cq.flush_list);
+    wq.next = flush_list.load();
+    while (!flush_list.compare_exchange_weak(wq.next, &wq)) {
+    }
+}
+
+// Queries the state of a maybe_stalled QP, and moves it to ERR if it is in error. In RTS the kernel
+// is busy: the QP is checked again.
+void check_qp_state(siw_qp &qp) noexcept {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    const bool has_state =
+        has_pending_wqe(qp.sq) && query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) == 0;
+    if (has_state && attr.qp_state == IBV_QPS_ERR)
+        qp_to_err(qp);
+    else if (has_state && attr.qp_state == IBV_QPS_RTS)
+        std::atomic_ref(to_siw_cq(qp.verbs.qp.send_cq).has_stalled_qp).store(true);
+    else
+        std::atomic_ref(qp.maybe_stalled).store(false, std::memory_order_relaxed);
+}
+
+} // namespace
+
+// After the kernel has moved the QP to ERR, it has flushed what it had taken, and does not read the
+// rings again.
+void qp_to_err(siw_qp &qp) noexcept {
+    if (std::atomic_ref(qp.in_error).exchange(true))
+        return;
+    ibv_qp_attr attr = {};
+    attr.qp_state = IBV_QPS_ERR;
+    modify_qp_cmd(qp, &attr, IBV_QP_STATE);
+    add_to_flush_list(qp.sq, to_siw_cq(qp.verbs.qp.send_cq));
+    if (qp.rq.ring.mem.is_mapped())
+        add_to_flush_list(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
+}
+
+void qp_to_err_notify(siw_qp &qp) noexcept {
+    ibv_qp &ibqp = qp.verbs.qp;
+    qp_to_err(qp);
+    if (has_pending_wqe(qp.sq))
+        force_cq_event(to_siw_cq(ibqp.send_cq), ibqp.pd);
+    if (has_pending_wqe(qp.rq))
+        force_cq_event(to_siw_cq(ibqp.recv_cq), ibqp.pd);
+}
+
+void qp_to_err_by_num(siw_context &context, std::uint32_t qp_num) noexcept {
+    context.qps.for_each([qp_num](siw_qp &qp) {
+        if (qp.verbs.qp.qp_num == qp_num)
+            qp_to_err(qp);
+    });
+}
+
+// Only a query of its state distinguishes a QP in error from a busy one. That is a system call, so
+// it is made when a poll finds nothing, not for each WR. Kernel 6.1 does not report the error
+// state.
+void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
+    if (!is_pending(qp.sq.ring.wqe(index)))
+        return;
+    siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
+    std::atomic_ref(qp.maybe_stalled).store(true, std::memory_order_relaxed);
+    std::atomic_ref(cq.has_stalled_qp).store(true);
+    if (!cq.is_armed())
+        return;
+    // A consumer that waits for an event does not poll: query now.
+    check_qp_state(qp);
+    if (std::atomic_ref(qp.in_error).load())
+        force_cq_event(cq, qp.verbs.qp.pd);
+}
+
+void check_stalled_qps(siw_cq &cq) noexcept {
+    std::atomic_ref(cq.has_stalled_qp).store(false);
+    to_siw_context(cq.verbs.cq.context).qps.for_each([&cq](siw_qp &qp) {
+        if (qp.verbs.qp.send_cq == &cq.verbs.cq &&
+            std::atomic_ref(qp.maybe_stalled).load(std::memory_order_relaxed))
+            check_qp_state(qp);
+    });
+}
+
+// Only the kernel can raise an event, and does so when it completes a WQE: the receive of a QP that
+// is created for that, moved to ERR and destroyed before its completion is polled. modify_qp_cmd(),
+// not modify_qp(): if the CQ is full, the kernel cannot complete the receive, and modify_qp() would
+// call this function again.
+void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
+    ibv_cq &ibcq = cq.verbs.cq;
+    if (ibcq.channel == nullptr || !cq.is_armed())
+        return;
+    const int saved_errno = errno;
+    ibv_qp_init_attr init_attr = {};
+    init_attr.send_cq = init_attr.recv_cq = &ibcq;
+    init_attr.cap = {1, 1, 1, 1, 0};
+    init_attr.qp_type = IBV_QPT_RC;
+    if (ibv_qp *const ibqp = ibv_create_qp(pd, &init_attr)) {
+        ibv_recv_wr wr = {}, *bad_wr;
+        ibv_qp_attr attr = {};
+        attr.qp_state = IBV_QPS_ERR;
+        if (ibv_post_recv(ibqp, &wr, &bad_wr) == 0)
+            modify_qp_cmd(to_siw_qp(ibqp), &attr, IBV_QP_STATE);
+        ibv_destroy_qp(ibqp);
+    }
+    errno = saved_errno;
+}
+
+void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
+    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr>>;
+    ops.create_qp_ex = create_qp_ex<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr_ex>,
+                                    supported_ops>;
+    ops.modify_qp = modify_qp;
+    ops.query_qp = query_qp;
+    ops.destroy_qp = destroy_qp;
+}
+
+} // namespace coherdma::provider::siw

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`softrdma kernel`: the kernels of QEMU guests and of user mode, cached or installed."""
+
+import argparse
+import json
+import os
+import shutil
+from typing import Any, Dict, List, Optional
+
+from ..core import cache, progress
+from ..core.errors import OK, UsageError
+from ..debian import packages
+from ..kernel import debian_kernels, siw_module, uml_build, uml_kernels
+
+
+def run(options: argparse.Namespace, drivers: List[str]) -> int:
+    action, version, arch = options.action, options.version, options.arch
+    _check_options(options)
+    if action == "list":
+        _list_kernels(options.json)
+    elif action == "build":
+        build_options = uml_build.BuildOptions(options.jobs or 0, options.verbose)
+        if options.source is not None:
+            built = uml_build.build_into(options.source, options.into, build_options)
+        else:
+            built = uml_build.build(version, build_options)
+        print(f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}")
+    elif action == "path":
+        print(os.path.join(uml_kernels.find_kernel(version), uml_kernels.PROGRAM))
+    elif action == "fetch":
+        kernel = debian_kernels.get_kernel(arch or packages.machine_arch(), version)
+        if "siw" in drivers:
+            siw_module.add_to_kernel(kernel)
+        path = progress.abbreviate_home(kernel.path)
+        print(f"{kernel.release} ({kernel.arch}, {kernel.suite} {kernel.version}) is in {path}")
+    else:
+        _remove_kernels(version, arch)
+    return OK
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if options.action != "build":
+        for name in ("source", "into", "jobs", "verbose"):
+            if getattr(options, name) not in (None, False):
+                raise UsageError(f"kernel {options.action}: --{name} is an option of kernel build")
+    if (options.source is None) != (options.into is None):
+        raise UsageError(
+            "kernel build: --source FILE and --into DIR need each other; without both it builds into the cache"
+        )
+    if options.source is not None and options.version:
+        raise UsageError(
+            f"kernel build {options.version}: the version is that of --source; omit {options.version}"
+        )
+    if options.into == "":
+        raise UsageError("kernel build: --into '': expected a new folder")
+    if options.jobs is not None and not 1 <= options.jobs <= 1024:
+        raise UsageError(f"--jobs {options.jobs}: expected 1 to 1024")
+
+
+def _kernel_rows() -> List[Dict[str, Any]]:
+    rows = [
+        {
+            "release": kernel.release,
+            "for": "qemu",
+            "arch": kernel.arch,
+            "version": kernel.version,
+            "siw": os.path.exists(siw_module.module_path(kernel)),
+            "from": "cache",
+            "path": kernel.path,
+        }
+        for kernel in debian_kernels.cached_kernels()
+    ]
+    return rows + [
+        {
+            "release": kernel.series,
+            "for": "uml" if kernel.is_current else "uml (outdated)",
+            "arch": packages.machine_arch(),
+            "version": kernel.version,
+            "siw": True,
+            "from": "package" if kernel.is_packaged else "cache",
+            "path": kernel.path,
+        }
+        for kernel in uml_kernels.known_kernels()
+    ]
+
+
+def _list_kernels(as_json: bool) -> None:
+    rows = _kernel_rows()
+    if as_json:
+        print(json.dumps({"schema": 1, "kernels": rows}, indent=2))
+        return
+    progress.print_table(
+        ["KERNEL", "FOR", "ARCH", "PACKAGE", "SIW", "FROM"],
+        [
+            [
+                row["release"],
+                row["for"],
+                row["arch"],
+                row["version"],
+                "yes" if row["siw"] else "no",
+                row["from"],
+            ]
+            for row in rows
+        ],
+        f"no kernels in {progress.abbreviate_home(cache.cache_path())}; softrdma run fetches one when it needs it",
+    )
+
+
+def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
+    if not version:
+        raise UsageError("kernel remove: a version is missing; see: softrdma kernel list")
+    matching = [
+        row
+        for row in _kernel_rows()
+        if debian_kernels.release_matches(row["release"], version) and arch in (None, row["arch"])
+    ]
+    if not matching:
+        raise UsageError(f"no kernel {version} in the cache; see: softrdma kernel list")
+    cached = [row for row in matching if row["from"] == "cache"]
+    package = uml_kernels.PACKAGE
+    if not cached:
+        raise UsageError(
+            f"kernel {version} belongs to the package {package}; remove that: apt remove {package}"
+        )
+    for row in cached:
+        with cache.lock_entry(os.path.relpath(row["path"], cache.cache_path())):
+            shutil.rmtree(row["path"])
+        print(f"{row['release']} ({row['for']}, {row['arch']}) removed")
+    if len(cached) < len(matching):
+        progress.note(f"the kernel of the package {package} stays")

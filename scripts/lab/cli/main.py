@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The command line of softrdma: its subcommands, each with its function."""
+
+import argparse
+import sys
+from typing import Any, Callable, List, NoReturn
+
+from .. import VERSION
+from ..core import progress, run_request, supervisor
+from ..core.errors import UsageError
+from ..devices.persistent import config_path
+from ..run import run_local
+from . import device_commands, run_command
+
+EPILOG = """examples:
+  softrdma run -- ibv_devinfo
+  softrdma run --driver siw -- bash
+  softrdma run --hosts 2 -- sh -c 'on 2 rping -s -a $HOST2 & sleep 1; rping -c -a $HOST2 -C 5 -v'
+  sudo softrdma up && softrdma list && sudo softrdma down
+
+exit status: that of COMMAND for run; else 0 success, 1 failure, 2 usage error, 77 not possible here.
+See softrdma(1) for details."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports an error as one line with the command to type, and exits with status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        progress.error(f"{message}; see: {self.prog} --help")
+        sys.exit(UsageError.status)
+
+
+def main(argv: List[str], launcher: str) -> int:
+    """launcher: the path of the program softrdma."""
+    options = make_parser().parse_args(argv)
+    progress.quiet = getattr(options, "quiet", False)
+    options.launcher = launcher
+    return supervisor.run(lambda: options.function(options), run_local.clean_up_after_worker)
+
+
+def make_parser() -> Parser:
+    parser = Parser(
+        prog="softrdma",
+        description="Soft RDMA devices (Soft-RoCE, soft-iWARP) on any machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"softrdma {VERSION}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=Parser, required=True)
+
+    def add_command(
+        name: str, function: Callable[[Any], int], summary: str, **options: Any
+    ) -> Parser:
+        command: Parser = subparsers.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            allow_abbrev=False,
+            **options,
+        )
+        command.set_defaults(function=function)
+        return command
+
+    run = add_command(
+        "run",
+        run_command.run,
+        "run a command where soft RDMA devices exist",
+        usage="softrdma run [OPTIONS] -- COMMAND [ARGUMENT...]",
+    )
+    _add_run_options(run)
+
+    up = add_command("up", device_commands.up, "make a soft device on the running kernel (root)")
+    up.add_argument(
+        "device", nargs="?", metavar="NAME", help=f"the device of {config_path('NAME')}"
+    )
+    up.add_argument("--driver", choices=("rxe", "siw"), help="Soft-RoCE (default) or soft-iWARP")
+    up.add_argument(
+        "--netdev",
+        metavar="IF",
+        help="the network interface (default: a new dummy interface with a test address)",
+    )
+    up.add_argument("--name", metavar="N", help="the device's name (default: rxe0, rxe1, …)")
+    up.add_argument(
+        "--keep",
+        action="store_true",
+        help=f"also make it at each boot: writes {config_path('NAME')}",
+    )
+    up.add_argument("--json", action="store_true", help="print the device as JSON")
+
+    down = add_command("down", device_commands.down, "remove devices that softrdma made (root)")
+    down.add_argument("names", nargs="*", metavar="NAME", help="the devices (default: all)")
+
+    listing = add_command(
+        "list", device_commands.list_devices, "list the devices that softrdma made"
+    )
+    listing.add_argument("--json", action="store_true", help="print JSON")
+
+    cdi = add_command(
+        "cdi", device_commands.cdi, "write a specification of all RDMA devices for containers (CDI)"
+    )
+    cdi.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the file, instead of stdout; runtimes read /etc/cdi/softrdma.json (root)",
+    )
+    cdi.add_argument(
+        "--with-provider",
+        action="store_true",
+        help="also mount this machine's coherdma provider in the containers",
+    )
+    cdi.add_argument(
+        "--umad", action="store_true", help="also add the management nodes (umad, issm)"
+    )
+
+    kernel = add_command(
+        "kernel", _run_kernel_command, "list, build, fetch or remove the cached kernels of guests"
+    )
+    _add_kernel_options(kernel)
+    return parser
+
+
+def _add_run_options(run: Parser) -> None:
+    run.add_argument(
+        "--in",
+        dest="backend",
+        choices=("auto", "here", "uml", "qemu"),
+        default="auto",
+        help="the running kernel, a user-mode kernel, a QEMU guest, or the first that works (auto)",
+    )
+    run.add_argument(
+        "--driver",
+        choices=run_command.DRIVERS,
+        default="rxe",
+        help="the device's driver, or a device of each (default: rxe)",
+    )
+    run.add_argument(
+        "--hosts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the number of hosts, joined by a wire; `on N COMMAND` runs a command on host N (default: 1)",
+    )
+    run.add_argument(
+        "--loss",
+        default="0",
+        metavar="PERCENT",
+        help="the share of packets that the wire drops: 1%%",
+    )
+    run.add_argument(
+        "--delay", default="0", metavar="MS", help="the delay of the wire in milliseconds: 5ms"
+    )
+    run.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="the address of another softrdma run --peer, on a machine or in a container, by UDP",
+    )
+    run.add_argument(
+        "--as", dest="number", type=int, metavar="N", help="with --peer: the number of this host"
+    )
+    run.add_argument(
+        "--port",
+        type=int,
+        default=run_request.DEFAULT_PORT,
+        metavar="P",
+        help=f"with --peer: the UDP port (default: {run_request.DEFAULT_PORT})",
+    )
+    run.add_argument(
+        "--wait",
+        type=int,
+        default=run_request.DEFAULT_WAIT_SECONDS,
+        metavar="SECONDS",
+        help=f"with --peer: the time to wait for the other hosts (default: {run_request.DEFAULT_WAIT_SECONDS})",
+    )
+    run.add_argument(
+        "--kernel",
+        metavar="V",
+        help="the kernel of the guest, e.g. 6.1 (default: that of the Debian release)",
+    )
+    run.add_argument(
+        "--arch",
+        choices=("amd64", "arm64"),
+        help="the architecture of the guest (default: this machine's)",
+    )
+    run.add_argument(
+        "--suite",
+        metavar="S",
+        help="the Debian release of the guest's programs and kernel: bookworm, trixie, forky or sid",
+    )
+    run.add_argument(
+        "--write",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder in which the files that the guest writes are kept",
+    )
+    run.add_argument(
+        "--memory",
+        type=int,
+        default=2048,
+        metavar="MB",
+        help="the memory of a guest in megabytes (default: 2048)",
+    )
+    run.add_argument(
+        "--console", metavar="FILE", help="append the output of the guests' kernels to FILE"
+    )
+    run.add_argument(
+        "-q", "--quiet", action="store_true", help="print errors only, no notes and no progress"
+    )
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+
+
+def _add_kernel_options(kernel: Parser) -> None:
+    kernel.add_argument("action", choices=("list", "build", "fetch", "path", "remove"))
+    kernel.add_argument(
+        "version", nargs="?", metavar="V", help="a series such as 6.1, or a release"
+    )
+    kernel.add_argument("--arch", choices=("amd64", "arm64"), help="default: this machine's")
+    kernel.add_argument(
+        "--driver",
+        choices=run_command.DRIVERS,
+        default="rxe",
+        help="fetch: siw or both also build siw",
+    )
+    kernel.add_argument(
+        "--source", metavar="FILE", help="build: the kernel source, a tar.xz; with --into"
+    )
+    kernel.add_argument(
+        "--into", metavar="DIR", help="build: a new folder instead of the cache; with --source"
+    )
+    kernel.add_argument(
+        "--jobs", type=int, metavar="N", help="build: the number of jobs (default: processors)"
+    )
+    kernel.add_argument(
+        "--verbose", action="store_true", help="build: print the output of make, not progress"
+    )
+    kernel.add_argument("--json", action="store_true", help="list: print JSON")
+
+
+def _run_kernel_command(options: argparse.Namespace) -> int:
+    from . import kernel_command
+
+    return kernel_command.run(options, run_command.DRIVERS[options.driver])

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`softrdma run`: checks the options and selects where the command runs.
+
+Modules that other subcommands do not need are imported in functions.
+"""
+
+import argparse
+import os
+
+from ..core import progress, run_request
+from ..core.errors import Unavailable, UsageError
+from ..core.run_request import MAX_HOSTS, RunRequest, Wire
+from ..run import run_local
+
+DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Returns the command's exit status."""
+    request = _make_request(options)
+    backend = options.backend
+    reason_not_local = _reason_not_local(request)
+    if backend == "here" and reason_not_local:
+        other_backend = "uml" if run_request.reason_for_kernel_per_host(request) else "qemu"
+        raise Unavailable(f"{reason_not_local}; use: softrdma run --in {other_backend}")
+    if backend in ("auto", "here") and not reason_not_local:
+        if request.writable_folders:
+            progress.note("--write has no effect on the running kernel: all files are kept")
+        return run_local.run(request)
+    if backend == "auto":
+        backend = _select_guest(request, reason_not_local)
+    return _run_uml(request) if backend == "uml" else _run_qemu(request)
+
+
+def _select_guest(request: RunRequest, reason_not_local: str) -> str:
+    from ..debian import packages
+    from ..kernel import uml_kernels
+
+    can_use_uml = request.arch == packages.machine_arch() and not request.suite
+    if run_request.reason_for_kernel_per_host(request) or (
+        can_use_uml and uml_kernels.is_built(request.kernel)
+    ):
+        progress.note(f"{reason_not_local}; using a user-mode kernel")
+        return "uml"
+    hint = "" if request.suite else " (a user-mode kernel is much faster: softrdma kernel build)"
+    progress.note(f"{reason_not_local}; using a QEMU guest{hint}")
+    return "qemu"
+
+
+def _run_uml(request: RunRequest) -> int:
+    from ..debian import packages
+    from ..run import run_uml
+
+    if request.arch != packages.machine_arch():
+        raise Unavailable(
+            f"a user-mode kernel has this machine's architecture; for {request.arch} use: --in qemu"
+        )
+    if request.suite:
+        raise Unavailable(
+            f"a user-mode kernel runs this machine's programs; for those of {request.suite} use: --in qemu"
+        )
+    return run_uml.run(request)
+
+
+def _run_qemu(request: RunRequest) -> int:
+    from ..run import run_qemu
+
+    reason = run_request.reason_for_kernel_per_host(request)
+    if reason:
+        raise Unavailable(f"{reason}; use: softrdma run --in uml")
+    return run_qemu.run(request)
+
+
+def _make_request(options: argparse.Namespace) -> RunRequest:
+    from ..debian import packages
+
+    argv = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not argv:
+        raise UsageError("run: a command is missing; try: softrdma run -- ibv_devinfo")
+    if not 256 <= options.memory <= 1 << 20:
+        raise UsageError(f"--memory {options.memory}: expected megabytes, 256 or more")
+    if options.suite not in (None, *packages.RELEASES):
+        raise UsageError(f"--suite {options.suite}: expected {', '.join(packages.RELEASES)}")
+    request = RunRequest(
+        argv=argv,
+        drivers=DRIVERS[options.driver],
+        hosts=options.hosts,
+        wire=_parse_wire(options),
+        arch=options.arch or packages.machine_arch(),
+        kernel=options.kernel,
+        suite=options.suite,
+        writable_folders=options.write,
+        memory_mb=options.memory,
+        launcher=options.launcher,
+        host_number=options.number,
+        peers=tuple(options.peer),
+        port=options.port,
+        wait_seconds=options.wait,
+        console=options.console and os.path.abspath(options.console),
+    )
+    _check_hosts(request)
+    return request
+
+
+def _parse_wire(options: argparse.Namespace) -> Wire:
+    loss, delay = options.loss.removesuffix("%"), options.delay.removesuffix("ms")
+    try:
+        wire = Wire(float(loss), float(delay))
+    except ValueError:
+        wire = Wire(-1, -1)
+    if not (0 <= wire.loss_percent <= 100 and 0 <= wire.delay_ms <= 10000):
+        raise UsageError(
+            f"--loss {options.loss} --delay {options.delay}: expected 0 to 100 percent and 0 to 10000 milliseconds"
+        )
+    if any(wire) and options.hosts == 1 and not options.peer:
+        raise UsageError("--loss and --delay need two hosts; add: --hosts 2")
+    return wire
+
+
+def _check_hosts(request: RunRequest) -> None:
+    num_peers = len(request.peers)
+    if not 1 <= request.hosts <= MAX_HOSTS:
+        raise UsageError(f"--hosts {request.hosts}: expected 1 to {MAX_HOSTS}")
+    if bool(request.peers) != bool(request.host_number):
+        raise UsageError("--as N and --peer ADDRESS need each other")
+    if request.peers:
+        if request.hosts != 1:
+            raise UsageError("--hosts and --peer exclude each other: each --peer is a host")
+        if num_peers >= MAX_HOSTS:
+            raise UsageError(f"{num_peers} peers: the maximum is {MAX_HOSTS - 1}")
+        if not 1 <= (request.host_number or 0) <= num_peers + 1:
+            raise UsageError(
+                f"--as {request.host_number}: with {num_peers} --peer the hosts are 1 to {num_peers + 1}"
+            )
+    if not 0 < request.port < 65536:
+        raise UsageError(f"--port {request.port}: expected 1 to 65535")
+    for peer in request.peers:
+        run_request.parse_peer_address(peer, request.port)
+    if request.wait_seconds < 0:
+        raise UsageError(f"--wait {request.wait_seconds}: expected seconds, 0 or more")
+
+
+def _reason_not_local(request: RunRequest) -> str:
+    """Why the command cannot run on the running kernel; empty if it can."""
+    from ..debian import packages
+    from ..kernel import debian_kernels
+
+    reason = run_request.reason_for_kernel_per_host(request)
+    if reason:
+        return reason
+    if request.arch != packages.machine_arch():
+        return f"this machine is not {request.arch}"
+    if request.suite:
+        return f"the programs and the kernel of {request.suite} need a guest"
+    release = os.uname().release
+    if request.kernel and not debian_kernels.release_matches(release, request.kernel):
+        return f"the running kernel is {release}"
+    return run_local.reason_unusable(request.drivers)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Messages on stderr: notes, errors, and the progress of long steps.
+
+On a terminal, progress rewrites one line. Elsewhere (a CI log), a step prints
+a line when it starts, and one when it ends if it took long.
+"""
+
+import os
+import shutil
+import sys
+import time
+from typing import Any, List, Optional
+
+quiet = False
+
+
+def error(text: str) -> None:
+    _print_line("softrdma: " + text)
+
+
+def note(text: str) -> None:
+    if not quiet:
+        _print_line("softrdma: " + text)
+
+
+def _print_line(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # stderr is closed; the exit status remains
+
+
+class Step:
+    """A long step: `with Step("downloading x") as step: step.update(0.4)`."""
+
+    def __init__(self, title: str, expected_seconds: Optional[float] = None):
+        self.title = title
+        self.expected_seconds = expected_seconds
+        self.start_time = time.monotonic()
+        self.on_terminal = sys.stderr.isatty() and not quiet
+        self.last_update = 0.0
+
+    def __enter__(self) -> "Step":
+        if self.on_terminal:
+            self.update(None)
+        else:
+            expected = f" (about {self.expected_seconds:.0f} s)" if self.expected_seconds else ""
+            note(self.title + expected)
+        return self
+
+    def update(self, fraction: Optional[float]) -> None:
+        """Show the fraction that is done; None: estimate it from the expected time."""
+        now = time.monotonic()
+        if not self.on_terminal or now - self.last_update < 0.1:
+            return
+        self.last_update = now
+        elapsed = now - self.start_time
+        if fraction is None and self.expected_seconds:
+            fraction = min(elapsed / self.expected_seconds, 0.99)
+        parts = [f"softrdma: {self.title}"]
+        if fraction is not None:
+            parts.append(f"{fraction * 100:3.0f}%")
+        parts.append(f"{elapsed:.0f} s")
+        text = "  ".join(parts)[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write("\r\x1b[K" + text)
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.on_terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def __exit__(self, exception_type: object, *_: object) -> None:
+        elapsed = time.monotonic() - self.start_time
+        self.clear()
+        if exception_type is None and elapsed >= 5:
+            note(f"{self.title}: done in {elapsed:.0f} s")
+
+
+def format_megabytes(num_bytes: float) -> str:
+    return f"{num_bytes / 1e6:.0f} MB"
+
+
+def abbreviate_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if home != "/" and path.startswith(home + "/") else path
+
+
+def print_table(titles: List[str], rows: List[List[Any]], empty_text: str) -> None:
+    """Print the rows on stdout; empty_text if there are none."""
+    if not rows:
+        print(empty_text)
+        return
+    cells = [titles] + [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What `softrdma run` is asked to do, and what of it a guest is told."""
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from .errors import UsageError
+
+MAX_HOSTS = 32
+DEFAULT_PORT = 4799
+DEFAULT_WAIT_SECONDS = 60
+
+
+class Wire(NamedTuple):
+    """The link between hosts."""
+
+    loss_percent: float = 0
+    delay_ms: float = 0
+
+
+class RunRequest(NamedTuple):
+    argv: List[str]
+    drivers: List[str]
+    hosts: int
+    wire: Wire
+    arch: str
+    kernel: Optional[str]
+    suite: Optional[str]
+    writable_folders: List[str]
+    memory_mb: int
+    launcher: str  # the path of the program softrdma
+    host_number: Optional[int] = None  # with peers: this host
+    peers: "tuple[str, ...]" = ()  # the addresses of the other hosts, in the order of their numbers
+    port: int = 0
+    wait_seconds: float = 0  # for the peers
+    console: Optional[str] = None  # the file that gets the output of the guests' kernels
+
+
+class ClusterMember(NamedTuple):
+    """A guest that is one of several hosts which have a kernel each."""
+
+    number: int
+    numbers: List[int]  # of all hosts
+    remote_numbers: List[int]  # of the hosts that other softrdma runs have
+    mtu: int
+
+
+def reason_for_kernel_per_host(request: RunRequest) -> str:
+    """Why each host needs its own kernel; empty if it does not."""
+    if request.peers:
+        return "with --peer each host has its own kernel"
+    return "more than two hosts need a kernel each" if request.hosts > 2 else ""
+
+
+def guest_job(request: RunRequest, member: Optional[ClusterMember] = None) -> Dict[str, Any]:
+    """What a guest reads from its job file. Without member it makes all hosts of the request."""
+    return {
+        "drivers": request.drivers,
+        "hosts": request.hosts,
+        "wire": request.wire,
+        "member": member,
+    }
+
+
+def absolute_folders(folders: List[str]) -> List[str]:
+    """The folders of --write as absolute paths."""
+    paths = []
+    for folder in folders:
+        path = os.path.abspath(folder)
+        if not os.path.isdir(path):
+            raise UsageError(f"--write {folder}: there is no such folder")
+        if path == "/" or "\n" in path:
+            raise UsageError(f"--write {folder}: name a folder below /")
+        paths.append(path)
+    return paths
+
+
+def parse_peer_address(text: str, default_port: int) -> "tuple[str, int]":
+    """ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT. More than one colon: an IPv6 address."""
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")) or text.endswith("]"):
+        host, port = text, str(default_port)
+    host = host.strip("[]")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"--peer {text}: expected ADDRESS or ADDRESS:PORT, such as host2:4799")
+    return host, int(port)

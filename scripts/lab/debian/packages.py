@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Debian packages of any suite and architecture, without installing them.
+
+apt gets its own state folder in the cache, so this needs no root and leaves the
+system's package lists alone. The mirror is that of the system's apt, or
+SOFTRDMA_MIRROR; apt verifies its signatures.
+"""
+
+import os
+import re
+import shutil
+import time
+from typing import List, NamedTuple, Optional
+
+from ..core import cache, progress, subprocesses, supervisor
+from ..core.errors import LabError, Unavailable
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+RELEASES = ["bookworm", "trixie", "forky", "sid"]  # oldest first
+DEFAULT_RELEASE = "bookworm"
+MAX_LISTS_AGE_SECONDS = 24 * 3600
+
+
+class Package(NamedTuple):
+    name: str
+    version: str
+    size: int
+    depends: List[str]  # names only, the first of alternatives
+
+
+def machine_arch() -> str:
+    """Debian's name of this machine's architecture."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+
+
+def running_release() -> str:
+    """The Debian release of this machine; DEFAULT_RELEASE if it runs another system."""
+    try:
+        with open("/etc/os-release", encoding="utf-8") as file:
+            variables = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
+    except OSError:
+        variables = {}
+    name = variables.get("VERSION_CODENAME", "").strip('"')
+    return name if name in RELEASES else DEFAULT_RELEASE
+
+
+class Suite:
+    """A suite for an architecture, such as bookworm-backports for arm64."""
+
+    def __init__(self, name: str, arch: str):
+        self.name = name
+        self.arch = arch
+        self.folder = cache.cache_path("apt", f"{name}-{arch}")
+        settings = (
+            f"Dir::State={self.folder}/state",
+            f"Dir::State::status={self.folder}/status",
+            f"Dir::Cache={self.folder}/cache",
+            f"Dir::Etc::sourcelist={self.folder}/sources.list",
+            "Dir::Etc::sourceparts=-",
+            "Dir::Etc::preferencesparts=-",
+            "Dir::Etc::preferences=-",
+            f"APT::Architecture={arch}",
+            f"APT::Architectures={arch}",
+            "APT::Default-Release=",
+            "Acquire::Languages=none",
+            "APT::Sandbox::User=",
+            "Acquire::http::Timeout=20",
+            # Parsing the lists takes seconds. Debian's container images disable this cache.
+            "Dir::Cache::pkgcache=pkgcache.bin",
+            # A frozen mirror has valid signatures of old lists.
+            "Acquire::Check-Valid-Until=false",
+            "Acquire::Retries=2",
+        )
+        self.apt_options = [word for setting in settings for word in ("-o", setting)]
+
+    def update_lists(self) -> None:
+        """Read the package lists, unless they are less than a day old."""
+        stamp = os.path.join(self.folder, "refreshed")
+        with cache.lock_entry("apt", f"{self.name}-{self.arch}"):
+            try:
+                if time.time() - os.stat(stamp).st_mtime < MAX_LISTS_AGE_SECONDS:
+                    return
+            except OSError:
+                pass
+            subprocesses.require_program("apt-get", "apt", "fetching a kernel")
+            cache.require_space(300, "package lists")
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for name in ("state/lists/partial", "cache/archives/partial"):
+                os.makedirs(os.path.join(self.folder, name))
+            _write_file(os.path.join(self.folder, "status"), "")
+            _write_file(os.path.join(self.folder, "sources.list"), self._sources())
+            title = f"reading the package lists of {self.name} {self.arch}"
+            with progress.Step(title, expected_seconds=5) as step:
+                subprocesses.run_long(
+                    [
+                        "apt-get",
+                        *self.apt_options,
+                        "-qq",
+                        "-o",
+                        "APT::Update::Error-Mode=any",
+                        "update",
+                    ],
+                    f"cannot read the package lists of {self.name} (no network, or the mirror lacks it)",
+                    on_progress=lambda _: step.update(None),
+                    error_class=Unavailable,
+                )
+            _write_file(stamp, "")
+
+    def _sources(self) -> str:
+        release = self.name.removesuffix("-backports")
+        signed_by = f"[signed-by={KEYRING}]" if os.path.exists(KEYRING) else ""
+        main_uri, security_uri = find_mirrors()
+        lines = [f"deb {signed_by} {main_uri} {release} main"]
+        if release != "sid":
+            lines.append(f"deb {signed_by} {main_uri} {release}-updates main")
+            if security_uri:
+                lines.append(f"deb {signed_by} {security_uri} {release}-security main")
+        if self.name.endswith("-backports"):
+            lines.append(f"deb {signed_by} {main_uri} {self.name} main")
+        return "\n".join(lines) + "\n"
+
+    def find_names(self, pattern: str) -> List[str]:
+        output = subprocesses.capture_output(
+            ["apt-cache", *self.apt_options, "--names-only", "search", pattern]
+        )
+        return [line.split(" ")[0] for line in output.splitlines()]
+
+    def find_package(self, name: str, version: Optional[str] = None) -> Optional[Package]:
+        """The package of that version, or the newest; None if there is none."""
+        versions = "--all-versions" if version else "--no-all-versions"
+        try:
+            output = subprocesses.capture_output(
+                ["apt-cache", *self.apt_options, "show", versions, name]
+            )
+        except LabError:
+            return None
+        for stanza in output.split("\n\n"):
+            fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.MULTILINE))
+            if fields.get("Package") == name and version in (None, fields.get("Version")):
+                depends = [
+                    re.split(r"[ (|:]", dependency.strip())[0]
+                    for dependency in fields.get("Depends", "").split(",")
+                    if dependency.strip()
+                ]
+                return Package(name, fields["Version"], int(fields.get("Size", 0)), depends)
+        return None
+
+    def download(self, packages: List[Package], folder: str) -> List[str]:
+        """The paths of the packages' files. apt verifies them against the signed lists."""
+        total_size = sum(package.size for package in packages)
+        title = packages[0].name + (f" and {len(packages) - 1} more" if len(packages) > 1 else "")
+        old_names = set(os.listdir(folder))
+
+        def new_paths() -> List[str]:
+            names = [name for name in os.listdir(folder) if name not in old_names]
+            return sorted(os.path.join(folder, name) for name in names)
+
+        def downloaded_fraction() -> Optional[float]:
+            sizes = [os.path.getsize(path) for path in new_paths() if os.path.isfile(path)]
+            return sum(sizes) / total_size if total_size else None
+
+        size_text = progress.format_megabytes(total_size)
+        with progress.Step(f"downloading {title} ({size_text})") as step:
+            subprocesses.run_long(
+                [
+                    "apt-get",
+                    *self.apt_options,
+                    "-qq",
+                    "download",
+                    *(f"{package.name}={package.version}" for package in packages),
+                ],
+                f"cannot download {title}",
+                on_progress=lambda _: step.update(downloaded_fraction()),
+                error_class=Unavailable,
+                cwd=folder,
+            )
+        paths = new_paths()
+        if len(paths) != len(packages):
+            raise LabError(
+                f"downloading {title}: got {len(paths)} files for {len(packages)} packages"
+            )
+        return paths
+
+    def resolve_dependencies(self, names: List[str]) -> List[Package]:
+        """The packages and all that they depend on."""
+        output = subprocesses.capture_output(
+            [
+                "apt-get",
+                *self.apt_options,
+                "-qq",
+                "--no-install-recommends",
+                "--print-uris",
+                "install",
+                *names,
+            ],
+            error_text=f"cannot resolve the packages of a {self.arch} root in {self.name}",
+        )
+        packages = []
+        for line in output.splitlines():
+            fields = line.split(" ")
+            if len(fields) >= 3 and fields[1].endswith(".deb"):
+                name, version, _ = fields[1].removesuffix(".deb").split("_")
+                packages.append(Package(name, version.replace("%3a", ":"), int(fields[2]), []))
+        return packages
+
+
+def find_mirrors() -> "tuple[str, Optional[str]]":
+    """The URIs of the Debian mirror and of its security archive."""
+    configured = os.environ.get("SOFTRDMA_MIRROR")
+    if configured:
+        return configured, None
+    subprocesses.require_program("apt-get", "apt", "fetching a kernel")
+    main_uri = security_uri = None
+    output = subprocesses.capture_output(
+        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
+    )
+    for line in output.splitlines():
+        release, _, uri = line.partition(" ")
+        if release.split("-")[0] in (*RELEASES, "stable", "testing", "unstable", "oldstable"):
+            if release.endswith("-security"):
+                security_uri = security_uri or uri
+            else:
+                main_uri = main_uri or uri
+    if not main_uri:
+        raise Unavailable(
+            "this system's apt has no Debian mirror; set SOFTRDMA_MIRROR to the address of one"
+        )
+    return main_uri, security_uri
+
+
+def make_merged_usr(root: str) -> None:
+    """Link /bin, /sbin and /lib to /usr: packages have files below both."""
+    for name in ("bin", "sbin", "lib"):
+        os.makedirs(os.path.join(root, "usr", name))
+        os.symlink(f"usr/{name}", os.path.join(root, name))
+
+
+def unpack(deb: str, folder: str, error_text: str) -> None:
+    """Unpack a package; like dpkg, follow symbolic links to folders."""
+    script = (
+        'dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --keep-directory-symlink'
+        " --no-same-owner --delay-directory-restore"
+    )
+    subprocesses.run_long(["sh", "-c", script, "sh", deb, folder], error_text)
+
+
+def unpack_and_delete(debs: List[str], folder: str, title: str) -> None:
+    with progress.Step(f"unpacking {title}") as step:
+        for count, deb in enumerate(debs):
+            step.update(count / len(debs))
+            unpack(deb, folder, f"cannot unpack {os.path.basename(deb)}")
+            os.unlink(deb)
+
+
+def make_work_folder(undo: supervisor.Undo, name: str) -> str:
+    """Make a temporary folder in the cache."""
+    parent = cache.make_cache_folder("work")
+    for entry in os.listdir(parent):  # of processes that were killed
+        if not os.path.isdir(f"/proc/{entry.rpartition('.')[2]}"):
+            shutil.rmtree(os.path.join(parent, entry), ignore_errors=True)
+    path = os.path.join(parent, f"{name}.{os.getpid()}")
+    undo.callback(shutil.rmtree, path, ignore_errors=True)
+    os.makedirs(path)
+    return path
+
+
+def _write_file(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The program `on`, and the environment of a command on a host."""
+
+import os
+import shlex
+from typing import Dict, List, Optional
+
+from .. import LAB_DIR
+from ..core.run_request import ClusterMember
+from .hosts import Host, host_environment
+
+ON_ONE_KERNEL = """#!/bin/sh
+# on HOST COMMAND...: run COMMAND on a host of this softrdma run.
+case "$1" in
+{cases}
+*) echo "on: there is no host '$1' here; try: on 1 COMMAND..., or on {last} COMMAND..." >&2; exit 2 ;;
+esac
+"""
+HOST_CASE = """{number}) shift
+    export {environment}
+    exec {netns_exec}"$@" ;;"""
+ON_SEVERAL_KERNELS = """#!/usr/bin/python3 -IS
+import sys
+sys.path.insert(0, {path!r})
+from lab.guest import host_exec
+sys.exit(host_exec.main({local_number}, {numbers}, {remote_numbers}, sys.argv[1:]))
+"""
+
+
+def install(
+    folder: str, hosts: List[Host], local_host: Host, member: Optional[ClusterMember] = None
+) -> List[str]:
+    """Write `on` into the new folder. Returns the words that precede a command of the local host.
+
+    member: the local host is one of several that have a kernel each.
+    """
+    os.mkdir(folder)
+    path = os.path.join(folder, "on")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(_script(hosts, local_host, member))
+    os.chmod(path, 0o755)
+    return [path, str(local_host.number)] if local_host.netns else []
+
+
+def command_environment(
+    folder: str, hosts: List[Host], local_host: Host, env: Dict[str, str]
+) -> Dict[str, str]:
+    """env, with the variables of the local host and with `on` in PATH."""
+    env = {**env, **host_environment(hosts, local_host)}
+    path = env.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    if folder not in path.split(":"):  # a command that `on` started inherits it
+        path = folder + ":" + path
+    env["PATH"] = path
+    return env
+
+
+def _script(hosts: List[Host], local_host: Host, member: Optional[ClusterMember]) -> str:
+    if member is None:
+        cases = "\n".join(_host_case(hosts, host) for host in hosts)
+        return ON_ONE_KERNEL.format(cases=cases, last=len(hosts))
+    return ON_SEVERAL_KERNELS.format(
+        path=os.path.dirname(LAB_DIR),
+        local_number=local_host.number,
+        numbers=[number for number in member.numbers if number not in member.remote_numbers],
+        remote_numbers=member.remote_numbers,
+    )
+
+
+def _host_case(hosts: List[Host], host: Host) -> str:
+    variables = host_environment(hosts, host)
+    environment = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    netns_exec = f"ip netns exec {host.netns} " if host.netns else ""
+    return HOST_CASE.format(number=host.number, environment=environment, netns_exec=netns_exec)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The hosts of a guest. They end with the guest, so nothing is removed."""
+
+import os
+import signal
+from typing import Any, Dict
+
+from ..core import progress, supervisor
+from ..core.errors import Unavailable, exec_status
+from ..core.run_request import ClusterMember, Wire
+from ..devices import hosts, on_command
+from ..protocol.stdio_client import CommandSpec
+from .command import ExecFunction
+
+BIN_FOLDER = "/run/softrdma.bin"
+
+
+def set_up(job: Dict[str, Any]) -> ExecFunction:
+    """Make the hosts. Returns the function by which a child process executes a command there."""
+    drivers, wire = job["drivers"], Wire(*job["wire"])
+    member = ClusterMember(*job["member"]) if job["member"] else None
+    if member:
+        all_hosts = hosts.make_local_host(drivers, member, wire)
+        local_host = all_hosts[member.numbers.index(member.number)]
+    else:
+        all_hosts = hosts.make_hosts(drivers, job["hosts"], wire, supervisor.Undo())
+        local_host = all_hosts[0]
+    prefix = on_command.install(BIN_FOLDER, all_hosts, local_host, member)
+
+    def execute(spec: CommandSpec) -> int:
+        """Returns only if the command cannot be executed: an exit status."""
+        try:
+            os.chdir(spec["cwd"])
+        except OSError as problem:
+            progress.error(
+                f"the folder {spec['cwd']} is not visible in the guest: {problem.strerror}"
+            )
+            return Unavailable.status
+        for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a command must not
+            signal.signal(signum, signal.SIG_DFL)
+        argv = [*prefix, *spec["argv"]]
+        env = on_command.command_environment(BIN_FOLDER, all_hosts, local_host, spec["env"])
+        try:
+            os.execvpe(argv[0], argv, env)
+        except OSError as problem:
+            progress.error(f"cannot run {argv[0]}: {problem.strerror}")
+            return exec_status(problem)
+
+    return execute

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Builds a user-mode kernel from a kernel source of Debian."""
+
+import os
+import re
+import shutil
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from ..core import cache, progress, subprocesses, supervisor
+from ..core.errors import LabError, Unavailable, UsageError
+from ..core.versions import natural_key
+from ..debian import packages
+from ..debian.packages import Package, Suite
+from . import kernel_fixes
+from .uml_kernels import (
+    CACHE_KIND,
+    PROGRAM,
+    UmlKernel,
+    config_digest,
+    read_config,
+    series_matches,
+)
+
+EXPECTED_SECONDS = 300.0  # on two processors
+EXPECTED_OUTPUT_BYTES = 54_000  # of make: its progress
+TOOL_PACKAGES = {
+    "make": "make",
+    "gcc": "gcc",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "strip": "binutils",
+    "depmod": "kmod",
+}
+REQUIRED_OPTIONS = ("RDMA_RXE", "RDMA_SIW", "HOSTFS", "OVERLAY_FS", "SSL")
+# The program of a package must not have an rpath. Only with CONFIG_EXPERT can the configuration
+# unset this option, so the command line of make does.
+NO_RPATH = "CONFIG_LD_SCRIPT_DYN_RPATH="
+# A large part of the tree that the build does not need.
+EXCLUDED_PATHS = ("*/tools/testing/*", "*/drivers/gpu/drm/amd/include/*", "*/arch/arm*/boot/*")
+UNPACK_TAR = 'tar -C "$tree" -xJ --no-same-owner --strip-components=1 "$@"'
+UNPACK_SOURCE = "archive=$1 tree=$2; shift 2; " + UNPACK_TAR + ' -f "$archive"'
+UNPACK_SOURCE_PACKAGE = f"""deb=$1 tree=$2; shift 2
+    dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards "./usr/src/*.tar.xz" | {UNPACK_TAR}"""
+XZ_MAGIC = b"\xfd7zXZ\0"
+
+
+class BuildOptions(NamedTuple):
+    jobs: int = 0  # 0: one for each processor
+    verbose: bool = False  # print the output of make instead of progress
+
+
+def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlKernel:
+    """Build a kernel of the series, or of the newest available one, into the cache."""
+    _require_tools()
+    suite, source = _find_source(series)
+    series = source.name.removeprefix("linux-source-")
+    name = f"{source.version}-{config_digest(series)}"
+
+    def build_entry(path: str) -> Dict[str, Any]:
+        assert series
+        cache.require_space(3000, f"building user-mode kernel {series}")
+        with supervisor.Undo() as undo:
+            work_folder = packages.make_work_folder(undo, "uml")
+            tree = os.path.join(work_folder, "tree")
+            os.mkdir(tree)
+            (deb,) = suite.download([source], work_folder)
+            _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
+            os.unlink(deb)
+            facts = _build_tree(tree, path, options, series)
+            return {"series": series, "version": source.version, **facts}
+
+    path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
+    return UmlKernel(series, source.version, path, True, False)
+
+
+def build_into(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:
+    """Build a kernel from a source file into a new folder, without network and cache."""
+    folder = os.path.abspath(folder)
+    _check_source(source)
+    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+        raise UsageError(
+            f"--into {folder}: it exists and is not an empty folder; remove it, or choose another"
+        )
+    _require_tools()
+    parent = os.path.dirname(folder)
+    with supervisor.Undo() as undo:
+        work_folder = (
+            f"{folder}.{os.urandom(4).hex()}.part"  # on the same file system, for rename()
+        )
+        undo.callback(shutil.rmtree, work_folder, ignore_errors=True)
+        try:
+            os.makedirs(work_folder)
+        except OSError as problem:
+            raise Unavailable(
+                f"--into {folder}: cannot make a folder in {parent}: {problem.strerror}; choose a writable one"
+            ) from problem
+        cache.require_space(
+            3000, "building a user-mode kernel", parent, "choose another folder with --into"
+        )
+        tree, path = os.path.join(work_folder, "tree"), os.path.join(work_folder, "made")
+        os.mkdir(tree)
+        os.mkdir(path)
+        _unpack(UNPACK_SOURCE, os.path.abspath(source), tree)
+        series, version = _read_version(tree, source)
+        facts = _build_tree(tree, path, options, series)
+        cache.write_manifest(path, {"series": series, "version": version, **facts}, [PROGRAM])
+        with supervisor.defer_signals():
+            os.rename(path, folder)
+    return UmlKernel(series, version, folder, True, False)
+
+
+def _check_source(path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(len(XZ_MAGIC))
+    except OSError as problem:
+        raise UsageError(
+            f"--source {path or chr(39) * 2}: {problem.strerror}; expected a file such as /usr/src/linux-source-6.1.tar.xz "
+            "of Debian's package linux-source"
+        ) from problem
+    if magic != XZ_MAGIC:
+        raise UsageError(f"--source {path}: not compressed by xz; expected a tar.xz")
+
+
+def _read_version(tree: str, source: str) -> "tuple[str, str]":
+    """The series and the version of the source, such as 6.1 and 6.1.187."""
+    try:
+        with open(os.path.join(tree, "Makefile"), encoding="utf-8") as file:
+            variables = dict(re.findall(r"^([A-Z]+) *=[ \t]*(\S*)$", file.read(), re.MULTILINE))
+        series = f"{int(variables['VERSION'])}.{int(variables['PATCHLEVEL'])}"
+        version = f"{series}.{int(variables['SUBLEVEL'])}{variables.get('EXTRAVERSION', '')}"
+    except (OSError, KeyError, ValueError):
+        raise UsageError(
+            f"--source {source}: not a kernel source (its Makefile lacks VERSION, PATCHLEVEL or SUBLEVEL)"
+        ) from None
+    return series, version
+
+
+def _require_tools() -> None:
+    if packages.machine_arch() != "amd64":
+        raise Unavailable(
+            f"a user-mode kernel needs amd64, and this machine is {packages.machine_arch()}; use: --in qemu"
+        )
+    subprocesses.require_programs(TOOL_PACKAGES, "building a user-mode kernel")
+
+
+def _unpack(script: str, archive: str, tree: str) -> None:
+    excludes = [f"--exclude={pattern}" for pattern in EXCLUDED_PATHS]
+    with progress.Step("unpacking the kernel's source", expected_seconds=25) as step:
+        subprocesses.run_long(
+            ["sh", "-c", script, "sh", archive, tree, *excludes],
+            f"cannot unpack the kernel's source {os.path.basename(archive)}",
+            on_progress=lambda _: step.update(None),
+        )
+
+
+def _build_tree(tree: str, path: str, options: BuildOptions, series: str) -> Dict[str, Any]:
+    """Build the unpacked source, and copy what is kept to path. Returns facts for the manifest."""
+    environment = _make_environment(tree)
+    kernel_fixes.fix_uml_tree(tree, series)
+    unknown_options = _configure(tree, environment, series)
+    jobs = options.jobs or len(os.sched_getaffinity(0))
+    argv = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if options.verbose else [])]
+    argv += [NO_RPATH, PROGRAM]
+    with progress.Step("building the user-mode kernel", expected_seconds=EXPECTED_SECONDS) as step:
+
+        def show_progress(output_bytes: int) -> None:
+            step.update(min(output_bytes / EXPECTED_OUTPUT_BYTES, 0.99))
+
+        subprocesses.run_long(
+            argv,
+            "the user-mode kernel does not build",
+            on_progress=None if options.verbose else show_progress,
+            show_output=options.verbose,
+            env=environment,
+        )
+    _copy_results(tree, path)
+    return {"config": config_digest(series), "processors": 1 if "SMP" in unknown_options else 2}
+
+
+def _make_environment(tree: str) -> Dict[str, str]:
+    """The environment of make, by which the same source gives the same bytes in any folder at any time."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("PATH", "HOME", "TMPDIR") or name.startswith("CCACHE_")
+    }
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:  # the date of the source
+        seconds = int(os.stat(os.path.join(tree, "Makefile")).st_mtime)
+    elif epoch.isascii() and epoch.isdigit() and len(epoch) <= 11:
+        seconds = int(epoch)
+    else:
+        raise UsageError(f"SOURCE_DATE_EPOCH={epoch}: expected a number of seconds since 1970")
+    prefix_maps = f"-ffile-prefix-map={tree}/= -ffile-prefix-map={tree}=."
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "TZ": "UTC",
+        "KBUILD_BUILD_TIMESTAMP": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
+        "KBUILD_BUILD_USER": "softrdma",
+        "KBUILD_BUILD_HOST": "softrdma",
+        "KBUILD_BUILD_VERSION": "1",
+        "KCFLAGS": prefix_maps,
+        "KAFLAGS": prefix_maps,
+    }
+
+
+def _copy_results(tree: str, path: str) -> None:
+    """Copy the program, and the lists of built-in modules, which modprobe reads."""
+    shutil.copy2(os.path.join(tree, PROGRAM), path)
+    strip = subprocesses.require_program("strip", "binutils", "building a kernel")
+    subprocesses.capture_output([strip, "--remove-section=.comment", os.path.join(path, PROGRAM)])
+    with open(os.path.join(tree, "include", "config", "kernel.release"), encoding="ascii") as file:
+        release = file.read().strip()
+    modules = os.path.join(path, "lib", "modules", release)
+    os.makedirs(modules)
+    for name in ("modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy2(os.path.join(tree, name), modules)
+    with open(os.path.join(modules, "modules.order"), "w", encoding="ascii"):
+        pass
+    depmod = subprocesses.require_program("depmod", "kmod", "building a kernel")
+    subprocesses.capture_output([depmod, "-b", path, release])
+
+
+def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
+    """The newest source package: only new series support two processors in user mode."""
+    own_release = packages.running_release()
+    suite_names = [*reversed(packages.RELEASES), f"{own_release}-backports", own_release]
+    for suite_name in dict.fromkeys(suite_names):
+        suite = Suite(suite_name, packages.machine_arch())
+        try:
+            suite.update_lists()
+        except Unavailable:
+            progress.note(f"{suite_name} is not reachable; trying an older suite")
+            continue
+        names = [
+            name
+            for name in suite.find_names(r"^linux-source-[0-9.]+$")
+            if series is None or series_matches(name.removeprefix("linux-source-"), series)
+        ]
+        source = suite.find_package(max(names, key=natural_key)) if names else None
+        if source:
+            return suite, source
+    raise Unavailable(f"no kernel source{' ' + series if series else ''} is available")
+
+
+def _configure(tree: str, environment: Dict[str, str], series: str) -> List[str]:
+    """Configure the kernel. Returns the options that it does not have."""
+    _set_hz(os.path.join(tree, "arch", "um", "Kconfig"))
+    config = os.path.join(tree, "softrdma.config")
+    with open(config, "wb") as binary:
+        binary.write(read_config(series))
+    subprocesses.run_long(
+        ["make", "-C", tree, "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={config}", "allnoconfig"],
+        "the user-mode kernel cannot be configured",
+        env=environment,
+    )
+    with open(os.path.join(tree, ".config"), encoding="utf-8") as file:
+        result_lines = set(file.read().splitlines())
+    with open(config, encoding="utf-8") as file:
+        config_lines = {line for line in file.read().splitlines() if line.startswith("CONFIG_")}
+    missing = sorted(
+        line.split("=")[0].removeprefix("CONFIG_") for line in config_lines - result_lines
+    )
+    for option in REQUIRED_OPTIONS:
+        if option in missing:
+            raise LabError(f"this kernel cannot be configured with CONFIG_{option}")
+    missing = [
+        option for option in missing if option != "FD_CHAN"
+    ]  # not an option in newer kernels
+    if missing:
+        progress.note(f"this kernel does not have the options {', '.join(missing)}")
+    return missing
+
+
+def _set_hz(kconfig: str) -> None:
+    """Set HZ to 1000. With 100, programs that poll wait too long for each other's time slices."""
+    if not os.path.isfile(kconfig):
+        raise LabError("this kernel's source has no user mode (arch/um)")
+    with open(kconfig, encoding="utf-8") as file:
+        text = file.read()
+    text, count = re.subn(r"(config HZ\n\tint\n\tdefault )100\n", r"\g<1>1000\n", text)
+    if count != 1:
+        raise LabError(
+            "arch/um/Kconfig of this kernel sets HZ in another way; uml_build.py needs an update"
+        )
+    with open(kconfig, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""User-mode kernels: those that were built into the cache, and those of a package.
+
+The name and the manifest of a kernel have a digest of its configuration
+(uml.config) and of the fixes of its source. A kernel with another digest is
+outdated and is not run.
+"""
+
+import hashlib
+import os
+from typing import List, NamedTuple, Optional
+
+from .. import LAB_DIR
+from ..core import cache, progress
+from ..core.errors import LabError, Unavailable
+from ..core.versions import natural_key
+from . import kernel_fixes
+
+CACHE_KIND = "uml"
+PACKAGE = "softrdma-uml"
+PROGRAM = "linux"
+CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
+# In old series the vector driver depends on it.
+OLD_SERIES_CONFIG = b"CONFIG_UML_NET=y\n"
+
+
+class UmlKernel(NamedTuple):
+    series: str
+    version: str
+    path: str
+    is_current: bool  # has the current configuration and fixes
+    is_packaged: bool  # is installed, not in the cache
+
+
+def find_kernel(series: Optional[str]) -> str:
+    """The folder of the newest kernel, of the series if one is given."""
+    matching = [kernel for kernel in known_kernels() if _is_of_series(kernel, series)]
+    usable = [kernel for kernel in matching if kernel.is_current]
+    if not usable:
+        raise _missing_kernel_error(series, matching)
+    # Of two equal ones the packaged one, which all users share.
+    newest = max(usable, key=lambda kernel: (natural_key(kernel.version), kernel.is_packaged))
+    damage = cache.find_damage(newest.path)
+    if damage:
+        remedy = f"build it again: softrdma kernel build {newest.series}"
+        if newest.is_packaged:
+            remedy = f"install it again: apt install --reinstall {PACKAGE}"
+        raise LabError(
+            f"the user-mode kernel {newest.version} in {progress.abbreviate_home(newest.path)} is damaged ({damage}); {remedy}"
+        )
+    return newest.path
+
+
+def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> LabError:
+    """matching: the kernels of the series, all of them outdated."""
+    series_text = f" {series}" if series else ""
+    text = f"no user-mode kernel{series_text} is built"
+    remedy = f"build one: softrdma kernel build{series_text}"
+    outdated = [kernel for kernel in matching if kernel.is_packaged]
+    unreadable = [
+        path for path in _list_folders(package_folder()) if cache.read_manifest(path) is None
+    ]
+    if outdated:
+        text += f", and {outdated[0].path} has another configuration than this softrdma's"
+        remedy += f", or install both packages in one version: apt install softrdma {PACKAGE}"
+    elif unreadable:
+        text += f", and {unreadable[0]} is damaged (its manifest is missing or broken)"
+        remedy += f", or install it again: apt install --reinstall {PACKAGE}"
+    elif _lab_parent() == "/usr/share/softrdma" and not series:
+        remedy += f", or install it: apt install {PACKAGE}"
+    return Unavailable(f"{text}; {remedy}")
+
+
+def is_built(series: Optional[str] = None) -> bool:
+    return any(kernel.is_current and _is_of_series(kernel, series) for kernel in known_kernels())
+
+
+def max_processors(path: str) -> int:
+    """How many processors the kernel in the folder supports: old series only one."""
+    return 1 if cache.read_facts(path).get("processors") == 1 else 2
+
+
+def series_matches(series: str, wanted_series: str) -> bool:
+    return series == wanted_series or series.startswith(wanted_series + ".")
+
+
+def _is_of_series(kernel: UmlKernel, series: Optional[str]) -> bool:
+    return series is None or series_matches(kernel.series, series)
+
+
+def known_kernels() -> List[UmlKernel]:
+    """The kernels in the cache and in the package."""
+    kernels = []
+    for folder, is_packaged in (
+        (cache.cache_path(CACHE_KIND), False),
+        (package_folder(), True),
+    ):
+        for path in _list_folders(folder):
+            facts = cache.read_facts(path)
+            if {"series", "version", "config"} <= set(facts):
+                series, version = facts["series"], facts["version"]
+                is_current = facts["config"] == config_digest(series)
+                kernels.append(UmlKernel(series, version, path, is_current, is_packaged))
+    return kernels
+
+
+def package_folder() -> Optional[str]:
+    """PREFIX/lib/softrdma/uml, if this file is installed in PREFIX/share/softrdma."""
+    parent = _lab_parent()
+    if not parent.endswith("/share/softrdma"):
+        return None
+    return os.path.join(parent.removesuffix("/share/softrdma"), "lib", "softrdma", "uml")
+
+
+def _lab_parent() -> str:
+    return os.path.dirname(LAB_DIR)
+
+
+def _list_folders(folder: Optional[str]) -> List[str]:
+    if not folder or not os.path.isdir(folder):
+        return []
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return [path for path in paths if os.path.isdir(path) and not path.endswith(".part")]
+
+
+def read_config(series: str) -> bytes:
+    """The configuration of a kernel of the series."""
+    with open(CONFIG_FILE, "rb") as file:
+        return file.read() + (OLD_SERIES_CONFIG if kernel_fixes.is_old_uml(series) else b"")
+
+
+def config_digest(series: str) -> str:
+    key = read_config(series) + kernel_fixes.uml_digest(series).encode()
+    return hashlib.sha256(key).hexdigest()[:8]

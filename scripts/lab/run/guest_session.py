@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""A running guest, and the connection to it."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import time
+from typing import Iterator, List, NoReturn, Optional, Tuple
+
+from ..core.errors import LabError, UsageError, error_for_status
+from ..protocol import frames
+
+# The agent of a guest sends ALIVE every two seconds.
+SILENCE_TIMEOUT_SECONDS = 90.0
+MAX_DIRECT_BYTES = 512  # longer frames go through the spool folder
+# The connection of user mode is a terminal, which drops what exceeds 4096 unread bytes.
+MAX_UNREAD_BYTES = 2048
+KERNEL_FAULT = re.compile(r"Kernel panic|BUG:|Oops|Unable to handle")
+PANIC = re.compile(rb"^(?:\[[ 0-9.]*\] )?Kernel panic - not syncing", re.MULTILINE)
+# After a panic the kernel prints its call trace and ends.
+PANIC_TIMEOUT_SECONDS = 3.0
+MAX_LOG_LINES = 20
+
+
+class GuestNotStarted(LabError):
+    """The guest did not send "hello"."""
+
+
+class GuestSession:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        connection: socket.socket,
+        boot_timeout_seconds: float,
+        logs: List[str],
+        spool_folder: Optional[str] = None,
+        host_number: Optional[int] = None,
+    ):
+        """logs: files with the output of the guest's kernel and of the emulator.
+
+        spool_folder: a folder that the guest mounts, for data that exceeds its connection's buffer.
+        host_number: of a guest that is one of several hosts.
+        """
+        self.process = process
+        self.connection = connection
+        self.connection.setblocking(False)
+        self.name = f"the guest of host {host_number}" if host_number else "the guest"
+        self.host_number = host_number
+        self.boot_timeout_seconds = boot_timeout_seconds
+        self.logs = logs
+        self.silence_timeout_seconds = _silence_timeout()
+        self.start_time = self.last_receive_time = time.monotonic()
+        self.has_booted = False  # it has sent "hello"
+        self.is_ready = False  # its agent takes commands
+        self.text = b""
+        self.decoder = frames.Decoder()
+        self.spool_folder = spool_folder
+        self.num_spooled = 0
+        self.outgoing = b""
+        self.bytes_sent = self.bytes_taken = 0
+        self.log_offsets = [0 for _ in logs]  # searched for a panic up to here
+        self.panic_time: Optional[float] = None
+
+    def send(self, kind: bytes, command: int, data: bytes) -> None:
+        """Does not block: the guest might block until softrdma reads, which would be a deadlock."""
+        if self.spool_folder and len(data) > MAX_DIRECT_BYTES:
+            # A new file each time: the guest could have cached the contents of an old one.
+            self.num_spooled += 1
+            with open(os.path.join(self.spool_folder, str(self.num_spooled)), "wb") as file:
+                file.write(data)
+            kind, data = frames.SPOOLED, frames.SPOOLED_FRAME.pack(kind, self.num_spooled)
+        self.outgoing += frames.encode(kind, command, data)
+        self.send_outgoing()
+
+    def can_send(self) -> bool:
+        return bool(self._sendable_bytes())
+
+    def send_outgoing(self) -> None:
+        try:
+            count = self.connection.send(self._sendable_bytes()) if self.can_send() else 0
+            self.outgoing = self.outgoing[count:]
+            self.bytes_sent += count
+        except BlockingIOError:
+            pass
+        except OSError:  # the guest has ended: check() reports it
+            self.outgoing = b""
+
+    def _sendable_bytes(self) -> bytes:
+        if not self.spool_folder:
+            return self.outgoing
+        return self.outgoing[: max(0, MAX_UNREAD_BYTES - (self.bytes_sent - self.bytes_taken))]
+
+    def receive(self) -> Iterator[Tuple[bytes, int, bytes]]:
+        """Read from the connection once. Yields the frames of commands."""
+        self.last_receive_time = time.monotonic()
+        try:
+            data = self.connection.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:  # the guest has closed its end; poll() would return at once until it ends
+            time.sleep(0.01)
+        if not self.is_ready:
+            data = self._read_text(data)
+        for kind, number, body in self.decoder.feed(data):
+            if kind == frames.AGENT_FAILED:
+                raise LabError(
+                    f"the agent in {self.name} failed; please report:\n{body.decode(errors='replace')}"
+                )
+            if kind == frames.BYTES_TAKEN:
+                self.bytes_taken += (frames.decode_number(body) - self.bytes_taken) & 0xFFFFFFFF
+                self.send_outgoing()
+            elif kind != frames.ALIVE:
+                yield kind, number, body
+
+    def _read_text(self, data: bytes) -> bytes:
+        """Handle the lines of text before the first frame. Returns the bytes after them."""
+        self.text += data
+        while not self.is_ready and b"\n" in self.text:
+            line, _, self.text = self.text.partition(b"\n")
+            keyword, _, rest = line.decode(errors="replace").strip().partition(" ")
+            if keyword == "hello":
+                self.has_booted = True
+            elif keyword == "fail":
+                raise LabError(f"{self.name} could not start: {rest}{self._last_log_lines()}")
+            elif keyword == "refuse":
+                status, _, reason = rest.partition(" ")
+                raise error_for_status(int(status), reason)
+            elif keyword == "agent":
+                self.is_ready = True
+        if not self.is_ready:
+            return b""
+        frame_bytes, self.text = self.text, b""
+        return frame_bytes
+
+    def check(self, now: float) -> None:
+        """Raise if the guest has ended, hangs, or did not start."""
+        has_ended = self.process.poll() is not None
+        if not self.panic_time and self._has_new_panic():
+            self.panic_time = now
+        if has_ended or (self.panic_time and now - self.panic_time > PANIC_TIMEOUT_SECONDS):
+            reason = "its kernel panicked" if self.panic_time else "it was shut down or killed"
+            suffix = "" if has_ended else ", and does not end"
+            self._fail(f"{self.name} ended before the command did: {reason}{suffix}")
+        if not self.has_booted and now - self.start_time > self.boot_timeout_seconds:
+            self._fail(f"{self.name} did not start within {self.boot_timeout_seconds:.0f} s")
+        timeout = self.silence_timeout_seconds if self.is_ready else SILENCE_TIMEOUT_SECONDS
+        if self.has_booted and now - self.last_receive_time > timeout:
+            self._fail(f"{self.name} hangs: it sent nothing for {timeout:.0f} s")
+
+    def _has_new_panic(self) -> bool:
+        """Whether the kernel has printed a panic since the last call."""
+        for index, path in enumerate(self.logs):
+            with contextlib.suppress(OSError):
+                size = os.stat(path).st_size
+                if size == self.log_offsets[index]:
+                    continue
+                with open(path, "rb") as file:
+                    file.seek(self.log_offsets[index])
+                    text = file.read()
+                # The last line may be incomplete: it is read again.
+                self.log_offsets[index] += text.rfind(b"\n") + 1
+                if PANIC.search(text):
+                    return True
+        return False
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise (LabError if self.has_booted else GuestNotStarted)(reason + self._last_log_lines())
+
+    def _last_log_lines(self) -> str:
+        """The end of the logs, or what precedes and follows the first kernel fault."""
+        lines = []
+        for path in self.logs:
+            with contextlib.suppress(OSError), open(
+                path, encoding="utf-8", errors="replace"
+            ) as file:
+                lines += [line.rstrip() for line in file if line.strip()]
+        faults = [index for index, line in enumerate(lines) if KERNEL_FAULT.search(line)]
+        first = min(faults[0] - 5 if faults else len(lines), len(lines) - MAX_LOG_LINES)
+        excerpt = ["    " + line[:160] for line in lines[max(0, first) :][:MAX_LOG_LINES]]
+        return "; its last output:\n" + "\n".join(excerpt) if excerpt else ""
+
+
+def append_console(console: str, file: Optional[str], host_number: int = 1) -> None:
+    """Append the output of a guest's kernel, if there is any, to the file of --console."""
+    if not file:
+        return
+    with contextlib.suppress(OSError), open(console, "rb") as source:
+        text = source.read()
+        if text.strip():
+            with open(file, "ab") as target:
+                target.write(b"== kernel of host %d\n" % host_number + text)
+
+
+def _silence_timeout() -> float:
+    text = os.environ.get("SOFTRDMA_SILENCE_SECONDS")
+    try:
+        return float(text) if text else SILENCE_TIMEOUT_SECONDS
+    except ValueError:
+        raise UsageError(f"SOFTRDMA_SILENCE_SECONDS={text}: expected a number of seconds") from None

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Forwards streams and signals between the caller's command, its guests, and the caller.
+
+The command runs in the first guest. Commands that programs start on other hosts
+(`on`) run in the guests of those hosts; their frames pass through here. The exit
+status is the one that the agent of the first guest reports on the connection,
+which no other program has. A guest that ends without it, or sends nothing for
+too long, has failed, whatever its command printed.
+"""
+
+import json
+import os
+import select
+import signal
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+from ..core import progress, supervisor
+from ..core.errors import Interrupted
+from ..protocol import frames
+from ..protocol.frames import MAIN_COMMAND
+from ..protocol.stdio_client import CommandSpec, StdioClient
+from .guest_session import GuestSession
+
+STOP_TIMEOUT_SECONDS = 10.0
+
+CommandId = Tuple[int, int]  # the index of a guest, and the command's number there
+
+
+class Relay:
+    def __init__(
+        self,
+        guests: List[GuestSession],
+        spec: CommandSpec,
+        undo: supervisor.Undo,
+        are_peers_ready: Callable[[], bool] = lambda: True,
+    ):
+        self.guests = guests
+        self.spec = spec
+        self.are_peers_ready = are_peers_ready
+        self.has_started_command = False
+        may_read_input = _become_foreground(undo)
+        self.client = StdioClient(self._send_to_main, spec["terminal"], may_read_input)
+        self.client.make_terminal_raw(undo)
+        # Commands of `on`: the caller's agent and call number, and where the command runs.
+        self.callee_of: Dict[CommandId, CommandId] = {}
+        self.caller_of: Dict[CommandId, CommandId] = {}
+        self.last_numbers = [MAIN_COMMAND for _ in guests]
+        self.stop_signal = 0
+        self.stop_time: Optional[float] = None
+
+    def run(self) -> int:
+        """Returns the exit status of the main command."""
+        title = (
+            f"starting {len(self.guests)} guests" if len(self.guests) > 1 else "starting a guest"
+        )
+        step: Optional[progress.Step] = progress.Step(title)
+        poll = select.poll()
+        with supervisor.handle_signals(self._on_signal):
+            while True:
+                polls_input = self.has_started_command and self.client.can_forward_input()
+                if polls_input:
+                    poll.register(0, select.POLLIN)
+                for guest in self.guests:
+                    events = select.POLLIN | (select.POLLOUT if guest.can_send() else 0)
+                    poll.register(guest.connection, events)
+                ready = poll.poll(100)
+                if polls_input:
+                    poll.unregister(0)
+                for fd, events in ready:
+                    if fd == 0:
+                        self.client.forward_input()
+                        continue
+                    status = self._serve_guest(fd, events)
+                    if status is not None:
+                        return status
+                if not self.has_started_command and self._is_all_ready():
+                    self._start_command()
+                if step and self.has_started_command:
+                    step.clear()
+                    step = None
+                elif step:
+                    step.update(None)
+                self._check(time.monotonic())
+
+    def _is_all_ready(self) -> bool:
+        return all(guest.is_ready for guest in self.guests) and self.are_peers_ready()
+
+    def _start_command(self) -> None:
+        self.has_started_command = True
+        self._send_to_main(frames.START, json.dumps(self.spec).encode())
+
+    def _check(self, now: float) -> None:
+        for guest in self.guests:
+            guest.check(now)
+        self.client.send_changed_size()
+        if self.stop_signal and not self.stop_time:
+            self.stop_time = now
+            self._send_to_main(frames.SIGNAL, frames.NUMBER.pack(self.stop_signal))
+        if self.stop_time and now - self.stop_time > STOP_TIMEOUT_SECONDS:
+            raise Interrupted(self.stop_signal)
+
+    def _serve_guest(self, fd: int, events: int) -> Optional[int]:
+        """Send to the guest and receive from it. Returns the main command's status if it is received."""
+        (index,) = (
+            index for index, guest in enumerate(self.guests) if guest.connection.fileno() == fd
+        )
+        guest = self.guests[index]
+        if events & select.POLLOUT:
+            guest.send_outgoing()
+        if events & ~select.POLLOUT:
+            for kind, number, body in guest.receive():
+                if kind in frames.TO_COMMAND:
+                    self._forward_to_callee(kind, (index, number), body)
+                elif number != MAIN_COMMAND:
+                    self._forward_to_caller(kind, (index, number), body)
+                else:
+                    status = self.client.handle_frame(kind, body)
+                    if status is not None:
+                        return status
+        return None
+
+    def _forward_to_callee(self, kind: bytes, caller: CommandId, body: bytes) -> None:
+        """A frame from an `on` to its command on another host."""
+        if kind == frames.START:
+            host_number = json.loads(body)["host"]
+            (index,) = (
+                index for index, guest in enumerate(self.guests) if guest.host_number == host_number
+            )
+            self.last_numbers[index] += 1
+            callee = (index, self.last_numbers[index])
+            self.callee_of[caller] = callee
+            self.caller_of[callee] = caller
+        if caller in self.callee_of:
+            index, number = self.callee_of[caller]
+            self.guests[index].send(kind, number, body)
+
+    def _forward_to_caller(self, kind: bytes, callee: CommandId, body: bytes) -> None:
+        """A frame from a command to the `on` that started it."""
+        index, number = self.caller_of[callee]
+        self.guests[index].send(kind, number, body)
+        if kind == frames.EXIT_STATUS:
+            del self.callee_of[self.caller_of.pop(callee)]
+
+    def _send_to_main(self, kind: bytes, data: bytes) -> None:
+        self.guests[0].send(kind, MAIN_COMMAND, data)
+
+    def _on_signal(self, signum: int) -> None:
+        """The first signal goes to the command; a second one, or a timeout, ends the guests."""
+        signum = signal.SIGINT if signum == supervisor.TERMINAL_SIGNAL else signum
+        if self.stop_signal or not self.has_started_command:
+            raise Interrupted(signum)
+        self.stop_signal = signum
+
+
+def _become_foreground(undo: supervisor.Undo) -> bool:
+    """Make this the foreground process group of the terminal on stdin. Returns whether stdin may be read."""
+    if not os.isatty(0):
+        return True
+    try:
+        front_group = os.getpgid(supervisor.front_pid())
+        if os.tcgetpgrp(0) != front_group:
+            return False  # softrdma runs in the background
+        undo.callback(os.tcsetpgrp, 0, front_group)
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the shell would not continue this group
+        os.tcsetpgrp(0, os.getpgrp())
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`run` on the running kernel: make devices, run the command, remove the devices."""
+
+import os
+import signal
+import subprocess
+from typing import Dict, List
+
+from ..core import progress, supervisor
+from ..core.errors import LabError, exec_status
+from ..core.run_request import RunRequest
+from ..devices import device_lifecycle, hosts, on_command, soft_devices
+
+
+def reason_unusable(drivers: List[str]) -> str:
+    """Why the running kernel cannot be used; empty if it can."""
+    for driver in drivers:
+        reason = soft_devices.reason_unusable(driver)
+        if reason:
+            return reason
+    if os.geteuid() != 0:
+        return "making devices on the running kernel needs root"
+    return ""
+
+
+def run(request: RunRequest) -> int:
+    """Returns the command's exit status."""
+    with supervisor.Undo() as undo:
+        folder = os.path.join(supervisor.make_run_folder(undo), "bin")
+        all_hosts = hosts.make_hosts(request.drivers, request.hosts, request.wire, undo)
+        prefix = on_command.install(folder, all_hosts, all_hosts[0])
+        # A device cannot be removed while a process uses it.
+        undo.callback(supervisor.kill_descendants)
+        env = on_command.command_environment(folder, all_hosts, all_hosts[0], dict(os.environ))
+        return _run_command([*prefix, *request.argv], env)
+
+
+def clean_up_after_worker() -> None:
+    """Remove the devices and hosts of this run. Called by the front process if the worker is killed."""
+    try:
+        device_lifecycle.remove_devices_of_run(supervisor.front_pid())
+        hosts.remove_hosts_of_run(supervisor.front_pid())
+    except LabError as problem:
+        progress.error(f"cleaning up failed: {problem}")
+
+
+def _run_command(argv: List[str], env: Dict[str, str]) -> int:
+    """Run the command in the front process's group, which is the terminal's foreground group."""
+    group = os.getpgid(supervisor.front_pid())
+
+    def prepare_child() -> None:
+        os.setpgid(0, group)
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        supervisor.die_with_parent()
+
+    try:
+        child = subprocess.Popen(argv, env=env, preexec_fn=prepare_child)
+    except OSError as problem:
+        progress.error(f"cannot run {argv[0]}: {problem.strerror}")
+        return exec_status(problem)
+
+    def forward(signum: int) -> None:
+        if signum != supervisor.TERMINAL_SIGNAL:  # the terminal sent it to the command as well
+            child.send_signal(signum)
+
+    with supervisor.handle_signals(forward):
+        child.wait()
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`run` in a QEMU guest, which has the caller's files and folder but another kernel."""
+
+import json
+import os
+import socket
+from typing import Dict, List
+
+from .. import LAB_DIR
+from ..core import progress, run_request, supervisor
+from ..core.errors import LabError
+from ..core.run_request import RunRequest
+from ..debian import packages, rootfs
+from ..kernel import debian_kernels, siw_module
+from ..kernel.debian_kernels import Kernel
+from ..protocol.stdio_client import CommandSpec, make_command_spec
+from . import initramfs, qemu
+from .guest_session import GuestNotStarted, GuestSession, append_console
+from .qemu import Share
+from .relay import Relay
+
+BOOT_TIMEOUT_SECONDS = {"kvm": 10.0, "tcg": 120.0}
+
+
+def run(request: RunRequest) -> int:
+    """Returns the command's exit status."""
+    qemu.find_emulator(request.arch)
+    kernel = debian_kernels.get_kernel(request.arch, request.kernel, request.suite)
+    if "siw" in request.drivers:
+        siw_module.add_to_kernel(kernel)
+    shares = _make_shares(kernel, request)
+    spec = make_command_spec(request.argv)
+    for accelerator in qemu.usable_accelerators(request.arch):
+        try:
+            return _run_guest(kernel, accelerator, shares, spec, request)
+        except GuestNotStarted:
+            if accelerator != "kvm":
+                raise
+            qemu.record_kvm_failure()
+            progress.note("KVM exists but does not start a guest; emulating instead")
+    raise LabError("no accelerator started the guest")
+
+
+def _run_guest(
+    kernel: Kernel,
+    accelerator: str,
+    shares: List[Share],
+    spec: CommandSpec,
+    request: RunRequest,
+) -> int:
+    with supervisor.Undo() as undo:
+        folder = supervisor.make_run_folder(undo)
+        initrd, console, log = (
+            os.path.join(folder, name) for name in ("initrd", "console", "qemu")
+        )
+        initramfs.write_initramfs(initrd, kernel, _guest_files(request, shares))
+        connection, guest_end = socket.socketpair()
+        with open(log, "wb") as log_file:
+            process = qemu.start_guest(
+                kernel,
+                accelerator,
+                initrd,
+                console,
+                shares,
+                request.memory_mb,
+                guest_end.fileno(),
+                log_file.fileno(),
+            )
+        undo.callback(append_console, console, request.console)
+        undo.callback(process.wait)
+        undo.callback(process.kill)
+        guest_end.close()
+        guest = GuestSession(process, connection, BOOT_TIMEOUT_SECONDS[accelerator], [log, console])
+        return Relay([guest], spec, undo).run()
+
+
+def _make_shares(kernel: Kernel, request: RunRequest) -> List[Share]:
+    modules = Share("modules", "ro", kernel.modules, f"/lib/modules/{kernel.release}")
+    if kernel.arch == packages.machine_arch() and not request.suite:
+        shares = [Share("root", "ro", "/", "/"), modules]
+    else:
+        suite = request.suite or kernel.suite.removesuffix("-backports")
+        root = rootfs.get_rootfs(kernel.arch, suite)
+        shares = [Share("root", "ro", root, "/"), modules]
+        # The current folder, and softrdma itself.
+        folders = [os.getcwd(), os.path.dirname(request.launcher), LAB_DIR]
+        for number, folder in enumerate(dict.fromkeys(folders)):
+            if folder == "/" or folder.startswith(("/usr/bin", "/usr/lib")):
+                continue
+            shares.append(Share(f"files{number}", "ro", folder, folder))
+    writable = enumerate(run_request.absolute_folders(request.writable_folders))
+    return shares + [Share(f"write{number}", "rw", path, path) for number, path in writable]
+
+
+def _guest_files(request: RunRequest, shares: List[Share]) -> Dict[str, bytes]:
+    """The files that guest/init reads."""
+    lines = [f"{share.tag} {share.mode} {share.guest_path}\n" for share in shares]
+    return {
+        "job.json": json.dumps(run_request.guest_job(request)).encode(),
+        "shares": "".join(lines).encode(),
+        "launcher": request.launcher.encode(),
+    }

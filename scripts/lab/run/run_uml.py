@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`run` in user mode: the kernel is a process, with rxe and siw built in.
+
+This needs neither QEMU, KVM, modules nor root. Programs run at the speed of the
+processor; the kernel gets their system calls by seccomp, or, where seccomp is
+not permitted, by ptrace, which is slower and supports one processor.
+
+Each of several hosts has its own kernel. Two are connected directly, more by a
+switch, which also connects hosts on other machines and in containers (--peer).
+"""
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+from typing import List, NamedTuple, Optional, Tuple
+
+from ..core import progress, run_request, supervisor
+from ..core.errors import Unavailable
+from ..core.run_request import ClusterMember, RunRequest
+from ..kernel import uml_kernels
+from ..protocol.stdio_client import CommandSpec, make_command_spec
+from . import switch
+from .guest_session import GuestNotStarted, GuestSession, append_console
+from .relay import Relay
+
+MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
+BOOT_TIMEOUT_SECONDS = 60.0  # with ptrace on a busy machine, a boot took more than 20
+CONNECTION_FD = 3  # in the kernel's process
+MAC_PREFIX = "02:73:72:64:"
+MTU = 1500
+PEERS_MTU = 1400  # a frame and its headers fit into a UDP datagram of 1500 bytes
+
+
+def run(request: RunRequest) -> int:
+    """Returns the command's exit status."""
+    kernel_folder = uml_kernels.find_kernel(request.kernel)
+    spec = make_command_spec(request.argv)
+    processors = min(os.cpu_count() or 1, uml_kernels.max_processors(kernel_folder))
+    try:
+        return _run_guests(kernel_folder, "on", processors, spec, request)
+    except GuestNotStarted as first_problem:
+        progress.note("a user-mode kernel does not start with seccomp here; trying ptrace")
+        try:
+            return _run_guests(kernel_folder, "off", 1, spec, request)
+        except GuestNotStarted:
+            raise first_problem from None
+
+
+def _run_guests(
+    kernel_folder: str, seccomp: str, processors: int, spec: CommandSpec, request: RunRequest
+) -> int:
+    """One guest, or one for each host."""
+    with supervisor.Undo() as undo:
+        run_folder = supervisor.make_run_folder(undo)
+        # Each program of a guest is a process of the host.
+        undo.callback(supervisor.kill_descendants)
+        network = _make_network(request, undo)
+        options = [f"ncpus={processors}", f"seccomp={seccomp}"]
+        guests = []
+        for member, netdev_ends in zip(network.members, network.netdev_ends):
+            folder = os.path.join(run_folder, str(member.number) if member else "guest")
+            os.mkdir(folder)
+            guests.append(
+                _start_guest(
+                    kernel_folder, folder, options, processors, member, netdev_ends, request, undo
+                )
+            )
+        are_peers_ready = network.switch.check_ready if network.switch else lambda: True
+        return Relay(guests, spec, undo, are_peers_ready).run()
+
+
+def _start_guest(
+    kernel_folder: str,
+    folder: str,
+    options: List[str],
+    processors: int,
+    member: Optional[ClusterMember],
+    netdev_ends: List[socket.socket],
+    request: RunRequest,
+    undo: supervisor.Undo,
+) -> GuestSession:
+    """folder: for the guest's files; netdev_ends: the guest's ends of its interfaces."""
+    console, spool_folder, job_path = (
+        os.path.join(folder, name) for name in ("console", "spool", "job.json")
+    )
+    # The connection is a terminal of the guest's kernel, which drops input beyond 4096 bytes.
+    os.mkdir(spool_folder)
+    uml_job = {
+        "spool": spool_folder,
+        "write": run_request.absolute_folders(request.writable_folders),
+        "cpuinfo": _read_cpuinfo(processors),
+        "modules": os.path.join(kernel_folder, "lib", "modules"),
+    }
+    with open(job_path, "w", encoding="utf-8") as file:
+        json.dump({**run_request.guest_job(request, member), **uml_job}, file)
+    connection, guest_end = socket.socketpair()
+    program = os.path.join(kernel_folder, uml_kernels.PROGRAM)
+    argv = [program, f"mem={request.memory_mb}M", *options]
+    argv += ["root=none", "rootfstype=hostfs", "rootflags=/", "ro"]
+    argv += ["quiet", "panic=-1", "oops=panic"]
+    argv += [
+        "con=null",
+        "con0=null,fd:1",
+        "ssl=null",
+        f"ssl0=fd:{CONNECTION_FD},fd:{CONNECTION_FD}",
+    ]
+    for index, end in enumerate(netdev_ends):
+        assert member
+        mac = f"{MAC_PREFIX}{index:02x}:{member.number:02x}"
+        argv.append(f"vec{index}:transport=fd,fd={end.fileno()},depth=128,mac={mac}")
+    argv += [f"uml_dir={folder}/uml", f'init="{request.launcher}"']
+    argv += ["--", "guest", "uml", f'"{job_path}"']
+    env = dict(os.environ, TMPDIR=_find_memory_folder(folder))
+    guest_end_fd = guest_end.fileno()
+    host_number = member.number if member else None
+
+    def prepare_child() -> None:
+        supervisor.die_with_parent()
+        os.dup2(guest_end_fd, CONNECTION_FD)
+
+    with open(console, "wb") as log:
+        process = subprocess.Popen(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            pass_fds=[CONNECTION_FD, *(end.fileno() for end in netdev_ends)],
+            preexec_fn=prepare_child, process_group=0,
+        )  # fmt: skip
+    undo.callback(append_console, console, request.console, host_number or 1)
+    undo.callback(process.kill)
+    guest_end.close()
+    return GuestSession(
+        process, connection, BOOT_TIMEOUT_SECONDS, [console], spool_folder, host_number
+    )
+
+
+class _Network(NamedTuple):
+    """For each guest its membership, and its ends of its interfaces, one for each driver."""
+
+    members: List[Optional[ClusterMember]]  # None: the only host
+    netdev_ends: List[List[socket.socket]]
+    switch: Optional[switch.Switch]
+
+
+def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
+    if request.hosts == 1 and not request.peers:
+        return _Network([None], [[]], None)
+    remote_numbers: List[int] = []
+    local_numbers, mtu = list(range(1, request.hosts + 1)), MTU
+    if request.peers:
+        assert request.host_number
+        local_numbers, mtu = [request.host_number], PEERS_MTU
+        all_numbers = range(1, len(request.peers) + 2)
+        remote_numbers = [number for number in all_numbers if number != request.host_number]
+    numbers = sorted(local_numbers + remote_numbers)
+    members: List[Optional[ClusterMember]] = [
+        ClusterMember(number, numbers, remote_numbers, mtu) for number in local_numbers
+    ]
+    if len(local_numbers) == 2:  # connected directly
+        cables = [_make_cable() for _ in request.drivers]
+        return _Network(members, [list(ends) for ends in zip(*cables)], None)
+    # For each driver a cable from the switch to each host.
+    driver_cables = [[_make_cable() for _ in local_numbers] for _ in request.drivers]
+    group = None
+    if request.peers:
+        peers = [
+            switch.Peer(number, address, request.port)
+            for number, address in zip(remote_numbers, request.peers)
+        ]
+        group = switch.PeerGroup(
+            local_numbers[0], peers, request.port, request.drivers, request.wait_seconds
+        )
+    switch_ends = [[switch_end for switch_end, _ in cables] for cables in driver_cables]
+    netdev_ends = [
+        [cables[index][1] for cables in driver_cables] for index in range(len(local_numbers))
+    ]
+    return _Network(members, netdev_ends, switch.Switch(undo, switch_ends, group))
+
+
+def _make_cable() -> Tuple[socket.socket, socket.socket]:
+    """Two ends of a cable for Ethernet frames. Their descriptors keep their numbers in the guest's
+    kernel, so they must differ from CONNECTION_FD."""
+    sockets = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ends = [socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10)) for end in sockets]
+    for end in sockets:
+        end.close()
+    return ends[0], ends[1]
+
+
+def _read_cpuinfo(processors: int) -> str:
+    """The host's /proc/cpuinfo, for as many processors as the guest has."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        blocks = file.read().strip().split("\n\n")
+    return "\n\n".join(blocks[:processors]) + "\n\n"
+
+
+def _find_memory_folder(scratch: str) -> str:
+    """A folder for the file that is the guest's memory: a tmpfs if possible. It is mapped executable."""
+    for folder in ("/dev/shm", scratch):
+        try:
+            fs_stat = os.statvfs(folder)
+        except OSError:
+            continue
+        has_space = fs_stat.f_bavail * fs_stat.f_frsize >= MIN_FREE_MEMORY_BYTES
+        is_noexec = fs_stat.f_flag & os.ST_NOEXEC
+        if has_space and not is_noexec and os.access(folder, os.W_OK):
+            return folder
+    raise Unavailable(
+        f"a user-mode kernel needs a folder with {progress.format_megabytes(MIN_FREE_MEMORY_BYTES)} free that is not mounted noexec, "
+        f"and neither /dev/shm nor {os.path.dirname(scratch)} is one; set TMPDIR to one"
+    )

@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# What is installed: the files, their exported names, how programs are built with them, and hardening.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    stage=$BUILD/stage/usr
+}
+
+# The files that the sources say are installed.
+expected_files() {
+    local file
+    [[ ! -f scripts/softrdma ]] || echo bin/softrdma
+    if [[ -d scripts/lab ]]; then
+        find scripts/lab -name __pycache__ -prune -o -type f \
+            \( -name '*.py' -o -name uml.config -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
+    fi
+    printf 'lib/systemd/%s\n' system/softrdma@.service system-generators/softrdma-generator
+    for file in man/*.[1-8]; do printf 'share/man/man%s/%s\n' "${file##*.}" "${file##*/}"; done
+    printf '%s\n' bin/{coherdma,datinfo,datping} share/bash-completion/completions/{coherdma,datinfo,datping,softrdma} include/coherdma/coherdma.h lib/libcoherdma.so{,.1,.1.0.0} \
+        lib/pkgconfig/coherdma.pc lib/libibverbs/libcoherdma-{emulation,rdmav34,rdmav57,rdmav59,rdmav64,rdmav65}.so \
+        lib/cmake/coherdma/coherdma{Config,ConfigVersion,Targets,Targets-relwithdebinfo}.cmake
+    printf '%s\n' lib/libdaplcoherdma.so.2 lib/libdat2.so{,.2,.2.0.0} lib/libdat.so{,.1,.1.2.0} lib/pkgconfig/dat{,2}.pc
+    for file in docs/*.md; do printf 'share/doc/coherdma/%s\n' "${file##*/}"; done
+    for file in udapl/include/dat{,2}/*.h; do printf 'include/%s\n' "${file#udapl/include/}"; done
+    echo share/doc/coherdma/examples/Containerfile
+    for file in LICENSE LICENSES/* examples/*.c; do printf 'share/doc/coherdma/%s\n' "$file"; done
+}
+
+@test "the files that the sources name are installed, and no others" {
+    diff -u --label expected <(expected_files | sort) \
+        --label installed <(cd "$stage" && find . ! -type d -printf '%P\n' | sort)
+    [[ -x $stage/bin/softrdma ]]
+}
+
+@test "a program is built with the installed CMake package" {
+    rm -rf "$BUILD/consumer"
+    cmake -S tests/consumer -B "$BUILD/consumer" -G Ninja -Dcoherdma_DIR="$stage/lib/cmake/coherdma"
+    cmake --build "$BUILD/consumer"
+    "$BUILD/consumer/consumer"
+}
+
+# built OUTPUT LANGUAGE SOURCE FLAG...: without warnings, by the oldest standard that the headers support.
+built() {
+    local compiler=(gcc -std=c99)
+    [[ $2 == c ]] || compiler=(g++ -x c++ -std=c++11)
+    "${compiler[@]}" -Wall -Wextra -Wpedantic -Werror "tests/consumer/$3" "${@:4}" -o "$BATS_TEST_TMPDIR/$1"
+}
+# flags_of PACKAGE: what pkg-config says
+flags_of() { PKG_CONFIG_PATH=$stage/lib/pkgconfig pkg-config --cflags --libs "$1" | xargs -n 1; }
+
+@test "programs in C99 and C++11 are built with libcoherdma, by pkg-config" {
+    local language
+    mapfile -t flags < <(flags_of coherdma)
+    for language in c c++; do
+        built "in-$language" $language consumer.c "${flags[@]}"
+        LD_LIBRARY_PATH=$stage/lib "$BATS_TEST_TMPDIR/in-$language"
+    done
+}
+@test "programs in C99 and C++11 are built with libdat2, by pkg-config" {
+    local language
+    mapfile -t flags < <(flags_of dat2)
+    echo 'lab u2.0 nonthreadsafe default lib.so l.1.0 "" ""' >"$BATS_TEST_TMPDIR/dat.conf"
+    export DAT_OVERRIDE=$BATS_TEST_TMPDIR/dat.conf LD_LIBRARY_PATH=$stage/lib
+    for language in c c++; do
+        built "names-in-$language" $language names.c "${flags[@]}"
+        "$BATS_TEST_TMPDIR/names-in-$language" | grep -x 'lab 2.0'
+    done
+}
+@test "programs are built with libdat, by pkg-config in C99 and by -ldat in C++11" {
+    mapfile -t flags < <(flags_of dat)
+    built names-in-c c names.c -DNAMES_DAT1 "${flags[@]}"
+    built names-in-c++ c++ names.c -DNAMES_DAT1 "-I$stage/include" "-L$stage/lib" -ldat
+    printf '%s u%s nonthreadsafe default lib.so l.1.0 "" ""\n' lab 2.0 old 1.2 >"$BATS_TEST_TMPDIR/dat.conf"
+    export DAT_OVERRIDE=$BATS_TEST_TMPDIR/dat.conf LD_LIBRARY_PATH=$stage/lib
+    [[ $("$BATS_TEST_TMPDIR/names-in-c") == 'old 1.2' ]]
+    [[ $("$BATS_TEST_TMPDIR/names-in-c++") == 'old 1.2' ]]
+}
+
+# map NODE SCRIPT: the names that a version script has in this node, as nm shows them.
+map() {
+    sed -n "/^$1 {/,/^}/s/^ *\\([a-z_0-9]*\\);/\\1@@$1/p" "$2" | sort
+}
+# What a library exports, by name and version.
+exported() { nm -D --defined-only "$1" | awk '$2 == "T" { print $3 }' | sort; }
+needed() { readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; }
+soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p'; }
+
+@test "libcoherdma exports the functions of its header, each with a manual page" {
+    local library=$stage/lib/libcoherdma.so.1 file
+    diff -u --label map <(grep -o 'coherdma_[a-z_]*' ibverbs-glue/coherdma.map | sort) \
+        --label header <(grep -o 'coherdma_[a-z_]*(' ibverbs-glue/include/coherdma/coherdma.h |
+            tr -d '(' | sort -u)
+    diff -u --label map <(map COHERDMA_1.0 ibverbs-glue/coherdma.map) \
+        --label library <(exported "$library")
+    while read -r file; do
+        [[ -f man/$file.3 ]] || { echo "no man page: $file.3" && return 1; }
+    done < <(grep -o 'coherdma_[a-z_]*' ibverbs-glue/coherdma.map)
+    [[ $(soname "$library") == libcoherdma.so.1 ]]
+}
+# Programs built for OFED's libdat2 run with ours: it has the same names and versions, and its own
+# additions have another version. tests/unit/registry/headers checks the types.
+@test "libdat2 exports what OFED's exports, and ten functions more" {
+    local library=$stage/lib/libdat2.so.2 map=udapl/registry/dat2.map stock
+    stock=$(ldconfig -p | awk '$1 == "libdat2.so.2" && !seen++ { print $NF }') # to its end: it dies of a pipe
+    [[ -e $stock ]]
+    diff -u --label map <(sort <(map DAT_2.0 "$map") <(map COHERDMA_2.0 "$map")) \
+        --label library <(exported "$library")
+    diff -u --label stock <(exported "$stock") --label ours <(exported "$library" | grep '@@DAT_2\.0$')
+    [[ $(exported "$stock" | wc -l) == 74 && $(map COHERDMA_2.0 "$map" | wc -l) == 10 ]]
+    [[ $(soname "$library") == "$(soname "$stock")" ]]
+    [[ $(needed "$library") == libc.so.6 ]]
+}
+@test "libdat exports the names of its version script" {
+    local library=$stage/lib/libdat.so.1 map=udapl/registry/dat1.map
+    diff -u --label map <(sort <(map DAT_1.2 "$map") <(map COHERDMA_1.0 "$map")) \
+        --label library <(exported "$library" | grep '@@')
+    [[ $(soname "$library") == libdat.so.1 && $(needed "$library") == libc.so.6 ]]
+}
+
+elf_files() {
+    find "$stage" -type f | while read -r file; do
+        [[ $(head -c 4 "$file" | tail -c 3) != ELF ]] || printf '%s\n' "$file"
+    done
+}
+@test "programs and libraries are hardened, and have no run path" {
+    local file header dynamic segments symbols bad=0
+    local -a files
+    mapfile -t files < <(elf_files)
+    ((${#files[@]})) || { echo 'nothing was installed' && return 1; }
+    for file in "${files[@]}"; do
+        header=$(readelf -hW "$file")
+        dynamic=$(readelf -dW "$file")
+        segments=$(readelf -lW "$file")
+        symbols=$(readelf -W --dyn-syms "$file")
+        wrong() { echo "${file##*/}: $1" && bad=1; }
+        grep -q 'Type: *DYN' <<<"$header" || wrong 'not position independent'
+        grep -q 'BIND_NOW\|FLAGS_1.*NOW' <<<"$dynamic" || wrong 'binds lazily'
+        grep -q GNU_RELRO <<<"$segments" || wrong 'no RELRO'
+        grep -q 'GNU_STACK.* RW  ' <<<"$segments" || wrong 'executable stack'
+        ! grep -q 'RPATH\|RUNPATH' <<<"$dynamic" || wrong 'has a run path'
+        grep -q __stack_chk_fail <<<"$symbols" || wrong 'no stack protector'
+    done
+    ((bad == 0))
+}
+# In exit() a program's other threads go on, the one of the uDAPL library too: they may still use
+# what a library has.
+@test "no library has an object that is destroyed at exit" {
+    local folder objects
+    for folder in ibverbs-glue provider udapl; do
+        mapfile -t objects < <(find "$BUILD/$folder" -name '*.o')
+        ((${#objects[@]})) || { echo "no object files in $BUILD/$folder" && return 1; }
+        if nm -A "${objects[@]}" | grep -w __cxa_atexit; then
+            echo "error: an object that is destroyed at exit"
+            return 1
+        fi
+    done
+}

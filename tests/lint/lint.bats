@@ -1,0 +1,74 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Format, common faults, spelling and license lines of all files: tracked ones, and untracked ones that are not
+# ignored.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    git -c safe.directory='*' ls-files -co --exclude-standard | sort -u |
+        while read -r file; do [[ ! -f $file ]] || printf '%s\n' "$file"; done >"$BATS_FILE_TMPDIR/all"
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    mapfile -t all <"$BATS_FILE_TMPDIR/all"
+    mapfile -t cxx < <(with_name '\.([ch]|[ch]pp)$')
+    mapfile -t shell < <({ with_name '\.(sh|bats)$' && with_shebang '[/ ](ba)?sh( |$)'; } | sort -u)
+    mapfile -t python < <({ with_name '\.py$' && with_shebang 'python'; } | sort -u)
+    mapfile -t cmake < <(with_name '(^|/)CMakeLists\.txt$|\.cmake$')
+    mapfile -t prose < <(with_name '\.(md|[1-8])$|(^|/)packages$')
+    production=(provider ibverbs-glue udapl tools scripts)
+    source=("${cxx[@]}" "${shell[@]}" "${python[@]}" "${cmake[@]}")
+}
+
+# A search without a result is no failure.
+with_name() { printf '%s\n' "${all[@]}" | grep -E "$1" || true; }
+with_shebang() { awk -v shell="$1" '/^#!/ && $0 ~ shell { print FILENAME } { nextfile }' "${all[@]}"; }
+
+# expect_none WHAT: of the offenses on standard input.
+expect_none() {
+    local offenses
+    offenses=$(cat)
+    [[ -z $offenses ]] || {
+        printf '%s\n%s\n' "$offenses" "$(wc -l <<<"$offenses") $1"
+        return 1
+    }
+}
+
+@test "clang-format changes no C or C++ file" { clang-format --dry-run -Werror "${cxx[@]}"; }
+@test "shellcheck finds no fault" {
+    # One process for each processor: most of the time is spent on a few long files.
+    printf '%s\0' "${shell[@]}" | xargs -0 -n 8 -P "$(nproc)" shellcheck --external-sources --format=gcc
+}
+@test "pyflakes finds no fault" { /usr/bin/python3 -m pyflakes "${python[@]}"; }
+@test "black changes no Python file" { black --quiet --check --diff --line-length 100 "${python[@]}"; }
+@test "mypy finds no type error" {
+    mypy --cache-dir "$BUILD/mypy" --ignore-missing-imports --scripts-are-modules "${python[@]}"
+}
+@test "production code declares no name that words.txt replaces" {
+    tests/lint/words.py identifiers "$BUILD/compile_commands.json" "${production[@]}"
+}
+@test "comments, messages and documents have no word that words.txt replaces" {
+    printf '%s\n' "${source[@]}" "${prose[@]}" | grep -v '^tests/lint/words' | xargs tests/lint/words.py prose
+}
+@test "each source file has its SPDX line" {
+    awk 'FNR == 1 { files[FILENAME] }
+        /^(\/\/|#|\/\*) SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only( \*\/)?$/ { delete files[FILENAME]; nextfile }
+        FNR == 3 { nextfile }
+        END { for (file in files) print file }' "${source[@]}" | expect_none 'without the SPDX line'
+}
+@test "no source file is longer than 800 lines" {
+    wc -l "${source[@]}" | awk '$2 != "total" && $1 > 800' | expect_none 'above 800 lines'
+}
+@test "codespell finds no misspelling" {
+    # buildd is Debian's word, iif is of nft, inout of DAT.
+    codespell --ignore-words-list buildd,iif,inout "${source[@]}" "${prose[@]}"
+}
+@test "no line ends in blanks" {
+    # Context lines of a patch may.
+    printf '%s\0' "${all[@]}" | grep -zvE '\.(patch|diff)$' |
+        { xargs -0 grep -nIHE '[[:blank:]]+$' || true; } | expect_none 'lines end in blanks'
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Manual pages: whether they are well formed, refer to what there is, and say what the headers say.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || return 1
+    include=udapl/include
+    headers=("$include"/dat2/*.h)
+    old_headers=("$include"/dat/*.h) # of uDAPL 1.2
+    mapfile -t pages < <(grep -L '^\.so ' man/*.[1-8])  # those that are not names of others
+    mapfile -t functions < <(grep -L '^\.so ' man/dat*.3)
+}
+
+in_order() { /usr/bin/python3 tests/lint/man_pages.py "$@"; }
+say() { in_order "$@" | sort -u; }
+# Nothing may come by standard input.
+nothing() { ! grep .; }
+# What the headers have.
+identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
+
+@test "man pages format without a warning" {
+    command -v groff >/dev/null || skip 'no groff here'
+    groff -man -Tutf8 -ww -z "${pages[@]}" 2>&1 | nothing
+}
+@test "each man page has a file for each of its names, and no other" {
+    say names "${pages[@]}" | while read -r page name; do
+        [[ -e man/$name ]] || echo "$page says it is about $name, which is no page"
+    done | nothing
+    # shellcheck disable=SC2016 # the program is awk's
+    awk '/^\.so / {
+        name = FILENAME
+        gsub(/man\/|\..$/, "", name)
+        target = "man/" substr($2, 6)
+        found = 0
+        while ((getline line <target) > 0) found = found || line ~ ("(^|[^A-Za-z0-9_])" name "([^A-Za-z0-9_]|$)")
+        close(target)
+        if (!found) print FILENAME ": not in " target
+    }' man/*.[1-8] | nothing
+}
+@test "man pages refer to existing pages" {
+    # Those of the system, and of rdma-core.
+    local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
+    others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
+    others+=' ibv_advise_mr(3) ibv_create_qp_ex(3) ibv_post_send(3) ibv_wr_start(3) '
+    say references "${pages[@]}" | while read -r page name section; do
+        [[ -e man/$name.$section || $others == *" $name($section) "* ]] || echo "$page: $name($section)"
+    done | nothing
+}
+@test "each function of the headers has a man page with its prototype" {
+    [[ -d $include ]]
+    diff -u --label headers <(say prototypes "${headers[@]}") --label pages <(
+        say prototypes "${functions[@]}" | grep -v '^dat_ib_\|^dat_coherdma_\|^dat_ia_open('
+    )
+    diff -u --label headers <(
+        grep -ohE '^#define (dat_(ib|coherdma)_\w+|dat_ia_open)\(?' "${headers[@]}" |
+            sed 's/.* //; s/($//' | sort
+    ) --label pages <(cd man && for page in dat_ib_*.3 dat_coherdma_*.3 dat_ia_open.3; do
+        echo "${page%.3}"
+    done | grep -vx 'dat_\(ib\|coherdma\)_extensions' | sort)
+}
+@test "each function of the uDAPL 1.2 headers has a prototype in a man page" {
+    say prototypes "${old_headers[@]}" >"$BATS_TEST_TMPDIR/old"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/old") -ge 75 ]]
+    say old_prototypes "${functions[@]}" >"$BATS_TEST_TMPDIR/different"
+    comm -13 "$BATS_TEST_TMPDIR/old" "$BATS_TEST_TMPDIR/different" | nothing
+    # Those without one of their own.
+    cut -d '(' -f 1 "$BATS_TEST_TMPDIR/different" | sed 's/.*/^&(/' >"$BATS_TEST_TMPDIR/names"
+    comm -23 <(grep -v -f "$BATS_TEST_TMPDIR/names" "$BATS_TEST_TMPDIR/old") \
+        <(say prototypes "${functions[@]}") | nothing
+}
+@test "each macro of the headers takes the arguments of its man page" {
+    {
+        printf '#include <dat2/%s>\n' udat.h dat_ib_extensions.h dat_coherdma_extensions.h
+        in_order calls "${functions[@]}"
+    } >"$BATS_TEST_TMPDIR/calls.c"
+    for name in dat_ia_open dat_ib_{post_{fetch_and_add,cmp_and_swap,rdma_write_immed,send_ud},ud_{cm,ah}_free,{open,close}_query} \
+        dat_coherdma_{post_{atomic_write,flush},query_methods}; do
+        grep -qx "#ifdef $name" "$BATS_TEST_TMPDIR/calls.c"
+    done
+    for compiler in gcc clang; do
+        "$compiler" -std=c11 -Wall -Wextra -Werror -I "$include" -fsyntax-only "$BATS_TEST_TMPDIR/calls.c"
+    done
+}
+@test "man pages name existing constants, parameters and members" {
+    # The registry's variables, a version node, and attributes that are strings.
+    local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
+    others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
+    identifiers >"$BATS_TEST_TMPDIR/known"
+    local about=("${functions[@]}" man/udapl.7 man/udapl12.7 man/coherdma-librpma.7)
+    # With a star: all that begin so.
+    { say constants "${about[@]}" && say members "${about[@]}"; } |
+        awk -v others="$others" 'FNR == NR { known[$1]; next }
+            $2 in known || index(others, " " $2 " ") { next }
+            sub(/\*$/, "", $2) { for (each in known) if (index(each, $2) == 1) next }
+            { print $1 ": " $2 }' "$BATS_TEST_TMPDIR/known" - | nothing
+}
+@test "man pages describe return values and existing arguments" {
+    say arguments "${functions[@]}" | awk '$3 > $2' | nothing
+    grep -LE '^\.SH RETURN VALUE' "${functions[@]}" | nothing
+    grep -LE '^DAT_SUCCESS, or DAT_CLASS_ERROR with type and subtype:$' "${functions[@]}" | nothing
+}
+@test "each function that libdat2 exports has a man page" {
+    map=udapl/registry/dat2.map
+    [[ -e $map ]] || skip 'libdat2 is not here yet'
+    [[ $(grep -c '^ *dats\?_' "$map") -ge 74 ]]
+    grep -o 'dats\?_[a-z_]*' "$map" | while read -r name; do
+        [[ -e man/$name.3 ]] || echo "$name"
+    done | nothing
+}
+# compiles PAGE: its last example.
+compiles() {
+    local source="$BATS_TEST_TMPDIR/${1##*/}.c"
+    in_order example "$1" >"$source"
+    local warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+    for compiler in gcc clang g++ clang++; do
+        language=(-std=gnu11)
+        [[ $compiler != *++ ]] || language=(-x c++ -std=c++20)
+        "$compiler" "${language[@]}" "${warnings[@]}" -I "$include" -I ibverbs-glue/include -c \
+            -o /dev/null "$source"
+    done
+}
+@test "coherdma-librpma(7) has each function of librpma once, and no other" {
+    diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
+        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma-librpma.7 |
+            grep -A 1 '^\.TP' | grep -o '\brpma_\w*' | sort)
+}
+@test "the example of udapl(7) compiles and links" {
+    in_order example man/udapl.7 | grep dat_lmr_sync_rdma_write
+    compiles man/udapl.7
+}
+@test "the example of udapl12(7) compiles" {
+    in_order example man/udapl12.7 | grep RO_AWARE_
+    compiles man/udapl12.7
+}
+@test "the examples of atomic writes and flushes compile" {
+    for page in man/coherdma_post_atomic_write.3 man/dat_coherdma_extensions.3; do
+        in_order example "$page" | grep post_atomic_write
+        compiles "$page"
+    done
+}

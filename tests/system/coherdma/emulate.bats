@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# coherdma emulate with soft devices: it reports a program that lacks a sync, and does not change the program
+# otherwise.
+
+# shellcheck disable=SC2154 # bats' run sets stderr
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+tool=$BUILD/tools/coherdma
+mailbox=$BUILD/examples/mailbox
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return
+    export TMPDIR=$BATS_TEST_TMPDIR COHERDMA_PROVIDER=$BUILD/provider/libcoherdma-rdmav34.so
+    unset RDMAV_DRIVERS IBV_DRIVERS COHERDMA_SOFTRDMA
+    rxe=$(device_fact rxe ADDRESS)
+}
+teardown() { [[ -z $(find "$TMPDIR" -maxdepth 1 -name 'coherdma-emulate.*') ]]; }
+
+emulate() { "$tool" emulate "$@"; }
+# run_emulate STATUS ARGUMENT...: its report is in $output, other messages in $stderr.
+run_emulate() {
+    local status=$1
+    shift
+    run "-$status" --separate-stderr emulate "$@"
+    for line in "${lines[@]}"; do ((${#line} <= 80)) || { echo "long: $line" && return 1; }; done
+}
+
+expect_no_findings() { # DRIVER
+    run_emulate 0 --mode all,passthrough --line 128 -- "$mailbox" "$(device_fact "$1" ADDRESS)"
+    [[ $(grep -c '^all letters have arrived' <<<"$output") == 6 ]]
+    for mode in stale poison evict:1 evict:2 evict:3 passthrough; do
+        grep -qE "^$mode +0 +1 +0 +0 +0$" <<<"$output"
+    done
+    [[ $output != *missing* ]]
+}
+@test "rxe: no finding in a program that syncs, in any mode" { expect_no_findings rxe; }
+@test "siw: no finding in a program that syncs, in any mode" { expect_no_findings siw; }
+
+expect_missing_sync() { # DRIVER KIND: the report has the region, the call and the code location
+    run_emulate 1 --mode all --json --output report -- "$mailbox" --skip-sync "$2" "$(device_fact "$1" ADDRESS)"
+    [[ $output == *"round "* && $(jq .status report) == 1 ]]
+    [[ $(jq -r '[.places[].device] | unique[]' report) == "$(device_fact "$1" DEVICE)" ]]
+    case $2 in
+    read) missing='sync_rdma_read before the Read' kind=unsynced-read ;;
+    write) missing='sync_rdma_write after the Write' kind=stale ;;
+    esac
+    jq -e --arg kind "$kind" --arg missing "$missing" '.places[] | select(.kind == $kind and
+        .missing == $missing and .region_length == 256 and (.registered_at[0] | contains("/mailbox+")))' report
+    jq -e '.runs | length == 5 and all(.complete and .played) and .[0].count > 0' report
+}
+@test "rxe: a missing sync before an RDMA Read is reported" { expect_missing_sync rxe read; }
+@test "siw: a missing sync before an RDMA Read is reported" { expect_missing_sync siw read; }
+@test "rxe: a missing sync after an RDMA Write is reported" { expect_missing_sync rxe write; }
+@test "siw: a missing sync after an RDMA Write is reported" { expect_missing_sync siw write; }
+
+@test "the report has a row for each run and a paragraph for each code location" {
+    run_emulate 1 -m stale,poison -- "$mailbox" --skip-sync read "$rxe"
+    [[ $output == *MODE*STATUS*PROCESSES*FINDINGS* ]]
+    grep -qE '^stale +1 +1 +[1-9]' <<<"$output"
+    grep -qE "^unsynced-read +$(device_fact rxe DEVICE) +region 2, bytes 0\.\." <<<"$output"
+    grep -qE '^  missing     sync_rdma_read before the Read$' <<<"$output"
+    grep -A1 '^  request     RDMA Read of 256 bytes$' <<<"$output" | grep -qE '^ {14}.*\(mailbox\+0x[0-9a-f]+\)$'
+    grep -qE '^  last sync   none$' <<<"$output"
+    grep -qE '^  times       poison [0-9]+, stale [0-9]+$' <<<"$output"
+}
+
+@test "option --log has every finding with its mode; --status applies to findings only" {
+    run_emulate 9 --status 9 --log all.json -m poison -- sh -c "'$mailbox' --skip-sync write $rxe || exit 0"
+    [[ $(jq -r .mode all.json | sort -u) == poison && $(jq -r .coherdma all.json | sort -u) == finding ]]
+    COHERDMA_EMULATE_EXIT=8 run_emulate 3 --status 9 -- sh -c "'$mailbox' --skip-sync write $rxe; [ \$? = 1 ] && exit 3"
+    run_emulate 0 --status 0 -- sh -c "'$mailbox' --skip-sync write $rxe || exit 0"
+}
+
+@test "suppressed findings are counted, and are no failure" {
+    echo 'unsynced-read : * : ma*   # known' >known
+    run_emulate 0 --suppress known -- sh -c "cd /; '$mailbox' --skip-sync read $rxe || exit 0"
+    grep -qE '^stale +0 +1 +0 +[1-9]' <<<"$output"
+}
+
+@test "invalid arguments are refused before the command runs" {
+    expect_refused() {
+        run -2 --separate-stderr emulate "$@"
+        [[ -z $output && $stderr == coherdma:*'see: coherdma --help' && ! -e ran ]]
+    }
+    touch readable
+    for words in '--mode steel' '--mode off' '--mode evict:x' '--line 48' '--option all' \
+        '--status 256' '--status x' '--suppress nowhere' '--suppress /' '--driver mlx5' '--here --lab' \
+        '--bogus' '--output'; do
+        # shellcheck disable=SC2086
+        expect_refused $words -- touch ran || { echo "not refused: $words" && return 1; }
+    done
+    expect_refused
+    expect_refused --
+    expect_refused --mode stale --
+    run -1 --separate-stderr emulate --log nowhere/log -- touch ran
+    [[ $stderr == *'cannot write nowhere/log: No such file'* && ! -e ran ]]
+}
+
+@test "status, streams and arguments of the command pass unchanged" {
+    run -3 --separate-stderr emulate -- sh -c 'cat; echo "$@" >&2; exit 3' -- '[a]' --mode -- x <<<in
+    [[ ${lines[0]} == in && ${stderr_lines[0]} == '[a] --mode -- x' ]]
+    run -127 --separate-stderr emulate no-such-program
+    [[ $stderr == *'cannot run no-such-program: No such file'* ]]
+    run -126 --separate-stderr emulate /
+    run -137 --separate-stderr emulate -- sh -c 'kill -KILL $$'
+}
+
+@test "nothing emulated: status 77 and a message" {
+    run_emulate 77 -- true
+    [[ $stderr == *'stale: nothing was emulated'*'coherdma status'* ]]
+    grep -qE '^stale +0 +0 +0' <<<"$output"
+    run_emulate 77 -m stale,poison -- sh -c "[ \$COHERDMA_EMULATE = stale ] || exec '$mailbox' $rxe"
+    run_emulate 77 -- env -u RDMAV_DRIVERS "$mailbox" "$rxe"
+}
+
+@test "a process that is killed before its summary is a failure" {
+    run_emulate 1 -- bash -c "rping -s -a $rxe -p 7181 & until [[ \$(listener_pid 7181) ]]; do sleep 0.05; done; kill -KILL \$!; wait"
+    [[ $stderr == *'ended without a summary'* ]]
+}
+
+@test "signals reach the command, and no further run begins" {
+    status=0
+    "$tool" emulate --mode all -- bash -c 'trap "echo trapped; exit 7" TERM; echo begun; while :; do sleep 0.05; done' >out 2>err 3>&- &
+    pid=$!
+    wait_until grep -q begun out
+    kill -TERM "$pid"
+    wait "$pid" || status=$?
+    [[ $status == 143 ]]
+    [[ $(grep -c trapped out) == 1 && $(grep -c begun out) == 1 ]]
+    grep -qE '^stale +7 ' out
+    run_emulate 130 --mode all -- sh -c 'kill -INT $$' # as a Ctrl-C in the lab
+    [[ $(grep -cE '^[a-z:0-9]+ +130' <<<"$output") == 1 && $output != *poison* ]]
+}

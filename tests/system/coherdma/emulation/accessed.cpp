@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Reads memory that a peer has written, with or without a sync, under ASan or valgrind.
+//
+//     accessed [--without] [--spin | --both] ADDRESS
+//
+// --spin: the peer sends no message; the program polls the memory. --both: first both ways with
+// syncs, then prints "synced", and with --without reads without a sync. Exit status: 0 the data
+// were right, 1 they were not, 2 error.
+
+#include "../../lib/rdmacm_loopback.hpp"
+
+#include <coherdma/coherdma.h>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace {
+
+using namespace verbs_test;
+
+// Neither start nor end is aligned to a word or line.
+constexpr std::size_t OFFSET = 4096 + 4, LENGTH = 100;
+constexpr auto WRITTEN = std::byte{7};
+
+/// The access to the written memory.
+[[gnu::noinline]] bool read_data(const std::byte *data) {
+    const volatile std::byte *const bytes = data;
+    if (bytes[LENGTH / 2] != WRITTEN)
+        return false;
+    return bytes[LENGTH - 10] == WRITTEN;
+}
+
+void write_to(const rdmacm_loopback &loop, bool send_message) {
+    ibv_sge sge = loop.requester.make_sge(LENGTH);
+    ibv_send_wr write = loop.requester.request(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+    write.wr.rdma.remote_addr += OFFSET;
+    check(loop.requester.post(write), "post a Write");
+    loop.requester.sent.expect_success("the Write");
+    if (!send_message)
+        return;
+    ibv_send_wr send = loop.requester.request(2, IBV_WR_SEND, sge, loop.responder);
+    sge.length = 8;
+    check(loop.requester.post(send), "post a Send");
+    loop.requester.sent.expect_success("the Send");
+    loop.responder.received.expect_success("the Receive");
+}
+
+int run(const std::string &address, bool do_sync, bool poll_memory) {
+    constexpr unsigned limit_seconds = 300; // ends a hang
+    alarm(limit_seconds);
+    const auto loop = std::make_unique<rdmacm_loopback>(address);
+    const owned<coherdma_device, coherdma_close> device(
+        coherdma_open_device(loop->responder.id->verbs));
+    check(device ? 0 : -1, "coherdma_open_device");
+    std::byte *const data = &loop->responder.memory[OFFSET];
+    std::memset(loop->requester.memory.data(), std::to_integer<int>(WRITTEN), LENGTH);
+    loop->responder.post_recv(3);
+    const ibv_sge sge = loop->responder.make_sge(LENGTH, OFFSET);
+    const auto sync = [&] {
+        check(coherdma_sync_rdma_write(device.get(), &sge, 1), "sync");
+    };
+    sync();
+    write_to(*loop, !poll_memory);
+    bool is_right = false;
+    do {
+        if (do_sync)
+            sync();
+        is_right = read_data(data);
+    } while (poll_memory && !is_right);
+    return is_right ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) try {
+    bool do_sync = true, poll_memory = false, both = false;
+    std::string address;
+    for (int i = 1; i < argc; ++i) {
+        const std::string_view arg = argv[i];
+        if (arg == "--without")
+            do_sync = false;
+        else if (arg == "--spin")
+            poll_memory = true;
+        else if (arg == "--both")
+            both = true;
+        else
+            address = arg;
+    }
+    if (address.empty() || address.front() == '-')
+        throw failure("accessed [--without] [--spin | --both] ADDRESS");
+    if (both) {
+        for (const bool poll : {false, true})
+            if (const int status = run(address, true, poll); status != 0)
+                return status;
+        std::fputs("synced\n", stderr);
+        if (do_sync)
+            return 0;
+    }
+    return run(address, do_sync, poll_memory);
+} catch (const std::exception &e) {
+    std::fprintf(stderr, "accessed: %s\n", e.what());
+    return 2;
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// registers DEVICE size MEGABYTES     memory in use during a registration, in percent of its size
+// registers DEVICE cycles COUNT       growth after COUNT registrations, in kilobytes
+// registers DEVICE until-refused      registers until memory runs out; prints the error
+// registers DEVICE fork               a child closes inherited objects and opens the device itself
+//
+// It measures the memory of the whole system: no other program may run.
+
+#include "../../lib/verbs.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace verbs_test;
+
+namespace {
+
+constexpr std::size_t MEGABYTE = 1 << 20;
+constexpr int ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
+using context = owned<ibv_context, ibv_close_device>;
+using pd_ptr = owned<ibv_pd, ibv_dealloc_pd>;
+using mr_ptr = owned<ibv_mr, ibv_dereg_mr>;
+
+context open_device(const std::string &name) {
+    int count = 0;
+    const owned<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
+    for (int i = 0; i < count; ++i)
+        if (name == ibv_get_device_name(list.get()[i]))
+            return check(context(ibv_open_device(list.get()[i])), name.c_str());
+    throw failure("no device " + name);
+}
+
+/// Anonymous and shared memory of the system, in kilobytes.
+long memory_in_use() {
+    std::ifstream meminfo("/proc/meminfo");
+    long sum = 0, value = 0;
+    for (std::string word; meminfo >> word;)
+        if ((word == "AnonPages:" || word == "Shmem:") && meminfo >> value)
+            sum += value;
+    return sum;
+}
+
+struct memory {
+    std::size_t size;
+    void *addr;
+    explicit memory(std::size_t size_bytes)
+        : size(size_bytes)
+        , addr(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                    0)) {
+        check(addr == MAP_FAILED ? -1 : 0, "mmap");
+    }
+    ~memory() { munmap(addr, size); }
+    memory(const memory &) = delete;
+    memory &operator=(const memory &) = delete;
+};
+
+mr_ptr register_memory(const pd_ptr &pd, const memory &buffer) {
+    return check(mr_ptr(ibv_reg_mr(pd.get(), buffer.addr, buffer.size, ACCESS)), "ibv_reg_mr");
+}
+
+void measure_size(const pd_ptr &pd, std::size_t megabytes) {
+    const memory buffer(megabytes * MEGABYTE);
+    std::memset(buffer.addr, 1, buffer.size);
+    const long before = memory_in_use();
+    mr_ptr mr = register_memory(pd, buffer);
+    const long during = memory_in_use();
+    mr.reset();
+    std::printf("registered %zu MB: %.2f %% more in use, and %.2f %% afterwards\n", megabytes,
+                100.0 * static_cast<double>(during - before) * 1024 /
+                    static_cast<double>(buffer.size),
+                100.0 * static_cast<double>(memory_in_use() - before) * 1024 /
+                    static_cast<double>(buffer.size));
+}
+
+void measure_cycles(const pd_ptr &pd, std::size_t count) {
+    const memory buffer(MEGABYTE / 16);
+    std::memset(buffer.addr, 1, buffer.size);
+    const auto repeat = [&](std::size_t num_times) {
+        for (std::size_t i = 0; i < num_times; ++i)
+            register_memory(pd, buffer);
+    };
+    repeat(10); // allocates what is allocated once
+    const long before = memory_in_use();
+    repeat(count);
+    std::printf("registered %zu times: %ld KB more\n", count, memory_in_use() - before);
+}
+
+void register_until_failure(const pd_ptr &pd) {
+    std::vector<std::unique_ptr<memory>> buffers;
+    std::vector<mr_ptr> mrs;
+    for (std::size_t count = 0; count < 1000; ++count) {
+        buffers.push_back(std::make_unique<memory>(64 * MEGABYTE));
+        mr_ptr mr(ibv_reg_mr(pd.get(), buffers.back()->addr, buffers.back()->size, ACCESS));
+        if (!mr) {
+            std::printf("failed after %zu: %s\n", count, std::strerror(errno));
+            mrs.clear();
+            mr = register_memory(pd, *buffers.front());
+            std::printf("succeeded after deregistration\n");
+            return;
+        }
+        mrs.push_back(std::move(mr));
+    }
+    throw failure("never failed");
+}
+
+void test_fork(const std::string &device, const pd_ptr &pd) {
+    memory buffer(MEGABYTE);
+    mr_ptr mr = register_memory(pd, buffer);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    check(child < 0 ? -1 : 0, "fork");
+    if (child == 0) {
+        // The kernel may fail this call, since the MR is of another process; it must not crash.
+        ibv_dereg_mr(mr.release());
+        const context child_context = open_device(device);
+        const pd_ptr child_pd = check(pd_ptr(ibv_alloc_pd(child_context.get())), "ibv_alloc_pd");
+        memory child_buffer(MEGABYTE);
+        register_memory(child_pd, child_buffer);
+        std::printf("the child has registered\n");
+        std::exit(0); // runs exit handlers, as programs do
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    check(status == 0 ? 0 : ECHILD, "the child");
+    register_memory(pd, buffer);
+    std::printf("the parent has registered\n");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const std::string test = argc > 2 ? argv[2] : "";
+    const std::size_t value = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 0;
+    try {
+        const context device = open_device(argc > 1 ? argv[1] : "");
+        const pd_ptr pd = check(pd_ptr(ibv_alloc_pd(device.get())), "ibv_alloc_pd");
+        if (test == "size")
+            measure_size(pd, value);
+        else if (test == "cycles")
+            measure_cycles(pd, value);
+        else if (test == "until-refused")
+            register_until_failure(pd);
+        else if (test == "fork")
+            test_fork(argv[1], pd);
+        else
+            throw failure("size, cycles, until-refused or fork");
+    } catch (const failure &e) {
+        std::fprintf(stderr, "registers: %s\n", e.what());
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "sync_calls.hpp"
+
+#include "../../lib/verbs.hpp"
+
+#include <algorithm>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+namespace synced {
+
+const std::vector<phase> PHASES = {
+    {"send", operation::MESSAGES, true},
+    {"write", operation::WRITES, true},
+    {"write-imm", operation::WRITES, false},
+    {"read", operation::READS, true},
+    {"unsignalled", operation::BOTH, true},
+    {"fetch-add", operation::ATOMIC, false},
+    {"compare-swap", operation::ATOMIC, false},
+    {"window", operation::BOTH, false},
+    {"srq", operation::BOTH, true},
+    {"parts", operation::BOTH, true},
+    {"cq-ex", operation::BOTH, true},
+    {"threads", operation::BOTH, true, true},
+};
+
+namespace {
+
+std::vector<kind> kinds_of(operation op) {
+    switch (op) {
+    case operation::MESSAGES:
+        return {};
+    case operation::ATOMIC:
+        return {kind::READ, kind::WRITE_AFTER};
+    case operation::WRITES:
+        return {kind::WRITE_BEFORE, kind::WRITE_AFTER};
+    case operation::READS:
+        return {kind::READ};
+    case operation::BOTH:
+        return {kind::WRITE_BEFORE, kind::WRITE_AFTER, kind::READ};
+    }
+    return {};
+}
+
+const char *name_of(kind k) noexcept {
+    switch (k) {
+    case kind::READ:
+        return "read";
+    case kind::WRITE_BEFORE:
+        return "write-before";
+    case kind::WRITE_AFTER:
+        return "write-after";
+    }
+    return "?";
+}
+
+std::uint32_t phase_of(kind k) noexcept {
+    switch (k) {
+    case kind::READ:
+        return COHERDMA_BEFORE_READ;
+    case kind::WRITE_BEFORE:
+        return COHERDMA_BEFORE_WRITE;
+    case kind::WRITE_AFTER:
+        return COHERDMA_AFTER_WRITE;
+    }
+    return 0;
+}
+
+void make_call(const coherdma_device *device, unsigned number, kind type, const ibv_sge *ranges,
+               std::size_t count) {
+    const std::uint32_t phases[] = {phase_of(type), phase_of(type)};
+    coherdma_batch batch;
+    switch (number % 3) {
+    case 0:
+        verbs_test::check(type == kind::READ ? coherdma_sync_rdma_read(device, ranges, count)
+                                             : coherdma_sync_rdma_write(device, ranges, count),
+                          "sync");
+        return;
+    case 1:
+        verbs_test::check(coherdma_sync(device, ranges, phases, count), "sync");
+        return;
+    default:
+        coherdma_batch_begin(&batch, device);
+        verbs_test::check(coherdma_batch_add(&batch, ranges, count, phase_of(type)), "sync");
+        coherdma_batch_end(&batch);
+    }
+}
+
+} // namespace
+
+const char *name_of(side s) noexcept {
+    return s == side::SERVER ? "server" : "client";
+}
+
+const std::vector<sync_call> &sync_calls() {
+    static const std::vector<sync_call> calls = [] {
+        std::vector<sync_call> result;
+        for (const phase &p : PHASES)
+            for (const side process_side : {side::SERVER, side::CLIENT})
+                for (const kind type : kinds_of(p.op))
+                    result.push_back(
+                        {static_cast<unsigned>(result.size() + 1), &p, process_side, type});
+        return result;
+    }();
+    return calls;
+}
+
+void print_calls(bool iwarp) {
+    for (const sync_call &c : sync_calls())
+        if (!iwarp || c.phase_info->iwarp)
+            print_line(verbs_test::text(c.number, '\t', c.phase_info->name, '\t',
+                                        name_of(c.process_side), '\t', name_of(c.type), '\t',
+                                        c.phase_info->name));
+}
+
+void syncer::operator()(const phase &p, kind type, const std::byte *begin,
+                        std::size_t length) const {
+    for (const sync_call &c : sync_calls()) {
+        if (c.phase_info != &p || c.process_side != self_ || c.type != type)
+            continue;
+        if (std::ranges::find(skipped_, c.number) != skipped_.end()) {
+            print_line(verbs_test::text("without ", c.number, ' ', begin, ' ', length, ' ',
+                                        name_of(self_)));
+            return;
+        }
+        // The two ranges share a line.
+        const auto first = static_cast<std::uint32_t>(length / 2 + 1);
+        const auto addr = reinterpret_cast<std::uintptr_t>(begin);
+        const ibv_sge ranges[] = {{addr, first, 0},
+                                  {addr + first, static_cast<std::uint32_t>(length - first), 0}};
+        make_call(device_, c.number, type, ranges, 2);
+        return;
+    }
+    throw verbs_test::failure(verbs_test::text("no such sync call in ", p.name));
+}
+
+void print_line(const std::string &line) {
+    const std::string text_line = line + "\n";
+    if (write(STDOUT_FILENO, text_line.data(), text_line.size()) < 0)
+        _exit(2);
+}
+
+} // namespace synced

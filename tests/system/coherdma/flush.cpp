@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Tests libcoherdma's flushes on a device: prints "right" or "wrong" for each trial, and the
+// result. It compiles with any rdma-core, so the same program runs with different libraries.
+//
+// flush DEVICE GID_INDEX [TRIAL...]
+
+#include "../lib/connected_qps.hpp"
+
+#include <array>
+#include <coherdma/coherdma.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using namespace verbs_test;
+
+// Constants of <infiniband/verbs.h> since rdma-core 45.
+constexpr unsigned flush_access = 1 << 8;
+constexpr std::uint64_t flush_operation = std::uint64_t{1} << 11;
+constexpr unsigned flush_done = 8;
+
+constexpr unsigned local_access = IBV_ACCESS_LOCAL_WRITE;
+constexpr unsigned remote_write_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+constexpr unsigned remote_flush_access = remote_write_access | flush_access;
+constexpr unsigned qp_flush_access = endpoint::qp_access | flush_access;
+constexpr std::uint32_t length = sizeof(endpoint::memory);
+// An emulated machine on a busy host can be slow.
+constexpr std::uint8_t ack_timeout = 17; // half a second
+constexpr std::uint64_t signaled_id = 77, unsignaled_id = 78;
+constexpr milliseconds long_timeout{20000}, short_timeout{200};
+
+void connect_endpoints(const endpoint &requester, const endpoint &responder,
+                       unsigned access = endpoint::qp_access) {
+    connect(requester, responder, access, ack_timeout);
+}
+
+struct opened_remote {
+    owned<coherdma_remote, coherdma_close_remote> remote;
+    std::string_view method;
+    explicit opened_remote(const endpoint &flusher) {
+        remote =
+            check(decltype(remote)(coherdma_open_remote(flusher.qp.get())), "coherdma_open_remote");
+        coherdma_remote_attr attr{};
+        check(coherdma_query_remote(remote.get(), &attr, sizeof attr), "coherdma_query_remote");
+        method = coherdma_method_name(attr.flush);
+    }
+};
+
+std::uint64_t address(const endpoint &ep, std::size_t offset = 0) {
+    return reinterpret_cast<std::uintptr_t>(ep.memory.data() + offset);
+}
+
+void fill(endpoint &requester, unsigned round) {
+    for (std::size_t offset = 0; offset < length; ++offset)
+        requester.memory[offset] = std::byte(offset * 7 + round * 13 + offset / 256);
+}
+
+void write_all(const endpoint &requester, const endpoint &responder) {
+    ibv_sge data = requester.make_sge(length);
+    ibv_send_wr request = requester.request(IBV_WR_RDMA_WRITE, data, responder), *bad = nullptr;
+    request.send_flags = 0;
+    check(ibv_post_send(requester.qp.get(), &request, &bad), "post a Write");
+}
+
+// The completion of a flush.
+struct completion_info {
+    bool has_completion = false;
+    unsigned opcode = 0;
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    std::uint64_t id = 0;
+};
+completion_info wait_completion(const endpoint &ep, milliseconds timeout) {
+    const auto wc = ep.completion(timeout);
+    if (!wc)
+        return {};
+    return {true, static_cast<unsigned>(wc->opcode), wc->status, wc->wr_id};
+}
+
+completion_info post_one_flush(const endpoint &requester, const opened_remote &flusher,
+                               const endpoint &responder, std::uint64_t offset, std::uint64_t bytes,
+                               const ibv_sge *scratch) {
+    check(coherdma_post_flush(flusher.remote.get(), offset, bytes, responder.mr->rkey, scratch,
+                              COHERDMA_COMPLETION_ALWAYS, signaled_id),
+          "post a flush");
+    return wait_completion(requester, long_timeout);
+}
+
+outcome expect_error(const opened_remote &flusher, std::string_view method,
+                     const completion_info &wc, ibv_wc_status status) {
+    const char *const status_text =
+        wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion";
+    return {flusher.method == method && wc.has_completion && wc.status == status &&
+                wc.id == signaled_id,
+            text(flusher.method, ", ", status_text)};
+}
+
+// The responder permits flushes but not Reads, so a success cannot be a Read.
+outcome native(const device &dev) {
+    constexpr unsigned rounds = 200;
+    endpoint requester(dev, true, flush_operation);
+    const endpoint responder(dev, false, 0, remote_flush_access);
+    connect_endpoints(requester, responder, remote_write_access | flush_access);
+    const opened_remote flusher(requester);
+    if (flusher.method != "native")
+        return {false, std::string(flusher.method)};
+    for (unsigned round = 0; round < rounds; ++round) {
+        fill(requester, round);
+        write_all(requester, responder);
+        check(coherdma_post_flush(flusher.remote.get(), address(responder), length,
+                                  responder.mr->rkey, nullptr, COHERDMA_COMPLETION_ON_ERROR,
+                                  unsignaled_id),
+              "post a flush");
+        const completion_info wc = post_one_flush(requester, flusher, responder,
+                                                  address(responder, 1), length - 2, nullptr);
+        if (!wc.has_completion || wc.status != IBV_WC_SUCCESS || wc.id != signaled_id ||
+            wc.opcode != flush_done)
+            return {false, text("in round ", round, ": ",
+                                wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
+                                ", opcode ", wc.opcode, ", id ", wc.id)};
+        if (responder.memory != requester.memory)
+            return {false, text("in round ", round, " the written data are missing")};
+    }
+    if (wait_completion(requester, short_timeout).has_completion)
+        return {false, "a completion of no request"};
+    return {true, text(flusher.method, ", ", rounds, " times")};
+}
+
+// Reads are permitted, so a read-back would succeed.
+outcome native_without_permission(const device &dev) {
+    const endpoint requester(dev, true, flush_operation), responder(dev);
+    connect_endpoints(requester, responder, qp_flush_access);
+    const opened_remote flusher(requester);
+    return expect_error(
+        flusher, "native",
+        post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
+        IBV_WC_REM_ACCESS_ERR);
+}
+
+outcome native_without_qp_permission(const device &dev) {
+    const endpoint requester(dev, true, flush_operation),
+        responder(dev, false, 0, endpoint::mr_access | flush_access);
+    connect_endpoints(requester, responder);
+    const opened_remote flusher(requester);
+    return expect_error(
+        flusher, "native",
+        post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
+        IBV_WC_REM_INV_REQ_ERR);
+}
+
+outcome native_out_of_bounds(const device &dev) {
+    const endpoint requester(dev, true, flush_operation),
+        responder(dev, false, 0, remote_flush_access);
+    connect_endpoints(requester, responder, qp_flush_access);
+    const opened_remote flusher(requester);
+    return expect_error(
+        flusher, "native",
+        post_one_flush(requester, flusher, responder, address(responder, 8), length, nullptr),
+        IBV_WC_REM_ACCESS_ERR);
+}
+
+// The QP was created without flush support.
+outcome read_back(const device &dev) {
+    constexpr std::size_t last = 8;
+    endpoint requester(dev);
+    const endpoint responder(dev);
+    connect_endpoints(requester, responder);
+    const opened_remote flusher(requester);
+    std::array<std::byte, 64> scratch{};
+    const owned<ibv_mr, ibv_dereg_mr> scratch_mr =
+        check(owned<ibv_mr, ibv_dereg_mr>(
+                  ibv_reg_mr(requester.pd.get(), scratch.data(), scratch.size(), local_access)),
+              "register memory");
+    const ibv_sge scratch_sge = {reinterpret_cast<std::uintptr_t>(scratch.data()), scratch.size(),
+                                 scratch_mr->lkey};
+    fill(requester, 1);
+    write_all(requester, responder);
+    const completion_info wc =
+        post_one_flush(requester, flusher, responder, address(responder), length, &scratch_sge);
+    const bool has_written_data = responder.memory == requester.memory;
+    const bool has_read_end =
+        std::memcmp(scratch.data(), requester.memory.data() + length - last, last) == 0;
+    return {flusher.method == "read back" && wc.has_completion && wc.status == IBV_WC_SUCCESS &&
+                wc.opcode == IBV_WC_RDMA_READ && wc.id == signaled_id && has_written_data &&
+                has_read_end,
+            text(flusher.method, ", ",
+                 wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
+                 has_written_data ? "" : ", the written data are missing",
+                 has_read_end ? "" : ", the end was not read")};
+}
+
+outcome read_back_without_permission(const device &dev) {
+    const endpoint requester(dev), responder(dev, false, 0, remote_write_access);
+    connect_endpoints(requester, responder);
+    const opened_remote flusher(requester);
+    const ibv_sge scratch_sge = requester.make_sge(8);
+    return expect_error(
+        flusher, "read back",
+        post_one_flush(requester, flusher, responder, address(responder), length, &scratch_sge),
+        IBV_WC_REM_ACCESS_ERR);
+}
+
+constexpr std::array trials{
+    trial<device>{"native", native},
+    trial<device>{"native-without-permission", native_without_permission},
+    trial<device>{"native-without-qp-permission", native_without_qp_permission},
+    trial<device>{"native-out-of-bounds", native_out_of_bounds},
+    trial<device>{"read-back", read_back},
+    trial<device>{"read-back-without-permission", read_back_without_permission},
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return run_program(argc, argv, "flush DEVICE GID_INDEX", trials,
+                       [](auto words) { return open(words[1], std::atoi(words[2])); });
+}

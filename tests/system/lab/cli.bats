@@ -1,0 +1,182 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# softrdma without a guest: its kernels, its errors, its help.
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+source "$BATS_TEST_DIRNAME/../lib/caller.bash"
+
+# The cases use an archive of small packages: they test what is left in the cache, not the kernels. The tests
+# lab.kernel.debian and lab.kernel.uml fetch and build real kernels.
+setup_file() {
+    "$BATS_TEST_DIRNAME/small_archive" "$BATS_FILE_TMPDIR/archive"
+    # Programs that do their work, and then block if their command line matches the pattern in the file "block".
+    mkdir "$BATS_FILE_TMPDIR/bin"
+    for name in apt-get dpkg-deb make; do
+        cat >"$BATS_FILE_TMPDIR/bin/$name" <<END
+#!/bin/sh
+"$(command -v $name)" "\$@" || exit
+read -r pattern <"$BATS_FILE_TMPDIR/block"
+case "$name \$*" in \$pattern) echo \$\$ >"$BATS_FILE_TMPDIR/blocked" && exec sleep infinity ;; esac
+END
+        chmod +x "$BATS_FILE_TMPDIR/bin/$name"
+    done
+}
+use_small_archive() {
+    export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache SOFTRDMA_MIRROR=file:$BATS_FILE_TMPDIR/archive
+    export APT_CONFIG=$BATS_FILE_TMPDIR/archive/apt.conf PATH=$BATS_FILE_TMPDIR/bin:$PATH
+    blocked=$BATS_FILE_TMPDIR/blocked # the PID of the program that blocks
+    block_at none
+}
+block_at() { echo "$1" >"$BATS_FILE_TMPDIR/block"; } # PATTERN
+
+# kill_at STEP PATTERN COMMAND...: kills softrdma while a program blocks whose command line matches the pattern.
+# softrdma has printed the step, and leaves no process and no incomplete file in the cache.
+kill_at() {
+    rm -f "$blocked"
+    block_at "$2"
+    start_softrdma "${@:3}"
+    wait_until is_ready_or_ended "$pid" test -s "$blocked"
+    grep "^softrdma: $1" err || { cat err && return 1; }
+    kill -KILL "$pid"
+    wait "$pid" || true # killed by the signal
+    wait_until is_nothing_left || {
+        echo "killed at '$1': $(left_over)"
+        cat err
+        return 1
+    }
+    [[ ! -e /proc/$(<"$blocked") ]]
+    [[ -z $(find "$SOFTRDMA_CACHE" -maxdepth 3 \( -name '*.part' -o -path '*/work/*' \)) ]]
+}
+
+@test "kernel fetch that is killed leaves no incomplete file" {
+    use_small_archive
+    kill_at 'unpacking kernel' 'dpkg-deb --fsys-tarfile *linux-image*' kernel fetch --driver siw
+    kill_at 'downloading linux-source' 'apt-get *download linux-source*' kernel fetch --driver siw
+    kill_at 'unpacking siw' 'dpkg-deb --fsys-tarfile *linux-source*' kernel fetch --driver siw
+    block_at none
+    softrdma kernel fetch --driver siw
+    run -0 softrdma kernel list
+    [[ $output == *yes* ]]
+}
+
+@test "kernel fetch replaces a damaged kernel" {
+    use_small_archive
+    softrdma kernel fetch
+    kernel=$(softrdma kernel list --json | jq -r '.kernels[0].path')
+    dd if=/dev/zero of="$kernel/vmlinuz" bs=1 seek=400 count=9 conv=notrunc status=none
+    run -0 softrdma kernel fetch
+    [[ $output == *"vmlinuz has other contents"* ]]
+    find "$kernel/lib" -name 'rdma_rxe.ko*' -delete
+    run -0 softrdma kernel fetch
+    [[ $output == *"rdma_rxe.ko is missing"* ]]
+    find "$kernel/lib" -name 'rdma_rxe.ko*' | grep -q .
+}
+
+@test "kernel build that is killed leaves no incomplete file" {
+    use_small_archive
+    kill_at downloading 'apt-get *download linux-source*' kernel build
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    run -77 softrdma run --in uml -- true
+    [[ $output == *"softrdma kernel build"* ]]
+}
+
+@test "a damaged user-mode kernel is not run" {
+    use_own_cache uml
+    dd if=/dev/zero of="$(softrdma kernel path)" bs=1 seek=4000000 count=9 conv=notrunc status=none
+    run -1 softrdma run --in uml -- true
+    [[ $output == *"linux has other contents"* && $output == *"softrdma kernel build"* ]]
+}
+
+@test "run --in uml without a kernel of that version: status 77, and the command to type" {
+    run -77 softrdma run --in uml --kernel 4.20 -- true
+    [[ $output == *"softrdma kernel build 4.20"* ]]
+}
+
+@test "run --suite outside QEMU: status 77, and the command to type" {
+    for backend in uml here; do
+        run -77 softrdma run --in $backend --suite sid -- true
+        [[ $output == *sid*"--in qemu"* ]]
+    done
+}
+
+@test "run --in uml does not fall back to the running kernel" {
+    run -77 softrdma run --in uml -q -- env SOFTRDMA_CACHE=/nowhere "$program" run --in uml -- true
+    [[ $output == *"no user-mode kernel is built"* ]]
+}
+
+@test "run --hosts 3 and --peer outside user mode: status 77, and the command to type" {
+    for backend in qemu here; do
+        for hosts in '--hosts 3' '--as 1 --peer 127.0.0.1'; do
+            # shellcheck disable=SC2086
+            run -77 softrdma run --in $backend $hosts -- true
+            [[ ${#lines[@]} == 1 && $output == *"--in uml"* ]]
+        done
+    done
+}
+
+@test "an unreachable mirror: status 77, a message, no incomplete file" {
+    export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache SOFTRDMA_MIRROR=http://127.0.0.1:9/debian
+    run -77 softrdma run --in qemu -q -- true
+    [[ $output == *"no network"* ]]
+    [[ -z $(find "$SOFTRDMA_CACHE" -name vmlinuz -o -name '*.part') ]]
+}
+
+@test "a full disk: status 77 and a message that names the folder" {
+    mkdir small
+    run -77 unshare --mount sh -c 'mount -t tmpfs -o size=20m small small && SOFTRDMA_CACHE=$PWD/small exec "$0" run --in qemu -- true' "$program"
+    [[ $output == *"not enough space for"* ]]
+}
+
+@test "invalid arguments: status 2 and a message of one line" {
+    while read -r arguments; do
+        # shellcheck disable=SC2086
+        run -2 softrdma $arguments
+        [[ ${#lines[@]} == 1 && $output == softrdma:* ]] || {
+            echo "softrdma $arguments: $output"
+            return 1
+        }
+    done <<'END'
+unknown-command
+run
+run --driver roce -- true
+run --hosts 0 -- true
+run --hosts 33 -- true
+run --loss 1% -- true
+run --hosts 2 --loss 101% -- true
+run --hosts 2 --delay soon -- true
+run --peer 127.0.0.1 -- true
+run --as 1 -- true
+run --as 3 --peer 127.0.0.1 -- true
+run --as 1 --peer 127.0.0.1 --hosts 2 -- true
+run --as 1 --peer 127.0.0.1:99999 -- true
+run --as 1 --peer 127.0.0.1 --port 0 -- true
+run --in qemu --kernel newest -- true
+run --in qemu -q --write /no/such/folder -- true
+run --suite buster -- true
+up --driver roce
+up --name 9/x
+up --netdev no-such-if
+down no-such-device
+kernel
+kernel remove
+kernel remove 0.1
+END
+}
+
+@test "up and run --in here without the drivers: status 77" {
+    [[ ! -d /sys/module/rdma_rxe ]] || skip 'this kernel has rxe'
+    run -77 softrdma up
+    run -77 softrdma run --in here -- true
+    [[ $output == *"--in qemu"* ]]
+}
+
+@test "options --help and --version print to stdout" {
+    for arguments in --help "run --help" "up --help" "kernel --help" --version; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr softrdma $arguments
+        # shellcheck disable=SC2154
+        [[ -n $output && -z $stderr ]]
+    done
+}

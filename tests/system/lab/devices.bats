@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# softrdma up, down and list on a kernel that has the drivers. Needs a softrdma guest.
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+
+softrdma() { "$BATS_TEST_DIRNAME/../../../scripts/softrdma" "$@"; }
+
+# snapshot: what `up` could leave: interfaces, RDMA links, namespaces, mounts, records.
+snapshot() {
+    ip -o link | sed 's/^[0-9]*: //' | grep -o '^[^:]*'
+    rdma link
+    ip netns
+    cut -d' ' -f1-3 /proc/self/mounts
+    ls /run/softrdma
+}
+
+expect_unchanged() { # BEFORE
+    diff -u --label before <(echo "$1") --label now <(snapshot)
+}
+
+teardown() { softrdma down >/dev/null || true; } # fails if a failed test left a device in use
+
+@test "up and down, repeatedly, leave no trace" {
+    before=$(snapshot)
+    for round in 1 2; do
+        for driver in rxe siw; do
+            softrdma up --driver "$driver" --name "round$round"
+            ibv_devices | grep -q "round$round"
+            softrdma down "round$round"
+        done
+    done
+    expect_unchanged "$before"
+}
+
+@test "siw: up --json describes the device, and rping connects at once" {
+    device=$(softrdma up --driver siw --name fresh --json)
+    for key in device driver netdev address gid_index gid; do
+        [[ $(jq -r ".$key" <<<"$device") != null ]]
+    done
+    [[ $(jq -r .device <<<"$device") == fresh ]]
+    [[ -d /sys/class/infiniband/fresh && -d /sys/class/net/$(jq -r .netdev <<<"$device") ]]
+    address=$(jq -r .address <<<"$device")
+    PORT=7174 run_server_client "rping -s -a $address -C 3" "rping -c -a $address -C 3 -V"
+}
+
+@test "list shows a device as text and as JSON" {
+    softrdma up --name shown
+    run -0 softrdma list
+    [[ $output =~ shown\ +rxe\ +softrdma ]]
+    run -0 bash -c "'$BATS_TEST_DIRNAME/../../../scripts/softrdma' list --json | jq -r '.devices[] | select(.device == \"shown\") | .state'"
+    [[ $output == up ]]
+}
+
+@test "up makes a persistent device as its file says, once" {
+    mkdir -p /etc/softrdma.d
+    echo 'driver = siw' >/etc/softrdma.d/kept.conf
+    run -0 softrdma list
+    [[ $output =~ kept\ +siw\ .*\ down\ +yes ]]
+    run -2 softrdma up --name kept
+    run -0 softrdma up kept
+    [[ $output == *"kept is up: siw"* ]]
+    run -0 softrdma up kept --json
+    [[ $(jq -r .device <<<"$output") == kept && $(rdma link | grep -c kept) == 1 ]]
+    echo 'driver = rxe' >/etc/softrdma.d/kept.conf
+    run -1 softrdma up kept
+    [[ $output == *"differs from /etc/softrdma.d/kept.conf"* ]]
+    run -0 softrdma down kept
+    [[ $output == *"the next boot makes it again"* ]]
+    rm /etc/softrdma.d/kept.conf
+    run -2 softrdma up kept
+    run -77 softrdma up --keep # systemd did not boot this guest
+}
+
+@test "down keeps an interface that was given with --netdev" {
+    ip link add dummy-netdev type dummy
+    ip address add 198.18.250.9/24 dev dummy-netdev
+    ip link set dummy-netdev up
+    run -0 softrdma up --netdev dummy-netdev --name given
+    [[ $output == *198.18.250.9* ]]
+    softrdma down given
+    [[ ! -e /sys/class/infiniband/given && -e /sys/class/net/dummy-netdev ]]
+    ip link delete dummy-netdev
+}
+
+@test "down refuses a device that softrdma did not make" {
+    ip link add other type dummy
+    ip link set other up
+    rdma link add foreign type rxe netdev other
+    run -2 softrdma down foreign
+    [[ $output == *"did not make"* ]]
+    [[ -e /sys/class/infiniband/foreign ]]
+    rdma link delete foreign
+    ip link delete other
+}
+
+@test "down refuses a device in use and names its user" {
+    address=$(softrdma up --name busy --json | jq -r .address)
+    rping -s -a "$address" >/dev/null 2>&1 3>&- &
+    wait_until is_listening 7174
+    run -1 softrdma down busy
+    [[ $output == *"rping"* ]]
+    kill $!
+    wait $! || true # killed by the signal
+    softrdma down busy
+}
+
+@test "up refuses a name in use, and leaves no trace" {
+    softrdma up --name twice
+    before=$(snapshot)
+    run -1 softrdma up --name twice
+    [[ $output == *"exists already"* ]]
+    expect_unchanged "$before"
+}
+
+@test "up on an interface without carrier fails, and leaves no trace" {
+    ip link add downed type dummy
+    before=$(snapshot)
+    run -1 softrdma up --netdev downed --name never
+    [[ $output == *"is not ready"* ]]
+    expect_unchanged "$before"
+    ip link delete downed
+}
+
+@test "up that is killed at any moment leaves no more than down removes" {
+    before=$(snapshot)
+    for delay in 0.1 0.3 0.5 0.7 0.9 1.1; do
+        "$BATS_TEST_DIRNAME/../../../scripts/softrdma" up --name killed >/dev/null 2>&1 3>&- &
+        sleep "$delay" # the subject of the test
+        kill -KILL $! 2>/dev/null || true # it may have ended
+        wait $! || true                   # killed by the signal
+        wait_until has_no_process 'softrdma up'
+        softrdma down >/dev/null
+        expect_unchanged "$before"
+    done
+}
+has_no_process() { ! pgrep -f "$1" >/dev/null; } # PATTERN
+
+@test "run --in here: the status passes through, and no trace is left" {
+    before=$(snapshot)
+    run -5 softrdma run --in here --driver siw -- sh -c 'ibv_devinfo -d $SOFTRDMA_DEVICE >/dev/null && exit 5'
+    expect_unchanged "$before"
+    run -1 softrdma run --in here -- false
+    run -127 softrdma run --in here -- no-such-program
+    run -137 softrdma run --in here -- sh -c 'kill -KILL $$'
+    expect_unchanged "$before"
+}
+
+@test "run --in here --hosts 2 that is killed leaves no trace and no daemon" {
+    before=$(snapshot)
+    for driver in rxe siw; do
+        "$BATS_TEST_DIRNAME/../../../scripts/softrdma" run --in here --driver $driver --hosts 2 -- \
+            sh -c 'setsid on 2 sleep 4711 & touch /tmp/begun; sleep 4711' 3>&- &
+        wait_until test -e /tmp/begun
+        rm /tmp/begun
+        kill -KILL $!
+        wait $! || true # killed by the signal
+        wait_until has_no_process 'softrdma run --in here|sleep 4711'
+        expect_unchanged "$before"
+    done
+}

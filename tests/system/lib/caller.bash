@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# shellcheck shell=bash
+#
+# For tests that call softrdma from outside a guest.
+
+program=$BATS_TEST_DIRNAME/../../../scripts/softrdma
+softrdma() { "$program" "$@"; }
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return
+    export TMPDIR=$BATS_TEST_TMPDIR # softrdma makes its temporary folders here: see left_over
+}
+
+# start_softrdma COMMAND...: starts softrdma itself, not a subshell, as process $pid. Its output is in out and err.
+start_softrdma() {
+    "$program" "$@" >out 2>err 3>&- &
+    pid=$!
+}
+# expect_status STATUS: waits for process $pid.
+expect_status() {
+    local status=0
+    wait "$pid" || status=$?
+    [[ $status == "$1" ]] || {
+        echo "status $status instead of $1"
+        cat out err
+        return 1
+    }
+}
+
+# use_own_cache KERNELS: sets SOFTRDMA_CACHE to a copy of the cached kernels for QEMU (kernels) or user mode (uml).
+use_own_cache() {
+    local cache=${SOFTRDMA_CACHE:-$HOME/.cache/softrdma}
+    export SOFTRDMA_CACHE=$BATS_TEST_TMPDIR/cache
+    mkdir cache
+    case $1 in
+    kernels) mkdir cache/kernels && cp -a "$cache/kernels/$(dpkg --print-architecture)" cache/kernels/ ;;
+    uml) cp -a "$cache/uml" cache/ ;;
+    esac
+}
+
+# left_over: prints processes and folders that a softrdma of this test left.
+left_over() {
+    pgrep -af "([q]emu|[u]ml_dir=).*$TMPDIR" || true # status 1: no process
+    local pid
+    for pid in $(pgrep -f "[s]oftrdma (run|kernel)"); do
+        if grep -qsxz "TMPDIR=$TMPDIR" "/proc/$pid/environ"; then ps -o pid=,args= -p "$pid"; fi
+    done
+    find "$TMPDIR" -maxdepth 1 -name 'softrdma.*'
+}
+is_nothing_left() { [[ -z $(left_over) ]]; }
+
+# kill_at_random_moments TENTHS OPTION... -- COMMAND...: kills five runs of softrdma run, each at a random moment in
+# another fifth of TENTHS tenths of a second. They leave nothing.
+kill_at_random_moments() {
+    local moment part tenths=$1
+    shift
+    for part in {0..4}; do
+        moment=$(((part * tenths + RANDOM % tenths) / 5))
+        start_softrdma run -q "$@"
+        sleep $((moment / 10)).$((moment % 10)) # the subject of the test
+        kill -KILL "$pid"
+        expect_status 137
+        wait_until is_nothing_left || {
+            echo "after $moment tenths of a second: $(left_over)"
+            return 1
+        }
+    done
+}

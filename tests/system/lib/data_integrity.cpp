@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// data_integrity: moves patterned data between two processes and verifies every byte.
+//
+// Both sides walk the same plan of transfers, which follows from the client's seed and number of
+// rounds: each size by Send, Write and Read, led by the client and then by the server. After each
+// one, both compare their memory with what it must hold then (see transfer.hpp).
+//
+// Messages strictly alternate between the sides, beginning with the client. A side posts the
+// receive for the answer before it sends, so exactly one receive is posted, of the right length, as
+// iWARP demands. A transfer is two messages: "ready" from the follower and "done" from the leader
+// (in a Send, the data itself). Where the wrong side has the turn, it passes it.
+
+#include "connection.hpp"
+#include "transfer.hpp"
+
+#include <charconv>
+#include <iostream>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace verbs_test;
+
+// After the data, one message coming in and one going out.
+constexpr std::size_t control_at = data_size;
+
+struct message {
+    enum class kind : std::uint32_t { pass, ready, done, finished };
+    kind what;
+    std::uint32_t number;
+};
+
+class worker {
+  public:
+    worker(party side, connection::seconds timeout)
+        : side_(side)
+        , turn_(side == party::client)
+        , pages_(control_at / sizeof(page) + 1)
+        , memory_(pages_.front().bytes.data(), pages_.size() * sizeof(page))
+        , link_(memory_, timeout) {}
+
+    connection &link() { return link_; }
+    bytes inbox() { return memory_.subspan(control_at, sizeof(message)); }
+
+    void run() {
+        const hello plan = link_.peer();
+        std::uint32_t number = 0;
+        for (std::uint32_t round = 0; round < plan.rounds; ++round)
+            for (const std::size_t size : sizes)
+                for (const auto operation : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ})
+                    for (const party leader : {party::client, party::server})
+                        run_transfer({plan.seed, round, number++, size, operation, leader});
+        // The receiver of the last message disconnects: none of its own WRs is outstanding then.
+        // The sender does not wait for its completion: rxe does not acknowledge a message whose
+        // receiver has disconnected (do_complete() of rxe_resp.c). The disconnection proves as
+        // much.
+        if (turn_) {
+            send(message::kind::finished, number);
+        } else {
+            hear(message::kind::finished, number);
+            link_.disconnect();
+        }
+        link_.wait_disconnected();
+        std::cout << text("data_integrity: ", number, " transfers, ", verified_,
+                          " bytes verified\n");
+    }
+
+  private:
+    struct alignas(4096) page {
+        std::array<std::byte, 4096> bytes;
+    };
+
+    void run_transfer(const transfer &t) {
+        const end held = t.held_by(side_);
+        const auto expected = image(t, held);
+        const bytes whole = memory_.subspan(place(t, held) - guard, expected.size());
+        const bytes payload = whole.subspan(guard, t.size);
+        std::ranges::copy(expected, whole.begin());
+        if (held == end::sink)
+            for (std::byte &b : payload)
+                b = ~b;
+
+        if (side_ == t.leader)
+            lead(t, payload);
+        else
+            follow(t, payload);
+
+        verify(t, held, whole, expected);
+        if (side_ == t.leader && t.operation == IBV_WR_RDMA_READ)
+            say(message::kind::done, t.number); // only now, so that a failure is not followed by it
+        turn_ = side_ != t.leader;
+    }
+
+    void lead(const transfer &t, bytes payload) {
+        if (turn_)
+            say(message::kind::pass, t.number);
+        hear(message::kind::ready, t.number);
+        if (t.operation == IBV_WR_SEND)
+            link_.post_receive(inbox());
+        const end far = t.operation == IBV_WR_RDMA_READ ? end::source : end::sink;
+        link_.post(work::transfer, t.operation, payload, place(t, far));
+        // A Write is not waited for: the message behind it must not arrive before the data.
+        if (t.operation == IBV_WR_RDMA_WRITE)
+            say(message::kind::done, t.number);
+        link_.wait(work::transfer, text("a ", t.name(), " of ", t.size, " bytes"));
+    }
+
+    void follow(const transfer &t, bytes payload) {
+        if (!turn_)
+            hear(message::kind::pass, t.number);
+        if (t.operation != IBV_WR_SEND) {
+            say(message::kind::ready, t.number);
+            hear(message::kind::done, t.number);
+            return;
+        }
+        say(message::kind::ready, t.number, payload);
+        const auto wc = link_.wait(work::receive, text("a Send of ", t.size, " bytes"));
+        if (wc.byte_len != t.size)
+            throw failure(text("Send of ", t.size, " bytes: the receive says ", wc.byte_len));
+    }
+
+    void verify(const transfer &t, end held, bytes whole, const std::vector<std::byte> &expected) {
+        verified_ += t.size;
+        if (std::memcmp(whole.data(), expected.data(), whole.size()) == 0)
+            return;
+        const auto [found, wanted] = std::ranges::mismatch(whole, expected);
+        const auto offset = found - whole.begin() - static_cast<std::ptrdiff_t>(guard);
+        const bool inside = offset >= 0 && offset < static_cast<std::ptrdiff_t>(t.size);
+        throw failure(text(t.name(), " of ", t.size, " bytes, led by the ",
+                           t.leader == party::client ? "client" : "server", ", round ", t.round,
+                           ", ", held == end::source ? "source" : "sink", " at offset ",
+                           place(t, held) - guard, ": ", inside ? "byte " : "guard byte ", offset,
+                           std::hex, ", expected 0x", std::to_integer<int>(*wanted), ", found 0x",
+                           std::to_integer<int>(*found)));
+    }
+
+    void say(message::kind what, std::uint32_t number) { say(what, number, inbox()); }
+
+    // ANSWER is where the peer's next message or Send goes.
+    void say(message::kind what, std::uint32_t number, bytes answer) {
+        link_.post_receive(answer);
+        send(what, number);
+        link_.wait(work::message, "a message to go out");
+    }
+
+    void send(message::kind what, std::uint32_t number) {
+        const bytes outbox = memory_.subspan(control_at + sizeof(message), sizeof(message));
+        const message out{what, number};
+        std::memcpy(outbox.data(), &out, sizeof out);
+        link_.post(work::message, IBV_WR_SEND, outbox);
+    }
+
+    void hear(message::kind what, std::uint32_t number) {
+        link_.wait(work::receive, text("the peer's message about transfer ", number));
+        message in{};
+        std::memcpy(&in, inbox().data(), sizeof in);
+        if (in.what != what || in.number != number)
+            throw failure(text("expected message ", static_cast<int>(what), " about transfer ",
+                               number, ", got ", static_cast<int>(in.what), " about ", in.number));
+    }
+
+    party side_;
+    bool turn_;
+    std::uint64_t verified_ = 0;
+    std::vector<page> pages_;
+    bytes memory_;
+    connection link_;
+};
+
+constexpr std::string_view usage =
+    "usage: data_integrity server ADDR [--port P] [--timeout S] [--clients N]\n"
+    "       data_integrity client ADDR [--port P] [--timeout S] [--rounds N] [--seed S]\n"
+    "\n"
+    "Moves data over RDMA by Send, Write and Read between two processes and verifies\n"
+    "every byte. ADDR is the server's address, on an interface with an RDMA device.\n"
+    "\n"
+    "  --port P      port (default 7471)\n"
+    "  --timeout S   seconds that any one wait may last (default 120)\n"
+    "  --clients N   how many to serve; those before the last may fail (default 1)\n"
+    "  --rounds N    how often to go through all sizes (default 1)\n"
+    "  --seed S      what the pattern is drawn from (default 1)\n"
+    "\n"
+    "Exit status: 0 all verified, 1 mismatch or failure, 2 misuse, 77 no RDMA device.\n";
+
+struct misuse : failure {
+    using failure::failure;
+};
+
+struct options {
+    party side{};
+    std::string address, port = "7471";
+    std::uint32_t rounds = 1, timeout = 120, clients = 1;
+    std::uint64_t seed = 1;
+};
+
+template <class Number>
+Number number(std::string_view name, std::string_view value, Number least, Number most) {
+    Number result{};
+    const auto [stop, error] = std::from_chars(value.begin(), value.end(), result);
+    if (error != std::errc{} || stop != value.end() || result < least || result > most)
+        throw misuse(text(name, ": not a number from ", least, " to ", most, ": ", value));
+    return result;
+}
+
+options parse(std::span<char *> arguments) {
+    if (arguments.size() < 2)
+        throw misuse("which side, and which address?");
+    const std::string_view side = arguments[0];
+    if (side != "server" && side != "client")
+        throw misuse(text("neither server nor client: ", side));
+    options o;
+    o.side = side == "server" ? party::server : party::client;
+    o.address = arguments[1];
+    for (auto rest = arguments.subspan(2); !rest.empty(); rest = rest.subspan(2)) {
+        const std::string_view name = rest[0];
+        if (rest.size() < 2)
+            throw misuse(text("no value, or no such option: ", name));
+        const std::string_view value = rest[1];
+        if (name == "--port")
+            o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
+        else if (name == "--timeout")
+            o.timeout = number<std::uint32_t>(name, value, 1, 86400);
+        else if (name == "--clients" && o.side == party::server)
+            o.clients = number<std::uint32_t>(name, value, 1, 1000000);
+        else if (o.side == party::server || name == "--clients")
+            throw misuse(text("not an option of the ", side, ": ", name));
+        else if (name == "--rounds")
+            o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
+        else if (name == "--seed")
+            o.seed = number<std::uint64_t>(name, value, 0, UINT64_MAX);
+        else
+            throw misuse(text("no such option: ", name));
+    }
+    return o;
+}
+
+bool have_device() {
+    int count = 0;
+    const owned<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
+    return list && count > 0;
+}
+
+// Either side may be started first: a client that is refused tries again. may_fail: the peer may
+// die, and all outstanding WRs must complete all the same.
+void work_as(const options &o, bool may_fail) {
+    const connection::seconds timeout(o.timeout);
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    for (;;) {
+        worker worker_side(o.side, timeout);
+        try {
+            if (o.side == party::server)
+                worker_side.link().serve(o.address, o.port, worker_side.inbox());
+            else
+                worker_side.link().connect(o.address, o.port, o.seed, o.rounds);
+            return worker_side.run();
+        } catch (const refused &why) {
+            if (std::chrono::steady_clock::now() > deadline)
+                throw failure(text(why.what(), " at ", o.address, " port ", o.port, ", after ",
+                                   o.timeout, " s"));
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        } catch (const failure &why) {
+            if (!may_fail)
+                throw;
+            const unsigned failed = worker_side.link().drain();
+            std::cout << text("data_integrity: ", why.what(), "; ", failed, " requests failed\n")
+                      << std::flush;
+            return;
+        }
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) try {
+    const std::span<char *> arguments(argv + 1, static_cast<std::size_t>(argc - 1));
+    for (const std::string_view argument : arguments)
+        if (argument == "--help") {
+            std::cout << usage;
+            return 0;
+        }
+    const options o = parse(arguments);
+    if (!have_device()) {
+        std::cerr << "data_integrity: no RDMA device here (softrdma makes one)\n";
+        return 77;
+    }
+    for (std::uint32_t client = 1; client <= o.clients; ++client)
+        work_as(o, client < o.clients);
+    return 0;
+} catch (const misuse &error) {
+    std::cerr << text("data_integrity: ", error.what(),
+                      " (see data_integrity --help)\n"); // at once, not in pieces
+    return 2;
+} catch (const std::exception &error) {
+    std::cerr << text("data_integrity: ", error.what(), '\n');
+    return 1;
+}

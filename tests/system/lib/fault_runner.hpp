@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Runs trials of a provider, each in a process of its own, and prints "NAME: right (WHAT WAS SEEN)"
+// or "NAME: wrong (...)" for each. A provider that crashes or never returns is wrong, too. A trial
+// that could not be made is "untried", and the status 1.
+
+#pragma once
+
+#include "verbs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <infiniband/verbs.h>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace verbs_test {
+
+using std::chrono::milliseconds;
+
+struct outcome {
+    bool right;
+    std::string seen;
+};
+
+/// How long a trial waits for what must come: it only ends a hang. TRIAL_LIMIT_MS makes it shorter
+/// for the stock provider, some of whose faults are hangs.
+inline milliseconds limit() {
+    const char *const text = std::getenv("TRIAL_LIMIT_MS");
+    return milliseconds(text != nullptr ? std::atoi(text) : 120'000);
+}
+
+/// target: what it is tried on, from the command line.
+template <class target>
+struct trial {
+    std::string_view name;
+    outcome (*run)(const target &);
+};
+
+// The next completion, or none in that time. It sleeps between later polls, which would take the
+// processor from the kernel's threads and from other tests.
+inline std::optional<ibv_wc> completion(ibv_cq *cq, milliseconds within) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    constexpr unsigned busy_polls = 100;
+    unsigned polls = 0;
+    do {
+        ibv_wc found{};
+        const int count = ibv_poll_cq(cq, 1, &found);
+        check(count < 0 ? -1 : 0, "poll");
+        if (count == 1)
+            return found;
+        if (++polls > busy_polls)
+            std::this_thread::sleep_for(milliseconds(1));
+    } while (std::chrono::steady_clock::now() < until);
+    return {};
+}
+inline ibv_wc expect_success(ibv_cq *cq, const char *what) {
+    const auto found = completion(cq, std::max(limit(), milliseconds(60'000)));
+    if (!found)
+        throw failure(text("no completion of ", what));
+    if (found->status != IBV_WC_SUCCESS)
+        throw failure(text(what, ": ", ibv_wc_status_str(found->status)));
+    return *found;
+}
+
+inline void say(std::string_view name, std::string_view judgement, const std::string &seen) {
+    std::printf("%s: %s (%s)\n", std::string(name).c_str(), std::string(judgement).c_str(),
+                seen.c_str());
+    std::fflush(stdout);
+}
+
+// In the child: the status is 0 unless it could not be tried.
+template <class target, class opener>
+[[noreturn]] void run_in_child(const trial<target> &trial, const opener &open) {
+    constexpr unsigned least_seconds = 60;
+    alarm(std::max(least_seconds, static_cast<unsigned>(2 * limit().count() / 1000)));
+    int status = 0;
+    try {
+        const outcome result = trial.run(open());
+        say(trial.name, result.right ? "right" : "wrong", result.seen);
+    } catch (const std::exception &error) {
+        say(trial.name, "untried", error.what());
+        status = 1;
+    }
+    _exit(status);
+}
+
+/// The program's status. names: those to try; none: all.
+template <class target, class opener>
+int run_trials(std::span<const trial<target>> trials, std::span<char *const> names,
+               const opener &open) {
+    int status = 0;
+    for (const trial<target> &trial : trials) {
+        if (!names.empty() && std::ranges::find(names, trial.name) == names.end())
+            continue;
+        const pid_t child = fork();
+        check(child < 0 ? -1 : 0, "fork");
+        if (child == 0)
+            run_in_child(trial, open);
+        int child_status = 0;
+        check(waitpid(child, &child_status, 0) == child ? 0 : -1, "wait for the trial");
+        if (WIFSIGNALED(child_status))
+            say(trial.name, "wrong",
+                WTERMSIG(child_status) == SIGALRM
+                    ? "never returned"
+                    : text("crashed: ", strsignal(WTERMSIG(child_status))));
+        else if (WEXITSTATUS(child_status) != 0)
+            status = 1;
+    }
+    return status;
+}
+
+/// main of a program of trials. usage: its name, and a word for each argument before the trials'
+/// names; open makes the target of the arguments.
+template <class target, std::size_t size, class opener>
+int run_program(int argc, char **argv, const std::string &usage,
+                const std::array<trial<target>, size> &trials, const opener &open) try {
+    const std::span<char *const> words(argv, static_cast<std::size_t>(argc));
+    const auto first = static_cast<std::size_t>(std::ranges::count(usage, ' ')) + 1;
+    if (words.size() < first)
+        throw failure(usage + " [TRIAL...]");
+    return run_trials(std::span<const trial<target>>(trials), words.subspan(first),
+                      [&] { return open(words); });
+} catch (const std::exception &error) {
+    std::fprintf(stderr, "%s: %s\n", usage.substr(0, usage.find(' ')).c_str(), error.what());
+    return 1;
+}
+
+} // namespace verbs_test

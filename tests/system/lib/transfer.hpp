@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// One transfer of data_integrity's plan, and the image that each side's memory must have after it.
+//
+// The source begins with that image; the sink begins with the payload's complement, so that a
+// byte that was never written is always noticed. Guards differ between source and sink, so that
+// one byte too many is noticed too. All of it is drawn from the seed, the round and the place in
+// the plan, so that neither an earlier transfer's data nor shifted data can pass.
+
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace verbs_test {
+
+using bytes = std::span<std::byte>;
+
+inline constexpr std::array<std::size_t, 20> sizes{1,    2,    3,    7,     8,       63,     64,
+                                                   65,   255,  257,  1023,  1024,    1025,   4095,
+                                                   4096, 4097, 8191, 65537, 1048575, 1048576};
+inline constexpr std::size_t guard = 4096;
+inline constexpr std::size_t most_slack = 4096;
+inline constexpr std::size_t data_size = guard + most_slack + sizes.back() + guard;
+
+enum class party { client, server };
+enum class end { source, sink };
+
+struct transfer {
+    std::uint64_t seed;
+    std::uint32_t round, number;
+    std::size_t size;
+    ibv_wr_opcode operation;
+    party leader;
+
+    const char *name() const {
+        return operation == IBV_WR_SEND         ? "Send"
+               : operation == IBV_WR_RDMA_WRITE ? "Write"
+                                                : "Read";
+    }
+    // Which end of the transfer a side holds.
+    end held_by(party side) const {
+        const bool leads = side == leader;
+        return leads == (operation != IBV_WR_RDMA_READ) ? end::source : end::sink;
+    }
+};
+
+// The finalizer of splitmix64: neighbouring inputs give unrelated outputs.
+constexpr std::uint64_t mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+}
+
+// What is drawn for one transfer, each from its own sequence.
+enum class lot : std::uint64_t { payload, source_guard, sink_guard, source_place, sink_place };
+
+inline std::uint64_t draw(const transfer &t, lot what) {
+    return mix(mix(mix(t.seed) + t.number) + static_cast<std::uint64_t>(what));
+}
+
+// Where the payload begins in that side's memory: half of them at any byte, half on a cache line.
+inline std::size_t place(const transfer &t, end which) {
+    const auto lottery = draw(t, which == end::source ? lot::source_place : lot::sink_place);
+    const std::size_t slack = (lottery >> 8U) % most_slack;
+    return guard + ((lottery & 1U) ? slack : slack & ~std::size_t{63});
+}
+
+inline void fill(bytes where, std::uint64_t key) {
+    for (std::size_t offset = 0; offset < where.size(); offset += sizeof key) {
+        const std::uint64_t word = mix(key + offset);
+        std::memcpy(&where[offset], &word, std::min(sizeof word, where.size() - offset));
+    }
+}
+
+// What a side's memory holds from the guard before the payload to the one after it.
+inline std::vector<std::byte> image(const transfer &t, end which) {
+    std::vector<std::byte> all(guard + t.size + guard);
+    fill(all, draw(t, which == end::source ? lot::source_guard : lot::sink_guard));
+    fill(bytes(all).subspan(guard, t.size), draw(t, lot::payload));
+    return all;
+}
+
+} // namespace verbs_test

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Counts the doorbell system calls of this process: write() and syscall() of the C library are
+// replaced by functions that count and then call them.
+
+#pragma once
+
+#include "fault_runner.hpp"
+
+#include <functional>
+
+namespace verbs_test {
+
+/// How often a doorbell was rung: IB_USER_VERBS_CMD_POST_SEND.
+unsigned doorbells() noexcept;
+
+/// Called during each doorbell; set only while no thread posts.
+extern std::function<void()> during_doorbell;
+
+/// Whether a second thread can post to a QP (other) while the first one (first) rings the doorbell.
+template <class First, class Other>
+bool can_post_during_doorbell(const First &first, const Other &other);
+
+} // namespace verbs_test
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+template <class First, class Other>
+bool verbs_test::can_post_during_doorbell(const First &first, const Other &other) {
+    // The doorbell waits so long for the other thread. If that cannot post, the limit ends the
+    // wait.
+    using clock = std::chrono::steady_clock;
+    std::atomic<bool> entered{false}, posted{false}, meanwhile{false};
+    const auto wait_for = [](const std::atomic<bool> &flag) {
+        const auto until = clock::now() + limit();
+        while (!flag && clock::now() < until)
+            std::this_thread::sleep_for(milliseconds(1));
+        return flag.load();
+    };
+    during_doorbell = [&] {
+        if (!entered.exchange(true))
+            meanwhile = wait_for(posted);
+    };
+    std::thread thread([&] {
+        if (wait_for(entered))
+            other();
+        posted = true;
+    });
+    first();
+    thread.join();
+    during_doorbell = nullptr;
+    return entered && meanwhile;
+}

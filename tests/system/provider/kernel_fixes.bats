@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Faults of the drivers that the lab's kernel has fixed: scripts/lab/kernel/KERNEL_FIXES.md tells which of
+# these a kernel without the fixes fails, and how often: the connections are so many that one passes less than
+# once in 10,000 runs, where the rate is known, but for reads-beside-writes, which provoked its
+# fault in 10 of 12 runs of up to 100 s. They are tried with the stock provider.
+
+bats_require_minimum_version 1.5.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+
+# fixed DRIVER CASE CONNECTIONS
+fixed() { "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"; }
+
+# fixed_apart DRIVER CASE CONNECTIONS: the driver's tasks run on one processor, the program on another:
+# so the program acts between a completion and what the driver does next.
+fixed_apart() {
+    local mask=/sys/devices/virtual/workqueue/cpumask
+    echo 1 >"$mask"
+    taskset -c 1 "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"
+}
+
+@test "siw: the initiator receives a message that follows the reply at once" { fixed siw responder-sends-first 180; }
+@test "siw: the responder receives a message that follows its reply at once" { fixed siw initiator-sends-at-once 300; }
+@test "siw: a message whose receiver disconnects on it is sent" { fixed siw receiver-leaves 200; }
+@test "siw: a Read that is flushed completes once" { fixed siw reads-complete-once 30; }
+@test "siw: a Read's response is copied by the transmit thread while the process posts" { fixed siw reads-beside-writes 3; }
+@test "rxe: a message whose receiver disconnects on it is acknowledged" { fixed_apart rxe receiver-leaves 40; }
+@test "rxe: a message that is acknowledged is not flushed" { fixed_apart rxe sender-leaves 120; }

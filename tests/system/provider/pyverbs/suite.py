@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""rdma-core's test suite as Debian ships it, run to its end although its process may crash or hang."""
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import Any, Dict, List, Optional
+
+SHIPPED = "/usr/share/doc/rdma-core/tests"
+INSIDE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "inside.py")
+# The suite looks here for a device's interface, which soft devices do not say.
+SYSFS = "/sys/class/infiniband/{}/device/net/"
+LIMIT_SECONDS = 240  # without a result: a hang
+
+Results = Dict[str, Dict[str, Any]]
+
+
+class Suite:
+    def __init__(self, folder: str, device: str, gid: int, netdev: str, left_out: Dict[str, str]):
+        """folder: an empty one to unpack it in; left_out: tests to skip, and why."""
+        self.left_out = left_out
+        self.folder, self.device, self.gid = folder, device, gid
+        self.runs = 0
+        shutil.copytree(SHIPPED, os.path.join(folder, "tests"))
+        os.makedirs(os.path.join(folder, "net", netdev))
+        for place, _, names in os.walk(os.path.join(folder, "tests")):
+            for name in names:
+                self._prepare(os.path.join(place, name))
+        # The suite finds this one as a module of its own folder and as one of the path.
+        shutil.copy(os.path.join(folder, "tests", "args_parser.py"), folder)
+
+    def _prepare(self, path: str) -> None:
+        """What is packed is unpacked, and the interface is found where we say."""
+        with open(path, "rb") as file:
+            data = file.read()
+        text = (gzip.decompress(data) if path.endswith(".gz") else data).decode()
+        with open(path.removesuffix(".gz"), "w", encoding="utf-8") as file:
+            file.write(text.replace(SYSFS, os.path.join(self.folder, "net", "")))
+
+    def run(self, env: Dict[str, str], only: Optional[List[str]] = None) -> Results:
+        """What came of each test: verdict (pass, fail, skip, crash, hang), why, seconds."""
+        found: Results = {
+            test: {"verdict": "skip", "why": why, "seconds": 0}
+            for test, why in self.left_out.items()
+        }
+        while True:
+            ended = self._part(env, only, found)
+            broken = [name for name, result in found.items() if result["verdict"] == "began"]
+            for name in broken:
+                found[name] = {"verdict": ended.split(":")[0], "why": ended, "seconds": 0}
+            if not broken:
+                if ended:
+                    raise RuntimeError(f"the suite did not run: {ended}\n{self.log()}")
+                return found
+
+    def _part(self, env: Dict[str, str], only: Optional[List[str]], found: Results) -> str:
+        """One process, as far as it comes; says how it ended if not well."""
+        self.runs += 1
+        results = os.path.join(self.folder, f"results{self.runs}")
+        with open(results, "wb"):
+            pass
+        choice = {"device": self.device, "gid": self.gid, "only": only, "done": list(found)}
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            process = subprocess.Popen(
+                ["/usr/bin/python3", INSIDE, results, json.dumps(choice)],
+                cwd=self.folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        ended = self._wait(process, results)
+        with open(results, encoding="utf-8") as file:
+            for line in file:
+                result = json.loads(line)
+                found[result.pop("test")] = result
+        return ended
+
+    def _wait(self, process: "subprocess.Popen[bytes]", results: str) -> str:
+        size, since = 0, time.monotonic()
+        ended = ""
+        while not ended:
+            try:
+                status = process.wait(0.2)
+                ended = f"crash: status {status}" if status else ""
+                break
+            except subprocess.TimeoutExpired:
+                if os.path.getsize(results) != size:
+                    size, since = os.path.getsize(results), time.monotonic()
+                elif time.monotonic() - since > LIMIT_SECONDS:
+                    ended = f"hang: more than {LIMIT_SECONDS} s"
+        try:  # and what the test had started
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        return ended
+
+    def log(self) -> str:
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
+            return "".join(file.readlines()[-20:])

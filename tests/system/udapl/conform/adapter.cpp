@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "adapter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <thread>
+
+namespace conform {
+
+namespace {
+
+char *name_of_ia() {
+    return const_cast<char *>(given().ia);
+}
+
+kernel_counts count_now() {
+    if (given().device.empty())
+        return {};
+    const kernel_counts all = counted(given().device);
+    need(!all.empty(), "the kernel has no device " + given().device);
+    return all;
+}
+
+/// What there is more of.
+kernel_counts left_now(const kernel_counts &before) {
+    kernel_counts left;
+    for (const auto &[kind, count] : count_now())
+        if (const auto was = before.find(kind); was != before.end() && count > was->second)
+            left[kind] = count - was->second;
+    return left;
+}
+
+// A connection may outlive its endpoint, for eight seconds at most: until the peer knows of its
+// end.
+constexpr std::chrono::seconds farewell{9};
+
+void nothing_left(const kernel_counts &before, spot at) {
+    kernel_counts left = left_now(before);
+    const auto end = std::chrono::steady_clock::now() + farewell;
+    while (left.contains("cm_id") && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        left = left_now(before);
+    }
+    for (const auto &[kind, count] : left)
+        yes(false, text("the kernel has ", count, " more objects of kind ", kind, " than before"),
+            at);
+}
+
+} // namespace
+
+DAT_HANDLE stray() {
+    alignas(64) static unsigned char bytes[1024] = {};
+    return bytes;
+}
+
+adapter::adapter(spot at) {
+    done(dat_ia_open(name_of_ia(), 8, &async_, &handle_), at);
+    before_ = count_now();
+}
+
+adapter::~adapter() {
+    if (!handle_)
+        return;
+    const bool quietly = std::uncaught_exceptions() != 0 || !wrongs().empty();
+    if (!quietly) {
+        nothing_left(before_, here());
+        const DAT_RETURN closed = dat_ia_close(handle_, DAT_CLOSE_GRACEFUL_FLAG);
+        if (closed == DAT_SUCCESS)
+            return;
+        wrong("the IA, everything freed, is not closed: " + name_of(closed));
+    }
+    dat_ia_close(handle_, DAT_CLOSE_ABRUPT_FLAG);
+}
+
+void adapter::recount() {
+    before_ = count_now();
+}
+
+const DAT_IA_ATTR &adapter::attributes() const {
+    if (!attributes_) {
+        attributes_.emplace();
+        done(dat_ia_query(handle_, nullptr, DAT_IA_FIELD_ALL, attributes_->out(), 0, nullptr));
+    }
+    return attributes_->in();
+}
+const DAT_PROVIDER_ATTR &adapter::provider() const {
+    if (!provider_) {
+        provider_.emplace();
+        done(dat_ia_query(handle_, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, provider_->out()));
+    }
+    return provider_->in();
+}
+
+sockaddr_in adapter::address() const {
+    sockaddr_in is{};
+    need(attributes().ia_address_ptr && attributes().ia_address_ptr->sa_family == AF_INET,
+         "the IA's address is not one of IPv4");
+    std::memcpy(&is, attributes().ia_address_ptr, sizeof is);
+    return is;
+}
+
+pz adapter::zone(spot at) const {
+    DAT_PZ_HANDLE made = nullptr;
+    done(dat_pz_create(handle_, &made), at);
+    return pz(made, at);
+}
+evd adapter::events(DAT_EVD_FLAGS flags, DAT_COUNT qlen, DAT_CNO_HANDLE to, spot at) const {
+    DAT_EVD_HANDLE made = nullptr;
+    done(dat_evd_create(handle_, qlen, to, flags, &made), at);
+    return evd(made, at);
+}
+cno adapter::notifier(spot at) const {
+    DAT_CNO_HANDLE made = nullptr;
+    done(dat_cno_create(handle_, DAT_OS_WAIT_PROXY_AGENT{nullptr, nullptr}, &made), at);
+    return cno(made, at);
+}
+
+pages::pages(std::size_t bytes, int how)
+    : bytes_(bytes) {
+    void *start =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (start == MAP_FAILED)
+        throw std::runtime_error("mmap");
+    start_ = static_cast<std::byte *>(start);
+}
+pages::~pages() {
+    munmap(start_, bytes_);
+}
+
+region::region(const adapter &ia, DAT_PZ_HANDLE zone, std::size_t bytes,
+               DAT_MEM_PRIV_FLAGS privileges, spot at)
+    : memory_(bytes) {
+    DAT_REGION_DESCRIPTION where{};
+    where.for_va = memory_.data();
+    DAT_LMR_HANDLE made = nullptr;
+    DAT_VLEN size = 0;
+    DAT_VADDR start = 0;
+    done(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, where, bytes, zone, privileges, DAT_VA_TYPE_VA,
+                        &made, &lmr_context_, &rmr_context_, &size, &start),
+         at);
+    handle_ = lmr(made, at);
+}
+DAT_LMR_TRIPLET region::piece(std::size_t at, std::size_t length) const {
+    return {address(at), static_cast<DAT_SEG_LENGTH>(length), lmr_context_};
+}
+DAT_RMR_TRIPLET region::target(std::size_t at, std::size_t length) const {
+    return {address(at), static_cast<DAT_SEG_LENGTH>(length), rmr_context_};
+}
+
+DAT_EVENT next_event(DAT_EVD_HANDLE from, spot at) {
+    DAT_EVENT event{};
+    DAT_COUNT more = 0;
+    done(dat_evd_wait(from, microseconds(soon), 1, &event, &more), at);
+    return event;
+}
+DAT_EVENT next_event(DAT_EVD_HANDLE from, DAT_EVENT_NUMBER number, spot at) {
+    const DAT_EVENT event = next_event(from, at);
+    if (!same(event.event_number, number, "the event", at))
+        throw stopped();
+    same(event.evd_handle, from, "the event's EVD", at);
+    return event;
+}
+bool no_event(DAT_EVD_HANDLE from, milliseconds within, spot at) {
+    DAT_EVENT event{};
+    DAT_COUNT more = 0;
+    const milliseconds time = std::min(within, milliseconds(given().silence));
+    const DAT_RETURN got = dat_evd_wait(from, microseconds(time), 1, &event, &more);
+    return yes(DAT_GET_TYPE(got) == DAT_TIMEOUT_EXPIRED,
+               got == DAT_SUCCESS ? "there is an event: " + shown(event.event_number)
+                                  : "waiting for no event: " + name_of(got),
+               at);
+}
+
+DAT_EVENT software_event(DAT_UINT64 pointer) {
+    DAT_EVENT event{};
+    event.event_number = DAT_SOFTWARE_EVENT;
+    event.event_data.software_event_data.pointer = context(pointer).as_ptr;
+    return event;
+}
+DAT_UINT64 pointer_of(const DAT_EVENT &event) {
+    return reinterpret_cast<DAT_UINT64>(event.event_data.software_event_data.pointer);
+}
+
+} // namespace conform

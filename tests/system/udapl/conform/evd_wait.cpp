@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Event dispatchers: waiting for them.
+
+#include "adapter.hpp"
+#include "cases.hpp"
+#include "thread.hpp"
+
+#include <atomic>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace conform {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+struct waited {
+    DAT_RETURN got;
+    DAT_EVENT event;
+    DAT_COUNT more;
+    clock::duration took;
+};
+
+struct place {
+    adapter ia;
+    evd events = ia.events(DAT_EVD_SOFTWARE_FLAG);
+
+    void post(DAT_UINT64 pointer, spot at = here()) const {
+        const DAT_EVENT event = software_event(pointer);
+        done(dat_evd_post_se(events, &event), at);
+    }
+    waited wait(DAT_TIMEOUT timeout, DAT_COUNT threshold = 1) const {
+        filled<DAT_EVENT> event;
+        DAT_COUNT more = -1;
+        const auto start = clock::now();
+        const DAT_RETURN got = dat_evd_wait(events, timeout, threshold, event.out(), &more);
+        return {got, event.in(), more, clock::now() - start};
+    }
+    /// It returns this event at once, and so many are left.
+    void gives(DAT_UINT64 pointer, DAT_COUNT more, DAT_COUNT threshold = 1,
+               spot at = here()) const {
+        const waited is_now = wait(0, threshold);
+        done(is_now.got, at);
+        same(is_now.event.event_number, DAT_SOFTWARE_EVENT, "the event", at);
+        same(is_now.event.evd_handle, events, "its EVD", at);
+        same(pointer_of(is_now.event), pointer, "its pointer", at);
+        same(is_now.more, more, "the number of events left", at);
+    }
+};
+
+void lasts(const waited &is_now, milliseconds time, spot at = here()) {
+    is(is_now.got, timed_out, at);
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(is_now.took);
+    yes(took >= time, text("it returned after ", took.count(), " us already"), at);
+}
+
+void wrong_arguments(case_list &cases) {
+    add_case(cases, "evd_wait.threshold_not_positive", [] {
+        const place here_is;
+        is(here_is.wait(0, 0).got, bad_argument(3));
+        is(here_is.wait(0, -1).got, bad_argument(3));
+    });
+    add_case(cases, "evd_wait.threshold_too_large", [] {
+        const place here_is;
+        DAT_EVD_PARAM is_now{};
+        done(dat_evd_query(here_is.events, DAT_EVD_FIELD_EVD_QLEN, &is_now));
+        is(here_is.wait(0, is_now.evd_qlen + 1).got, bad_argument(3));
+        is(here_is.wait(0, is_now.evd_qlen).got, timed_out);
+    });
+    add_case(cases, "evd_wait.event_null", [] {
+        const place here_is;
+        DAT_COUNT more = 0;
+        is(dat_evd_wait(here_is.events, 0, 1, nullptr, &more), bad_argument(4));
+    });
+    add_case(cases, "evd_wait.more_null", [] {
+        const place here_is;
+        DAT_EVENT event{};
+        is(dat_evd_wait(here_is.events, 0, 1, &event, nullptr), bad_argument(5));
+    });
+    add_case(cases, "evd_wait.wrong_loses_nothing", [] {
+        const place here_is;
+        here_is.post(1);
+        here_is.wait(0, 0);
+        DAT_COUNT more = 0;
+        dat_evd_wait(here_is.events, 0, 1, nullptr, &more);
+        here_is.gives(1, 0);
+    });
+}
+
+void timeouts(case_list &cases) {
+    add_case(cases, "evd_wait.poll", [] {
+        const place here_is;
+        lasts(here_is.wait(0), milliseconds(0));
+        here_is.post(7);
+        here_is.gives(7, 0);
+    });
+    add_case(cases, "evd_wait.10_ms", [] {
+        const place here_is;
+        for (int i = 0; i < 5; ++i)
+            lasts(here_is.wait(10000), milliseconds(10));
+    });
+    add_case(cases, "evd_wait.10_ms_for_completions", [] {
+        const place here_is;
+        for (const DAT_EVD_FLAGS flags :
+             {DAT_EVD_DTO_FLAG, DAT_EVD_CR_FLAG, DAT_EVD_CONNECTION_FLAG}) {
+            const evd other = here_is.ia.events(flags);
+            DAT_EVENT event{};
+            DAT_COUNT more = 0;
+            const auto start = clock::now();
+            const DAT_RETURN got = dat_evd_wait(other, 10000, 1, &event, &more);
+            lasts({got, event, more, clock::now() - start}, milliseconds(10));
+        }
+    });
+    add_case(cases, "evd_wait.event_before_timeout", [] {
+        const place here_is;
+        const beside poster([&] {
+            std::this_thread::sleep_for(milliseconds(50));
+            here_is.post(3);
+        });
+        constexpr std::chrono::seconds timeout{30};
+        const waited is_now = here_is.wait(microseconds(timeout));
+        done(is_now.got);
+        same(pointer_of(is_now.event), 3, "the pointer");
+        yes(is_now.took < timeout, "it slept until the timeout");
+    });
+    add_case(cases, "evd_wait.infinite", [] {
+        const place here_is;
+        const beside poster([&] {
+            std::this_thread::sleep_for(milliseconds(50));
+            here_is.post(4);
+        });
+        const waited is_now = here_is.wait(forever);
+        done(is_now.got);
+        same(pointer_of(is_now.event), 4, "the pointer");
+        same(is_now.more, 0, "the number of events left");
+    });
+    add_case(cases, "evd_wait.timeout_not_restarted", [] { // by an event that is not enough
+        const place here_is;
+        constexpr DAT_COUNT threshold = 250;
+        const evd events = here_is.ia.events(DAT_EVD_SOFTWARE_FLAG, threshold);
+        std::atomic<bool> over = false;
+        std::atomic<DAT_COUNT> posted = 0;
+        beside poster([&] { // for five seconds at least
+            while (!over && ++posted < threshold) {
+                const DAT_EVENT event = software_event(1);
+                done(dat_evd_post_se(events, &event));
+                std::this_thread::sleep_for(milliseconds(20));
+            }
+        });
+        DAT_EVENT event{};
+        DAT_COUNT more = 0;
+        is(dat_evd_wait(events, 100000, threshold, &event, &more), timed_out);
+        over = true;
+        poster.join();
+        yes(posted < threshold, "each event restarted the timeout");
+    });
+}
+
+void thresholds(case_list &cases) {
+    add_case(cases, "evd_wait.more", [] {
+        const place here_is;
+        for (DAT_UINT64 i = 0; i < 5; ++i)
+            here_is.post(i);
+        for (DAT_UINT64 i = 0; i < 5; ++i)
+            here_is.gives(i, static_cast<DAT_COUNT>(4 - i));
+    });
+    add_case(cases, "evd_wait.threshold_met", [] {
+        const place here_is;
+        for (DAT_UINT64 i = 0; i < 3; ++i)
+            here_is.post(i);
+        here_is.gives(0, 2, 3);
+        here_is.gives(1, 1, 2);
+    });
+    add_case(cases, "evd_wait.threshold_not_met", [] { // what is there stays there
+        const place here_is;
+        here_is.post(0);
+        here_is.post(1);
+        lasts(here_is.wait(0, 3), milliseconds(0));
+        lasts(here_is.wait(10000, 3), milliseconds(10));
+        here_is.post(2);
+        here_is.gives(0, 2, 3);
+        here_is.gives(1, 1);
+        here_is.gives(2, 0);
+    });
+    add_case(cases, "evd_wait.threshold_while_asleep", [] {
+        const place here_is;
+        std::atomic<int> posted{0};
+        const beside poster([&] {
+            for (DAT_UINT64 i = 0; i < 4; ++i) {
+                std::this_thread::sleep_for(milliseconds(30));
+                ++posted;
+                here_is.post(i);
+            }
+        });
+        const waited is_now = here_is.wait(forever, 4);
+        done(is_now.got);
+        same(posted.load(), 4, "the number of events at its return");
+        same(pointer_of(is_now.event), 0, "the first pointer");
+        same(is_now.more, 3, "the number of events left");
+    });
+}
+
+/// Whether a thread sleeps, or has ended.
+bool sleeps(pid_t thread) {
+    std::ifstream file(text("/proc/self/task/", thread, "/stat"));
+    std::string stat;
+    return !std::getline(file, stat) || stat.find(") S ") != std::string::npos;
+}
+
+/// A thread that waits, for an event that may not come by itself.
+struct waiter {
+    explicit waiter(const place &of) {
+        std::atomic<pid_t> number{0};
+        thread.emplace([this, &of, &number] {
+            number = gettid();
+            is_now = of.wait(forever);
+        });
+        // A thread may begin a tenth of a second late, and the thread that then waits in its place
+        // does so forever. It may rest on its way, too, so it has to sleep for a while.
+        for (int asleep = 0; asleep != 20; asleep = number != 0 && sleeps(number) ? asleep + 1 : 0)
+            std::this_thread::sleep_for(milliseconds(1));
+    }
+    waited returned() {
+        thread->join();
+        return is_now;
+    }
+    waited is_now{};
+    std::optional<beside> thread;
+};
+
+void two_at_once(case_list &cases) {
+    add_case(cases, "evd_wait.second_waiter", [] {
+        const place here_is;
+        waiter first(here_is);
+        is(here_is.wait(0).got, bad_state(DAT_INVALID_STATE_EVD_WAITER));
+        is(here_is.wait(forever).got, bad_state(DAT_INVALID_STATE_EVD_WAITER));
+        here_is.post(5);
+        const waited is_now = first.returned();
+        is(is_now.got, DAT_SUCCESS);
+        same(pointer_of(is_now.event), 5, "the first waiter's pointer");
+        lasts(here_is.wait(0), milliseconds(0));
+    });
+    add_case(cases, "evd_wait.dequeue_beside", [] {
+        const place here_is;
+        waiter first(here_is);
+        DAT_EVENT event{};
+        is(dat_evd_dequeue(here_is.events, &event), bad_state(DAT_INVALID_STATE_EVD_WAITER));
+        here_is.post(6);
+        is(first.returned().got, DAT_SUCCESS);
+    });
+    add_case(cases, "evd_wait.made_unwaitable", [] { // the waiter returns
+        const place here_is;
+        waiter first(here_is);
+        done(dat_evd_set_unwaitable(here_is.events));
+        is(first.returned().got, bad_state(DAT_INVALID_STATE_EVD_UNWAITABLE));
+        done(dat_evd_clear_unwaitable(here_is.events));
+        lasts(here_is.wait(0), milliseconds(0));
+    });
+    add_case(cases, "evd_wait.ping_pong", [] { // no event is slept over
+        const place one;
+        const evd back = one.ia.events(DAT_EVD_SOFTWARE_FLAG);
+        constexpr DAT_UINT64 rounds = 500;
+        beside other([&] {
+            for (DAT_UINT64 i = 0; i < rounds; ++i) {
+                DAT_EVENT event{};
+                DAT_COUNT more = 0;
+                if (dat_evd_wait(one.events, forever, 1, &event, &more) != DAT_SUCCESS ||
+                    dat_evd_post_se(back, &event) != DAT_SUCCESS)
+                    return;
+            }
+        });
+        for (DAT_UINT64 i = 0; i < rounds; ++i) {
+            one.post(i);
+            same(pointer_of(next_event(back)), i, "the pointer");
+        }
+    });
+}
+
+} // namespace
+
+void add_evd_wait(case_list &cases) {
+    wrong_arguments(cases);
+    timeouts(cases);
+    thresholds(cases);
+    two_at_once(cases);
+}
+
+} // namespace conform

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Calls with a valid handle, and among their arguments one that is none: each is refused with the
+// subtype of what the argument must be, and makes nothing.
+
+#include "cases.hpp"
+#include "handle.hpp"
+
+namespace conform {
+
+namespace {
+
+using handle = DAT_HANDLE;
+constexpr DAT_HANDLE_TYPE evd_type = DAT_HANDLE_TYPE_EVD, ep_type = DAT_HANDLE_TYPE_EP,
+                          pz_type = DAT_HANDLE_TYPE_PZ;
+
+struct argument {
+    const char *name;
+    DAT_HANDLE_TYPE wants;
+    DAT_RETURN_SUBTYPE subtype;
+    DAT_RETURN (*with)(handle, const every_kind &);
+};
+
+/// What calls would make.
+handle made = &made;
+
+struct ep_handles {
+    handle pz, received, requested, connection, srq;
+};
+ep_handles valid(const every_kind &has) {
+    const endpoint &like = has.idle;
+    return {has.pair.zone, like.received, like.requested, like.connection, has.queue};
+}
+template <handle ep_handles::*which>
+DAT_RETURN create_ep(handle h, const every_kind &has) {
+    ep_handles with = valid(has);
+    with.*which = h;
+    return dat_ep_create(has.pair.ia, with.pz, with.received, with.requested, with.connection,
+                         nullptr, &made);
+}
+template <handle ep_handles::*which>
+DAT_RETURN create_ep_with_srq(handle h, const every_kind &has) {
+    ep_handles with = valid(has);
+    with.*which = h;
+    return dat_ep_create_with_srq(has.pair.ia, with.pz, with.received, with.requested,
+                                  with.connection, with.srq, nullptr, &made);
+}
+template <auto field, handle DAT_EP_PARAM::*which>
+DAT_RETURN modify_ep(handle h, const every_kind &has) {
+    DAT_EP_PARAM param{};
+    param.*which = h;
+    return dat_ep_modify(has.idle, field, &param);
+}
+DAT_RETURN bind(const every_kind &has, DAT_LMR_HANDLE memory, DAT_EP_HANDLE by) {
+    if (!has.window)
+        throw skipped{"the device has no memory windows"};
+    const DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 64);
+    return dat_rmr_bind(has.window, memory, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
+                        by, context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
+}
+DAT_RETURN create_lmr_of(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what, DAT_PZ_HANDLE zone,
+                         const every_kind &has) {
+    return dat_lmr_create(has.pair.ia, type, what, 64, zone, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA,
+                          &made, nullptr, nullptr, nullptr, nullptr);
+}
+
+/// NULL means something.
+constexpr argument optional_arguments[] = {
+    {"dat_ia_open.async_evd", evd_type, DAT_INVALID_HANDLE_EVD_ASYNC,
+     CALL(dat_ia_open(const_cast<char *>(given().ia), 8, &h, &made))},
+    {"dat_evd_create.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
+     CALL(dat_evd_create(has.pair.ia, 8, h, DAT_EVD_SOFTWARE_FLAG, &made))},
+    {"dat_evd_modify_cno.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
+     CALL(dat_evd_modify_cno(has.software, h))},
+    {"dat_ep_create.pz", pz_type, DAT_INVALID_HANDLE_PZ, create_ep<&ep_handles::pz>},
+    {"dat_ep_create.recv_evd", evd_type, DAT_INVALID_HANDLE_EVD_RECV,
+     create_ep<&ep_handles::received>},
+    {"dat_ep_create.request_evd", evd_type, DAT_INVALID_HANDLE_EVD_REQUEST,
+     create_ep<&ep_handles::requested>},
+    {"dat_ep_create.connect_evd", evd_type, DAT_INVALID_HANDLE_EVD_CONN,
+     create_ep<&ep_handles::connection>},
+    {"dat_ep_create_with_srq.pz", pz_type, DAT_INVALID_HANDLE_PZ,
+     create_ep_with_srq<&ep_handles::pz>},
+    {"dat_ep_create_with_srq.recv_evd", evd_type, DAT_INVALID_HANDLE_EVD_RECV,
+     create_ep_with_srq<&ep_handles::received>},
+    {"dat_ep_create_with_srq.request_evd", evd_type, DAT_INVALID_HANDLE_EVD_REQUEST,
+     create_ep_with_srq<&ep_handles::requested>},
+    {"dat_ep_create_with_srq.connect_evd", evd_type, DAT_INVALID_HANDLE_EVD_CONN,
+     create_ep_with_srq<&ep_handles::connection>},
+    {"dat_ep_modify.pz", pz_type, DAT_INVALID_HANDLE_PZ,
+     modify_ep<DAT_EP_FIELD_PZ_HANDLE, &DAT_EP_PARAM::pz_handle>},
+    {"dat_ep_modify.recv_evd", evd_type, DAT_INVALID_HANDLE_EVD_RECV,
+     modify_ep<DAT_EP_FIELD_RECV_EVD_HANDLE, &DAT_EP_PARAM::recv_evd_handle>},
+    {"dat_ep_modify.request_evd", evd_type, DAT_INVALID_HANDLE_EVD_REQUEST,
+     modify_ep<DAT_EP_FIELD_REQUEST_EVD_HANDLE, &DAT_EP_PARAM::request_evd_handle>},
+    {"dat_ep_modify.connect_evd", evd_type, DAT_INVALID_HANDLE_EVD_CONN,
+     modify_ep<DAT_EP_FIELD_CONNECT_EVD_HANDLE, &DAT_EP_PARAM::connect_evd_handle>},
+    {"dat_ep_modify.srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
+     modify_ep<DAT_EP_FIELD_SRQ_HANDLE, &DAT_EP_PARAM::srq_handle>},
+};
+
+constexpr argument arguments[] = {
+    {"dat_lmr_create.pz", pz_type, DAT_INVALID_HANDLE_PZ,
+     CALL(create_lmr_of(DAT_MEM_TYPE_VIRTUAL, where(has), h, has))},
+    {"dat_lmr_create.lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR,
+     [](handle h, const every_kind &has) {
+         DAT_REGION_DESCRIPTION what{};
+         what.for_lmr_handle = h;
+         return create_lmr_of(DAT_MEM_TYPE_LMR, what, has.pair.zone, has);
+     }},
+    {"dat_rmr_bind.lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR, CALL(bind(has, h, has.idle))},
+    {"dat_rmr_bind.ep", ep_type, DAT_INVALID_HANDLE_EP, CALL(bind(has, has.pair.memory, h))},
+    {"dat_psp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
+     CALL(dat_psp_create(has.pair.ia, fresh_port(), h, DAT_PSP_CONSUMER_FLAG, &made))},
+    {"dat_psp_create_any.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
+     CALL(dat_psp_create_any(has.pair.ia, out<DAT_CONN_QUAL>(), h, DAT_PSP_CONSUMER_FLAG, &made))},
+    {"dat_rsp_create.ep", ep_type, DAT_INVALID_HANDLE_EP,
+     CALL(dat_rsp_create(has.pair.ia, fresh_port(), h, has.pair.arrivals, &made))},
+    {"dat_rsp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
+     CALL(dat_rsp_create(has.pair.ia, fresh_port(), has.idle, h, &made))},
+    {"dat_csp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
+     CALL(create_csp(has.pair.ia, h, has))},
+    {"dat_cr_accept.ep", ep_type, DAT_INVALID_HANDLE_EP,
+     CALL(dat_cr_accept(has.request, h, 0, nullptr))},
+    {"dat_srq_create.pz", pz_type, DAT_INVALID_HANDLE_PZ,
+     [](handle h, const every_kind &has) {
+         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
+         return dat_srq_create(has.pair.ia, h, &size, &made);
+     }},
+    {"dat_ep_create_with_srq.srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
+     create_ep_with_srq<&ep_handles::srq>},
+    {"dat_ep_dup_connect.dup", ep_type, DAT_INVALID_HANDLE_EP,
+     CALL(dat_ep_dup_connect(has.idle, h, 1000000, 0, nullptr, DAT_QOS_BEST_EFFORT))},
+};
+
+/// Valid, but of another IA, or an EVD of another stream.
+void add_strangers(std::vector<invalid_handle> &to, const every_kind &all, const every_kind &other,
+                   const argument &of) {
+    if (of.wants != evd_type) {
+        if (other.living(of.wants))
+            to.push_back({"another IA's", other.living(of.wants)});
+        return;
+    }
+    to.push_back({"an EVD of software events", all.software});
+    // Connection and asynchronous events of another IA may come to an EVD.
+    if (of.subtype == DAT_INVALID_HANDLE_EVD_CONN || of.subtype == DAT_INVALID_HANDLE_EVD_ASYNC)
+        return;
+    to.push_back({"another IA's EVD", other.idle.received});
+    to.push_back({"another IA's EVD of requests", other.pair.arrivals});
+}
+
+void refuse(const argument &one, const every_kind &all, const invalid_handle &each) {
+    const saying which(each.what);
+    made = &made;
+    is(one.with(each.handle, all), bad_handle(one.subtype));
+    yes(made == &made, "it wrote a handle");
+}
+
+void refuses_all(const argument &one) {
+    const every_kind other, all;
+    std::vector<invalid_handle> list = invalid_handles(all, one.wants);
+    add_strangers(list, all, other, one);
+    if (one.subtype == DAT_INVALID_HANDLE_EVD_ASYNC) // these are no handles, but mean something
+        std::erase_if(list, [](const invalid_handle &each) {
+            return each.handle == DAT_EVD_ASYNC_EXISTS || each.handle == DAT_EVD_OUT_OF_SCOPE;
+        });
+    for (const invalid_handle &each : list)
+        refuse(one, all, each);
+}
+
+} // namespace
+
+void add_handle_argument(case_list &cases) {
+    for (const std::span<const argument> all :
+         {std::span<const argument>(optional_arguments), std::span<const argument>(arguments)})
+        for (const argument &one : all) {
+            if (all.data() == arguments)
+                add_case(cases, text("handle.argument.null.", one.name), [one] {
+                    const every_kind has;
+                    refuse(one, has, {"NULL", nullptr});
+                });
+            add_case(cases, text("handle.argument.wrong.", one.name), [one] { refuses_all(one); });
+        }
+}
+
+} // namespace conform

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Handles that are none, given to the provider's functions by its table, as dat_redirection.h and
+// registries do that check nothing: a registry of ours would refuse many of them itself. All other
+// arguments are 0, because the handle is looked at first.
+
+#include "cases.hpp"
+#include "handle.hpp"
+
+#include <cstdarg>
+
+#include <dat2/udat_redirection.h>
+
+namespace conform {
+
+namespace {
+
+struct function {
+    const char *name;
+    DAT_RETURN (*with)(const DAT_PROVIDER &, DAT_HANDLE);
+};
+
+template <class... Rest>
+DAT_RETURN call_alone(DAT_RETURN (*function)(DAT_HANDLE, Rest...), DAT_HANDLE handle) {
+    return function(handle, Rest()...);
+}
+template <auto member>
+DAT_RETURN direct(const DAT_PROVIDER &provider, DAT_HANDLE handle) {
+    return call_alone(provider.*member, handle);
+}
+#define FUNCTION(name)                                                                             \
+    { #name, direct < &DAT_PROVIDER::name##_func> }
+
+constexpr function of_ia[] = {
+    FUNCTION(ia_query),           FUNCTION(ia_close),
+    FUNCTION(ia_ha_related),      FUNCTION(evd_create),
+    FUNCTION(cno_create),         FUNCTION(cno_fd_create),
+    FUNCTION(pz_create),          FUNCTION(lmr_create),
+    FUNCTION(lmr_sync_rdma_read), FUNCTION(lmr_sync_rdma_write),
+    FUNCTION(psp_create),         FUNCTION(psp_create_any),
+    FUNCTION(rsp_create),         FUNCTION(csp_create),
+    FUNCTION(ep_create),          FUNCTION(ep_create_with_srq),
+    FUNCTION(srq_create),
+};
+constexpr function of_evd[] = {
+    FUNCTION(evd_wait),           FUNCTION(evd_dequeue), FUNCTION(evd_post_se),
+    FUNCTION(evd_modify_cno),     FUNCTION(evd_enable),  FUNCTION(evd_disable),
+    FUNCTION(evd_set_unwaitable), FUNCTION(evd_resize),  FUNCTION(evd_clear_unwaitable),
+    FUNCTION(evd_query),          FUNCTION(evd_free),
+};
+constexpr function of_cno[] = {
+    FUNCTION(cno_wait),  FUNCTION(cno_trigger), FUNCTION(cno_modify_agent),
+    FUNCTION(cno_query), FUNCTION(cno_free),
+};
+constexpr function of_ep[] = {
+    FUNCTION(ep_connect),
+    FUNCTION(ep_common_connect),
+    FUNCTION(ep_dup_connect),
+    FUNCTION(ep_disconnect),
+    FUNCTION(ep_query),
+    FUNCTION(ep_modify),
+    FUNCTION(ep_get_status),
+    FUNCTION(ep_recv_query),
+    FUNCTION(ep_set_watermark),
+    FUNCTION(ep_reset),
+    FUNCTION(ep_free),
+    FUNCTION(ep_post_send),
+    FUNCTION(ep_post_recv),
+    FUNCTION(ep_post_send_with_invalidate),
+    FUNCTION(ep_post_rdma_read),
+    FUNCTION(ep_post_rdma_read_to_rmr),
+    FUNCTION(ep_post_rdma_write),
+};
+constexpr function of_cr[] = {
+    FUNCTION(cr_query),
+    FUNCTION(cr_accept),
+    FUNCTION(cr_reject),
+    FUNCTION(cr_handoff),
+};
+constexpr function of_pz[] = {
+    FUNCTION(pz_query),
+    FUNCTION(pz_free),
+    FUNCTION(rmr_create),
+    FUNCTION(rmr_create_for_ep),
+};
+constexpr function of_lmr[] = {FUNCTION(lmr_query), FUNCTION(lmr_free)};
+constexpr function of_rmr[] = {FUNCTION(rmr_bind), FUNCTION(rmr_query), FUNCTION(rmr_free)};
+constexpr function of_psp[] = {FUNCTION(psp_query), FUNCTION(psp_free)};
+constexpr function of_rsp[] = {FUNCTION(rsp_query), FUNCTION(rsp_free)};
+constexpr function of_csp[] = {FUNCTION(csp_query), FUNCTION(csp_free)};
+constexpr function of_srq[] = {
+    FUNCTION(srq_post_recv), FUNCTION(srq_query), FUNCTION(srq_resize),
+    FUNCTION(srq_set_lw),    FUNCTION(srq_free),
+};
+constexpr function of_any[] = {
+    FUNCTION(get_handle_type),
+    FUNCTION(set_consumer_context),
+    FUNCTION(get_consumer_context),
+};
+
+struct group {
+    const char *object;
+    std::size_t kind;
+    DAT_RETURN_SUBTYPE subtype;
+    std::span<const function> functions;
+};
+constexpr group groups[] = {
+    {"ia", DAT_HANDLE_TYPE_IA, DAT_INVALID_HANDLE_IA, of_ia},
+    {"evd", DAT_HANDLE_TYPE_EVD, DAT_INVALID_HANDLE_EVD_REQUEST, of_evd},
+    {"cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO, of_cno},
+    {"ep", DAT_HANDLE_TYPE_EP, DAT_INVALID_HANDLE_EP, of_ep},
+    {"cr", DAT_HANDLE_TYPE_CR, DAT_INVALID_HANDLE_CR, of_cr},
+    {"pz", DAT_HANDLE_TYPE_PZ, DAT_INVALID_HANDLE_PZ, of_pz},
+    {"lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR, of_lmr},
+    {"rmr", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR, of_rmr},
+    {"psp", DAT_HANDLE_TYPE_PSP, DAT_INVALID_HANDLE_PSP, of_psp},
+    {"rsp", DAT_HANDLE_TYPE_RSP, DAT_INVALID_HANDLE_RSP, of_rsp},
+    {"csp", DAT_HANDLE_TYPE_CSP, DAT_INVALID_HANDLE_CSP, of_csp},
+    {"srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, of_srq},
+    {"any", every_kind::kinds, DAT_INVALID_HANDLE1, of_any},
+};
+
+/// An object begins with its provider's table.
+const DAT_PROVIDER *provider_of(const every_kind &all) {
+    return *static_cast<const DAT_PROVIDER *const *>(all.living(DAT_HANDLE_TYPE_EP));
+}
+
+void refuse_all(const group &of) {
+    const every_kind all;
+    const DAT_PROVIDER &provider = *provider_of(all);
+    const std::vector<invalid_handle> list = readable_invalid_handles(all, of.kind);
+    for (const function &each : of.functions)
+        for (const invalid_handle &wrong : list) {
+            const saying which(text(each.name, " of ", wrong.what));
+            is(each.with(provider, wrong.handle), bad_handle(of.subtype));
+        }
+}
+
+DAT_RETURN operate(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED_OP operation,
+                   ...) {
+    va_list none;
+    va_start(none, operation);
+    const DAT_RETURN got = provider->handle_extendedop_func(handle, operation, none);
+    va_end(none);
+    return got;
+}
+
+void refuse_operations() {
+    const every_kind all;
+    const DAT_PROVIDER *const provider = provider_of(all);
+    for (const invalid_handle &each : invalid_handles(all, DAT_HANDLE_TYPE_EP))
+        for (const DAT_EXTENDED_OP operation : ib_operations_of_ep) {
+            const saying which(text("operation ", operation, " of ", each.what));
+            is(operate(provider, each.handle, operation), bad_handle(DAT_INVALID_HANDLE_EP));
+        }
+    for (const invalid_handle &each : readable_invalid_handles(all, DAT_HANDLE_TYPE_IA)) {
+        const saying which(text("DAT_IB_CLOSE_QUERY_OP of ", each.what));
+        is(operate(provider, each.handle, DAT_IB_CLOSE_QUERY_OP),
+           bad_handle(DAT_INVALID_HANDLE_IA));
+    }
+    is(operate(provider, all.idle, 0x7777), error(DAT_NOT_IMPLEMENTED));
+}
+
+} // namespace
+
+void add_handle_provider(case_list &cases) {
+    for (const group &each : groups)
+        add_case(cases, text("handle.provider.", each.object), [&each] { refuse_all(each); });
+    add_case(cases, "handle.provider.extensions", refuse_operations);
+}
+
+} // namespace conform

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Arguments that are not valid: of EPs and of what is posted to them.
+
+#include "invalid.hpp"
+
+#include "optional.hpp"
+
+#include <dat2/dat_ib_extensions.h>
+
+namespace conform {
+
+namespace {
+
+// -- attributes
+
+struct attribute {
+    const char *what;
+    void (*change)(DAT_EP_ATTR &, const DAT_IA_ATTR &);
+};
+
+constexpr attribute attributes[] = {
+    {"service_type 77", SET(service_type, no_such<DAT_SERVICE_TYPE>(77))},
+    {"qos that is not supported", SET(qos, DAT_QOS_HIGH_THROUGHPUT)},
+    {"max_message_size above the limit", SET(max_message_size, limits.max_message_size + 1)},
+    {"max_rdma_size above the limit", SET(max_rdma_size, limits.max_rdma_size + 1)},
+    {"max_request_dtos -1", SET(max_request_dtos, -1)},
+    {"max_request_dtos above the limit", SET(max_request_dtos, limits.max_dto_per_ep + 1)},
+    {"max_request_dtos 0, with an EVD", SET(max_request_dtos, 0)},
+    {"max_recv_dtos -1", SET(max_recv_dtos, -1)},
+    {"max_recv_dtos above the limit", SET(max_recv_dtos, limits.max_dto_per_ep + 1)},
+    {"max_request_iov -1", SET(max_request_iov, -1)},
+    {"max_request_iov above the limit", SET(max_request_iov, limits.max_iov_segments_per_dto + 1)},
+    {"max_request_iov 0", SET(max_request_iov, 0)},
+    {"max_recv_iov -1", SET(max_recv_iov, -1)},
+    {"max_recv_iov above the limit", SET(max_recv_iov, limits.max_iov_segments_per_dto + 1)},
+    {"max_rdma_read_in -1", SET(max_rdma_read_in, -1)},
+    {"max_rdma_read_in above the limit", SET(max_rdma_read_in, limits.max_rdma_read_per_ep_in + 1)},
+    {"max_rdma_read_out -1", SET(max_rdma_read_out, -1)},
+    {"max_rdma_read_out above the limit",
+     SET(max_rdma_read_out, limits.max_rdma_read_per_ep_out + 1)},
+    {"max_rdma_read_iov -1", SET(max_rdma_read_iov, -1)},
+    {"max_rdma_read_iov above the limit",
+     SET(max_rdma_read_iov, limits.max_iov_segments_per_rdma_read + 1)},
+    {"max_rdma_write_iov above the limit",
+     SET(max_rdma_write_iov, limits.max_iov_segments_per_rdma_write + 1)},
+};
+
+/// Nothing of it is limited by the limit's neighbor.
+DAT_EP_ATTR small() {
+    DAT_EP_ATTR it{};
+    it.max_recv_dtos = it.max_request_dtos = 4;
+    it.max_recv_iov = it.max_request_iov = 2;
+    return it;
+}
+
+/// The limit is the largest number, so 0, which means the default, is behind it.
+bool wrapped(const attribute &row, const DAT_EP_ATTR &now) {
+    const std::string what = row.what;
+    return (what.starts_with("max_message_size") && now.max_message_size == 0) ||
+           (what.starts_with("max_rdma_size") && now.max_rdma_size == 0);
+}
+
+template <class Create>
+void refuses_attributes(Create create, DAT_RETURN want) {
+    const every_kind all;
+    for (const attribute &row : attributes) {
+        const saying which(row.what);
+        DAT_EP_ATTR changed = small();
+        row.change(changed, all.pair.ia.attributes());
+        made = &made;
+        if (!wrapped(row, changed))
+            is(create(all, &changed), want);
+        yes(made == &made, "it wrote a handle");
+    }
+}
+
+DAT_RETURN create(const every_kind &all, const DAT_EP_ATTR *with, DAT_EP_HANDLE *result = &made) {
+    return dat_ep_create(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested,
+                         all.idle.connection, with, result);
+}
+DAT_RETURN create_with_srq(const every_kind &all, const DAT_EP_ATTR *with,
+                           DAT_EP_HANDLE *result = &made) {
+    return dat_ep_create_with_srq(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested,
+                                  all.idle.connection, all.queue, with, result);
+}
+
+void add_attributes(case_list &cases) {
+    add_case(cases, "invalid.dat_ep_create.attributes", [] {
+        refuses_attributes(
+            [](const every_kind &all, const DAT_EP_ATTR *with) { return create(all, with); },
+            bad_argument(6));
+    });
+    add_case(cases, "invalid.dat_ep_create_with_srq.attributes", [] {
+        refuses_attributes([](const every_kind &all,
+                              const DAT_EP_ATTR *with) { return create_with_srq(all, with); },
+                           bad_argument(7));
+    });
+}
+
+// -- endpoints. `pair` is connected, `idle` is not.
+
+DAT_RETURN modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max_request_dtos = 0) {
+    DAT_EP_PARAM param{};
+    param.ep_attr.max_request_dtos = max_request_dtos;
+    return dat_ep_modify(handle, mask, &param);
+}
+
+constexpr invalid_call of_ep[] = {
+    {"dat_ep_create", "ep NULL", bad_argument(7), CALL(create(all, nullptr, nullptr))},
+    {"dat_ep_create_with_srq", "ep NULL", bad_argument(8),
+     CALL(create_with_srq(all, nullptr, nullptr))},
+    {"dat_ep_query", "mask unknown", bad_argument(2),
+     [](const every_kind &all) {
+         DAT_EP_PARAM param{};
+         return dat_ep_query(all.pair.active, DAT_EP_PARAM_MASK{1} << 31, &param);
+     }},
+    {"dat_ep_query", "param NULL", bad_argument(3),
+     CALL(dat_ep_query(all.pair.active, DAT_EP_FIELD_ALL, nullptr))},
+    {"dat_ep_modify", "mask unknown", bad_argument(2),
+     CALL(modify(all.idle, DAT_EP_PARAM_MASK{1} << 31))},
+    {"dat_ep_modify", "the IA", bad_argument(2), CALL(modify(all.idle, DAT_EP_FIELD_IA_HANDLE))},
+    {"dat_ep_modify", "the state", bad_argument(2), CALL(modify(all.idle, DAT_EP_FIELD_EP_STATE))},
+    {"dat_ep_modify", "param NULL, of an attribute", bad_argument(3),
+     CALL(dat_ep_modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, nullptr))},
+    {"dat_ep_modify", "max_request_dtos -1", bad_argument(3),
+     CALL(modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
+    {"dat_ep_modify", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+     CALL(modify(all.pair.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
+    {"dat_ep_set_watermark", "soft -2", bad_argument(2),
+     CALL(dat_ep_set_watermark(all.pair.active, -2, 0))},
+    {"dat_ep_set_watermark", "hard -2", bad_argument(3),
+     CALL(dat_ep_set_watermark(all.pair.active, 0, -2))},
+    {"dat_ep_set_watermark", "EP without an SRQ", bad_state(DAT_INVALID_STATE_EP_RECV_WATERMARK),
+     CALL(dat_ep_set_watermark(all.pair.active, 1, 2))},
+    {"dat_ep_reset", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+     CALL(dat_ep_reset(all.pair.active))},
+    {"dat_ep_free", "reserved", bad_state(DAT_INVALID_STATE_EP_RESERVED),
+     CALL(dat_ep_free(all.reserved))},
+};
+
+// -- posting
+
+constexpr DAT_COMPLETION_FLAGS no_flag = DAT_COMPLETION_DEFAULT_FLAG;
+
+enum class by { send, invalidate, write, read, immediate };
+
+DAT_RETURN post(by how, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLET *pieces,
+                const DAT_RMR_TRIPLET *target) {
+    switch (how) {
+    case by::send:
+        return dat_ep_post_send(handle, segments, pieces, context(1), no_flag);
+    case by::invalidate:
+        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, pieces, context(1),
+                                                          no_flag, DAT_TRUE, 1);
+    case by::write:
+        return dat_ep_post_rdma_write(handle, segments, pieces, context(1), target, no_flag);
+    case by::read:
+        return dat_ep_post_rdma_read(handle, segments, pieces, context(1), target, no_flag);
+    default:
+        return dat_ib_post_rdma_write_immed(handle, segments, pieces, context(1), target, 7,
+                                            no_flag);
+    }
+}
+
+struct pieces {
+    explicit pieces(const every_kind &all, std::size_t count = 2)
+        : list(count, all.pair.memory.piece(0, 64))
+        , target(all.pair.memory.target(page, 64)) {}
+    DAT_COUNT count() const { return static_cast<DAT_COUNT>(list.size()); }
+
+    std::vector<DAT_LMR_TRIPLET> list;
+    DAT_RMR_TRIPLET target;
+};
+
+DAT_EP_ATTR attributes_of(DAT_EP_HANDLE handle) {
+    DAT_EP_PARAM param{};
+    done(dat_ep_query(handle, DAT_EP_FIELD_ALL, &param));
+    return param.ep_attr;
+}
+
+template <by how>
+DAT_RETURN negative(const every_kind &all) {
+    pieces some(all);
+    return post(how, all.pair.active, -1, some.list.data(), &some.target);
+}
+DAT_COUNT most_segments(by how, const DAT_EP_ATTR &of) {
+    const bool writes = how == by::write || how == by::immediate;
+    const DAT_COUNT most = how == by::read ? of.max_rdma_read_iov
+                           : writes        ? of.max_rdma_write_iov
+                                           : of.max_request_iov;
+    return most > 0 ? most : of.max_request_iov;
+}
+template <by how>
+DAT_RETURN too_many(const every_kind &all) {
+    const DAT_COUNT most = most_segments(how, attributes_of(all.pair.active));
+    pieces many(all, static_cast<std::size_t>(most) + 1);
+    return post(how, all.pair.active, many.count(), many.list.data(), &many.target);
+}
+template <by how>
+DAT_RETURN iov_null(const every_kind &all) {
+    const pieces some(all);
+    return post(how, all.pair.active, 1, nullptr, &some.target);
+}
+/// A byte above the limit, and a sum that is larger than a segment's length can say.
+template <by how>
+DAT_RETURN too_long(const every_kind &all) {
+    const DAT_EP_ATTR is = attributes_of(all.pair.active);
+    const DAT_VLEN most =
+        how == by::send || how == by::invalidate ? is.max_message_size : is.max_rdma_size;
+    constexpr DAT_SEG_LENGTH longest = ~DAT_SEG_LENGTH{0};
+    pieces two(all);
+    DAT_RETURN got = error(DAT_LENGTH_ERROR);
+    if (most < longest) {
+        two.list[0].segment_length = static_cast<DAT_SEG_LENGTH>(most + 1);
+        got = post(how, all.pair.active, 1, two.list.data(), &two.target);
+    }
+    if (got != error(DAT_LENGTH_ERROR) || most_segments(how, is) < 2)
+        return got;
+    two.list[0].segment_length = two.list[1].segment_length = longest;
+    return post(how, all.pair.active, 2, two.list.data(), &two.target);
+}
+template <by how>
+DAT_RETURN target_null(const every_kind &all) {
+    return post(how, all.pair.active, 1, pieces(all).list.data(), nullptr);
+}
+template <by how>
+DAT_RETURN unconnected(const every_kind &all) {
+    pieces some(all);
+    return post(how, all.idle, 1, some.list.data(), &some.target);
+}
+
+#define REFUSED(function, how)                                                                     \
+    {function, "num_segments -1", bad_argument(2), negative<how>},                                 \
+        {function, "num_segments above the EP's", bad_argument(2), too_many<how>},                 \
+        {function, "iov NULL", bad_argument(3), iov_null<how>},                                    \
+        {function, "too long", error(DAT_LENGTH_ERROR), too_long<how>}, {                          \
+        function, "EP not connected", bad_state(DAT_INVALID_STATE_EP_UNCONNECTED),                 \
+            unconnected<how>                                                                       \
+    }
+
+DAT_RETURN read_to_rmr(const every_kind &all, const DAT_RMR_TRIPLET *local,
+                       const DAT_RMR_TRIPLET *remote) {
+    return EXPORTED(dat_ep_post_rdma_read_to_rmr)(all.pair.active, local, context(1), remote,
+                                                  no_flag);
+}
+constexpr DAT_RETURN not_writable = error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
+
+constexpr invalid_call of_posts[] = {
+    {"dat_ep_post_recv", "num_segments -1", bad_argument(2),
+     CALL(dat_ep_post_recv(all.pair.active, -1, pieces(all).list.data(), context(1), no_flag))},
+    {"dat_ep_post_recv", "num_segments above the EP's", bad_argument(2),
+     [](const every_kind &all) {
+         const DAT_COUNT most = attributes_of(all.pair.active).max_recv_iov;
+         pieces many(all, static_cast<std::size_t>(most) + 1);
+         return dat_ep_post_recv(all.pair.active, many.count(), many.list.data(), context(1),
+                                 no_flag);
+     }},
+    {"dat_ep_post_recv", "iov NULL", bad_argument(3),
+     CALL(dat_ep_post_recv(all.pair.active, 1, nullptr, context(1), no_flag))},
+    REFUSED("dat_ep_post_send", by::send),
+    REFUSED("dat_ep_post_send_with_invalidate", by::invalidate),
+    REFUSED("dat_ep_post_rdma_write", by::write),
+    {"dat_ep_post_rdma_write", "remote NULL", bad_argument(5), target_null<by::write>},
+    REFUSED("dat_ep_post_rdma_read", by::read),
+    {"dat_ep_post_rdma_read", "remote NULL", bad_argument(5), target_null<by::read>},
+    {"dat_ep_post_rdma_read_to_rmr", "local NULL", bad_argument(2),
+     [](const every_kind &all) {
+         const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
+         return read_to_rmr(all, nullptr, &piece);
+     }},
+    {"dat_ep_post_rdma_read_to_rmr", "remote NULL", bad_argument(4),
+     [](const every_kind &all) {
+         const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
+         return read_to_rmr(all, &piece, nullptr);
+     }},
+    {"dat_ep_post_rdma_read_to_rmr", "rmr_context of local unknown", not_writable,
+     [](const every_kind &all) {
+         DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
+         piece.rmr_context = 0xdeadbeef;
+         return read_to_rmr(all, &piece, &piece);
+     }},
+    {"dat_ep_post_rdma_read_to_rmr", "local behind the LMR", not_writable,
+     [](const every_kind &all) {
+         const DAT_RMR_TRIPLET piece = all.pair.memory.target(couple::size - 6, 64);
+         return read_to_rmr(all, &piece, &piece);
+     }},
+};
+
+// -- extensions of InfiniBand
+
+DAT_RETURN add(const every_kind &all, DAT_LMR_TRIPLET *local, std::size_t offset,
+               bool has_target = true) {
+    DAT_RMR_TRIPLET target = all.pair.memory.target(page + offset, 8);
+    return dat_ib_post_fetch_and_add(all.pair.active, 1, local, context(1),
+                                     has_target ? &target : nullptr, no_flag);
+}
+
+constexpr invalid_call of_extensions[] = {
+    REFUSED("dat_ib_post_rdma_write_immed", by::immediate),
+    {"dat_ib_post_rdma_write_immed", "remote NULL", bad_argument(5), target_null<by::immediate>},
+    {"dat_ib_post_fetch_and_add", "local NULL", bad_argument(3), CALL(add(all, nullptr, 0))},
+    {"dat_ib_post_fetch_and_add", "remote NULL", bad_argument(5),
+     [](const every_kind &all) {
+         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
+         return add(all, &local, 0, false);
+     }},
+    {"dat_ib_post_fetch_and_add", "remote not aligned", bad_argument(5),
+     [](const every_kind &all) {
+         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
+         return add(all, &local, 4);
+     }},
+    {"dat_ib_post_fetch_and_add", "length 16", error(DAT_LENGTH_ERROR),
+     [](const every_kind &all) {
+         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 16);
+         return add(all, &local, 0);
+     }},
+    {"dat_ib_post_send_ud", "num_segments -1", bad_argument(2),
+     [](const every_kind &all) {
+         DAT_IB_ADDR_HANDLE address{};
+         return dat_ib_post_send_ud(all.pair.active, -1, pieces(all).list.data(), &address,
+                                    context(1), no_flag);
+     }},
+    {"dat_ib_post_send_ud", "iov NULL", bad_argument(3),
+     [](const every_kind &all) {
+         DAT_IB_ADDR_HANDLE address{};
+         return dat_ib_post_send_ud(all.pair.active, 1, nullptr, &address, context(1), no_flag);
+     }},
+    {"dat_ib_post_send_ud", "address handle NULL", bad_argument(4),
+     CALL(dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), nullptr, context(1),
+                              no_flag))},
+    {"dat_ib_post_send_ud", "address handle empty", bad_argument(4),
+     [](const every_kind &all) {
+         DAT_IB_ADDR_HANDLE address{};
+         return dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), &address,
+                                    context(1), no_flag);
+     }},
+    {"dat_ib_ud_ah_free", "address handle NULL", bad_argument(3),
+     CALL(dat_ib_ud_ah_free(all.pair.active, nullptr))},
+    {"dat_ib_ud_cm_free", "peer NULL", bad_argument(3),
+     CALL(dat_ib_ud_cm_free(all.pair.active, nullptr))},
+    {"dat_ib_ud_cm_free", "peer unknown", bad_argument(3),
+     CALL(dat_ib_ud_cm_free(all.pair.active, &made))},
+    {"dat_ib_query_counters", "not counted", error(DAT_NOT_IMPLEMENTED),
+     CALL(dat_ib_query_counters(all.pair.active, 0, nullptr, 0))},
+};
+
+constexpr invalid_call of_no_extension[] = {
+    {"dat_extension_op", "operation unknown", error(DAT_NOT_IMPLEMENTED),
+     CALL(dat_extension_op(all.pair.active, 0x777))},
+};
+
+} // namespace
+
+void add_invalid_ep(case_list &cases) {
+    add_attributes(cases);
+    add_invalid(cases, of_ep, needs::connection);
+    add_invalid(cases, of_posts, needs::connection);
+    add_invalid(cases, of_extensions, needs::extensions);
+    add_invalid(cases, of_no_extension, needs::connection);
+}
+
+} // namespace conform

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The list of cases, and the command line.
+
+#include "cases.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <string>
+
+namespace {
+
+using namespace conform;
+
+constexpr const char *usage =
+    "usage: conform --ia NAME [--device NAME] [--unused-address ADDRESS] [--ipv6 ADDRESS]\n"
+    "               [--isolate] [--patience SECONDS] [--silence MILLISECONDS] [--list] [CASE...]\n"
+    "CASE may be a pattern of the shell, as 'evd.*'; none means all.\n"
+    "--isolate runs each case in a process of its own, so that it may crash or hang.\n";
+
+settings the_settings;
+
+// In the order of their objects' lives.
+constexpr void (*sources[])(case_list &) = {
+    add_ia,
+    add_ia_query,
+    add_pz,
+    add_lmr,
+    add_sync,
+    add_evd,
+    add_evd_wait,
+    add_evd_resize,
+    add_cno,
+    add_cno_fd,
+    add_ep_create,
+    add_ep_post,
+    add_ep_modify,
+    add_psp,
+    add_rsp,
+    add_cr,
+    add_connect,
+    add_disconnect,
+    add_dto,
+    add_dto_error,
+    add_srq,
+    add_context,
+    add_handle,
+    add_handle_argument,
+    add_handle_provider,
+    add_invalid,
+    add_invalid_ep,
+    add_invalid_connect,
+};
+
+bool matches(const test_case &one, std::span<char *const> patterns) {
+    return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const char *each) {
+               return fnmatch(each, one.name.c_str(), 0) == 0;
+           });
+}
+
+struct line {
+    bool isolate = false, list = false;
+    std::vector<char *> again; // what a child is told, less the case
+    std::span<char *const> patterns;
+};
+
+line read(int argc, char **argv) {
+    static const option options[] = {{"ia", required_argument, nullptr, 'i'},
+                                     {"device", required_argument, nullptr, 'd'},
+                                     {"unused-address", required_argument, nullptr, 'n'},
+                                     {"ipv6", required_argument, nullptr, '6'},
+                                     {"silence", required_argument, nullptr, 'q'},
+                                     {"patience", required_argument, nullptr, 'p'},
+                                     {"isolate", no_argument, nullptr, 's'},
+                                     {"list", no_argument, nullptr, 'l'},
+                                     {}};
+    line said;
+    for (int option; (option = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
+        switch (option) {
+        case 'i':
+            the_settings.ia = optarg;
+            break;
+        case 'd':
+            the_settings.device = optarg;
+            break;
+        case 'n':
+            the_settings.unused_address = optarg;
+            break;
+        case '6':
+            the_settings.address6 = optarg;
+            break;
+        case 'p':
+            the_settings.patience = static_cast<unsigned>(std::atoi(optarg));
+            break;
+        case 'q':
+            the_settings.silence = static_cast<unsigned>(std::atoi(optarg));
+            break;
+        case 's':
+            said.isolate = true;
+            break;
+        case 'l':
+            said.list = true;
+            break;
+        default:
+            std::fputs(usage, stderr);
+            std::exit(2);
+        }
+    }
+    for (int i = 0; i < optind; ++i)
+        if (std::strcmp(argv[i], "--isolate") != 0)
+            said.again.push_back(argv[i]);
+    said.patterns = {argv + optind, static_cast<std::size_t>(argc - optind)};
+    return said;
+}
+
+} // namespace
+
+const settings &conform::given() {
+    return the_settings;
+}
+
+case_list conform::all_cases() {
+    case_list all;
+    for (const auto add : sources)
+        add(all);
+    return all;
+}
+
+int conform::run_program(int argc, char **argv, case_list cases) {
+    const line said = read(argc, argv);
+    std::erase_if(cases, [&](const test_case &one) { return !matches(one, said.patterns); });
+    if (said.list) {
+        for (const test_case &one : cases)
+            std::printf("%s\n", one.name.c_str());
+        return 0;
+    }
+    if (!the_settings.ia || cases.empty()) {
+        std::fputs(the_settings.ia ? "conform: no such case\n" : usage, stderr);
+        return 2;
+    }
+    return said.isolate ? try_isolated(cases, said.again) : try_here(cases);
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# dtestx: the InfiniBand extensions: RDMA Writes with immediate data, atomics, UD; on siw it reports that there are
+# none. What runs with what: ofed.bash.
+
+bats_require_minimum_version 1.8.0
+source "$BATS_TEST_DIRNAME/dapltest_result.bash"
+
+setup() { prepare "$BATS_TEST_TMPDIR"; }
+teardown() { end_server; }
+
+# run_dtestx OPTION...: each side receives the other's immediate data, and prints values before and after its atomics.
+# It sleeps for six seconds in between.
+run_dtestx() {
+    [[ $DRIVER == rxe ]] || { expect_no_extensions "$@" && return; }
+    run_server_and_client is_listening_dtest "dtestx -P $IA -s $*" "dtestx -P $IA -h $ADDRESS $*"
+    expect_no_trouble server client
+    expect_both 'Connected! 1 endpoints' 'RDMA_WRITE_WITH_IMMEDIATE_DATA test - PASSED' \
+        'CMP_SWAP test - PASSED' 'FETCH_ADD test - PASSED' 'IB extension test - immed/atomic test PASSED'
+    expect server 'Server received immed_data=0x7777' 'contains: Client written data' \
+        'Server got original data +=? ?54321, expected' 'final result \(on Server\) += 98765, expected' \
+        'original data \(on Server\) += 100, expected' 'Server got original data += 200, expected' \
+        'final result \(on Server\) += 30, expected'
+    expect client 'Client received immed_data=0x1111' 'contains: Server data' \
+        'Client got original data +=? ?12345, expected' 'final result \(on Client\) += 0x54321, expected' \
+        'original data \(on Client\) += 10, expected' 'Server side original data += 20, expected' \
+        'final result \(on Client\) += 300, expected'
+}
+
+# expect_no_extensions OPTION...: without extensions dtestx ends at once with a message.
+expect_no_extensions() {
+    local status=0 side
+    for side in server client; do
+        run_side $side dtestx -P "$IA" -s "$@" || status=$?
+        [[ $status == 1 ]] || check_status $side $status
+        expect_times $side 1 'ERROR: IB extension not supported$'
+        [[ $(grep -ciE '\berr|fail|warning|invalid' "$out/$side.out") == 1 ]] || complain "$side: more errors than that"
+    done
+}
+
+# query_attributes: as many attributes as dtestx announces. OFED's provider warns that the IA is opened for a query only.
+query_attributes() {
+    local count extensions='DAT_(EXTENSION_INTERFACE|IB_FETCH_AND_ADD|IB_CMP_AND_SWAP|IB_IMMED_DATA)=TRUE'
+    run_alone dtestx -P "$IA" -q
+    drop_lines client 'WARNING! open_hca:.* in QUERY MODE$'
+    expect_no_trouble client
+    count=$(sed -nE 's/.*Open_Query: .* num_attrs = ([0-9]+)$/\1/p' "$out/client.out")
+    expect_times client "${count:-some}" 'Provider Specific Attribute\[[0-9]+\] [A-Z_]+='
+    expect client "Local Address AF_INET - $CLIENT_ADDRESS port" 'DAT_IB_RDMA_READ=TRUE' \
+        'DAT_IB_TRANSPORT_MTU=[1-9]' "DAT_IB_DEVICE_NAME=$DEVICE"
+    expect_times client "$([[ $DRIVER == rxe ]] && echo 4 || echo 0)" "$extensions"
+}
+
+# run_dtestx_datagrams OPTION...: OFED's provider over rdma_cm has none.
+run_dtestx_datagrams() {
+    run_server_and_client is_listening_dtest "dtestx -P $IA -s $*" "dtestx -P $IA -c -h $ADDRESS $*"
+    expect_no_trouble server client
+    expect_both 'UD test .*PASSED'
+}
+skip_without_datagrams() {
+    run_side client dtestx -P "$IA" -q || true # its output counts
+    grep -q 'DAT_IB_UD=TRUE' "$out/client.out" ||
+        skip "$PROVIDER: the provider has no datagrams"
+}
+
+# check_counters: the provider's counters of the client; without COHERDMA_COUNTERS dtestx does not query them.
+check_counters() {
+    local name
+    [[ $PROVIDER == ours ]] || skip "stock: built without counters"
+    [[ $DRIVER == rxe ]] || skip "iWARP: no extensions, so dtestx ends early"
+    run_dtestx -p
+    expect client 'Provider not built with counters'
+    COHERDMA_COUNTERS=1 run_dtestx -p
+    for name in EP_CONNECT EP_DISCONNECT EP_POST_SEND EP_POST_WRITE_IMM EP_POST_CMP_SWAP EP_RECV \
+        EP_RECV_RDMA_IMM IA_PZ_CREATE IA_CM_ACTIVE_EST; do
+        expect client " DCNT_$name = 1$"
+    done
+    expect client ' DCNT_EP_POST_FETCH_ADD = 2$' ' DCNT_EP_POST_WRITE_IMM_DATA = 256$' \
+        ' DCNT_EP_RECV_DATA = 16$' ' DCNT_IA_EVD_CREATE = 3$'
+    expect server ' DCNT_IA_SP_CR_ACCEPTED = 1$' ' DCNT_IA_CM_PASSIVE_EST = 1$' ' DCNT_EP_RECV_RDMA_IMM = 1$'
+}
+
+# bats test_tags=brief
+@test "dtestx -q, the attributes" { run_judged query_attributes; }
+# bats test_tags=brief
+@test "dtestx, immediate data and atomics" { run_judged run_dtestx; }
+@test "dtestx -b 8192 -v" { run_judged run_dtestx -b 8192 -v; }
+@test "dtestx -p, counters" { run_judged check_counters; }
+@test "dtestx -u, datagrams" { skip_without_datagrams && run_judged run_dtestx_datagrams -u; }
+@test "dtestx -U 2 -m, datagrams between several" { skip_without_datagrams && run_judged run_dtestx_datagrams -U 2 -m; }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Atomic writes of eight bytes, coherdma's extension of uDAPL 2.0: a reader of the word that a
+ * peer writes again and again sees whole values, and never an older one after a newer one. The
+ * four parts of a value are the same number, its place in the sequence.
+ *
+ *     cc -DWITH_DAT2 atomic_write.c sync_program.c -ldat2
+ */
+#include "sync_program.h"
+
+#include <dat2/dat_coherdma_extensions.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <time.h>
+
+/* The writer is never a STRIDE ahead of the reader, so 16 bits tell older from newer.
+ */
+enum { COUNT = 10000, STRIDE = 16384, WINDOW = 8, AT = 64, WORD = 8 };
+
+static const uint64_t quarter = UINT64_C(0x0001000100010001);
+
+/* The next look's number, and whether it is whole. */
+static uint16_t check_word(uint64_t word, uint16_t before) {
+    const uint16_t number = (uint16_t)word;
+    char why[80];
+    snprintf(why, sizeof why, "is 0x%016" PRIx64 " after %#x", word, before);
+    if (word != number * quarter)
+        stop("the word: torn", why);
+    if ((uint16_t)(number - before) > STRIDE)
+        stop("the word: backwards", why);
+    return number;
+}
+
+static void watch_word(struct process *process, struct connection *connection,
+                       const struct memory *mem) {
+    const _Atomic uint64_t *const word = (const void *)(mem->addr + AT);
+    const DAT_LMR_TRIPLET all = triplet(mem, AT, WORD);
+    time_t limit = time(NULL) + wait_seconds(process, 1);
+    long seen = 0, values = 0, reported = 0;
+    for (uint16_t before = 0; seen < process->count;) {
+        if (needs_sync(process, 1))
+            MUST(dat_lmr_sync_rdma_write(process->ia, &all, 1));
+        const uint16_t now = check_word(atomic_load_explicit(word, memory_order_acquire), before);
+        if (now == before) {
+            if (time(NULL) > limit)
+                stop("the word", "does not change any more");
+            continue;
+        }
+        seen += (uint16_t)(now - before);
+        before = now;
+        ++values;
+        limit = time(NULL) + wait_seconds(process, 1);
+        for (; reported < seen / STRIDE; ++reported)
+            send_message(connection, NULL, 0);
+    }
+    expect(seen == process->count, "that the last value is the last");
+    printf("%ld values seen of %ld\n", values, process->count);
+}
+
+static void server(struct process *process) {
+    struct memory word;
+    struct connection connection;
+    register_memory(process, &word, process->pz, PAGE, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+    connect_peers(process, &connection, process->pz);
+    const struct range name = remote_range(&word, AT, WORD);
+    send_message(&connection, &name, 1);
+    watch_word(process, &connection, &word);
+    disconnect_peers(process, &connection);
+    free_memory(&word);
+}
+
+static const char *method_name(DAT_COHERDMA_METHOD method) {
+    return method == DAT_COHERDMA_METHOD_NATIVE   ? "native"
+           : method == DAT_COHERDMA_METHOD_INLINE ? "inline write"
+           : method == DAT_COHERDMA_METHOD_SWAP   ? "compare and swap"
+                                                  : "none";
+}
+
+static void client(struct process *process) {
+    struct connection connection;
+    struct range word;
+    DAT_COHERDMA_METHODS methods;
+    const DAT_DTO_COOKIE no_cookie = {.as_64 = 0};
+    connect_peers(process, &connection, process->pz);
+    MUST(dat_coherdma_query_methods(connection.ep, &methods));
+    printf("atomic writes: %s\n", method_name(methods.atomic_write));
+    receive_message(&connection, &word, 1);
+    const DAT_RMR_TRIPLET rmr_triplet = {.virtual_address = word.address,
+                                         .segment_length = WORD,
+                                         .rmr_context = (DAT_RMR_CONTEXT)word.context};
+    for (long each = 1; each <= process->count; ++each) {
+        const uint64_t value = (uint16_t)each * quarter;
+        const int signaled = each % WINDOW == 0 || each == process->count;
+        MUST(dat_coherdma_post_atomic_write(connection.ep, &value, NULL, no_cookie, &rmr_triplet,
+                                            signaled ? DAT_COMPLETION_DEFAULT_FLAG
+                                                     : DAT_COMPLETION_SUPPRESS_FLAG));
+        if (signaled)
+            expect(wait_for_send(&connection) == DAT_DTO_SUCCESS, "that an atomic write succeeds");
+        if (each % STRIDE == 0)
+            receive_message(&connection, NULL, 0);
+    }
+    disconnect_peers(process, &connection);
+}
+
+SYNC_PROGRAM(.name = "atomic_write", .syncs = 1, .server = server, .client = client, .count = COUNT)

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The API of libcoherdma: bad input is refused with a message and without effect, and structs of
+// other versions of the header are accepted.
+
+#include "../cmocka.hpp"
+
+#include <array>
+#include <cerrno>
+#include <coherdma/coherdma.h>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <infiniband/verbs.h>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <vector>
+
+namespace {
+
+coherdma_device *open_assumed(std::uint32_t verdict, std::uint64_t flags = 0) {
+    coherdma_open_attr attr = {};
+    attr.flags = COHERDMA_OPEN_ASSUME | flags;
+    attr.assume = verdict;
+    return coherdma_open(&attr, sizeof attr);
+}
+
+void assert_error_contains(const char *text) {
+    if (!std::strstr(coherdma_error(), text))
+        fail_msg("coherdma_error() does not say '%s' but '%s'", text, coherdma_error());
+}
+
+ibv_sge make_sge(const void *begin, std::uint32_t length) {
+    return {reinterpret_cast<std::uintptr_t>(begin), length, 0};
+}
+
+// A coherent device, and a non-coherent one if the CPU has cache instructions.
+std::vector<coherdma_device *> open_devices() {
+    std::vector<coherdma_device *> opened = {open_assumed(COHERDMA_COHERENT)};
+    if (coherdma_device *non_coherent = open_assumed(COHERDMA_NON_COHERENT))
+        opened.push_back(non_coherent);
+    return opened;
+}
+
+void sync_rejects_invalid_ranges(void **) {
+    char good[200] = "data is kept";
+    std::array<ibv_sge, 2> list = {make_sge(good, sizeof good), {}};
+    const std::uint64_t top = ~std::uint64_t{0};
+    for (coherdma_device *device : open_devices()) {
+        for (const auto call : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
+            assert_int_equal(call(nullptr, list.data(), 1), EINVAL);
+            assert_error_contains("device is NULL");
+            assert_int_equal(call(device, nullptr, 3), EINVAL);
+            assert_error_contains("list of 3 ranges is NULL");
+            assert_int_equal(call(device, nullptr, 0), 0);
+            list[1] = {top - 99, 101, 0};
+            assert_int_equal(call(device, list.data(), 2), EINVAL);
+            assert_error_contains("range 1 (101 bytes at 0xffffffffffffff9c)");
+            list[1] = {top, 0, 0}; // an empty range at any address is valid
+            assert_int_equal(call(device, list.data(), 2), 0);
+            list[1] = make_sge(good + 3, 1); // unaligned
+            assert_int_equal(call(device, list.data(), 2), 0);
+        }
+        assert_string_equal(good, "data is kept");
+        coherdma_close(device);
+    }
+}
+
+// A coherent device needs no access to memory, so the last address is usable.
+void sync_accepts_last_address(void **) {
+    coherdma_device *device = open_assumed(COHERDMA_COHERENT);
+    const std::uint64_t top = ~std::uint64_t{0};
+    std::array<ibv_sge, 3> list = {};
+    for (ibv_sge &sge : list) {
+        sge = {top - 99, 100, 0};
+        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), 0);
+        sge.length = 101;
+        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), EINVAL);
+        sge = {};
+    }
+    coherdma_close(device);
+}
+
+void sync_rejects_invalid_phases(void **) {
+    char good[200] = {};
+    const std::array<ibv_sge, 2> list = {make_sge(good, 100), make_sge(good + 100, 100)};
+    std::array<std::uint32_t, 2> phases = {COHERDMA_BEFORE_READ, COHERDMA_AFTER_WRITE};
+    for (coherdma_device *device : open_devices()) {
+        assert_int_equal(coherdma_sync(device, list.data(), phases.data(), 2), 0);
+        assert_int_equal(coherdma_sync(device, list.data(), nullptr, 2), EINVAL);
+        assert_error_contains("2 phases is NULL");
+        for (const std::uint32_t invalid_phase : {0U, 8U, 9U}) {
+            phases[1] = invalid_phase;
+            assert_int_equal(coherdma_sync(device, list.data(), phases.data(), 2), EINVAL);
+            assert_error_contains("not in enum coherdma_phase");
+        }
+        phases[1] = COHERDMA_AFTER_WRITE;
+        coherdma_batch batch;
+        coherdma_batch_begin(&batch, device);
+        assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, COHERDMA_BEFORE_WRITE), 0);
+        assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, COHERDMA_AFTER_WRITE), 0);
+        assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, 0), EINVAL);
+        assert_int_equal(coherdma_batch_add(nullptr, list.data(), 2, 1), EINVAL);
+        coherdma_batch_end(&batch);
+        coherdma_batch_end(nullptr);
+        coherdma_batch_begin(nullptr, device);
+        coherdma_batch_begin(&batch, nullptr);
+        assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, 1), EINVAL);
+        coherdma_batch_end(&batch);
+        coherdma_close(device);
+    }
+}
+
+void check_memory_reports_unmapped_pages(void **) {
+    constexpr std::size_t PAGE = 4096, PAGES = 600;
+    auto *memory = static_cast<char *>(
+        mmap(nullptr, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    munmap(memory + 500 * PAGE, PAGE);
+    mprotect(memory + 510 * PAGE, PAGE, PROT_NONE);
+    mprotect(memory + 520 * PAGE, PAGE, PROT_READ);
+    for (const std::uint32_t verdict : {COHERDMA_COHERENT, COHERDMA_NON_COHERENT}) {
+        coherdma_device *device = open_assumed(verdict, COHERDMA_OPEN_CHECK_MEMORY);
+        if (!device)
+            continue;
+        const auto sync = [device](const void *begin, std::size_t length) {
+            const ibv_sge sge = make_sge(begin, static_cast<std::uint32_t>(length));
+            return coherdma_sync_rdma_write(device, &sge, 1);
+        };
+        assert_int_equal(sync(memory, 500 * PAGE), 0);
+        assert_int_equal(sync(memory, PAGES * PAGE), EFAULT);
+        char addr[32];
+        std::snprintf(addr, sizeof addr, "%p", static_cast<void *>(memory + 500 * PAGE));
+        assert_error_contains(addr);
+        assert_int_equal(sync(memory + 510 * PAGE + 5, 1), EFAULT);
+        assert_int_equal(sync(memory + 520 * PAGE, PAGE), 0);
+        assert_int_equal(sync(memory + 501 * PAGE - 1, 2), EFAULT);
+        assert_int_equal(sync(memory + 501 * PAGE, 0), 0);
+        const ibv_sge empty = {};
+        assert_int_equal(coherdma_sync_rdma_read(device, &empty, 1), 0);
+        coherdma_close(device);
+    }
+    munmap(memory, PAGES * PAGE);
+}
+
+void open_rejects_invalid_attributes(void **) {
+    coherdma_open_attr attr = {};
+    const auto assert_refused = [&attr](int error, const char *text, std::size_t size) {
+        errno = 0;
+        assert_null(coherdma_open(&attr, size));
+        assert_int_equal(errno, error);
+        assert_error_contains(text);
+    };
+    const std::size_t size = sizeof attr;
+    assert_refused(EINVAL, "neither a context nor a name", size);
+    assert_refused(EINVAL, "their size is invalid", 4);
+    attr.name = "../../etc";
+    assert_refused(ENODEV, "no RDMA device '../../etc'", size);
+    attr.name = "";
+    assert_refused(ENODEV, "no RDMA device ''", size);
+    attr.name = nullptr;
+    attr.flags = 1 << 20;
+    assert_refused(EINVAL, "flags 0x100000 are unknown", size);
+    attr.flags = COHERDMA_OPEN_ASSUME;
+    attr.assume = 3;
+    assert_refused(EINVAL, "assume is 3, not", size);
+    attr.assume = COHERDMA_NON_COHERENT;
+    attr.instructions = "prayer";
+    assert_refused(EINVAL, "instructions 'prayer' are not usable", size);
+    attr = {};
+    attr.comp_mask = 1;
+    assert_refused(EINVAL, "comp_mask", size);
+    assert_null(coherdma_open(nullptr, size));
+    assert_null(coherdma_open_device(nullptr));
+    coherdma_close(nullptr);
+}
+
+void device_attr_of_other_versions_is_accepted(void **) {
+    struct newer {
+        coherdma_device_attr known;
+        std::uint64_t added[4];
+    } big;
+    std::memset(&big, 0xFF, sizeof big);
+    coherdma_device *device = open_assumed(COHERDMA_COHERENT);
+    assert_int_equal(coherdma_query_device(device, &big.known, sizeof big), 0);
+    assert_int_equal(big.known.verdict, COHERDMA_COHERENT);
+    assert_int_equal(big.known.sync_required, 0);
+    assert_true(big.added[0] == 0 && big.added[3] == 0);
+    coherdma_device_attr small;
+    std::memset(&small, 0xFF, sizeof small);
+    assert_int_equal(coherdma_query_device(device, &small, 16), 0);
+    assert_int_equal(small.verdict, COHERDMA_COHERENT);
+    assert_int_equal(small.line_size, 0xFFFFFFFF); // beyond the size that the caller gave
+    assert_int_equal(coherdma_query_device(device, nullptr, 16), EINVAL);
+    assert_int_equal(coherdma_query_device(nullptr, &small, sizeof small), EINVAL);
+    coherdma_close(device);
+    struct newer_open {
+        coherdma_open_attr known;
+        std::uint64_t added;
+    } attr = {};
+    attr.known.flags = COHERDMA_OPEN_ASSUME;
+    attr.known.assume = COHERDMA_COHERENT;
+    device = coherdma_open(&attr.known, sizeof attr);
+    assert_non_null(device);
+    coherdma_close(device);
+    attr.added = 1;
+    assert_null(coherdma_open(&attr.known, sizeof attr));
+    assert_error_contains("unknown to this version");
+}
+
+void assumed_verdict_is_in_evidence(void **) {
+    coherdma_device *device = open_assumed(COHERDMA_UNKNOWN, COHERDMA_OPEN_QUERY_ONLY);
+    coherdma_evidence evidence;
+    assert_int_equal(coherdma_query_evidence(device, 0, &evidence, sizeof evidence), 0);
+    assert_string_equal(evidence.rule, "assumed");
+    assert_int_equal(evidence.decided, 1);
+    assert_int_equal(coherdma_query_evidence(device, 1, &evidence, sizeof evidence), ENOENT);
+    coherdma_device_attr attr;
+    assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
+    assert_int_equal(attr.sync_required, 1); // unknown counts as non-coherent
+    assert_non_null(std::strstr(attr.explanation, "unknown coherency"));
+    coherdma_close(device);
+}
+
+void open_rejects_invalid_environment(void **) {
+    setenv("COHERDMA_COHERENT", "perhaps", 1);
+    coherdma_open_attr attr = {};
+    std::size_t count = 0;
+    char **list = coherdma_list_devices(&count);
+    assert_non_null(list);
+    assert_null(list[count]);
+    if (count != 0) {
+        attr.name = list[0];
+        assert_null(coherdma_open(&attr, sizeof attr));
+        assert_int_equal(errno, EINVAL);
+        assert_error_contains("'perhaps' is not yes, no or auto");
+    }
+    coherdma_free_list(list);
+    unsetenv("COHERDMA_COHERENT");
+}
+
+void list_ports_of_other_versions_is_accepted(void **) {
+    struct newer {
+        coherdma_port known;
+        std::uint64_t added[4];
+    };
+    std::size_t count = 77, big_count = 77;
+    coherdma_port *ports = coherdma_list_ports(&count, sizeof *ports);
+    auto *big = reinterpret_cast<newer *>(coherdma_list_ports(&big_count, sizeof(newer)));
+    assert_non_null(ports);
+    assert_non_null(big);
+    assert_int_equal(count, big_count);
+    for (std::size_t i = 0; i < count; ++i) {
+        assert_true(*ports[i].device && ports[i].interface && ports[i].transport);
+        assert_string_equal(big[i].known.device, ports[i].device);
+        assert_string_equal(big[i].known.interface, ports[i].interface);
+        assert_true(big[i].known.port == ports[i].port && ports[i].port > 0);
+        assert_true(big[i].added[0] == 0 && big[i].added[3] == 0);
+    }
+    coherdma_free_ports(&big->known);
+    coherdma_free_ports(ports);
+    coherdma_free_ports(nullptr);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sizeof *ports + 1}) {
+        errno = 0;
+        assert_null(coherdma_list_ports(&count, size));
+        assert_int_equal(errno, EINVAL);
+        assert_error_contains("is invalid");
+    }
+    assert_null(coherdma_list_ports(nullptr, sizeof *ports));
+}
+
+void query_cpu_is_consistent(void **) {
+    coherdma_cpu_attr cpu;
+    assert_int_equal(coherdma_query_cpu(&cpu, sizeof cpu), 0);
+    assert_true((*cpu.instructions == '\0') == (*cpu.problem != '\0'));
+    assert_true(cpu.alignment >= cpu.line_size && cpu.alignment % 128 == 0);
+    if (*cpu.instructions)
+        assert_int_equal(std::strncmp(cpu.choices, cpu.instructions, strlen(cpu.instructions)), 0);
+    assert_int_equal(coherdma_query_cpu(nullptr, sizeof cpu), EINVAL);
+}
+
+void error_string_is_thread_local(void **) {
+    coherdma_sync_rdma_read(nullptr, nullptr, 0);
+    std::string thread_error = "?";
+    std::thread([&thread_error] { thread_error = coherdma_error(); }).join();
+    assert_string_equal(thread_error.c_str(), "");
+    assert_error_contains("device is NULL");
+}
+
+// For TSan: sync calls only read the device.
+void concurrent_syncs_share_device(void **) {
+    for (coherdma_device *device : open_devices()) {
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 4; ++i) {
+            threads.emplace_back([device] {
+                std::vector<char> buffer(5000);
+                const ibv_sge sge = make_sge(buffer.data(), 5000);
+                for (int round = 0; round < 200; ++round) {
+                    coherdma_sync_rdma_read(device, &sge, 1);
+                    coherdma_sync_rdma_write(device, &sge, 1);
+                }
+            });
+        }
+        for (std::thread &thread : threads)
+            thread.join();
+        coherdma_close(device);
+    }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(sync_rejects_invalid_ranges),
+        cmocka_unit_test(sync_accepts_last_address),
+        cmocka_unit_test(sync_rejects_invalid_phases),
+        cmocka_unit_test(check_memory_reports_unmapped_pages),
+        cmocka_unit_test(open_rejects_invalid_attributes),
+        cmocka_unit_test(device_attr_of_other_versions_is_accepted),
+        cmocka_unit_test(assumed_verdict_is_in_evidence),
+        cmocka_unit_test(open_rejects_invalid_environment),
+        cmocka_unit_test(list_ports_of_other_versions_is_accepted),
+        cmocka_unit_test(query_cpu_is_consistent),
+        cmocka_unit_test(error_string_is_thread_local),
+        cmocka_unit_test(concurrent_syncs_share_device),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

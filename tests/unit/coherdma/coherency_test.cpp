@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Evaluates the rules on the machines of tests/data/coherency.
+
+#include "../cmocka.hpp"
+#include "coherency/rules.hpp"
+#include "sysfs_tree.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+using namespace coherdma::coherency;
+
+namespace {
+
+int registration_result = 0;
+
+rule_input make_rule_input(const fake_sysfs &machine) {
+    rule_input input;
+    input.root = machine.root;
+    input.name = machine["device"];
+    input.driver = machine["driver"];
+    input.machine = machine["machine"];
+    input.kernel_release = machine["release"];
+    if (const std::string result = machine["registers"]; !result.empty()) {
+        static int context; // never dereferenced
+        registration_result = std::stoi(result);
+        input.context = reinterpret_cast<ibv_context *>(&context);
+        input.try_reg_mr = [](ibv_context *) {
+            return registration_result;
+        };
+    }
+    return input;
+}
+
+const finding *find_finding(const decision &decision, const std::string &rule_name) {
+    for (const auto &[rule, finding] : decision.findings) {
+        if (rule->name == rule_name)
+            return &finding;
+    }
+    return nullptr;
+}
+
+void expected_rule_decides(void **state) {
+    const fake_sysfs machine(static_cast<const char *>(*state));
+    const rule_input input = make_rule_input(machine);
+    const decision decision = decide(input, true);
+    const auto &[deciding_rule, finding] = decision.findings[decision.deciding];
+    const std::string result =
+        std::string(deciding_rule->name) + " " + coherdma_verdict_name(finding.verdict);
+    assert_string_equal(result.c_str(), machine["expect"].c_str());
+    if (const std::string value = machine["value"]; !value.empty())
+        assert_string_equal(finding.value.c_str(), value.c_str());
+    if (const std::string remark = machine["remark"]; !remark.empty()) {
+        const std::size_t blank = remark.find(' ');
+        const auto *remark_finding = find_finding(decision, remark.substr(0, blank));
+        assert_non_null(remark_finding);
+        assert_string_equal(remark_finding->value.c_str(), remark.substr(blank + 1).c_str());
+    }
+    for (const auto &entry : decision.findings) {
+        assert_false(entry.second.reason.empty());
+        // The source is a path of the machine, without the folder of the test.
+        assert_null(std::strstr(entry.second.source.c_str(), machine.root.c_str()));
+    }
+    const auto first_match = decide(input, false);
+    assert_int_equal(first_match.deciding, decision.deciding);
+    assert_int_equal(first_match.findings.size(), first_match.deciding + 1);
+}
+
+void override_precedes_other_rules(void **) {
+    const fake_sysfs machine("tests/data/coherency/rxe.tree");
+    rule_input input = make_rule_input(machine);
+    settings settings;
+    parse_variable("rxe*=no", settings);
+    input.settings = &settings;
+    decision decision = decide(input, false);
+    assert_string_equal(decision.findings[decision.deciding].first->name, "override");
+    assert_int_equal(decision.findings[decision.deciding].second.verdict, COHERDMA_NON_COHERENT);
+    parse_variable("rxe0=auto", settings);
+    decision = decide(input, false);
+    assert_string_equal(decision.findings[decision.deciding].first->name, "software");
+}
+
+} // namespace
+
+int main() {
+    std::vector<std::string> files;
+    for (const auto &entry : std::filesystem::directory_iterator("tests/data/coherency"))
+        files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    std::vector<std::string> names;
+    for (const std::string &file : files)
+        names.push_back("machine " + std::filesystem::path(file).stem().string());
+    std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules)};
+    for (std::size_t i = 0; i < files.size(); ++i)
+        tests.push_back(
+            {names[i].c_str(), expected_rule_decides, nullptr, nullptr, files[i].data()});
+    return _cmocka_run_group_tests("rules", tests.data(), tests.size(), nullptr, nullptr);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// dapl/core/arena.hpp: valid handles, freed handles, and invalid addresses.
+
+#include "dapl/core/arena.hpp"
+
+#include <array>
+#include <csetjmp>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+namespace {
+
+using namespace coherdma::dapl;
+
+struct small : slot {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PZ;
+    explicit small(int initial)
+        : value(initial) {}
+    ~small() { value = -1; }
+    int value;
+};
+
+struct large : slot {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
+    std::array<char, 1000> bytes = {};
+};
+
+const DAT_PROVIDER some_table = {};
+
+template <class kind, class... arguments>
+kind *make(arguments... args) {
+    kind *const obj = create_object<kind>(args...);
+    if (obj == nullptr)
+        std::abort();
+    return obj;
+}
+
+void handle_valid_only_while_published(void **) {
+    small *const obj = make<small>(5);
+    assert_int_equal(reinterpret_cast<std::uintptr_t>(obj) % 64, 0);
+    assert_null(lookup<small>(obj));
+    assert_null(handle_to<small>(obj));
+    publish(obj, &some_table);
+    assert_ptr_equal(lookup<small>(obj), obj);
+    assert_ptr_equal(handle_to<small>(obj), obj);
+    DAT_PROVIDER *first = nullptr;
+    std::memcpy(&first, obj, sizeof first);
+    assert_ptr_equal(first, &some_table);
+    unpublish(obj);
+    assert_null(lookup<small>(obj));
+    assert_null(handle_to<small>(obj));
+    destroy_object(obj);
+    assert_null(lookup<small>(obj));
+    // A registry may still read the table of a freed object.
+    std::memcpy(&first, static_cast<void *>(obj), sizeof first);
+    assert_ptr_equal(first, &some_table);
+}
+
+void other_addresses_rejected_as_handles(void **) {
+    small *const obj = make<small>(5);
+    large *const large_obj = make<large>();
+    publish(obj, &some_table);
+    publish(large_obj, &some_table);
+    assert_null(lookup<large>(obj));
+    assert_null(lookup<small>(large_obj));
+    assert_null(handle_to<large>(obj));
+    assert_null(handle_to<small>(large_obj));
+    char *const bytes = reinterpret_cast<char *>(large_obj);
+    for (std::size_t offset = 1; offset != sizeof(large); ++offset) {
+        assert_null(lookup<large>(bytes + offset));
+        assert_null(handle_to<large>(bytes + offset));
+    }
+    int local = 0;
+    for (const std::uintptr_t it :
+         {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{64}, std::uintptr_t{4096},
+          ~std::uintptr_t{0}, ~std::uintptr_t{63}, std::uintptr_t{1} << 63,
+          reinterpret_cast<std::uintptr_t>(&local) / 64 * 64,
+          reinterpret_cast<std::uintptr_t>(bytes) + (std::uintptr_t{1} << 30)})
+        assert_null(lookup<large>(reinterpret_cast<void *>(it)));
+    // A copy does not match its tag, which contains the address.
+    alignas(64) std::array<char, sizeof(large)> copy;
+    std::memcpy(copy.data(), bytes, sizeof(large));
+    assert_null(lookup<large>(copy.data()));
+    assert_null(handle_to<large>(copy.data()));
+    unpublish(obj);
+    unpublish(large_obj);
+    destroy_object(obj);
+    destroy_object(large_obj);
+}
+
+void freed_slot_reused_for_same_type(void **) {
+    std::set<void *> addresses;
+    std::vector<small *> objects;
+    for (int n = 0; n != 5000; ++n) {
+        objects.push_back(make<small>(n));
+        assert_true(addresses.insert(objects.back()).second);
+        publish(objects.back(), &some_table);
+    }
+    for (small *it : objects) {
+        unpublish(it);
+        destroy_object(it);
+    }
+    for (int n = 0; n != 5000; ++n) {
+        objects[static_cast<std::size_t>(n)] = make<small>(n);
+        assert_int_equal(objects[static_cast<std::size_t>(n)]->value, n);
+        assert_int_equal(addresses.count(objects[static_cast<std::size_t>(n)]), 1);
+    }
+    large *const large_obj = make<large>();
+    assert_int_equal(addresses.count(large_obj), 0);
+    destroy_object(large_obj);
+    for (small *it : objects)
+        destroy_object(it);
+}
+
+void concurrent_make_and_free_keeps_objects_apart(void **) {
+    std::vector<std::thread> threads;
+    std::atomic<unsigned> num_errors = 0;
+    for (int n = 0; n != 4; ++n)
+        threads.emplace_back([&num_errors, n] {
+            for (int round = 0; round != 2000; ++round) {
+                small *const obj = make<small>(n * 10000 + round);
+                publish(obj, &some_table);
+                num_errors += lookup<small>(obj) != obj || obj->value != n * 10000 + round;
+                unpublish(obj);
+                destroy_object(obj);
+            }
+        });
+    for (std::thread &it : threads)
+        it.join();
+    assert_int_equal(num_errors, 0);
+}
+
+void parent_handles_invalid_in_child(void **) {
+    small *const obj = make<small>(5);
+    publish(obj, &some_table);
+    const pid_t child = fork();
+    if (child == 0) {
+        int num_errors = 0;
+        num_errors += lookup<small>(obj) != nullptr;
+        num_errors += handle_to<small>(obj) != nullptr;
+        small *const child_obj = make<small>(6);
+        publish(child_obj, &some_table);
+        num_errors += lookup<small>(child_obj) != child_obj;
+        _exit(num_errors);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_ptr_equal(lookup<small>(obj), obj);
+    assert_int_equal(obj->value, 5);
+    unpublish(obj);
+    destroy_object(obj);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(handle_valid_only_while_published),
+        cmocka_unit_test(other_addresses_rejected_as_handles),
+        cmocka_unit_test(freed_slot_reused_for_same_type),
+        cmocka_unit_test(concurrent_make_and_free_keeps_objects_apart),
+        cmocka_unit_test(parent_handles_invalid_in_child),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Connecting and disconnecting: the events that each side gets, and the states of the EPs.
+
+#include "fake/two_eps.hpp"
+
+#include <cerrno>
+#include <chrono>
+
+using namespace fake;
+
+namespace {
+
+/// The active EP and the passive EP.
+struct conn_fixture {
+    explicit conn_fixture(const char *name = "ib")
+        : ia(name)
+        , active(ia)
+        , passive(ia)
+        , cr_evd(ia.create_evd(DAT_EVD_CR_FLAG)) {}
+    ~conn_fixture() { assert_success(dat().evd_free_func(cr_evd)); }
+    DAT_RETURN connect_to(const char *address, std::uint16_t port,
+                          DAT_TIMEOUT timeout = event_timeout_us) const {
+        socket_address addr = parse_address(address);
+        return dat().ep_connect_func(active.handle, &addr.sa, port, timeout, 0, nullptr,
+                                     DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+    }
+    DAT_CR_HANDLE send_request(const char *data = "") const {
+        return fake::request_connection(active, ia, cr_evd, data,
+                                        static_cast<DAT_COUNT>(std::strlen(data)));
+    }
+    void accept(DAT_CR_HANDLE request) const {
+        assert_success(dat().cr_accept_func(request, passive.handle, 0, nullptr));
+    }
+    ia_fixture ia;
+    ep_fixture active, passive;
+    DAT_EVD_HANDLE cr_evd;
+};
+
+void *private_data(const char *text) {
+    return const_cast<char *>(text);
+}
+
+void ep_states_during_connect_and_disconnect(void **) {
+    conn_fixture conn;
+    const DAT_CR_HANDLE request = conn.send_request();
+    assert_int_equal(conn.active.state(), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+    assert_int_equal(conn.passive.state(), DAT_EP_STATE_UNCONNECTED);
+    net().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    conn.accept(request);
+    assert_int_equal(conn.passive.state(), DAT_EP_STATE_COMPLETION_PENDING);
+    net().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_int_equal(conn.active.state(), DAT_EP_STATE_CONNECTED);
+    assert_int_equal(conn.passive.state(), DAT_EP_STATE_CONNECTED);
+    net().hold(RDMA_CM_EVENT_DISCONNECTED);
+    assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
+    assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
+    net().release(RDMA_CM_EVENT_DISCONNECTED);
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_success(dat().ep_disconnect_func(conn.active.handle,
+                                            DAT_CLOSE_ABRUPT_FLAG)); // already disconnected
+    assert_no_event(conn.active.connect_evd);
+}
+
+void disconnect_before_established_keeps_event_order(void **) {
+    conn_fixture conn;
+    net().hold(RDMA_CM_EVENT_ESTABLISHED);
+    conn.accept(conn.send_request());
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    net().release(RDMA_CM_EVENT_ESTABLISHED);
+    assert_no_event(conn.passive.connect_evd);
+    assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void private_data_exchanged(void **) {
+    for (const char *name : {"ib", "iw"}) {
+        reset_fabric(nullptr);
+        conn_fixture conn(name);
+        const DAT_CR_HANDLE request = conn.send_request("call");
+        DAT_CR_PARAM param = {};
+        assert_success(dat().cr_query_func(request, DAT_CR_FIELD_ALL, &param));
+        assert_memory_equal(param.private_data, "call", 4);
+        assert_true(param.private_data_size >= 4);
+        assert_success(
+            dat().cr_accept_func(request, conn.passive.handle, 6, private_data("answer")));
+        const DAT_EVENT event =
+            wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        const auto &data = event.event_data.connect_event_data;
+        assert_ptr_equal(data.ep_handle, conn.active.handle);
+        assert_true(data.private_data_size >= 6);
+        assert_memory_equal(data.private_data, "answer", 6);
+        wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    }
+}
+
+void reject_carries_private_data(void **) {
+    for (const char *name : {"ib", "iw"}) {
+        reset_fabric(nullptr);
+        conn_fixture conn(name);
+        assert_success(dat().cr_reject_func(conn.send_request(), 2, private_data("no")));
+        const DAT_EVENT event =
+            wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+        const auto &data = event.event_data.connect_event_data;
+        assert_memory_equal(data.private_data, "no", 2);
+        assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
+    }
+}
+
+void connect_without_listener_rejected(void **) {
+    for (const char *name : {"ib", "iw"}) {
+        reset_fabric(nullptr);
+        conn_fixture conn(name);
+        assert_success(conn.connect_to(conn.ia.address, 9999));
+        wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+        assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
+    }
+}
+
+void connect_times_out(void **) {
+    net().drop_connects = true;
+    conn_fixture conn;
+    assert_success(conn.connect_to("192.0.2.1", 9999, 20000));
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
+    assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
+    assert_success(dat().ep_reset_func(conn.active.handle));
+}
+
+// Returns whether the connection was established before the timeout; then no event follows.
+bool established_before_timeout(DAT_TIMEOUT timeout) {
+    conn_fixture conn;
+    DAT_CONN_QUAL port;
+    DAT_PSP_HANDLE psp;
+    assert_success(
+        dat().psp_create_any_func(conn.ia.handle, &port, conn.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+    assert_success(conn.connect_to("192.0.2.1", static_cast<std::uint16_t>(port), timeout));
+    DAT_EVENT event = {};
+    DAT_COUNT nmore = 0;
+    if (dat().evd_wait_func(conn.cr_evd, 2 * timeout, 1, &event, &nmore) == DAT_SUCCESS)
+        conn.accept(event.event_data.cr_arrival_event_data.cr_handle);
+    assert_success(
+        dat().evd_wait_func(conn.active.connect_evd, event_timeout_us, 1, &event, &nmore));
+    const bool established = event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED;
+    if (established) {
+        wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        usleep(timeout + timeout / 4);
+        assert_no_event(conn.active.connect_evd);
+        assert_int_equal(conn.active.state(), DAT_EP_STATE_CONNECTED);
+    }
+    assert_success(dat().psp_free_func(psp));
+    return established;
+}
+
+void established_connection_cancels_timeout(void **) {
+    DAT_TIMEOUT timeout = 100000;
+    while (!established_before_timeout(timeout)) { // busy machine: retry
+        timeout *= 4;
+        assert_in_range(timeout, 1, event_timeout_us);
+    }
+}
+
+void resolution_retried_after_timeout(void **) {
+    conn_fixture conn;
+    net().resolve_addr_results = {-ETIMEDOUT, -ETIMEDOUT};
+    net().resolve_route_results = {-ETIMEDOUT};
+    const DAT_CR_HANDLE request = conn.send_request();
+    conn.accept(request);
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+void failed_resolution_reported_unreachable(void **) {
+    const struct {
+        std::deque<int> addresses, routes;
+    } cases[] = {
+        {{-EHOSTUNREACH}, {}},
+        {std::deque<int>(16, -ETIMEDOUT), {}},
+        {{}, std::deque<int>(16, -ETIMEDOUT)},
+    };
+    conn_fixture conn;
+    for (const auto &it : cases) {
+        net().resolve_addr_results = it.addresses;
+        net().resolve_route_results = it.routes;
+        assert_success(conn.connect_to("192.0.2.1", 9999));
+        wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
+        assert_true(net().resolve_addr_results.empty() && net().resolve_route_results.empty());
+        assert_success(dat().ep_reset_func(conn.active.handle));
+    }
+}
+
+void failed_cm_calls_reported_by_event(void **) {
+    const struct {
+        const char *call;
+        int error;
+        DAT_UINT32 event;
+    } cases[] = {
+        {"rdma_resolve_addr", EINVAL, DAT_CONNECTION_EVENT_UNREACHABLE},
+        {"rdma_resolve_route", EINVAL, DAT_CONNECTION_EVENT_UNREACHABLE},
+        {"rdma_connect", ECONNREFUSED, DAT_CONNECTION_EVENT_NON_PEER_REJECTED},
+        {"rdma_connect", EINVAL, DAT_CONNECTION_EVENT_UNREACHABLE},
+    };
+    conn_fixture conn;
+    for (const auto &it : cases) {
+        net().injected.fail(it.call, it.error);
+        assert_success(conn.connect_to("192.0.2.1", 9999)); // reported by an event
+        wait_event(conn.active.connect_evd, it.event);
+        assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
+        net().injected.stop();
+        assert_success(dat().ep_reset_func(conn.active.handle));
+    }
+}
+
+void connect_without_cm_id_fails_at_once(void **) {
+    conn_fixture conn;
+    net().injected.fail("rdma_create_id", EMFILE);
+    assert_int_equal(conn.connect_to("192.0.2.1", 9999),
+                     dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP));
+    assert_int_equal(conn.active.state(), DAT_EP_STATE_UNCONNECTED);
+    assert_no_event(conn.active.connect_evd);
+}
+
+void failed_qp_transition_breaks_connection(void **) {
+    for (const char *call_name : {"rdma_init_qp_attr", "ibv_modify_qp", "rdma_establish"}) {
+        reset_fabric(nullptr);
+        conn_fixture conn;
+        const DAT_CR_HANDLE request = conn.send_request();
+        net().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        conn.accept(request);
+        net().injected.fail(call_name, EINVAL);
+        net().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+        net().injected.stop();
+        assert_success(dat().ep_free_func(conn.active.handle)); // the peer gets an event
+        wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+        assert_success(dat().ep_create_func(conn.ia.handle, conn.ia.pz, conn.active.recv_evd,
+                                            conn.active.request_evd, conn.active.connect_evd,
+                                            nullptr, &conn.active.handle));
+    }
+}
+
+void failed_accept_reported_by_event(void **) {
+    for (const char *call_name : {"rdma_init_qp_attr", "ibv_modify_qp", "rdma_accept"}) {
+        reset_fabric(nullptr);
+        conn_fixture conn;
+        const DAT_CR_HANDLE request = conn.send_request();
+        net().injected.fail(call_name, EINVAL);
+        conn.accept(request); // reported by an event
+        wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+        assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
+        net().injected.stop();
+    }
+}
+
+void accept_after_caller_disconnects_fails(void **) {
+    conn_fixture conn;
+    const DAT_CR_HANDLE request = conn.send_request();
+    assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    conn.accept(request);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+}
+
+void graceful_disconnect_waits_for_requests(void **) {
+    connected_eps eps;
+    assert_success(eps.post_recv(64, 1));
+    net().pause();
+    assert_success(eps.post_send(64, 2));
+    net().injected.fail_nth(0, 0); // counts calls
+    const auto begin = std::chrono::steady_clock::now();
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    const unsigned num_disconnects = net().injected.num_calls("rdma_disconnect");
+    net().injected.stop();
+    // The provider waits for at least 20 ms; skip the check if this thread was preempted.
+    if (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(15))
+        assert_int_equal(num_disconnects, 0);
+    assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
+    assert_int_equal(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG),
+                     invalid_parameter(2)); // already pending
+    net().deliver();
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 64);
+}
+
+void requests_posted_during_disconnect_flushed(void **) {
+    connected_eps eps;
+    net().pause();
+    assert_success(eps.post_send(64, 2));
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    assert_success(eps.post_send(64, 3));
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_completion(eps.active.request_evd, 2, DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.active.request_evd, 3, DAT_DTO_ERR_FLUSHED);
+}
+
+void abrupt_disconnect_ends_graceful_one(void **) {
+    connected_eps eps;
+    net().pause();
+    assert_success(eps.post_send(64, 2));
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_completion(eps.active.request_evd, 2, DAT_DTO_ERR_FLUSHED);
+}
+
+void disconnect_completes_without_peer_answer(void **) {
+    connected_eps eps;
+    net().hold(RDMA_CM_EVENT_DISCONNECTED); // the peer's answer is not delivered
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECTED);
+    net().release(RDMA_CM_EVENT_DISCONNECTED);
+    wait_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void comm_est_after_established_ignored(void **) {
+    conn_fixture conn;
+    const DAT_CR_HANDLE request = conn.send_request();
+    conn.accept(request);
+    wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    net().queue_async_event(0, IBV_EVENT_COMM_EST, qp_of(conn.passive.handle)); // after the RTU
+    assert_no_event(conn.passive.connect_evd);
+}
+
+void cm_errors_end_connect(void **) {
+    const struct {
+        rdma_cm_event_type kind;
+        DAT_UINT32 event;
+    } cases[] = {
+        {RDMA_CM_EVENT_UNREACHABLE, DAT_CONNECTION_EVENT_UNREACHABLE},
+        {RDMA_CM_EVENT_CONNECT_ERROR, DAT_CONNECTION_EVENT_BROKEN},
+        {RDMA_CM_EVENT_DEVICE_REMOVAL, DAT_CONNECTION_EVENT_BROKEN},
+        {RDMA_CM_EVENT_REJECTED, DAT_CONNECTION_EVENT_NON_PEER_REJECTED},
+    };
+    for (const auto &it : cases) {
+        reset_fabric(nullptr);
+        net().drop_connects = true;
+        conn_fixture conn;
+        assert_success(conn.connect_to("192.0.2.1", 9999));
+        assert_true(wait_until([] { return net().num_unanswered_connects() == 1; }));
+        net().queue_cm_event(net().ids().front(), it.kind, -1);
+        wait_event(conn.active.connect_evd, it.event);
+    }
+}
+
+void dup_connect_reaches_same_peer(void **) {
+    connected_eps eps;
+    ep_fixture third_ep(eps.ia), fourth_ep(eps.ia);
+    // A PSP listens again on the port of the active EP's peer.
+    DAT_EP_PARAM param = {};
+    assert_success(dat().ep_query_func(eps.active.handle, DAT_EP_FIELD_ALL, &param));
+    DAT_EVD_HANDLE const cr_evd = eps.ia.create_evd(DAT_EVD_CR_FLAG);
+    DAT_PSP_HANDLE psp;
+    assert_success(dat().psp_create_func(eps.ia.handle, param.remote_port_qual, cr_evd,
+                                         DAT_PSP_CONSUMER_FLAG, &psp));
+    assert_success(dat().ep_dup_connect_func(third_ep.handle, eps.active.handle, event_timeout_us,
+                                             0, nullptr, DAT_QOS_BEST_EFFORT));
+    const DAT_EVENT request = wait_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+    assert_success(dat().cr_accept_func(request.event_data.cr_arrival_event_data.cr_handle,
+                                        fourth_ep.handle, 0, nullptr));
+    wait_event(third_ep.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(fourth_ep.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_success(dat().psp_free_func(psp));
+    third_ep.free();
+    fourth_ep.free();
+    assert_success(dat().evd_free_func(cr_evd));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        TEST(ep_states_during_connect_and_disconnect),
+        TEST(disconnect_before_established_keeps_event_order),
+        TEST(private_data_exchanged),
+        TEST(reject_carries_private_data),
+        TEST(connect_without_listener_rejected),
+        TEST(connect_times_out),
+        TEST(established_connection_cancels_timeout),
+        TEST(resolution_retried_after_timeout),
+        TEST(failed_resolution_reported_unreachable),
+        TEST(failed_cm_calls_reported_by_event),
+        TEST(connect_without_cm_id_fails_at_once),
+        TEST(failed_qp_transition_breaks_connection),
+        TEST(failed_accept_reported_by_event),
+        TEST(accept_after_caller_disconnects_fails),
+        TEST(graceful_disconnect_waits_for_requests),
+        TEST(requests_posted_during_disconnect_flushed),
+        TEST(abrupt_disconnect_ends_graceful_one),
+        TEST(disconnect_completes_without_peer_answer),
+        TEST(comm_est_after_established_ignored),
+        TEST(cm_errors_end_connect),
+        TEST(dup_connect_reaches_same_peer),
+    };
+    return run_cases(tests);
+}

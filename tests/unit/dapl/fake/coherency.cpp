@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The libcoherdma calls of the provider, which are recorded.
+
+#include "fabric.hpp"
+
+#include <cerrno>
+#include <coherdma/coherdma.h>
+#include <cstring>
+
+using namespace fake;
+
+struct coherdma_device {
+    ibv_context *context;
+};
+
+namespace {
+
+int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
+    const library_call call;
+    if (const int error = injected_error(name))
+        return error;
+    net().syncs.push_back({write, {list, list + count}});
+    return 0;
+}
+
+} // namespace
+
+extern "C" {
+
+coherdma_device *coherdma_open_device(ibv_context *context) {
+    const library_call call;
+    if (const int error = injected_error("coherdma_open_device")) {
+        errno = error;
+        return nullptr;
+    }
+    net().num_objects("coherdma_device", 1);
+    return new coherdma_device{context};
+}
+
+void coherdma_close(coherdma_device *device) {
+    const library_call call;
+    net().num_objects("coherdma_device", -1);
+    delete device;
+}
+
+int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, std::size_t size) {
+    const library_call call;
+    if (const int error = injected_error("coherdma_query_device"))
+        return error;
+    coherdma_device_attr device_attr = {};
+    device_attr.verdict = net().sync_required != 0 ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
+    device_attr.sync_required = net().sync_required;
+    device_attr.line_size = 64;
+    device_attr.alignment = 128;
+    std::memcpy(attr, &device_attr, size);
+    return 0;
+}
+
+int coherdma_sync_rdma_read(const coherdma_device *, const ibv_sge *list, std::size_t count) {
+    return sync("coherdma_sync_rdma_read", false, list, count);
+}
+
+int coherdma_sync_rdma_write(const coherdma_device *, const ibv_sge *list, std::size_t count) {
+    return sync("coherdma_sync_rdma_write", true, list, count);
+}
+
+int coherdma_use_provider() {
+    return 0;
+}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A fake machine with RDMA: two devices, their network interfaces and the connection manager. Tests
+// are linked with it instead of libibverbs and librdmacm. Its QPs can be connected with each other.
+// Work requests move data if keys, bounds and access flags allow it, and complete at once, in the
+// thread that posts. Tests can hold back events and make calls fail.
+//
+//     fake0     RoCE    port 1   roce0    192.0.2.1, 2001:db8::1
+//     fake1     iWARP   port 1   iwarp0   192.0.2.2, 2001:db8::2
+//               none             plain0   198.51.100.1
+//
+// A call that is an error of the caller ends the program with a message: an object is destroyed
+// while it is in use, or twice; an id is destroyed while the same thread has an event of it that is
+// not acknowledged.
+#pragma once
+
+#include "faults.hpp"
+#include "objects.hpp"
+#include "tsan_ordering.hpp"
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <rdma/rdma_cma.h>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+namespace fake {
+
+struct fake_id;
+struct fake_cm_event;
+
+struct fake_device {
+    ibv_device ibdev = {};
+    fake_context ctx = {};
+    ibv_device_attr attr = {};
+    ibv_port_attr port_attr = {};
+    std::array<ibv_gid, 2> gids = {};
+    std::deque<ibv_async_event> async_events;
+    std::uint32_t max_inline = 256;
+    bool is_iwarp() const { return ibdev.transport_type == IBV_TRANSPORT_IWARP; }
+};
+
+/// A recorded work request.
+struct posted_wr {
+    ibv_qp *qp;
+    ibv_srq *srq;
+    bool is_recv;
+    ibv_send_wr wr; ///< of a receive: wr_id and num_sge
+    std::vector<ibv_sge> sge_list;
+};
+
+/// A call of coherdma_sync_rdma_read or _write.
+struct recorded_sync {
+    bool is_write;
+    std::vector<ibv_sge> sge_list;
+};
+
+struct fabric {
+    fabric();
+    ~fabric();
+    fabric(const fabric &) = delete;
+    fabric &operator=(const fabric &) = delete;
+
+    // -- for tests
+
+    /// Restores the initial settings; objects stay.
+    void reset();
+    /// The number of objects by type name, and of all types.
+    std::map<std::string, int> num_objects();
+    int num_all_objects();
+
+    /// Work requests are queued, and executed by deliver().
+    void pause();
+    void deliver();
+
+    /// Holds back CM events of this type until release().
+    void hold(rdma_cm_event_type kind);
+    void release(rdma_cm_event_type kind);
+    /// The ids of the code under test, the oldest first.
+    std::vector<rdma_cm_id *> ids();
+    /// How many ids wait for an answer to rdma_connect.
+    std::size_t num_unanswered_connects();
+    /// Queues a CM event.
+    void queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status = 0,
+                        const std::vector<unsigned char> &data = {});
+    /// Queues an asynchronous event of a device or of one of its objects.
+    void queue_async_event(unsigned device, ibv_event_type kind, void *element = nullptr);
+    /// Adds a CQE, whatever was posted.
+    void add_completion(ibv_cq *ibcq, const ibv_wc &wc);
+    /// Moves a QP to the error state, as a hardware fault does.
+    void fail_qp(ibv_qp *ibqp);
+    ibv_qp *find_qp(std::uint32_t number);
+
+    faults injected;
+    std::vector<posted_wr> posts;
+    std::vector<recorded_sync> syncs;
+    std::deque<int> resolve_addr_results, resolve_route_results; ///< of the next calls; empty: 0
+    std::deque<int> connect_results;   ///< of the next rdma_connect calls; empty: 0
+    bool drop_connects = false;        ///< no peer answers rdma_connect
+    bool destroy_qp_cleans_cq = false; ///< ibv_destroy_qp removes the QP's completions
+    bool skip_mapped_check = false;    ///< any address may be registered
+    bool reuse_keys = false;           ///< the last freed key is allocated next
+    bool fail_query_srq = false;       ///< ibv_query_srq is not supported
+    bool suppress_last_wqe = false;    ///< no IBV_EVENT_QP_LAST_WQE_REACHED
+    int disconnect_delay_ms = 0;       ///< duration of rdma_disconnect
+    std::uint32_t sync_required = 0;   ///< returned by coherdma_query_device
+    std::array<fake_device, 2> devices;
+
+    // -- for the fake libraries, with lock held
+
+    void num_objects(const char *kind, int delta) { object_counts_[kind] += delta; }
+
+    fake_device &device_of(ibv_context *context) {
+        return *static_cast<fake::fake_context *>(context)->dev;
+    }
+    fake_mr *find_mr(std::uint32_t key) const;
+    void push_cqe(fake_cq &cq, const queued_cqe &cqe, bool solicited);
+    void run_work_requests();
+    void qp_to_err(fake_qp &qp);
+    void queue_async_event(fake_device &dev, ibv_event_type kind, void *element);
+    /// Waits for the condition; dies after two minutes.
+    template <class condition_type>
+    void wait(std::unique_lock<std::mutex> &guard, const char *description,
+              condition_type &&condition);
+
+    std::mutex lock;
+    std::condition_variable changed;
+    bool paused = false, running = false;
+    std::set<ibv_qp *> qps;
+    std::unordered_map<std::uint32_t, fake_qp *> qp_by_num;
+    std::unordered_map<std::uint32_t, fake_mr *> mr_by_lkey, mr_by_rkey;
+    std::unordered_map<std::uint32_t, fake_mw *> mw_by_key;
+    std::vector<std::uint32_t> free_keys;
+    std::uint32_t next_key = 0x10, next_qp_num = 0x11;
+    std::uint16_t next_port = 40000;
+    std::set<rdma_cm_event_type> held_types;
+    std::deque<fake_cm_event *> held_events;
+    std::deque<fake_cm_event *> queued_events;
+    std::vector<fake_id *> all_ids;
+    std::set<rdma_event_channel *> channels;
+
+  private:
+    std::map<std::string, int> object_counts_;
+};
+
+fabric &net();
+
+/// Aborts: a caller error that is undefined behavior with the real libraries.
+[[noreturn, gnu::format(printf, 1, 2)]] void die(const char *format, ...);
+
+/// Whether this thread is in a call of the fake libraries.
+bool in_library_call();
+
+/// Held during each call of the fake libraries, except in tsan_acquire and tsan_release.
+class library_call {
+  public:
+    library_call();
+    ~library_call();
+    library_call(const library_call &) = delete;
+    library_call &operator=(const library_call &) = delete;
+
+  private:
+    tsan_ignore unseen_;
+
+  public:
+    std::unique_lock<std::mutex> lock;
+};
+
+/// The errno that the call must fail with, or 0.
+inline int injected_error(const char *call) {
+    return net().injected.error_for(call);
+}
+
+template <class condition_type>
+void fabric::wait(std::unique_lock<std::mutex> &guard, const char *description,
+                  condition_type &&condition) {
+    if (!changed.wait_for(guard, std::chrono::seconds(120), condition))
+        die("%s: timeout", description);
+}
+
+/// For eventfds that are semaphores.
+void increment_eventfd(int fd);
+void decrement_eventfd(int fd);
+
+} // namespace fake

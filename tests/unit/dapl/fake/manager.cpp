@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// librdmacm: event channels, ids and their events.
+
+#include "manager.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+using namespace fake;
+
+namespace {
+
+int set_errno(int error) {
+    errno = error;
+    return -1;
+}
+
+fake::fake_id &find_id(rdma_cm_id *cm_id) {
+    auto &ids = net().all_ids;
+    if (std::find(ids.begin(), ids.end(), cm_id) == ids.end())
+        die("no such id");
+    return *static_cast<fake::fake_id *>(cm_id);
+}
+
+std::uint16_t new_port() {
+    return net().next_port++;
+}
+
+bool is_addr_in_use(const fake::fake_id &id, const sockaddr &addr) {
+    return std::any_of(net().all_ids.begin(), net().all_ids.end(), [&](const fake::fake_id *it) {
+        return it != &id && it->state == id_state::listening && it->ps == id.ps &&
+               fake::get_port(it->route.addr.src_addr) == fake::get_port(addr) &&
+               same_host(it->route.addr.src_addr, addr);
+    });
+}
+
+void copy_address(sockaddr &dst, const sockaddr &src) {
+    std::memcpy(&dst, &src, src.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+}
+
+int bind(fake::fake_id &id, const sockaddr &addr) {
+    fake_device *const dev = find_device(addr);
+    if (dev == nullptr)
+        return is_local(addr) ? ENODEV : EADDRNOTAVAIL;
+    if (fake::get_port(addr) != 0 && is_addr_in_use(id, addr))
+        return EADDRINUSE;
+    copy_address(id.route.addr.src_addr, addr);
+    if (fake::get_port(addr) == 0)
+        fake::set_port(id.route.addr.src_addr, new_port());
+    id.verbs = &dev->ctx;
+    id.port_num = 1;
+    id.route.addr.addr.ibaddr.sgid = dev->gids[addr.sa_family == AF_INET6 ? 1 : 0];
+    id.state = id_state::bound;
+    return 0;
+}
+
+int next_result(std::deque<int> &script) {
+    if (script.empty())
+        return 0;
+    const int status = script.front();
+    script.pop_front();
+    return status;
+}
+
+} // namespace
+
+namespace fake {
+
+void queue_event(fake_cm_event *event) {
+    if (net().held_types.contains(event->event)) {
+        net().held_events.push_back(event);
+        return;
+    }
+    net().queued_events.push_back(event);
+    increment_eventfd(event->ack_id->channel->fd);
+}
+
+void queue_event(fake::fake_id &id, rdma_cm_event_type kind, int status, bytes data,
+                 const rdma_conn_param *param) {
+    auto *const event = new fake_cm_event{};
+    event->id = &id;
+    event->event = kind;
+    event->status = status;
+    event->ack_id = &id;
+    event->data = std::move(data);
+    if (param != nullptr)
+        event->param.conn = *param;
+    event->param.conn.private_data = event->data.empty() ? nullptr : event->data.data();
+    event->param.conn.private_data_len = static_cast<std::uint8_t>(event->data.size());
+    queue_event(event);
+}
+
+void drop_events(const fake::fake_id &id) {
+    const auto belongs_to_id = [&id](const fake_cm_event *it) {
+        return it->ack_id == &id || it->id == &id;
+    };
+    for (auto it = net().queued_events.begin(); it != net().queued_events.end();)
+        if (belongs_to_id(*it)) {
+            decrement_eventfd(id.channel->fd);
+            delete *it;
+            it = net().queued_events.erase(it);
+        } else {
+            ++it;
+        }
+    for (auto it = net().held_events.begin(); it != net().held_events.end();)
+        if (belongs_to_id(*it)) {
+            delete *it;
+            it = net().held_events.erase(it);
+        } else {
+            ++it;
+        }
+}
+
+void fabric::hold(rdma_cm_event_type kind) {
+    const library_call call;
+    held_types.insert(kind);
+}
+
+void fabric::release(rdma_cm_event_type kind) {
+    const library_call call;
+    held_types.erase(kind);
+    for (auto it = held_events.begin(); it != held_events.end();)
+        if ((*it)->event == kind) {
+            fake_cm_event *const event = *it;
+            it = held_events.erase(it);
+            queue_event(event);
+        } else {
+            ++it;
+        }
+}
+
+std::vector<rdma_cm_id *> fabric::ids() {
+    const library_call call;
+    std::vector<rdma_cm_id *> delivered_ids;
+    for (fake::fake_id *id : all_ids)
+        if (id->delivered)
+            delivered_ids.push_back(id);
+    return delivered_ids;
+}
+
+std::size_t fabric::num_unanswered_connects() {
+    const library_call call;
+    return static_cast<std::size_t>(
+        std::count_if(all_ids.begin(), all_ids.end(), [](const fake::fake_id *id) {
+            return id->delivered && id->state == id_state::connect_sent;
+        }));
+}
+
+void fabric::queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status,
+                            const std::vector<unsigned char> &data) {
+    const library_call call;
+    queue_event(*static_cast<fake::fake_id *>(cm_id), kind, status, data);
+}
+
+} // namespace fake
+
+extern "C" {
+
+rdma_event_channel *rdma_create_event_channel() {
+    const library_call call;
+    if (const int error = injected_error("rdma_create_event_channel")) {
+        errno = error;
+        return nullptr;
+    }
+    auto *const channel = new rdma_event_channel{eventfd(0, EFD_SEMAPHORE)};
+    net().channels.insert(channel);
+    net().num_objects("rdma_event_channel", 1);
+    return channel;
+}
+
+void rdma_destroy_event_channel(rdma_event_channel *channel) {
+    const library_call call;
+    for (const fake::fake_id *id : net().all_ids)
+        if (id->channel == channel)
+            die("rdma_destroy_event_channel while it has ids");
+    net().channels.erase(channel);
+    close(channel->fd);
+    net().num_objects("rdma_event_channel", -1);
+    delete channel;
+}
+
+int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id_out, void *context,
+                   rdma_port_space space) {
+    tsan_release(context);
+    const library_call call;
+    if (const int error = injected_error("rdma_create_id"))
+        return set_errno(error);
+    if (!net().channels.contains(channel))
+        die("rdma_create_id: no such channel");
+    auto *const id = new fake::fake_id{};
+    id->channel = channel;
+    id->context = context;
+    id->ps = space;
+    id->delivered = true;
+    net().all_ids.push_back(id);
+    net().num_objects("rdma_cm_id", 1);
+    *id_out = id;
+    return 0;
+}
+
+int rdma_destroy_id(rdma_cm_id *cm_id) {
+    fake::fake_id *destroyed;
+    {
+        library_call call;
+        auto &id = find_id(cm_id);
+        drop_events(id);
+        // Rejects requests that are not delivered yet.
+        if (id.state == id_state::listening) {
+            const auto ids = net().all_ids;
+            for (fake::fake_id *request : ids)
+                if (!request->delivered && request->context == id.context &&
+                    request->state == id_state::request_received) {
+                    close_connection(*request);
+                    std::erase(net().all_ids, request);
+                    delete request;
+                }
+        }
+        close_connection(id);
+        net().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
+                   [&id] { return id.events.all_acked(); });
+        // Events that were queued during the wait.
+        drop_events(id);
+        std::erase(net().all_ids, &id);
+        net().num_objects("rdma_cm_id", -1);
+        destroyed = &id;
+    }
+    tsan_acquire(cm_id); // before the memory is freed
+    delete destroyed;
+    return 0;
+}
+
+int rdma_bind_addr(rdma_cm_id *cm_id, sockaddr *addr) {
+    const library_call call;
+    if (const int error = injected_error("rdma_bind_addr"))
+        return set_errno(error);
+    const int error = bind(find_id(cm_id), *addr);
+    return error == 0 ? 0 : set_errno(error);
+}
+
+int rdma_listen(rdma_cm_id *cm_id, int) {
+    const library_call call;
+    if (const int error = injected_error("rdma_listen"))
+        return set_errno(error);
+    auto &id = find_id(cm_id);
+    if (id.state != id_state::bound)
+        return set_errno(EINVAL);
+    if (is_addr_in_use(id, id.route.addr.src_addr))
+        return set_errno(EADDRINUSE);
+    id.state = id_state::listening;
+    return 0;
+}
+
+int rdma_set_option(rdma_cm_id *cm_id, int, int, void *, std::size_t) {
+    const library_call call;
+    find_id(cm_id);
+    if (const int error = injected_error("rdma_set_option"))
+        return set_errno(error);
+    return 0;
+}
+
+__be16 rdma_get_src_port(rdma_cm_id *cm_id) {
+    const library_call call;
+    return htons(fake::get_port(find_id(cm_id).route.addr.src_addr));
+}
+
+int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
+    tsan_release(cm_id);
+    const library_call call;
+    if (const int error = injected_error("rdma_resolve_addr"))
+        return set_errno(error);
+    auto &id = find_id(cm_id);
+    copy_address(id.route.addr.dst_addr, *dst);
+    const int status = has_route(*dst) ? next_result(net().resolve_addr_results) : -ENETUNREACH;
+    if (status != 0) {
+        queue_event(id, RDMA_CM_EVENT_ADDR_ERROR, status);
+        return 0;
+    }
+    if (id.state == id_state::created) {
+        // By the source address; else the device with the destination address, or the first.
+        if (src != nullptr) {
+            if (const int error = bind(id, *src))
+                return set_errno(error);
+        } else {
+            fake_device *const dev = find_device(*dst);
+            id.verbs = dev != nullptr ? &dev->ctx : &net().devices[0].ctx;
+            id.port_num = 1;
+        }
+    }
+    fake_device *const dst_dev = find_device(*dst);
+    id.route.addr.addr.ibaddr.dgid = (dst_dev != nullptr ? *dst_dev : net().devices[0]).gids[0];
+    id.state = id_state::resolved;
+    queue_event(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+    return 0;
+}
+
+int rdma_resolve_route(rdma_cm_id *cm_id, int) {
+    const library_call call;
+    if (const int error = injected_error("rdma_resolve_route"))
+        return set_errno(error);
+    auto &id = find_id(cm_id);
+    if (id.state != id_state::resolved)
+        return set_errno(EINVAL);
+    const int status = next_result(net().resolve_route_results);
+    if (status != 0) {
+        queue_event(id, RDMA_CM_EVENT_ROUTE_ERROR, status);
+        return 0;
+    }
+    id.state = id_state::routed;
+    queue_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    return 0;
+}
+
+int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
+    {
+        const library_call call;
+        auto &events = net().queued_events;
+        const auto it =
+            std::find_if(events.begin(), events.end(), [channel](const fake_cm_event *event) {
+                return event->ack_id->channel == channel;
+            });
+        if (it == events.end()) {
+            if ((fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0)
+                die("rdma_get_cm_event would block");
+            return set_errno(EAGAIN);
+        }
+        if (const int error = injected_error("rdma_get_cm_event"))
+            return set_errno(error);
+        fake_cm_event *const event = *it;
+        events.erase(it);
+        decrement_eventfd(channel->fd);
+        ++event->ack_id->events.reported;
+        if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            static_cast<fake::fake_id *>(event->id)->delivered = true;
+            net().num_objects("rdma_cm_id", 1);
+        }
+        net().num_objects("rdma_cm_event", 1);
+        *event_out = event;
+    }
+    tsan_acquire((*event_out)->id);
+    if ((*event_out)->listen_id != nullptr)
+        tsan_acquire((*event_out)->listen_id->context);
+    tsan_acquire((*event_out)->id->context);
+    return 0;
+}
+
+int rdma_ack_cm_event(rdma_cm_event *cm_event) {
+    auto *const event = static_cast<fake_cm_event *>(cm_event);
+    tsan_release(event->ack_id);
+    const library_call call;
+    ++event->ack_id->events.acknowledged;
+    net().num_objects("rdma_cm_event", -1);
+    delete event;
+    net().changed.notify_all();
+    return 0;
+}
+}

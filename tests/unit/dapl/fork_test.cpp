@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// After a fork the parent's handles are invalid in the child, which can open its own IA; the parent
+// is not affected.
+
+#include "fake/kinds.hpp"
+#include "fake/tsan_ordering.hpp"
+#include "fake/two_eps.hpp"
+
+#include <cerrno>
+#include <sys/wait.h>
+#include <thread>
+
+using namespace fake;
+
+namespace {
+
+/// Skips a test whose child starts a thread.
+void skip_under_tsan() {
+#ifdef COHERDMA_TSAN
+    print_message("# skipped: ThreadSanitizer does not support threads in a forked child\n");
+    skip();
+#endif
+}
+
+/// Skips a test that forks while another thread allocates.
+void skip_under_asan() {
+#ifdef COHERDMA_ASAN
+    print_message("# skipped: AddressSanitizer's allocator lock may stay locked in the child\n");
+    skip();
+#endif
+}
+
+/// Returns the result of work() in a child; 0 is success. It is sent by a pipe: valgrind changes
+/// the exit status, since it reports memory wiped in the child as leaks.
+template <class function>
+int run_in_child(function &&work) {
+    int pipe_fds[2], result = -1;
+    assert_int_equal(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(120);
+        result = work();
+        _exit(write(pipe_fds[1], &result, sizeof result) == sizeof result ? 0 : 1);
+    }
+    close(pipe_fds[1]);
+    if (read(pipe_fds[0], &result, sizeof result) != sizeof result)
+        result = 1000; // the child died
+    close(pipe_fds[0]);
+    int status;
+    while (waitpid(child, &status, 0) != child)
+        assert_int_equal(errno, EINTR);
+    return result;
+}
+
+void transfer(const connected_eps &eps) {
+    assert_success(eps.post_recv(64, 1));
+    assert_success(eps.post_send(64, 2));
+    assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 64);
+}
+
+void parent_handles_invalid_in_child(void **) {
+    connected_eps eps;
+    all_objects objects(eps.ia);
+    const int failed_step = run_in_child([&] {
+        for (std::size_t kind = 0; kind != num_kinds; ++kind) {
+            DAT_HANDLE_TYPE type;
+            if (dat().get_handle_type_func(objects.handle(kind), &type) !=
+                invalid_handle(DAT_INVALID_HANDLE1))
+                return static_cast<int>(kind) + 1;
+        }
+        if (eps.post_send(64, 1) != invalid_handle(DAT_INVALID_HANDLE_EP))
+            return 20;
+        if (dat().ep_free_func(eps.active.handle) != invalid_handle(DAT_INVALID_HANDLE_EP))
+            return 21;
+        if (dat().evd_free_func(eps.ia.async_evd) != invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST))
+            return 22;
+        return dat().ia_close_func(eps.ia.handle, DAT_CLOSE_ABRUPT_FLAG) ==
+                       invalid_handle(DAT_INVALID_HANDLE_IA)
+                   ? 0
+                   : 23;
+    });
+    assert_int_equal(failed_step, 0);
+    transfer(eps); // the connection belongs to the parent
+    objects.free();
+}
+
+void child_opens_ia_and_transfers(void **) {
+    skip_under_tsan();
+    connected_eps eps;
+    const int failed_step = run_in_child([] {
+        connected_eps child_eps;
+        transfer(child_eps);
+        child_eps.active.free();
+        wait_event(child_eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+        child_eps.ia.close(DAT_CLOSE_ABRUPT_FLAG);
+        return 0;
+    });
+    assert_int_equal(failed_step, 0);
+    transfer(eps);
+}
+
+void child_gets_async_events(void **) {
+    skip_under_tsan();
+    connected_eps eps;
+    const int failed_step = run_in_child([] {
+        ia_fixture ia;
+        net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+        wait_event(ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+        close(ia);
+        return 0;
+    });
+    assert_int_equal(failed_step, 0);
+}
+
+void fork_during_calls_of_other_threads(void **) {
+    skip_under_tsan();
+    skip_under_asan();
+    ia_fixture ia;
+    std::atomic<bool> stopped = false;
+    std::thread worker([&] {
+        while (!stopped) {
+            ep_fixture ep(ia), peer_ep(ia);
+            connect(ep, peer_ep);
+        }
+    });
+    for (int i = 0; i != 20; ++i) {
+        const int failed_step = run_in_child([&] {
+            DAT_PZ_HANDLE pz;
+            if (dat().pz_create_func(ia.handle, &pz) != invalid_handle(DAT_INVALID_HANDLE_IA))
+                return 1;
+            ia_fixture child_ia;
+            ep_fixture ep(child_ia);
+            ep.free();
+            close(child_ia);
+            return 0;
+        });
+        assert_int_equal(failed_step, 0);
+    }
+    stopped = true;
+    worker.join();
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        TEST(parent_handles_invalid_in_child),
+        TEST(child_opens_ia_and_transfers),
+        TEST(child_gets_async_events),
+        TEST(fork_during_calls_of_other_threads),
+    };
+    return run_cases(tests);
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "fake/consumer.hpp"
+
+using namespace fake;
+
+namespace {
+
+void connected_eps_transfer_on_both_devices(void **) {
+    for (const char *name : {"ib", "iw"}) {
+        ia_fixture ia(name);
+        ep_fixture ep(ia), peer_ep(ia);
+        memory local_memory(ia), remote_memory(ia);
+        local_memory.fill(1);
+        connect(ep, peer_ep);
+        DAT_LMR_TRIPLET recv_iov = remote_memory.lmr_triplet(0, 4096),
+                        send_iov = local_memory.lmr_triplet(0, 4096);
+        assert_int_equal(dat().ep_post_recv_func(peer_ep.handle, 1, &recv_iov, cookie(7),
+                                                 DAT_COMPLETION_DEFAULT_FLAG),
+                         DAT_SUCCESS);
+        assert_int_equal(dat().ep_post_send_func(ep.handle, 1, &send_iov, cookie(8),
+                                                 DAT_COMPLETION_DEFAULT_FLAG),
+                         DAT_SUCCESS);
+        wait_event(ep.request_evd, DAT_DTO_COMPLETION_EVENT);
+        wait_event(peer_ep.recv_evd, DAT_DTO_COMPLETION_EVENT);
+        assert_memory_equal(local_memory.bytes.data(), remote_memory.bytes.data(), 4096);
+        disconnect(ep, peer_ep);
+    }
+}
+
+DAT_RETURN open_ia(char *name, DAT_COUNT qlen) {
+    DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = &async;
+    const DAT_RETURN result = dat().ia_open_func(name, qlen, &async, &ia);
+    assert_ptr_equal(ia, &async);
+    return result;
+}
+
+// A registry rejects most of these arguments itself.
+void ia_open_bad_arguments_rejected(void **) {
+    char known[] = "ib", unknown[] = "unknown";
+    assert_int_equal(open_ia(nullptr, 8), invalid_parameter(1));
+    assert_int_equal(open_ia(unknown, 8),
+                     dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+    assert_int_equal(open_ia(known, 0), invalid_parameter(2));
+    assert_int_equal(open_ia(known, -1), invalid_parameter(2));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        TEST(connected_eps_transfer_on_both_devices),
+        TEST(ia_open_bad_arguments_rejected),
+    };
+    return run_cases(tests);
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// PSPs, RSPs and CSPs, and their connection requests.
+
+#include "fake/two_eps.hpp"
+
+#include <cerrno>
+
+using namespace fake;
+
+namespace {
+
+/// An EP that connects, and an EVD for connection requests.
+struct sp_fixture {
+    explicit sp_fixture(const char *name = "ib")
+        : ia(name)
+        , active(ia)
+        , cr_evd(ia.create_evd(DAT_EVD_CR_FLAG, 2)) {}
+    ~sp_fixture() {
+        if (ia.handle != DAT_HANDLE_NULL)
+            assert_success(dat().evd_free_func(cr_evd));
+    }
+    void connect_to(DAT_CONN_QUAL port) const { connect_to(active, port); }
+    void connect_to(const ep_fixture &ep, DAT_CONN_QUAL port) const {
+        socket_address addr = parse_address(ia.address);
+        assert_success(dat().ep_connect_func(ep.handle, &addr.sa, port, DAT_TIMEOUT_INFINITE, 0,
+                                             nullptr, DAT_QOS_BEST_EFFORT,
+                                             DAT_CONNECT_DEFAULT_FLAG));
+    }
+    DAT_CR_ARRIVAL_EVENT_DATA wait_request() const {
+        return wait_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT).event_data.cr_arrival_event_data;
+    }
+    DAT_PSP_HANDLE create_psp(DAT_CONN_QUAL port,
+                              DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG) const {
+        DAT_PSP_HANDLE handle;
+        assert_success(dat().psp_create_func(ia.handle, port, cr_evd, flags, &handle));
+        return handle;
+    }
+    ia_fixture ia;
+    ep_fixture active;
+    DAT_EVD_HANDLE cr_evd;
+};
+
+DAT_CR_PARAM query_cr(DAT_CR_HANDLE cr) {
+    DAT_CR_PARAM param = {};
+    assert_success(dat().cr_query_func(cr, DAT_CR_FIELD_ALL, &param));
+    return param;
+}
+
+void cr_names_listener_and_peer(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    fixture.connect_to(4000);
+    const auto arrival = fixture.wait_request();
+    assert_ptr_equal(arrival.sp_handle.psp_handle, psp);
+    assert_int_equal(arrival.conn_qual, 4000);
+    const auto &local = reinterpret_cast<const sockaddr_in &>(*arrival.local_ia_address_ptr);
+    assert_int_equal(local.sin_addr.s_addr, inet_addr("192.0.2.1"));
+    const DAT_CR_PARAM param = query_cr(arrival.cr_handle);
+    const auto &remote = reinterpret_cast<const sockaddr_in &>(*param.remote_ia_address_ptr);
+    assert_int_equal(remote.sin_addr.s_addr, inet_addr("192.0.2.1"));
+    assert_int_equal(param.remote_port_qual, ntohs(remote.sin_port));
+    assert_null(param.local_ep_handle);
+    assert_success(dat().cr_reject_func(arrival.cr_handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_success(dat().psp_free_func(psp));
+}
+
+void psp_query_returns_create_arguments(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000, DAT_PSP_PROVIDER_FLAG);
+    DAT_PSP_PARAM param = {};
+    assert_success(dat().psp_query_func(psp, DAT_PSP_FIELD_ALL, &param));
+    assert_ptr_equal(param.ia_handle, reinterpret_cast<DAT_IA_HANDLE>(1));
+    assert_int_equal(param.conn_qual, 4000);
+    assert_ptr_equal(param.evd_handle, fixture.cr_evd);
+    assert_int_equal(param.psp_flags, DAT_PSP_PROVIDER_FLAG);
+    assert_int_equal(dat().evd_free_func(fixture.cr_evd),
+                     invalid_state(DAT_INVALID_STATE_EVD_IN_USE));
+    assert_success(dat().psp_free_func(psp));
+}
+
+void psp_create_any_returns_its_port(void **) {
+    sp_fixture fixture;
+    DAT_CONN_QUAL port = 0;
+    DAT_PSP_HANDLE psp;
+    assert_success(dat().psp_create_any_func(fixture.ia.handle, &port, fixture.cr_evd,
+                                             DAT_PSP_CONSUMER_FLAG, &psp));
+    assert_true(port > 0 && port < 65536);
+    DAT_PSP_PARAM param = {};
+    assert_success(dat().psp_query_func(psp, DAT_PSP_FIELD_ALL, &param));
+    assert_int_equal(param.conn_qual, port);
+    assert_success(dat().psp_free_func(psp));
+}
+
+void cr_outlives_freed_psp(void **) {
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia);
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    fixture.connect_to(4000);
+    const auto arrival = fixture.wait_request();
+    assert_success(dat().psp_free_func(psp));
+    assert_success(dat().cr_accept_func(arrival.cr_handle, passive.handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+void unread_cr_rejected_with_psp(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    net().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
+    fixture.connect_to(4000);
+    assert_true(wait_until([&] {
+        const library_call call;
+        return !net().held_events.empty();
+    }));
+    assert_success(dat().psp_free_func(psp));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+}
+
+void cr_rejected_when_evd_full(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    ep_fixture second(fixture.ia), third(fixture.ia);
+    fixture.connect_to(4000);
+    fixture.connect_to(second, 4000);
+    assert_true(wait_until([&] {
+        DAT_EVENT event;
+        DAT_COUNT nmore = 0;
+        dat().evd_wait_func(fixture.cr_evd, 0, 2, &event, &nmore);
+        return nmore != 0; // both are queued, and one is returned
+    }));
+    fixture.connect_to(third, 4000); // the EVD has room again
+    wait_event(fixture.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+    fixture.wait_request();
+    net().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
+    ep_fixture callers[3] = {ep_fixture(fixture.ia), ep_fixture(fixture.ia),
+                             ep_fixture(fixture.ia)};
+    for (const ep_fixture &ep : callers)
+        fixture.connect_to(ep, 4000);
+    net().release(RDMA_CM_EVENT_CONNECT_REQUEST);
+    wait_event(callers[2].connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    wait_event(fixture.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+    assert_success(dat().psp_free_func(psp));
+    fixture.ia.close();
+}
+
+void provider_psp_creates_ep(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000, DAT_PSP_PROVIDER_FLAG);
+    fixture.connect_to(4000);
+    DAT_CR_HANDLE const cr = fixture.wait_request().cr_handle;
+    ep_fixture passive(fixture.ia); // provides the EVDs of the created EP
+    DAT_EP_HANDLE const handle = query_cr(cr).local_ep_handle;
+    DAT_EP_STATE state;
+    assert_success(dat().ep_get_status_func(handle, &state, nullptr, nullptr));
+    assert_int_equal(state, DAT_EP_STATE_UNCONFIGURED_TENTATIVE);
+    assert_int_equal(dat().ep_free_func(handle),
+                     invalid_state(DAT_INVALID_STATE_EP_UNCONFTENTATIVE));
+    assert_int_equal(dat().cr_accept_func(cr, passive.handle, 0, nullptr),
+                     invalid_handle(DAT_INVALID_HANDLE_EP)); // not the EP of the request
+    DAT_EP_PARAM param = {};
+    param.pz_handle = fixture.ia.pz;
+    param.recv_evd_handle = passive.recv_evd;
+    param.request_evd_handle = passive.request_evd;
+    param.connect_evd_handle = passive.connect_evd;
+    assert_success(dat().ep_modify_func(handle,
+                                        DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
+                                            DAT_EP_FIELD_REQUEST_EVD_HANDLE |
+                                            DAT_EP_FIELD_CONNECT_EVD_HANDLE,
+                                        &param));
+    assert_success(dat().ep_get_status_func(handle, &state, nullptr, nullptr));
+    assert_int_equal(state, DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING);
+    assert_success(dat().cr_accept_func(cr, DAT_HANDLE_NULL, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_ptr_equal(wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED)
+                         .event_data.connect_event_data.ep_handle,
+                     handle);
+    assert_success(dat().ep_free_func(handle));
+    passive.free();
+    assert_success(dat().psp_free_func(psp));
+}
+
+void unused_provider_ep_freed(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000, DAT_PSP_PROVIDER_FLAG);
+    fixture.connect_to(4000);
+    DAT_CR_HANDLE const cr = fixture.wait_request().cr_handle;
+    DAT_EP_HANDLE const handle = query_cr(cr).local_ep_handle;
+    assert_success(dat().cr_reject_func(cr, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_int_equal(dat().ep_free_func(handle), invalid_handle(DAT_INVALID_HANDLE_EP));
+    assert_success(dat().psp_free_func(psp));
+}
+
+// -- RSPs
+
+void rsp_accepts_one_request(void **) {
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia), rejected_ep(fixture.ia);
+    DAT_RSP_HANDLE rsp;
+    assert_success(
+        dat().rsp_create_func(fixture.ia.handle, 4000, passive.handle, fixture.cr_evd, &rsp));
+    DAT_RSP_PARAM param = {};
+    assert_success(dat().rsp_query_func(rsp, DAT_RSP_FIELD_ALL, &param));
+    assert_ptr_equal(param.ep_handle, passive.handle);
+    assert_int_equal(param.conn_qual, 4000);
+    assert_int_equal(passive.state(), DAT_EP_STATE_RESERVED);
+    fixture.connect_to(4000);
+    const auto arrival = fixture.wait_request();
+    assert_int_equal(passive.state(), DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+    assert_ptr_equal(query_cr(arrival.cr_handle).local_ep_handle, passive.handle);
+    assert_int_equal(dat().ep_free_func(passive.handle),
+                     invalid_state(DAT_INVALID_STATE_EP_PASSCONNPENDING));
+    assert_int_equal(dat().ep_disconnect_func(passive.handle, DAT_CLOSE_ABRUPT_FLAG),
+                     invalid_state(DAT_INVALID_STATE_EP_PASSCONNPENDING));
+    fixture.connect_to(rejected_ep, 4000);
+    wait_event(rejected_ep.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    assert_success(dat().cr_accept_func(arrival.cr_handle, passive.handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_success(dat().rsp_free_func(rsp));
+    assert_int_equal(passive.state(), DAT_EP_STATE_CONNECTED);
+}
+
+void rsp_free_unreserves_ep(void **) {
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia);
+    DAT_RSP_HANDLE rsp;
+    assert_success(
+        dat().rsp_create_func(fixture.ia.handle, 4000, passive.handle, fixture.cr_evd, &rsp));
+    assert_success(dat().rsp_free_func(rsp));
+    assert_int_equal(passive.state(), DAT_EP_STATE_UNCONNECTED);
+    assert_success(
+        dat().rsp_create_func(fixture.ia.handle, 4000, passive.handle, fixture.cr_evd, &rsp));
+    fixture.connect_to(4000);
+    assert_success(dat().cr_reject_func(fixture.wait_request().cr_handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_int_equal(passive.state(), DAT_EP_STATE_UNCONNECTED);
+    assert_success(dat().rsp_free_func(rsp));
+}
+
+// -- CSPs
+
+void csp_listens_at_its_address(void **) {
+    sp_fixture fixture;
+    DAT_COMM comm = {AF_INET, SOCK_STREAM, 0};
+    socket_address addr = parse_address("192.0.2.1", 4000);
+    DAT_CSP_HANDLE csp;
+    assert_success(dat().csp_create_func(fixture.ia.handle, &comm, &addr.sa, fixture.cr_evd, &csp));
+    DAT_CSP_PARAM param = {};
+    assert_success(dat().csp_query_func(csp, DAT_CSP_FIELD_ALL, &param));
+    assert_ptr_equal(param.evd_handle, fixture.cr_evd);
+    assert_int_equal(reinterpret_cast<const sockaddr_in *>(param.address_ptr)->sin_port,
+                     htons(4000));
+    assert_int_equal(param.comm->type, SOCK_STREAM);
+    assert_success(dat().ep_common_connect_func(fixture.active.handle, &addr.sa, event_timeout_us,
+                                                0, nullptr));
+    assert_success(dat().cr_reject_func(fixture.wait_request().cr_handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_success(dat().csp_free_func(csp));
+}
+
+// -- handoff
+
+void cr_handoff_moves_request(void **) {
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia);
+    DAT_EVD_HANDLE const other_evd = fixture.ia.create_evd(DAT_EVD_CR_FLAG);
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    DAT_PSP_HANDLE other_psp;
+    assert_success(dat().psp_create_func(fixture.ia.handle, 4001, other_evd, DAT_PSP_CONSUMER_FLAG,
+                                         &other_psp));
+    fixture.connect_to(4000);
+    DAT_CR_HANDLE const cr = fixture.wait_request().cr_handle;
+    assert_success(dat().cr_handoff_func(cr, 4001));
+    assert_int_equal(dat().cr_reject_func(cr, 0, nullptr), invalid_handle(DAT_INVALID_HANDLE_CR));
+    const DAT_EVENT event = wait_event(other_evd, DAT_CONNECTION_REQUEST_EVENT);
+    const auto &arrival = event.event_data.cr_arrival_event_data;
+    assert_ptr_equal(arrival.sp_handle.psp_handle, other_psp);
+    assert_int_equal(arrival.conn_qual, 4001);
+    assert_success(dat().cr_accept_func(arrival.cr_handle, passive.handle, 0, nullptr));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_success(dat().psp_free_func(psp));
+    assert_success(dat().psp_free_func(other_psp));
+    assert_success(dat().evd_free_func(other_evd));
+}
+
+void cr_handoff_to_full_evd_rejected(void **) {
+    sp_fixture fixture;
+    DAT_EVD_HANDLE const other_evd =
+        fixture.ia.create_evd(DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG, 1);
+    DAT_EVENT full = {};
+    full.event_number = DAT_SOFTWARE_EVENT;
+    assert_success(dat().evd_post_se_func(other_evd, &full));
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
+    DAT_PSP_HANDLE other_psp;
+    assert_success(dat().psp_create_func(fixture.ia.handle, 4001, other_evd, DAT_PSP_CONSUMER_FLAG,
+                                         &other_psp));
+    fixture.connect_to(4000);
+    DAT_CR_HANDLE const cr = fixture.wait_request().cr_handle;
+    assert_int_equal(dat().cr_handoff_func(cr, 4001), dat_error(DAT_QUEUE_FULL));
+    assert_success(dat().cr_reject_func(cr, 0, nullptr)); // the request is kept
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_success(dat().psp_free_func(psp));
+    assert_success(dat().psp_free_func(other_psp));
+    assert_success(dat().evd_free_func(other_evd));
+}
+
+void listen_errors_translated(void **) {
+    const struct {
+        const char *call;
+        int error;
+        DAT_RETURN expected;
+    } cases[] = {
+        {"rdma_listen", EADDRINUSE, dat_error(DAT_CONN_QUAL_IN_USE)},
+        {"rdma_bind_addr", EADDRNOTAVAIL, dat_error(DAT_CONN_QUAL_UNAVAILABLE)},
+        {"rdma_bind_addr", EACCES, dat_error(DAT_PRIVILEGES_VIOLATION)},
+        {"rdma_create_id", EMFILE, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP)},
+    };
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia);
+    for (const auto &it : cases) {
+        DAT_HANDLE handle = &handle;
+        net().injected.fail(it.call, it.error);
+        assert_int_equal(dat().psp_create_func(fixture.ia.handle, 80, fixture.cr_evd,
+                                               DAT_PSP_CONSUMER_FLAG, &handle),
+                         it.expected);
+        net().injected.fail(it.call, it.error);
+        assert_int_equal(
+            dat().rsp_create_func(fixture.ia.handle, 80, passive.handle, fixture.cr_evd, &handle),
+            it.expected);
+        assert_int_equal(passive.state(), DAT_EP_STATE_UNCONNECTED);
+        assert_ptr_equal(handle, &handle);
+        net().injected.stop();
+    }
+    passive.free(); // no reference is left
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        TEST(cr_names_listener_and_peer),      TEST(psp_query_returns_create_arguments),
+        TEST(psp_create_any_returns_its_port), TEST(cr_outlives_freed_psp),
+        TEST(unread_cr_rejected_with_psp),     TEST(cr_rejected_when_evd_full),
+        TEST(provider_psp_creates_ep),         TEST(unused_provider_ep_freed),
+        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
+        TEST(csp_listens_at_its_address),      TEST(cr_handoff_moves_request),
+        TEST(cr_handoff_to_full_evd_rejected), TEST(listen_errors_translated),
+    };
+    return run_cases(tests);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// dat_lmr_sync_rdma_read and _write: the segments passed to libcoherdma.
+
+#include "fake/two_eps.hpp"
+
+#include <cerrno>
+
+using namespace fake;
+
+namespace {
+
+void sync_read_and_write_passed_to_libcoherdma(void **) {
+    ia_fixture ia;
+    memory buffer(ia);
+    const DAT_LMR_TRIPLET segments[] = {buffer.lmr_triplet(0, 64), buffer.lmr_triplet(128, 3968)};
+    assert_success(dat().lmr_sync_rdma_read_func(ia.handle, segments, 2));
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments, 1));
+    assert_int_equal(net().syncs.size(), 2);
+    assert_false(net().syncs[0].is_write);
+    assert_int_equal(net().syncs[0].sge_list.size(), 2);
+    assert_int_equal(net().syncs[0].sge_list[1].addr, buffer.registered_address + 128);
+    assert_int_equal(net().syncs[0].sge_list[1].length, 3968);
+    assert_true(net().syncs[1].is_write);
+    assert_int_equal(net().syncs[1].sge_list.size(), 1);
+}
+
+void sync_of_no_segments_succeeds(void **) {
+    ia_fixture ia;
+    assert_success(dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, nullptr, 0));
+    const DAT_LMR_TRIPLET empty = {0, 0, 0};
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &empty, 1));
+}
+
+void sync_translates_zero_based_addresses(void **) {
+    ia_fixture ia;
+    memory buffer(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
+    memory other_buffer(ia);
+    std::vector<DAT_LMR_TRIPLET> segments;
+    for (std::size_t i = 0; i != 100; ++i) // more than one batch of translations
+        segments.push_back(i % 2 == 0 ? buffer.lmr_triplet(i, 8) : other_buffer.lmr_triplet(i, 8));
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments.data(), segments.size()));
+    std::vector<ibv_sge> sges;
+    for (const recorded_sync &it : net().syncs)
+        sges.insert(sges.end(), it.sge_list.begin(), it.sge_list.end());
+    assert_int_equal(sges.size(), 100);
+    for (std::size_t i = 0; i != 100; ++i) {
+        const memory &expected = i % 2 == 0 ? buffer : other_buffer;
+        assert_int_equal(sges[i].addr, reinterpret_cast<std::uintptr_t>(expected.bytes.data()) + i);
+    }
+}
+
+void sync_of_freed_lmr_rejected(void **) {
+    ia_fixture ia;
+    net().reuse_keys = true;
+    memory buffer(ia);
+    const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1));
+    buffer.free();
+    assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1), invalid_parameter(2));
+    memory new_buffer(ia); // has the same key
+    assert_int_equal(new_buffer.lmr_context, segment.lmr_context);
+    const DAT_LMR_TRIPLET new_segment = new_buffer.lmr_triplet(0, 64);
+    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &new_segment, 1));
+    assert_int_equal(net().syncs.back().sge_list[0].addr, new_buffer.registered_address);
+}
+
+void sync_of_lmr_of_other_ia_rejected(void **) {
+    ia_fixture ia, other_ia;
+    memory buffer(other_ia);
+    const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
+    assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1), invalid_parameter(2));
+    assert_true(net().syncs.empty());
+}
+
+void sync_with_one_bad_segment_does_nothing(void **) {
+    ia_fixture ia;
+    memory buffer(ia);
+    const DAT_LMR_TRIPLET segments[] = {
+        buffer.lmr_triplet(0, 64), buffer.lmr_triplet(64, 64), {1, 1, 1}};
+    assert_int_equal(dat().lmr_sync_rdma_read_func(ia.handle, segments, 3), invalid_parameter(2));
+    assert_true(net().syncs.empty());
+}
+
+void sync_finds_each_of_1000_lmrs(void **) {
+    ia_fixture ia;
+    std::vector<std::unique_ptr<memory>> buffers;
+    for (int i = 0; i != 1000; ++i)
+        buffers.push_back(std::make_unique<memory>(ia, 64));
+    for (const auto &it : buffers) {
+        const DAT_LMR_TRIPLET segment = it->lmr_triplet(0, 64), beyond = it->lmr_triplet(0, 65);
+        assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1));
+        assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &beyond, 1),
+                         invalid_parameter(2));
+    }
+    for (const auto &it : buffers)
+        it->free();
+}
+
+void lmr_sync_req_follows_device(void **) {
+    for (const std::uint32_t sync_required : {0U, 3U}) {
+        reset_fabric(nullptr);
+        net().sync_required = sync_required;
+        ia_fixture ia;
+        DAT_PROVIDER_ATTR attr = {};
+        assert_success(
+            dat().ia_query_func(ia.handle, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr));
+        assert_int_equal(attr.lmr_sync_req, sync_required != 0 ? DAT_TRUE : DAT_FALSE);
+        assert_int_equal(attr.optimal_buffer_alignment, 128);
+    }
+}
+
+void sync_unsupported_by_libcoherdma_fails(void **) {
+    ia_fixture ia;
+    memory buffer(ia);
+    const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
+    net().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
+    assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1),
+                     dat_error(DAT_MODEL_NOT_SUPPORTED));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        TEST(sync_read_and_write_passed_to_libcoherdma),
+        TEST(sync_of_no_segments_succeeds),
+        TEST(sync_translates_zero_based_addresses),
+        TEST(sync_of_freed_lmr_rejected),
+        TEST(sync_of_lmr_of_other_ia_rejected),
+        TEST(sync_with_one_bad_segment_does_nothing),
+        TEST(sync_finds_each_of_1000_lmrs),
+        TEST(lmr_sync_req_follows_device),
+        TEST(sync_unsupported_by_libcoherdma_fails),
+    };
+    return run_cases(tests);
+}

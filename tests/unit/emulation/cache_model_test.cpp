@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The emulated cache: line states as in provider/emulation/README.md, registration, and the syncs
+// of local memory by the provider.
+
+#include "cache_fixture.hpp"
+
+#include <cerrno>
+
+using namespace emulation_test;
+
+namespace {
+
+constexpr std::size_t OFFSET = 1024; // a boundary of all lines
+
+settings settings_with_line(std::size_t size) {
+    settings config;
+    config.line_size = size;
+    return config;
+}
+
+void sync_read(test_cache &cache, addr_range range) {
+    cache->sync_rdma_read(&range, 1);
+}
+
+void sync_write(test_cache &cache, addr_range range) {
+    cache->sync_rdma_write(&range, 1);
+}
+
+using sync_function = void (*)(test_cache &, addr_range);
+
+void add_mr_copies_memory_to_device(void **) {
+    for (const std::size_t size : SIZES) {
+        test_cache cache(settings_with_line(size));
+        const program_pages pages(3);
+        const auto device = cache.add(pages.part(100, 2 * PAGE));
+        assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size); // whole pages
+        for (const sync_function sync : {sync_read, sync_write}) {
+            sync(cache, pages.part(0, pages.size));
+            assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+        }
+        cache->report_unfetched();
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+/// Both syncs copy the whole dirty line to the device, and nothing else.
+void sync_writes_back_dirty_line(void **) {
+    for (const std::size_t size : SIZES) {
+        for (const sync_function sync : {sync_read, sync_write}) {
+            test_cache cache(settings_with_line(size));
+            const program_pages pages(2);
+            const auto device = cache.add(pages.part(0, pages.size));
+            const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
+            for (const std::size_t line : {OFFSET - size, OFFSET, OFFSET + size})
+                pages.bytes[line] = pages.bytes[line + size - 1] = 0xff;
+            assert_memory_equal((*device)(pages.bytes), before.data(), pages.size);
+            sync(cache, pages.part(OFFSET + size / 2, 1));
+            assert_memory_equal((*device)(pages.bytes + OFFSET), pages.bytes + OFFSET, size);
+            assert_memory_equal((*device)(pages.bytes), before.data(), OFFSET);
+            assert_memory_equal((*device)(pages.bytes + OFFSET + size), &before[OFFSET + size],
+                                pages.size - OFFSET - size);
+            sync(cache, pages.part(OFFSET - 1, size + 2)); // one byte of each adjacent line
+            assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+            assert_int_equal(cache.new_findings().size(), 0);
+        }
+    }
+}
+
+/// sync_rdma_write copies the whole stale line to the program, sync_rdma_read does not.
+void sync_write_fetches_stale_line(void **) {
+    for (const std::size_t size : SIZES) {
+        test_cache cache(settings_with_line(size));
+        const program_pages pages(2);
+        const auto device = cache.add(pages.part(0, pages.size));
+        const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
+        for (const std::size_t line : {OFFSET - size, OFFSET, OFFSET + size})
+            *(*device)(pages.bytes + line) = *(*device)(pages.bytes + line + size - 1) = 0xff;
+        sync_read(cache, pages.part(0, pages.size));
+        assert_memory_equal(pages.bytes, before.data(), pages.size);
+        assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xff);
+        sync_write(cache, pages.part(OFFSET + size / 2, 1));
+        assert_memory_equal(pages.bytes, before.data(), OFFSET);
+        assert_memory_equal(pages.bytes + OFFSET, (*device)(pages.bytes + OFFSET), size);
+        assert_memory_equal(pages.bytes + OFFSET + size, &before[OFFSET + size],
+                            pages.size - OFFSET - size);
+        sync_write(cache, pages.part(OFFSET - 1, size + 2));
+        assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+/// The program's data wins; the finding has the place and the bytes.
+void conflict_keeps_program_data_and_is_reported(void **) {
+    for (const std::size_t size : SIZES) {
+        for (const sync_function sync : {sync_read, sync_write}) {
+            test_cache cache(settings_with_line(size));
+            const program_pages pages(2);
+            const auto device = cache.add(pages.part(256, pages.size - 256));
+            const unsigned char old = pages.bytes[OFFSET + 3];
+            for (const std::size_t line : {OFFSET, OFFSET + size}) {
+                pages.bytes[line + 3] = 0xfe;
+                *(*device)(pages.bytes + line + size - 1) = 0xff;
+            }
+            const std::vector<unsigned char> expected(pages.bytes, pages.bytes + pages.size);
+            sync(cache, pages.part(0, pages.size));
+            assert_memory_equal(pages.bytes, expected.data(), pages.size);
+            assert_memory_equal((*device)(pages.bytes), expected.data(), pages.size);
+            const auto findings = cache.new_findings();
+            assert_int_equal(findings.size(), 1);
+            assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "conflict");
+            assert_int_equal(findings[0]["offset"].get<std::size_t>(), OFFSET - 256);
+            assert_int_equal(findings[0]["length"].get<std::size_t>(), 2 * size);
+            assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), OFFSET - 256 + 3);
+            assert_int_equal(findings[0]["region"].get<int>(), 1);
+            assert_int_equal(findings[0]["rkey"].get<int>(), 257);
+            const auto first_byte = [&](const char *member) {
+                return std::stoi(findings[0][member].get<std::string>().substr(0, 2), nullptr, 16);
+            };
+            assert_int_equal(first_byte("program"), 0xfe);
+            assert_int_equal(first_byte("device_bytes"), old);
+            assert_int_equal(first_byte("agreed"), old);
+            sync(cache, pages.part(0, pages.size)); // no conflict is left
+            assert_int_equal(cache.new_findings().size(), 0);
+        }
+    }
+}
+
+void equal_writes_are_no_conflict(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    pages.bytes[OFFSET] = *(*device)(pages.bytes + OFFSET) = 0;
+    sync_read(cache, pages.part(OFFSET, 1));
+    *(*device)(pages.bytes + OFFSET) = 9;
+    sync_write(cache, pages.part(OFFSET, 1));
+    assert_int_equal(pages.bytes[OFFSET], 9);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+void sync_skips_unregistered_memory(void **) {
+    test_cache cache;
+    const program_pages pages(5);
+    const auto device = cache.add(pages.part(PAGE, PAGE));
+    pages.bytes[0] = pages.bytes[PAGE] = pages.bytes[4 * PAGE] = 0xff;
+    sync_read(cache, pages.part(0, pages.size));
+    assert_int_equal(*(*device)(pages.bytes + PAGE), 0xff);
+    cache->sync_rdma_write(nullptr, 0);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+void prepare_source_writes_back_dirty_line(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    pages.bytes[OFFSET] = 0xff;
+    cache->prepare_source(pages.part(OFFSET + 1, 2));
+    assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xff);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+void complete_sink_fetches_received_lines(void **) {
+    for (const std::size_t size : SIZES) {
+        test_cache cache(settings_with_line(size));
+        const program_pages pages(1);
+        const auto device = cache.add(pages.part(0, pages.size));
+        pages.bytes[OFFSET + 1] = 0xfe; // before the post
+        cache->prepare_sink(pages.part(OFFSET, size));
+        std::memset((*device)(pages.bytes + OFFSET), 0x77, 2 * size);
+        const unsigned char next = pages.bytes[OFFSET + size];
+        cache->complete_sink(pages.part(OFFSET, size));
+        assert_memory_equal(pages.bytes + OFFSET, (*device)(pages.bytes + OFFSET), size);
+        assert_int_equal(pages.bytes[OFFSET + size], next);
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+/// Data arrives in a line with bytes that the program has changed: both are kept.
+void complete_sink_keeps_dirty_bytes_beside_data(void **) {
+    for (const bool report_dirty_neighbors : {false, true}) {
+        settings config;
+        config.report_dirty_neighbors = report_dirty_neighbors;
+        test_cache cache(config);
+        const program_pages pages(1);
+        const auto device = cache.add(pages.part(0, pages.size));
+        const addr_range data = pages.part(OFFSET + 16, 40);
+        cache->prepare_sink(data);
+        pages.bytes[OFFSET + 1] = 0xfe;
+        std::memset((*device)(pages.bytes + OFFSET + 16), 0x77, 40);
+        cache->complete_sink(data);
+        assert_int_equal(pages.bytes[OFFSET + 1], 0xfe);
+        assert_memory_equal(pages.bytes + OFFSET + 16, (*device)(pages.bytes + OFFSET + 16), 40);
+        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 1), 0xfe);
+        sync_read(cache, pages.part(OFFSET, 1)); // the byte was still dirty
+        assert_int_equal(*(*device)(pages.bytes + OFFSET + 1), 0xfe);
+        assert_int_equal(*(*device)(pages.bytes + OFFSET + 16), 0x77);
+        const auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), report_dirty_neighbors ? 1 : 0);
+        if (report_dirty_neighbors)
+            assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "beside");
+    }
+}
+
+void check_readable_finds_unmapped_memory(void **) {
+    test_cache cache;
+    const program_pages pages(4);
+    const auto device = cache.add(pages.part(64, pages.size - 64));
+    const addr_range ranges[] = {pages.part(64, 10), pages.part(PAGE - 1, 2 * PAGE)};
+    std::uintptr_t bad_addr = 0;
+    assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), 0);
+    mprotect(pages.bytes + 2 * PAGE, PAGE, PROT_NONE);
+    assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
+    assert_int_equal(bad_addr, pages.begin() + 2 * PAGE);
+    munmap(pages.bytes + PAGE, PAGE);
+    assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
+    assert_int_equal(bad_addr, pages.begin() + PAGE);
+    sync_write(cache, pages.part(0, pages.size)); // does not crash
+    cache->report_unfetched();
+    cache->remove_mr(1);
+    assert_int_equal(cache->memory_bytes(), 0);
+}
+
+void add_mr_rejects_unreadable_memory(void **) {
+    test_cache cache;
+    const program_pages pages(3);
+    mprotect(pages.bytes + PAGE, PAGE, PROT_NONE);
+    memory_region mr;
+    mr.range = pages.part(0, pages.size);
+    std::vector<cache_model::page_mapping> mappings;
+    assert_int_equal(cache->add_mr(mr, mappings), EFAULT);
+    assert_int_equal(cache->memory_bytes(), 0);
+    mr.range = {PAGE, PAGE + (std::uintptr_t{1} << 47)};
+    assert_int_equal(cache->add_mr(mr, mappings), ENOMEM);
+    std::uint32_t mr_number = 0;
+    cache.add(pages.part(0, PAGE), &mr_number);
+    assert_int_equal(mr_number, 1);
+}
+
+void sync_write_fetches_into_read_only_memory(void **) {
+    skip_without_writable_proc();
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    mprotect(pages.bytes, PAGE, PROT_READ);
+    sync_write(cache, pages.part(OFFSET, 1));
+    assert_int_equal(pages.bytes[OFFSET], 0xff);
+}
+
+void overlapping_mrs_share_pages(void **) {
+    test_cache cache;
+    const program_pages pages(4);
+    std::uint32_t first = 0, second = 0;
+    const auto device = cache.add(pages.part(0, 3 * PAGE), &first);
+    pages.bytes[2 * PAGE] = 0xfe; // dirty, also with the second MR
+    const auto other = cache.add(pages.part(PAGE + 100, 3 * PAGE - 100), &second);
+    const std::size_t both = cache->memory_bytes();
+    assert_int_equal(second, first + 1);
+    *(*device)(pages.bytes + PAGE + 200) = 0xff;
+    assert_int_equal(*(*other)(pages.bytes + PAGE + 200), 0xff);
+    assert_int_not_equal(*(*other)(pages.bytes + 2 * PAGE), 0xfe);
+    cache->remove_mr(first);
+    assert_int_equal(cache->memory_bytes(), both / 4 * 3);
+    assert_int_equal(cache.new_findings().size(), 0); // the second MR keeps the lines
+    sync_write(cache, pages.part(0, pages.size));
+    assert_int_equal(pages.bytes[PAGE + 200], 0xff);
+    assert_int_equal(*(*other)(pages.bytes + 2 * PAGE), 0xfe);
+    cache->remove_mr(second);
+    cache->remove_mr(second);
+    assert_int_equal(cache->memory_bytes(), 0);
+}
+
+void remove_mr_frees_all_pages(void **) {
+    test_cache cache;
+    const program_pages pages(40);
+    for (int i = 0; i < 1000; ++i) {
+        std::uint32_t mr_number = 0;
+        cache.add(pages.part(static_cast<std::size_t>(i), pages.size / 2), &mr_number);
+        cache->remove_mr(mr_number);
+        assert_int_equal(cache->memory_bytes(), 0);
+    }
+}
+
+void unfetched_line_is_reported_at_removal_and_exit(void **) {
+    for (const bool at_exit : {false, true}) {
+        test_cache cache;
+        const program_pages pages(2);
+        std::uint32_t mr_number = 0;
+        const auto device = cache.add(pages.part(0, pages.size), &mr_number);
+        *(*device)(pages.bytes + OFFSET + 5) = 0xff; // stale
+        pages.bytes[OFFSET + 128] = 0xfe;            // dirty: not reported
+        *(*device)(pages.bytes + OFFSET + 256) = 0xff;
+        pages.bytes[OFFSET + 257] = 0xfe; // a conflict without a sync
+        const unsigned char old = pages.bytes[OFFSET + 5];
+        if (at_exit)
+            cache->report_unfetched();
+        else
+            cache->remove_mr(mr_number);
+        const auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), 2);
+        assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "stale");
+        assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), OFFSET + 5);
+        assert_int_equal(findings[0]["length"].get<std::size_t>(), 64);
+        assert_string_equal(findings[1]["kind"].get<std::string>().c_str(), "conflict");
+        assert_true(pages.bytes[OFFSET + 5] == old && pages.bytes[OFFSET + 128] == 0xfe);
+    }
+}
+
+/// Once for all MRs with the line.
+void unfetched_line_is_reported_once(void **) {
+    test_cache cache;
+    const program_pages pages(2);
+    const auto device = cache.add(pages.part(0, pages.size));
+    const auto inner = cache.add(pages.part(OFFSET, 256));
+    const auto behind = cache.add(pages.part(OFFSET + 100, PAGE));
+    *(*device)(pages.bytes + OFFSET + 5) = 0xff;
+    *(*device)(pages.bytes + OFFSET + 640) = 0xff;
+    *(*device)(pages.bytes + 2 * PAGE - 1) = 0xff;
+    cache->report_unfetched();
+    assert_int_equal(cache.new_findings().size(), 3);
+}
+
+/// As on arm64 before Linux 7.0: whole pages are discarded.
+void discarding_dereg_reports_dirty_lines(void **) {
+    settings config;
+    config.dereg_discards = true;
+    test_cache cache(config);
+    const program_pages pages(2);
+    std::uint32_t mr_number = 0;
+    const auto device = cache.add(pages.part(OFFSET, 192), &mr_number);
+    std::uint32_t other = 0;
+    const auto beside = cache.add(pages.part(PAGE, 100), &other);
+    const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
+    pages.bytes[OFFSET] = pages.bytes[OFFSET + 64] = 0xfe;
+    pages.bytes[64] = 0xfe;   // on the page, outside of the MR
+    pages.bytes[PAGE] = 0xfe; // in another MR
+    *(*device)(pages.bytes + OFFSET + 128) = 0xff;
+    cache->remove_mr(mr_number);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 3);
+    for (const auto &[index, kind, offset] :
+         {std::tuple{0, "discarded", 64 - 1024}, std::tuple{1, "stale", 128},
+          std::tuple{2, "discarded", 0}}) {
+        std::size_t matches = 0;
+        for (const auto &finding : findings)
+            if (finding["kind"] == kind && finding["offset"] == offset &&
+                finding["region"] == mr_number)
+                ++matches;
+        if (matches != 1)
+            fail_msg("%d: %s at offset %d", index, kind, offset);
+    }
+    assert_int_equal(pages.bytes[OFFSET + 128], 0xff); // the program sees the device's data
+    pages.bytes[OFFSET + 128] = before[OFFSET + 128];
+    assert_memory_equal(pages.bytes, before.data(), PAGE);
+    assert_int_equal(pages.bytes[PAGE], 0xfe);
+}
+
+void redundant_sync_is_reported(void **) {
+    settings config;
+    config.report_redundant = true;
+    test_cache cache(config);
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    const addr_range both[] = {pages.part(0, 10), pages.part(OFFSET, 128)};
+    pages.bytes[OFFSET + 64] = 0xfe;
+    cache->sync_rdma_read(both, 2); // the second range was dirty
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    cache->sync_rdma_write(both, 2);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 2);
+    for (const auto &finding : findings) {
+        assert_string_equal(finding["kind"].get<std::string>().c_str(), "redundant");
+        assert_int_equal(finding["offset"].get<int>(), 0);
+        assert_int_equal(finding["length"].get<int>(), 64);
+    }
+    sync_read(cache, pages.part(OFFSET, 128)); // a stale line needs no write-back
+    assert_int_equal(cache.new_findings().size(), 1);
+}
+
+/// The unfetched line is reported for its MR, not for another one on the page.
+void finding_names_its_mr_on_shared_page(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    std::uint32_t low = 0, high = 0;
+    const auto device = cache.add(pages.part(0, 256), &low);
+    const auto other = cache.add(pages.part(2560, 256), &high);
+    *(*device)(pages.bytes + 64) = 0xff;
+    cache->remove_mr(low);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "stale");
+    assert_int_equal(findings[0]["region"].get<std::uint32_t>(), low);
+    assert_int_equal(findings[0]["offset"].get<int>(), 64);
+    cache->remove_mr(high);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(add_mr_copies_memory_to_device),
+        cmocka_unit_test(sync_writes_back_dirty_line),
+        cmocka_unit_test(sync_write_fetches_stale_line),
+        cmocka_unit_test(conflict_keeps_program_data_and_is_reported),
+        cmocka_unit_test(equal_writes_are_no_conflict),
+        cmocka_unit_test(sync_skips_unregistered_memory),
+        cmocka_unit_test(prepare_source_writes_back_dirty_line),
+        cmocka_unit_test(complete_sink_fetches_received_lines),
+        cmocka_unit_test(complete_sink_keeps_dirty_bytes_beside_data),
+        cmocka_unit_test(check_readable_finds_unmapped_memory),
+        cmocka_unit_test(add_mr_rejects_unreadable_memory),
+        cmocka_unit_test(sync_write_fetches_into_read_only_memory),
+        cmocka_unit_test(overlapping_mrs_share_pages),
+        cmocka_unit_test(remove_mr_frees_all_pages),
+        cmocka_unit_test(unfetched_line_is_reported_at_removal_and_exit),
+        cmocka_unit_test(unfetched_line_is_reported_once),
+        cmocka_unit_test(discarding_dereg_reports_dirty_lines),
+        cmocka_unit_test(redundant_sync_is_reported),
+        cmocka_unit_test(finding_names_its_mr_on_shared_page),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The output of findings: limits, log files, suppression and the summary.
+
+#include "sample_finding.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+
+using namespace emulation_test;
+
+namespace {
+
+/// Runs the function in a child; returns what it prints on stderr.
+template <typename function_type>
+std::string captured_stderr(const function_type &function) {
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(fds[1], STDERR_FILENO);
+        close(fds[0]);
+        function();
+        _exit(0);
+    }
+    close(fds[1]);
+    std::string text;
+    std::array<char, 4096> buf;
+    for (ssize_t length; (length = read(fds[0], buf.data(), buf.size())) > 0;)
+        text.append(buf.data(), static_cast<std::size_t>(length));
+    close(fds[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return text;
+}
+
+void findings_of_one_site_are_limited(void **) {
+    const temp_file log_file;
+    settings config;
+    config.max_reports = 2;
+    config.log_file = log_file.name();
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        finding other_site = sample_finding();
+        other_site.request.peer_stack = {"elsewhere (/usr/bin/rping+0x9)"};
+        for (int i = 0; i < 5; ++i)
+            log.report(sample_finding());
+        log.report(other_site);
+        log.report(sample_finding(finding_kind::STALE));
+        if (log.write_summary() != 7 || log.write_summary() != 7)
+            _exit(1);
+    });
+    assert_int_equal(count_of(text, "coherdma: UNSYNCED WRITE"), 3);
+    assert_int_equal(count_of(text, "coherdma: STALE"), 1);
+    const std::string summary =
+        "coherdma: emulation: 7 findings\n"
+        "         6  unsynced-write  sync_rdma_write before the Write\n"
+        "         1  stale           sync_rdma_write after the Write\n"
+        "         3  repeated        not printed: more than the limit of one "
+        "site\n"
+        "  as JSON: " +
+        log_file.name() + "\n";
+    assert_string_equal(text.substr(text.find("coherdma: emulation")).c_str(), summary.c_str());
+    const auto lines = log_file.lines();
+    assert_int_equal(lines.size(), 5);
+    assert_int_equal(lines[0]["repeated"].get<int>(), 0);
+    assert_int_equal(lines[1]["repeated"].get<int>(), 1);
+    assert_int_equal(lines[2]["repeated"].get<int>(), 0);
+    assert_string_equal(lines[4]["coherdma"].get<std::string>().c_str(), "summary");
+    assert_int_equal(lines[4]["findings"].get<int>(), 7);
+    assert_int_equal(lines[4]["kinds"]["unsynced-write"].get<int>(), 6);
+    assert_int_equal(lines[4]["repeated"].get<int>(), 3);
+}
+
+/// Without a request, the last sync and the place of registration identify a site.
+void site_without_request_is_sync_and_registration(void **) {
+    settings config;
+    config.max_reports = 1;
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        for (const bool has_sync : {false, true, true}) {
+            finding sample = sample_finding(finding_kind::CONFLICT);
+            sample.request = {};
+            if (has_sync)
+                sample.last_sync.text = "sync_rdma_read",
+                sample.last_sync.stack = stack_trace::capture();
+            log.report(sample);
+            sample.mr.reg_stack = stack_trace::capture();
+            log.report(sample);
+        }
+        log.write_summary();
+    });
+    assert_int_equal(count_of(text, "coherdma: CONFLICT"), 4);
+    assert_int_equal(count_of(text, " 2  repeated"), 1);
+}
+
+void summary_without_findings(void **) {
+    assert_string_equal(captured_stderr([] {
+                            finding_log log(settings{});
+                            if (log.write_summary() != 0)
+                                _exit(1);
+                        }).c_str(),
+                        "coherdma: emulation: no findings\n");
+}
+
+void notes_are_printed_once(void **) {
+    assert_string_equal(captured_stderr([] {
+                            finding_log log(settings{});
+                            log.note("a");
+                            log.note("b\x1b");
+                            log.note("a");
+                        }).c_str(),
+                        "coherdma: a\ncoherdma: b?\n");
+}
+
+void log_name_expands_pid(void **) {
+    const temp_file unique_file;
+    const std::string name = unique_file.name();
+    settings config;
+    config.log_file = name + ".%p";
+    captured_stderr([&] {
+        finding_log log(config);
+        if (fork() == 0) {
+            log.report(sample_finding());
+            _exit(0);
+        }
+        int status = 0;
+        const pid_t child = wait(&status);
+        log.report(sample_finding());
+        log.report(sample_finding());
+        struct stat status_of_file;
+        const std::string parent_log = name + "." + std::to_string(getpid());
+        const std::string child_log = name + "." + std::to_string(child);
+        const auto count = [](const std::string &file_name) {
+            return count_of(read_file(file_name), "\n");
+        };
+        const bool is_right = stat(parent_log.c_str(), &status_of_file) == 0 &&
+                              (status_of_file.st_mode & 0777) == 0600 && count(parent_log) == 2 &&
+                              count(child_log) == 1;
+        unlink(parent_log.c_str());
+        unlink(child_log.c_str());
+        _exit(is_right ? 0 : 1);
+    });
+}
+
+void unwritable_log_is_reported_once(void **) {
+    settings config;
+    config.log_file = "/tmp/coherdma-no-such-folder/%p";
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        log.report(sample_finding());
+        log.report(sample_finding(finding_kind::STALE));
+        log.write_summary();
+    });
+    assert_int_equal(count_of(text, "coherdma: cannot write findings to /tmp/coherdma-no-such"), 1);
+    assert_int_equal(count_of(text, "No such file"), 1);
+    assert_int_equal(count_of(text, "as JSON"), 0);
+    assert_int_equal(count_of(text, "coherdma: STALE"), 1);
+}
+
+/// In a daemon, the log may get the descriptor of stderr: no text is printed there.
+void log_works_with_stderr_closed(void **) {
+    const temp_file log_file;
+    settings config;
+    config.log_file = log_file.name();
+    captured_stderr([&] {
+        close(STDERR_FILENO);
+        finding_log log(config);
+        log.report(sample_finding());
+        log.write_summary();
+    });
+    assert_int_equal(log_file.lines().size(), 2);
+}
+
+void suppressed_findings_are_counted(void **) {
+    const temp_file log_file, known("# known\nstale\nunsynced-*\nconflict:rxe*:main # seen\n");
+    settings config;
+    config.log_file = log_file.name();
+    config.suppressions_file = known.name();
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        log.report(sample_finding(finding_kind::STALE));
+        log.report(sample_finding(finding_kind::CONFLICT));
+        log.report(sample_finding(finding_kind::DISCARDED));
+        if (log.write_summary() != 1)
+            _exit(1);
+    });
+    assert_int_equal(count_of(text, "coherdma: DISCARDED"), 1);
+    assert_int_equal(count_of(text, "coherdma: STALE") + count_of(text, "coherdma: CONFLICT"), 0);
+    assert_int_equal(count_of(text, "coherdma: emulation: 1 finding\n"), 1);
+    assert_int_equal(count_of(text, " 2  suppressed"), 1);
+    assert_int_equal(count_of(text, known.name() + ":3: 'unsynced-*' is not a kind of finding"), 1);
+    const auto lines = log_file.lines();
+    assert_int_equal(lines.size(), 4);
+    assert_true(lines[0]["suppressed"].get<bool>() && !lines[2]["suppressed"].get<bool>());
+}
+
+void concurrent_findings_are_whole_lines(void **) {
+    constexpr std::size_t NUM_THREADS = 4, FINDINGS_PER_THREAD = 100;
+    const temp_file log_file;
+    settings config;
+    config.log_file = log_file.name();
+    config.max_reports = 1000000;
+    const std::string text = captured_stderr([&] {
+        finding_log log(config);
+        std::vector<std::thread> threads;
+        for (std::size_t i = 0; i < NUM_THREADS; ++i)
+            threads.emplace_back([&] {
+                for (std::size_t round = 0; round < FINDINGS_PER_THREAD; ++round)
+                    log.report(sample_finding());
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+        if (log.write_summary() != NUM_THREADS * FINDINGS_PER_THREAD)
+            _exit(1);
+    });
+    assert_int_equal(log_file.lines().size(), NUM_THREADS * FINDINGS_PER_THREAD + 1);
+    assert_int_equal(count_of(text, "  last sync: none\ncoherdma: "),
+                     NUM_THREADS * FINDINGS_PER_THREAD);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(findings_of_one_site_are_limited),
+        cmocka_unit_test(site_without_request_is_sync_and_registration),
+        cmocka_unit_test(summary_without_findings),
+        cmocka_unit_test(notes_are_printed_once),
+        cmocka_unit_test(log_name_expands_pid),
+        cmocka_unit_test(unwritable_log_is_reported_once),
+        cmocka_unit_test(log_works_with_stderr_closed),
+        cmocka_unit_test(suppressed_findings_are_counted),
+        cmocka_unit_test(concurrent_findings_are_whole_lines),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

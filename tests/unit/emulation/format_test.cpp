@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A finding as text and as JSON, its stack frames, and suppressions.
+
+#include "core/findings/format.hpp"
+#include "core/findings/suppressions.hpp"
+#include "sample_finding.hpp"
+
+#include <algorithm>
+#include <search.h>
+
+using namespace emulation_test;
+using nlohmann::json;
+
+namespace {
+
+void text_has_all_parts(void **) {
+    finding sample = sample_finding();
+    assert_string_equal(as_text(sample).c_str(),
+                        "coherdma: UNSYNCED WRITE: rxe0 region 3, bytes 128..255 of 4096\n"
+                        "  a peer writes lines that this program has changed and not synced\n"
+                        "  missing: sync_rdma_write before the Write\n"
+                        "  from byte 130 (0x7f0000001082):\n"
+                        "  program  61 62 00  |ab.|\n"
+                        "  device   00 01 02  |...|\n"
+                        "  request: RDMA Write of 64 bytes, request 7, of process 123 (rping)\n"
+                        "    at main (/usr/bin/rping+0x1234)\n"
+                        "    at ?? (/lib/libc.so.6+0x5)\n"
+                        "  last sync: none\n");
+    sample.agreed_bytes = {1, 'c', 'd'};
+    sample.request = {};
+    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.stack = stack_trace::capture();
+    const std::string with_sync = as_text(sample);
+    assert_true(count_of(with_sync, "  agreed   01 63 64  |.cd|\n") == 1);
+    assert_true(count_of(with_sync, "request") == 0);
+    assert_true(count_of(with_sync, "  last sync: sync_rdma_read\n    at ") == 1);
+}
+
+void text_of_each_kind_fits_80_columns(void **) {
+    for (const finding_kind kind : ALL_KINDS) {
+        finding sample = sample_finding(kind);
+        sample.program_bytes.assign(16, 0xff);
+        sample.device_bytes.assign(16, 0);
+        sample.agreed_bytes.assign(16, 'x');
+        std::istringstream lines(as_text(sample));
+        std::string title = "coherdma: " + std::string(kind_name(kind));
+        std::transform(title.begin() + 10, title.end(), title.begin() + 10,
+                       [](char c) { return c == '-' ? ' ' : static_cast<char>(c - 32); });
+        std::string line;
+        std::getline(lines, line);
+        assert_int_equal(line.compare(0, title.size(), title), 0);
+        do
+            if (line.size() > 80)
+                fail_msg("more than 80 columns: %s", line.c_str());
+        while (std::getline(lines, line));
+        const std::string text = as_text(sample);
+        assert_true(count_of(text, "missing: ") == (kind == finding_kind::REDUNDANT ? 0 : 1));
+        assert_true(count_of(text, missing_sync(kind)) >= 1);
+        assert_int_equal(count_of(text, "?"), 2); // in the frame only: each kind has its text
+    }
+}
+
+void control_characters_are_escaped(void **) {
+    finding sample = sample_finding();
+    sample.request.text = "\x1b[2J\n";
+    sample.request.peer_stack = {"a\rb"};
+    sample.mr.device_name = "\x1b";
+    for (const char c : as_text(sample))
+        assert_true(c == '\n' || (c >= ' ' && c <= '~'));
+}
+
+void offset_before_mr_is_negative(void **) {
+    finding sample = sample_finding();
+    sample.mr.range.begin += 0x90;
+    assert_true(count_of(as_text(sample), "bytes -16..111 of 3952") == 1);
+    assert_int_equal(json::parse(as_json(sample, {}))["offset"].get<int>(), -16);
+}
+
+void json_is_one_line_with_all_members(void **) {
+    finding sample = sample_finding();
+    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.stack = stack_trace::capture();
+    const std::string line = as_json(sample, {true, 4});
+    assert_int_equal(count_of(line, "\n"), 1);
+    assert_int_equal(line.back(), '\n');
+    json object = json::parse(line);
+    assert_true(object["last_sync"]["stack"].size() >= 1);
+    object["last_sync"]["stack"] = json::array();
+    const json expected = {
+        {"coherdma", "finding"},
+        {"kind", "unsynced-write"},
+        {"missing", "sync_rdma_write before the Write"},
+        {"device", "rxe0"},
+        {"region", 3},
+        {"region_begin", "0x7f0000001000"},
+        {"region_length", 4096},
+        {"rkey", 0x1234},
+        {"begin", "0x7f0000001080"},
+        {"offset", 128},
+        {"length", 128},
+        {"first", "0x7f0000001082"},
+        {"first_offset", 130},
+        {"program", "616200"},
+        {"device_bytes", "000102"},
+        {"agreed", nullptr},
+        {"request",
+         {{"words", "RDMA Write of 64 bytes, request 7, of process 123 (rping)"},
+          {"stack", {"main (/usr/bin/rping+0x1234)", "?? (/lib/libc.so.6+0x5)"}}}},
+        {"last_sync", {{"words", "sync_rdma_read"}, {"stack", json::array()}}},
+        {"registered", json::array()},
+        {"pid", getpid()},
+        {"suppressed", true},
+        {"repeated", 4},
+    };
+    assert_string_equal(object.dump(1).c_str(), expected.dump(1).c_str());
+    assert_true(
+        json::parse(as_json(sample_finding(finding_kind::REDUNDANT), {}))["missing"].is_null());
+}
+
+void json_replaces_invalid_utf8(void **) {
+    finding sample = sample_finding();
+    sample.request.text = "a \"quoted\" \\ \n\t\x01 name \xff\xfe \xc3\xa4";
+    const json object = json::parse(as_json(sample, {}));
+    assert_string_equal(object["request"]["words"].get<std::string>().c_str(),
+                        "a \"quoted\" \\ \n\t\x01 name \xef\xbf\xbd\xef\xbf\xbd \xc3\xa4");
+}
+
+void suppression_patterns_match(void **) {
+    const struct {
+        const char *line;
+        bool matches;
+    } cases[] = {
+        {"*", true},
+        {"unsynced-write", true},
+        {"unsynced-read", false},
+        {"*:rxe?", true},
+        {"*:siw*", false},
+        {"unsynced-write:rxe0:main", true},
+        {"unsynced-write::main", true},
+        {" unsynced-write : rxe0 : ma* ", true},
+        {"unsynced-write:rxe0:mai", false},
+        {"*:*:libc.so*", true}, // a frame without a function name
+        {"*:*:rping", false},   // of a frame with a function name
+        {"*:*:a::b(int)", true},
+        {"*:*:no::*", false},
+    };
+    finding sample = sample_finding();
+    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.peer_stack = {"a::b(int) (/usr/lib/x (1).so+0x1)"};
+    for (const auto &tested : cases) {
+        const suppressions rules = parse_suppressions(tested.line, "known");
+        assert_int_equal(rules.problems.size(), 0);
+        if (rules.matches(sample) != tested.matches)
+            fail_msg("%s", tested.line);
+    }
+    assert_false(suppressions{}.matches(sample));
+}
+
+void invalid_suppressions_are_reported(void **) {
+    assert_int_equal(parse_suppressions("\n# nothing\n\n", "x").rules.size(), 0);
+    const suppressions invalid = parse_suppressions("stale\n:rxe0\n", "x");
+    assert_int_equal(invalid.rules.size(), 1);
+    assert_string_equal(invalid.problems.at(0).c_str(),
+                        "x:2: '' is not a kind of finding (such as unsynced-read), nor *");
+    assert_string_equal(read_suppressions("/nonexistent").problems.at(0).c_str(),
+                        "cannot read /nonexistent: No such file or directory");
+    const temp_file large_file(std::string(65537, '#'));
+    assert_true(count_of(read_suppressions(large_file.name()).problems.at(0), "larger") == 1);
+    const std::string blank_lines(1 << 16, '\n');
+    assert_true(parse_suppressions("x\n" + blank_lines, "x").problems.size() == 1);
+    std::string many_lines;
+    for (int i = 0; i < 1000; ++i)
+        many_lines += "x\n";
+    assert_true(parse_suppressions(many_lines, "x").problems.size() < 20);
+}
+
+stack_trace callback_stack;
+
+int record_stack(const void *, const void *) {
+    callback_stack = stack_trace::capture();
+    return 0;
+}
+
+[[gnu::noinline]] void run_callback() {
+    const int value = 1;
+    std::size_t count = 1;
+    assert_non_null(lfind(&value, &value, &count, sizeof(value), record_stack));
+}
+
+/// Everything linked into this program counts as the module; libc is the first frame outside.
+void stack_begins_outside_of_module(void **) {
+    run_callback();
+    assert_true(callback_stack.depth >= 2);
+    const std::vector<std::string> frames = to_strings(callback_stack);
+    assert_int_equal(frames.size(), callback_stack.depth);
+    assert_int_equal(frames[0].compare(0, 7, "lfind ("), 0);
+    assert_true(first_program_frame(callback_stack) == callback_stack.frames[0]);
+    assert_true(first_program_frame(stack_trace{}) == nullptr);
+    assert_int_equal(to_strings(stack_trace{}).size(), 0);
+}
+
+/// A frame has a file name and an offset for addr2line.
+void stack_frames_resolve_with_addr2line(void **) {
+    run_callback();
+    const std::vector<std::string> frames = to_strings(callback_stack);
+    const auto frame =
+        std::find_if(frames.begin(), frames.end(), [](const std::string &frame_text) {
+            return frame_text.find("/emulation_format_test+0x") != std::string::npos;
+        });
+    assert_true(frame != frames.end());
+    const std::size_t file = frame->rfind(" (") + 2, plus = frame->rfind('+');
+    const std::string command = "addr2line -f -e " + frame->substr(file, plus - file) + " " +
+                                frame->substr(plus + 1, frame->size() - plus - 2);
+    FILE *const answer = popen(command.c_str(), "r");
+    assert_non_null(answer);
+    std::array<char, 4096> line{};
+    assert_non_null(std::fgets(line.data(), line.size(), answer));
+    pclose(answer);
+    assert_non_null(std::strstr(line.data(), "run_callback"));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(text_has_all_parts),
+        cmocka_unit_test(text_of_each_kind_fits_80_columns),
+        cmocka_unit_test(control_characters_are_escaped),
+        cmocka_unit_test(offset_before_mr_is_negative),
+        cmocka_unit_test(json_is_one_line_with_all_members),
+        cmocka_unit_test(json_replaces_invalid_utf8),
+        cmocka_unit_test(suppression_patterns_match),
+        cmocka_unit_test(invalid_suppressions_are_reported),
+        cmocka_unit_test(stack_begins_outside_of_module),
+        cmocka_unit_test(stack_frames_resolve_with_addr2line),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

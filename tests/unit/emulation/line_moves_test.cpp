@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The modes that change memory without a sync: poison and evict.
+
+#include "cache_fixture.hpp"
+
+#include <algorithm>
+#include <thread>
+
+using namespace emulation_test;
+
+namespace {
+
+constexpr std::size_t OFFSET = 1024;
+constexpr unsigned char POISON = 0xdb;
+
+settings settings_for(const char *mode, std::size_t line = 64) {
+    settings config;
+    config.line_size = line;
+    assert_true(parse_mode(mode, config));
+    return config;
+}
+
+void sync_write(test_cache &cache, addr_range range) {
+    cache->sync_rdma_write(&range, 1);
+}
+
+/// A post and a poll.
+void post_and_poll(test_cache &cache) {
+    cache->on_post_or_poll();
+    cache->on_post_or_poll();
+}
+
+void stale_mode_moves_no_line(void **) {
+    test_cache cache(settings_for("stale"));
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    pages.bytes[OFFSET] = 0xfe;
+    *(*device)(pages.bytes + OFFSET + 64) = 0xff;
+    cache->peer_write(pages.part(OFFSET + 64, 1), {});
+    for (int i = 0; i < 200; ++i)
+        post_and_poll(cache), cache->run_background();
+    assert_int_not_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
+    assert_true(pages.bytes[OFFSET + 64] != 0xff && pages.bytes[OFFSET + 64] != POISON);
+}
+
+/// The bytes that the device wrote, until they are fetched.
+void poison_mode_poisons_stale_bytes(void **) {
+    for (const std::size_t size : SIZES) {
+        test_cache cache(settings_for("poison", size));
+        const program_pages pages(1);
+        const auto device = cache.add(pages.part(0, pages.size));
+        std::vector<unsigned char> expected(pages.bytes, pages.bytes + pages.size);
+        cache->peer_write(pages.part(OFFSET + 4, 4), {});
+        post_and_poll(cache);
+        assert_memory_equal(pages.bytes, expected.data(), pages.size); // no data has arrived
+        std::memset((*device)(pages.bytes + OFFSET + 4), 0xff, 4);
+        post_and_poll(cache);
+        std::memset(&expected[OFFSET + 4], POISON, 4);
+        assert_memory_equal(pages.bytes, expected.data(), pages.size);
+        std::memset((*device)(pages.bytes + OFFSET + 10), 0xff, 2); // more bytes of the same line
+        cache->peer_write(pages.part(OFFSET + 10, 2), {});
+        post_and_poll(cache);
+        std::memset(&expected[OFFSET + 10], POISON, 2);
+        assert_memory_equal(pages.bytes, expected.data(), pages.size);
+        const addr_range range = pages.part(OFFSET, 1);
+        cache->sync_rdma_read(&range, 1); // does not write back poison
+        assert_int_equal(*(*device)(pages.bytes + OFFSET + 4), 0xff);
+        sync_write(cache, range);
+        assert_memory_equal(pages.bytes, (*device)(pages.bytes), pages.size);
+        cache->report_unfetched();
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+void restored_device_data_replaces_poison(void **) {
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    const unsigned char old = pages.bytes[OFFSET];
+    cache->peer_write(pages.part(OFFSET, 1), {});
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    post_and_poll(cache);
+    assert_int_equal(pages.bytes[OFFSET], POISON);
+    *(*device)(pages.bytes + OFFSET) = old;
+    sync_write(cache, pages.part(OFFSET, 1));
+    assert_int_equal(pages.bytes[OFFSET], old);
+    // Again in the same line.
+    cache->peer_write(pages.part(OFFSET, 1), {});
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    post_and_poll(cache);
+    assert_int_equal(pages.bytes[OFFSET], POISON);
+    cache->complete_sink(pages.part(OFFSET, 1));
+    assert_int_equal(pages.bytes[OFFSET], 0xff);
+}
+
+void dirty_line_is_not_poisoned(void **) {
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    cache->peer_write(pages.part(OFFSET, 8), {});
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    pages.bytes[OFFSET + 9] = 0xfe;
+    const unsigned char old = pages.bytes[OFFSET];
+    post_and_poll(cache);
+    cache->run_background();
+    assert_int_equal(pages.bytes[OFFSET], old);
+    // A write into a poisoned line makes it dirty.
+    cache->peer_write(pages.part(OFFSET + 128, 8), {});
+    *(*device)(pages.bytes + OFFSET + 128) = 0xff;
+    post_and_poll(cache);
+    assert_int_equal(pages.bytes[OFFSET + 128], POISON);
+    pages.bytes[OFFSET + 129] = 0xfe;
+    sync_write(cache, pages.part(OFFSET + 128, 1));
+    assert_int_equal(*(*device)(pages.bytes + OFFSET + 129), 0xfe);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "conflict");
+}
+
+/// Writes by remote peers are found by a scan of all regions.
+void background_scan_poisons_all_mrs(void **) {
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(600);
+    const std::size_t last = pages.size - 64;
+    const auto high = cache.add(pages.part(500 * PAGE, 100 * PAGE)); // not in address order
+    const auto low = cache.add(pages.part(0, 400 * PAGE));           // more than one scan covers
+    const auto between = cache.add(pages.part(450 * PAGE, PAGE));
+    *(*high)(pages.bytes + last) = *(*low)(pages.bytes + 64) = *(*low)(pages.bytes + 399 * PAGE) =
+        0xff;
+    *(*between)(pages.bytes + 450 * PAGE) = 0xff;
+    for (int i = 0; i < 5; ++i)
+        cache->run_background();
+    for (const std::size_t offset : {last, std::size_t{64}, 399 * PAGE, 450 * PAGE})
+        assert_int_equal(pages.bytes[offset], POISON);
+    *(*low)(pages.bytes + 128) = 0xff; // the scan starts again
+    for (int i = 0; i < 5; ++i)
+        cache->run_background();
+    assert_int_equal(pages.bytes[128], POISON);
+}
+
+void new_mr_at_same_address_is_poisoned(void **) {
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(1);
+    for (int i = 0; i < 3; ++i) {
+        std::uint32_t mr_number = 0;
+        const auto device = cache.add(pages.part(0, pages.size), &mr_number);
+        pages.bytes[OFFSET] = 1;
+        cache->prepare_source(pages.part(OFFSET, 1));
+        cache->peer_write(pages.part(OFFSET, 1), {});
+        *(*device)(pages.bytes + OFFSET) = 0xff;
+        post_and_poll(cache);
+        assert_int_equal(pages.bytes[OFFSET], POISON);
+        const std::vector<unsigned char> poisoned(pages.bytes + OFFSET, pages.bytes + OFFSET + 64);
+        cache->remove_mr(mr_number);
+        assert_int_equal(cache.new_findings().size(), 1); // stale
+        // The poison bytes of the old region are program data in the new one.
+        pages.bytes[OFFSET] = 2;
+        const auto next = cache.add(pages.part(0, pages.size), &mr_number);
+        std::memcpy(pages.bytes + OFFSET, poisoned.data(), poisoned.size());
+        cache->prepare_source(pages.part(OFFSET, 1));
+        assert_int_equal(*(*next)(pages.bytes + OFFSET), POISON);
+        cache->remove_mr(mr_number);
+    }
+}
+
+/// The contents of both copies after each call.
+std::vector<std::uint64_t> run_evictions(const char *mode) {
+    test_cache cache(settings_for(mode));
+    const program_pages pages(4);
+    const auto device = cache.add(pages.part(0, 2 * PAGE));
+    const auto other = cache.add(pages.part(2 * PAGE, 2 * PAGE));
+    for (std::size_t offset = 0; offset < pages.size; offset += 128) {
+        pages.bytes[offset] = 0xfe;
+        const unsigned char *const line = pages.bytes + offset + 64;
+        *(offset < 2 * PAGE ? *device : *other)(line) = 0xff;
+    }
+    const addr_range synced = pages.part(0, 100);
+    cache->sync_rdma_read(&synced, 1);
+    std::vector<std::uint64_t> seen;
+    for (int i = 0; i < 30; ++i) {
+        i % 10 == 9 ? cache->run_background() : post_and_poll(cache);
+        std::uint64_t moved = 0;
+        for (std::size_t offset = 0; offset < pages.size; offset += 128) {
+            const device_side &side = offset < 2 * PAGE ? *device : *other;
+            const auto lines = static_cast<std::uint64_t>((*side(pages.bytes + offset) == 0xfe) +
+                                                          2 * (pages.bytes[offset + 64] == 0xff));
+            moved = moved * 31 + lines;
+        }
+        seen.push_back(moved);
+    }
+    return seen;
+}
+
+void evict_seed_repeats_evictions(void **) {
+    const auto first = run_evictions("evict:7");
+    assert_true(first == run_evictions("evict:7"));
+    assert_true(first != run_evictions("evict:8"));
+    assert_true(first.front() != first.back());
+    assert_true(run_evictions("evict") == run_evictions("evict:1"));
+}
+
+/// All lines move eventually, except those in conflict.
+void evict_mode_moves_all_lines_without_conflict(void **) {
+    for (const std::size_t size : SIZES) {
+        test_cache cache(settings_for("evict:3", size));
+        const program_pages pages(1);
+        const auto device = cache.add(pages.part(0, pages.size));
+        pages.bytes[OFFSET] = 0xfe;
+        *(*device)(pages.bytes + OFFSET + size) = 0xff;
+        pages.bytes[OFFSET + 2 * size] = 0xfe;
+        *(*device)(pages.bytes + OFFSET + 2 * size + 8) = 0xff;
+        const std::size_t lines = PAGE / size;
+        for (std::size_t i = 0; i < lines; ++i) // 64 lines each
+            cache->run_background();
+        assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
+        assert_int_equal(pages.bytes[OFFSET + size], 0xff);
+        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 2 * size), 0xfe);
+        assert_int_not_equal(pages.bytes[OFFSET + 2 * size + 8], 0xff);
+        assert_int_equal(cache.new_findings().size(), 0);
+    }
+}
+
+void evict_mode_reports_no_redundant_sync(void **) {
+    settings config = settings_for("evict:3");
+    config.report_redundant = true;
+    test_cache cache(config);
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    sync_write(cache, pages.part(0, pages.size));
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+/// Threads write to lines during eviction.
+void eviction_loses_no_concurrent_store(void **) {
+    constexpr std::uint64_t ROUNDS = 200000;
+    test_cache cache(settings_for("evict:1"));
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    auto *const program_word = reinterpret_cast<std::uint64_t *>(pages.bytes);
+    auto *const device_word = reinterpret_cast<std::uint64_t *>((*device)(pages.bytes + 8));
+    program_word[0] = 0;
+    __atomic_store_n(device_word, 0, __ATOMIC_RELAXED);
+    std::thread counter([&] {
+        for (std::uint64_t i = 0; i < ROUNDS; ++i)
+            __atomic_store_n(&program_word[0],
+                             __atomic_load_n(&program_word[0], __ATOMIC_RELAXED) + 1,
+                             __ATOMIC_RELAXED);
+    });
+    for (std::uint64_t i = 1; i <= 2000; ++i) {
+        __atomic_store_n(device_word, i, __ATOMIC_RELAXED);
+        post_and_poll(cache);
+    }
+    counter.join();
+    assert_int_equal(program_word[0], ROUNDS);
+}
+
+/// As ibv_rereg_mr does. Memory that peers cannot write is not scanned.
+void set_remote_access_limits_poison(void **) {
+    test_cache cache(settings_for("poison"));
+    const program_pages pages(1);
+    std::uint32_t mr_number = 0;
+    const auto device = cache.add(pages.part(0, pages.size), &mr_number);
+    const auto is_poisoned = [&](std::size_t offset) {
+        *(*device)(pages.bytes + offset) = 0xff;
+        cache->run_background();
+        return pages.bytes[offset] == POISON;
+    };
+    assert_true(is_poisoned(64));
+    cache->set_remote_access(mr_number, false, false);
+    assert_false(is_poisoned(128));
+    cache->set_remote_access(mr_number, false, true);
+    assert_true(is_poisoned(192));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(stale_mode_moves_no_line),
+        cmocka_unit_test(poison_mode_poisons_stale_bytes),
+        cmocka_unit_test(restored_device_data_replaces_poison),
+        cmocka_unit_test(dirty_line_is_not_poisoned),
+        cmocka_unit_test(background_scan_poisons_all_mrs),
+        cmocka_unit_test(new_mr_at_same_address_is_poisoned),
+        cmocka_unit_test(evict_seed_repeats_evictions),
+        cmocka_unit_test(evict_mode_moves_all_lines_without_conflict),
+        cmocka_unit_test(evict_mode_reports_no_redundant_sync),
+        cmocka_unit_test(eviction_loses_no_concurrent_store),
+        cmocka_unit_test(set_remote_access_limits_poison),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

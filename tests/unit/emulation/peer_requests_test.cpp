@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Findings at a peer's request, and the request in later findings.
+
+#include "cache_fixture.hpp"
+
+using namespace emulation_test;
+
+namespace {
+
+constexpr std::size_t OFFSET = 1024;
+
+mem_access peer_request(const char *words) {
+    mem_access request;
+    request.text = words;
+    request.peer_stack = {"main (/usr/bin/peer+0x1)"};
+    return request;
+}
+
+std::string access_text(const nlohmann::json &finding, const char *name) {
+    return finding[name].is_null() ? "" : finding[name]["words"].get<std::string>();
+}
+
+void assert_finding(const nlohmann::json &findings, const char *kind, std::size_t offset,
+                    std::size_t length, std::size_t first) {
+    assert_string_equal(findings["kind"].get<std::string>().c_str(), kind);
+    assert_int_equal(findings["offset"].get<std::size_t>(), offset);
+    assert_int_equal(findings["length"].get<std::size_t>(), length);
+    assert_int_equal(findings["first_offset"].get<std::size_t>(), first);
+}
+
+void peer_read_of_dirty_line_is_reported(void **) {
+    for (const std::size_t size : SIZES) {
+        settings config;
+        config.line_size = size;
+        test_cache cache(config);
+        const program_pages pages(2);
+        const auto device = cache.add(pages.part(256, PAGE));
+        cache->peer_read(pages.part(256, PAGE), peer_request("a"));
+        assert_int_equal(cache.new_findings().size(), 0);
+        pages.bytes[OFFSET + 4] = pages.bytes[OFFSET + size] = pages.bytes[OFFSET + 4 * size] =
+            0xfe;
+        cache->peer_read(pages.part(256, PAGE), peer_request("RDMA Read, of another"));
+        const auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), 2); // two ranges of lines
+        assert_finding(findings[0], "unsynced-read", OFFSET - 256, 2 * size, OFFSET - 256 + 4);
+        assert_finding(findings[1], "unsynced-read", OFFSET - 256 + 4 * size, size,
+                       OFFSET - 256 + 4 * size);
+        assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Read, of another");
+        assert_string_equal(findings[0]["request"]["stack"][0].get<std::string>().c_str(),
+                            "main (/usr/bin/peer+0x1)");
+        assert_true(findings[0]["last_sync"].is_null());
+        assert_string_equal(findings[0]["program"].get<std::string>().substr(0, 2).c_str(), "fe");
+        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 4), 0xfe); // the read moves no line
+    }
+}
+
+/// Bytes that the peer does not read, or that are equal, are not reported.
+void peer_read_beside_dirty_bytes_is_not_reported(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    pages.bytes[OFFSET + 4] = 0xfe;
+    cache->peer_read(pages.part(OFFSET + 5, 59), peer_request("a"));
+    cache->peer_read(pages.part(OFFSET, 4), peer_request("a"));
+    assert_int_equal(cache.new_findings().size(), 0);
+    cache->peer_read(pages.part(OFFSET + 4, 1), peer_request("a"));
+    assert_int_equal(cache.new_findings().size(), 1);
+}
+
+void peer_write_to_dirty_line_is_reported(void **) {
+    for (const std::size_t size : SIZES) {
+        settings config;
+        config.line_size = size;
+        test_cache cache(config);
+        const program_pages pages(2);
+        const auto device = cache.add(pages.part(0, pages.size));
+        const addr_range synced = pages.part(OFFSET, 1);
+        cache->sync_rdma_read(&synced, 1);
+        pages.bytes[OFFSET + 4] = 0xfe;
+        cache->peer_write(pages.part(OFFSET + 8, 8),
+                          peer_request("RDMA Write")); // other bytes of the line
+        auto findings = cache.new_findings();
+        assert_int_equal(findings.size(), 1);
+        assert_finding(findings[0], "unsynced-write", OFFSET, size, OFFSET + 4);
+        assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Write");
+        assert_string_equal(access_text(findings[0], "last_sync").c_str(), "sync_rdma_read");
+        *(*device)(pages.bytes + OFFSET + 8) = 0xff;
+        cache->sync_rdma_write(&synced, 1); // the conflict is known
+        assert_int_equal(cache.new_findings().size(), 0);
+        assert_int_equal(*(*device)(pages.bytes + OFFSET + 4), 0xfe);
+    }
+}
+
+/// An atomic operation is reported as a read; the conflict by its write is not reported again.
+void peer_atomic_on_dirty_line_is_reported_once(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    const addr_range word = pages.part(OFFSET, 8);
+    cache->peer_atomic(word, peer_request("fetch and add"));
+    assert_int_equal(cache.new_findings().size(), 0);
+    pages.bytes[OFFSET + 4] = 0xfe;
+    cache->peer_atomic(word, peer_request("fetch and add"));
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_finding(findings[0], "unsynced-read", OFFSET, 64, OFFSET + 4);
+    assert_string_equal(access_text(findings[0], "request").c_str(), "fetch and add");
+    *(*device)(pages.bytes + OFFSET) = 0xff;
+    cache->sync_rdma_write(&word, 1);
+    assert_int_equal(cache.new_findings().size(), 0);
+}
+
+void conflict_names_request_of_peer_write(void **) {
+    test_cache cache;
+    const program_pages pages(1);
+    const auto device = cache.add(pages.part(0, pages.size));
+    cache->peer_write(pages.part(OFFSET, 512), peer_request("first"));
+    cache->peer_write(pages.part(OFFSET + 256, 64), peer_request("second"));
+    assert_int_equal(cache.new_findings().size(), 0);
+    std::memset((*device)(pages.bytes + OFFSET), 0xff, 512);
+    const addr_range middle = pages.part(OFFSET + 130, 1);
+    cache->sync_rdma_write(&middle, 1);
+    for (const std::size_t line : {0U, 128U, 256U, 448U})
+        pages.bytes[OFFSET + line] = 0xfe;
+    const addr_range whole = pages.part(0, pages.size);
+    cache->sync_rdma_write(&whole, 1);
+    auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 3); // the line in the middle was fetched
+    assert_finding(findings[0], "conflict", OFFSET, 64, OFFSET);
+    assert_string_equal(access_text(findings[0], "request").c_str(), "first");
+    assert_finding(findings[1], "conflict", OFFSET + 256, 64, OFFSET + 256);
+    assert_string_equal(access_text(findings[1], "request").c_str(), "second");
+    assert_finding(findings[2], "conflict", OFFSET + 448, 64, OFFSET + 448);
+    assert_string_equal(access_text(findings[2], "request").c_str(), "first");
+    assert_string_equal(access_text(findings[2], "last_sync").c_str(), "sync_rdma_write");
+    // The requests are forgotten after the conflict.
+    *(*device)(pages.bytes + OFFSET) = 0xfd;
+    pages.bytes[OFFSET + 1] = 0xfd;
+    cache->sync_rdma_write(&whole, 1);
+    findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_true(findings[0]["request"].is_null());
+}
+
+/// For many writes of many parts.
+void requests_of_latest_writes_are_known(void **) {
+    test_cache cache;
+    const program_pages pages(64);
+    const auto device = cache.add(pages.part(0, pages.size));
+    cache->peer_write(pages.part(0, pages.size), peer_request("whole"));
+    for (std::size_t offset = 0; offset < pages.size; offset += 128) {
+        const addr_range line = pages.part(offset, 1);
+        cache->sync_rdma_write(&line, 1);
+    }
+    for (std::size_t i = 0; i < 2000; ++i)
+        cache->peer_write(pages.part(i * 64 + 1, 1), peer_request(std::to_string(i).c_str()));
+    for (const std::size_t i : {10U, 1999U}) {
+        pages.bytes[i * 64] = *(*device)(pages.bytes + i * 64) = 0;
+        pages.bytes[i * 64] = 0xfe;
+        *(*device)(pages.bytes + i * 64 + 1) = 0xff;
+    }
+    const addr_range whole = pages.part(0, pages.size);
+    cache->sync_rdma_read(&whole, 1);
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 2);
+    assert_string_equal(access_text(findings[0], "request").c_str(), "");
+    assert_string_equal(access_text(findings[1], "request").c_str(), "1999");
+}
+
+/// The region that contains all bytes, if several contain some.
+void finding_names_mr_of_all_bytes(void **) {
+    test_cache cache;
+    const program_pages pages(2);
+    const auto wide = cache.add(pages.part(0, pages.size));
+    const auto narrow = cache.add(pages.part(OFFSET + 10, 40));
+    pages.bytes[OFFSET] = pages.bytes[OFFSET + 512] = 0xfe;
+    cache->peer_read(pages.part(0, pages.size), peer_request("a"));
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 2);
+    assert_int_equal(findings[0]["region"].get<int>(), 1);
+    assert_int_equal(findings[1]["region"].get<int>(), 1);
+    assert_string_equal(findings[0]["device"].get<std::string>().c_str(), "rxe0");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(peer_read_of_dirty_line_is_reported),
+        cmocka_unit_test(peer_read_beside_dirty_bytes_is_not_reported),
+        cmocka_unit_test(peer_write_to_dirty_line_is_reported),
+        cmocka_unit_test(conflict_names_request_of_peer_write),
+        cmocka_unit_test(requests_of_latest_writes_are_known),
+        cmocka_unit_test(finding_names_mr_of_all_bytes),
+        cmocka_unit_test(peer_atomic_on_dirty_line_is_reported_once),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

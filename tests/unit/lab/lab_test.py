@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Parts of softrdma that need neither device nor guest: GIDs, the switch, initramfs, --help."""
+
+import io
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
+TOP_FOLDER = os.path.join(TEST_FOLDER, "..", "..", "..")
+sys.path.insert(0, os.path.join(TOP_FOLDER, "scripts"))
+sys.dont_write_bytecode = True
+
+from lab.cli import main  # noqa: E402
+from lab.core import supervisor  # noqa: E402
+from lab.devices import soft_devices  # noqa: E402
+from lab.run import initramfs, switch  # noqa: E402
+
+
+class Gids(unittest.TestCase):
+    def test_ipv4_address_is_mapped_to_gid(self) -> None:
+        self.assertEqual(
+            soft_devices.ipv4_mapped_gid("198.18.0.1"), "0000:0000:0000:0000:0000:ffff:c612:0001"
+        )
+
+
+class SwitchProcess(unittest.TestCase):
+    def test_sigterm_before_start_ends_process(self) -> None:
+        # The child inherits a handler, as in softrdma.
+        old_handler = signal.signal(signal.SIGTERM, lambda *_: None)
+        self.addCleanup(signal.signal, signal.SIGTERM, old_handler)
+        for _ in range(40):
+            parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            with parent_end, child_end, supervisor.Undo() as undo:
+                process = switch.Switch(undo, [[child_end]], None)
+            process.connection.close()
+            with self.assertRaises(ProcessLookupError):
+                os.kill(process.child, 0)
+
+
+class Initramfs(unittest.TestCase):
+    def test_archive_is_readable_by_cpio(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "archive")
+            archive = initramfs.CpioArchive(path)
+            archive.add("sub", 0o040755)
+            files = {f"sub/{length}": os.urandom(length) for length in (0, 1, 2, 3, 4, 4097)}
+            for name, data in files.items():
+                archive.add(name, 0o100644, data)
+            archive.close()
+            unpacked = os.path.join(folder, "unpacked")
+            os.mkdir(unpacked)
+            with open(path, "rb") as file:
+                subprocess.run(["cpio", "-id", "--quiet"], stdin=file, cwd=unpacked, check=True)
+            for name, data in files.items():
+                with open(os.path.join(unpacked, name), "rb") as file:
+                    self.assertEqual(file.read(), data)
+
+
+class Manual(unittest.TestCase):
+    def test_manual_has_each_option_of_help(self) -> None:
+        with open(os.path.join(TOP_FOLDER, "man", "softrdma.1"), encoding="utf-8") as file:
+            manual = file.read().replace("\\-", "-")
+        for command in ("run", "up", "down", "list", "kernel"):
+            self.assertRegex(manual, rf"\.B softrdma {command}\b")
+            help_text = io.StringIO()
+            with redirect_stdout(help_text), self.assertRaises(SystemExit):
+                main.make_parser().parse_args([command, "--help"])
+            options = set(re.findall(r"(--[a-z]+)", help_text.getvalue())) - {"--help"}
+            for option in options:
+                self.assertIn(option, manual, f"{command} {option}")
+
+
+if __name__ == "__main__":
+    unittest.main()

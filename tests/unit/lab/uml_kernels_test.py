@@ -1,0 +1,354 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""User-mode kernels of the cache and of a package, and their build from a fake source."""
+
+import compileall
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+from typing import Callable
+
+TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
+SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
+sys.path.insert(0, SCRIPTS)
+sys.dont_write_bytecode = True
+
+from lab.core import cache  # noqa: E402
+from lab.kernel import kernel_fixes, uml_kernels  # noqa: E402
+
+
+class InPrefix(unittest.TestCase):
+    """An installed softrdma in a temporary prefix."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.prefix = os.path.join(folder.name, "usr")
+        self.cache_folder = os.path.join(folder.name, "cache")
+        self.package_folder = os.path.join(self.prefix, "lib", "softrdma", "uml")
+        share = os.path.join(self.prefix, "share", "softrdma")
+        self.install(os.path.join(self.prefix, "bin"), share)
+        self.config_file = os.path.join(share, "lab", "kernel", "uml.config")
+
+    def install(self, program_folder: str, share: str) -> None:
+        # With compiled files: the cases start softrdma often.
+        compileall.compile_dir(os.path.join(SCRIPTS, "lab"), quiet=2)
+        shutil.copytree(os.path.join(SCRIPTS, "lab"), os.path.join(share, "lab"))
+        os.makedirs(program_folder, exist_ok=True)
+        shutil.copy(os.path.join(SCRIPTS, "softrdma"), program_folder)
+
+    def make_kernel(self, folder: str, version: str, config_digest: str = "") -> str:
+        """Make a kernel that can be found but not run. Returns its path."""
+        path = os.path.join(folder, version)
+        os.makedirs(path)
+        with open(os.path.join(path, "linux"), "w", encoding="ascii") as file:
+            file.write("kernel")
+        series = ".".join(version.split(".")[:2])
+        with open(self.config_file, "rb") as binary:
+            config = binary.read()
+        if kernel_fixes.is_old_uml(series):
+            config += uml_kernels.OLD_SERIES_CONFIG
+        key = config + kernel_fixes.uml_digest(series).encode()
+        config_digest = config_digest or hashlib.sha256(key).hexdigest()[:8]
+        facts = {"series": series, "version": version, "config": config_digest}
+        cache.write_manifest(path, facts, ["linux"])
+        return path
+
+    def make_cached_kernel(self, version: str) -> str:
+        return self.make_kernel(os.path.join(self.cache_folder, "uml"), version)
+
+    def make_packaged_kernel(self, version: str, config_digest: str = "") -> str:
+        return self.make_kernel(self.package_folder, version, config_digest)
+
+    def softrdma(self, *arguments: str, program: str = "bin/softrdma") -> "tuple[int, str]":
+        """Returns the exit status and the output."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "SOFTRDMA_CACHE": self.cache_folder,
+        }
+        result = subprocess.run(
+            [os.path.join(self.prefix, program), *arguments],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        return result.returncode, result.stdout
+
+
+class Installed(InPrefix):
+    """Kernels of a package and of the user's cache."""
+
+    def test_packaged_kernel_is_found_without_cache(self) -> None:
+        path = self.make_packaged_kernel("6.1.187")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{path}/linux\n"))
+        self.assertEqual(self.softrdma("kernel", "path", "6.1"), (0, f"{path}/linux\n"))
+        status, output = self.softrdma("kernel", "list")
+        self.assertEqual(status, 0)
+        self.assertRegex(output, r"6\.1 +uml +\S+ +6\.1\.187 +yes +package")
+        (row,) = json.loads(self.softrdma("kernel", "list", "--json")[1])["kernels"]
+        self.assertEqual((row["from"], row["for"], row["path"]), ("package", "uml", path))
+        self.assertFalse(os.path.exists(self.cache_folder))
+
+    def test_newest_kernel_is_selected(self) -> None:
+        self.make_packaged_kernel("6.1.187")
+        newer_cached = self.make_cached_kernel("6.12.9-1")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{newer_cached}/linux\n"))
+        newest_packaged = self.make_packaged_kernel("6.12.10")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{newest_packaged}/linux\n"))
+        cached = self.make_cached_kernel("6.1.188-1")
+        self.assertEqual(self.softrdma("kernel", "path", "6.1"), (0, f"{cached}/linux\n"))
+
+    def test_packaged_kernel_precedes_equal_cached_one(self) -> None:
+        self.make_cached_kernel("6.1.187")
+        packaged = self.make_packaged_kernel("6.1.187")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{packaged}/linux\n"))
+
+    def test_kernel_of_other_configuration_is_not_run(self) -> None:
+        outdated = self.make_packaged_kernel("6.12.1", config_digest="01234567")
+        for arguments in (("kernel", "path"), ("run", "--in", "uml", "--", "true")):
+            status, output = self.softrdma(*arguments)
+            self.assertEqual(status, 77)
+            self.assertIn(outdated, output)
+            self.assertIn("apt install softrdma softrdma-uml", output)
+        self.assertIn("outdated", self.softrdma("kernel", "list")[1])
+        current = self.make_cached_kernel("6.1.187")
+        self.assertEqual(self.softrdma("kernel", "path"), (0, f"{current}/linux\n"))
+
+    def test_damaged_kernel_names_its_fix(self) -> None:
+        fixes = {
+            "6.12": (self.make_packaged_kernel("6.12.1"), "apt install --reinstall softrdma-uml"),
+            "6.13": (self.make_cached_kernel("6.13.1-1"), "softrdma kernel build 6.13"),
+        }
+        for series, (path, fix) in fixes.items():
+            with open(os.path.join(path, "linux"), "w", encoding="ascii") as file:
+                file.write("KERNEL")
+            run = ("run", "--in", "uml", "--kernel", series, "--", "true")
+            for arguments in (("kernel", "path", series), run):
+                status, output = self.softrdma(*arguments)
+                self.assertEqual(status, 1)
+                self.assertIn("linux has other contents", output)
+                self.assertIn(fix, output)
+                self.assertEqual(output.count("\n"), 1)
+
+    def test_broken_manifest_is_damage(self) -> None:
+        path = self.make_packaged_kernel("6.12.1")
+        for text in ("", "[]", "{}", '{"facts": 1, "sizes": {}, "sha256": {}}'):
+            with open(os.path.join(path, cache.MANIFEST), "w", encoding="ascii") as file:
+                file.write(text)
+            status, output = self.softrdma("kernel", "path")
+            self.assertEqual(status, 77)
+            self.assertIn(f"{path} is damaged", output)
+            self.assertIn("apt install --reinstall softrdma-uml", output)
+            self.assertEqual(output.count("\n"), 1)
+
+    def test_packaged_kernel_is_not_removed(self) -> None:
+        packaged = self.make_packaged_kernel("6.1.187")
+        status, output = self.softrdma("kernel", "remove", "6.1")
+        self.assertEqual(status, 2)
+        self.assertIn("apt remove softrdma-uml", output)
+        cached = self.make_cached_kernel("6.1.188-1")
+        status, output = self.softrdma("kernel", "remove", "6.1")
+        self.assertEqual(status, 0)
+        self.assertIn("softrdma-uml stays", output)
+        self.assertFalse(os.path.exists(cached))
+        self.assertTrue(os.path.exists(os.path.join(packaged, "linux")))
+
+    def test_checkout_ignores_packaged_kernels(self) -> None:
+        self.make_packaged_kernel("6.1.187")
+        self.install(os.path.join(self.prefix, "scripts"), os.path.join(self.prefix, "scripts"))
+        status, output = self.softrdma("kernel", "path", program="scripts/softrdma")
+        self.assertEqual(status, 77)
+        self.assertIn("softrdma kernel build", output)
+
+
+# The parts of a kernel source that the build uses. It records what could change the program's bytes.
+FAKE_SOURCE = {
+    "Makefile": """VERSION = 6
+PATCHLEVEL = 1
+SUBLEVEL = 187
+allnoconfig:
+\tgrep -vE 'SMP|NR_CPUS' $(KCONFIG_ALLCONFIG) >.config
+linux:
+\tmkdir -p include/config
+\techo 6.1.187 >include/config/kernel.release
+\techo 'const char file[] = __FILE__; int main(void) { return 0; }' >$(CURDIR)/main.c
+\tgcc -g $(CFLAGS) $(KCFLAGS) -o linux $(CURDIR)/main.c
+\tenv | grep ^KBUILD_ >modules.builtin
+\ttouch modules.builtin.modinfo
+""",
+    "arch/um/Kconfig": "config HZ\n\tint\n\tdefault 100\n",
+}
+
+
+class BuildInto(InPrefix):
+    """A kernel built from a source file into a folder, as for a package."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.work_folder = os.path.join(self.prefix, "work")
+        os.mkdir(self.work_folder)
+
+    def work_path(self, *names: str) -> str:
+        return os.path.join(self.work_folder, *names)
+
+    def make_source(self, **changed_files: str) -> str:
+        """Make a tar.xz. changed_files: other contents, by base name."""
+        path = self.work_path("source.tar.xz")
+        with tarfile.open(path, "w:xz") as tar:
+            for name, text in FAKE_SOURCE.items():
+                data = changed_files.get(os.path.basename(name), text).encode()
+                member = tarfile.TarInfo("linux-source/" + name)
+                member.size, member.mtime = len(data), 1_000_000_000
+                tar.addfile(member, io.BytesIO(data))
+        return path
+
+    def build_command(self, source: str, folder: str) -> "list[str]":
+        program = os.path.join(self.prefix, "bin", "softrdma")
+        return [program, "kernel", "build", "--source", source, "--into", folder]
+
+    def build(self, source: str, folder: str, *options: str, **env: str) -> "tuple[int, str]":
+        """Returns the exit status and the output."""
+        result = subprocess.run(
+            [*self.build_command(source, folder), *options],
+            env={"PATH": os.environ["PATH"], "SOFTRDMA_CACHE": self.cache_folder, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        return result.returncode, result.stdout
+
+    def read_files(self, path: str) -> "dict[str, bytes]":
+        files = {}
+        for folder, _, names in os.walk(path):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    files[os.path.relpath(os.path.join(folder, name), path)] = file.read()
+        return files
+
+    def test_build_into_package_folder_is_found(self) -> None:
+        built = os.path.join(self.package_folder, "6.1")
+        status, output = self.build(self.make_source(), built)
+        self.assertEqual(status, 0, output)
+        self.assertIn("6.1.187 is in", output)
+        self.assertEqual(self.softrdma("kernel", "path", "6.1"), (0, f"{built}/linux\n"))
+        facts = cache.read_facts(built)
+        self.assertEqual((facts["version"], facts["processors"]), ("6.1.187", 1))
+        self.assertEqual(os.listdir(self.package_folder), ["6.1"])
+        self.assertEqual(os.stat(built).st_mode, os.stat(self.work_folder).st_mode)
+        self.assertFalse(os.path.exists(self.cache_folder))
+
+    def test_build_is_reproducible(self) -> None:
+        source = self.make_source()
+        first, second = self.work_path("first"), self.work_path("deeper", "second")
+        os.makedirs(second)  # an empty folder is accepted
+        epoch = {"SOURCE_DATE_EPOCH": "86400"}
+        self.assertEqual(self.build(source, first, **epoch)[0], 0)
+        ignored = {"CFLAGS": "-invalid", "MAKEFLAGS": "--invalid", "KBUILD_BUILD_USER": "me"}
+        status, output = self.build(source, second, **epoch, **ignored, TZ="Asia/Tokyo")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(self.read_files(first), self.read_files(second))
+        environment = self.read_files(first)["lib/modules/6.1.187/modules.builtin"].decode()
+        self.assertIn("KBUILD_BUILD_TIMESTAMP=1970-01-02 00:00:00 UTC", environment)
+
+    def test_build_date_defaults_to_date_of_source(self) -> None:
+        built = self.work_path("built")
+        self.assertEqual(self.build(self.make_source(), built)[0], 0)
+        environment = self.read_files(built)["lib/modules/6.1.187/modules.builtin"].decode()
+        self.assertIn("KBUILD_BUILD_TIMESTAMP=2001-09-09 01:46:40 UTC", environment)
+
+    def test_failed_build_leaves_no_file(self) -> None:
+        damages = (
+            ({"Makefile": "all:\n"}, 2, "not a kernel source"),
+            ({"Kconfig": "config HZ\n"}, 1, "sets HZ in another way"),
+            ({"Makefile": FAKE_SOURCE["Makefile"] + "\tfalse\n"}, 1, "does not build"),
+        )
+        for changed_files, expected_status, message in damages:
+            source = self.make_source(**changed_files)
+            status, output = self.build(source, self.work_path("built"))
+            self.assertEqual(status, expected_status, output)
+            self.assertIn(message, output)
+            self.assertEqual(os.listdir(self.work_folder), ["source.tar.xz"])
+
+    def test_killed_build_leaves_no_file(self) -> None:
+        source = self.make_source(Makefile=FAKE_SOURCE["Makefile"] + "\tsleep 600\n")
+        build = subprocess.Popen(
+            self.build_command(source, self.work_path("built")),
+            env={"PATH": os.environ["PATH"]},
+            stderr=subprocess.DEVNULL,
+        )
+
+        def is_make_asleep() -> bool:
+            self.assertIsNone(build.poll(), "the build ended")
+            walk = os.walk(self.work_folder)
+            return any("modules.builtin.modinfo" in names for _, _, names in walk)
+
+        self.wait_until(is_make_asleep)
+        build.kill()
+        build.wait()
+        self.wait_until(lambda: os.listdir(self.work_folder) == ["source.tar.xz"])
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            time.sleep(0.05)
+
+    def test_verbose_shows_output_of_make(self) -> None:
+        source, built = self.make_source(), self.work_path("built")
+        status, output = self.build(source, built, "--verbose", "--jobs", "1")
+        self.assertEqual(status, 0, output)
+        self.assertIn("gcc -g", output)
+        source = self.make_source(Makefile=FAKE_SOURCE["Makefile"] + "\techo reason; false\n")
+        status, output = self.build(source, built + "2", "--verbose")
+        self.assertEqual(status, 1)
+        self.assertRegex(output, r"(?s)\nreason\n.*does not build; see its output above")
+
+    def test_misuse_is_one_line_with_reason(self) -> None:
+        source = self.make_source()
+        full_folder = self.work_path("full")
+        os.mkdir(full_folder)
+        with open(self.work_path("full", "file"), "w", encoding="ascii") as file:
+            file.write("not compressed")
+        new = self.work_path("new")
+        cases = (
+            (("build", "--source", source), "need each other"),
+            (("build", "--into", new), "need each other"),
+            (
+                ("build", "6.1", "--source", source, "--into", new),
+                "the version is that of --source",
+            ),
+            (("build", "--source", full_folder + "/none", "--into", new), "No such file"),
+            (("build", "--source", full_folder, "--into", new), "Is a directory"),
+            (("build", "--source", "", "--into", new), "No such file"),
+            (("build", "--source", full_folder + "/file", "--into", new), "not compressed by xz"),
+            (("build", "--source", source, "--into", full_folder), "not an empty folder"),
+            (("build", "--source", source, "--into", full_folder + "/file"), "not an empty folder"),
+            (("build", "--source", source, "--into", ""), "expected a new folder"),
+            (("build", "--jobs", "0"), "expected 1 to 1024"),
+            (("list", "--source", source), "an option of kernel build"),
+            (("path", "--into", new), "an option of kernel build"),
+            (("fetch", "--verbose"), "an option of kernel build"),
+            (("remove", "6.1", "--jobs", "2"), "an option of kernel build"),
+        )
+        for arguments, message in cases:
+            status, output = self.softrdma("kernel", *arguments)
+            self.assertEqual((status, output.count("\n")), (2, 1), f"{arguments}: {output}")
+            self.assertIn(message, output)
+        status, output = self.build(source, new, SOURCE_DATE_EPOCH="today")
+        self.assertEqual(status, 2)
+        self.assertIn("SOURCE_DATE_EPOCH", output)
+        self.assertEqual(sorted(os.listdir(self.work_folder)), ["full", "source.tar.xz"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A fake kernel for one device: records and answers the commands that libibverbs and the driver
+// write, and provides rings to map. It has no ioctl(), so libibverbs writes each command. A command
+// can be made to fail. Derived classes answer the commands of one driver.
+#pragma once
+
+#include "abi/abi.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <infiniband/verbs.h>
+#include <map>
+#include <rdma/ib_user_verbs.h>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace fake {
+
+/// A written command: its number and the bytes after the headers.
+struct command {
+    std::uint32_t number;
+    std::vector<unsigned char> bytes;
+    std::uint64_t response;
+    std::size_t response_size; ///< in bytes
+
+    /// The bytes at an offset as a type: the core's part, or the driver's.
+    template <class type>
+    type as(std::size_t offset = 0) const {
+        type value; // some end in an array of no size, which cannot be initialized
+        std::memset(&value, 0, sizeof value);
+        std::memcpy(&value, bytes.data() + offset, std::min(sizeof value, bytes.size() - offset));
+        return value;
+    }
+};
+inline constexpr std::uint32_t extended = IB_USER_VERBS_CMD_FLAG_EXTENDED;
+
+// Writes the core's response and the driver's after it. Without a device in sysfs, libibverbs
+// assumes an old kernel, whose core response is shorter.
+template <class core, class driver>
+void respond(const command &cmd, const core &core_resp, const driver &driver_resp) {
+    static_assert(std::is_trivially_copyable_v<driver> && !std::is_pointer_v<driver>);
+    auto *const response = reinterpret_cast<unsigned char *>(cmd.response);
+    const std::size_t core_size =
+        std::min(sizeof core_resp, cmd.response_size - sizeof driver_resp);
+    std::memcpy(response, &core_resp, core_size);
+    std::memcpy(response + core_size, &driver_resp, sizeof driver_resp);
+}
+template <class core>
+void respond(const command &cmd, const core &core_resp) {
+    std::memcpy(reinterpret_cast<void *>(cmd.response), &core_resp,
+                std::min(sizeof core_resp, cmd.response_size));
+}
+
+class kernel {
+  public:
+    kernel();
+    kernel(const kernel &) = delete;
+    kernel &operator=(const kernel &) = delete;
+    virtual ~kernel();
+
+    std::vector<command> commands;
+    std::map<std::uint32_t, std::uint32_t>
+        objects;                            ///< live objects: handle, command that created it
+    std::size_t failing_command = SIZE_MAX; ///< index of the command that fails
+    int error = ENOSPC;                     ///< its errno
+    std::vector<std::pair<std::uint64_t, std::size_t>> mappings; ///< requested: offset and size
+
+    /// Opens the device with the driver. nullptr and errno on failure.
+    ibv_context *open();
+
+    std::size_t num_rings() const { return rings_.size(); }
+    /// The size of a ring in bytes.
+    std::size_t ring_size(std::size_t ring) const { return rings_.at(ring).size; }
+    /// Of rings, by the driver.
+    std::size_t mapped_bytes() const;
+
+    int answer(const command &cmd);                         ///< 0 or errno
+    int map(std::uint64_t offset, std::size_t bytes);       ///< 0 or errno
+    std::size_t count(std::uint32_t number) const noexcept; ///< of recorded commands
+
+    int fd; ///< of the open device
+
+  protected:
+    struct shared_memory {
+        unsigned char *addr;
+        std::uint64_t offset;
+        std::size_t size; ///< whole pages
+    };
+    static constexpr std::size_t page_size = 4096;
+
+    /// The rings in the order of creation.
+    const shared_memory &ring_memory(std::size_t ring) const { return rings_.at(ring); }
+    const shared_memory &make_memory(std::size_t bytes);
+    std::uint32_t add_object(const command &cmd);
+    int remove_object(std::uint32_t handle);
+
+    virtual verbs_context *open_driver(ibv_device *device) = 0;
+    /// Answers the commands that differ between drivers.
+    virtual int answer_driver(const command &cmd) = 0;
+    virtual int check_mapping(std::uint64_t offset, std::size_t bytes);
+
+  private:
+    std::string name_;
+    int memory_fd_;
+    std::size_t memory_end_ = 0;
+    std::uint32_t last_handle_ = 100;
+    std::vector<shared_memory> rings_;
+    ibv_device *device_;
+};
+
+} // namespace fake

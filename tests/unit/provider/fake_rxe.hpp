@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A fake kernel for an rxe device. It can return invalid rings.
+#pragma once
+
+#include "fake_kernel.hpp"
+#include "rxe/rxe_abi.hpp"
+
+#include <cstdint>
+#include <functional>
+
+namespace fake {
+
+namespace rxe = coherdma::provider::rxe;
+
+class rxe_kernel : public kernel {
+  public:
+    std::function<void(rxe::mminfo &, rxe::rxe_queue_buf &)> corrupt; ///< alters the next rings
+
+    /// The rings in the order of creation.
+    rxe::rxe_queue_buf &ring(std::size_t index) const {
+        return *reinterpret_cast<rxe::rxe_queue_buf *>(ring_memory(index).addr);
+    }
+
+  private:
+    verbs_context *open_driver(ibv_device *device) override;
+    int answer_driver(const command &cmd) override;
+    int answer_extended(const command &cmd);
+    rxe::mminfo make_ring(std::uint32_t entries, std::size_t entry_size);
+};
+
+} // namespace fake

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A fake kernel for a siw device. It can return invalid rings, and uses them only on a test's
+// request.
+#pragma once
+
+#include "fake_kernel.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <rdma/siw-abi.h>
+
+namespace fake {
+
+class siw_kernel : public kernel {
+  public:
+    /// Alters the next rings.
+    std::function<void(std::uint64_t &key, std::uint32_t &num_entries)> corrupt;
+    std::function<int(std::uint32_t qp_handle)> on_doorbell; ///< returns 0 or errno
+    std::function<void()> on_modify_qp, on_query_qp;         ///< called in the command
+    ibv_qp_state state = IBV_QPS_RTS;                        ///< reported by query_qp
+    std::uint8_t max_dest_rd_atomic = 1;                     ///< reported by query_qp
+
+    std::uint32_t num_entries(std::size_t ring) const { return num_entries_.at(ring); }
+    template <class type>
+    type &entry(std::size_t ring, std::uint32_t number) const {
+        return reinterpret_cast<type *>(ring_memory(ring).addr)[number % num_entries(ring)];
+    }
+    siw_sqe &sqe(std::size_t ring, std::uint32_t number) const {
+        return entry<siw_sqe>(ring, number);
+    }
+    siw_rqe &rqe(std::size_t ring, std::uint32_t number) const {
+        return entry<siw_rqe>(ring, number);
+    }
+    siw_cq_ctrl &control(std::size_t ring) const {
+        return *reinterpret_cast<siw_cq_ctrl *>(&entry<siw_cqe>(ring, num_entries(ring) - 1) + 1);
+    }
+    /// Adds the next CQE to a CQ's ring.
+    void add_cqe(std::size_t ring, siw_cqe cqe);
+
+  private:
+    verbs_context *open_driver(ibv_device *device) override;
+    int answer_driver(const command &cmd) override;
+    int check_mapping(std::uint64_t offset, std::size_t bytes) override;
+    std::uint64_t make_ring(std::uint32_t &entries, std::size_t entry_size,
+                            std::size_t trailer_size = 0);
+    siw_uresp_create_qp add_qp(std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
+
+    std::vector<std::uint32_t> num_entries_;        ///< by ring
+    std::map<std::size_t, std::uint32_t> num_cqes_; ///< by ring
+    std::uint32_t last_qp_num_ = 0x12;
+    std::uint32_t last_stag_index_ = 0;
+};
+
+} // namespace fake

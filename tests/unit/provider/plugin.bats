@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The plugin as a file, without a device: its dependencies, symbols, size, output and load time.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    plugin=$BUILD/provider/libcoherdma
+    file=$plugin-rdmav34.so
+    loads=$BUILD/tests/unit/abi/loads
+    [[ -e $file ]] || skip "no $file: not built for this architecture"
+}
+
+@test "plugin: needs libibverbs and libc only" {
+    [[ $(readelf -dW "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | xargs) == 'libc.so.6 libibverbs.so.1' ]]
+}
+@test "plugin: exports no symbol" {
+    [[ -z $(nm -D --defined-only "$file") ]]
+}
+@test "plugin: text is at most 64 KiB" {
+    local text
+    text=$(size -B "$file" | awk 'NR == 2 { print $1 }')
+    echo "# $text bytes" >&3
+    ((text <= 65536))
+}
+@test "plugin: linked under the name of each libibverbs ABI" {
+    for private in 57 59 64 65; do
+        [[ $plugin-rdmav$private.so -ef $file ]]
+    done
+}
+@test "plugin: loads and lists devices without output" {
+    run -0 "$loads" "$file"
+    [[ -z $output ]]
+}
+
+# instructions [FILE]: executed by a process that loads it, or no driver.
+instructions() {
+    local report
+    report=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$loads" "$@" 2>&1)
+    sed -n 's/.*Collected : //p' <<<"$report"
+}
+
+# Counts instructions, which do not depend on the load of the machine.
+@test "plugin: load costs at most twice the instructions of librxe" {
+    local stock nothing
+    stock=$(pkg-config --variable=libdir libibverbs)/libibverbs/librxe-rdmav34.so
+    [[ -e $stock ]] || skip "no $stock: another libibverbs than Debian 12's"
+    nothing=$(instructions)
+    stock=$(instructions "$stock")
+    own=$(instructions "$file")
+    stock=$((stock - nothing)) own=$((own - nothing))
+    echo "# instructions: stock $stock, ours $own, $((own * 100 / stock)) %" >&3
+    ((stock > 0 && own <= 2 * stock))
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The rxe driver with the real libibverbs and a fake kernel: the commands it writes, errors without
+// leaks, and invalid rings and indices, which must not lead it out of a ring.
+
+#include "fake_rxe.hpp"
+#include "verbs_objects.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace {
+
+using fake::assert_no_leak;
+using fake::command;
+using fake::rxe_kernel;
+namespace rxe = coherdma::provider::rxe;
+
+// One object of each type.
+class rxe_objects : public fake::verbs_objects {
+  public:
+    ibv_mw *mw = nullptr;
+    ibv_ah *ah = nullptr;
+
+    explicit rxe_objects(rxe_kernel &kernel)
+        : verbs_objects(kernel) {
+        ibv_ah_attr ah_attr{};
+        ah_attr.port_num = 1;
+        ibv_srq_attr srq_attr{};
+        srq_attr.max_wr = 30;
+        create_pd_and_mr() && check_created(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2)) &&
+            check_created(ah = ibv_create_ah(pd, &ah_attr)) && create_queues() &&
+            check_result(ibv_resize_cq(cq, 40)) &&
+            check_result(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_MAX_WR)) &&
+            modify_qp(IBV_QPS_INIT) && modify_qp(IBV_QPS_RTR) && modify_qp(IBV_QPS_RTS);
+    }
+    void destroy_all() {
+        destroy_queues();
+        destroy(ah, ibv_destroy_ah);
+        destroy(mw, ibv_dealloc_mw);
+        destroy_pd_and_mr();
+    }
+};
+
+void objects_use_expected_commands(void **) {
+    rxe_kernel kernel;
+    rxe_objects objects(kernel);
+    assert_int_equal(objects.error, 0);
+    assert_int_equal(kernel.num_rings(), 10);
+    std::size_t ring_bytes = 0;
+    for (std::size_t ring = 0; ring < kernel.num_rings(); ++ring)
+        ring_bytes += kernel.ring_size(ring);
+    assert_int_equal(kernel.mapped_bytes(),
+                     ring_bytes - kernel.ring_size(0) - kernel.ring_size(2)); // two were replaced
+    objects.destroy_all();
+    assert_no_leak(kernel);
+    // The extended forms of two commands have the same number.
+    constexpr std::array<std::uint32_t, 26> expected_commands{
+        IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_ALLOC_PD,    IB_USER_VERBS_CMD_REG_MR,
+        IB_USER_VERBS_CMD_ALLOC_MW,    IB_USER_VERBS_CMD_CREATE_AH,   IB_USER_VERBS_CMD_CREATE_CQ,
+        IB_USER_VERBS_CMD_CREATE_CQ,   IB_USER_VERBS_CMD_CREATE_SRQ,  IB_USER_VERBS_CMD_CREATE_QP,
+        IB_USER_VERBS_CMD_CREATE_QP,   IB_USER_VERBS_CMD_CREATE_QP,   IB_USER_VERBS_CMD_RESIZE_CQ,
+        IB_USER_VERBS_CMD_MODIFY_SRQ,  IB_USER_VERBS_CMD_MODIFY_QP,   IB_USER_VERBS_CMD_MODIFY_QP,
+        IB_USER_VERBS_CMD_MODIFY_QP,   IB_USER_VERBS_CMD_DESTROY_QP,  IB_USER_VERBS_CMD_DESTROY_QP,
+        IB_USER_VERBS_CMD_DESTROY_QP,  IB_USER_VERBS_CMD_DESTROY_SRQ, IB_USER_VERBS_CMD_DESTROY_CQ,
+        IB_USER_VERBS_CMD_DESTROY_CQ,  IB_USER_VERBS_CMD_DESTROY_AH,  IB_USER_VERBS_CMD_DEALLOC_MW,
+        IB_USER_VERBS_CMD_DEREG_MR,    IB_USER_VERBS_CMD_DEALLOC_PD};
+    assert_int_equal(kernel.commands.size(), expected_commands.size());
+    for (std::size_t i = 0; i < kernel.commands.size(); ++i)
+        assert_int_equal(kernel.commands[i].number & ~fake::extended, expected_commands[i]);
+}
+
+void command_fields_match_attributes(rxe_kernel &kernel, rxe_objects &objects) {
+    assert_reg_mr_fields(kernel.commands[2], objects, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(objects.mr->lkey, 0x11);
+    assert_int_equal(objects.mr->rkey, 0x22);
+    assert_int_equal(kernel.commands[3].as<ib_uverbs_alloc_mw>().mw_type, IBV_MW_TYPE_2);
+    assert_int_equal(kernel.commands[5].as<ib_uverbs_create_cq>().cqe, 20);
+    assert_create_qp_fields(kernel.commands[8], objects);
+    const auto srq_qp = kernel.commands[9].as<ib_uverbs_create_qp>();
+    assert_int_equal(srq_qp.is_srq, 1);
+    assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
+    assert_int_equal(objects.qp->qp_num, 0x123456);
+    const auto resize = kernel.commands[11].as<ib_uverbs_resize_cq>();
+    assert_int_equal(resize.cq_handle, objects.cq->handle);
+    assert_int_equal(resize.cqe, 40);
+    assert_qp_to_rts(kernel.commands[15], objects);
+}
+
+void invalid_ring_fails_without_leak(void **) {
+    std::size_t num_rings = 0;
+    {
+        rxe_kernel kernel;
+        rxe_objects objects(kernel);
+        objects.destroy_all();
+        num_rings = kernel.num_rings();
+    }
+    using corruption = void (*)(rxe::mminfo &, rxe::rxe_queue_buf &);
+    constexpr std::array<corruption, 8> corruptions{
+        [](rxe::mminfo &mi, rxe::rxe_queue_buf &) { mi.size = 0; },
+        [](rxe::mminfo &mi, rxe::rxe_queue_buf &) { mi.size = sizeof(rxe::rxe_queue_buf); },
+        [](rxe::mminfo &mi, rxe::rxe_queue_buf &) { mi.offset += 1; },
+        [](rxe::mminfo &mi, rxe::rxe_queue_buf &) { mi.offset = ~std::uint64_t{0} - 4095; },
+        [](rxe::mminfo &, rxe::rxe_queue_buf &buf) { buf.index_mask = 0xffffffff; },
+        [](rxe::mminfo &, rxe::rxe_queue_buf &buf) { buf.index_mask -= 1; },
+        [](rxe::mminfo &, rxe::rxe_queue_buf &buf) { buf.log2_elem_size = 2; },
+        [](rxe::mminfo &, rxe::rxe_queue_buf &buf) {
+            buf.log2_elem_size = 70;
+        }};
+    for (const corruption corrupt : corruptions)
+        for (std::size_t ring = 0; ring < num_rings; ++ring) {
+            rxe_kernel kernel;
+            std::size_t count = 0;
+            kernel.corrupt = [&](rxe::mminfo &mi, rxe::rxe_queue_buf &buf) {
+                if (count++ == ring)
+                    corrupt(mi, buf);
+            };
+            rxe_objects objects(kernel);
+            assert_true(objects.error == EPROTO || objects.error == EINVAL);
+            objects.destroy_all();
+            assert_no_leak(kernel);
+        }
+}
+
+ibv_send_wr write_wr(const rxe_objects &objects, ibv_sge &sge) {
+    sge = {reinterpret_cast<std::uintptr_t>(objects.memory.data()), 24, objects.mr->lkey};
+    ibv_send_wr wr{};
+    wr.wr_id = 0x1122334455667788;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = 0xabcd0123;
+    wr.wr.rdma.rkey = 0x77;
+    return wr;
+}
+
+void doorbell_and_req_notify_have_minimal_size(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), second = wr, *bad_wr = nullptr;
+    wr.next = &second;
+    kernel.commands.clear();
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(kernel.commands.size(), 1);
+    assert_doorbell(kernel.commands[0], objects.qp);
+    for (const int solicited : {0, 1}) {
+        kernel.commands.clear();
+        assert_int_equal(ibv_req_notify_cq(objects.cq, solicited), 0);
+        assert_int_equal(kernel.commands.size(), 1);
+        assert_int_equal(kernel.commands[0].number, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+        assert_int_equal(kernel.commands[0].bytes.size(), 16 - sizeof(ib_uverbs_cmd_hdr));
+        const auto notify = kernel.commands[0].as<ib_uverbs_req_notify_cq>();
+        assert_int_equal(notify.cq_handle, objects.cq->handle);
+        assert_int_equal(notify.solicited_only, solicited);
+    }
+}
+
+void failed_doorbell_fails_post_send(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    kernel.commands.clear();
+    kernel.failing_command = 0;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), ENOSPC);
+    assert_ptr_equal(bad_wr, &wr);
+    kernel.commands.clear(); // the short command fails, the one of libibverbs is tried
+    assert_int_equal(ibv_req_notify_cq(objects.cq, 0), 0);
+    assert_int_equal(kernel.commands.size(), 2);
+}
+
+// A QP's receive ring is created before its send ring.
+constexpr std::size_t rq_ring = 3, sq_ring = 4, cq_ring = 8;
+
+unsigned char *entry_at(const rxe_kernel &kernel, std::size_t ring, std::uint32_t number) {
+    rxe::rxe_queue_buf &buf = kernel.ring(ring);
+    return reinterpret_cast<unsigned char *>(&buf + 1) +
+           (std::size_t{number} << buf.log2_elem_size);
+}
+
+void wqe_has_all_fields_read_by_kernel(rxe_kernel &kernel, rxe_objects &objects) {
+    rxe::rxe_queue_buf &buf = kernel.ring(sq_ring);
+    std::memset(entry_at(kernel, sq_ring, 0), 0xff, std::size_t{1} << buf.log2_elem_size);
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(buf.producer_index, 1);
+    rxe::rxe_send_wqe wqe{};
+    std::memcpy(&wqe, entry_at(kernel, sq_ring, 0), sizeof wqe);
+    assert_int_equal(wqe.wr.wr_id, wr.wr_id);
+    assert_int_equal(wqe.wr.opcode, IBV_WR_RDMA_WRITE);
+    assert_int_equal(wqe.wr.send_flags, IBV_SEND_SIGNALED);
+    assert_int_equal(wqe.wr.wr.rdma.remote_addr, 0xabcd0123);
+    assert_int_equal(wqe.wr.wr.rdma.rkey, 0x77);
+    assert_int_equal(wqe.iova, 0xabcd0123);
+    assert_int_equal(wqe.status, 0);
+    assert_int_equal(wqe.state, 0);
+    assert_int_equal(wqe.has_rd_atomic, 0);
+    assert_int_equal(wqe.dma.length, 24);
+    assert_int_equal(wqe.dma.resid, 24);
+    assert_int_equal(wqe.dma.cur_sge, 0);
+    assert_int_equal(wqe.dma.num_sge, 1);
+    assert_int_equal(wqe.dma.sge_offset, 0);
+    assert_memory_equal(entry_at(kernel, sq_ring, 0) + sizeof wqe, &sge, sizeof sge);
+    ibv_recv_wr recv_wr{9, nullptr, &sge, 1}, *bad_recv_wr = nullptr;
+    kernel.commands.clear();
+    assert_int_equal(ibv_post_recv(objects.qp, &recv_wr, &bad_recv_wr), 0);
+    assert_int_equal(kernel.commands.size(), 0);
+    rxe::rxe_recv_wqe recv_wqe{};
+    std::memcpy(&recv_wqe, entry_at(kernel, rq_ring, 0), sizeof recv_wqe);
+    assert_int_equal(recv_wqe.wr_id, 9);
+    assert_int_equal(recv_wqe.dma.length, 24);
+    assert_int_equal(recv_wqe.dma.resid, 24);
+    assert_int_equal(recv_wqe.dma.num_sge, 1);
+    assert_int_equal(kernel.ring(rq_ring).producer_index, 1);
+}
+
+// max_inline_data is what was requested at creation.
+void inline_data_is_copied_into_wqe_up_to_max_inline_data(rxe_kernel &kernel,
+                                                          rxe_objects &objects) {
+    constexpr std::uint32_t max_inline_data = 48;
+    for (std::size_t i = 0; i < objects.memory.size(); ++i)
+        objects.memory[i] = static_cast<unsigned char>(i);
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    std::array<ibv_sge, 2> sges{sge, sge};
+    sges[0].length = 30;
+    sges[1].addr += 30;
+    sges[1].length = max_inline_data - 30;
+    wr.send_flags |= IBV_SEND_INLINE;
+    wr.sg_list = sges.data();
+    wr.num_sge = 2;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    rxe::rxe_send_wqe wqe{};
+    std::memcpy(&wqe, entry_at(kernel, sq_ring, 0), sizeof wqe);
+    assert_int_equal(wqe.dma.length, max_inline_data);
+    assert_int_equal(wqe.dma.num_sge, 0);
+    assert_memory_equal(entry_at(kernel, sq_ring, 0) + sizeof wqe, objects.memory.data(),
+                        max_inline_data);
+    sges[1].length += 1;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), EINVAL);
+    assert_int_equal(kernel.ring(sq_ring).producer_index, 1);
+}
+
+std::vector<unsigned char> copy_ring(const rxe_kernel &kernel, std::size_t ring) {
+    const auto *const bytes = reinterpret_cast<const unsigned char *>(&kernel.ring(ring));
+    return {bytes, bytes + kernel.ring_size(ring)};
+}
+
+// For any index and any contents of the entries, polling ends, stays within the array, and writes
+// only the consumer index.
+void invalid_cqes_are_polled_safely(rxe_kernel &kernel, rxe_objects &objects) {
+    rxe::rxe_queue_buf &buf = kernel.ring(cq_ring);
+    for (std::uint32_t round = 0; round < 2000; ++round) {
+        const std::uint32_t random = (round + 1) * 2654435761U;
+        for (std::uint32_t number = 0; number <= buf.index_mask; ++number)
+            std::memset(entry_at(kernel, cq_ring, number), static_cast<int>(random >> 24U), 64);
+        buf.producer_index = random >> (round % 32);
+        auto before = copy_ring(kernel, cq_ring);
+        std::array<ibv_wc, 6> wcs;
+        std::memset(wcs.data(), 0x5a, sizeof wcs);
+        const auto unused_wc = wcs[5];
+        const int num_polled = ibv_poll_cq(objects.cq, 5, wcs.data());
+        assert_in_range(num_polled, 0, 5);
+        assert_memory_equal(&wcs[5], &unused_wc, sizeof unused_wc);
+        assert_true(buf.consumer_index <= buf.index_mask);
+        std::memcpy(&before.at(offsetof(rxe::rxe_queue_buf, consumer_index)), &buf.consumer_index,
+                    4);
+        auto after = copy_ring(kernel, cq_ring);
+        // The kernel ignores the last byte of a CQE; the driver may mark CQEs there.
+        for (std::size_t i = 0; i <= buf.index_mask; ++i) {
+            const std::size_t last_byte = sizeof buf + i * 64 + sizeof(rxe::rxe_cqe) - 1;
+            before.at(last_byte) = after.at(last_byte) = 0;
+        }
+        assert_true(before == after);
+    }
+}
+
+// Adds a completion to the CQ, as the kernel does.
+void add_cqe(rxe_kernel &kernel, std::uint64_t wr_id, ibv_wc_status status = IBV_WC_SUCCESS) {
+    rxe::rxe_queue_buf &buf = kernel.ring(cq_ring);
+    rxe::rxe_cqe cqe{};
+    cqe.wr_id = wr_id;
+    cqe.status = static_cast<std::uint32_t>(status);
+    cqe.qp_num = 0x123456;
+    std::memcpy(entry_at(kernel, cq_ring, buf.producer_index), &cqe, sizeof cqe);
+    buf.producer_index = (buf.producer_index + 1) & buf.index_mask;
+}
+
+void failed_completion_after_others_is_polled_once(rxe_kernel &kernel, rxe_objects &objects) {
+    std::array<ibv_wc, 8> wcs{};
+    const auto poll = [&] {
+        return ibv_poll_cq(objects.cq, static_cast<int>(wcs.size()), wcs.data());
+    };
+    std::uint64_t wr_id = 0;
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < 5; ++i) {
+            add_cqe(kernel, wr_id);
+            assert_int_equal(poll(), 1);
+            assert_int_equal(wcs[0].wr_id, wr_id++);
+        }
+        add_cqe(kernel, wr_id, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(poll(), 1);
+        assert_int_equal(wcs[0].wr_id, wr_id++);
+        assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(poll(), 0);
+    }
+}
+
+// CQEs that the kernel has not filled are not marked as discarded.
+void reset_qp_discards_only_filled_cqes(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_wc wc{};
+    for (std::uint64_t wr_id = 0; wr_id < 5; ++wr_id) {
+        add_cqe(kernel, wr_id);
+        assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
+    }
+    const auto before = copy_ring(kernel, cq_ring);
+    assert_true(objects.modify_qp(IBV_QPS_RESET));
+    assert_true(before == copy_ring(kernel, cq_ring));
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 0);
+}
+
+// For any index of the kernel, posts write only entries and the producer index.
+void wqes_stay_within_ring(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    ibv_recv_wr recv_wr{9, nullptr, &sge, 1}, *bad_recv_wr = nullptr;
+    for (const std::size_t ring : {sq_ring, rq_ring}) {
+        rxe::rxe_queue_buf &buf = kernel.ring(ring);
+        const std::size_t entries_size = std::size_t{buf.index_mask + 1} << buf.log2_elem_size;
+        const std::size_t end = sizeof buf + entries_size;
+        std::memset(entry_at(kernel, ring, 0) + entries_size, 0x5a, kernel.ring_size(ring) - end);
+        for (const std::uint32_t invalid : {0U, 3U, 8U, 1000U, 0x80000000U, 0xffffffffU}) {
+            buf.consumer_index = invalid;
+            auto before = copy_ring(kernel, ring);
+            int error = 0;
+            for (int i = 0; i < 50 && error == 0; ++i)
+                error = ring == sq_ring ? ibv_post_send(objects.qp, &wr, &bad_wr)
+                                        : ibv_post_recv(objects.qp, &recv_wr, &bad_recv_wr);
+            assert_int_equal(error, ENOMEM);
+            assert_true(buf.producer_index <= buf.index_mask);
+            std::memcpy(&before.at(offsetof(rxe::rxe_queue_buf, producer_index)),
+                        &buf.producer_index, 4);
+            const auto after = copy_ring(kernel, ring);
+            const auto is_unchanged = [&](std::size_t begin, std::size_t range_end) {
+                return std::memcmp(&before.at(begin), &after.at(begin), range_end - begin) == 0;
+            };
+            assert_true(is_unchanged(0, sizeof buf));
+            assert_true(is_unchanged(end, before.size()));
+        }
+    }
+}
+
+// The kernel drops all WQEs of a QP that is reset; the driver continues at the kernel's index.
+void reset_qp_continues_at_kernel_index(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    rxe::rxe_queue_buf &buf = kernel.ring(sq_ring);
+    for (int i = 0; i < 5; ++i)
+        assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    buf.consumer_index = buf.producer_index;
+    assert_true(objects.modify_qp(IBV_QPS_RESET));
+    kernel.commands.clear();
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), EINVAL);
+    assert_ptr_equal(bad_wr, &wr);
+    assert_int_equal(kernel.commands.size(), 0);
+    assert_int_equal(buf.producer_index, 5);
+    assert_true(objects.modify_qp(IBV_QPS_INIT) && objects.modify_qp(IBV_QPS_RTR) &&
+                objects.modify_qp(IBV_QPS_RTS));
+    for (std::uint32_t i = 0; i < buf.index_mask; ++i)
+        assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), ENOMEM);
+    assert_int_equal(buf.producer_index, (5 + buf.index_mask) & buf.index_mask);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(objects_use_expected_commands),
+        objects_unit_test(command_fields_match_attributes),
+        no_leak_unit_test(rxe_kernel, rxe_objects),
+        cmocka_unit_test(invalid_ring_fails_without_leak),
+        objects_unit_test(doorbell_and_req_notify_have_minimal_size),
+        objects_unit_test(failed_doorbell_fails_post_send),
+        objects_unit_test(wqe_has_all_fields_read_by_kernel),
+        objects_unit_test(inline_data_is_copied_into_wqe_up_to_max_inline_data),
+        objects_unit_test(invalid_cqes_are_polled_safely),
+        objects_unit_test(failed_completion_after_others_is_polled_once),
+        objects_unit_test(reset_qp_discards_only_filled_cqes),
+        objects_unit_test(wqes_stay_within_ring),
+        objects_unit_test(reset_qp_continues_at_kernel_index),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The siw driver with the real libibverbs and a fake kernel: the commands it writes, and errors and
+// invalid rings, which must not cause a leak.
+
+#include "siw_objects.hpp"
+
+#include <array>
+#include <cerrno>
+
+namespace {
+
+using namespace fake;
+
+void objects_use_expected_commands(void **) {
+    siw_kernel kernel;
+    siw_objects objects(kernel);
+    assert_int_equal(objects.error, 0);
+    assert_int_equal(kernel.num_rings(), num_rings);
+    std::size_t ring_bytes = 0;
+    for (std::size_t ring = 0; ring < kernel.num_rings(); ++ring)
+        ring_bytes += kernel.ring_size(ring);
+    assert_int_equal(kernel.mapped_bytes(), ring_bytes);
+    constexpr std::array<std::size_t, num_rings> expected_sizes{
+        32 * sizeof(siw_cqe) + sizeof(siw_cq_ctrl),
+        16 * sizeof(siw_cqe) + sizeof(siw_cq_ctrl),
+        16 * sizeof(siw_rqe),
+        8 * sizeof(siw_sqe),
+        8 * sizeof(siw_rqe),
+        8 * sizeof(siw_sqe),
+        8 * sizeof(siw_sqe),
+        8 * sizeof(siw_rqe)};
+    assert_int_equal(kernel.mappings.size(), expected_sizes.size());
+    for (std::size_t i = 0; i < expected_sizes.size(); ++i)
+        assert_int_equal(kernel.mappings[i].second, expected_sizes[i]);
+    objects.destroy_all();
+    assert_no_leak(kernel);
+    constexpr std::array<std::uint32_t, 20> expected_commands{
+        IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_ALLOC_PD,   IB_USER_VERBS_CMD_REG_MR,
+        IB_USER_VERBS_CMD_REG_MR,      IB_USER_VERBS_CMD_CREATE_CQ,  IB_USER_VERBS_CMD_CREATE_CQ,
+        IB_USER_VERBS_CMD_CREATE_SRQ,  IB_USER_VERBS_CMD_CREATE_QP,  IB_USER_VERBS_CMD_CREATE_QP,
+        IB_USER_VERBS_CMD_CREATE_QP,   IB_USER_VERBS_CMD_MODIFY_QP,  IB_USER_VERBS_CMD_DESTROY_QP,
+        IB_USER_VERBS_CMD_DESTROY_QP,  IB_USER_VERBS_CMD_DESTROY_QP, IB_USER_VERBS_CMD_DESTROY_SRQ,
+        IB_USER_VERBS_CMD_DESTROY_CQ,  IB_USER_VERBS_CMD_DESTROY_CQ, IB_USER_VERBS_CMD_DEREG_MR,
+        IB_USER_VERBS_CMD_DEREG_MR,    IB_USER_VERBS_CMD_DEALLOC_PD};
+    assert_int_equal(kernel.commands.size(), expected_commands.size());
+    for (std::size_t i = 0; i < kernel.commands.size(); ++i)
+        assert_int_equal(kernel.commands[i].number, expected_commands[i]);
+}
+
+void command_fields_match_attributes(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(kernel.commands[0].response_size, 8 + sizeof(siw_uresp_alloc_ctx));
+    for (const std::size_t i : {2U, 3U}) {
+        assert_reg_mr_fields(kernel.commands[i], objects,
+                             i == 2 ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ);
+        // The driver appends the STag key only.
+        assert_int_equal(kernel.commands[i].bytes.size(), sizeof(ib_uverbs_reg_mr) + 8);
+        assert_int_equal(kernel.commands[i].as<std::uint64_t>(sizeof(ib_uverbs_reg_mr)), i - 2);
+        assert_int_equal(kernel.commands[i].response_size, 12 + sizeof(siw_uresp_reg_mr));
+    }
+    assert_int_equal(objects.mr->lkey, 0x100);
+    assert_int_equal(objects.second_mr->rkey, 0x201);
+    assert_int_equal(kernel.commands[4].as<ib_uverbs_create_cq>().cqe, 20);
+    assert_int_equal(objects.cq->cqe, 32);
+    assert_int_equal(kernel.commands[5].as<ib_uverbs_create_cq>().cqe, 10);
+    const auto srq = kernel.commands[6].as<ib_uverbs_create_srq>();
+    assert_int_equal(srq.max_wr, 12);
+    assert_int_equal(srq.max_sge, 2);
+    assert_create_qp_fields(kernel.commands[7], objects);
+    const auto srq_qp = kernel.commands[8].as<ib_uverbs_create_qp>();
+    assert_int_equal(srq_qp.is_srq, 1);
+    assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
+    const auto qp_ex = kernel.commands[9].as<ib_uverbs_create_qp>();
+    assert_int_equal(qp_ex.max_send_wr, 6);
+    assert_int_equal(qp_ex.sq_sig_all, 0);
+    assert_int_equal(objects.granted.max_send_wr, 8); // rounded up to the ring
+    assert_int_equal(objects.granted.max_recv_wr, 8);
+    assert_int_equal(objects.granted.max_inline_data, SIW_MAX_INLINE);
+    assert_qp_to_rts(kernel.commands[10], objects);
+}
+
+// libibverbs uses the extended command for create_flags only.
+void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
+    ibv_qp_init_attr_ex attr{};
+    attr.send_cq = attr.recv_cq = objects.cq;
+    attr.cap = {6, 5, 4, 3, 0};
+    attr.qp_type = IBV_QPT_RC;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    attr.pd = objects.pd;
+    attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    ibv_qp *const qp = ibv_create_qp_ex(objects.context, &attr);
+    assert_non_null(qp);
+    assert_int_equal(kernel.commands.back().number,
+                     IB_USER_VERBS_EX_CMD_CREATE_QP | fake::extended);
+    assert_int_equal(kernel.commands.back().as<ib_uverbs_ex_create_qp>().create_flags,
+                     IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    kernel.commands.clear();
+    attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
+    assert_null(ibv_create_qp_ex(objects.context, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr.comp_mask = 0;
+    assert_null(ibv_create_qp_ex(objects.context, &attr));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(kernel.commands.size(), 0);
+}
+
+void reg_mr_with_other_iova_fails(siw_kernel &kernel, siw_objects &objects) {
+    kernel.commands.clear();
+    const auto other_iova = reinterpret_cast<std::uintptr_t>(objects.memory.data()) + 4096;
+    errno = 0;
+    assert_null(ibv_reg_mr_iova(objects.pd, objects.memory.data(), 8, other_iova, 0));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(kernel.commands.size(), 0);
+}
+
+// The kernel has neither; objects in a parent domain are created in its PD.
+void td_and_parent_domain_need_no_command(siw_kernel &kernel, siw_objects &objects) {
+    kernel.commands.clear();
+    ibv_td_init_attr td_attr{};
+    ibv_td *const td = ibv_alloc_td(objects.context, &td_attr);
+    assert_non_null(td);
+    ibv_parent_domain_init_attr parent_attr{};
+    parent_attr.td = td;
+    assert_null(ibv_alloc_parent_domain(objects.context, &parent_attr));
+    assert_int_equal(errno, EINVAL);
+    parent_attr.pd = objects.pd;
+    ibv_pd *const parent_domain = ibv_alloc_parent_domain(objects.context, &parent_attr);
+    assert_non_null(parent_domain);
+    assert_int_equal(ibv_dealloc_td(td), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(objects.pd), EBUSY);
+    assert_int_equal(kernel.commands.size(), 0);
+    ibv_srq_init_attr srq_attr{};
+    srq_attr.attr = {4, 1, 0};
+    ibv_srq *const srq = ibv_create_srq(parent_domain, &srq_attr);
+    assert_non_null(srq);
+    assert_int_equal(kernel.commands.back().as<ib_uverbs_create_srq>().pd_handle,
+                     objects.pd->handle);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    kernel.commands.clear();
+    assert_int_equal(ibv_dealloc_pd(parent_domain), 0);
+    assert_int_equal(ibv_dealloc_td(td), 0);
+    assert_int_equal(kernel.commands.size(), 0);
+}
+
+#define CORRUPT(statement)                                                                         \
+    []([[maybe_unused]] std::uint64_t &key, [[maybe_unused]] std::uint32_t &slots) {               \
+        statement;                                                                                 \
+    }
+
+void invalid_ring_fails_without_leak(void **) {
+    using corrupt_function = void (*)(std::uint64_t &, std::uint32_t &);
+    struct corruption {
+        int error;
+        corrupt_function corrupt;
+    };
+    // The driver detects EPROTO; the kernel refuses to map the others.
+    constexpr std::array<corruption, 10> corruptions{{
+        {EPROTO, CORRUPT(slots = 0)},
+        {EPROTO, CORRUPT(slots -= 1)},
+        {EPROTO, CORRUPT(slots += 1)},
+        {EPROTO, CORRUPT(slots = 0xffffffff)},
+        {EPROTO, CORRUPT(slots = 1U << 25)},
+        {EPROTO, CORRUPT(key |= std::uint64_t{1} << 63)},
+        {EPROTO, CORRUPT(key = ~std::uint64_t{0} - 4095)},
+        {EINVAL, CORRUPT(slots *= 512)},
+        {EINVAL, CORRUPT(key += 1)},
+        {EINVAL, CORRUPT(key += std::uint64_t{1} << 30)},
+    }};
+    for (const corruption &tested : corruptions)
+        for (std::size_t ring = 0; ring < num_rings; ++ring) {
+            siw_kernel kernel;
+            std::size_t count = 0;
+            kernel.corrupt = [&](std::uint64_t &key, std::uint32_t &slots) {
+                if (count++ == ring)
+                    tested.corrupt(key, slots);
+            };
+            siw_objects objects(kernel);
+            assert_int_equal(objects.error, tested.error);
+            // No mapping is requested for an impossible ring.
+            assert_int_equal(kernel.mappings.size(), tested.error == EPROTO ? ring : ring + 1);
+            objects.destroy_all();
+            assert_no_leak(kernel);
+        }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(objects_use_expected_commands),
+        objects_unit_test(command_fields_match_attributes),
+        objects_unit_test(qp_create_flags_reach_kernel),
+        objects_unit_test(reg_mr_with_other_iova_fails),
+        objects_unit_test(td_and_parent_domain_need_no_command),
+        no_leak_unit_test(siw_kernel, siw_objects),
+        cmocka_unit_test(invalid_ring_fails_without_leak),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// is_readable() with both probe methods. The test replaces syscall() to simulate kernels on which
+// the futex method does not work.
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cmocka.hpp"
+#include "probe_address.hpp"
+
+using coherdma::registry::is_readable;
+
+namespace {
+
+enum class kernel_type { real, no_futex, failing_futex } kernel;
+int num_futex_calls;
+
+} // namespace
+
+// Reads six arguments, as the C library's syscall() does.
+extern "C" [[gnu::no_sanitize_address]] long syscall(long number, ...) noexcept {
+    using function = long(long, long, long, long, long, long, long);
+    static auto *const real_syscall = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "syscall"));
+    std::array<long, 6> args;
+    std::va_list list;
+    va_start(list, number);
+    for (long &arg : args)
+        arg = va_arg(list, long);
+    va_end(list);
+    num_futex_calls += number == SYS_futex ? 1 : 0;
+    if (number == SYS_futex && kernel != kernel_type::real) {
+        errno = kernel == kernel_type::failing_futex ? EAGAIN : ENOSYS;
+        return -1;
+    }
+    return real_syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+namespace {
+
+constexpr std::size_t PAGE_SIZE = 4096;
+
+char *map_page(int protection) {
+    void *memory = mmap(nullptr, PAGE_SIZE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        _exit(102);
+    return static_cast<char *>(memory);
+}
+
+const void *to_pointer(std::uintptr_t address) {
+    return reinterpret_cast<const void *>(address);
+}
+
+/// The lowest free descriptor, to detect leaks.
+int next_fd() {
+    const int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+/// The number of the first check that fails, or 0.
+int find_failed_check() {
+    const int old_next_fd = next_fd();
+    char *const readable = map_page(PROT_READ), *const inaccessible = map_page(PROT_NONE),
+                *const unmapped = map_page(PROT_READ | PROT_WRITE);
+    munmap(unmapped, PAGE_SIZE);
+    const long words[3] = {0, 1, -1};
+    // The value that the futex probe expects.
+    const std::uint32_t expected_value[2] = {0x9E3779B9, 0};
+    const void *const code =
+        to_pointer(reinterpret_cast<std::uintptr_t>(&find_failed_check) & ~std::uintptr_t{7});
+    const void *const readable_addresses[] = {readable,  readable + PAGE_SIZE - 8, words, words + 1,
+                                              words + 2, expected_value,           code};
+    const void *const unreadable_addresses[] = {nullptr,
+                                                to_pointer(8),
+                                                to_pointer(4096),
+                                                inaccessible,
+                                                inaccessible + PAGE_SIZE - 8,
+                                                unmapped,
+                                                to_pointer(std::uintptr_t{1} << 63),
+                                                to_pointer(~std::uintptr_t{7}),
+                                                to_pointer(0xffffffff81000000)};
+    int check = 0;
+    for (int round = 0; round < 2; ++round) {
+        for (const void *address : readable_addresses) {
+            errno = EDOM;
+            ++check;
+            if (!is_readable(address) || errno != EDOM)
+                return check;
+        }
+        for (const void *address : unreadable_addresses) {
+            errno = EDOM;
+            ++check;
+            if (is_readable(address) || errno != EDOM)
+                return check;
+        }
+    }
+    munmap(inaccessible, PAGE_SIZE);
+    munmap(readable, PAGE_SIZE);
+    return old_next_fd == next_fd() ? 0 : 100;
+}
+
+/// In a child, because the method is selected once per process.
+void check_in_child(kernel_type type, bool uses_futex) {
+    const pid_t child = fork();
+    if (child == 0) {
+        kernel = type;
+        const int failed_check = find_failed_check();
+        _exit(failed_check != 0 ? failed_check : (num_futex_calls > 2) == uses_futex ? 0 : 101);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+void futex_probe_detects_readable_memory(void **) {
+    check_in_child(kernel_type::real, true);
+}
+
+void pipe_probe_detects_readable_memory(void **) {
+    check_in_child(kernel_type::no_futex, false);
+    check_in_child(kernel_type::failing_futex, false);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {cmocka_unit_test(futex_probe_detects_readable_memory),
+                                cmocka_unit_test(pipe_probe_detects_readable_memory)};
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Concurrent opens, closes, lists and lookups, also for TSan.
+
+#include <array>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "registry.hpp"
+
+using namespace registry_test;
+
+namespace {
+
+constexpr int NUM_THREADS = 8, NUM_ROUNDS = 200;
+
+/// For all threads: cmocka's assertions work in the main thread only.
+std::atomic<int> failures;
+
+void check(bool condition) {
+    if (!condition)
+        ++failures;
+}
+
+/// Calls the function with the number of the thread.
+template <typename Function>
+void run_threads(const Function &function) {
+    failures = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < NUM_THREADS; ++i)
+        threads.emplace_back(function, i);
+    for (auto &thread : threads)
+        thread.join();
+    assert_int_equal(failures, 0);
+}
+
+/// Opens a name that all threads open, and one that only this thread opens.
+void open_and_close(int thread_index) {
+    const std::string private_name = "private" + std::to_string(thread_index);
+    for (int round = 0; round < NUM_ROUNDS; ++round) {
+        for (const char *name : {"shared", private_name.c_str(), "shared"}) {
+            DAT_IA_HANDLE ia = DAT_HANDLE_NULL, provider_ia = DAT_HANDLE_NULL, converted = ia;
+            check(open_ia(name, ia) == DAT_SUCCESS);
+            check(dats_get_ia_handle(ia, &provider_ia) == DAT_SUCCESS && provider_ia);
+            check(dats_get_ia_handle(provider_ia, &converted) == DAT_SUCCESS && converted == ia);
+            check(dat_lmr_sync_rdma_read(ia, nullptr, 0) == DAT_SUCCESS);
+            check(dat_lmr_sync_rdma_read(provider_ia, nullptr, 0) == DAT_SUCCESS);
+            check(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
+        }
+    }
+}
+
+void concurrent_opens_load_and_unload_library(void **) {
+    assert_null(dlopen(COHERDMA_TEST_STUB, RTLD_NOW | RTLD_NOLOAD));
+    run_threads(open_and_close);
+    assert_null(dlopen(COHERDMA_TEST_STUB, RTLD_NOW | RTLD_NOLOAD));
+}
+
+void concurrent_opens_are_balanced(void **) {
+    const stub::state &state = load_stub(); // stays loaded
+    run_threads(open_and_close);
+    assert_int_equal(state.opens, 3 * NUM_THREADS * NUM_ROUNDS);
+    assert_int_equal(state.closes, state.opens);
+    assert_int_equal(state.inits, state.finis);
+}
+
+void concurrent_calls_and_frees_work(void **) {
+    const DAT_IA_HANDLE ia = open_ia_ok("shared");
+    const DAT_PROVIDER *provider = load_stub().find_table("shared");
+    std::vector<stub::object> objects(NUM_THREADS * 64); // threads share pages
+    for (auto &object : objects)
+        object.provider = provider;
+    run_threads([&objects](int thread_index) {
+        for (int round = 0; round < NUM_ROUNDS; ++round) {
+            stub::object &object =
+                objects[static_cast<std::size_t>(thread_index * 64 + round % 64)];
+            check(dat_ep_post_recv(&object, 0, nullptr, {}, DAT_COMPLETION_DEFAULT_FLAG) ==
+                  DAT_SUCCESS);
+            check(dat_ep_reset(reinterpret_cast<char *>(&object) + 8) ==
+                  DAT_MAKE_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP));
+            check(dat_ep_free(&object) == DAT_SUCCESS);
+        }
+    });
+    close_ia_ok(ia);
+}
+
+/// Exactly one of several concurrent closes of an IA succeeds.
+void concurrent_close_succeeds_once(void **) {
+    for (int round = 0; round < 20; ++round) {
+        const DAT_IA_HANDLE ia = open_ia_ok("shared");
+        std::atomic<int> successes = 0;
+        run_threads([ia, &successes](int) {
+            const DAT_RETURN status = dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+            check(status == DAT_SUCCESS || status == INVALID_IA);
+            successes += status == DAT_SUCCESS ? 1 : 0;
+        });
+        assert_int_equal(successes, 1);
+    }
+}
+
+void concurrent_queries_and_registrations_work(void **) {
+    run_threads([](int thread_index) {
+        for (int round = 0; round < NUM_ROUNDS / 10; ++round) {
+            std::array<DAT_PROVIDER_INFO, 32> infos = {};
+            std::array<DAT_PROVIDER_INFO *, 32> pointers = {};
+            for (std::size_t i = 0; i < infos.size(); ++i)
+                pointers[i] = &infos[i];
+            DAT_COUNT count = 0;
+            check(dat_registry_list_providers(32, &count, pointers.data()) == DAT_SUCCESS);
+            check(count == NUM_THREADS + 2);
+            DAT_PROVIDER_INFO info = {"", MAJOR, MINOR, DAT_FALSE};
+            std::snprintf(info.ia_name, sizeof info.ia_name, "added%d", thread_index);
+            static const DAT_PROVIDER provider = {};
+            check(dat_registry_add_provider(&provider, &info) == DAT_SUCCESS);
+            check(dat_registry_remove_provider(&provider, &info) == DAT_SUCCESS);
+#ifndef COHERDMA_DAT1
+            char name[] = "shared";
+            DAT_HA_RELATIONSHIP relationship;
+            check(dat_registry_providers_related(name, name, &relationship) == DAT_SUCCESS);
+            DAT_IA_HANDLE query = DAT_HANDLE_NULL;
+            check(dat_extension_op(DAT_HANDLE_NULL,
+                                   static_cast<DAT_EXTENDED_OP>(DAT_OPEN_EXTENSION_BASE), name,
+                                   &query) == DAT_SUCCESS);
+            check(dat_extension_op(query, static_cast<DAT_EXTENDED_OP>(DAT_CLOSE_EXTENSION_BASE)) ==
+                  DAT_SUCCESS);
+#endif
+        }
+    });
+}
+
+/// After a fork during another thread's open, parent and child can open IAs.
+void fork_during_open_leaves_both_usable(void **) {
+    const int inits = load_stub().inits;
+    std::thread opener([] {
+        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+        check(open_ia("slow", ia) == DAT_SUCCESS);
+        check(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS);
+    });
+    while (load_stub().inits == inits)
+        std::this_thread::yield();
+    const pid_t child = fork();
+    if (child == 0) {
+        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+        const bool usable = open_ia("shared", ia) == DAT_SUCCESS &&
+                            dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS &&
+                            open_ia("slow", ia) == DAT_SUCCESS;
+        // Not exit(): sanitizers would report the parent's threads as leaked.
+        raise(usable ? SIGUSR1 : SIGUSR2);
+    }
+    close_ia_ok(open_ia_ok("shared"));
+    opener.join();
+    assert_int_equal(failures, 0);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGUSR1);
+}
+
+int setup(void **) {
+    std::string conf = conf_line("shared", "") + conf_line("slow", "slow");
+    for (int i = 0; i < NUM_THREADS; ++i)
+        conf += conf_line(("private" + std::to_string(i)).c_str(), "");
+    use_conf(conf);
+    return 0;
+}
+
+} // namespace
+
+int main() {
+    setenv("COHERDMA_DAT_LIVE", "0", 1);
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(concurrent_opens_load_and_unload_library),
+        cmocka_unit_test(concurrent_opens_are_balanced),
+        cmocka_unit_test(concurrent_calls_and_frees_work),
+        cmocka_unit_test(concurrent_close_succeeds_once),
+        cmocka_unit_test(concurrent_queries_and_registrations_work),
+        cmocka_unit_test(fork_during_open_leaves_both_usable),
+    };
+    return cmocka_run_group_tests(tests, setup, nullptr);
+}

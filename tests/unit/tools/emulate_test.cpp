@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma emulate: counts and code locations from the logs of a run, and the report as table and
+// JSON.
+
+#include "../cmocka.hpp"
+#include "emulate/report.hpp"
+
+#include <cstdint>
+#include <sstream>
+
+using namespace tools::emulate;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+json stack(const std::string &frame) {
+    return json::array({frame, "main (/usr/bin/a+0x1)", "?? (/lib/libc.so.6+0x5)"});
+}
+
+json finding(const std::string &registered, long pid = 7) {
+    return {{"coherdma", "finding"},
+            {"kind", "unsynced-read"},
+            {"missing", "sync_rdma_read before the Read"},
+            {"device", "rxe0"},
+            {"region", 2},
+            {"region_length", 4096},
+            {"offset", 64},
+            {"length", 128},
+            {"request",
+             {{"words", "RDMA Read of 64 bytes, request 0x1, by process 9 (a)"},
+              {"stack", stack("ask (/usr/bin/a+0x20)")}}},
+            {"last_sync", nullptr},
+            {"registered", stack(registered)},
+            {"pid", pid},
+            {"suppressed", false},
+            {"repeated", 0}};
+}
+
+json summary(std::size_t findings) {
+    return {{"coherdma", "summary"}, {"findings", findings}, {"suppressed", 3}, {"repeated", 1}};
+}
+
+run_result make_run(const std::string &mode, const std::string &log) {
+    run_result run;
+    run.mode = mode;
+    read_log(log, 7, run);
+    return run;
+}
+
+void summary_line_sets_counts(void **) {
+    const run_result run =
+        make_run("stale", finding("f (/a+0x1)").dump() + "\n" + summary(2).dump() + "\n");
+    assert_true(run.was_emulated() && run.is_complete());
+    assert_int_equal(run.count(), 2); // one was not logged
+    assert_int_equal(run.findings.size(), 1);
+    assert_int_equal(run.suppressed(), 3);
+    assert_int_equal(run.repeated(), 1);
+}
+
+void suppressed_finding_is_not_counted(void **) {
+    json suppressed = finding("f (/a+0x1)");
+    suppressed["suppressed"] = true;
+    const run_result run = make_run("stale", suppressed.dump() + "\n" + summary(0).dump() + "\n");
+    assert_int_equal(run.count(), 0);
+    assert_true(run.is_complete());
+}
+
+void log_without_summary_is_incomplete(void **) {
+    assert_true(run_result{}.is_complete() && !run_result{}.was_emulated());
+    assert_true(make_run("stale", "").was_emulated());
+    assert_false(make_run("stale", "").is_complete());
+    const run_result truncated =
+        make_run("stale", finding("f (/a+0x1)").dump() + "\n{\"coherdma\": \"fin");
+    assert_false(truncated.is_complete());
+    assert_int_equal(truncated.count(), 1);
+}
+
+void invalid_log_line_is_incomplete(void **) {
+    json incomplete = finding("f (/a+0x1)");
+    incomplete.erase("offset");
+    for (const std::string &line :
+         {std::string("[]"), std::string("{}"), std::string("\xff"), incomplete.dump()}) {
+        const run_result run = make_run("stale", line + "\n" + summary(0).dump() + "\n");
+        assert_false(run.is_complete());
+        assert_int_equal(run.findings.size(), 0);
+    }
+}
+
+void findings_are_grouped_across_modes(void **) {
+    const std::string first = finding("f (/usr/bin/a+0x1)").dump() + "\n";
+    json repeated = finding("f (/usr/bin/a+0x1)", 8);
+    repeated["offset"] = 0;
+    repeated["request"]["words"] = "RDMA Read of 64 bytes, request 0x2, by process 10 (a)";
+    const std::string second = finding("g (/usr/bin/a+0x9)").dump() + "\n";
+    const std::vector<code_location> locations = group_findings(
+        {make_run("stale", second + first), make_run("poison", first + repeated.dump() + "\n")});
+    assert_int_equal(locations.size(), 2);
+    assert_string_equal(locations[0].registration_stack.front().c_str(), "f (/usr/bin/a+0x1)");
+    assert_int_equal(locations[0].count, 3);
+    assert_int_equal(locations[0].count_by_mode.at("poison"), 2);
+    assert_int_equal(locations[0].begin, 0);
+    assert_int_equal(locations[0].end, 192);
+    assert_int_equal(locations[1].count, 1);
+    assert_int_equal(locations[1].registration_stack.size(), 2);
+}
+
+void table_fits_80_columns(void **) {
+    json long_finding = finding("f" + std::string(200, 'x') + " (/usr/bin/a+0x1)");
+    long_finding["registered"][0] =
+        "a\33[2J name with blanks " + std::string(90, 'y') + " (/b+0x2)";
+    const std::string table =
+        as_table({make_run("evict:18446744073709551615", long_finding.dump())});
+    std::istringstream lines(table);
+    for (std::string line; std::getline(lines, line);)
+        assert_true(line.size() <= 80);
+    assert_null(std::strchr(table.c_str(), '\33'));
+    assert_non_null(std::strstr(
+        table.c_str(), "  request     RDMA Read of 64 bytes\n              ask (a+0x20)\n"));
+}
+
+void json_has_runs_and_code_locations(void **) {
+    const json document = json::parse(
+        as_json({make_run("stale", finding("f (/a+0x1)").dump() + "\n"), run_result{}}, 5));
+    assert_int_equal(document.at("schema").get<int>(), 1);
+    assert_int_equal(document.at("status").get<int>(), 5);
+    assert_true(document.at("runs").at(0).at("findings").at(0).at("kind") == "unsynced-read");
+    assert_false(document.at("runs").at(0).at("complete").get<bool>());
+    assert_false(document.at("runs").at(1).at("played").get<bool>());
+    assert_int_equal(document.at("places").at(0).at("by").at("stale").get<int>(), 1);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(summary_line_sets_counts),
+        cmocka_unit_test(suppressed_finding_is_not_counted),
+        cmocka_unit_test(log_without_summary_is_incomplete),
+        cmocka_unit_test(invalid_log_line_is_incomplete),
+        cmocka_unit_test(findings_are_grouped_across_modes),
+        cmocka_unit_test(table_fits_80_columns),
+        cmocka_unit_test(json_has_runs_and_code_locations),
+    };
+    return cmocka_run_group_tests_name("emulate", tests, nullptr, nullptr);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "format.hpp"
+
+#include <algorithm>
+#include <fmt/core.h>
+
+namespace tools::bench {
+
+std::string format_number(double value) {
+    if (!(value > 0))
+        return "-";
+    return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+}
+
+std::string format_call(const std::string &call) {
+    return call == "read" ? "before a Read" : "around a Write";
+}
+
+const cell *find(const measurements &results, const std::string &instructions,
+                 const std::string &call, const std::string &state, std::size_t bytes) {
+    for (const cell &c : results.cells)
+        if (c.instructions == instructions && c.call == call && c.state == state &&
+            c.bytes == bytes)
+            return &c;
+    return nullptr;
+}
+
+std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results) {
+    std::vector<std::pair<std::string, std::string>> calls;
+    for (const cell &c : results.cells) {
+        const std::pair call{c.instructions, c.call};
+        if (std::find(calls.begin(), calls.end(), call) == calls.end())
+            calls.push_back(call);
+    }
+    return calls;
+}
+
+} // namespace tools::bench

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Shared by the table, the HTML page and the comparison.
+#pragma once
+
+#include "results.hpp"
+
+#include <utility>
+
+namespace tools::bench {
+
+/// Three significant digits: 0.62, 24.7, 190, 39830; "-" if not positive.
+std::string format_number(double value);
+
+/// "before a Read", "around a Write"
+std::string format_call(const std::string &call);
+
+const cell *find(const measurements &results, const std::string &instructions,
+                 const std::string &call, const std::string &state, std::size_t bytes);
+
+/// The measured pairs of instructions and call, in order.
+std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results);
+
+} // namespace tools::bench

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma explain: prints all evidence for a device's coherency.
+
+#include "coherency/device.hpp"
+#include "command.hpp"
+#include "wrap.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace {
+
+constexpr std::size_t WIDTH = 79;
+constexpr std::size_t INDENT = 29;
+
+void print_continuation(const std::string &text) {
+    for (const std::string &line : tools::wrap_text(text, WIDTH - INDENT))
+        fmt::print("{:{}}{}\n", "", INDENT, line);
+}
+
+void print_evidence(const coherdma_evidence &evidence) {
+    const char *verdict =
+        evidence.verdict == COHERDMA_UNKNOWN ? "nothing" : coherdma_verdict_name(evidence.verdict);
+    const auto reason = tools::wrap_text(evidence.reason, WIDTH - INDENT);
+    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, verdict,
+               reason[0]);
+    for (std::size_t i = 1; i < reason.size(); ++i)
+        print_continuation(reason[i]);
+    std::string source = evidence.source;
+    if (*evidence.value)
+        source += std::string(": ") + evidence.value;
+    if (!source.empty())
+        print_continuation(source);
+}
+
+nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
+    return {{"rule", evidence.rule},     {"says", coherdma_verdict_name(evidence.verdict)},
+            {"source", evidence.source}, {"value", evidence.value},
+            {"reason", evidence.reason}, {"decided", evidence.decided != 0}};
+}
+
+nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
+    return {{"verdict", coherdma_verdict_name(result.verdict)},
+            {"rounds", result.rounds},
+            {"lines", result.lines},
+            {"device_stale", result.device_stale},
+            {"cpu_stale", result.cpu_stale}};
+}
+
+void print_probe(const coherdma_probe_result &result) {
+    std::string text = fmt::format("Probed: {}. ", coherdma_verdict_name(result.verdict));
+    if (result.verdict == COHERDMA_UNKNOWN)
+        text += "The device did not finish copying memory to itself in time.";
+    else
+        text += fmt::format("The device copied {} lines to itself and saw old data in {}; the CPU "
+                            "saw old data in {} of as many.",
+                            result.lines, result.device_stale, result.cpu_stale);
+    fmt::print("\n");
+    for (const std::string &line : tools::wrap_text(text, WIDTH))
+        fmt::print("{}\n", line);
+}
+
+void explain(const std::string &name, bool json, bool probe) {
+    const tools::device device(name, true);
+    std::optional<coherdma_probe_result> probe_result;
+    if (probe)
+        probe_result = device.probe();
+    if (json) {
+        nlohmann::ordered_json document = {
+            {"schema", 1},
+            {"name", device.attr().name},
+            {"verdict", coherdma_verdict_name(device.attr().verdict)},
+            {"explanation", device.attr().explanation}};
+        for (const coherdma_evidence &evidence : device.evidence())
+            document["rules"].push_back(as_json(evidence));
+        if (probe_result)
+            document["probe"] = as_json(*probe_result);
+        fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+        return;
+    }
+    for (const std::string &line : tools::wrap_text(device.attr().explanation, WIDTH))
+        fmt::print("{}\n", line);
+    fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "SAYS", "BECAUSE, HAVING READ");
+    for (const coherdma_evidence &evidence : device.evidence())
+        print_evidence(evidence);
+    if (probe_result)
+        print_probe(*probe_result);
+}
+
+} // namespace
+
+void tools::add_explain(cli::command &program, int &) {
+    struct options {
+        std::string name;
+        bool json = false, probe = false;
+    };
+    auto opts = std::make_shared<options>();
+    auto command =
+        program.add_subcommand("explain", "Print all rules for a device and their evidence");
+    command.add_option("DEVICE", opts->name, "A name that coherdma show prints")
+        .type_name("")
+        .required();
+    command.add_flag("--json,-j", opts->json, "Print JSON");
+    command.add_flag("--probe,-p", opts->probe, "Also test it: the device copies memory to itself");
+    command.callback([opts] { explain(opts->name, opts->json, opts->probe); });
+}

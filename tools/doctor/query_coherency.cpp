@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "coherency/device.hpp"
+#include "doctor/capture_stderr.hpp"
+#include "doctor/host.hpp"
+
+#include <exception>
+
+tools::doctor::coherency_result tools::doctor::query_coherency(const std::string &name) try {
+    const capture_stderr capture;
+    const tools::device device(name, false);
+    return {coherdma_verdict_name(device.attr().verdict), device.attr().explanation};
+} catch (const std::exception &e) {
+    return {"", e.what()};
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "emulate/run_location.hpp"
+
+#include "api/plugin.hpp"
+#include "coherency/device.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fmt/core.h>
+#include <sstream>
+#include <unistd.h>
+
+namespace tools::emulate {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string get_env(const char *name) {
+    const char *const value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+bool is_executable(const std::string &file) {
+    std::error_code error;
+    return fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0;
+}
+
+/// By name only: opening the device with libibverbs would emulate it in this process, too.
+std::string driver_of(const std::string &name) {
+    coherdma_open_attr open_attr = {};
+    open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
+    open_attr.name = name.c_str();
+    const std::unique_ptr<coherdma_device, void (*)(coherdma_device *)> handle(
+        coherdma_open(&open_attr, sizeof open_attr), coherdma_close);
+    coherdma_device_attr attr = {};
+    if (!handle || coherdma_query_device(handle.get(), &attr, sizeof attr) != 0)
+        throw std::runtime_error(coherdma_error());
+    return attr.driver;
+}
+
+} // namespace
+
+std::string find_soft_device() {
+    for (const std::string &name : device_names())
+        if (const std::string driver = driver_of(name); driver == "rxe" || driver == "siw")
+            return name;
+    return "";
+}
+
+std::string find_softrdma() {
+    if (const std::string configured = get_env("COHERDMA_SOFTRDMA"); !configured.empty()) {
+        if (!is_executable(configured))
+            throw not_available_error("COHERDMA_SOFTRDMA=" + configured +
+                                      " is not an executable file; next: unset COHERDMA_SOFTRDMA");
+        return fs::absolute(configured);
+    }
+    std::error_code error;
+    std::istringstream path(fs::read_symlink("/proc/self/exe", error).parent_path().string() + ":" +
+                            get_env("PATH"));
+    for (std::string directory; std::getline(path, directory, ':');)
+        if (const std::string file = directory + "/softrdma";
+            !directory.empty() && is_executable(file))
+            return fs::absolute(file);
+    throw not_available_error("there is no soft device (rxe, siw), and no softrdma to make one: it "
+                              "is neither beside coherdma nor in PATH; next: "
+                              "COHERDMA_SOFTRDMA=/path/to/softrdma coherdma emulate ...");
+}
+
+std::string make_drivers_variable() {
+    const std::string file = coherdma::api::find_plugin();
+    const std::size_t suffix = file.rfind("-rdmav");
+    if (file.front() != '/' || suffix == std::string::npos ||
+        file.find_first_of(":;") != std::string::npos)
+        throw not_available_error(fmt::format(
+            "the provider {} cannot be put in RDMAV_DRIVERS, which requires an absolute path to "
+            "libcoherdma-rdmav*.so, without : and ;; next: COHERDMA_PROVIDER=/path/to/it",
+            file));
+    if (access(file.c_str(), R_OK) != 0)
+        throw not_available_error(
+            fmt::format("cannot read the provider {}: {}; next: install it, or "
+                        "COHERDMA_PROVIDER=/path/to/libcoherdma-rdmav34.so",
+                        file, std::strerror(errno)));
+    const char *others = std::getenv("RDMAV_DRIVERS");
+    if (others == nullptr)
+        others = std::getenv("IBV_DRIVERS");
+    return file.substr(0, suffix) + (others != nullptr && *others ? std::string(":") + others : "");
+}
+
+temp_folder::temp_folder()
+    : path_((fs::temp_directory_path() / "coherdma-emulate.XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr)
+        throw std::runtime_error("cannot create the folder " + path_ + ": " + std::strerror(errno) +
+                                 "; set TMPDIR to a writable folder");
+}
+
+temp_folder::~temp_folder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+}
+
+} // namespace tools::emulate

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma enable, coherdma disable.
+
+#include "api/plugin.hpp"
+#include "command.hpp"
+#include "doctor/doctor.hpp"
+#include "provider_config/change.hpp"
+#include "provider_config/serving_provider.hpp"
+
+#include <fmt/core.h>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+namespace {
+
+using namespace tools::provider_config;
+
+struct options {
+    bool dry_run = false;
+    std::string root;
+};
+
+[[noreturn]] void throw_no_soft_driver(const host &machine) {
+    const auto hint = tools::doctor::providers_package(machine);
+    throw std::runtime_error(fmt::format("no file in {} names a soft driver (rxe, siw); fix: {}",
+                                         machine.root + FOLDER,
+                                         hint.command.empty() ? hint.fix : hint.command));
+}
+
+void apply_edits(const host &machine, const std::vector<edit> &edits, bool dry_run) {
+    for (const edit &change : edits) {
+        if (!dry_run)
+            apply_edit(machine, change);
+        for (const std::string &line : describe_edit(change))
+            fmt::print("{}\n", line);
+    }
+}
+
+std::string permission_hint(const host &machine, const std::error_code &error,
+                            const std::string &command) {
+    const bool is_denied =
+        error == std::errc::permission_denied || error == std::errc::operation_not_permitted;
+    if (is_denied && !machine.is_root)
+        return "; as root: sudo coherdma " + command;
+    if (error == std::errc::cross_device_link)
+        return "; the folder is a mount point: change it in the system that it is mounted from, "
+               "with --root";
+    return "";
+}
+
+[[noreturn]] void throw_change_failed(const host &machine, const std::system_error &e,
+                                      const char *command) {
+    throw std::runtime_error(fmt::format("cannot change {}{}: {}{}", machine.root, FOLDER, e.what(),
+                                         permission_hint(machine, e.code(), command)));
+}
+
+void run_command(const char *command, const options &opts, const char *done, const char *already) {
+    const host machine = host_at_root(opts.root);
+    const bool enable = std::string(command) == "enable";
+    if (enable && !query_setting(machine).has_soft_driver)
+        throw_no_soft_driver(machine);
+    const std::string name = enable ? driver_name_for(machine, coherdma::api::find_plugin()) : "";
+    std::optional<folder_lock> lock;
+    try {
+        if (!opts.dry_run && machine.exists(FOLDER))
+            lock.emplace(machine);
+        const std::vector<edit> edits = enable ? plan_enable(machine, name) : plan_disable(machine);
+        apply_edits(machine, edits, opts.dry_run);
+        fmt::print("{}\n", edits.empty() ? already : opts.dry_run ? "Nothing was changed." : done);
+    } catch (const std::system_error &e) {
+        throw_change_failed(machine, e, command);
+    }
+}
+
+void add_command(tools::cli::command &program, const char *name, const char *description,
+                 const char *done, const char *already) {
+    auto opts = std::make_shared<options>();
+    auto command = program.add_subcommand(name, description);
+    command.add_flag("--dry-run,-n", opts->dry_run, "Print the changes, but do not make them");
+    command.add_option("--root", opts->root, "Change the system in this folder").type_name("DIR");
+    command.callback([=] { run_command(name, *opts, done, already); });
+}
+
+} // namespace
+
+void tools::add_enable(cli::command &program, int &) {
+    add_command(program, "enable", "Use coherdma's provider for soft devices in all programs",
+                "Programs started from now on get soft devices from coherdma.",
+                "Already enabled; see: coherdma status");
+}
+
+void tools::add_disable(cli::command &program, int &) {
+    add_command(program, "disable", "Undo enable: restore the files of libibverbs.d",
+                "Programs started from now on get soft devices from rdma-core.",
+                "Already disabled.");
+}

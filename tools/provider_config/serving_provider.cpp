@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "provider_config/serving_provider.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+namespace tools::provider_config {
+namespace {
+
+template <class Function>
+std::string library_of(Function *function) {
+    Dl_info info = {};
+    return function && dladdr(reinterpret_cast<void *>(function), &info) != 0 ? info.dli_fname : "";
+}
+
+} // namespace
+
+std::string find_libibverbs() {
+    void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
+    link_map *map = nullptr;
+    std::string path;
+    if (library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+        path = map->l_name;
+    if (library)
+        dlclose(library);
+    return path;
+}
+
+doctor::host host_at_root(const std::string &root) {
+    doctor::host machine;
+    machine.root = root;
+    machine.is_root = geteuid() == 0;
+    machine.environment = doctor::environment();
+    machine.library = find_libibverbs();
+    return machine;
+}
+
+std::vector<std::string> loaded_libraries() {
+    std::vector<std::string> paths;
+    dl_iterate_phdr(
+        [](dl_phdr_info *object, std::size_t, void *data) {
+            static_cast<std::vector<std::string> *>(data)->emplace_back(object->dlpi_name);
+            return 0;
+        },
+        &paths);
+    return paths;
+}
+
+std::string serving_plugin(const ibv_context &context) {
+    // Functions that a plugin does not implement are libibverbs' own.
+    const std::string libibverbs = library_of(ibv_get_device_list);
+    const ibv_context_ops &ops = context.ops;
+    for (const std::string &file : {library_of(ops.post_send), library_of(ops.post_recv),
+                                    library_of(ops.poll_cq), library_of(ops.req_notify_cq)}) {
+        if (!file.empty() && file != libibverbs)
+            return file;
+    }
+    return "";
+}
+
+} // namespace tools::provider_config

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Disconnect requests. A DREQ may be lost; the kernel sends it again while the rdma_cm_id exists.
+// The consumer does not wait for that: when an EP is freed or reset, its connection is kept without
+// an EP until the DREP arrives or a timeout expires, or the peer would never see the disconnection.
+
+#include "connection.hpp"
+#include "dapl/core/deadline.hpp"
+
+namespace coherdma::dapl::cm {
+
+namespace {
+
+// Covers one retransmission of the DREQ: 4.1 s, on the active side plus 0.5 s (kernel 7.2) or 2 s
+// (6.1), and the kernel's timers may be late by an eighth.
+constexpr std::int64_t drep_timeout_ns = 8'000'000'000;
+
+struct {
+    mutex lock;                                  ///< of each connection's dreq fields
+    std::atomic<std::uint32_t> num_released = 0; ///< connections kept without an EP
+} dreq_state;
+
+} // namespace
+
+bool send_dreq(connection &conn) noexcept {
+    // iWARP closes its TCP connection, which is reliable.
+    const bool may_be_lost =
+        conn.id->verbs != nullptr && conn.id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
+    {
+        const std::lock_guard guard(dreq_state.lock); // Before the DREP can arrive.
+        if (conn.dreq == conn.dreq_none && may_be_lost)
+            conn.dreq = conn.dreq_sent;
+        conn.dreq_deadline = dat_deadline::now_ns() + drep_timeout_ns;
+    }
+    if (rdma_disconnect(conn.id) == 0)
+        return true;
+    const std::lock_guard guard(dreq_state.lock);
+    conn.dreq = conn.dreq_done;
+    return false;
+}
+
+void complete_dreq(connection &conn) noexcept {
+    const std::lock_guard guard(dreq_state.lock);
+    conn.dreq = conn.dreq_done;
+    if (conn.released)
+        event_thread::schedule(conn, dat_deadline::now_ns());
+}
+
+namespace {
+
+/// False: no DREP is pending.
+bool keep_until_drep(connection &conn) noexcept {
+    const std::lock_guard guard(dreq_state.lock);
+    if (conn.dreq != conn.dreq_sent)
+        return false;
+    conn.released = true;
+    ++dreq_state.num_released;
+    event_thread::schedule(conn, conn.dreq_deadline);
+    return true;
+}
+
+} // namespace
+
+void release_conn(connection *conn) noexcept {
+    if (keep_until_drep(*conn))
+        event_thread::wait_for_callback(channel_watcher());
+    else
+        delete conn; // rdma_destroy_id waits for the handler.
+}
+
+void connection::run() noexcept {
+    {
+        const std::lock_guard guard(dreq_state.lock); // release_conn has left its critical section
+    }
+    delete this;
+    // seq_cst: notify_all loads the number of sleepers, see lock.cpp.
+    dreq_state.num_released.fetch_sub(1);
+    dreq_state.num_released.notify_all();
+}
+
+void wait_for_dreps() noexcept {
+    // acquire: the event thread has finished with the connections.
+    for (std::uint32_t count;
+         (count = dreq_state.num_released.load(std::memory_order_acquire)) != 0;)
+        dreq_state.num_released.wait(count, std::memory_order_relaxed);
+}
+
+void dreq_atfork_prepare() noexcept {
+    dreq_state.lock.lock();
+}
+void dreq_atfork_parent() noexcept {
+    dreq_state.lock.unlock();
+}
+void dreq_atfork_child() noexcept {
+    dreq_state.num_released.store(0, std::memory_order_relaxed);
+    dreq_state.lock.unlock();
+}
+
+} // namespace coherdma::dapl::cm

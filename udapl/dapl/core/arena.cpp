@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "arena.hpp"
+
+#include "lock.hpp"
+
+#include <algorithm>
+#include <array>
+#include <pthread.h>
+#include <sys/mman.h>
+#ifdef COHERDMA_ASAN
+#    include <sanitizer/asan_interface.h>
+#endif
+
+namespace coherdma::dapl::arena {
+
+namespace {
+
+// Address space is reserved with PROT_NONE and made accessible in chunks, so that neither mlockall
+// nor strict overcommit accounts for all of it. If RLIMIT_AS is lower, less is reserved.
+constexpr std::size_t max_reserved = std::size_t{1} << 30;
+constexpr std::size_t min_reserved = std::size_t{1} << 24;
+constexpr std::size_t num_types = DAT_HANDLE_TYPE_EXTENSION_BASE;
+// Slots are carved from chunks of this size, each for one type.
+constexpr std::size_t chunk_size = 64 * 1024;
+constexpr std::size_t slot_alignment = 64;
+
+struct free_slot {
+    slot head; // stays readable by stale handles
+    void *ia;  // stays too: another thread may have read the tag before the object was freed
+    free_slot *next;
+};
+
+// AddressSanitizer reports accesses to a free slot.
+#ifdef COHERDMA_ASAN
+void poison(free_slot *freed, std::size_t size) noexcept {
+    ASAN_POISON_MEMORY_REGION(freed + 1, size - sizeof *freed);
+}
+void unpoison(free_slot *freed, std::size_t size) noexcept {
+    ASAN_UNPOISON_MEMORY_REGION(freed, size);
+}
+#else
+void poison(free_slot *, std::size_t) noexcept {}
+void unpoison(free_slot *, std::size_t) noexcept {}
+#endif
+
+constexpr std::size_t slot_size(std::size_t object_size) {
+    return (object_size + slot_alignment - 1) / slot_alignment * slot_alignment;
+}
+
+struct {
+    mutex lock;
+    std::atomic<std::uintptr_t> begin = 0;
+    std::atomic<std::size_t> used = 0; ///< bytes from begin that are slots
+    std::size_t size = 0;
+    std::size_t accessible = 0; ///< bytes from begin that are not PROT_NONE: whole chunks
+    std::array<free_slot *, num_types> free = {};
+} state;
+
+bool reserve() noexcept {
+    if (state.size != 0)
+        return true;
+    for (std::size_t size = max_reserved; size >= min_reserved; size /= 2) {
+        void *const memory =
+            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            continue;
+        // Before Linux 4.14 this fails: then the parent's handles look valid in the child.
+        madvise(memory, size, MADV_WIPEONFORK);
+        state.size = size;
+        state.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
+        pthread_atfork([] { state.lock.lock(); }, [] { state.lock.unlock(); },
+                       [] {
+                           state.free = {};
+                           state.used.store(0, std::memory_order_relaxed);
+                           state.lock.unlock();
+                       });
+        return true;
+    }
+    return false;
+}
+
+/// Makes the first `bytes` bytes accessible. False: out of memory.
+bool make_accessible(std::size_t bytes) noexcept {
+    const std::size_t end = (bytes + chunk_size - 1) / chunk_size * chunk_size;
+    if (end <= state.accessible)
+        return true;
+    auto *const begin = reinterpret_cast<std::byte *>(state.begin.load(std::memory_order_relaxed));
+    if (mprotect(begin + state.accessible, end - state.accessible, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    state.accessible = end;
+    return true;
+}
+
+} // namespace
+
+bool init() noexcept {
+    const std::lock_guard guard(state.lock);
+    return reserve();
+}
+
+void *alloc(DAT_HANDLE_TYPE type, std::size_t size) noexcept {
+    const std::size_t step = slot_size(size);
+    const std::lock_guard guard(state.lock);
+    if (!reserve())
+        return nullptr;
+    free_slot *&free_list = state.free.at(type);
+    if (free_list == nullptr) {
+        const std::size_t used = state.used.load(std::memory_order_relaxed);
+        const std::size_t bytes = std::max(step, chunk_size / step * step);
+        if (state.size - used < bytes || !make_accessible(used + bytes))
+            return nullptr;
+        const std::uintptr_t begin = state.begin.load(std::memory_order_relaxed) + used;
+        for (std::size_t end = bytes; end != 0; end -= step) {
+            auto *const added = reinterpret_cast<free_slot *>(begin + end - step);
+            added->next = free_list;
+            free_list = added;
+            poison(added, step);
+        }
+        // release: pairs with contains().
+        state.used.store(used + bytes, std::memory_order_release);
+    }
+    free_slot *const allocated = free_list;
+    free_list = allocated->next;
+    unpoison(allocated, step);
+    return allocated;
+}
+
+void free(DAT_HANDLE_TYPE type, std::size_t size, void *memory) noexcept {
+    const std::lock_guard guard(state.lock);
+    auto *const freed = static_cast<free_slot *>(memory);
+    poison(freed, slot_size(size));
+    freed->next = state.free.at(type);
+    state.free.at(type) = freed;
+}
+
+// acquire: bytes below `used` are accessible, and zero or a slot.
+bool contains(const void *handle) noexcept {
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(handle);
+    const std::size_t used = state.used.load(std::memory_order_acquire);
+    return address % slot_alignment == 0 &&
+           address - state.begin.load(std::memory_order_relaxed) < used;
+}
+
+} // namespace coherdma::dapl::arena

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The cookie of each posted work request until it completes. Its address is the wr_id.
+#pragma once
+
+#include "dapl/core/lock.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <dat2/udat.h>
+#include <memory>
+
+namespace coherdma::dapl {
+
+struct dapl_ep;
+
+/// Written by the thread that posts, read by the thread that polls the CQ. The device orders them:
+/// ibv_post_send publishes earlier writes, and ibv_poll_cq reads the CQE before anything that
+/// follows.
+struct alignas(64) dto_cookie {
+    /// The event of a successful completion; its operation may be one of DAT_IB_DTOS.
+    DAT_DTO_COMPLETION_EVENT_DATA event;
+    std::uint64_t seq;     ///< position in the ring, from 1; 0: completed
+    std::uint32_t is_recv; ///< 1: a receive
+    /// The RMR of a bind; the SRQ of a receive; the EP of a datagram whose completion is
+    /// suppressed.
+    void *object;
+    dto_cookie *next; ///< in the SRQ's list of free cookies
+
+    /// nullptr: a receive of an SRQ.
+    dapl_ep *ep() const noexcept { return static_cast<dapl_ep *>(event.ep_handle); }
+};
+
+/// The cookies of one queue of an EP, whose work requests complete in the order of posting. A CQE
+/// also completes all requests before it: they were unsignaled.
+///
+/// Spurious CQEs: siw's kernel completes some Reads twice and, without our provider plugin,
+/// requests behind a Read before it. So each cookie completes once, and cons never decreases. There
+/// are twice as many cookies as may be outstanding: a second CQE is detected until that many
+/// further requests have been posted.
+///
+/// Producer index prod: the number of requests posted; the thread that posts holds lock and
+/// advances it. Consumer index cons: the seq of the last request known to be complete; the thread
+/// that polls the CQ holds the EVD's lock and advances it.
+class cookie_ring {
+  public:
+    mutex lock;
+
+    /// Allocates for max_outstanding requests, each cookie a copy of initial. The ring is closed.
+    /// False: no memory.
+    bool init(std::uint32_t max_outstanding, const dto_cookie &initial = {}) noexcept {
+        close();
+        mask = std::bit_ceil(std::uint64_t{max_outstanding} * 2) - 1;
+        cookies.reset(new (std::nothrow) dto_cookie[mask + 1]);
+        prod.store(0, std::memory_order_relaxed);
+        cons.store(0, std::memory_order_relaxed);
+        if (cookies == nullptr)
+            return false;
+        std::fill_n(cookies.get(), mask + 1, initial);
+        max_size = max_outstanding;
+        return true;
+    }
+
+    // With lock held. A closed ring has no room.
+
+    void open() noexcept { limit = max_size; }
+    void close() noexcept { cached_limit = limit = 0; }
+    void complete_all() noexcept {
+        cons.store(prod.load(std::memory_order_relaxed), std::memory_order_release);
+    }
+
+    std::uint32_t outstanding() const noexcept {
+        // cons before prod: cons never exceeds prod, so the difference is not negative.
+        const std::uint64_t completed = cons.load(std::memory_order_acquire);
+        return static_cast<std::uint32_t>(prod.load(std::memory_order_acquire) - completed);
+    }
+    std::uint32_t capacity() const noexcept { return max_size; }
+
+    /// The next free cookie; nullptr if the ring is full or closed. commit() takes it.
+    dto_cookie *peek_free() noexcept {
+        const std::uint64_t pos = prod.load(std::memory_order_relaxed);
+        if (pos >= cached_limit) [[unlikely]] {
+            // Reads cons, which other threads write, only if the cached value does not suffice.
+            // acquire: the polling thread has read the cookie.
+            cached_limit = cons.load(std::memory_order_acquire) + limit;
+            if (pos >= cached_limit)
+                return nullptr;
+        }
+        dto_cookie *const cookie = cookies.get() + (pos & mask);
+        if (cookie == nullptr)
+            __builtin_unreachable();
+        return cookie;
+    }
+    /// Before the request is posted, so that it is counted before the device can complete it.
+    // release: the cookie is complete.
+    void commit(dto_cookie &cookie) noexcept {
+        const std::uint64_t seq = prod.load(std::memory_order_relaxed) + 1;
+        seq_ref(cookie).store(seq, std::memory_order_relaxed);
+        prod.store(seq, std::memory_order_release);
+    }
+    /// Undoes commit: posting failed.
+    void rollback() noexcept {
+        const std::uint64_t pos = prod.load(std::memory_order_relaxed) - 1;
+        seq_ref(cookies[pos & mask]).store(0, std::memory_order_relaxed);
+        prod.store(pos, std::memory_order_release);
+    }
+
+    // With the EVD's lock held.
+
+    /// The cookie's seq, if neither it nor a later one has completed; else 0.
+    std::uint64_t pending_seq(dto_cookie &cookie) const noexcept {
+        const std::uint64_t seq = seq_ref(cookie).load(std::memory_order_relaxed);
+        return seq > cons.load(std::memory_order_relaxed) ? seq : 0;
+    }
+    /// Completes a cookie whose pending_seq is seq.
+    // release: the cookie was read.
+    void complete(dto_cookie &cookie, std::uint64_t seq) noexcept {
+        seq_ref(cookie).store(0, std::memory_order_relaxed);
+        cons.store(seq, std::memory_order_release);
+    }
+    /// The same for a cookie that need not be outstanding. False: it was not posted, or has
+    /// completed before.
+    bool complete_checked(dto_cookie &cookie) noexcept {
+        std::uint64_t seq = seq_ref(cookie).load(std::memory_order_relaxed);
+        if (seq == 0 || seq > prod.load(std::memory_order_relaxed))
+            return false;
+        // Compare: if seq <= cons, another thread may post the cookie again meanwhile.
+        if (!seq_ref(cookie).compare_exchange_strong(seq, 0, std::memory_order_relaxed))
+            return false;
+        if (seq > cons.load(std::memory_order_relaxed))
+            cons.store(seq, std::memory_order_release);
+        return true;
+    }
+
+  private:
+    static std::atomic_ref<std::uint64_t> seq_ref(dto_cookie &cookie) noexcept {
+        return std::atomic_ref(cookie.seq);
+    }
+
+    std::uint64_t cached_limit = 0; ///< posting up to this position needs no look at cons
+    std::uint64_t mask = 0;
+    std::unique_ptr<dto_cookie[]> cookies;
+    std::atomic<std::uint64_t> prod = 0;
+    std::uint32_t limit = 0, max_size = 0; ///< limit: 0 while the ring is closed
+    alignas(64) std::atomic<std::uint64_t> cons = 0;
+};
+
+} // namespace coherdma::dapl

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "ep.hpp"
+
+#include "dapl/api.hpp"
+#include "dapl/cm/connection.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/ia/async.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/ia/named_attr.hpp"
+#include "dapl/memory/pz.hpp"
+#include "extensions/ud.hpp"
+#include "srq.hpp"
+#include "watermark.hpp"
+
+#include <algorithm>
+#include <dat2/dat_ib_extensions.h>
+
+namespace coherdma::dapl {
+
+dapl_ep::dapl_ep(dapl_ia &parent) noexcept
+    : object(parent)
+    , broken_task(*this, cm::handle_broken)
+    , timeout_task(*this, cm::handle_timeout)
+    , drain_task(*this, cm::check_drained) {}
+
+dapl_ep::~dapl_ep() = default;
+
+void dapl_ep::enable_requests() noexcept {
+    const std::lock_guard guard(requests.lock);
+    if (qp != nullptr)
+        requests.open();
+}
+
+void dapl_ep::schedule_broken() noexcept {
+    if (current_state() == DAT_EP_STATE_CONNECTED)
+        event_thread::schedule(broken_task, 0);
+}
+
+void dapl_ep::report_last_wqe() noexcept {
+    {
+        const std::lock_guard guard(lock);
+        if (last_wqe_reported || !has_srq)
+            return;
+        last_wqe_reported = true;
+    }
+    post_async_event(*ia, DAT_ASYNC_ERROR_EP_BROKEN, this, DAT_EP_OTHER_ERROR);
+}
+
+DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept {
+    switch (state) {
+    case DAT_EP_STATE_UNCONNECTED:
+        return DAT_INVALID_STATE_EP_UNCONNECTED;
+    case DAT_EP_STATE_UNCONFIGURED_UNCONNECTED:
+        return DAT_INVALID_STATE_EP_UNCONFIGURED;
+    case DAT_EP_STATE_RESERVED:
+        return DAT_INVALID_STATE_EP_RESERVED;
+    case DAT_EP_STATE_UNCONFIGURED_RESERVED:
+        return DAT_INVALID_STATE_EP_UNCONFRESERVED;
+    case DAT_EP_STATE_PASSIVE_CONNECTION_PENDING:
+        return DAT_INVALID_STATE_EP_PASSCONNPENDING;
+    case DAT_EP_STATE_UNCONFIGURED_PASSIVE:
+        return DAT_INVALID_STATE_EP_UNCONFPASSIVE;
+    case DAT_EP_STATE_ACTIVE_CONNECTION_PENDING:
+        return DAT_INVALID_STATE_EP_ACTCONNPENDING;
+    case DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING:
+        return DAT_INVALID_STATE_EP_TENTCONNPENDING;
+    case DAT_EP_STATE_UNCONFIGURED_TENTATIVE:
+        return DAT_INVALID_STATE_EP_UNCONFTENTATIVE;
+    case DAT_EP_STATE_CONNECTED:
+        return DAT_INVALID_STATE_EP_CONNECTED;
+    case DAT_EP_STATE_DISCONNECT_PENDING:
+        return DAT_INVALID_STATE_EP_DISCPENDING;
+    case DAT_EP_STATE_DISCONNECTED:
+        return DAT_INVALID_STATE_EP_DISCONNECTED;
+    case DAT_EP_STATE_COMPLETION_PENDING:
+        return DAT_INVALID_STATE_EP_COMPLPENDING;
+    default:
+        return DAT_NO_SUBTYPE;
+    }
+}
+
+DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept {
+    DAT_EP_ATTR attr = {};
+    attr.service_type = DAT_SERVICE_TYPE_RC;
+    attr.recv_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+    attr.request_completion_flags = DAT_COMPLETION_EVD_THRESHOLD_FLAG;
+    attr.max_recv_dtos = 16;
+    attr.max_request_dtos = 16;
+    attr.max_recv_iov = std::min(4, ia.dev->attr.max_sge);
+    attr.max_request_iov = std::min(4, ia.dev->attr.max_sge);
+    attr.max_rdma_read_in = std::min(4, ia.dev->attr.max_qp_rd_atom);
+    attr.max_rdma_read_out = std::min(4, ia.dev->attr.max_qp_init_rd_atom);
+    attr.srq_soft_hw = DAT_HW_DEFAULT;
+    validate_ep_attr(ia, attr, 0);
+    return attr;
+}
+
+namespace {
+
+bool is_known_service(const device &dev, DAT_SERVICE_TYPE type) noexcept {
+    return type == DAT_SERVICE_TYPE_RC ||
+           (static_cast<unsigned>(type) == DAT_IB_SERVICE_TYPE_UD && extensions::has_ud(dev));
+}
+
+} // namespace
+
+DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept {
+    const ibv_device_attr &limits = ia.dev->attr;
+    const DAT_SEG_LENGTH max_size = ia.dev->port_attr.max_msg_sz;
+    if (attr.max_message_size == 0)
+        attr.max_message_size = max_size;
+    if (attr.max_rdma_size == 0)
+        attr.max_rdma_size = max_size;
+    if (attr.max_rdma_read_iov == 0)
+        attr.max_rdma_read_iov = std::min(max_read_segments(*ia.dev), attr.max_request_iov);
+    if (attr.max_rdma_write_iov == 0)
+        attr.max_rdma_write_iov = attr.max_request_iov;
+    const auto is_out_of_range = [](DAT_COUNT value, int max) {
+        return value < 0 || value > max;
+    };
+    if (!is_known_service(*ia.dev, attr.service_type) || attr.qos != DAT_QOS_BEST_EFFORT ||
+        attr.max_message_size > max_size || attr.max_rdma_size > max_size ||
+        is_out_of_range(attr.max_recv_dtos, limits.max_qp_wr) ||
+        is_out_of_range(attr.max_request_dtos, limits.max_qp_wr) ||
+        is_out_of_range(attr.max_recv_iov, limits.max_sge) ||
+        is_out_of_range(attr.max_request_iov, limits.max_sge) ||
+        is_out_of_range(attr.max_rdma_read_in, limits.max_qp_rd_atom) ||
+        is_out_of_range(attr.max_rdma_read_out, limits.max_qp_init_rd_atom) ||
+        is_out_of_range(attr.max_rdma_read_iov, max_read_segments(*ia.dev)) ||
+        is_out_of_range(attr.max_rdma_write_iov, limits.max_sge))
+        return invalid_parameter(argument);
+    return DAT_SUCCESS;
+}
+
+namespace {
+
+// Whether only solicited completions wake waiters.
+void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
+    if (evd == nullptr)
+        return;
+    const std::lock_guard guard(evd->lock);
+    evd->solicited_only = (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0;
+}
+
+/// The objects that an EP refers to.
+struct ep_refs {
+    dapl_ia &ia;
+    dapl_pz *pz = nullptr;
+    dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;
+    dapl_srq *srq = nullptr;
+
+    void put() noexcept {
+        ia.put(pz);
+        ia.put(recv_evd);
+        ia.put(request_evd);
+        ia.put(connect_evd);
+        ia.put(srq);
+    }
+};
+
+dapl_evd *get_evd(dapl_ia &ia, DAT_EVD_HANDLE evd_handle, DAT_EVD_FLAGS flag) noexcept {
+    dapl_evd *const evd = ia.get<dapl_evd>(evd_handle);
+    if (evd != nullptr && (evd->flags & flag) == 0) {
+        ia.put(evd);
+        return nullptr;
+    }
+    return evd;
+}
+
+DAT_RETURN get_refs(ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
+                    DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd) noexcept {
+    refs.pz = refs.ia.get<dapl_pz>(pz_handle);
+    if (refs.pz == nullptr && pz_handle != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_PZ);
+    refs.recv_evd = get_evd(refs.ia, recv_evd, DAT_EVD_DTO_FLAG);
+    if (refs.recv_evd == nullptr && recv_evd != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_RECV);
+    refs.request_evd = get_evd(refs.ia, request_evd, DAT_EVD_DTO_FLAG);
+    if (refs.request_evd == nullptr && request_evd != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    // May belong to another IA: OFED's dapltest has one connect EVD for the EPs of several IAs.
+    refs.connect_evd = dapl_ia::get_any<dapl_evd>(connect_evd);
+    if (refs.connect_evd != nullptr && (refs.connect_evd->flags & DAT_EVD_CONNECTION_FLAG) == 0) {
+        refs.ia.put(refs.connect_evd);
+        refs.connect_evd = nullptr;
+    }
+    if (refs.connect_evd == nullptr && connect_evd != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
+    return DAT_SUCCESS;
+}
+
+/// The consumer's attributes or the defaults. argument: the number of the parameter.
+DAT_RETURN check_ep_attr(const ep_refs &refs, const DAT_EP_ATTR *consumer_attr, unsigned argument,
+                         DAT_EP_ATTR &attr) noexcept {
+    attr = consumer_attr != nullptr ? *consumer_attr : default_ep_attr(refs.ia);
+    if (consumer_attr == nullptr) {
+        if (refs.recv_evd == nullptr)
+            attr.max_recv_dtos = attr.max_recv_iov = 0;
+        if (refs.request_evd == nullptr)
+            attr.max_request_dtos = attr.max_request_iov = 0;
+        return DAT_SUCCESS;
+    }
+    // With an SRQ max_recv_dtos and max_recv_iov need not match recv_evd.
+    if ((refs.srq == nullptr && (refs.recv_evd == nullptr) != (attr.max_recv_dtos == 0)) ||
+        (refs.request_evd == nullptr) != (attr.max_request_dtos == 0) ||
+        (refs.srq == nullptr && refs.recv_evd != nullptr && attr.max_recv_iov == 0) ||
+        (refs.request_evd != nullptr && attr.max_request_iov == 0))
+        return invalid_parameter(argument);
+    return validate_ep_attr(refs.ia, attr, argument);
+}
+
+DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
+                  DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+                  DAT_SRQ_HANDLE *srq_handle, const DAT_EP_ATTR *consumer_attr,
+                  DAT_EP_HANDLE *ep_handle) noexcept {
+    ep_refs refs{ia};
+    const unsigned argument = srq_handle != nullptr ? 7 : 6;
+    DAT_EP_ATTR attr;
+    DAT_RETURN result = get_refs(refs, pz_handle, recv_evd, request_evd, connect_evd);
+    if (result == DAT_SUCCESS && srq_handle != nullptr) {
+        refs.srq = ia.get<dapl_srq>(*srq_handle);
+        if (refs.srq == nullptr)
+            result = invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    }
+    if (result == DAT_SUCCESS)
+        result = check_ep_attr(refs, consumer_attr, argument, attr);
+    if (result == DAT_SUCCESS && ep_handle == nullptr)
+        result = invalid_parameter(argument + 1);
+    dapl_ep *ep = nullptr;
+    if (result == DAT_SUCCESS)
+        result = create_ep_object(ia, refs.pz, refs.recv_evd, refs.request_evd, refs.connect_evd,
+                                  refs.srq, attr, ep);
+    if (result != DAT_SUCCESS) {
+        refs.put();
+        return result;
+    }
+    ia.insert(ep);
+    *ep_handle = ep;
+    return DAT_SUCCESS;
+}
+
+} // namespace
+
+DAT_RETURN create_ep_object(dapl_ia &ia, dapl_pz *pz, dapl_evd *recv_evd, dapl_evd *request_evd,
+                            dapl_evd *connect_evd, dapl_srq *srq, const DAT_EP_ATTR &attr,
+                            dapl_ep *&ep) noexcept {
+    ep = create_object<dapl_ep>(ia);
+    if (ep == nullptr)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    ep->pz = pz;
+    ep->recv_evd = recv_evd;
+    ep->request_evd = request_evd;
+    ep->connect_evd = connect_evd;
+    ep->srq = srq;
+    ep->has_srq = srq != nullptr;
+    if (extensions::is_ud(attr))
+        ep->recv_dto = DAT_IB_DTO_RECV_UD;
+    ep->attr = attr;
+    ep->max_message = ia.dev->port_attr.max_msg_sz;
+    ep->max_request_iov = attr.max_request_iov;
+    ep->max_recv_iov = attr.max_recv_iov;
+    ep->max_read_iov = attr.max_rdma_read_iov;
+    ep->max_write_iov = attr.max_rdma_write_iov;
+    if (pz != nullptr) {
+        const DAT_RETURN result = ep_create_qp(*ep);
+        if (result != DAT_SUCCESS) {
+            destroy_object(ep);
+            return result;
+        }
+    }
+    set_completion_flags(recv_evd, attr.recv_completion_flags);
+    set_completion_flags(request_evd, attr.request_completion_flags);
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
+                     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
+                     const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    return create(*ia, pz_handle, recv_evd, request_evd, connect_evd, nullptr, attr, ep_handle);
+}
+
+DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle,
+                              DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+                              DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq_handle,
+                              const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    return create(*ia, pz_handle, recv_evd, request_evd, connect_evd, &srq_handle, attr, ep_handle);
+}
+
+DAT_RETURN ep_free(DAT_EP_HANDLE ep_handle) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    bool in_use;
+    if (!ep->ia->remove(ep, in_use)) // in use: by an RSP or a request
+        return in_use ? invalid_state(state_subtype(ep->current_state()))
+                      : invalid_handle(DAT_INVALID_HANDLE_EP);
+    destroy_ep(ep);
+    return DAT_SUCCESS;
+}
+
+namespace {
+
+void cancel_tasks(dapl_ep &ep) noexcept {
+    event_thread::cancel(ep.broken_task);
+    event_thread::cancel(ep.timeout_task);
+    event_thread::cancel(ep.drain_task);
+}
+
+} // namespace
+
+void destroy_ep(dapl_ep *ep) noexcept {
+    cm::abort_conn(*ep);
+    // From now on no completion schedules broken_task...
+    ep->state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
+    extensions::ud_free_peers(*ep);
+    ep_destroy_qp(*ep);
+    // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
+    // took.
+    cancel_tasks(*ep);
+    async_forget(ep);
+    ep_refs{*ep->ia, ep->pz, ep->recv_evd, ep->request_evd, ep->connect_evd, ep->srq}.put();
+    destroy_object(ep);
+}
+
+DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    const DAT_EP_STATE state = ep->current_state();
+    if (state == DAT_EP_STATE_UNCONNECTED)
+        return DAT_SUCCESS;
+    if (state != DAT_EP_STATE_DISCONNECTED)
+        return invalid_state(state_subtype(state));
+    cm::abort_conn(*ep);
+    ep_destroy_qp(*ep);
+    cancel_tasks(*ep);
+    const DAT_RETURN result = ep_create_qp(*ep);
+    if (result != DAT_SUCCESS)
+        return result;
+    const std::lock_guard guard(ep->lock);
+    ep->last_wqe_reported = false;
+    ep->remote = {};
+    ep->remote_qual = 0;
+    ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
+                         DAT_BOOLEAN *request_idle) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (state != nullptr)
+        *state = ep->current_state();
+    if (recv_idle != nullptr)
+        *recv_idle = ep->receives.outstanding() == 0 ? DAT_TRUE : DAT_FALSE;
+    if (request_idle != nullptr)
+        *request_idle = ep->requests.outstanding() == 0 ? DAT_TRUE : DAT_FALSE;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COUNT *allocated, DAT_COUNT *span) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (ep->has_srq && ep->recv_evd != nullptr) {
+        const std::lock_guard guard(ep->recv_evd->lock);
+        ep->recv_evd->drain_cq();
+    }
+    const DAT_COUNT count = ep->has_srq ? ep->srq_undequeued.load(std::memory_order_relaxed)
+                                        : static_cast<DAT_COUNT>(ep->receives.outstanding());
+    if (allocated != nullptr)
+        *allocated = count;
+    if (span != nullptr)
+        *span = count;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep_handle, DAT_COUNT soft, DAT_COUNT hard) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (soft < DAT_WATERMARK_INFINITE)
+        return invalid_parameter(2);
+    if (hard < DAT_WATERMARK_INFINITE)
+        return invalid_parameter(3);
+    // Watermarks limit the receives that the EP takes from an SRQ.
+    if (!ep->has_srq)
+        return invalid_state(DAT_INVALID_STATE_EP_RECV_WATERMARK);
+    ep->soft_watermark.store(soft, std::memory_order_relaxed);
+    ep->hard_watermark.store(hard, std::memory_order_relaxed);
+    check_watermarks(*ep);
+    return DAT_SUCCESS;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// An endpoint (EP): a QP and its connection. The fields that posting uses come first.
+#pragma once
+
+#include "cookie_ring.hpp"
+#include "dapl/core/object.hpp"
+#include "dapl/core/unique_handle.hpp"
+#include "dapl/event/event_thread.hpp"
+#include "dapl/ia/device.hpp"
+
+#include <coherdma/coherdma.h>
+#include <cstdint>
+
+namespace coherdma::dapl {
+
+struct dapl_evd;
+struct dapl_pz;
+struct dapl_srq;
+namespace cm {
+struct connection;
+}
+namespace extensions {
+struct ud_peer;
+}
+
+struct dapl_ep;
+
+/// Calls handler(ep) in the event thread.
+struct ep_task final : timer_task {
+    ep_task(dapl_ep &owner, void (*handler_fn)(dapl_ep &) noexcept) noexcept
+        : ep(owner)
+        , handler(handler_fn) {}
+    void run() noexcept override { handler(ep); }
+
+    dapl_ep &ep;
+    void (*const handler)(dapl_ep &) noexcept;
+};
+
+struct dapl_ep : object {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
+    explicit dapl_ep(dapl_ia &parent) noexcept;
+    ~dapl_ep();
+
+    DAT_EP_STATE current_state() const noexcept { return state.load(std::memory_order_acquire); }
+    /// The EP is connected, or was: then requests are flushed.
+    bool can_post_requests() const noexcept {
+        return static_cast<unsigned>(current_state() - DAT_EP_STATE_CONNECTED) <= 2;
+    }
+    static_assert(DAT_EP_STATE_DISCONNECT_PENDING == DAT_EP_STATE_CONNECTED + 1 &&
+                  DAT_EP_STATE_DISCONNECTED == DAT_EP_STATE_CONNECTED + 2);
+
+    /// Opens the request ring; called before the state changes to one that accepts requests.
+    void enable_requests() noexcept;
+    /// A work request failed, so the QP is in error: has the event thread end the connection.
+    /// Called with an EVD's lock.
+    void schedule_broken() noexcept;
+    /// The EP takes no more receives from the SRQ: posts an asynchronous event, once per
+    /// connection.
+    void report_last_wqe() noexcept;
+
+    std::atomic<DAT_EP_STATE> state = DAT_EP_STATE_UNCONNECTED;
+    ibv_qp *qp = nullptr; ///< changes under the locks of both rings
+    DAT_COUNT max_request_iov = 0, max_recv_iov = 0, max_read_iov = 0, max_write_iov = 0;
+    std::uint32_t max_inline = 0;
+    /// The device's limit. The EP attributes' max_message_size is not enforced: OFED's dtest posts
+    /// longer messages.
+    std::uint32_t max_message = 0;
+    std::uint16_t recv_dto = DAT_DTO_RECEIVE; ///< the operation in receive completions
+    bool has_srq = false;
+    cookie_ring requests, receives;
+
+    mutex lock; ///< of changes of state, and of the fields that follow
+    dapl_pz *pz = nullptr;
+    dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;
+    dapl_srq *srq = nullptr;
+    DAT_EP_ATTR attr = {};
+    cm::connection *conn = nullptr;
+    extensions::ud_peer *ud_peers = nullptr; ///< resolved peers of a datagram EP
+    address remote = {};
+    DAT_CONN_QUAL remote_qual = 0;
+    bool last_wqe_reported = false; ///< for this connection
+    std::atomic<bool> suppress_events =
+        false; ///< drops completions with errors: the QP is being destroyed
+    std::uint32_t last_outstanding = 0;        ///< requests at check_drained's previous call
+    std::atomic<DAT_COUNT> srq_undequeued = 0; ///< see watermark.hpp
+    std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
+    std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
+    ep_task broken_task, timeout_task, drain_task;
+    std::unique_ptr<coherdma_remote, deleter<coherdma_close_remote>>
+        remote_ops;                                 ///< under requests.lock
+    unique_handle<ibv_cq, ibv_destroy_cq> dummy_cq; ///< for a direction without an EVD
+    unique_handle<ibv_qp, ibv_destroy_qp> owned_qp;
+};
+
+/// The DAT_INVALID_STATE subtype of an EP state.
+DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept;
+
+/// Creates the QP of an EP that has a PZ.
+DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept;
+/// Moves what has completed to the EVDs, then destroys the QP.
+void ep_destroy_qp(dapl_ep &ep) noexcept;
+
+/// Checks the attributes and replaces 0 by defaults. argument: the number of the parameter.
+DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept;
+DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept;
+
+/// Creates an EP that is not yet published. The arguments are checked; the caller holds a reference
+/// on each, which passes to the EP on success.
+DAT_RETURN create_ep_object(dapl_ia &ia, dapl_pz *pz, dapl_evd *recv_evd, dapl_evd *request_evd,
+                            dapl_evd *connect_evd, dapl_srq *srq, const DAT_EP_ATTR &attr,
+                            dapl_ep *&ep) noexcept;
+
+} // namespace coherdma::dapl

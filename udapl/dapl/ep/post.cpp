@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Data transfer operations. Every request with a list takes the same path: look up the EP, check
+// the arguments, and post under the request ring's lock.
+
+#include "post.hpp"
+
+#include "dapl/api.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/memory/lmr.hpp"
+#include "dapl/memory/rmr.hpp"
+
+#include <cerrno>
+
+namespace coherdma::dapl {
+
+namespace {
+
+constexpr dto_op send = {.opcode = IBV_WR_SEND, .operation = DAT_DTO_SEND, .can_inline = true};
+constexpr dto_op send_with_invalidate = {
+    .opcode = IBV_WR_SEND_WITH_INV, .operation = DAT_DTO_SEND, .can_inline = true};
+constexpr dto_op rdma_write = {
+    .opcode = IBV_WR_RDMA_WRITE, .operation = DAT_DTO_RDMA_WRITE, .can_inline = true};
+constexpr dto_op rdma_read = {
+    .opcode = IBV_WR_RDMA_READ, .operation = DAT_DTO_RDMA_READ, .can_inline = false};
+
+/// num_segments and iov are the second and the third argument of every call. The state is checked
+/// last, by post(): the ring of an EP that takes no requests has no free cookie.
+inline DAT_RETURN check_request(const dapl_ep &ep, DAT_COUNT num_segments,
+                                const DAT_LMR_TRIPLET *iov, DAT_COUNT max_segments,
+                                std::uint32_t &length) noexcept {
+    if (static_cast<unsigned>(num_segments) > static_cast<unsigned>(max_segments)) // or is negative
+        return invalid_parameter(2);
+    if (iov == nullptr && num_segments != 0)
+        return invalid_parameter(3);
+    if (!sum(iov, num_segments, length) || length > ep.max_message)
+        return dat_error(DAT_LENGTH_ERROR);
+    return DAT_SUCCESS;
+}
+
+template <const dto_op &op, DAT_COUNT dapl_ep::*max_segments>
+DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                     DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                     DAT_COMPLETION_FLAGS flags) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (remote == nullptr)
+        return invalid_parameter(5);
+    std::uint32_t length;
+    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->*max_segments, length);
+    if (result != DAT_SUCCESS)
+        return result;
+    return post(*ep, op, {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
+                [remote](ibv_send_wr &wr) {
+                    wr.wr.rdma.remote_addr = remote->virtual_address;
+                    wr.wr.rdma.rkey = remote->rmr_context;
+                });
+}
+
+DAT_RETURN recv_queue_full(const dapl_ep &ep) noexcept {
+    if (ep.has_srq)
+        return invalid_state(DAT_INVALID_STATE_SRQ_IN_USE);
+    return ep.qp == nullptr ? invalid_state(DAT_INVALID_STATE_EP_UNCONFIGURED)
+                            : no_resources(DAT_RESOURCE_MEMORY);
+}
+
+} // namespace
+
+DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept {
+    return ep.qp == nullptr || !ep.can_post_requests()
+               ? invalid_state(state_subtype(ep.current_state()))
+               : no_resources(DAT_RESOURCE_MEMORY);
+}
+
+DAT_RETURN ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                        DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    std::uint32_t length;
+    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->max_request_iov, length);
+    if (result != DAT_SUCCESS)
+        return result;
+    return post(*ep, send, {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
+                [](ibv_send_wr &) {});
+}
+
+DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
+                                        DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie,
+                                        DAT_COMPLETION_FLAGS flags, DAT_BOOLEAN invalidate,
+                                        DAT_RMR_CONTEXT rmr_context) noexcept {
+    if (invalidate == DAT_FALSE)
+        return ep_post_send(ep_handle, num_segments, iov, user_cookie, flags);
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    std::uint32_t length;
+    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->max_request_iov, length);
+    if (result != DAT_SUCCESS)
+        return result;
+    const device &dev = *ep->ia->dev;
+    if (!dev.iwarp && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) == 0)
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    return post(*ep, send_with_invalidate,
+                {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
+                [rmr_context](ibv_send_wr &wr) { wr.invalidate_rkey = rmr_context; });
+}
+
+DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                              DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                              DAT_COMPLETION_FLAGS flags) noexcept {
+    return post_rdma<rdma_write, &dapl_ep::max_write_iov>(ep_handle, num_segments, iov, user_cookie,
+                                                          remote, flags);
+}
+
+DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                             DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                             DAT_COMPLETION_FLAGS flags) noexcept {
+    return post_rdma<rdma_read, &dapl_ep::max_read_iov>(ep_handle, num_segments, iov, user_cookie,
+                                                        remote, flags);
+}
+
+// The sink is given by an RMR context. The WR needs the lkey of the LMR that the RMR is bound to.
+DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle, const DAT_RMR_TRIPLET *local,
+                                    DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                                    DAT_COMPLETION_FLAGS flags) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (local == nullptr)
+        return invalid_parameter(2);
+    if (remote == nullptr)
+        return invalid_parameter(4);
+    DAT_LMR_TRIPLET sink = {local->virtual_address, local->segment_length, 0};
+    if (!rmr_to_lmr_triplet(*ep->ia, *local, sink))
+        return dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
+    return ep_post_rdma_read(ep_handle, 1, &sink, user_cookie, remote, flags);
+}
+
+DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                        DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS) noexcept {
+    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (num_segments < 0 || num_segments > ep->max_recv_iov)
+        return ep->has_srq ? invalid_state(DAT_INVALID_STATE_SRQ_IN_USE) : invalid_parameter(2);
+    if (iov == nullptr && num_segments != 0)
+        return invalid_parameter(3);
+    const std::lock_guard guard(ep->receives.lock);
+    dto_cookie *const cookie = ep->receives.peek_free();
+    if (cookie == nullptr)
+        return recv_queue_full(*ep);
+    cookie->event.user_cookie = user_cookie;
+    ibv_recv_wr wr = {reinterpret_cast<std::uintptr_t>(cookie), nullptr,
+                      reinterpret_cast<ibv_sge *>(iov), num_segments};
+    ibv_recv_wr *bad_wr;
+    ep->receives.commit(*cookie);
+    if (const int error = ibv_post_recv(ep->qp, &wr, &bad_wr)) {
+        ep->receives.rollback();
+        return from_errno(error, DAT_RESOURCE_MEMORY);
+    }
+    return DAT_SUCCESS;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Posting a request: common to DTOs, RMR binds and extensions.
+#pragma once
+
+#include "dapl/core/result.hpp"
+#include "ep.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace coherdma::dapl {
+
+struct dto_op {
+    ibv_wr_opcode opcode;
+    std::uint16_t operation; ///< DAT_DTOS or DAT_IB_DTOS
+    bool can_inline;
+};
+
+/// Indexed by DAT_COMPLETION_FLAGS: the flags of ibv_send_wr.
+constexpr std::array<unsigned, 16> verbs_flags_table = [] {
+    std::array<unsigned, 16> table = {};
+    for (unsigned i = 0; i != table.size(); ++i)
+        table[i] =
+            ((i & DAT_COMPLETION_SUPPRESS_FLAG) == 0 ? unsigned{IBV_SEND_SIGNALED} : 0) |
+            ((i & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0 ? unsigned{IBV_SEND_SOLICITED} : 0) |
+            ((i & DAT_COMPLETION_BARRIER_FENCE_FLAG) != 0 ? unsigned{IBV_SEND_FENCE} : 0);
+    return table;
+}();
+constexpr unsigned verbs_flags(DAT_COMPLETION_FLAGS flags) {
+    return verbs_flags_table[static_cast<unsigned>(flags) % verbs_flags_table.size()];
+}
+
+struct dto_args {
+    DAT_COUNT num_segments;
+    DAT_LMR_TRIPLET *iov; ///< has the layout of ibv_sge, so it becomes the WR's sg_list
+    std::uint32_t length;
+    DAT_UINT64 user_cookie;
+    unsigned send_flags;    ///< IBV_SEND_...
+    void *object = nullptr; ///< becomes dto_cookie::object
+};
+
+/// The error for a request that finds no free cookie: the EP's state, or a full queue.
+DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept;
+
+/// Posts one WR. set_op_fields(wr) stores the fields that only op has.
+template <class SetOpFields>
+inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
+                       const SetOpFields &set_op_fields) noexcept {
+    ibv_send_wr wr, *bad_wr;
+    wr.next = nullptr;
+    wr.sg_list = reinterpret_cast<ibv_sge *>(dto.iov);
+    wr.num_sge = dto.num_segments;
+    wr.opcode = op.opcode;
+    const bool is_inline = op.can_inline && dto.length - 1 < ep.max_inline; // not if length is 0
+    wr.send_flags = dto.send_flags | (is_inline ? unsigned{IBV_SEND_INLINE} : 0);
+    set_op_fields(wr);
+    const std::lock_guard guard(ep.requests.lock);
+    dto_cookie *const cookie = ep.requests.peek_free();
+    if (cookie == nullptr)
+        return request_queue_full(ep);
+    wr.wr_id = reinterpret_cast<std::uintptr_t>(cookie);
+    cookie->event.user_cookie.as_64 = dto.user_cookie;
+    cookie->event.transfered_length = dto.length;
+    cookie->event.operation = static_cast<DAT_DTOS>(op.operation);
+    cookie->object = dto.object;
+    ep.requests.commit(*cookie);
+    if (const int error = ibv_post_send(ep.qp, &wr, &bad_wr)) {
+        ep.requests.rollback();
+        return from_errno(error, DAT_RESOURCE_MEMORY);
+    }
+    return DAT_SUCCESS;
+}
+
+/// The length of a list. False: it does not fit into 32 bits.
+inline bool sum(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segments,
+                std::uint32_t &length) noexcept {
+    std::uint64_t total = 0;
+    for (DAT_COUNT i = 0; i != num_segments; ++i)
+        total += iov[i].segment_length;
+    length = static_cast<std::uint32_t>(total);
+    return length == total;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Creating and destroying an EP's QP.
+
+#include "dapl/core/settings.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/memory/pz.hpp"
+#include "ep.hpp"
+#include "extensions/ud.hpp"
+#include "srq.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coherdma::dapl {
+
+namespace {
+
+/// The EVD's CQ; without an EVD a dummy, as verbs requires one.
+ibv_cq *get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
+    if (evd != nullptr)
+        return evd->cq.get();
+    if (!ep.dummy_cq)
+        ep.dummy_cq.reset(ibv_create_cq(ep.ia->ctx(), 1, nullptr, nullptr, 0));
+    return ep.dummy_cq.get();
+}
+
+// Moves the QP to INIT, so that receives may be posted. For iWARP the kernel moves the QP's state.
+int init_qp(dapl_ep &ep) noexcept {
+    const device &dev = *ep.ia->dev;
+    if (dev.iwarp)
+        return 0;
+    if (extensions::is_ud(ep.attr))
+        return extensions::ud_qp_to_rts(ep);
+    ibv_qp_attr attr = {};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = dev.port;
+    attr.qp_access_flags =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    if (dev.attr.atomic_cap != IBV_ATOMIC_NONE)
+        attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    return ibv_modify_qp(ep.owned_qp.get(), &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
+    ibv_qp_init_attr init_attr = {};
+    init_attr.qp_context = &ep;
+    init_attr.send_cq = get_cq(ep, ep.request_evd);
+    init_attr.recv_cq = get_cq(ep, ep.recv_evd);
+    init_attr.srq = ep.srq != nullptr ? ep.srq->srq.get() : nullptr;
+    init_attr.qp_type = extensions::is_ud(ep.attr) ? IBV_QPT_UD : IBV_QPT_RC;
+    init_attr.cap.max_send_wr = static_cast<std::uint32_t>(std::max(ep.attr.max_request_dtos, 1));
+    init_attr.cap.max_recv_wr =
+        ep.srq != nullptr ? 0 : static_cast<std::uint32_t>(std::max(ep.attr.max_recv_dtos, 1));
+    init_attr.cap.max_send_sge = static_cast<std::uint32_t>(
+        std::max({ep.attr.max_request_iov, ep.attr.max_rdma_write_iov, 1}));
+    init_attr.cap.max_recv_sge = static_cast<std::uint32_t>(std::max(ep.attr.max_recv_iov, 1));
+    init_attr.cap.max_inline_data =
+        std::max<std::uint32_t>(settings::max_inline(), 8); // 8 for atomic writes
+    return init_attr;
+}
+
+/// Enables atomic writes, if the device has them. ibv_post_send stays usable.
+ibv_qp *create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
+    ibv_pd *const pd = ep.pz->pd.get();
+    if (!ep.ia->dev->has_atomic_write || init_attr.qp_type != IBV_QPT_RC)
+        return ibv_create_qp(pd, &init_attr);
+    ibv_qp_init_attr_ex attr_ex = {};
+    attr_ex.qp_context = init_attr.qp_context;
+    attr_ex.send_cq = init_attr.send_cq;
+    attr_ex.recv_cq = init_attr.recv_cq;
+    attr_ex.srq = init_attr.srq;
+    attr_ex.cap = init_attr.cap;
+    attr_ex.qp_type = init_attr.qp_type;
+    attr_ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr_ex.pd = pd;
+    attr_ex.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE;
+    ibv_qp *const qp = ibv_create_qp_ex(ep.ia->ctx(), &attr_ex);
+    if (qp == nullptr)
+        return ibv_create_qp(pd, &init_attr);
+    init_attr.cap = attr_ex.cap;
+    return qp;
+}
+
+/// Makes the new QP the EP's, with empty rings.
+DAT_RETURN install_qp(dapl_ep &ep, unique_handle<ibv_qp, ibv_destroy_qp> new_qp,
+                      std::uint32_t max_inline_data) noexcept {
+    const std::lock_guard request_guard(ep.requests.lock), recv_guard(ep.receives.lock);
+    ep.owned_qp = std::move(new_qp);
+    if (const int error = init_qp(ep)) {
+        ep.owned_qp.reset();
+        return from_errno(error, DAT_RESOURCE_TEP);
+    }
+    dto_cookie request_cookie = {}, recv_cookie = {};
+    request_cookie.event.ep_handle = recv_cookie.event.ep_handle = &ep;
+    recv_cookie.event.operation = static_cast<DAT_DTOS>(ep.recv_dto);
+    recv_cookie.is_recv = 1;
+    const DAT_COUNT max_recv_dtos = ep.has_srq ? 0 : ep.attr.max_recv_dtos;
+    if (!ep.requests.init(static_cast<std::uint32_t>(ep.attr.max_request_dtos), request_cookie) ||
+        !ep.receives.init(static_cast<std::uint32_t>(max_recv_dtos), recv_cookie)) {
+        ep.owned_qp.reset();
+        return no_resources(DAT_RESOURCE_MEMORY);
+    }
+    ep.qp = ep.owned_qp.get();
+    ep.receives.open(); // requests: by enable_requests
+    const bool has_segments = std::min({ep.max_request_iov, ep.max_read_iov, ep.max_write_iov}) > 0;
+    ep.max_inline = has_segments ? std::min(max_inline_data, settings::max_inline()) : 0;
+    ep.suppress_events.store(false, std::memory_order_relaxed);
+    return DAT_SUCCESS;
+}
+
+} // namespace
+
+DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
+    ibv_qp_init_attr init_attr = qp_init_attr_for(ep);
+    if (init_attr.send_cq == nullptr || init_attr.recv_cq == nullptr)
+        return from_errno(errno, DAT_RESOURCE_TEVD);
+    unique_handle<ibv_qp, ibv_destroy_qp> new_qp(create_qp(ep, init_attr));
+    if (!new_qp && init_attr.cap.max_inline_data != 0) {
+        init_attr = qp_init_attr_for(ep);
+        init_attr.cap.max_inline_data = 0;
+        new_qp.reset(create_qp(ep, init_attr));
+    }
+    if (!new_qp)
+        return from_errno(errno, DAT_RESOURCE_TEP);
+    const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap.max_inline_data);
+    if (result != DAT_SUCCESS || ep.srq == nullptr)
+        return result;
+    const std::lock_guard guard(ep.ia->lock);
+    return ep.ia->qpn_index.add(ep.qp->qp_num, &ep) ? DAT_RETURN{DAT_SUCCESS}
+                                                    : no_resources(DAT_RESOURCE_MEMORY);
+}
+
+namespace {
+
+void drain_evd(dapl_evd *evd) noexcept {
+    if (evd == nullptr)
+        return;
+    const std::lock_guard guard(evd->lock);
+    evd->drain_cq();
+}
+
+} // namespace
+
+void ep_destroy_qp(dapl_ep &ep) noexcept {
+    if (ep.qp == nullptr)
+        return;
+    drain_evd(ep.request_evd);
+    drain_evd(ep.recv_evd);
+    const std::uint32_t qp_num = ep.qp->qp_num;
+    ep.suppress_events.store(true, std::memory_order_relaxed);
+    {
+        const std::lock_guard request_guard(ep.requests.lock), recv_guard(ep.receives.lock);
+        ep.requests.close();
+        ep.receives.close();
+        ep.qp = nullptr;
+        ep.remote_ops.reset();
+    }
+    // Without a lock: ibv_destroy_qp waits until the QP's asynchronous events are acknowledged.
+    ep.owned_qp.reset();
+    // Drops the completions that were flushed meanwhile (suppress_events), which read the cookies.
+    drain_evd(ep.request_evd);
+    drain_evd(ep.recv_evd);
+    ep.requests.complete_all();
+    ep.receives.complete_all();
+    if (ep.srq != nullptr) {
+        const std::lock_guard guard(ep.ia->lock);
+        ep.ia->qpn_index.remove(qp_num, &ep);
+    }
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "srq.hpp"
+
+#include "dapl/api.hpp"
+#include "dapl/ia/async.hpp"
+#include "dapl/ia/device.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/memory/pz.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coherdma::dapl {
+
+bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
+    // The device may choose a larger size, which not every driver returns at creation.
+    ibv_srq_attr attr = {};
+    const bool has_attr = ibv_query_srq(srq.get(), &attr) == 0;
+    const std::uint32_t size = has_attr ? std::max(attr.max_wr, min_size) : min_size;
+    if (num_cookies < 2 * size) {
+        const std::uint32_t num_new = 2 * size - num_cookies;
+        std::unique_ptr<dto_cookie[]> new_cookies(new (std::nothrow) dto_cookie[num_new]());
+        if (!new_cookies)
+            return false;
+        for (std::uint32_t i = 0; i != num_new; ++i) {
+            new_cookies[i].event.operation = DAT_DTO_RECEIVE;
+            new_cookies[i].is_recv = 1;
+            new_cookies[i].object = this;
+            *free_tail = &new_cookies[i];
+            free_tail = &new_cookies[i].next;
+        }
+        cookies.push_back(std::move(new_cookies));
+        num_cookies = 2 * size;
+    }
+    max_dtos = static_cast<DAT_COUNT>(size);
+    return true;
+}
+
+bool dapl_srq::complete(dto_cookie &cookie) noexcept {
+    const std::lock_guard guard(lock);
+    if (cookie.seq == 0)
+        return false;
+    cookie.seq = 0;
+    cookie.next = nullptr;
+    *free_tail = &cookie;
+    free_tail = &cookie.next;
+    --outstanding;
+    return true;
+}
+
+void dapl_srq::report_limit() noexcept {
+    DAT_COUNT limit;
+    {
+        const std::lock_guard guard(lock);
+        limit = low_watermark;
+        low_watermark = 0; // reported once per dat_srq_set_lw
+    }
+    if (limit != 0)
+        post_async_event(*ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this,
+                         DAT_SRQ_LOW_WATERMARK_EVENT);
+}
+
+DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_ATTR *attr,
+                      DAT_SRQ_HANDLE *srq_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    dapl_pz *const pz = ia->get<dapl_pz>(pz_handle);
+    if (pz == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_PZ);
+    const ibv_device_attr &limits = ia->dev->attr;
+    dapl_srq *srq = nullptr;
+    DAT_RETURN result = DAT_SUCCESS;
+    if (attr == nullptr || attr->max_recv_dtos <= 0 || attr->max_recv_iov <= 0 ||
+        attr->low_watermark < 0 || attr->low_watermark > attr->max_recv_dtos)
+        result = invalid_parameter(3);
+    else if (srq_handle == nullptr)
+        result = invalid_parameter(4);
+    else if (limits.max_srq <= 0)
+        result = dat_error(DAT_MODEL_NOT_SUPPORTED);
+    else if (attr->max_recv_dtos > limits.max_srq_wr || attr->max_recv_iov > limits.max_srq_sge)
+        result = no_resources(DAT_RESOURCE_SRQ);
+    else if ((srq = create_object<dapl_srq>(*ia)) == nullptr)
+        result = no_resources(DAT_RESOURCE_MEMORY);
+    if (result != DAT_SUCCESS) {
+        ia->put(pz);
+        return result;
+    }
+    ibv_srq_init_attr init_attr = {};
+    init_attr.srq_context = srq;
+    init_attr.attr.max_wr = static_cast<std::uint32_t>(attr->max_recv_dtos);
+    init_attr.attr.max_sge = static_cast<std::uint32_t>(attr->max_recv_iov);
+    srq->pz = pz;
+    srq->srq.reset(ibv_create_srq(pz->pd.get(), &init_attr));
+    const int error = srq->srq ? 0 : errno;
+    srq->max_iov = static_cast<DAT_COUNT>(init_attr.attr.max_sge);
+    if (!srq->srq || !srq->adjust_size(init_attr.attr.max_wr)) {
+        destroy_object(srq);
+        ia->put(pz);
+        return error != 0 ? from_errno(error, DAT_RESOURCE_SRQ) : no_resources(DAT_RESOURCE_MEMORY);
+    }
+    ia->insert(srq);
+    // The device may report the limit at once, so the handle is published before.
+    if (attr->low_watermark > 0)
+        result = srq_set_lw(srq, attr->low_watermark);
+    if (result != DAT_SUCCESS) {
+        srq_free(srq);
+        return result;
+    }
+    *srq_handle = srq;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN srq_free(DAT_SRQ_HANDLE srq_handle) noexcept {
+    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
+    if (srq == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    dapl_ia &ia = *srq->ia;
+    dapl_pz *const pz = srq->pz;
+    const DAT_RETURN result =
+        ia.free_unused(srq, DAT_INVALID_STATE_SRQ_IN_USE, DAT_INVALID_HANDLE_SRQ);
+    if (result == DAT_SUCCESS)
+        ia.put(pz);
+    return result;
+}
+
+DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+                         DAT_DTO_COOKIE user_cookie) noexcept {
+    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
+    if (srq == nullptr) [[unlikely]]
+        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    if (segments < 0 || segments > srq->max_iov) [[unlikely]]
+        return invalid_parameter(2);
+    if (iov == nullptr && segments != 0) [[unlikely]]
+        return invalid_parameter(3);
+    const std::lock_guard guard(srq->lock);
+    // At least half of the cookies are free, so the list does not become empty.
+    if (srq->outstanding >= static_cast<std::uint32_t>(srq->max_dtos)) [[unlikely]]
+        return no_resources(DAT_RESOURCE_MEMORY);
+    dto_cookie *const cookie = srq->free_head;
+    cookie->event.user_cookie = user_cookie;
+    cookie->seq = 1;
+    ibv_recv_wr wr = {reinterpret_cast<std::uintptr_t>(cookie), nullptr,
+                      reinterpret_cast<ibv_sge *>(iov), segments};
+    ibv_recv_wr *bad_wr;
+    // Before posting: the receive may complete before ibv_post_srq_recv returns.
+    srq->free_head = cookie->next;
+    ++srq->outstanding;
+    if (const int error = ibv_post_srq_recv(srq->srq.get(), &wr, &bad_wr)) [[unlikely]] {
+        cookie->seq = 0;
+        srq->free_head = cookie;
+        --srq->outstanding;
+        return from_errno(error, DAT_RESOURCE_MEMORY);
+    }
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN srq_query(DAT_SRQ_HANDLE srq_handle, DAT_SRQ_PARAM_MASK mask,
+                     DAT_SRQ_PARAM *param) noexcept {
+    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
+    if (srq == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    if ((mask & ~DAT_SRQ_FIELD_ALL) != 0)
+        return invalid_parameter(2);
+    if (param == nullptr)
+        return invalid_parameter(3);
+    const std::lock_guard guard(srq->lock);
+    *param = {};
+    param->ia_handle = srq->ia->handle();
+    param->srq_state = srq->failed ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
+    param->pz_handle = srq->pz;
+    param->max_recv_dtos = srq->max_dtos;
+    param->max_recv_iov = srq->max_iov;
+    param->low_watermark = srq->low_watermark;
+    // Only the device knows how many of the posted receives EPs have taken.
+    param->available_dto_count = DAT_VALUE_UNKNOWN;
+    param->outstanding_dto_count = static_cast<DAT_COUNT>(srq->outstanding);
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT dtos) noexcept {
+    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
+    if (srq == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    if (dtos <= 0 || dtos > srq->ia->dev->attr.max_srq_wr)
+        return invalid_parameter(2);
+    const std::lock_guard guard(srq->lock);
+    if (dtos < static_cast<DAT_COUNT>(srq->outstanding) || dtos < srq->low_watermark)
+        return invalid_state(DAT_INVALID_STATE_SRQ_IN_USE);
+    ibv_srq_attr attr = {};
+    attr.max_wr = static_cast<std::uint32_t>(dtos);
+    if (const int error = ibv_modify_srq(srq->srq.get(), &attr, IBV_SRQ_MAX_WR))
+        return from_errno(error, DAT_RESOURCE_SRQ);
+    return srq->adjust_size(attr.max_wr) ? DAT_RETURN{DAT_SUCCESS}
+                                         : no_resources(DAT_RESOURCE_MEMORY);
+}
+
+DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUNT watermark) noexcept {
+    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
+    if (srq == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
+    const std::lock_guard guard(srq->lock);
+    if (watermark < 0 || watermark > srq->max_dtos)
+        return invalid_parameter(2);
+    ibv_srq_attr attr = {};
+    attr.srq_limit = static_cast<std::uint32_t>(watermark);
+    if (const int error = ibv_modify_srq(srq->srq.get(), &attr, IBV_SRQ_LIMIT))
+        return from_errno(error, DAT_RESOURCE_SRQ);
+    srq->low_watermark = watermark;
+    return DAT_SUCCESS;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A shared receive queue (SRQ). Its receives complete in any order, so the free cookies form a FIFO
+// list. As in cookie_ring there are twice as many as may be outstanding, to detect spurious CQEs.
+#pragma once
+
+#include "cookie_ring.hpp"
+#include "dapl/core/object.hpp"
+#include "dapl/core/unique_handle.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace coherdma::dapl {
+
+struct dapl_pz;
+
+struct dapl_srq : object {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_SRQ;
+    using object::object;
+
+    /// Sets max_dtos to the size that the device chose, at least min_size, and allocates cookies.
+    /// False: no memory.
+    bool adjust_size(std::uint32_t min_size) noexcept;
+    /// Completes a receive. False: it was not posted, or has completed before. Called with the lock
+    /// of its EVD.
+    bool complete(dto_cookie &cookie) noexcept;
+    /// IBV_EVENT_SRQ_LIMIT_REACHED: reports the low watermark.
+    void report_limit() noexcept;
+
+    mutex lock;
+    dapl_pz *pz = nullptr;
+    unique_handle<ibv_srq, ibv_destroy_srq> srq;
+    std::vector<std::unique_ptr<dto_cookie[]>>
+        cookies; ///< grown by adding arrays: their addresses are wr_ids
+    dto_cookie *free_head = nullptr, **free_tail = &free_head;
+    std::uint32_t outstanding = 0, num_cookies = 0;
+    DAT_COUNT max_dtos = 0, max_iov = 0;
+    DAT_COUNT low_watermark = 0;
+    bool failed = false;
+};
+
+} // namespace coherdma::dapl

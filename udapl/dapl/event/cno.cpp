@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "cno.hpp"
+
+#include "dapl/api.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/ia/ia.hpp"
+
+#include <cerrno>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <utility>
+
+namespace coherdma::dapl {
+
+bool dapl_cno::init() noexcept {
+    epoll_fd.reset(epoll_create1(EPOLL_CLOEXEC));
+    cancel_fd.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    return epoll_fd && cancel_fd;
+}
+
+namespace {
+
+bool control_fd(int epoll_fd, int op, int fd, dapl_evd &evd) noexcept {
+    epoll_event event = {};
+    event.events = evd.masked_in_cno ? 0U : unsigned{EPOLLIN};
+    event.data.ptr = &evd;
+    return epoll_ctl(epoll_fd, op, fd, &event) == 0;
+}
+
+void remove_evd_fds(int epoll_fd, const dapl_evd &evd) noexcept {
+    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, evd.event_fd.get(), nullptr);
+    if (evd.channel)
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, evd.channel->fd, nullptr);
+}
+
+/// Adds all of the EVD's descriptors, or none.
+bool add_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
+    if (control_fd(epoll_fd, EPOLL_CTL_ADD, evd.event_fd.get(), evd) &&
+        (!evd.channel || control_fd(epoll_fd, EPOLL_CTL_ADD, evd.channel->fd, evd)))
+        return true;
+    remove_evd_fds(epoll_fd, evd);
+    return false;
+}
+
+/// After a change of masked_in_cno. Cannot fail: the descriptors are in the set.
+void update_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
+    control_fd(epoll_fd, EPOLL_CTL_MOD, evd.event_fd.get(), evd);
+    if (evd.channel)
+        control_fd(epoll_fd, EPOLL_CTL_MOD, evd.channel->fd, evd);
+}
+
+} // namespace
+
+bool dapl_cno::attach_evd(dapl_evd &evd) noexcept {
+    const std::lock_guard guard(evd.lock);
+    dapl_cno *const old_cno = evd.cno;
+    const bool was_masked = std::exchange(evd.masked_in_cno, evd.has_waiter);
+    if (!evd.create_event_fd() || !evd.arm() ||
+        (old_cno != this && !add_evd_fds(epoll_fd.get(), evd))) {
+        evd.masked_in_cno = was_masked;
+        return false;
+    }
+    if (old_cno != nullptr && old_cno != this)
+        remove_evd_fds(old_cno->epoll_fd.get(), evd);
+    evd.cno = this;
+    if (evd.enabled && evd.drain_cq() != 0)
+        evd.signal_event_fd();
+    return true;
+}
+
+void dapl_cno::detach_evd(dapl_evd &evd) noexcept {
+    const std::lock_guard guard(evd.lock);
+    remove_evd_fds(epoll_fd.get(), evd);
+    evd.cno = nullptr;
+    evd.masked_in_cno = false;
+}
+
+void dapl_cno::mask_evd(dapl_evd &evd) noexcept {
+    evd.masked_in_cno = true;
+    update_evd_fds(epoll_fd.get(), evd);
+}
+
+void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
+    evd.masked_in_cno = false;
+    update_evd_fds(epoll_fd.get(), evd);
+    // The waiter consumed the CQ's notifications: arm again.
+    if (evd.enabled && evd.arm() && evd.drain_cq() != 0)
+        evd.signal_event_fd();
+}
+
+// The IA's lock: the EVD whose address epoll returns must not be freed meanwhile.
+dapl_evd *dapl_cno::next_triggered_evd() noexcept {
+    const std::lock_guard ia_guard(ia->lock);
+    for (;;) {
+        epoll_event event;
+        if (epoll_wait(epoll_fd.get(), &event, 1, 0) <= 0)
+            return nullptr;
+        auto *const evd = static_cast<dapl_evd *>(event.data.ptr);
+        const std::lock_guard guard(evd->lock);
+        if (evd->masked_in_cno)
+            continue;
+        evd->clear_notifications(true, static_cast<bool>(evd->channel));
+        if (!evd->enabled)
+            continue;
+        if (evd->arm() && evd->drain_cq() != 0)
+            return evd;
+    }
+}
+
+void dapl_cno::call_agent() noexcept {
+    dapl_evd *const evd = next_triggered_evd();
+    if (evd == nullptr)
+        return;
+    DAT_OS_WAIT_PROXY_AGENT proxy;
+    {
+        const std::lock_guard guard(lock);
+        proxy = agent;
+        agent = {nullptr, nullptr};
+    }
+    event_thread::unwatch(epoll_fd.get(), agent_watcher);
+    if (proxy.proxy_agent_func != nullptr)
+        proxy.proxy_agent_func(proxy.instance_data, evd);
+}
+
+namespace {
+
+DAT_RETURN create(DAT_IA_HANDLE ia_handle, const DAT_OS_WAIT_PROXY_AGENT &agent, DAT_FD *fd,
+                  DAT_CNO_HANDLE *cno_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (cno_handle == nullptr)
+        return invalid_parameter(3);
+    dapl_cno *const cno = create_object<dapl_cno>(*ia, agent);
+    if (cno == nullptr)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    const bool has_agent = agent.proxy_agent_func != nullptr;
+    if (!cno->init() ||
+        (has_agent && event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)) {
+        destroy_object(cno);
+        return no_resources(DAT_RESOURCE_MEMORY);
+    }
+    cno->is_fd_cno = fd != nullptr;
+    if (fd != nullptr)
+        *fd = cno->epoll_fd.get();
+    ia->insert(cno);
+    *cno_handle = cno;
+    return DAT_SUCCESS;
+}
+
+} // namespace
+
+DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
+                      DAT_CNO_HANDLE *cno_handle) noexcept {
+    return create(ia_handle, agent, nullptr, cno_handle);
+}
+
+DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *cno_handle) noexcept {
+    if (handle_to<dapl_ia>(ia_handle) == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (fd == nullptr)
+        return invalid_parameter(2);
+    return create(ia_handle, {nullptr, nullptr}, fd, cno_handle);
+}
+
+DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT agent) noexcept {
+    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
+    if (cno == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if (cno->is_fd_cno)
+        return invalid_state(DAT_NO_SUBTYPE);
+    const bool has_agent = agent.proxy_agent_func != nullptr;
+    bool had_agent;
+    {
+        const std::lock_guard guard(cno->lock);
+        had_agent = cno->agent.proxy_agent_func != nullptr;
+        cno->agent = agent;
+    }
+    if (had_agent && !has_agent)
+        event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
+    if (!had_agent && has_agent &&
+        event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask,
+                     DAT_CNO_PARAM *param) noexcept {
+    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
+    if (cno == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if ((mask & ~(DAT_CNO_FIELD_PROXY | DAT_CNO_FIELD_ALL)) != 0)
+        return invalid_parameter(2);
+    if (param == nullptr)
+        return invalid_parameter(3);
+    const std::lock_guard guard(cno->lock);
+    *param = {};
+    param->ia_handle = cno->ia->handle();
+    if (cno->is_fd_cno) {
+        param->proxy_type = DAT_PROXY_TYPE_FD;
+        param->proxy.fd = cno->epoll_fd.get();
+    } else if (cno->agent.proxy_agent_func != nullptr) {
+        param->proxy_type = DAT_PROXY_TYPE_AGENT;
+        param->proxy.agent = cno->agent;
+    } else {
+        param->proxy_type = DAT_PROXY_TYPE_NONE;
+    }
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
+    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
+    if (cno == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    {
+        const std::lock_guard guard(cno->lock);
+        if (cno->num_waiters != 0)
+            return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
+    }
+    bool in_use;
+    if (!cno->ia->remove(cno, in_use))
+        return in_use ? invalid_state(DAT_INVALID_STATE_CNO_IN_USE)
+                      : invalid_handle(DAT_INVALID_HANDLE_CNO);
+    destroy_cno(cno);
+    return DAT_SUCCESS;
+}
+
+namespace {
+
+/// Makes all threads in dat_cno_wait return, and waits for that.
+void cancel_waiters(dapl_cno &cno) noexcept {
+    for (;;) {
+        {
+            const std::lock_guard guard(cno.lock);
+            if (cno.num_waiters == 0)
+                return;
+            const std::uint64_t value = 1;
+            [[maybe_unused]] const ssize_t written =
+                write(cno.cancel_fd.get(), &value, sizeof value);
+        }
+        sched_yield();
+    }
+}
+
+} // namespace
+
+void destroy_cno(dapl_cno *cno) noexcept {
+    cancel_waiters(*cno);
+    if (cno->agent.proxy_agent_func != nullptr)
+        event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
+    destroy_object(cno);
+}
+
+DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) noexcept {
+    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
+    if (cno == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if (evd_handle == nullptr)
+        return invalid_parameter(2);
+    if (dapl_evd *const evd = cno->next_triggered_evd()) {
+        *evd_handle = evd;
+        return DAT_SUCCESS;
+    }
+    *evd_handle = DAT_HANDLE_NULL;
+    return dat_error(DAT_QUEUE_EMPTY);
+}
+
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
+                    DAT_EVD_HANDLE *evd_handle) noexcept {
+    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
+    if (cno == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if (evd_handle == nullptr)
+        return invalid_parameter(3);
+    {
+        const std::lock_guard guard(cno->lock);
+        if (cno->is_fd_cno)
+            return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
+        ++cno->num_waiters;
+    }
+    dat_deadline deadline(timeout);
+    dapl_evd *evd = nullptr;
+    DAT_RETURN result = DAT_SUCCESS;
+    while ((evd = cno->next_triggered_evd()) == nullptr && result == DAT_SUCCESS) {
+        if (deadline.has_passed()) {
+            result = dat_error(DAT_QUEUE_EMPTY); // as DAT 1.2's manual pages and OFED return
+            break;
+        }
+        pollfd fds[2] = {{cno->epoll_fd.get(), POLLIN, 0}, {cno->cancel_fd.get(), POLLIN, 0}};
+        const int num_ready = ppoll(fds, 2, deadline.remaining(), nullptr);
+        if (num_ready < 0 && errno != EINTR)
+            result = dat_error(DAT_INTERNAL_ERROR);
+        else if (num_ready > 0 && fds[1].revents != 0)
+            result = dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_CNO_DEAD);
+    }
+    const std::lock_guard guard(cno->lock);
+    --cno->num_waiters;
+    *evd_handle = evd;
+    return evd != nullptr ? DAT_SUCCESS : result;
+}
+
+} // namespace coherdma::dapl

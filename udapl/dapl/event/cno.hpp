@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A consumer notification object (CNO): an epoll instance over the descriptors of its EVDs. A
+// thread waits for it, the consumer polls its descriptor, or the event thread watches it and calls
+// the consumer's agent.
+//
+// An EVD triggers once for the events since it last triggered; the consumer then dequeues until the
+// EVD is empty. Events that it leaves do not trigger again: OFED's dtest waits for one EVD while
+// another of the same CNO has events that it ignores.
+#pragma once
+
+#include "evd.hpp"
+#include "event_thread.hpp"
+
+namespace coherdma::dapl {
+
+struct dapl_cno : object {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CNO;
+    dapl_cno(dapl_ia &parent, const DAT_OS_WAIT_PROXY_AGENT &proxy_agent) noexcept
+        : object(parent)
+        , agent(proxy_agent) {}
+
+    bool init() noexcept;
+    /// Makes the EVD trigger this CNO instead of another; at once if it has events. False: no
+    /// memory, nothing is changed.
+    bool attach_evd(dapl_evd &evd) noexcept;
+    void detach_evd(dapl_evd &evd) noexcept;
+
+    /// While a thread is in dat_evd_wait the EVD does not trigger the CNO; unmasking triggers for
+    /// the events that are left. With the EVD's lock held.
+    void mask_evd(dapl_evd &evd) noexcept;
+    void unmask_evd(dapl_evd &evd) noexcept;
+
+    /// An EVD that has events and has triggered; nullptr if there is none.
+    dapl_evd *next_triggered_evd() noexcept;
+
+    /// Calls the agent if an EVD has triggered. Like DAT 1.2 and OFED only once: the agent is then
+    /// removed until dat_cno_modify_agent sets one.
+    void call_agent() noexcept;
+
+    /// Called by the event thread.
+    struct agent_caller final : fd_watcher {
+        explicit agent_caller(dapl_cno &owner) noexcept
+            : cno(owner) {}
+        void ready() noexcept override { cno.call_agent(); }
+        dapl_cno &cno;
+    } agent_watcher{*this};
+
+    mutex lock; ///< of agent and num_waiters
+    DAT_OS_WAIT_PROXY_AGENT agent;
+    bool is_fd_cno = false;
+    unsigned num_waiters = 0;
+    unique_fd epoll_fd;
+    unique_fd cancel_fd; ///< makes dat_cno_wait return
+};
+
+} // namespace coherdma::dapl

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "evd.hpp"
+
+#include "cno.hpp"
+#include "completion.hpp"
+#include "dapl/api.hpp"
+#include "dapl/ep/watermark.hpp"
+#include "dapl/ia/async.hpp"
+#include "dapl/ia/device.hpp"
+#include "dapl/ia/ia.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+namespace coherdma::dapl {
+
+dapl_evd::~dapl_evd() {
+    if (num_unacked != 0)
+        ibv_ack_cq_events(cq.get(), num_unacked);
+    cq.reset(); // before its channel
+}
+
+int dapl_evd::create_cq() noexcept {
+    channel.reset(ibv_create_comp_channel(ia->ctx()));
+    if (!channel)
+        return errno;
+    if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) != 0)
+        return errno;
+    cq.reset(ibv_create_cq(ia->ctx(), qlen, this, channel.get(), 0));
+    if (!cq)
+        return errno;
+    qlen = cq->cqe;
+    return 0;
+}
+
+bool dapl_evd::create_event_fd() noexcept {
+    if (!event_fd)
+        event_fd.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    return static_cast<bool>(event_fd);
+}
+
+void dapl_evd::signal_event_fd() const noexcept {
+    const std::uint64_t value = 1;
+    // Fails only if the counter is at its maximum, so it is readable anyway.
+    [[maybe_unused]] const ssize_t written = write(event_fd.get(), &value, sizeof value);
+}
+
+// Completions moved to the queue must not use up the room of posted events.
+std::uint32_t dapl_evd::max_events() const noexcept {
+    return static_cast<std::uint32_t>(qlen) + static_cast<std::uint32_t>(cq ? cq->cqe : 0);
+}
+
+std::uint32_t dapl_evd::drain_cq() noexcept {
+    while (cq && events.ensure_room() && poll_event(*this, events.back()) == DAT_SUCCESS) {
+        srq_recv_enqueued(events.back());
+        events.commit();
+    }
+    return events.size();
+}
+
+bool dapl_evd::arm() noexcept {
+    return !cq || ibv_req_notify_cq(cq.get(), solicited_only) == 0;
+}
+
+void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable) noexcept {
+    ibv_cq *event_cq = nullptr;
+    void *cq_context = nullptr;
+    // At most one event: the CQ was armed once since the last.
+    if (channel_readable && ibv_get_cq_event(channel.get(), &event_cq, &cq_context) == 0)
+        ++num_unacked;
+    // In batches: ibv_ack_cq_events takes a mutex and signals a condition.
+    if (num_unacked > 1000) {
+        ibv_ack_cq_events(cq.get(), num_unacked);
+        num_unacked = 0;
+    }
+    std::uint64_t value;
+    [[maybe_unused]] const ssize_t size =
+        event_fd_readable ? read(event_fd.get(), &value, sizeof value) : 0;
+}
+
+bool dapl_evd::post(const DAT_EVENT &event) noexcept {
+    {
+        const std::lock_guard guard(lock);
+        if (events.size() < max_events() && events.ensure_room()) [[likely]] {
+            events.back() = event;
+            events.back().evd_handle = this;
+            events.commit();
+            if (waiter_blocked || (cno != nullptr && enabled))
+                signal_event_fd();
+            return true;
+        }
+    }
+    report_overflow(*this);
+    return false;
+}
+
+DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle,
+                      DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (qlen <= 0)
+        return invalid_parameter(2);
+    dapl_cno *const cno = ia->get<dapl_cno>(cno_handle);
+    if (cno == nullptr && cno_handle != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    DAT_RETURN result = can_merge_streams(flags) ? DAT_SUCCESS : invalid_parameter(4);
+    if (result == DAT_SUCCESS && evd_handle == nullptr)
+        result = invalid_parameter(5);
+    dapl_evd *evd = nullptr;
+    if (result == DAT_SUCCESS)
+        result = create_evd_object(*ia, qlen, flags, evd);
+    if (result == DAT_SUCCESS && cno != nullptr && !cno->attach_evd(*evd)) {
+        destroy_object(evd);
+        result = no_resources(DAT_RESOURCE_TEVD);
+    }
+    if (result != DAT_SUCCESS) {
+        ia->put(cno);
+        return result;
+    }
+    ia->insert(evd);
+    *evd_handle = evd;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN create_evd_object(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags,
+                             dapl_evd *&evd) noexcept {
+    if (qlen > ia.dev->attr.max_cqe)
+        return no_resources(DAT_RESOURCE_TEVD);
+    evd = create_object<dapl_evd>(ia, qlen, flags);
+    if (evd == nullptr)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    if ((flags & completion_streams) == 0)
+        return DAT_SUCCESS;
+    if (const int error = evd->create_cq()) {
+        destroy_object(evd);
+        return from_errno(error, DAT_RESOURCE_TEVD);
+    }
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask,
+                     DAT_EVD_PARAM *param) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    if ((mask & ~DAT_EVD_FIELD_ALL) != 0)
+        return invalid_parameter(2);
+    if (param == nullptr)
+        return invalid_parameter(3);
+    const std::lock_guard guard(evd->lock);
+    *param = {};
+    param->ia_handle = evd->ia->handle();
+    param->evd_qlen = evd->qlen;
+    param->evd_state = static_cast<DAT_EVD_STATE>(
+        (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
+        (evd->waitable ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE));
+    param->cno_handle = evd->cno;
+    param->evd_flags = evd->flags;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    {
+        const std::lock_guard guard(evd->lock);
+        if (evd->has_waiter)
+            return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
+    }
+    bool in_use;
+    if (!evd->ia->remove(evd, in_use))
+        return in_use ? invalid_state(DAT_INVALID_STATE_EVD_IN_USE)
+                      : invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    destroy_evd(evd);
+    return DAT_SUCCESS;
+}
+
+namespace {
+
+/// Makes a thread in dat_evd_wait return, and waits for that.
+void cancel_waiter(dapl_evd &evd) noexcept {
+    for (;;) {
+        {
+            const std::lock_guard guard(evd.lock);
+            if (!evd.has_waiter)
+                return;
+            evd.cancel_wait = true;
+            if (evd.waiter_blocked)
+                evd.signal_event_fd();
+        }
+        sched_yield();
+    }
+}
+
+} // namespace
+
+void destroy_evd(dapl_evd *evd) noexcept {
+    dapl_ia &ia = *evd->ia;
+    cancel_waiter(*evd);
+    if (dapl_cno *const cno = evd->cno) {
+        cno->detach_evd(*evd);
+        ia.put(cno);
+    }
+    async_forget(evd);
+    destroy_object(evd);
+}
+
+// Lock order: the IA's lock, then the EVD's. With both held attach_evd drains the CQ and may report
+// a watermark, which takes other EVDs' locks and the event thread's; no thread that holds one of
+// these waits for an IA's lock.
+DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) noexcept {
+    dapl_evd *evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    dapl_ia &ia = *evd->ia;
+    const std::lock_guard guard(ia.lock);
+    evd = ia.find<dapl_evd>(evd_handle); // may have been freed meanwhile
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    dapl_cno *const old_cno = evd->cno, *const new_cno = ia.find<dapl_cno>(cno_handle);
+    if (new_cno == nullptr && cno_handle != DAT_HANDLE_NULL)
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if (new_cno != nullptr) {
+        if (!new_cno->attach_evd(*evd))
+            return no_resources(DAT_RESOURCE_TEVD);
+        ++new_cno->refs;
+    }
+    if (old_cno != nullptr) {
+        if (new_cno == nullptr)
+            old_cno->detach_evd(*evd);
+        --old_cno->refs;
+    }
+    return DAT_SUCCESS;
+}
+
+namespace {
+
+// Calls fn(evd) under the EVD's lock.
+template <class function>
+DAT_RETURN with_locked_evd(DAT_EVD_HANDLE evd_handle, function &&fn) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    const std::lock_guard guard(evd->lock);
+    return fn(*evd);
+}
+
+} // namespace
+
+DAT_RETURN evd_enable(DAT_EVD_HANDLE evd_handle) noexcept {
+    return with_locked_evd(evd_handle, [](dapl_evd &evd) {
+        evd.enabled = true;
+        if (evd.cno != nullptr) {
+            // Triggers for events that arrived while disabled.
+            if (!evd.arm())
+                return dat_error(DAT_INTERNAL_ERROR);
+            if (evd.drain_cq() != 0)
+                evd.signal_event_fd();
+        }
+        return DAT_RETURN{DAT_SUCCESS};
+    });
+}
+
+DAT_RETURN evd_disable(DAT_EVD_HANDLE evd_handle) noexcept {
+    return with_locked_evd(evd_handle, [](dapl_evd &evd) {
+        evd.enabled = false;
+        return DAT_RETURN{DAT_SUCCESS};
+    });
+}
+
+DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE evd_handle) noexcept {
+    return with_locked_evd(evd_handle, [](dapl_evd &evd) {
+        evd.waitable = false;
+        if (evd.has_waiter) {
+            evd.cancel_wait = true;
+            if (evd.waiter_blocked)
+                evd.signal_event_fd();
+        }
+        return DAT_RETURN{DAT_SUCCESS};
+    });
+}
+
+DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle) noexcept {
+    return with_locked_evd(evd_handle, [](dapl_evd &evd) {
+        evd.waitable = true;
+        return DAT_RETURN{DAT_SUCCESS};
+    });
+}
+
+DAT_RETURN evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT qlen) noexcept {
+    return with_locked_evd(evd_handle, [qlen](dapl_evd &evd) {
+        if (qlen <= 0 || qlen > evd.ia->dev->attr.max_cqe)
+            return invalid_parameter(2);
+        if (evd.drain_cq() > static_cast<std::uint32_t>(qlen))
+            return invalid_state(DAT_INVALID_STATE_EVD_IN_USE);
+        if (!evd.cq) {
+            evd.qlen = qlen;
+            return DAT_RETURN{DAT_SUCCESS};
+        }
+        if (const int error = ibv_resize_cq(evd.cq.get(), qlen)) {
+            // Some devices cannot resize: succeed if the CQ is large enough already.
+            if (qlen > evd.cq->cqe)
+                return from_errno(error, DAT_RESOURCE_TEVD);
+        }
+        evd.qlen = evd.cq->cqe;
+        return DAT_RETURN{DAT_SUCCESS};
+    });
+}
+
+DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const DAT_EVENT *event) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr || (evd->flags & DAT_EVD_SOFTWARE_FLAG) == 0)
+        return evd == nullptr ? invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST)
+                              : invalid_parameter(1);
+    if (event == nullptr || event->event_number != DAT_SOFTWARE_EVENT)
+        return invalid_parameter(2);
+    return evd->post(*event) ? DAT_SUCCESS : dat_error(DAT_QUEUE_FULL);
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// An event dispatcher (EVD): a queue of events of one or more streams. Completions come from its
+// CQ; other events are posted to it. udapl/README.md describes the interplay.
+#pragma once
+
+#include "dapl/core/lock.hpp"
+#include "dapl/core/object.hpp"
+#include "dapl/core/unique_handle.hpp"
+#include "queue.hpp"
+
+#include <cstdint>
+#include <unistd.h>
+
+namespace coherdma::dapl {
+
+struct dapl_cno;
+
+class unique_fd {
+  public:
+    unique_fd() noexcept = default;
+    ~unique_fd() { reset(); }
+    unique_fd(const unique_fd &) = delete;
+    unique_fd &operator=(const unique_fd &) = delete;
+    void reset(int fd = -1) noexcept {
+        if (fd_ >= 0)
+            close(fd_);
+        fd_ = fd;
+    }
+    int get() const noexcept { return fd_; }
+    explicit operator bool() const noexcept { return fd_ >= 0; }
+
+  private:
+    int fd_ = -1;
+};
+
+/// The streams whose events come from a CQ.
+inline constexpr DAT_EVD_FLAGS completion_streams =
+    static_cast<DAT_EVD_FLAGS>(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG);
+
+struct dapl_evd : object {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EVD;
+    dapl_evd(dapl_ia &parent, DAT_COUNT length, DAT_EVD_FLAGS evd_flags) noexcept
+        : object(parent)
+        , qlen(length)
+        , flags(evd_flags) {}
+    ~dapl_evd();
+
+    /// Creates the CQ and its completion channel. 0 or an errno.
+    int create_cq() noexcept;
+
+    /// Queues an event that is no completion, and wakes a waiter. False: the queue is full; the
+    /// event is dropped, and an overflow is reported to the asynchronous EVD.
+    bool post(const DAT_EVENT &event) noexcept;
+
+    // The rest requires lock.
+
+    /// The queue's limit for post().
+    std::uint32_t max_events() const noexcept;
+
+    /// Moves all completions to the queue. Returns the number of events in it.
+    std::uint32_t drain_cq() noexcept;
+    /// Requests a notification of the next completion.
+    bool arm() noexcept;
+    /// Reads the descriptors that are readable.
+    void clear_notifications(bool event_fd_readable, bool channel_readable) noexcept;
+    /// Creates the eventfd that post() signals. False: no descriptor is left.
+    bool create_event_fd() noexcept;
+    void signal_event_fd() const noexcept;
+
+    mutex lock;
+    unique_handle<ibv_cq, ibv_destroy_cq> cq;
+    event_queue events;
+    ibv_wc wc;                   ///< the CQE polled last
+    bool has_waiter = false;     ///< a thread is in dat_evd_wait
+    bool waiter_blocked = false; ///< ... and blocked in ppoll
+    bool cancel_wait = false;    ///< the waiter must return
+    bool masked_in_cno = false;  ///< does not trigger its CNO: a thread is in dat_evd_wait
+    bool waitable = true;
+    bool enabled = true;
+    bool allows_threshold = true; ///< dat_evd_wait accepts thresholds above 1
+    bool solicited_only = false;  ///< only solicited completions wake waiters
+    DAT_COUNT qlen;
+    const DAT_EVD_FLAGS flags;
+    unsigned num_unacked = 0; ///< CQ events
+    dapl_cno *cno = nullptr;
+    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel;
+    unique_fd event_fd;
+};
+
+} // namespace coherdma::dapl

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// dat_evd_dequeue and dat_evd_wait.
+
+#include "cno.hpp"
+#include "completion.hpp"
+#include "dapl/api.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/ep/watermark.hpp"
+#include "evd.hpp"
+
+#include <cerrno>
+#include <poll.h>
+
+namespace coherdma::dapl {
+
+namespace {
+
+/// With the EVD's lock held.
+DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
+    if (evd.has_waiter)
+        return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
+    if (!evd.events.empty()) {
+        event = evd.events.front();
+        srq_recv_dequeued(event);
+        evd.events.pop();
+        return DAT_SUCCESS;
+    }
+    if (!evd.cq)
+        return dat_error(DAT_QUEUE_EMPTY);
+    return poll_event(evd, event);
+}
+
+} // namespace
+
+DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    if (event == nullptr)
+        return invalid_parameter(2);
+    const std::lock_guard guard(evd->lock);
+    return dequeue_locked(*evd, *event);
+}
+
+namespace {
+
+enum class wake_reason { event, timeout, error };
+
+/// Blocks until there may be a new event. Releases the lock meanwhile.
+wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
+    if (!evd.create_event_fd() || !evd.arm())
+        return wake_reason::error;
+    // Completions that arrived before the CQ was armed do not notify.
+    const std::uint32_t num_before = evd.events.size();
+    if (evd.drain_cq() != num_before)
+        return wake_reason::event;
+    if (evd.cno != nullptr && !evd.masked_in_cno)
+        evd.cno->mask_evd(evd);
+    pollfd fds[2] = {{evd.event_fd.get(), POLLIN, 0},
+                     {evd.channel ? evd.channel->fd : -1, POLLIN, 0}};
+    evd.waiter_blocked = true;
+    evd.lock.unlock();
+    const int num_ready = ppoll(fds, 2, deadline.remaining(), nullptr);
+    const int ppoll_errno = errno;
+    evd.lock.lock();
+    evd.waiter_blocked = false;
+    if (num_ready < 0)
+        return ppoll_errno == EINTR ? wake_reason::event : wake_reason::error;
+    if (num_ready == 0)
+        return wake_reason::timeout;
+    evd.clear_notifications(fds[0].revents != 0, fds[1].revents != 0);
+    return wake_reason::event;
+}
+
+DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) noexcept {
+    for (;;) {
+        if (evd.drain_cq() >= threshold)
+            return DAT_SUCCESS;
+        if (evd.cancel_wait)
+            return evd.waitable ? dat_error(DAT_ABORT)
+                                : invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE);
+        if (deadline.has_passed())
+            return dat_error(DAT_TIMEOUT_EXPIRED);
+        if (block(evd, deadline) == wake_reason::error)
+            return no_resources(DAT_RESOURCE_TEVD);
+    }
+}
+
+} // namespace
+
+DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
+                    DAT_EVENT *event, DAT_COUNT *nmore) noexcept {
+    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
+    const std::lock_guard guard(evd->lock);
+    if (threshold <= 0 || threshold > evd->qlen || (threshold > 1 && !evd->allows_threshold))
+        return invalid_parameter(3);
+    if (event == nullptr)
+        return invalid_parameter(4);
+    if (nmore == nullptr)
+        return invalid_parameter(5);
+    if (!evd->waitable)
+        return invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE);
+    if (evd->has_waiter)
+        return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
+    evd->has_waiter = true;
+    const DAT_RETURN result =
+        wait(*evd, dat_deadline(timeout), static_cast<std::uint32_t>(threshold));
+    evd->has_waiter = false;
+    evd->cancel_wait = false;
+    if (result == DAT_SUCCESS) {
+        *event = evd->events.front();
+        srq_recv_dequeued(*event);
+        evd->events.pop();
+    }
+    *nmore = static_cast<DAT_COUNT>(evd->events.size());
+    if (evd->masked_in_cno)
+        evd->cno->unmask_evd(*evd);
+    return result;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "event_thread.hpp"
+
+#include "dapl/cm/connection.hpp"
+#include "dapl/core/arena.hpp"
+#include "dapl/core/deadline.hpp"
+#include "dapl/core/lock.hpp"
+#include "dapl/ia/async.hpp"
+#include "evd.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+
+namespace coherdma::dapl::event_thread {
+
+namespace {
+
+// No destructors: the thread keeps running while the process is in exit().
+struct {
+    mutex lifecycle_lock; ///< of starting and stopping the thread, and users
+    unsigned users = 0;   ///< open IAs
+    bool atfork_registered = false;
+    pthread_t thread = {};
+    std::atomic<bool> stop_requested = false;
+    rdma_event_channel *channel = nullptr;
+    int epoll_fd = -1, wake_fd = -1;
+
+    mutex lock;                       ///< of the fields that follow
+    timer_task *first_task = nullptr; ///< ordered by due_ns
+    /// The watcher or task that is being called; cancel and wait_for_callback wait while it is
+    /// theirs.
+    std::atomic<const void *> current = nullptr;
+} state;
+
+thread_local bool is_event_thread = false;
+
+void wake_thread() noexcept {
+    const std::uint64_t value = 1;
+    [[maybe_unused]] const ssize_t written = write(state.wake_fd, &value, sizeof value);
+}
+
+void call(fd_watcher &watcher) noexcept {
+    watcher.ready();
+}
+void call(timer_task &task) noexcept {
+    task.run();
+}
+
+/// With the lock held, which is released during the call.
+template <class callee_type>
+void call_current(callee_type &callee) noexcept {
+    state.current.store(&callee, std::memory_order_relaxed);
+    state.lock.unlock();
+    call(callee);
+    state.current.store(nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
+    state.current.notify_all();
+    state.lock.lock();
+}
+
+void wait_while_current(const void *callee) noexcept {
+    if (!in_event_thread())
+        // acquire: sees what the call wrote.
+        while (state.current.load(std::memory_order_acquire) == callee)
+            state.current.wait(callee, std::memory_order_acquire);
+}
+
+/// Runs the first task. False: none is due.
+bool run_due_task() noexcept {
+    timer_task *const task = state.first_task;
+    if (task == nullptr || task->due_ns > dat_deadline::now_ns())
+        return false;
+    state.first_task = task->next;
+    task->scheduled = false;
+    call_current(*task);
+    return true;
+}
+
+/// Calls one watcher whose descriptor is readable. False: none is.
+bool call_ready_watcher() noexcept {
+    epoll_event event;
+    if (epoll_wait(state.epoll_fd, &event, 1, 0) <= 0)
+        return false;
+    if (event.data.ptr == nullptr) {
+        std::uint64_t value;
+        [[maybe_unused]] const ssize_t size = read(state.wake_fd, &value, sizeof value);
+        return true;
+    }
+    call_current(*static_cast<fd_watcher *>(event.data.ptr));
+    return true;
+}
+
+/// Time until the first task is due; -1: no task is scheduled.
+int poll_timeout_ms() noexcept {
+    if (state.first_task == nullptr)
+        return -1;
+    const std::int64_t wait_ns = state.first_task->due_ns - dat_deadline::now_ns();
+    return wait_ns <= 0
+               ? 0
+               : static_cast<int>(std::min<std::int64_t>((wait_ns + 999999) / 1000000, 60000));
+}
+
+void *thread_main(void *) noexcept {
+    is_event_thread = true;
+    pthread_setname_np(pthread_self(), "coherdma-dapl");
+    pollfd poll_fd = {state.epoll_fd, POLLIN, 0};
+    state.lock.lock();
+    while (!state.stop_requested.load(std::memory_order_relaxed)) {
+        // The lock is released during each call, so other threads do not starve.
+        const bool ran_task = run_due_task();
+        if (call_ready_watcher() || ran_task)
+            continue;
+        const int wait_ms = poll_timeout_ms();
+        state.lock.unlock();
+        poll(&poll_fd, 1, wait_ms);
+        state.lock.lock();
+    }
+    state.lock.unlock();
+    return nullptr;
+}
+
+/// With all signals blocked: the consumer's signals go to its own threads.
+int create_thread() noexcept {
+    sigset_t all_signals, old_mask;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    const int error = pthread_create(&state.thread, nullptr, thread_main, nullptr);
+    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+    return error;
+}
+
+void close_fds() noexcept {
+    for (int *fd : {&state.epoll_fd, &state.wake_fd})
+        if (*fd >= 0)
+            close(std::exchange(*fd, -1));
+}
+
+void stop_locked() noexcept {
+    if (state.channel != nullptr)
+        rdma_destroy_event_channel(state.channel);
+    state.channel = nullptr;
+    close_fds();
+}
+
+int start_locked() noexcept {
+    state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    state.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (state.epoll_fd < 0 || state.wake_fd < 0)
+        return errno;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    if (epoll_ctl(state.epoll_fd, EPOLL_CTL_ADD, state.wake_fd, &event) != 0)
+        return errno;
+    state.channel = rdma_create_event_channel();
+    if (state.channel == nullptr)
+        return errno;
+    const int fd = state.channel->fd;
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return errno;
+    if (const int error = watch(fd, cm::channel_watcher()))
+        return error;
+    state.stop_requested.store(false, std::memory_order_relaxed);
+    return create_thread();
+}
+
+/// The child has no event thread, and what it inherited belongs to its parent.
+void atfork_child() noexcept {
+    state.users = 0;
+    state.first_task = nullptr;
+    state.current.store(nullptr, std::memory_order_relaxed);
+    if (state.channel != nullptr)
+        close(state.channel->fd);
+    state.channel = nullptr;
+    close_fds();
+    cm::dreq_atfork_child();
+    async_atfork_child();
+    state.lock.unlock();
+    state.lifecycle_lock.unlock();
+}
+
+void register_atfork() noexcept {
+    if (state.atfork_registered)
+        return;
+    state.atfork_registered = true;
+    // Prepare handlers run in reverse order of registration, so the arena's lock is taken last:
+    // stop() holds lifecycle_lock while the event thread may take the arena's lock.
+    arena::init();
+    pthread_atfork(
+        [] {
+            state.lifecycle_lock.lock();
+            async_atfork_prepare(); // before state.lock, as in async_unregister
+            cm::dreq_atfork_prepare();
+            state.lock.lock();
+        },
+        [] {
+            state.lock.unlock();
+            cm::dreq_atfork_parent();
+            async_atfork_parent();
+            state.lifecycle_lock.unlock();
+        },
+        atfork_child);
+}
+
+} // namespace
+
+int start() noexcept {
+    const std::lock_guard guard(state.lifecycle_lock);
+    register_atfork();
+    if (state.users == 0)
+        if (const int error = start_locked()) {
+            stop_locked();
+            return error;
+        }
+    ++state.users;
+    return 0;
+}
+
+void stop() noexcept {
+    bool is_last;
+    {
+        const std::lock_guard guard(state.lifecycle_lock);
+        is_last = state.users == 1;
+        state.users -= !is_last;
+    }
+    if (!is_last)
+        return;
+    // Without the lock: another thread may call start() meanwhile.
+    cm::wait_for_dreps();
+    const std::lock_guard guard(state.lifecycle_lock);
+    if (--state.users != 0)
+        return;
+    state.stop_requested.store(true, std::memory_order_relaxed);
+    wake_thread();
+    pthread_join(state.thread, nullptr);
+    stop_locked();
+}
+
+rdma_event_channel *channel() noexcept {
+    return state.channel;
+}
+
+bool in_event_thread() noexcept {
+    return is_event_thread;
+}
+
+int watch(int fd, fd_watcher &watcher) noexcept {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.ptr = &watcher;
+    return epoll_ctl(state.epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
+}
+
+void remove_fd(int fd) noexcept {
+    const std::lock_guard guard(state.lock);
+    epoll_ctl(state.epoll_fd, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void wait_for_callback(const fd_watcher &watcher) noexcept {
+    wait_while_current(&watcher);
+}
+
+void unwatch(int fd, fd_watcher &watcher) noexcept {
+    remove_fd(fd);
+    wait_for_callback(watcher);
+}
+
+namespace {
+
+/// With the lock held; the task is scheduled.
+void unlink_task(const timer_task &task) noexcept {
+    timer_task **link = &state.first_task;
+    while (*link != &task)
+        link = &(*link)->next;
+    *link = task.next;
+}
+
+} // namespace
+
+void schedule(timer_task &task, std::int64_t due_ns) noexcept {
+    const std::lock_guard guard(state.lock);
+    if (task.scheduled) {
+        if (task.due_ns <= due_ns)
+            return;
+        unlink_task(task);
+    }
+    timer_task **link = &state.first_task;
+    while (*link != nullptr && (*link)->due_ns <= due_ns)
+        link = &(*link)->next;
+    task.due_ns = due_ns;
+    task.scheduled = true;
+    task.next = *link;
+    *link = &task;
+    if (state.first_task == &task)
+        wake_thread();
+}
+
+namespace {
+
+/// False: it was not scheduled.
+bool unschedule(timer_task &task) noexcept {
+    const std::lock_guard guard(state.lock);
+    if (!task.scheduled)
+        return false;
+    unlink_task(task);
+    task.scheduled = false;
+    return true;
+}
+
+} // namespace
+
+bool cancel(timer_task &task) noexcept {
+    bool was_scheduled = false;
+    for (;;) {
+        was_scheduled = unschedule(task) || was_scheduled;
+        wait_while_current(&task);
+        // Its run may have scheduled it again, and it may already be running again.
+        const std::lock_guard guard(state.lock);
+        if (!task.scheduled &&
+            (in_event_thread() || state.current.load(std::memory_order_acquire) != &task))
+            return was_scheduled;
+    }
+}
+
+} // namespace coherdma::dapl::event_thread

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "async.hpp"
+
+#include "dapl/cm/connection.hpp"
+#include "dapl/ep/ep.hpp"
+#include "dapl/ep/srq.hpp"
+#include "dapl/event/evd.hpp"
+#include "device.hpp"
+#include "ia.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <memory>
+#include <utility>
+
+namespace coherdma::dapl {
+
+namespace {
+
+/// Reads the asynchronous events of a device. All IAs of a device share its verbs context.
+struct async_watcher final : fd_watcher {
+    void ready() noexcept override;
+
+    ibv_context *verbs = nullptr;
+    unsigned refs = 0;
+    async_watcher *next = nullptr;
+};
+
+// No member has a destructor: the event thread still runs while the program is in exit().
+struct {
+    mutex lock; ///< of the members below
+    async_watcher *first = nullptr;
+    std::array<dapl_ia *, 256> ias = {};
+} state;
+
+void handle_qp_event(dapl_ep *ep, ibv_event_type type) noexcept {
+    switch (type) {
+    case IBV_EVENT_COMM_EST:
+        cm::handle_comm_est(*ep);
+        break;
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    // The disconnect event, which may come later, reports that the last Receive has
+    // completed. So the events of several EPs have the same order, which OFED's dtestsrq relies on.
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        break;
+    default:
+        post_async_event(*ep->ia, DAT_ASYNC_ERROR_EP_BROKEN, ep, DAT_EP_TRANSFER_TO_ERROR);
+    }
+}
+
+void post_to_all_ias(ibv_context *verbs, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
+    for (dapl_ia *ia : state.ias)
+        if (ia != nullptr && ia->ctx() == verbs)
+            post_async_event(*ia, number, ia->handle(), reason);
+}
+
+void handle_async_event(ibv_context *verbs, const ibv_async_event &event) noexcept {
+    const std::lock_guard guard(state.lock);
+    switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+        if (dapl_evd *const evd = lookup<dapl_evd>(event.element.cq->cq_context))
+            report_overflow(*evd);
+        break;
+    case IBV_EVENT_SRQ_ERR:
+        if (dapl_srq *const srq = lookup<dapl_srq>(event.element.srq->srq_context))
+            post_async_event(*srq->ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq,
+                             DAT_SRQ_TRANSFER_TO_ERROR);
+        break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        if (dapl_srq *const srq = lookup<dapl_srq>(event.element.srq->srq_context))
+            srq->report_limit();
+        break;
+    case IBV_EVENT_DEVICE_FATAL:
+        post_to_all_ias(verbs, DAT_ASYNC_ERROR_IA_CATASTROPHIC, DAT_IA_CATASTROPHIC_ERROR);
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        if (dapl_ep *const ep = lookup<dapl_ep>(event.element.qp->qp_context))
+            handle_qp_event(ep, event.event_type);
+        break;
+    default: // Port events: connections have events of their own.
+        break;
+    }
+}
+
+void async_watcher::ready() noexcept {
+    ibv_async_event event;
+    while (ibv_get_async_event(verbs, &event) == 0) {
+        handle_async_event(verbs, event);
+        ibv_ack_async_event(&event);
+    }
+}
+
+} // namespace
+
+int async_register(dapl_ia &ia) noexcept {
+    const std::lock_guard guard(state.lock);
+    dapl_ia **slot = nullptr;
+    for (dapl_ia *&it : state.ias)
+        if (it == nullptr)
+            slot = &it;
+    if (slot == nullptr)
+        return ENOMEM;
+    for (async_watcher *it = state.first; it != nullptr; it = it->next)
+        if (it->verbs == ia.ctx()) {
+            ++it->refs;
+            *slot = &ia;
+            return 0;
+        }
+    auto watcher = std::make_unique<async_watcher>();
+    watcher->verbs = ia.ctx();
+    const int fd = watcher->verbs->async_fd;
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+        return errno;
+    if (const int error = event_thread::watch(fd, *watcher))
+        return error;
+    watcher->refs = 1;
+    watcher->next = state.first;
+    state.first = watcher.release();
+    *slot = &ia;
+    return 0;
+}
+
+void async_unregister(dapl_ia &ia) noexcept {
+    std::unique_ptr<async_watcher> removed;
+    {
+        const std::lock_guard guard(state.lock);
+        for (dapl_ia *&it : state.ias)
+            if (it == &ia)
+                it = nullptr;
+        for (async_watcher **link = &state.first; *link != nullptr; link = &(*link)->next)
+            if ((*link)->verbs == ia.ctx() && --(*link)->refs == 0) {
+                removed.reset(*link);
+                *link = removed->next;
+                // Under the lock: another thread that opens the device watches the same fd.
+                event_thread::remove_fd(removed->verbs->async_fd);
+                break;
+            }
+    }
+    // Without the lock, which the event thread may be waiting for.
+    if (removed)
+        event_thread::wait_for_callback(*removed);
+}
+
+void post_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+                      DAT_COUNT reason) noexcept {
+    dapl_evd *const evd = ia.async_evd;
+    if (evd == nullptr)
+        return;
+    DAT_EVENT event = {};
+    event.event_number = number;
+    event.event_data.asynch_error_event_data.dat_handle = handle;
+    event.event_data.asynch_error_event_data.reason = reason;
+    evd->post(event);
+}
+
+void report_overflow(dapl_evd &evd) noexcept {
+    // The asynchronous EVD cannot report its own overflow.
+    if (&evd != evd.ia->async_evd)
+        post_async_event(*evd.ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, &evd, DAT_EVD_OVERFLOW_ERROR);
+}
+
+void async_forget(const void *obj) noexcept {
+    const std::lock_guard guard(state.lock);
+    // An abrupt close of one IA destroys an EVD that other IAs still use, though the consumer must
+    // keep it.
+    for (dapl_ia *ia : state.ias)
+        if (ia != nullptr && ia->async_evd == obj)
+            ia->async_evd = nullptr;
+}
+
+void async_atfork_prepare() noexcept {
+    state.lock.lock();
+}
+
+void async_atfork_parent() noexcept {
+    state.lock.unlock();
+}
+
+void async_atfork_child() noexcept {
+    while (state.first != nullptr)
+        delete std::exchange(state.first, state.first->next);
+    state.ias.fill(nullptr);
+    state.lock.unlock();
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The device of an address is the one to which rdma_cm binds an rdma_cm_id with that address, since
+// rdma_cm also chooses the device for connections.
+
+#include "device.hpp"
+
+#include "dapl/event/event_thread.hpp"
+
+#include <algorithm>
+#include <coherdma/coherdma.h>
+#include <cstdlib>
+#include <cstring>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+#include <string>
+
+namespace coherdma::dapl {
+
+device::~device() {
+    if (contexts != nullptr)
+        rdma_free_devices(contexts);
+}
+
+const address *device::find_address(int family) const noexcept {
+    const auto end = addresses.begin() + num_addresses;
+    const auto it = std::find_if(addresses.begin(), end, [family](const address &addr) {
+        return addr.sa.sa_family == family;
+    });
+    return it != end ? it : nullptr;
+}
+
+namespace {
+
+struct device_port {
+    ibv_context *verbs = nullptr;
+    std::uint8_t port = 0;
+};
+
+/// The port to which rdma_cm binds this address; verbs is nullptr if there is none.
+device_port port_of_address(const sockaddr *addr) noexcept {
+    device_port result;
+    rdma_cm_id *id = nullptr;
+    if (rdma_create_id(event_thread::channel(), &id, nullptr, RDMA_PS_TCP) != 0)
+        return result;
+    address copy = {};
+    std::memcpy(&copy, addr, addr->sa_family == AF_INET6 ? sizeof copy.sin6 : sizeof copy.sin);
+    copy.port() = 0;
+    if (rdma_bind_addr(id, &copy.sa) == 0 && id->verbs != nullptr)
+        result = {id->verbs, id->port_num};
+    rdma_destroy_id(id);
+    return result;
+}
+
+bool is_ip(const sockaddr *addr) noexcept {
+    return addr != nullptr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6);
+}
+
+bool is_same_ip(const sockaddr *addr_a, const sockaddr *addr_b) noexcept {
+    if (addr_a->sa_family != addr_b->sa_family)
+        return false;
+    const auto &a = *reinterpret_cast<const address *>(addr_a);
+    const auto &b = *reinterpret_cast<const address *>(addr_b);
+    return addr_a->sa_family == AF_INET
+               ? a.sin.sin_addr.s_addr == b.sin.sin_addr.s_addr
+               : std::memcmp(&a.sin6.sin6_addr, &b.sin6.sin6_addr, sizeof a.sin6.sin6_addr) == 0;
+}
+
+/// Zero if the host is unknown.
+address resolve_host(const std::string &host) noexcept {
+    address addr = {};
+    addrinfo hints = {}, *list = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0)
+        return addr;
+    if (is_ip(list->ai_addr))
+        std::memcpy(&addr, list->ai_addr, std::min<std::size_t>(list->ai_addrlen, sizeof addr));
+    freeaddrinfo(list);
+    return addr;
+}
+
+using ifaddrs_list = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+ifaddrs_list get_interfaces() noexcept {
+    ifaddrs *list = nullptr;
+    return {getifaddrs(&list) == 0 ? list : nullptr, freeifaddrs};
+}
+
+bool set_by_device_name(device &dev, const std::string &name, unsigned long port) noexcept {
+    for (ibv_context **ctx = dev.contexts; ctx != nullptr && *ctx != nullptr; ++ctx)
+        if (name == ibv_get_device_name((*ctx)->device)) {
+            dev.ctx = *ctx;
+            dev.port = static_cast<std::uint8_t>(port == 0 ? 1 : port);
+            return true;
+        }
+    return false;
+}
+
+/// name: of an interface, or an IP address or host name that one of the interfaces has.
+bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list) noexcept {
+    const address addr = if_nametoindex(name.c_str()) != 0 ? address{} : resolve_host(name);
+    for (; list != nullptr; list = list->ifa_next) {
+        if (!is_ip(list->ifa_addr) ||
+            (name != list->ifa_name && !is_same_ip(list->ifa_addr, &addr.sa)))
+            continue;
+        const device_port bound = port_of_address(list->ifa_addr);
+        if (bound.verbs == nullptr)
+            continue;
+        dev.ctx = bound.verbs;
+        dev.port = bound.port;
+        std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
+        return true;
+    }
+    return false;
+}
+
+/// Sets dev.addresses: all that rdma_cm binds to the same port.
+void set_addresses(device &dev, const ifaddrs *list) noexcept {
+    for (; list != nullptr && dev.num_addresses < dev.addresses.size(); list = list->ifa_next) {
+        if (!is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        if (dev.ifname[0] != '\0' && std::strcmp(dev.ifname.data(), list->ifa_name) != 0)
+            continue;
+        const device_port bound = port_of_address(list->ifa_addr);
+        if (bound.verbs != dev.ctx || bound.port != dev.port)
+            continue;
+        address &addr = dev.addresses.at(dev.num_addresses++);
+        std::memcpy(&addr, list->ifa_addr,
+                    list->ifa_addr->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
+        if (dev.ifname[0] == '\0')
+            std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
+    }
+    std::stable_sort(dev.addresses.begin(), dev.addresses.begin() + dev.num_addresses,
+                     [](const address &a, const address &b) {
+                         return a.sa.sa_family == AF_INET && b.sa.sa_family != AF_INET;
+                     });
+}
+
+bool query_attributes(device &dev) noexcept {
+    if (ibv_query_device(dev.ctx, &dev.attr) != 0 ||
+        ibv_query_port(dev.ctx, dev.port, &dev.port_attr) != 0)
+        return false;
+    dev.iwarp = dev.ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+    dev.has_mw = dev.attr.max_mw > 0 && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0;
+    constexpr std::uint64_t atomic_write = std::uint64_t{1} << 40; // IB_UVERBS_DEVICE_ATOMIC_WRITE
+    ibv_device_attr_ex attr_ex = {};
+    dev.has_atomic_write = ibv_query_device_ex(dev.ctx, nullptr, &attr_ex) == 0 &&
+                           (attr_ex.device_cap_flags_ex & atomic_write) != 0;
+    return true;
+}
+
+} // namespace
+
+std::shared_ptr<device> find_device(const char *instance_data) noexcept {
+    const std::string text = instance_data;
+    const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
+    const std::string name = text.substr(0, end);
+    const unsigned long port = std::strtoul(text.c_str() + end, nullptr, 10);
+    if (name.empty() || port > 255)
+        return nullptr;
+    auto dev = std::make_shared<device>();
+    int num_devices = 0;
+    dev->contexts = rdma_get_devices(&num_devices);
+    const ifaddrs_list list = get_interfaces();
+    if (!set_by_device_name(*dev, name, port) && !set_by_interface(*dev, name, list.get()))
+        return nullptr;
+    set_addresses(*dev, list.get());
+    return query_attributes(*dev) ? dev : nullptr;
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The port of an RDMA device that an IA uses, and its addresses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <memory>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace coherdma::dapl {
+
+union address {
+    sockaddr sa;
+    sockaddr_in sin;
+    sockaddr_in6 sin6;
+
+    socklen_t length() const noexcept {
+        return sa.sa_family == AF_INET6 ? sizeof sin6 : sizeof sin;
+    }
+    in_port_t &port() noexcept { return sa.sa_family == AF_INET6 ? sin6.sin6_port : sin.sin_port; }
+};
+
+struct device {
+    device() noexcept = default;
+    ~device();
+    device(const device &) = delete;
+    device &operator=(const device &) = delete;
+
+    /// The first address of this family, or nullptr.
+    const address *find_address(int family) const noexcept;
+
+    /// True: soft-iWARP, which has the vendor ID "bmt".
+    bool is_siw() const noexcept { return attr.vendor_id == 0x626d74; }
+
+    ibv_context **contexts = nullptr; ///< of rdma_get_devices: every device of the host
+    ibv_context *ctx = nullptr;
+    std::uint8_t port = 1;
+    bool iwarp = false;
+    bool has_mw = false;
+    bool has_atomic_write = false; ///< the RDMA Atomic Write operation
+    ibv_device_attr attr = {};
+    ibv_port_attr port_attr = {};
+    std::array<char, IF_NAMESIZE> ifname = {};
+    std::array<address, 16> addresses = {}; ///< IPv4 first
+    std::size_t num_addresses = 0;
+};
+
+/// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
+/// optionally followed by a port number. nullptr: there is none, or it has no RDMA device.
+std::shared_ptr<device> find_device(const char *instance_data) noexcept;
+
+} // namespace coherdma::dapl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "pz.hpp"
+
+#include "dapl/api.hpp"
+#include "dapl/ia/ia.hpp"
+
+#include <cerrno>
+
+namespace coherdma::dapl {
+
+DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_handle) noexcept {
+    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
+    if (ia == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (pz_handle == nullptr)
+        return invalid_parameter(2);
+    dapl_pz *const pz = create_object<dapl_pz>(*ia);
+    if (pz == nullptr)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    pz->pd.reset(ibv_alloc_pd(ia->ctx()));
+    if (!pz->pd) {
+        const int error = errno;
+        destroy_object(pz);
+        return from_errno(error, DAT_RESOURCE_PROTECTION_DOMAIN);
+    }
+    ia->insert(pz);
+    *pz_handle = pz;
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param) noexcept {
+    const dapl_pz *const pz = handle_to<dapl_pz>(pz_handle);
+    if (pz == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_PZ);
+    if ((mask & ~DAT_PZ_FIELD_ALL) != 0)
+        return invalid_parameter(2);
+    if (param == nullptr)
+        return invalid_parameter(3);
+    param->ia_handle = pz->ia->handle();
+    return DAT_SUCCESS;
+}
+
+DAT_RETURN pz_free(DAT_PZ_HANDLE pz_handle) noexcept {
+    dapl_pz *const pz = handle_to<dapl_pz>(pz_handle);
+    if (pz == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_PZ);
+    return pz->ia->free_unused(pz, DAT_INVALID_STATE_PZ_IN_USE, DAT_INVALID_HANDLE_PZ);
+}
+
+} // namespace coherdma::dapl

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A protection zone (PZ): a verbs PD.
+#pragma once
+
+#include "dapl/core/object.hpp"
+#include "dapl/core/unique_handle.hpp"
+
+namespace coherdma::dapl {
+
+struct dapl_pz : object {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PZ;
+    using object::object;
+
+    unique_handle<ibv_pd, ibv_dealloc_pd> pd;
+};
+
+} // namespace coherdma::dapl
