@@ -119,10 +119,10 @@ cno adapter::notifier(spot at) const {
     return cno(made, at);
 }
 
-pages::pages(std::size_t bytes, int how)
+pages::pages(std::size_t bytes, int flags, void *address)
     : bytes_(bytes) {
-    void *start =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    flags |= MAP_ANONYMOUS | MAP_POPULATE | (address != nullptr ? MAP_FIXED_NOREPLACE : 0);
+    void *start = mmap(address, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (start == MAP_FAILED)
         throw std::runtime_error("mmap");
     start_ = static_cast<std::byte *>(start);

@@ -62,8 +62,8 @@ class adapter {
 /// Pages of their own.
 class pages {
   public:
-    /// how: as mmap wants it, for this process or shared.
-    explicit pages(std::size_t bytes, int how = MAP_PRIVATE);
+    /// flags: MAP_PRIVATE or MAP_SHARED. address: null lets the kernel choose.
+    explicit pages(std::size_t bytes, int flags = MAP_PRIVATE, void *address = nullptr);
     ~pages();
     pages(const pages &) = delete;
     pages &operator=(const pages &) = delete;
@@ -104,7 +104,7 @@ class region {
 };
 
 constexpr std::size_t page = 4096;
-constexpr milliseconds soon{10000}; ///< in which an event has to come
+constexpr milliseconds soon{60000}; ///< in which an event has to come
 
 /// The next event, or the case ends.
 DAT_EVENT next_event(DAT_EVD_HANDLE from, spot at = here());

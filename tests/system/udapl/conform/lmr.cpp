@@ -57,6 +57,12 @@ struct place {
     }
 };
 
+/// Nothing is mapped here, and the kernel maps nothing here by itself: it assigns addresses from
+/// the top of the address space, or, in user mode, from 0x40000000 up. Memory that was just
+/// unmapped would not do: another thread's mmap may take its address before the registration is
+/// made.
+std::byte *const unmapped = reinterpret_cast<std::byte *>(0x30000000);
+
 constexpr auto no_privilege = {
     error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ),
     error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
@@ -183,16 +189,12 @@ void wrong_arguments(case_list &cases) {
     add_case(cases, "lmr.unmapped", [] {
         const place here_is;
         registration it = here_is.one();
-        {
-            const pages gone(16 * page);
-            it.where = at(gone.data());
-        }
+        it.where = at(unmapped);
         here_is.refuses(std::move(it), no_privilege);
     });
     add_case(cases, "lmr.unmapped_end", [] { // the first page is there
         const place here_is;
-        const pages memory(2 * page);
-        need(munmap(memory.data() + page, page) == 0, "munmap");
+        const pages memory(page, MAP_PRIVATE, unmapped);
         registration it = here_is.one();
         it.where = at(memory.data());
         it.length = 2 * page;
