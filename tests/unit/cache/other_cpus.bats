@@ -11,7 +11,7 @@ bats_require_minimum_version 1.5.0
 setup() {
     cd "$BATS_TEST_DIRNAME/../../.." || return
     cache=ibverbs-glue/cache
-    ulimit -t 60 # CPU seconds: ends an endless loop
+    ulimit -t 600 # CPU seconds: ends an endless loop
 }
 
 # build_touch ARCH: sets $touch. SOURCES, INTO: folders of altered sources and of their program.

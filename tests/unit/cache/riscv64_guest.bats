@@ -11,7 +11,7 @@ guest=tests/unit/cache/guest.py
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../../.." || return
-    ulimit -t 200 # CPU seconds: ends an endless loop
+    ulimit -t 2000 # CPU seconds: ends an endless loop
     local status=0 why
     command -v riscv64-linux-gnu-g++ >/dev/null || skip 'no riscv64-linux-gnu-g++'
     why=$("$guest" ready 2>"$BATS_TEST_TMPDIR/steps") || status=$?

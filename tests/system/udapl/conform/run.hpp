@@ -18,7 +18,7 @@ struct test_case {
 
 struct settings {
     const char *ia = nullptr; ///< its name in dat.conf
-    unsigned patience = 40;   ///< seconds that a case may take
+    unsigned patience = 240;  ///< seconds that a case may take
     unsigned silence = 1000;  ///< milliseconds that no_event waits at most
     /// Optional: of the lab. What needs one says so if it is not given, and fails.
     std::string device;         ///< the RDMA device below
