@@ -12,7 +12,13 @@ set(COHERDMA_RUN_TEST /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/run_test.py)
 # KIND: cmocka (a program), bats (files), tap (a command that writes TAP) or command (its exit status
 # is the result). LAB: the test runs in a guest, by these options of softrdma run. SETUP: the test
 # makes something once that others NEED. COST: how long it takes, so that long tests begin first.
-# A test is fast unless it is labeled slow; slow tests are left out of the default run.
+# LABELS are the area and the kind. A test that runs in a guest also has the label lab, and one that
+# tests/gate.txt names the label gate. No more than two tests with guests run at a time.
+
+set(gate_file ${PROJECT_SOURCE_DIR}/tests/gate.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gate_file})
+file(STRINGS ${gate_file} gate_patterns REGEX "^[^#]")
+
 function(coherdma_test name kind)
   cmake_parse_arguments(PARSE_ARGV 2 test "" "TIMEOUT;PROCESSORS;COST;SETUP;LOCK"
     "LABELS;ENV;LAB;NEEDS;DEPENDS")
@@ -35,29 +41,32 @@ function(coherdma_test name kind)
       list(APPEND test_NEEDS uml)
     endif()
     list(APPEND test_LABELS lab)
+  elseif("uml" IN_LIST test_NEEDS OR "debian_kernel" IN_LIST test_NEEDS)
+    list(APPEND test_LABELS lab)
   endif()
-  if(NOT "slow" IN_LIST test_LABELS)
-    list(APPEND test_LABELS fast)
-  elseif(NOT test_COST)
-    set(test_COST -1) # after all others
-  endif()
+  foreach(pattern IN LISTS gate_patterns)
+    if(name MATCHES "^${pattern}$")
+      list(APPEND test_LABELS gate)
+      set_property(GLOBAL APPEND PROPERTY COHERDMA_GATE_PATTERNS "${pattern}")
+      break()
+    endif()
+  endforeach()
   list(REMOVE_DUPLICATES test_LABELS)
-  set(slow "")
-  if("slow" IN_LIST test_LABELS)
-    set(slow --slow)
-  endif()
   set(setup "")
   if(test_SETUP)
     set(setup --setup)
   endif()
   add_test(NAME ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    COMMAND ${COHERDMA_RUN_TEST} --timeout ${test_TIMEOUT} ${slow} ${setup} ${lab}
+    COMMAND ${COHERDMA_RUN_TEST} --timeout ${test_TIMEOUT} ${setup} ${lab}
             ${name} ${kind} ${arguments})
   # run_test.py ends a test that takes too long, and says what it waited for; CTest, run_test.py.
   math(EXPR limit "${test_TIMEOUT} + 30")
   set_tests_properties(${name} PROPERTIES
     ENVIRONMENT "BUILD=${PROJECT_BINARY_DIR};${test_ENV}"
     LABELS "${test_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${limit})
+  if("lab" IN_LIST test_LABELS)
+    set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS guests:1) # tests/resources.json
+  endif()
   foreach(pair PROCESSORS:PROCESSORS COST:COST SETUP:FIXTURES_SETUP NEEDS:FIXTURES_REQUIRED
                LOCK:RESOURCE_LOCK DEPENDS:DEPENDS)
     string(REPLACE ":" ";" pair ${pair})
@@ -65,6 +74,16 @@ function(coherdma_test name kind)
     list(GET pair 1 property)
     if(test_${option})
       set_tests_properties(${name} PROPERTIES ${property} "${test_${option}}")
+    endif()
+  endforeach()
+endfunction()
+
+# check_gate(): each line of tests/gate.txt names a test.
+function(check_gate)
+  get_property(matched GLOBAL PROPERTY COHERDMA_GATE_PATTERNS)
+  foreach(pattern IN LISTS gate_patterns)
+    if(NOT pattern IN_LIST matched)
+      message(SEND_ERROR "${gate_file}: no test is named ${pattern}")
     endif()
   endforeach()
 endfunction()

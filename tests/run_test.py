@@ -12,9 +12,6 @@ are killed at its end. Exit status: 0 no case failed, 1 a case failed, 77 all ca
 Environment:
 
   TEST_FILTER      a regular expression: run only the bats cases that match it as "NAME: CASE"
-  TEST_SLOW_UNTIL  a time in seconds since the epoch: skip slow tests that have not started by then
-  TEST_UNTIL       likewise: skip tests that have not started ten minutes before; kill tests that
-                   still run, which fail
   LAB              the kernel for --lab: uml (the default) or qemu
 """
 
@@ -37,12 +34,11 @@ from typing import Any, List, NoReturn, Optional
 BUILD = os.environ.get("BUILD", "build/release")
 TAP_RESULT = re.compile(r"(not )?ok (\d+)(?: -)? ?(.*)$")
 TAP_SKIP = re.compile(r"(.*?) *# skip ?(.*)$", re.IGNORECASE)
-MAX_OUTPUT_LINES = 15  # of a failed case
+MAX_OUTPUT_LINES = 20  # of a failed case
 # Where the report of a sanitizer or of valgrind begins.
 REPORT_START = re.compile(
     r"(WARNING|ERROR): \w+Sanitizer|runtime error:|==\d+== (ERROR|Invalid|Cond|Use)"
 )
-MIN_SECONDS_LEFT = 600  # until TEST_UNTIL; enough for most tests on a slow machine
 
 
 class Case:
@@ -220,17 +216,14 @@ class TestProcesses:
                 time.sleep(0.1)
 
 
-def seconds_left(variable: str) -> float:
-    """Until the time in the environment variable."""
-    end_time = os.environ.get(variable)
-    return float(end_time) - time.time() if end_time else float("inf")
-
-
 def finish(options: argparse.Namespace, cases: List[Case], log: str) -> NoReturn:
     with open(f"{BUILD}/logs/{options.name}.results", "w", encoding="utf-8") as results:
         for case in cases:
             if not options.setup or case.verdict != "ok":
-                fields = [case.verdict, case.name, case.reason, f"{case.seconds:.1f}"]
+                reason = case.reason
+                if case.verdict == "FAIL" and not reason and case.comments:
+                    reason = case.comments[0][:160]
+                fields = [case.verdict, case.name, reason, f"{case.seconds:.1f}"]
                 results.write("\t".join(re.sub(r"\s+", " ", field) for field in fields) + "\n")
     verdicts = ("ok", "FAIL", "skip")
     count = {verdict: sum(case.verdict == verdict for case in cases) for verdict in verdicts}
@@ -253,8 +246,7 @@ def finish(options: argparse.Namespace, cases: List[Case], log: str) -> NoReturn
                 )
             print(f"  console: {console_path(options.name)}")
         again_filter = f"^{re.escape(filter_text)}$".replace("\\ ", " ")
-        all_option = "--all " if options.slow else ""
-        print(f"  log:   {log}\n  again: scripts/test {all_option}-k {shlex.quote(again_filter)}")
+        print(f"  log:   {log}\n  again: scripts/test -k {shlex.quote(again_filter)}")
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"{count['ok']} passed, {count['FAIL']} failed, {count['skip']} skipped; "
@@ -268,7 +260,6 @@ def main() -> None:
         run_unittest(sys.argv[2])
     parser = argparse.ArgumentParser(description="Runs one CTest test and shows its cases.")
     parser.add_argument("--timeout", type=float, required=True, metavar="SECONDS")
-    parser.add_argument("--slow", action="store_true")
     parser.add_argument(
         "--setup", action="store_true", help="a fixture of other tests: not counted"
     )
@@ -282,12 +273,6 @@ def main() -> None:
 
     os.makedirs(f"{BUILD}/logs", exist_ok=True)
     log = f"{BUILD}/logs/{options.name}.log"
-    time_left = seconds_left("TEST_UNTIL")
-    is_too_late = options.slow and seconds_left("TEST_SLOW_UNTIL") <= 0
-    if is_too_late or time_left <= MIN_SECONDS_LEFT:
-        finish(options, [Case("skip", "all", "not started: the time for tests was over")], log)
-    timeout = min(options.timeout, time_left)
-
     with contextlib.suppress(FileNotFoundError):
         os.unlink(console_path(options.name))
     tap, processes = TapParser(), TestProcesses()
@@ -298,7 +283,9 @@ def main() -> None:
     lines: List[str] = []
 
     def kill_test(signum: int = 0, _frame: Any = None) -> None:
-        kill_reasons.append("interrupted" if signum else f"still running after {timeout:.0f} s")
+        kill_reasons.append(
+            "interrupted" if signum else f"still running after {options.timeout:.0f} s"
+        )
         lines.extend(["== processes at that time:\n", processes.format_table()])
         processes.kill()
 
@@ -322,7 +309,7 @@ def main() -> None:
         processes.session = child.pid
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, kill_test)
-        timer = threading.Timer(timeout, kill_test)
+        timer = threading.Timer(options.timeout, kill_test)
         timer.start()
         threading.Thread(target=kill_daemons, args=(child,), daemon=True).start()
         assert child.stdout

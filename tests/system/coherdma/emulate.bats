@@ -35,7 +35,9 @@ expect_no_findings() { # DRIVER
     done
     [[ $output != *missing* ]]
 }
+# bats test_tags=gate
 @test "rxe: no finding in a program that syncs, in any mode" { expect_no_findings rxe; }
+# bats test_tags=gate
 @test "siw: no finding in a program that syncs, in any mode" { expect_no_findings siw; }
 
 expect_missing_sync() { # DRIVER KIND: the report has the region, the call and the code location
@@ -50,9 +52,13 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
         .missing == $missing and .region_length == 256 and (.registered_at[0] | contains("/mailbox+")))' report
     jq -e '.runs | length == 5 and all(.complete and .played) and .[0].count > 0' report
 }
+# bats test_tags=gate
 @test "rxe: a missing sync before an RDMA Read is reported" { expect_missing_sync rxe read; }
+# bats test_tags=gate
 @test "siw: a missing sync before an RDMA Read is reported" { expect_missing_sync siw read; }
+# bats test_tags=gate
 @test "rxe: a missing sync after an RDMA Write is reported" { expect_missing_sync rxe write; }
+# bats test_tags=gate
 @test "siw: a missing sync after an RDMA Write is reported" { expect_missing_sync siw write; }
 
 @test "the report has a row for each run and a paragraph for each code location" {

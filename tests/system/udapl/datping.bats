@@ -17,12 +17,16 @@ setup() {
     rxe0=$SOFTRDMA_RXE_DEVICE siw0=$SOFTRDMA_SIW_DEVICE
 }
 
+# bats test_tags=gate
 @test "rxe: datping verifies data in every mode" { verify_all_modes rxe; }
+# bats test_tags=gate
 @test "siw: datping verifies data in every mode" { verify_all_modes siw; }
 
+# bats test_tags=gate
 @test "rxe: datping finds a flipped bit in every mode" {
     for mode in send write read pingpong; do expect_flipped_bit_found rxe $mode; done
 }
+# bats test_tags=gate
 @test "siw: datping finds a flipped bit in every mode" {
     for mode in send write read pingpong; do expect_flipped_bit_found siw $mode; done
 }

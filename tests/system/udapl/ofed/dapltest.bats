@@ -17,7 +17,7 @@ in_segments=(client SR 256 1 server RR 1024 3 client RW 1024 1 server SR 256 1)
 
 # bats test_tags=brief
 @test "dapltest -T T: Sends" { run_judged run_transaction '-i 200' "${sends[@]}"; }
-# bats test_tags=brief
+# bats test_tags=brief, gate
 @test "dapltest -T T -V: Sends, verified" { run_judged run_transaction '-i 200 -V' "${sends[@]}"; }
 @test "dapltest -T T -P: Sends, polling" { run_judged run_transaction '-i 400 -P' "${sends[@]}"; }
 @test "dapltest -T T -r: Sends, by reserved service points" { run_judged run_transaction '-i 200 -r' "${sends[@]}"; }
