@@ -214,6 +214,29 @@ void wqe_has_all_fields_read_by_kernel(rxe_kernel &kernel, rxe_objects &objects)
     assert_int_equal(kernel.ring(rq_ring).producer_index, 1);
 }
 
+void wqe_length_is_sum_of_sges(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    std::array<ibv_sge, 2> sges{sge, sge};
+    sges[1].addr += 24;
+    sges[1].length = 5;
+    wr.sg_list = sges.data();
+    wr.num_sge = 2;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    rxe::rxe_send_wqe wqe{};
+    std::memcpy(&wqe, entry_at(kernel, sq_ring, 0), sizeof wqe);
+    assert_int_equal(wqe.dma.length, 29);
+    assert_int_equal(wqe.dma.resid, 29);
+    assert_int_equal(wqe.dma.num_sge, 2);
+    assert_memory_equal(entry_at(kernel, sq_ring, 0) + sizeof wqe, sges.data(), sizeof sges);
+    ibv_recv_wr recv_wr{9, nullptr, sges.data(), 2}, *bad_recv_wr = nullptr;
+    assert_int_equal(ibv_post_recv(objects.qp, &recv_wr, &bad_recv_wr), 0);
+    rxe::rxe_recv_wqe recv_wqe{};
+    std::memcpy(&recv_wqe, entry_at(kernel, rq_ring, 0), sizeof recv_wqe);
+    assert_int_equal(recv_wqe.dma.length, 29);
+    assert_int_equal(recv_wqe.dma.num_sge, 2);
+}
+
 // max_inline_data is what was requested at creation.
 void inline_data_is_copied_into_wqe_up_to_max_inline_data(rxe_kernel &kernel,
                                                           rxe_objects &objects) {
@@ -383,6 +406,7 @@ int main() {
         objects_unit_test(doorbell_and_req_notify_have_minimal_size),
         objects_unit_test(failed_doorbell_fails_post_send),
         objects_unit_test(wqe_has_all_fields_read_by_kernel),
+        objects_unit_test(wqe_length_is_sum_of_sges),
         objects_unit_test(inline_data_is_copied_into_wqe_up_to_max_inline_data),
         objects_unit_test(invalid_cqes_are_polled_safely),
         objects_unit_test(failed_completion_after_others_is_polled_once),
