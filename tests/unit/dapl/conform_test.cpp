@@ -43,32 +43,32 @@ bool runs_under_valgrind() {
 conform::test_case wrap_for_fabric(const conform::test_case &test) {
     if (const auto it = skip_reasons.find(test.name); it != skip_reasons.end())
         return {test.name, [why = it->second] {
-                    throw conform::skipped{why};
+                    throw conform::case_skipped{why};
                 }};
     return {test.name, [body = test.body] {
                 fake::net().reset();
                 body();
-                if (!conform::wrongs().empty())
+                if (!conform::failures().empty())
                     return;
                 for (const auto &[kind, count] : fake::net().num_objects())
-                    conform::wrong(conform::text(count, " ", kind, " leaked"));
+                    conform::add_failure(conform::concat(count, " ", kind, " leaked"));
             }};
 }
 
 } // namespace
 
-conform::kernel_counts conform::counted(const std::string &) {
-    kernel_counts all{{"ibv_qp", 0}, {"ibv_cq", 0},  {"ibv_mr", 0}, {"ibv_mw", 0},
-                      {"ibv_pd", 0}, {"ibv_srq", 0}, {"ibv_ah", 0}, {"cm_id", 0}};
+conform::kernel_counts conform::count_kernel_objects(const std::string &) {
+    kernel_counts counts{{"ibv_qp", 0}, {"ibv_cq", 0},  {"ibv_mr", 0}, {"ibv_mw", 0},
+                         {"ibv_pd", 0}, {"ibv_srq", 0}, {"ibv_ah", 0}, {"cm_id", 0}};
     for (const auto &[kind, count] : fake::net().num_objects()) {
         const std::string name = kind == "rdma_cm_id" ? "cm_id" : kind;
-        if (all.contains(name))
-            all[name] = count;
+        if (counts.contains(name))
+            counts[name] = count;
     }
-    return all;
+    return counts;
 }
 
-long conform::posted_requests() {
+long conform::count_posted_requests() {
     const fake::library_call call;
     return static_cast<long>(fake::net().posts.size());
 }

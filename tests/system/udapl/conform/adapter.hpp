@@ -28,7 +28,7 @@ struct filled {
 
 class adapter {
   public:
-    explicit adapter(spot at = here());
+    explicit adapter(source_location loc = current_location());
     /// Closes it gracefully, which proves that nothing of it was left; and nothing may be left in
     /// the kernel before.
     ~adapter();
@@ -43,13 +43,13 @@ class adapter {
     const DAT_IA_ATTR &attributes() const;
     const DAT_PROVIDER_ATTR &provider() const;
     bool is_iwarp() const { return attributes().extension_supported == DAT_EXTENSION_NONE; }
-    bool is_soft_iwarp() const { return given().device.starts_with("siw"); }
+    bool is_soft_iwarp() const { return settings().device.starts_with("siw"); }
     sockaddr_in address() const;
 
-    pz zone(spot at = here()) const;
-    evd events(DAT_EVD_FLAGS flags, DAT_COUNT qlen = 16, DAT_CNO_HANDLE to = nullptr,
-               spot at = here()) const;
-    cno notifier(spot at = here()) const;
+    unique_pz zone(source_location loc = current_location()) const;
+    unique_evd events(DAT_EVD_FLAGS flags, DAT_COUNT qlen = 16, DAT_CNO_HANDLE to = nullptr,
+                      source_location loc = current_location()) const;
+    unique_cno notifier(source_location loc = current_location()) const;
 
   private:
     DAT_IA_HANDLE handle_ = nullptr;
@@ -80,7 +80,8 @@ class pages {
 class region {
   public:
     region(const adapter &ia, DAT_PZ_HANDLE zone, std::size_t bytes,
-           DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_ALL_FLAG, spot at = here());
+           DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_ALL_FLAG,
+           source_location loc = current_location());
 
     operator DAT_LMR_HANDLE() const { return handle_; }
     std::byte *data() const { return memory_.data(); }
@@ -98,7 +99,7 @@ class region {
 
   private:
     pages memory_;
-    lmr handle_;
+    unique_lmr handle_;
     DAT_LMR_CONTEXT lmr_context_ = 0;
     DAT_RMR_CONTEXT rmr_context_ = 0;
 };
@@ -107,11 +108,13 @@ constexpr std::size_t page = 4096;
 constexpr milliseconds soon{60000}; ///< in which an event has to come
 
 /// The next event, or the case ends.
-DAT_EVENT next_event(DAT_EVD_HANDLE from, spot at = here());
+DAT_EVENT next_event(DAT_EVD_HANDLE from, source_location loc = current_location());
 /// It has this number, or the case ends.
-DAT_EVENT next_event(DAT_EVD_HANDLE from, DAT_EVENT_NUMBER number, spot at = here());
+DAT_EVENT next_event(DAT_EVD_HANDLE from, DAT_EVENT_NUMBER number,
+                     source_location loc = current_location());
 /// There is none, and within that time, or --silence, none comes.
-bool no_event(DAT_EVD_HANDLE from, milliseconds within = milliseconds(30), spot at = here());
+bool no_event(DAT_EVD_HANDLE from, milliseconds within = milliseconds(30),
+              source_location loc = current_location());
 DAT_EVENT software_event(DAT_UINT64 pointer);
 DAT_UINT64 pointer_of(const DAT_EVENT &event);
 

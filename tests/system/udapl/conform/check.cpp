@@ -10,14 +10,14 @@ namespace conform {
 
 namespace {
 
-struct notes {
-    std::mutex lock; // an agent or a second thread may note something, too
-    std::vector<std::string> wrongs;
-    std::vector<std::string> words;
+struct failure_log {
+    std::mutex mutex; // an agent or a second thread may note something, too
+    std::vector<std::string> failures;
+    std::vector<std::string> traces;
 };
-notes &ours() {
-    static notes the;
-    return the;
+failure_log &log() {
+    static failure_log log;
+    return log;
 }
 
 const char *base_name(const char *path) {
@@ -27,65 +27,67 @@ const char *base_name(const char *path) {
 
 } // namespace
 
-std::vector<std::string> &wrongs() {
-    return ours().wrongs;
+std::vector<std::string> &failures() {
+    return log().failures;
 }
 
-void wrong(const std::string &what, spot at) {
-    const std::lock_guard hold(ours().lock);
-    std::string line = text(base_name(at.file), ':', at.line, ": ");
-    for (const std::string &each : ours().words)
-        line += each + ": ";
-    ours().wrongs.push_back(line + what);
+void add_failure(const std::string &message, source_location loc) {
+    const std::lock_guard guard(log().mutex);
+    std::string line = concat(base_name(loc.file), ':', loc.line, ": ");
+    for (const std::string &trace : log().traces)
+        line += trace + ": ";
+    log().failures.push_back(line + message);
 }
 
-saying::saying(const std::string &words) {
-    const std::lock_guard hold(ours().lock);
-    ours().words.push_back(words);
+scoped_trace::scoped_trace(const std::string &message) {
+    const std::lock_guard guard(log().mutex);
+    log().traces.push_back(message);
 }
-saying::~saying() {
-    const std::lock_guard hold(ours().lock);
-    ours().words.pop_back();
+scoped_trace::~scoped_trace() {
+    const std::lock_guard guard(log().mutex);
+    log().traces.pop_back();
 }
 
-bool is(DAT_RETURN got, std::initializer_list<DAT_RETURN> wants, spot at) {
-    if (std::find(wants.begin(), wants.end(), got) != wants.end())
+bool expect_return(DAT_RETURN ret, std::initializer_list<DAT_RETURN> expected,
+                   source_location loc) {
+    if (std::find(expected.begin(), expected.end(), ret) != expected.end())
         return true;
-    std::string rights;
-    for (const DAT_RETURN want : wants)
-        rights += (rights.empty() ? "" : " or ") + name_of(want);
-    wrong(text("returned ", name_of(got), ", not ", rights), at);
+    std::string expected_names;
+    for (const DAT_RETURN value : expected)
+        expected_names += (expected_names.empty() ? "" : " or ") + return_name(value);
+    add_failure(concat("returned ", return_name(ret), ", not ", expected_names), loc);
     return false;
 }
-bool is(DAT_RETURN got, DAT_RETURN want, spot at) {
-    return is(got, {want}, at);
+bool expect_return(DAT_RETURN ret, DAT_RETURN expected, source_location loc) {
+    return expect_return(ret, {expected}, loc);
 }
 
-void done(DAT_RETURN got, spot at) {
-    if (!is(got, DAT_SUCCESS, at))
-        throw stopped();
+void require_success(DAT_RETURN ret, source_location loc) {
+    if (!expect_return(ret, DAT_SUCCESS, loc))
+        throw case_aborted();
 }
 
-bool is_nothing(DAT_RETURN got, spot at) {
-    const DAT_RETURN type = DAT_GET_TYPE(got);
-    return yes(type == DAT_QUEUE_EMPTY || type == DAT_TIMEOUT_EXPIRED,
-               "returned " + name_of(got) + ", not that there is nothing", at);
+bool expect_empty(DAT_RETURN ret, source_location loc) {
+    const DAT_RETURN type = DAT_GET_TYPE(ret);
+    return expect_true(type == DAT_QUEUE_EMPTY || type == DAT_TIMEOUT_EXPIRED,
+                       "returned " + return_name(ret) + ", not that there is nothing", loc);
 }
-bool is_some(DAT_RETURN got, DAT_RETURN_TYPE type, spot at) {
-    return yes(DAT_GET_TYPE(got) == type && (got & DAT_CLASS_ERROR) &&
-                   DAT_GET_SUBTYPE(got) != DAT_NO_SUBTYPE,
-               "returned " + name_of(got) + ", not " + name_of(error(type)) + " with a subtype",
-               at);
+bool expect_error_type(DAT_RETURN ret, DAT_RETURN_TYPE type, source_location loc) {
+    return expect_true(DAT_GET_TYPE(ret) == type && (ret & DAT_CLASS_ERROR) &&
+                           DAT_GET_SUBTYPE(ret) != DAT_NO_SUBTYPE,
+                       "returned " + return_name(ret) + ", not " + return_name(dat_error(type)) +
+                           " with a subtype",
+                       loc);
 }
 
-bool yes(bool condition, const std::string &what, spot at) {
+bool expect_true(bool condition, const std::string &message, source_location loc) {
     if (!condition)
-        wrong(what, at);
+        add_failure(message, loc);
     return condition;
 }
-void need(bool condition, const std::string &what, spot at) {
-    if (!yes(condition, what, at))
-        throw stopped();
+void require(bool condition, const std::string &message, source_location loc) {
+    if (!expect_true(condition, message, loc))
+        throw case_aborted();
 }
 
 } // namespace conform

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // What a case says about what it saw. A check that finds something wrong notes it with its line and
-// goes on; `done` and `need` end the case, because without what they ask for the rest means
+// goes on; `require_success` and `require` end the case: without what they ask for the rest means
 // nothing.
 
 #pragma once
@@ -16,94 +16,99 @@
 
 namespace conform {
 
-struct spot {
+struct source_location {
     const char *file;
     unsigned line;
 };
 /// As a default argument: where the function was called.
-constexpr spot here(const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+constexpr source_location current_location(const char *file = __builtin_FILE(),
+                                           unsigned line = __builtin_LINE()) {
     return {file, line};
 }
 
 /// Ends a case.
-struct stopped {};
+struct case_aborted {};
 /// Ends one that cannot be tried here, and says why.
-struct skipped {
-    std::string why;
+struct case_skipped {
+    std::string reason;
 };
 
 /// What is wrong with the case that runs, a line each.
-std::vector<std::string> &wrongs();
-void wrong(const std::string &what, spot at = here());
+std::vector<std::string> &failures();
+void add_failure(const std::string &message, source_location loc = current_location());
 
 /// While it lives, what is wrong is said with these words before.
-class saying {
+class scoped_trace {
   public:
-    explicit saying(const std::string &words);
-    ~saying();
-    saying(const saying &) = delete;
-    saying &operator=(const saying &) = delete;
+    explicit scoped_trace(const std::string &message);
+    ~scoped_trace();
+    scoped_trace(const scoped_trace &) = delete;
+    scoped_trace &operator=(const scoped_trace &) = delete;
 };
 
 template <class... Parts>
-std::string text(const Parts &...parts) {
+std::string concat(const Parts &...parts) {
     std::ostringstream out;
     (out << ... << parts);
     return out.str();
 }
 
 /// "INVALID_PARAMETER/INVALID_ARG4 (0x80060028)"; says so if the class is missing.
-std::string name_of(DAT_RETURN value);
+std::string return_name(DAT_RETURN value);
 
-std::string shown(DAT_EVENT_NUMBER number);
-std::string shown(DAT_EP_STATE state);
-std::string shown(DAT_DTO_COMPLETION_STATUS status);
+std::string to_string(DAT_EVENT_NUMBER number);
+std::string to_string(DAT_EP_STATE state);
+std::string to_string(DAT_DTO_COMPLETION_STATUS status);
 template <class T>
-std::string shown(const T &value) {
+std::string to_string(const T &value) {
     if constexpr (std::is_enum_v<T>)
-        return text(static_cast<long long>(value));
+        return concat(static_cast<long long>(value));
     else
-        return text(value);
+        return concat(value);
 }
 
-constexpr DAT_RETURN error(DAT_RETURN_TYPE type, DAT_RETURN subtype = DAT_NO_SUBTYPE) {
+constexpr DAT_RETURN dat_error(DAT_RETURN_TYPE type, DAT_RETURN subtype = DAT_NO_SUBTYPE) {
     return DAT_CLASS_ERROR | static_cast<DAT_RETURN>(type) | subtype;
 }
 /// The call's parameter of that number, from 1, is wrong.
-constexpr DAT_RETURN bad_argument(DAT_RETURN number) {
-    return error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + number - 1);
+constexpr DAT_RETURN invalid_parameter(DAT_RETURN number) {
+    return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + number - 1);
 }
-constexpr DAT_RETURN bad_handle(DAT_RETURN_SUBTYPE kind) {
-    return error(DAT_INVALID_HANDLE, kind);
+constexpr DAT_RETURN invalid_handle(DAT_RETURN_SUBTYPE subtype) {
+    return dat_error(DAT_INVALID_HANDLE, subtype);
 }
-constexpr DAT_RETURN bad_state(DAT_RETURN_SUBTYPE which) {
-    return error(DAT_INVALID_STATE, which);
+constexpr DAT_RETURN invalid_state(DAT_RETURN_SUBTYPE subtype) {
+    return dat_error(DAT_INVALID_STATE, subtype);
 }
-constexpr DAT_RETURN too_few(DAT_RETURN_SUBTYPE what) {
-    return error(DAT_INSUFFICIENT_RESOURCES, what);
+constexpr DAT_RETURN insufficient_resources(DAT_RETURN_SUBTYPE subtype) {
+    return dat_error(DAT_INSUFFICIENT_RESOURCES, subtype);
 }
-inline constexpr DAT_RETURN timed_out = error(DAT_TIMEOUT_EXPIRED);
-inline constexpr DAT_RETURN queue_empty = error(DAT_QUEUE_EMPTY);
-inline constexpr DAT_RETURN not_supported = error(DAT_MODEL_NOT_SUPPORTED);
+inline constexpr DAT_RETURN timeout_expired = dat_error(DAT_TIMEOUT_EXPIRED);
+inline constexpr DAT_RETURN queue_empty = dat_error(DAT_QUEUE_EMPTY);
+inline constexpr DAT_RETURN not_supported = dat_error(DAT_MODEL_NOT_SUPPORTED);
 
 /// The call returned this: class, type and subtype.
-bool is(DAT_RETURN got, DAT_RETURN want, spot at = here());
+bool expect_return(DAT_RETURN ret, DAT_RETURN expected, source_location loc = current_location());
 /// One of these: where DAT leaves it open.
-bool is(DAT_RETURN got, std::initializer_list<DAT_RETURN> wants, spot at = here());
+bool expect_return(DAT_RETURN ret, std::initializer_list<DAT_RETURN> expected,
+                   source_location loc = current_location());
 /// It says that there is nothing, in whatever words: for cases about something else.
-bool is_nothing(DAT_RETURN got, spot at = here());
+bool expect_empty(DAT_RETURN ret, source_location loc = current_location());
 /// It is an error of that type with any subtype, but with one.
-bool is_some(DAT_RETURN got, DAT_RETURN_TYPE type, spot at = here());
+bool expect_error_type(DAT_RETURN ret, DAT_RETURN_TYPE type,
+                       source_location loc = current_location());
 /// It succeeded, or the case ends.
-void done(DAT_RETURN got, spot at = here());
+void require_success(DAT_RETURN ret, source_location loc = current_location());
 
-bool yes(bool condition, const std::string &what, spot at = here());
-void need(bool condition, const std::string &what, spot at = here());
+bool expect_true(bool condition, const std::string &message,
+                 source_location loc = current_location());
+void require(bool condition, const std::string &message, source_location loc = current_location());
 
 template <class T>
-bool same(const T &got, const std::type_identity_t<T> &want, const std::string &what,
-          spot at = here()) {
-    return yes(got == want, text(what, " is ", shown(got), ", not ", shown(want)), at);
+bool expect_eq(const T &actual, const std::type_identity_t<T> &expected, const std::string &what,
+               source_location loc = current_location()) {
+    return expect_true(actual == expected,
+                       concat(what, " is ", to_string(actual), ", not ", to_string(expected)), loc);
 }
 
 } // namespace conform

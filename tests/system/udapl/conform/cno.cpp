@@ -17,9 +17,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-void post(DAT_EVD_HANDLE to, DAT_UINT64 pointer = 1, spot at = here()) {
+void post(DAT_EVD_HANDLE to, DAT_UINT64 pointer = 1, source_location loc = current_location()) {
     const DAT_EVENT event = software_event(pointer);
-    done(dat_evd_post_se(to, &event), at);
+    require_success(dat_evd_post_se(to, &event), loc);
 }
 void drain(DAT_EVD_HANDLE from) {
     DAT_EVENT event{};
@@ -29,61 +29,64 @@ void drain(DAT_EVD_HANDLE from) {
 
 struct place {
     adapter ia;
-    cno notifier = ia.notifier();
-    evd one = ia.events(DAT_EVD_SOFTWARE_FLAG, 16, notifier);
-    evd two = ia.events(DAT_EVD_SOFTWARE_FLAG, 16, notifier);
+    unique_cno notifier = ia.notifier();
+    unique_evd one = ia.events(DAT_EVD_SOFTWARE_FLAG, 16, notifier);
+    unique_evd two = ia.events(DAT_EVD_SOFTWARE_FLAG, 16, notifier);
 
     /// The EVD that it names, which is emptied.
-    DAT_EVD_HANDLE wait(DAT_TIMEOUT timeout = microseconds(soon), spot at = here()) const {
+    DAT_EVD_HANDLE wait(DAT_TIMEOUT timeout = dat_timeout(soon),
+                        source_location loc = current_location()) const {
         DAT_EVD_HANDLE which = nullptr;
-        done(dat_cno_wait(notifier, timeout, &which), at);
+        require_success(dat_cno_wait(notifier, timeout, &which), loc);
         drain(which);
         return which;
     }
-    void nothing(milliseconds within = milliseconds(20), spot at = here()) const {
+    void nothing(milliseconds within = milliseconds(20),
+                 source_location loc = current_location()) const {
         DAT_EVD_HANDLE which = nullptr;
-        is_nothing(dat_cno_wait(notifier, microseconds(within), &which), at);
+        expect_empty(dat_cno_wait(notifier, dat_timeout(within), &which), loc);
     }
 };
 
 void making(case_list &cases) {
     add_case(cases, "cno.create_null", [] {
         const adapter ia;
-        is(dat_cno_create(ia, {nullptr, nullptr}, nullptr), bad_argument(3));
+        expect_return(dat_cno_create(ia, {nullptr, nullptr}, nullptr), invalid_parameter(3));
     });
     add_case(cases, "cno.query", [] {
         const place here_is;
         filled<DAT_CNO_PARAM> is_now;
-        done(dat_cno_query(here_is.notifier, DAT_CNO_FIELD_ALL, is_now.out()));
-        same(is_now->ia_handle, here_is.ia, "ia_handle");
-        same(is_now->proxy_type, DAT_PROXY_TYPE_NONE, "proxy_type");
+        require_success(dat_cno_query(here_is.notifier, DAT_CNO_FIELD_ALL, is_now.out()));
+        expect_eq(is_now->ia_handle, here_is.ia, "ia_handle");
+        expect_eq(is_now->proxy_type, DAT_PROXY_TYPE_NONE, "proxy_type");
     });
     add_case(cases, "cno.query_mask_unknown", [] {
         const place here_is;
         DAT_CNO_PARAM is_now{};
-        is(dat_cno_query(here_is.notifier, no_such<DAT_CNO_PARAM_MASK>(0x8), &is_now),
-           bad_argument(2));
+        expect_return(dat_cno_query(here_is.notifier, enum_cast<DAT_CNO_PARAM_MASK>(0x8), &is_now),
+                      invalid_parameter(2));
     });
     add_case(cases, "cno.query_null", [] {
         const place here_is;
-        is(dat_cno_query(here_is.notifier, DAT_CNO_FIELD_ALL, nullptr), bad_argument(3));
+        expect_return(dat_cno_query(here_is.notifier, DAT_CNO_FIELD_ALL, nullptr),
+                      invalid_parameter(3));
     });
     add_case(cases, "cno.free_in_use", [] {
         const adapter ia;
-        const cno notifier = ia.notifier();
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
-        is(dat_cno_free(notifier), bad_state(DAT_INVALID_STATE_CNO_IN_USE));
+        const unique_cno notifier = ia.notifier();
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
+        expect_return(dat_cno_free(notifier), invalid_state(DAT_INVALID_STATE_CNO_IN_USE));
         post(events);
         DAT_EVD_HANDLE which = nullptr;
-        is(dat_cno_wait(notifier, microseconds(soon), &which), DAT_SUCCESS);
-        same(which, events, "the EVD");
+        expect_return(dat_cno_wait(notifier, dat_timeout(soon), &which), DAT_SUCCESS);
+        expect_eq(which, events, "the EVD");
     });
     add_case(cases, "cno.free_after_modify", [] {
         const adapter ia;
-        cno notifier = ia.notifier();
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
-        done(dat_evd_modify_cno(events, nullptr));
-        is(notifier.free(), DAT_SUCCESS);
+        unique_cno notifier = ia.notifier();
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
+        require_success(dat_evd_modify_cno(events, nullptr));
+        expect_return(notifier.free(), DAT_SUCCESS);
         post(events);
     });
 }
@@ -92,26 +95,26 @@ void waiting(case_list &cases) {
     add_case(cases, "cno.wait_poll", [] {
         const place here_is;
         DAT_EVD_HANDLE which = nullptr;
-        is(dat_cno_wait(here_is.notifier, 0, &which), queue_empty);
+        expect_return(dat_cno_wait(here_is.notifier, 0, &which), queue_empty);
     });
     add_case(cases, "cno.wait_10_ms", [] {
         const place here_is;
         DAT_EVD_HANDLE which = nullptr;
         const auto start = clock::now();
-        is(dat_cno_wait(here_is.notifier, 10000, &which), queue_empty);
-        yes(clock::now() - start >= milliseconds(10), "it returned too early");
+        expect_return(dat_cno_wait(here_is.notifier, 10000, &which), queue_empty);
+        expect_true(clock::now() - start >= milliseconds(10), "it returned too early");
     });
     add_case(cases, "cno.wait_null", [] {
         const place here_is;
-        is(dat_cno_wait(here_is.notifier, 0, nullptr), bad_argument(3));
+        expect_return(dat_cno_wait(here_is.notifier, 0, nullptr), invalid_parameter(3));
     });
     add_case(cases, "cno.wait", [] {
         const place here_is;
         post(here_is.two);
-        same(here_is.wait(), here_is.two, "the EVD");
+        expect_eq(here_is.wait(), here_is.two, "the EVD");
         here_is.nothing();
         post(here_is.one);
-        same(here_is.wait(), here_is.one, "the EVD");
+        expect_eq(here_is.wait(), here_is.one, "the EVD");
         here_is.nothing();
     });
     add_case(cases, "cno.wait_for_both", [] { // neither is forgotten
@@ -119,83 +122,83 @@ void waiting(case_list &cases) {
         post(here_is.one);
         post(here_is.two);
         const std::set<DAT_EVD_HANDLE> both{here_is.wait(), here_is.wait()};
-        same(both.size(), 2, "the number of EVDs that were named");
+        expect_eq(both.size(), 2, "the number of EVDs that were named");
         here_is.nothing();
     });
     add_case(cases, "cno.wait_infinite", [] {
         const place here_is;
-        const beside poster([&] {
+        const joined_thread poster([&] {
             std::this_thread::sleep_for(milliseconds(50));
             post(here_is.two);
         });
-        same(here_is.wait(forever), here_is.two, "the EVD");
+        expect_eq(here_is.wait(infinite_timeout), here_is.two, "the EVD");
     });
     add_case(cases, "cno.two_waiters", [] { // each has one of two, or the second is sent away
         const place here_is;
         DAT_EVD_HANDLE mine = nullptr, his = nullptr;
         DAT_RETURN told = DAT_SUCCESS;
-        beside other([&] { told = dat_cno_wait(here_is.notifier, forever, &his); });
-        const beside poster([&] {
+        joined_thread other([&] { told = dat_cno_wait(here_is.notifier, infinite_timeout, &his); });
+        const joined_thread poster([&] {
             std::this_thread::sleep_for(milliseconds(50));
             post(here_is.one);
             std::this_thread::sleep_for(milliseconds(50));
             post(here_is.two);
         });
-        const DAT_RETURN got = dat_cno_wait(here_is.notifier, forever, &mine);
+        const DAT_RETURN got = dat_cno_wait(here_is.notifier, infinite_timeout, &mine);
         other.join();
-        constexpr DAT_RETURN taken = bad_state(DAT_INVALID_STATE_CNO_IN_USE);
+        constexpr DAT_RETURN taken = invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
         if (got == taken || told == taken) {
-            yes(got == DAT_SUCCESS || told == DAT_SUCCESS, "both were sent away");
+            expect_true(got == DAT_SUCCESS || told == DAT_SUCCESS, "both were sent away");
             return;
         }
-        is(got, DAT_SUCCESS);
-        is(told, DAT_SUCCESS);
-        yes(mine && his && mine != his, "both were given the same EVD");
+        expect_return(got, DAT_SUCCESS);
+        expect_return(told, DAT_SUCCESS);
+        expect_true(mine && his && mine != his, "both were given the same EVD");
     });
 }
 
 void feeding(case_list &cases) {
     add_case(cases, "cno.disabled_evd", [] {
         const place here_is;
-        done(dat_evd_disable(here_is.one));
+        require_success(dat_evd_disable(here_is.one));
         post(here_is.one);
         here_is.nothing();
         drain(here_is.one);
-        done(dat_evd_enable(here_is.one));
+        require_success(dat_evd_enable(here_is.one));
         here_is.nothing();
         post(here_is.one);
-        same(here_is.wait(), here_is.one, "the EVD");
+        expect_eq(here_is.wait(), here_is.one, "the EVD");
     });
     add_case(cases, "cno.detached_evd", [] {
         const place here_is;
-        done(dat_evd_modify_cno(here_is.one, nullptr));
+        require_success(dat_evd_modify_cno(here_is.one, nullptr));
         post(here_is.one);
         here_is.nothing();
         drain(here_is.one);
-        const cno other = here_is.ia.notifier();
-        done(dat_evd_modify_cno(here_is.one, other));
+        const unique_cno other = here_is.ia.notifier();
+        require_success(dat_evd_modify_cno(here_is.one, other));
         post(here_is.one);
         here_is.nothing();
         DAT_EVD_HANDLE which = nullptr;
-        done(dat_cno_wait(other, microseconds(soon), &which));
-        same(which, here_is.one, "the EVD");
-        done(dat_evd_modify_cno(here_is.one, nullptr));
+        require_success(dat_cno_wait(other, dat_timeout(soon), &which));
+        expect_eq(which, here_is.one, "the EVD");
+        require_success(dat_evd_modify_cno(here_is.one, nullptr));
     });
     add_case(cases, "cno.freed_evd", [] { // what it said before is nothing any more
         place here_is;
         post(here_is.one);
-        done(here_is.one.free());
+        require_success(here_is.one.free());
         here_is.nothing();
         post(here_is.two);
-        same(here_is.wait(), here_is.two, "the EVD");
+        expect_eq(here_is.wait(), here_is.two, "the EVD");
     });
     add_case(cases, "cno.evd_wait_too", [] { // an EVD that has a CNO can be waited for itself
         const place here_is;
-        const beside poster([&] {
+        const joined_thread poster([&] {
             std::this_thread::sleep_for(milliseconds(50));
             post(here_is.one, 9);
         });
-        same(pointer_of(next_event(here_is.one)), 9, "the pointer");
+        expect_eq(pointer_of(next_event(here_is.one)), 9, "the pointer");
     });
 }
 
@@ -203,9 +206,9 @@ void feeding(case_list &cases) {
 /// slept over.
 void completions(bool attached_later) {
     couple pair;
-    const cno &notifier = pair.notifier;
+    const unique_cno &notifier = pair.notifier;
     if (attached_later)
-        done(dat_evd_modify_cno(pair.passive.received, notifier));
+        require_success(dat_evd_modify_cno(pair.passive.received, notifier));
     else
         pair.passive = endpoint(pair.ia, pair.zone, nullptr, notifier);
     pair.join();
@@ -213,17 +216,17 @@ void completions(bool attached_later) {
     const auto take = [&] {
         DAT_EVENT event{};
         while (dat_evd_dequeue(pair.passive.received, &event) == DAT_SUCCESS)
-            same(event.event_data.dto_completion_event_data.user_cookie.as_64, taken++,
-                 "the cookie");
+            expect_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, taken++,
+                      "the cookie");
     };
     take();
     for (DAT_UINT64 i = 0; i < 100; ++i) {
-        done(post_receive(pair.passive, pair.memory.piece(page, 8), i));
-        done(post_send(pair.active, pair.memory.piece(0, 8), i));
+        require_success(post_receive(pair.passive, pair.memory.piece(page, 8), i));
+        require_success(post_send(pair.active, pair.memory.piece(0, 8), i));
         while (taken <= i) {
             DAT_EVD_HANDLE which = nullptr;
-            done(dat_cno_wait(notifier, microseconds(soon), &which));
-            same(which, pair.passive.received, "the EVD");
+            require_success(dat_cno_wait(notifier, dat_timeout(soon), &which));
+            expect_eq(which, pair.passive.received, "the EVD");
             take();
         }
         completed(pair.active.requested, pair.active, i, 8);
@@ -233,25 +236,25 @@ void completions(bool attached_later) {
 /// A thread slept in dat_evd_wait for the EVD itself: what comes afterwards triggers the CNO again.
 void after_evd_wait() {
     couple pair;
-    done(dat_evd_modify_cno(pair.passive.received, pair.notifier));
+    require_success(dat_evd_modify_cno(pair.passive.received, pair.notifier));
     pair.join();
     for (DAT_UINT64 i = 0; i < 2; ++i)
-        done(post_receive(pair.passive, pair.memory.piece(page, 8), i));
+        require_success(post_receive(pair.passive, pair.memory.piece(page, 8), i));
     {
-        const beside sender([&] {
+        const joined_thread sender([&] {
             std::this_thread::sleep_for(milliseconds(50));
-            done(post_send(pair.active, pair.memory.piece(0, 8), 0));
+            require_success(post_send(pair.active, pair.memory.piece(0, 8), 0));
         });
         completed(pair.passive.received, pair.passive, 0, 8);
     }
-    done(post_send(pair.active, pair.memory.piece(0, 8), 1));
+    require_success(post_send(pair.active, pair.memory.piece(0, 8), 1));
     DAT_EVD_HANDLE which = nullptr;
-    done(dat_cno_wait(pair.notifier, microseconds(soon), &which));
-    same(which, pair.passive.received, "the EVD");
+    require_success(dat_cno_wait(pair.notifier, dat_timeout(soon), &which));
+    expect_eq(which, pair.passive.received, "the EVD");
     completed(pair.passive.received, pair.passive, 1, 8);
     for (DAT_UINT64 i = 0; i < 2; ++i)
         completed(pair.active.requested, pair.active, i, 8);
-    done(dat_evd_modify_cno(pair.passive.received, nullptr));
+    require_success(dat_evd_modify_cno(pair.passive.received, nullptr));
 }
 
 /// What an agent was told.
@@ -276,81 +279,83 @@ struct agent {
     }
 };
 
-cno with_agent(const adapter &ia, agent &who) {
+unique_cno with_agent(const adapter &ia, agent &who) {
     DAT_CNO_HANDLE made = nullptr;
-    done(dat_cno_create(ia, who.as_dat(), &made));
-    return cno(made);
+    require_success(dat_cno_create(ia, who.as_dat(), &made));
+    return unique_cno(made);
 }
 
 void agents(case_list &cases) {
     add_case(cases, "cno.agent", [] {
         const adapter ia;
         agent who;
-        const cno notifier = with_agent(ia, who);
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
-        yes(who.after(1, milliseconds(20)).empty(), "it is called for nothing");
+        const unique_cno notifier = with_agent(ia, who);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
+        expect_true(who.after(1, milliseconds(20)).empty(), "it is called for nothing");
         post(events);
         const auto calls = who.after(1);
-        need(!calls.empty(), "it was not called");
-        same(calls[0], events, "the EVD");
+        require(!calls.empty(), "it was not called");
+        expect_eq(calls[0], events, "the EVD");
     });
     add_case(cases, "cno.agent_in_a_thread_of_its_own", [] {
         const adapter ia;
         agent who;
-        const cno notifier = with_agent(ia, who);
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
+        const unique_cno notifier = with_agent(ia, who);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
         post(events);
-        need(!who.after(1).empty(), "it was not called");
-        yes(who.by != std::this_thread::get_id(), "it was called by who posted");
+        require(!who.after(1).empty(), "it was not called");
+        expect_true(who.by != std::this_thread::get_id(), "it was called by who posted");
     });
     add_case(cases, "cno.agent_queried", [] {
         const adapter ia;
         agent who;
-        const cno notifier = with_agent(ia, who);
+        const unique_cno notifier = with_agent(ia, who);
         DAT_CNO_PARAM is_now{};
-        done(dat_cno_query(notifier, DAT_CNO_FIELD_ALL, &is_now));
-        same(is_now.proxy_type, DAT_PROXY_TYPE_AGENT, "proxy_type");
-        same(is_now.proxy.agent.instance_data, &who, "instance_data");
-        yes(is_now.proxy.agent.proxy_agent_func == agent::called, "the function is another");
+        require_success(dat_cno_query(notifier, DAT_CNO_FIELD_ALL, &is_now));
+        expect_eq(is_now.proxy_type, DAT_PROXY_TYPE_AGENT, "proxy_type");
+        expect_eq(is_now.proxy.agent.instance_data, &who, "instance_data");
+        expect_true(is_now.proxy.agent.proxy_agent_func == agent::called,
+                    "the function is another");
     });
     add_case(cases, "cno.agent_modified", [] {
         const adapter ia;
         agent first, second;
-        const cno notifier = with_agent(ia, first);
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
-        done(dat_cno_modify_agent(notifier, second.as_dat()));
+        const unique_cno notifier = with_agent(ia, first);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8, notifier);
+        require_success(dat_cno_modify_agent(notifier, second.as_dat()));
         post(events);
-        same(second.after(1).size(), 1, "the number of calls of the second");
-        yes(first.calls.empty(), "the first is called still");
+        expect_eq(second.after(1).size(), 1, "the number of calls of the second");
+        expect_true(first.calls.empty(), "the first is called still");
         drain(events);
-        done(dat_cno_modify_agent(notifier, {nullptr, nullptr}));
+        require_success(dat_cno_modify_agent(notifier, {nullptr, nullptr}));
         post(events);
-        yes(second.after(2, milliseconds(20)).size() < 2, "it is called still");
+        expect_true(second.after(2, milliseconds(20)).size() < 2, "it is called still");
     });
     add_case(cases, "cno.agent_for_connections", [] { // which the library notices by itself
         couple pair;
         agent who;
-        const cno notifier = with_agent(pair.ia, who);
-        done(dat_evd_modify_cno(pair.arrivals, notifier));
-        done(pair.call());
+        const unique_cno notifier = with_agent(pair.ia, who);
+        require_success(dat_evd_modify_cno(pair.arrivals, notifier));
+        require_success(pair.call());
         const auto calls = who.after(1);
-        need(!calls.empty(), "it was not called");
-        same(calls[0], pair.arrivals, "the EVD");
-        done(dat_cr_reject(pair.request(), 0, nullptr));
+        require(!calls.empty(), "it was not called");
+        expect_eq(calls[0], pair.arrivals, "the EVD");
+        require_success(dat_cr_reject(pair.request(), 0, nullptr));
         next_event(pair.active.connection);
-        done(dat_evd_modify_cno(pair.arrivals, nullptr));
+        require_success(dat_evd_modify_cno(pair.arrivals, nullptr));
     });
     add_case(cases, "cno.agent_for_completions", [] {
         couple pair;
         agent who;
-        const cno notifier = with_agent(pair.ia, who);
+        const unique_cno notifier = with_agent(pair.ia, who);
         pair.join();
-        done(dat_evd_modify_cno(pair.active.requested, notifier));
-        done(post_write(pair.active, pair.memory.piece(0, 8), pair.memory.target(page, 8), 1));
+        require_success(dat_evd_modify_cno(pair.active.requested, notifier));
+        require_success(
+            post_write(pair.active, pair.memory.piece(0, 8), pair.memory.target(page, 8), 1));
         const auto calls = who.after(1);
-        need(!calls.empty(), "it was not called");
-        same(calls[0], pair.active.requested, "the EVD");
-        done(dat_evd_modify_cno(pair.active.requested, nullptr));
+        require(!calls.empty(), "it was not called");
+        expect_eq(calls[0], pair.active.requested, "the EVD");
+        require_success(dat_evd_modify_cno(pair.active.requested, nullptr));
     });
 }
 

@@ -10,18 +10,18 @@ namespace conform {
 namespace {
 
 /// Its context is 0 at first, and then what was set; its type is right.
-void has(DAT_HANDLE one, DAT_HANDLE_TYPE type, spot at = here()) {
+void has(DAT_HANDLE one, DAT_HANDLE_TYPE type, source_location loc = current_location()) {
     DAT_HANDLE_TYPE got{};
-    if (is(dat_get_handle_type(one, &got), DAT_SUCCESS, at))
-        same(got, type, "the type", at);
-    DAT_CONTEXT is_now = context(7);
-    if (!is(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, at))
+    if (expect_return(dat_get_handle_type(one, &got), DAT_SUCCESS, loc))
+        expect_eq(got, type, "the type", loc);
+    DAT_CONTEXT is_now = make_context(7);
+    if (!expect_return(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, loc))
         return;
-    same(is_now.as_64, 0, "the context at first", at);
+    expect_eq(is_now.as_64, 0, "the context at first", loc);
     for (const DAT_UINT64 value : {0x1234567890abcdefU, DAT_UINT64{0}, ~DAT_UINT64{0}}) {
-        is(dat_set_consumer_context(one, context(value)), DAT_SUCCESS, at);
-        is(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, at);
-        same(is_now.as_64, value, "the context", at);
+        expect_return(dat_set_consumer_context(one, make_context(value)), DAT_SUCCESS, loc);
+        expect_return(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, loc);
+        expect_eq(is_now.as_64, value, "the context", loc);
     }
 }
 
@@ -32,11 +32,11 @@ void simple(case_list &cases) {
     });
     add_case(cases, "context.two_ias", [] { // each has its own
         const adapter one, two;
-        done(dat_set_consumer_context(one, context(1)));
-        done(dat_set_consumer_context(two, context(2)));
+        require_success(dat_set_consumer_context(one, make_context(1)));
+        require_success(dat_set_consumer_context(two, make_context(2)));
         DAT_CONTEXT is_now{};
-        done(dat_get_consumer_context(one, &is_now));
-        same(is_now.as_64, 1, "the first one's context");
+        require_success(dat_get_consumer_context(one, &is_now));
+        expect_eq(is_now.as_64, 1, "the first one's context");
     });
     add_case(cases, "context.pz", [] {
         const adapter ia;
@@ -53,35 +53,35 @@ void simple(case_list &cases) {
     });
     add_case(cases, "context.lmr", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         has(region(ia, zone, page), DAT_HANDLE_TYPE_LMR);
     });
     add_case(cases, "context.ep", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         has(endpoint(ia, zone), DAT_HANDLE_TYPE_EP);
     });
     add_case(cases, "context.srq", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
         DAT_SRQ_HANDLE made = nullptr;
-        done(dat_srq_create(ia, zone, &size, &made));
-        const srq queue(made);
+        require_success(dat_srq_create(ia, zone, &size, &made));
+        const unique_srq queue(made);
         has(queue, DAT_HANDLE_TYPE_SRQ);
     });
     add_case(cases, "context.rmr", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         DAT_RMR_HANDLE made = nullptr;
         const DAT_RETURN got = dat_rmr_create(zone, &made);
         // A device that has no windows may have RMRs that cannot be bound.
         if (ia.attributes().max_rmrs == 0 && got != DAT_SUCCESS) {
-            is(got, {not_supported, error(DAT_NOT_IMPLEMENTED)});
+            expect_return(got, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
             return;
         }
-        done(got);
-        const rmr window(made);
+        require_success(got);
+        const unique_rmr window(made);
         has(window, DAT_HANDLE_TYPE_RMR);
     });
 }
@@ -94,38 +94,38 @@ void listeners(case_list &cases) {
     add_case(cases, "context.rsp", [] {
         const couple pair;
         DAT_RSP_HANDLE made = nullptr;
-        done(dat_rsp_create(pair.ia, fresh_port(), pair.passive, pair.arrivals, &made));
-        const rsp point(made);
+        require_success(dat_rsp_create(pair.ia, fresh_port(), pair.passive, pair.arrivals, &made));
+        const unique_rsp point(made);
         has(point, DAT_HANDLE_TYPE_RSP);
     });
     add_case(cases, "context.cr", [] {
         couple pair;
-        done(pair.call());
+        require_success(pair.call());
         const DAT_CR_HANDLE request = pair.request();
         has(request, DAT_HANDLE_TYPE_CR);
-        done(dat_cr_reject(request, 0, nullptr));
+        require_success(dat_cr_reject(request, 0, nullptr));
         next_event(pair.active.connection);
     });
     add_case(cases, "context.stays_through_life", [] { // of an EP
         couple pair;
-        done(dat_set_consumer_context(pair.active, context(77)));
+        require_success(dat_set_consumer_context(pair.active, make_context(77)));
         pair.join();
         pair.part();
-        done(dat_ep_reset(pair.active));
+        require_success(dat_ep_reset(pair.active));
         DAT_CONTEXT is_now{};
-        done(dat_get_consumer_context(pair.active, &is_now));
-        same(is_now.as_64, 77, "the context");
+        require_success(dat_get_consumer_context(pair.active, &is_now));
+        expect_eq(is_now.as_64, 77, "the context");
     });
     add_case(cases, "context.null", [] {
         const adapter ia;
-        const pz zone = ia.zone();
-        is(dat_get_consumer_context(zone, nullptr), bad_argument(2));
-        is(dat_get_handle_type(zone, nullptr), bad_argument(2));
+        const unique_pz zone = ia.zone();
+        expect_return(dat_get_consumer_context(zone, nullptr), invalid_parameter(2));
+        expect_return(dat_get_handle_type(zone, nullptr), invalid_parameter(2));
     });
     add_case(cases, "context.null_of_ia", [] {
         const adapter ia;
-        is(dat_get_consumer_context(ia, nullptr), bad_argument(2));
-        is(dat_get_handle_type(ia, nullptr), bad_argument(2));
+        expect_return(dat_get_consumer_context(ia, nullptr), invalid_parameter(2));
+        expect_return(dat_get_handle_type(ia, nullptr), invalid_parameter(2));
     });
 }
 

@@ -31,16 +31,19 @@ struct place {
         std::fill_n(pair.memory.data() + target, half, std::byte{0x5e});
     }
     /// Only this range of the target has changed, and has what the source has there.
-    void carried(std::size_t from, std::size_t to, std::size_t length, spot at = here()) const {
+    void carried(std::size_t from, std::size_t to, std::size_t length,
+                 source_location loc = current_location()) const {
         const std::byte *was = pair.memory.data() + source + from;
         const std::byte *is_now = pair.memory.data() + target;
         const auto empty = [](std::byte each) {
             return each == std::byte{0x5e};
         };
-        yes(std::equal(was, was + length, is_now + to), "the data is not what was sent", at);
-        yes(std::all_of(is_now, is_now + to, empty), "something before it was written", at);
-        yes(std::all_of(is_now + to + length, is_now + half, empty),
-            "something behind it was written", at);
+        expect_true(std::equal(was, was + length, is_now + to), "the data is not what was sent",
+                    loc);
+        expect_true(std::all_of(is_now, is_now + to, empty), "something before it was written",
+                    loc);
+        expect_true(std::all_of(is_now + to + length, is_now + half, empty),
+                    "something behind it was written", loc);
     }
 };
 
@@ -52,10 +55,10 @@ void sent() {
     couple &pair = here_is.pair;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const saying which(text(size, " bytes"));
+        const scoped_trace which(concat(size, " bytes"));
         here_is.fill(++seed);
-        done(post_receive(pair.passive, pair.memory.piece(target + 16, size + 8), size));
-        done(post_send(pair.active, pair.memory.piece(source + 3, size), size));
+        require_success(post_receive(pair.passive, pair.memory.piece(target + 16, size + 8), size));
+        require_success(post_send(pair.active, pair.memory.piece(source + 3, size), size));
         completed(pair.passive.received, pair.passive, size, size);
         completed(pair.active.requested, pair.active, size, size);
         here_is.carried(3, 16, size);
@@ -67,14 +70,14 @@ void written() {
     couple &pair = here_is.pair;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const saying which(text(size, " bytes"));
+        const scoped_trace which(concat(size, " bytes"));
         here_is.fill(++seed);
-        done(post_write(pair.active, pair.memory.piece(source + 5, size),
-                        pair.memory.target(target + 9, size), size));
+        require_success(post_write(pair.active, pair.memory.piece(source + 5, size),
+                                   pair.memory.target(target + 9, size), size));
         completed(pair.active.requested, pair.active, size, size);
         // On iWARP it is done when it was sent: a message that follows says that it is there.
-        done(post_receive(pair.passive, pair.memory.piece(0, 0), 1));
-        done(post_send(pair.active, pair.memory.piece(0, 0), 2));
+        require_success(post_receive(pair.passive, pair.memory.piece(0, 0), 1));
+        require_success(post_send(pair.active, pair.memory.piece(0, 0), 2));
         completed(pair.passive.received, pair.passive, 1, 0);
         completed(pair.active.requested, pair.active, 2, 0);
         here_is.carried(5, 9, size);
@@ -86,10 +89,10 @@ void read_back() {
     couple &pair = here_is.pair;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const saying which(text(size, " bytes"));
+        const scoped_trace which(concat(size, " bytes"));
         here_is.fill(++seed);
-        done(post_read(pair.active, pair.memory.piece(target + 2, size),
-                       pair.memory.target(source + 7, size), size));
+        require_success(post_read(pair.active, pair.memory.piece(target + 2, size),
+                                  pair.memory.target(source + 7, size), size));
         completed(pair.active.requested, pair.active, size, size);
         here_is.carried(7, 2, size);
     }
@@ -99,14 +102,14 @@ void read_back() {
 void both_ways() {
     place here_is;
     couple &pair = here_is.pair;
-    done(post_receive(pair.active, pair.memory.piece(target, 5000), 1));
-    done(post_send(pair.passive, pair.memory.piece(source, 5000), 2));
+    require_success(post_receive(pair.active, pair.memory.piece(target, 5000), 1));
+    require_success(post_send(pair.passive, pair.memory.piece(source, 5000), 2));
     completed(pair.active.received, pair.active, 1, 5000);
     completed(pair.passive.requested, pair.passive, 2, 5000);
     here_is.carried(0, 0, 5000);
     here_is.fill(9);
-    done(post_read(pair.passive, pair.memory.piece(target, 300), pair.memory.target(source, 300),
-                   3));
+    require_success(post_read(pair.passive, pair.memory.piece(target, 300),
+                              pair.memory.target(source, 300), 3));
     completed(pair.passive.requested, pair.passive, 3, 300);
     here_is.carried(0, 0, 300);
 }
@@ -137,14 +140,14 @@ void scattered_sends() {
     place here_is(&attributes);
     couple &pair = here_is.pair;
     for (DAT_COUNT count = 1; count <= attributes.max_request_iov; ++count) {
-        const saying which(text(count, " segments"));
+        const scoped_trace which(concat(count, " segments"));
         here_is.fill(static_cast<unsigned>(count));
         iov pieces = scattered(pair.memory, target, count, 24);
-        done(dat_ep_post_recv(pair.passive, count, pieces.data(), context(1),
-                              DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_recv(pair.passive, count, pieces.data(), make_context(1),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
         pieces = scattered(pair.memory, source, count, 24);
-        done(dat_ep_post_send(pair.active, count, pieces.data(), context(2),
-                              DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_send(pair.active, count, pieces.data(), make_context(2),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
         std::fill(pieces.begin(), pieces.end(), DAT_LMR_TRIPLET{}); // IOV_CONSUMER: it is ours
         const auto length = static_cast<std::size_t>(count) * 24;
         completed(pair.passive.received, pair.passive, 1, length);
@@ -158,26 +161,27 @@ void scattered_rdma() {
     place here_is(&attributes);
     couple &pair = here_is.pair;
     for (DAT_COUNT count = 1; count <= attributes.max_rdma_write_iov; ++count) {
-        const saying which(text("Write of ", count, " segments"));
+        const scoped_trace which(concat("Write of ", count, " segments"));
         here_is.fill(static_cast<unsigned>(count));
         iov pieces = scattered(pair.memory, source, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
         const DAT_RMR_TRIPLET there = pair.memory.target(target, length);
-        done(dat_ep_post_rdma_write(pair.active, count, pieces.data(), context(1), &there,
-                                    DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_rdma_write(pair.active, count, pieces.data(), make_context(1),
+                                               &there, DAT_COMPLETION_DEFAULT_FLAG));
         completed(pair.active.requested, pair.active, 1, length);
-        done(post_read(pair.active, pair.memory.piece(target - 8, 8), there, 2)); // it is behind
+        require_success(
+            post_read(pair.active, pair.memory.piece(target - 8, 8), there, 2)); // it is behind
         completed(pair.active.requested, pair.active, 2, 8);
         here_is.carried(0, 0, length);
     }
     for (DAT_COUNT count = 1; count <= attributes.max_rdma_read_iov; ++count) {
-        const saying which(text("Read of ", count, " segments"));
+        const scoped_trace which(concat("Read of ", count, " segments"));
         here_is.fill(static_cast<unsigned>(count));
         iov pieces = scattered(pair.memory, target, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
         const DAT_RMR_TRIPLET there = pair.memory.target(source, length);
-        done(dat_ep_post_rdma_read(pair.active, count, pieces.data(), context(3), &there,
-                                   DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_rdma_read(pair.active, count, pieces.data(), make_context(3),
+                                              &there, DAT_COMPLETION_DEFAULT_FLAG));
         completed(pair.active.requested, pair.active, 3, length);
         here_is.carried(0, 0, length);
     }
@@ -193,8 +197,10 @@ void plain(case_list &cases) {
     add_case(cases, "dto.no_segment", [] { // a message of nothing
         place here_is;
         couple &pair = here_is.pair;
-        done(dat_ep_post_recv(pair.passive, 0, nullptr, context(1), DAT_COMPLETION_DEFAULT_FLAG));
-        done(dat_ep_post_send(pair.active, 0, nullptr, context(2), DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_recv(pair.passive, 0, nullptr, make_context(1),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(dat_ep_post_send(pair.active, 0, nullptr, make_context(2),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
         completed(pair.passive.received, pair.passive, 1, 0);
         completed(pair.active.requested, pair.active, 2, 0);
     });
@@ -203,9 +209,9 @@ void plain(case_list &cases) {
         couple &pair = here_is.pair;
         const DAT_LMR_TRIPLET nothing{0, 0, 0xdeadbeef};
         iov pieces{nothing, pair.memory.piece(source, 10), nothing};
-        done(post_receive(pair.passive, pair.memory.piece(target, 10), 1));
-        done(dat_ep_post_send(pair.active, 3, pieces.data(), context(2),
-                              DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(post_receive(pair.passive, pair.memory.piece(target, 10), 1));
+        require_success(dat_ep_post_send(pair.active, 3, pieces.data(), make_context(2),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
         completed(pair.passive.received, pair.passive, 1, 10);
         completed(pair.active.requested, pair.active, 2, 10);
         here_is.carried(0, 0, 10);
@@ -216,15 +222,17 @@ void operations() {
     place here_is;
     couple &pair = here_is.pair;
     const auto was = [&](DAT_EVD_HANDLE from, DAT_DTOS operation, const char *what) {
-        same(completion(from).operation, operation, what);
+        expect_eq(completion(from).operation, operation, what);
     };
-    done(post_receive(pair.passive, pair.memory.piece(target, 8), 1));
-    done(post_send(pair.active, pair.memory.piece(source, 8), 2));
+    require_success(post_receive(pair.passive, pair.memory.piece(target, 8), 1));
+    require_success(post_send(pair.active, pair.memory.piece(source, 8), 2));
     was(pair.passive.received, DAT_DTO_RECEIVE, "the operation of a receive");
     was(pair.active.requested, DAT_DTO_SEND, "the operation of a Send");
-    done(post_write(pair.active, pair.memory.piece(source, 8), pair.memory.target(target, 8), 3));
+    require_success(
+        post_write(pair.active, pair.memory.piece(source, 8), pair.memory.target(target, 8), 3));
     was(pair.active.requested, DAT_DTO_RDMA_WRITE, "the operation of a Write");
-    done(post_read(pair.active, pair.memory.piece(target, 8), pair.memory.target(source, 8), 4));
+    require_success(
+        post_read(pair.active, pair.memory.piece(target, 8), pair.memory.target(source, 8), 4));
     was(pair.active.requested, DAT_DTO_RDMA_READ, "the operation of a Read");
 }
 
@@ -237,19 +245,20 @@ void in_order() {
     };
     for (int round = 0; round < 20; ++round) {
         for (DAT_UINT64 i = 0; i < 4; ++i)
-            done(post_receive(pair.passive, pair.memory.piece(target, 600), cookie(100 + i)));
+            require_success(
+                post_receive(pair.passive, pair.memory.piece(target, 600), cookie(100 + i)));
         for (DAT_UINT64 i = 0; i < 12; ++i) {
             const auto piece = pair.memory.piece(source, 500 + i);
             const auto far = pair.memory.target(target + page, 500 + i);
             switch (i % 3) {
             case 0:
-                done(post_send(pair.active, piece, cookie(i)));
+                require_success(post_send(pair.active, piece, cookie(i)));
                 break;
             case 1:
-                done(post_write(pair.active, piece, far, cookie(i)));
+                require_success(post_write(pair.active, piece, far, cookie(i)));
                 break;
             default:
-                done(post_read(pair.active, piece, far, cookie(i)));
+                require_success(post_read(pair.active, piece, far, cookie(i)));
             }
         }
         for (DAT_UINT64 i = 0; i < 12; ++i)
@@ -264,10 +273,11 @@ void visible_after_message() {
     couple &pair = here_is.pair;
     for (unsigned round = 1; round <= 20; ++round) {
         here_is.fill(round);
-        done(post_receive(pair.passive, pair.memory.piece(0, 0), 1));
-        done(post_write(pair.active, pair.memory.piece(source, 20000),
-                        pair.memory.target(target, 20000), 2, DAT_COMPLETION_SUPPRESS_FLAG));
-        done(post_send(pair.active, pair.memory.piece(0, 0), 3));
+        require_success(post_receive(pair.passive, pair.memory.piece(0, 0), 1));
+        require_success(post_write(pair.active, pair.memory.piece(source, 20000),
+                                   pair.memory.target(target, 20000), 2,
+                                   DAT_COMPLETION_SUPPRESS_FLAG));
+        require_success(post_send(pair.active, pair.memory.piece(0, 0), 3));
         completed(pair.passive.received, pair.passive, 1, 0);
         here_is.carried(0, 0, 20000);
         completed(pair.active.requested, pair.active, 3, 0);
@@ -281,8 +291,8 @@ void many_reads() {
     place here_is(&attributes);
     couple &pair = here_is.pair;
     for (DAT_UINT64 i = 0; i < 24; ++i)
-        done(post_read(pair.active, pair.memory.piece(target + i * 1000, 1000),
-                       pair.memory.target(source + i * 1000, 1000), i));
+        require_success(post_read(pair.active, pair.memory.piece(target + i * 1000, 1000),
+                                  pair.memory.target(source + i * 1000, 1000), i));
     for (DAT_UINT64 i = 0; i < 24; ++i)
         completed(pair.active.requested, pair.active, i, 1000);
     here_is.carried(0, 0, 24000);
@@ -295,34 +305,36 @@ void orders(case_list &cases) {
     add_case(cases, "dto.many_reads", many_reads);
     add_case(cases, "dto.one_evd_for_both", [] { // receives and requests of one EP
         couple pair;
-        const evd data = pair.ia.events(DAT_EVD_DTO_FLAG, 64);
+        const unique_evd data = pair.ia.events(DAT_EVD_DTO_FLAG, 64);
         DAT_EP_HANDLE handle = nullptr;
-        done(dat_ep_create(pair.ia, pair.zone, data, data, pair.active.connection, nullptr,
-                           &handle));
-        const ep one(handle);
-        done(post_receive(one, pair.memory.piece(target, 8), 1));
-        done(post_receive(pair.passive, pair.memory.piece(target, 8), 2));
-        done(connect(one, destination(pair.ia.address()), pair.port));
-        done(dat_cr_accept(pair.request(), pair.passive, 0, nullptr));
+        require_success(dat_ep_create(pair.ia, pair.zone, data, data, pair.active.connection,
+                                      nullptr, &handle));
+        const unique_ep one(handle);
+        require_success(post_receive(one, pair.memory.piece(target, 8), 1));
+        require_success(post_receive(pair.passive, pair.memory.piece(target, 8), 2));
+        require_success(connect(one, destination(pair.ia.address()), pair.port));
+        require_success(dat_cr_accept(pair.request(), pair.passive, 0, nullptr));
         next_event(pair.active.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(pair.passive.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
-        done(post_send(one, pair.memory.piece(source, 8), 3));
+        require_success(post_send(one, pair.memory.piece(source, 8), 3));
         completed(pair.passive.received, pair.passive, 2, 8);
         completed(data, one, 3, 8);
-        done(post_send(pair.passive, pair.memory.piece(source, 8), 4));
+        require_success(post_send(pair.passive, pair.memory.piece(source, 8), 4));
         completed(data, one, 1, 8);
     });
     add_case(cases, "dto.threshold", [] { // evd_wait counts completions
         place here_is;
         couple &pair = here_is.pair;
         for (DAT_UINT64 i = 0; i < 5; ++i)
-            done(post_write(pair.active, pair.memory.piece(source, 8),
-                            pair.memory.target(target, 8), i));
+            require_success(post_write(pair.active, pair.memory.piece(source, 8),
+                                       pair.memory.target(target, 8), i));
         filled<DAT_EVENT> event;
         DAT_COUNT more = -1;
-        done(dat_evd_wait(pair.active.requested, microseconds(soon), 5, event.out(), &more));
-        same(event->event_data.dto_completion_event_data.user_cookie.as_64, 0, "the first cookie");
-        same(more, 4, "the number of events left");
+        require_success(
+            dat_evd_wait(pair.active.requested, dat_timeout(soon), 5, event.out(), &more));
+        expect_eq(event->event_data.dto_completion_event_data.user_cookie.as_64, 0,
+                  "the first cookie");
+        expect_eq(more, 4, "the number of events left");
         for (DAT_UINT64 i = 1; i < 5; ++i)
             completed(pair.active.requested, pair.active, i, 8);
     });
@@ -334,10 +346,11 @@ void flags(case_list &cases) {
         couple &pair = here_is.pair;
         for (DAT_UINT64 round = 0; round < 30; ++round) { // more than it has room for
             for (DAT_UINT64 i = 0; i < 8; ++i)
-                done(post_write(pair.active, pair.memory.piece(source, 8),
-                                pair.memory.target(target, 8), i, DAT_COMPLETION_SUPPRESS_FLAG));
-            done(post_write(pair.active, pair.memory.piece(source, 8),
-                            pair.memory.target(target, 8), 99));
+                require_success(post_write(pair.active, pair.memory.piece(source, 8),
+                                           pair.memory.target(target, 8), i,
+                                           DAT_COMPLETION_SUPPRESS_FLAG));
+            require_success(post_write(pair.active, pair.memory.piece(source, 8),
+                                       pair.memory.target(target, 8), 99));
             completed(pair.active.requested, pair.active, 99, 8);
         }
         no_event(pair.active.requested);
@@ -348,10 +361,11 @@ void flags(case_list &cases) {
         couple pair;
         pair.active = endpoint(pair.ia, pair.zone, &attributes);
         pair.join();
-        done(post_write(pair.active, pair.memory.piece(source, 8), pair.memory.target(target, 8), 7,
-                        DAT_COMPLETION_UNSIGNALLED_FLAG));
-        done(post_write(pair.active, pair.memory.piece(source, 8), pair.memory.target(target, 8),
-                        8));
+        require_success(post_write(pair.active, pair.memory.piece(source, 8),
+                                   pair.memory.target(target, 8), 7,
+                                   DAT_COMPLETION_UNSIGNALLED_FLAG));
+        require_success(post_write(pair.active, pair.memory.piece(source, 8),
+                                   pair.memory.target(target, 8), 8));
         completed(pair.active.requested, pair.active, 7, 8);
         completed(pair.active.requested, pair.active, 8, 8);
     });
@@ -360,10 +374,10 @@ void flags(case_list &cases) {
         attributes.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
         couple pair;
         pair.passive = endpoint(pair.ia, pair.zone, &attributes);
-        done(post_receive(pair.passive, pair.memory.piece(target, 8), 1));
+        require_success(post_receive(pair.passive, pair.memory.piece(target, 8), 1));
         pair.join_silently();
-        done(post_send(pair.active, pair.memory.piece(source, 8), 2,
-                       DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+        require_success(post_send(pair.active, pair.memory.piece(source, 8), 2,
+                                  DAT_COMPLETION_SOLICITED_WAIT_FLAG));
         completed(pair.passive.received, pair.passive, 1, 8);
         completed(pair.active.requested, pair.active, 2, 8);
     });
@@ -373,11 +387,11 @@ void flags(case_list &cases) {
         constexpr std::size_t between = target - page;
         for (unsigned round = 1; round <= 30; ++round) {
             here_is.fill(round);
-            done(post_receive(pair.passive, pair.memory.piece(target, 2000), 1));
-            done(post_read(pair.active, pair.memory.piece(between, 2000),
-                           pair.memory.target(source, 2000), 2));
-            done(post_send(pair.active, pair.memory.piece(between, 2000), 3,
-                           DAT_COMPLETION_BARRIER_FENCE_FLAG));
+            require_success(post_receive(pair.passive, pair.memory.piece(target, 2000), 1));
+            require_success(post_read(pair.active, pair.memory.piece(between, 2000),
+                                      pair.memory.target(source, 2000), 2));
+            require_success(post_send(pair.active, pair.memory.piece(between, 2000), 3,
+                                      DAT_COMPLETION_BARRIER_FENCE_FLAG));
             completed(pair.active.requested, pair.active, 2, 2000);
             completed(pair.active.requested, pair.active, 3, 2000);
             completed(pair.passive.received, pair.passive, 1, 2000);

@@ -29,78 +29,79 @@ DAT_EP_ATTR modest() {
 }
 
 endpoint::endpoint(const adapter &ia, DAT_PZ_HANDLE zone, const DAT_EP_ATTR *attributes,
-                   DAT_CNO_HANDLE of_receives, spot at)
-    : received(ia.events(DAT_EVD_DTO_FLAG, 64, of_receives, at))
-    , requested(ia.events(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, 64, nullptr, at))
-    , connection(ia.events(DAT_EVD_CONNECTION_FLAG, 8, nullptr, at)) {
+                   DAT_CNO_HANDLE of_receives, source_location loc)
+    : received(ia.events(DAT_EVD_DTO_FLAG, 64, of_receives, loc))
+    , requested(ia.events(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, 64, nullptr, loc))
+    , connection(ia.events(DAT_EVD_CONNECTION_FLAG, 8, nullptr, loc)) {
     DAT_EP_HANDLE made = nullptr;
-    done(dat_ep_create(ia, zone, received, requested, connection, attributes, &made), at);
-    handle = ep(made, at);
+    require_success(dat_ep_create(ia, zone, received, requested, connection, attributes, &made),
+                    loc);
+    handle = unique_ep(made, loc);
 }
 endpoint::endpoint(const adapter &ia, DAT_PZ_HANDLE zone, DAT_SRQ_HANDLE queue,
-                   const DAT_EP_ATTR *attributes, spot at)
-    : received(ia.events(DAT_EVD_DTO_FLAG, 64, nullptr, at))
-    , requested(ia.events(DAT_EVD_DTO_FLAG, 64, nullptr, at))
-    , connection(ia.events(DAT_EVD_CONNECTION_FLAG, 8, nullptr, at)) {
+                   const DAT_EP_ATTR *attributes, source_location loc)
+    : received(ia.events(DAT_EVD_DTO_FLAG, 64, nullptr, loc))
+    , requested(ia.events(DAT_EVD_DTO_FLAG, 64, nullptr, loc))
+    , connection(ia.events(DAT_EVD_CONNECTION_FLAG, 8, nullptr, loc)) {
     DAT_EP_HANDLE made = nullptr;
-    done(
+    require_success(
         dat_ep_create_with_srq(ia, zone, received, requested, connection, queue, attributes, &made),
-        at);
-    handle = ep(made, at);
+        loc);
+    handle = unique_ep(made, loc);
 }
 
-DAT_EP_STATE endpoint::state(spot at) const {
+DAT_EP_STATE endpoint::state(source_location loc) const {
     DAT_EP_STATE is_now{};
     DAT_BOOLEAN receives = DAT_FALSE, requests = DAT_FALSE;
-    done(dat_ep_get_status(handle, &is_now, &receives, &requests), at);
+    require_success(dat_ep_get_status(handle, &is_now, &receives, &requests), loc);
     return is_now;
 }
-void endpoint::is_in(DAT_EP_STATE wanted, spot at) const {
-    same(state(at), wanted, "the EP's state", at);
+void endpoint::is_in(DAT_EP_STATE wanted, source_location loc) const {
+    expect_eq(state(loc), wanted, "the EP's state", loc);
     filled<DAT_EP_PARAM> is_now;
-    if (is(dat_ep_query(handle, DAT_EP_FIELD_EP_STATE, is_now.out()), DAT_SUCCESS, at))
-        same(is_now->ep_state, wanted, "the EP's state by dat_ep_query", at);
+    if (expect_return(dat_ep_query(handle, DAT_EP_FIELD_EP_STATE, is_now.out()), DAT_SUCCESS, loc))
+        expect_eq(is_now->ep_state, wanted, "the EP's state by dat_ep_query", loc);
 }
 
-bool reaches(DAT_EP_HANDLE one, DAT_EP_STATE state, spot at) {
+bool reaches(DAT_EP_HANDLE one, DAT_EP_STATE state, source_location loc) {
     const auto until = std::chrono::steady_clock::now() + soon;
     DAT_EP_STATE is_now{};
     do {
         DAT_BOOLEAN receives = DAT_FALSE, requests = DAT_FALSE;
-        done(dat_ep_get_status(one, &is_now, &receives, &requests), at);
+        require_success(dat_ep_get_status(one, &is_now, &receives, &requests), loc);
         if (is_now == state)
             return true;
         std::this_thread::sleep_for(milliseconds(1));
     } while (std::chrono::steady_clock::now() < until);
-    return same(is_now, state, "the EP's state in the end", at);
+    return expect_eq(is_now, state, "the EP's state in the end", loc);
 }
 
 DAT_RETURN post_receive(DAT_EP_HANDLE to, DAT_LMR_TRIPLET piece, DAT_UINT64 cookie) {
-    return dat_ep_post_recv(to, 1, &piece, context(cookie), DAT_COMPLETION_DEFAULT_FLAG);
+    return dat_ep_post_recv(to, 1, &piece, make_context(cookie), DAT_COMPLETION_DEFAULT_FLAG);
 }
 DAT_RETURN post_send(DAT_EP_HANDLE to, DAT_LMR_TRIPLET piece, DAT_UINT64 cookie,
                      DAT_COMPLETION_FLAGS flags) {
-    return dat_ep_post_send(to, 1, &piece, context(cookie), flags);
+    return dat_ep_post_send(to, 1, &piece, make_context(cookie), flags);
 }
 DAT_RETURN post_write(DAT_EP_HANDLE to, DAT_LMR_TRIPLET piece, DAT_RMR_TRIPLET target,
                       DAT_UINT64 cookie, DAT_COMPLETION_FLAGS flags) {
-    return dat_ep_post_rdma_write(to, 1, &piece, context(cookie), &target, flags);
+    return dat_ep_post_rdma_write(to, 1, &piece, make_context(cookie), &target, flags);
 }
 DAT_RETURN post_read(DAT_EP_HANDLE to, DAT_LMR_TRIPLET piece, DAT_RMR_TRIPLET target,
                      DAT_UINT64 cookie, DAT_COMPLETION_FLAGS flags) {
-    return dat_ep_post_rdma_read(to, 1, &piece, context(cookie), &target, flags);
+    return dat_ep_post_rdma_read(to, 1, &piece, make_context(cookie), &target, flags);
 }
 
-DAT_DTO_COMPLETION_EVENT_DATA completion(DAT_EVD_HANDLE from, spot at) {
-    return next_event(from, DAT_DTO_COMPLETION_EVENT, at).event_data.dto_completion_event_data;
+DAT_DTO_COMPLETION_EVENT_DATA completion(DAT_EVD_HANDLE from, source_location loc) {
+    return next_event(from, DAT_DTO_COMPLETION_EVENT, loc).event_data.dto_completion_event_data;
 }
 void completed(DAT_EVD_HANDLE from, DAT_EP_HANDLE of, DAT_UINT64 cookie, std::size_t length,
-               spot at) {
-    const DAT_DTO_COMPLETION_EVENT_DATA is = completion(from, at);
-    same(is.status, DAT_DTO_SUCCESS, "the status", at);
-    same(is.ep_handle, of, "the EP", at);
-    same(is.user_cookie.as_64, cookie, "the cookie", at);
-    same(is.transfered_length, static_cast<DAT_SEG_LENGTH>(length), "the length", at);
+               source_location loc) {
+    const DAT_DTO_COMPLETION_EVENT_DATA is = completion(from, loc);
+    expect_eq(is.status, DAT_DTO_SUCCESS, "the status", loc);
+    expect_eq(is.ep_handle, of, "the EP", loc);
+    expect_eq(is.user_cookie.as_64, cookie, "the cookie", loc);
+    expect_eq(is.transfered_length, static_cast<DAT_SEG_LENGTH>(length), "the length", loc);
 }
 
 DAT_CONN_QUAL fresh_port() {
@@ -119,7 +120,7 @@ destination::destination(const std::string &address) {
         std::memcpy(&storage_, &four, sizeof four);
         return;
     }
-    need(inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1, "no address: " + address);
+    require(inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1, "no address: " + address);
     six.sin6_family = AF_INET6;
     std::memcpy(&storage_, &six, sizeof six);
 }
@@ -134,61 +135,61 @@ std::vector<std::byte> some_bytes(std::size_t count, unsigned seed) {
 DAT_RETURN connect(DAT_EP_HANDLE from, destination to, DAT_CONN_QUAL port, words data,
                    DAT_TIMEOUT timeout) {
     return dat_ep_connect(from, to.get(), port, timeout, static_cast<DAT_COUNT>(data.size()),
-                          data.empty() ? nullptr : data_of(data), DAT_QOS_BEST_EFFORT,
+                          data.empty() ? nullptr : mutable_data(data), DAT_QOS_BEST_EFFORT,
                           DAT_CONNECT_DEFAULT_FLAG);
 }
 
-couple::couple(const DAT_EP_ATTR *attributes, spot at)
-    : ia(at)
-    , zone(ia.zone(at))
-    , memory(ia, zone, size, DAT_MEM_PRIV_ALL_FLAG, at)
-    , notifier(ia.notifier(at))
-    , arrivals(ia.events(DAT_EVD_CR_FLAG, 8, nullptr, at))
+couple::couple(const DAT_EP_ATTR *attributes, source_location loc)
+    : ia(loc)
+    , zone(ia.zone(loc))
+    , memory(ia, zone, size, DAT_MEM_PRIV_ALL_FLAG, loc)
+    , notifier(ia.notifier(loc))
+    , arrivals(ia.events(DAT_EVD_CR_FLAG, 8, nullptr, loc))
     , port(fresh_port())
-    , active(ia, zone, attributes, nullptr, at)
-    , passive(ia, zone, attributes, nullptr, at) {
+    , active(ia, zone, attributes, nullptr, loc)
+    , passive(ia, zone, attributes, nullptr, loc) {
     DAT_PSP_HANDLE made = nullptr;
-    done(dat_psp_create(ia, port, arrivals, DAT_PSP_CONSUMER_FLAG, &made), at);
-    listener = psp(made, at);
+    require_success(dat_psp_create(ia, port, arrivals, DAT_PSP_CONSUMER_FLAG, &made), loc);
+    listener = unique_psp(made, loc);
 }
 
 DAT_RETURN couple::call(words data) {
     return connect(active, destination(ia.address()), port, data);
 }
 
-DAT_CR_HANDLE couple::request(spot at) {
-    const DAT_EVENT arrived = next_event(arrivals, DAT_CONNECTION_REQUEST_EVENT, at);
+DAT_CR_HANDLE couple::request(source_location loc) {
+    const DAT_EVENT arrived = next_event(arrivals, DAT_CONNECTION_REQUEST_EVENT, loc);
     const DAT_CR_ARRIVAL_EVENT_DATA &is = arrived.event_data.cr_arrival_event_data;
-    need(is.cr_handle != nullptr, "the request has no handle", at);
+    require(is.cr_handle != nullptr, "the request has no handle", loc);
     return is.cr_handle;
 }
 
-void couple::join_silently(spot at) {
-    done(call(), at);
-    done(dat_cr_accept(request(at), passive, 0, nullptr), at);
-    next_event(active.connection, DAT_CONNECTION_EVENT_ESTABLISHED, at);
-    next_event(passive.connection, DAT_CONNECTION_EVENT_ESTABLISHED, at);
+void couple::join_silently(source_location loc) {
+    require_success(call(), loc);
+    require_success(dat_cr_accept(request(loc), passive, 0, nullptr), loc);
+    next_event(active.connection, DAT_CONNECTION_EVENT_ESTABLISHED, loc);
+    next_event(passive.connection, DAT_CONNECTION_EVENT_ESTABLISHED, loc);
 }
 
-void couple::join(spot at) {
+void couple::join(source_location loc) {
     constexpr std::size_t word = 8;
-    done(post_receive(passive, memory.piece(size - word, word), 101), at);
-    done(post_receive(active, memory.piece(size - 2 * word, word), 102), at);
-    join_silently(at);
-    done(post_send(active, memory.piece(0, word), 103), at);
-    completed(passive.received, passive, 101, word, at);
-    completed(active.requested, active, 103, word, at);
-    done(post_send(passive, memory.piece(0, word), 104), at);
-    completed(active.received, active, 102, word, at);
-    completed(passive.requested, passive, 104, word, at);
+    require_success(post_receive(passive, memory.piece(size - word, word), 101), loc);
+    require_success(post_receive(active, memory.piece(size - 2 * word, word), 102), loc);
+    join_silently(loc);
+    require_success(post_send(active, memory.piece(0, word), 103), loc);
+    completed(passive.received, passive, 101, word, loc);
+    completed(active.requested, active, 103, word, loc);
+    require_success(post_send(passive, memory.piece(0, word), 104), loc);
+    completed(active.received, active, 102, word, loc);
+    completed(passive.requested, passive, 104, word, loc);
 }
 
-void couple::part(spot at) {
-    done(dat_ep_disconnect(active, DAT_CLOSE_GRACEFUL_FLAG), at);
-    next_event(active.connection, DAT_CONNECTION_EVENT_DISCONNECTED, at);
-    next_event(passive.connection, DAT_CONNECTION_EVENT_DISCONNECTED, at);
-    active.is_in(DAT_EP_STATE_DISCONNECTED, at);
-    passive.is_in(DAT_EP_STATE_DISCONNECTED, at);
+void couple::part(source_location loc) {
+    require_success(dat_ep_disconnect(active, DAT_CLOSE_GRACEFUL_FLAG), loc);
+    next_event(active.connection, DAT_CONNECTION_EVENT_DISCONNECTED, loc);
+    next_event(passive.connection, DAT_CONNECTION_EVENT_DISCONNECTED, loc);
+    active.is_in(DAT_EP_STATE_DISCONNECTED, loc);
+    passive.is_in(DAT_EP_STATE_DISCONNECTED, loc);
 }
 
 } // namespace conform

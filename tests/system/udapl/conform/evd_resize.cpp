@@ -11,64 +11,65 @@ namespace {
 
 DAT_COUNT qlen_of(DAT_EVD_HANDLE events) {
     DAT_EVD_PARAM is_now{};
-    done(dat_evd_query(events, DAT_EVD_FIELD_EVD_QLEN, &is_now));
+    require_success(dat_evd_query(events, DAT_EVD_FIELD_EVD_QLEN, &is_now));
     return is_now.evd_qlen;
 }
 
 void post(DAT_EVD_HANDLE to, DAT_UINT64 first, DAT_UINT64 count) {
     for (DAT_UINT64 i = first; i < first + count; ++i) {
         const DAT_EVENT event = software_event(i);
-        done(dat_evd_post_se(to, &event));
+        require_success(dat_evd_post_se(to, &event));
     }
 }
-void take(DAT_EVD_HANDLE from, DAT_UINT64 first, DAT_UINT64 count) {
+void take_header(DAT_EVD_HANDLE from, DAT_UINT64 first, DAT_UINT64 count) {
     for (DAT_UINT64 i = first; i < first + count; ++i) {
         DAT_EVENT event{};
-        done(dat_evd_dequeue(from, &event));
-        same(pointer_of(event), i, "the pointer");
+        require_success(dat_evd_dequeue(from, &event));
+        expect_eq(pointer_of(event), i, "the pointer");
     }
 }
 
 void software(case_list &cases) {
     add_case(cases, "evd_resize.larger", [] {
         const adapter ia;
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 4);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 4);
         post(events, 0, 3);
-        take(events, 0, 1); // it has turned
+        take_header(events, 0, 1); // it has turned
         post(events, 3, 2);
-        done(dat_evd_resize(events, 400));
-        yes(qlen_of(events) >= 400, "the queue is shorter than asked for");
+        require_success(dat_evd_resize(events, 400));
+        expect_true(qlen_of(events) >= 400, "the queue is shorter than asked for");
         post(events, 5, 395);
-        take(events, 1, 399);
+        take_header(events, 1, 399);
         no_event(events);
     });
     add_case(cases, "evd_resize.smaller", [] {
         const adapter ia;
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 400);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 400);
         post(events, 0, 8);
-        take(events, 0, 4);
-        done(dat_evd_resize(events, 4));
-        take(events, 4, 4);
+        take_header(events, 0, 4);
+        require_success(dat_evd_resize(events, 4));
+        take_header(events, 4, 4);
         post(events, 8, 4);
-        take(events, 8, 4);
+        take_header(events, 8, 4);
     });
     add_case(cases, "evd_resize.too_small", [] { // for what is there
         const adapter ia;
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 64);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 64);
         post(events, 0, 60);
         const DAT_RETURN got = dat_evd_resize(events, 2); // DAT has no subtype for it
-        yes(DAT_GET_TYPE(got) == DAT_INVALID_STATE && (got & DAT_CLASS_ERROR),
-            "returned " + name_of(got) + ", not INVALID_STATE");
-        take(events, 0, 60);
+        expect_true(DAT_GET_TYPE(got) == DAT_INVALID_STATE && (got & DAT_CLASS_ERROR),
+                    "returned " + return_name(got) + ", not INVALID_STATE");
+        take_header(events, 0, 60);
     });
     add_case(cases, "evd_resize.wrong", [] {
         const adapter ia;
-        const evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8);
+        const unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG, 8);
         post(events, 0, 2);
-        is(dat_evd_resize(events, 0), bad_argument(2));
-        is(dat_evd_resize(events, -5), bad_argument(2));
-        is(dat_evd_resize(events, ia.attributes().max_evd_qlen + 1), bad_argument(2));
-        take(events, 0, 2);
+        expect_return(dat_evd_resize(events, 0), invalid_parameter(2));
+        expect_return(dat_evd_resize(events, -5), invalid_parameter(2));
+        expect_return(dat_evd_resize(events, ia.attributes().max_evd_qlen + 1),
+                      invalid_parameter(2));
+        take_header(events, 0, 2);
     });
 }
 
@@ -77,16 +78,17 @@ void with_completions(DAT_COUNT from, DAT_COUNT to) {
     couple two;
     DAT_EP_ATTR attributes = modest();
     attributes.max_request_dtos = 64;
-    const evd data = two.ia.events(DAT_EVD_DTO_FLAG, from);
+    const unique_evd data = two.ia.events(DAT_EVD_DTO_FLAG, from);
     DAT_EP_HANDLE handle = nullptr;
-    done(dat_ep_create(two.ia, two.zone, two.active.received, data, two.active.connection,
-                       &attributes, &handle));
-    const ep sender(handle);
-    done(connect(sender, destination(two.ia.address()), two.port));
-    done(dat_cr_accept(two.request(), two.passive, 0, nullptr));
+    require_success(dat_ep_create(two.ia, two.zone, two.active.received, data,
+                                  two.active.connection, &attributes, &handle));
+    const unique_ep sender(handle);
+    require_success(connect(sender, destination(two.ia.address()), two.port));
+    require_success(dat_cr_accept(two.request(), two.passive, 0, nullptr));
     next_event(two.active.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
     const auto write = [&](DAT_UINT64 cookie) {
-        done(post_write(sender, two.memory.piece(0, 8), two.memory.target(page, 8), cookie));
+        require_success(
+            post_write(sender, two.memory.piece(0, 8), two.memory.target(page, 8), cookie));
     };
     for (DAT_UINT64 i = 0; i < 10; ++i)
         write(i);
@@ -94,11 +96,11 @@ void with_completions(DAT_COUNT from, DAT_COUNT to) {
     const DAT_RETURN got = dat_evd_resize(data, to);
     // A device need not be able to, but then says so.
     if (two.ia.is_iwarp())
-        is(got, {DAT_SUCCESS, not_supported, error(DAT_NOT_IMPLEMENTED)});
+        expect_return(got, {DAT_SUCCESS, not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
     else
-        is(got, DAT_SUCCESS);
+        expect_return(got, DAT_SUCCESS);
     if (got == DAT_SUCCESS)
-        yes(qlen_of(data) >= to, "the queue is shorter than asked for");
+        expect_true(qlen_of(data) >= to, "the queue is shorter than asked for");
     for (DAT_UINT64 i = 10; i < 20; ++i)
         write(i);
     for (DAT_UINT64 i = 1; i < 20; ++i)

@@ -28,11 +28,11 @@ struct waited {
 
 struct place {
     adapter ia;
-    evd events = ia.events(DAT_EVD_SOFTWARE_FLAG);
+    unique_evd events = ia.events(DAT_EVD_SOFTWARE_FLAG);
 
-    void post(DAT_UINT64 pointer, spot at = here()) const {
+    void post(DAT_UINT64 pointer, source_location loc = current_location()) const {
         const DAT_EVENT event = software_event(pointer);
-        done(dat_evd_post_se(events, &event), at);
+        require_success(dat_evd_post_se(events, &event), loc);
     }
     waited wait(DAT_TIMEOUT timeout, DAT_COUNT threshold = 1) const {
         filled<DAT_EVENT> event;
@@ -43,44 +43,44 @@ struct place {
     }
     /// It returns this event at once, and so many are left.
     void gives(DAT_UINT64 pointer, DAT_COUNT more, DAT_COUNT threshold = 1,
-               spot at = here()) const {
+               source_location loc = current_location()) const {
         const waited is_now = wait(0, threshold);
-        done(is_now.got, at);
-        same(is_now.event.event_number, DAT_SOFTWARE_EVENT, "the event", at);
-        same(is_now.event.evd_handle, events, "its EVD", at);
-        same(pointer_of(is_now.event), pointer, "its pointer", at);
-        same(is_now.more, more, "the number of events left", at);
+        require_success(is_now.got, loc);
+        expect_eq(is_now.event.event_number, DAT_SOFTWARE_EVENT, "the event", loc);
+        expect_eq(is_now.event.evd_handle, events, "its EVD", loc);
+        expect_eq(pointer_of(is_now.event), pointer, "its pointer", loc);
+        expect_eq(is_now.more, more, "the number of events left", loc);
     }
 };
 
-void lasts(const waited &is_now, milliseconds time, spot at = here()) {
-    is(is_now.got, timed_out, at);
+void lasts(const waited &is_now, milliseconds time, source_location loc = current_location()) {
+    expect_return(is_now.got, timeout_expired, loc);
     const auto took = std::chrono::duration_cast<std::chrono::microseconds>(is_now.took);
-    yes(took >= time, text("it returned after ", took.count(), " us already"), at);
+    expect_true(took >= time, concat("it returned after ", took.count(), " us already"), loc);
 }
 
 void wrong_arguments(case_list &cases) {
     add_case(cases, "evd_wait.threshold_not_positive", [] {
         const place here_is;
-        is(here_is.wait(0, 0).got, bad_argument(3));
-        is(here_is.wait(0, -1).got, bad_argument(3));
+        expect_return(here_is.wait(0, 0).got, invalid_parameter(3));
+        expect_return(here_is.wait(0, -1).got, invalid_parameter(3));
     });
     add_case(cases, "evd_wait.threshold_too_large", [] {
         const place here_is;
         DAT_EVD_PARAM is_now{};
-        done(dat_evd_query(here_is.events, DAT_EVD_FIELD_EVD_QLEN, &is_now));
-        is(here_is.wait(0, is_now.evd_qlen + 1).got, bad_argument(3));
-        is(here_is.wait(0, is_now.evd_qlen).got, timed_out);
+        require_success(dat_evd_query(here_is.events, DAT_EVD_FIELD_EVD_QLEN, &is_now));
+        expect_return(here_is.wait(0, is_now.evd_qlen + 1).got, invalid_parameter(3));
+        expect_return(here_is.wait(0, is_now.evd_qlen).got, timeout_expired);
     });
     add_case(cases, "evd_wait.event_null", [] {
         const place here_is;
         DAT_COUNT more = 0;
-        is(dat_evd_wait(here_is.events, 0, 1, nullptr, &more), bad_argument(4));
+        expect_return(dat_evd_wait(here_is.events, 0, 1, nullptr, &more), invalid_parameter(4));
     });
     add_case(cases, "evd_wait.more_null", [] {
         const place here_is;
         DAT_EVENT event{};
-        is(dat_evd_wait(here_is.events, 0, 1, &event, nullptr), bad_argument(5));
+        expect_return(dat_evd_wait(here_is.events, 0, 1, &event, nullptr), invalid_parameter(5));
     });
     add_case(cases, "evd_wait.wrong_loses_nothing", [] {
         const place here_is;
@@ -108,7 +108,7 @@ void timeouts(case_list &cases) {
         const place here_is;
         for (const DAT_EVD_FLAGS flags :
              {DAT_EVD_DTO_FLAG, DAT_EVD_CR_FLAG, DAT_EVD_CONNECTION_FLAG}) {
-            const evd other = here_is.ia.events(flags);
+            const unique_evd other = here_is.ia.events(flags);
             DAT_EVENT event{};
             DAT_COUNT more = 0;
             const auto start = clock::now();
@@ -118,46 +118,46 @@ void timeouts(case_list &cases) {
     });
     add_case(cases, "evd_wait.event_before_timeout", [] {
         const place here_is;
-        const beside poster([&] {
+        const joined_thread poster([&] {
             std::this_thread::sleep_for(milliseconds(50));
             here_is.post(3);
         });
         constexpr std::chrono::seconds timeout{30};
-        const waited is_now = here_is.wait(microseconds(timeout));
-        done(is_now.got);
-        same(pointer_of(is_now.event), 3, "the pointer");
-        yes(is_now.took < timeout, "it slept until the timeout");
+        const waited is_now = here_is.wait(dat_timeout(timeout));
+        require_success(is_now.got);
+        expect_eq(pointer_of(is_now.event), 3, "the pointer");
+        expect_true(is_now.took < timeout, "it slept until the timeout");
     });
     add_case(cases, "evd_wait.infinite", [] {
         const place here_is;
-        const beside poster([&] {
+        const joined_thread poster([&] {
             std::this_thread::sleep_for(milliseconds(50));
             here_is.post(4);
         });
-        const waited is_now = here_is.wait(forever);
-        done(is_now.got);
-        same(pointer_of(is_now.event), 4, "the pointer");
-        same(is_now.more, 0, "the number of events left");
+        const waited is_now = here_is.wait(infinite_timeout);
+        require_success(is_now.got);
+        expect_eq(pointer_of(is_now.event), 4, "the pointer");
+        expect_eq(is_now.more, 0, "the number of events left");
     });
     add_case(cases, "evd_wait.timeout_not_restarted", [] { // by an event that is not enough
         const place here_is;
         constexpr DAT_COUNT threshold = 250;
-        const evd events = here_is.ia.events(DAT_EVD_SOFTWARE_FLAG, threshold);
+        const unique_evd events = here_is.ia.events(DAT_EVD_SOFTWARE_FLAG, threshold);
         std::atomic<bool> over = false;
         std::atomic<DAT_COUNT> posted = 0;
-        beside poster([&] { // for five seconds at least
+        joined_thread poster([&] { // for five seconds at least
             while (!over && ++posted < threshold) {
                 const DAT_EVENT event = software_event(1);
-                done(dat_evd_post_se(events, &event));
+                require_success(dat_evd_post_se(events, &event));
                 std::this_thread::sleep_for(milliseconds(20));
             }
         });
         DAT_EVENT event{};
         DAT_COUNT more = 0;
-        is(dat_evd_wait(events, 100000, threshold, &event, &more), timed_out);
+        expect_return(dat_evd_wait(events, 100000, threshold, &event, &more), timeout_expired);
         over = true;
         poster.join();
-        yes(posted < threshold, "each event restarted the timeout");
+        expect_true(posted < threshold, "each event restarted the timeout");
     });
 }
 
@@ -190,24 +190,24 @@ void thresholds(case_list &cases) {
     add_case(cases, "evd_wait.threshold_while_asleep", [] {
         const place here_is;
         std::atomic<int> posted{0};
-        const beside poster([&] {
+        const joined_thread poster([&] {
             for (DAT_UINT64 i = 0; i < 4; ++i) {
                 std::this_thread::sleep_for(milliseconds(30));
                 ++posted;
                 here_is.post(i);
             }
         });
-        const waited is_now = here_is.wait(forever, 4);
-        done(is_now.got);
-        same(posted.load(), 4, "the number of events at its return");
-        same(pointer_of(is_now.event), 0, "the first pointer");
-        same(is_now.more, 3, "the number of events left");
+        const waited is_now = here_is.wait(infinite_timeout, 4);
+        require_success(is_now.got);
+        expect_eq(posted.load(), 4, "the number of events at its return");
+        expect_eq(pointer_of(is_now.event), 0, "the first pointer");
+        expect_eq(is_now.more, 3, "the number of events left");
     });
 }
 
 /// Whether a thread sleeps, or has ended.
 bool sleeps(pid_t thread) {
-    std::ifstream file(text("/proc/self/task/", thread, "/stat"));
+    std::ifstream file(concat("/proc/self/task/", thread, "/stat"));
     std::string stat;
     return !std::getline(file, stat) || stat.find(") S ") != std::string::npos;
 }
@@ -218,7 +218,7 @@ struct waiter {
         std::atomic<pid_t> number{0};
         thread.emplace([this, &of, &number] {
             number = gettid();
-            is_now = of.wait(forever);
+            is_now = of.wait(infinite_timeout);
         });
         // A thread may begin a tenth of a second late, and the thread that then waits in its place
         // does so forever. It may rest on its way, too, so it has to sleep for a while.
@@ -230,53 +230,55 @@ struct waiter {
         return is_now;
     }
     waited is_now{};
-    std::optional<beside> thread;
+    std::optional<joined_thread> thread;
 };
 
 void two_at_once(case_list &cases) {
     add_case(cases, "evd_wait.second_waiter", [] {
         const place here_is;
         waiter first(here_is);
-        is(here_is.wait(0).got, bad_state(DAT_INVALID_STATE_EVD_WAITER));
-        is(here_is.wait(forever).got, bad_state(DAT_INVALID_STATE_EVD_WAITER));
+        expect_return(here_is.wait(0).got, invalid_state(DAT_INVALID_STATE_EVD_WAITER));
+        expect_return(here_is.wait(infinite_timeout).got,
+                      invalid_state(DAT_INVALID_STATE_EVD_WAITER));
         here_is.post(5);
         const waited is_now = first.returned();
-        is(is_now.got, DAT_SUCCESS);
-        same(pointer_of(is_now.event), 5, "the first waiter's pointer");
+        expect_return(is_now.got, DAT_SUCCESS);
+        expect_eq(pointer_of(is_now.event), 5, "the first waiter's pointer");
         lasts(here_is.wait(0), milliseconds(0));
     });
     add_case(cases, "evd_wait.dequeue_beside", [] {
         const place here_is;
         waiter first(here_is);
         DAT_EVENT event{};
-        is(dat_evd_dequeue(here_is.events, &event), bad_state(DAT_INVALID_STATE_EVD_WAITER));
+        expect_return(dat_evd_dequeue(here_is.events, &event),
+                      invalid_state(DAT_INVALID_STATE_EVD_WAITER));
         here_is.post(6);
-        is(first.returned().got, DAT_SUCCESS);
+        expect_return(first.returned().got, DAT_SUCCESS);
     });
     add_case(cases, "evd_wait.made_unwaitable", [] { // the waiter returns
         const place here_is;
         waiter first(here_is);
-        done(dat_evd_set_unwaitable(here_is.events));
-        is(first.returned().got, bad_state(DAT_INVALID_STATE_EVD_UNWAITABLE));
-        done(dat_evd_clear_unwaitable(here_is.events));
+        require_success(dat_evd_set_unwaitable(here_is.events));
+        expect_return(first.returned().got, invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE));
+        require_success(dat_evd_clear_unwaitable(here_is.events));
         lasts(here_is.wait(0), milliseconds(0));
     });
     add_case(cases, "evd_wait.ping_pong", [] { // no event is slept over
         const place one;
-        const evd back = one.ia.events(DAT_EVD_SOFTWARE_FLAG);
+        const unique_evd back = one.ia.events(DAT_EVD_SOFTWARE_FLAG);
         constexpr DAT_UINT64 rounds = 500;
-        beside other([&] {
+        joined_thread other([&] {
             for (DAT_UINT64 i = 0; i < rounds; ++i) {
                 DAT_EVENT event{};
                 DAT_COUNT more = 0;
-                if (dat_evd_wait(one.events, forever, 1, &event, &more) != DAT_SUCCESS ||
+                if (dat_evd_wait(one.events, infinite_timeout, 1, &event, &more) != DAT_SUCCESS ||
                     dat_evd_post_se(back, &event) != DAT_SUCCESS)
                     return;
             }
         });
         for (DAT_UINT64 i = 0; i < rounds; ++i) {
             one.post(i);
-            same(pointer_of(next_event(back)), i, "the pointer");
+            expect_eq(pointer_of(next_event(back)), i, "the pointer");
         }
     });
 }

@@ -16,19 +16,19 @@ constexpr DAT_HANDLE_TYPE ia = DAT_HANDLE_TYPE_IA, evd_type = DAT_HANDLE_TYPE_EV
                           ep_type = DAT_HANDLE_TYPE_EP;
 
 void refuses_invalid(const handle_call &one, every_kind &has) {
-    for (const invalid_handle &each : invalid_handles(has, one.wants)) {
-        const saying which(each.what);
-        is(one.with(each.handle, has), bad_handle(one.subtype));
+    for (const bogus_handle &each : bogus_handles(has, one.wants)) {
+        const scoped_trace which(each.description);
+        expect_return(one.with(each.handle, has), invalid_handle(one.subtype));
     }
 }
 
 void add(case_list &cases, std::span<const handle_call> all) {
     for (const handle_call &one : all) {
-        add_case(cases, text("handle.null.", one.name), [one] {
+        add_case(cases, concat("handle.null.", one.name), [one] {
             place has;
-            is(one.with(nullptr, has), bad_handle(one.subtype));
+            expect_return(one.with(nullptr, has), invalid_handle(one.subtype));
         });
-        add_case(cases, text("handle.wrong.", one.name), [one] {
+        add_case(cases, concat("handle.wrong.", one.name), [one] {
             every_kind has;
             refuses_invalid(one, has);
         });
@@ -156,12 +156,12 @@ constexpr handle_call of_ep[] = {
      [](handle h, place &has) {
          DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 8);
          return EXPORTED(dat_ep_post_send_with_invalidate)(
-             h, 1, &piece, context(1), DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, 1);
+             h, 1, &piece, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, 1);
      }},
     {"dat_ep_post_rdma_read_to_rmr", ep_type, DAT_INVALID_HANDLE_EP,
      [](handle h, place &has) {
          const DAT_RMR_TRIPLET piece = has.pair.memory.target(0, 8);
-         return EXPORTED(dat_ep_post_rdma_read_to_rmr)(h, &piece, context(1), &piece,
+         return EXPORTED(dat_ep_post_rdma_read_to_rmr)(h, &piece, make_context(1), &piece,
                                                        DAT_COMPLETION_DEFAULT_FLAG);
      }},
 };
@@ -191,7 +191,7 @@ constexpr handle_call of_others[] = {
      [](handle h, place &has) {
          const DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 64);
          return dat_rmr_bind(h, has.pair.memory, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG,
-                             DAT_VA_TYPE_VA, has.pair.active, context(1),
+                             DAT_VA_TYPE_VA, has.pair.active, make_context(1),
                              DAT_COMPLETION_DEFAULT_FLAG, out<DAT_RMR_CONTEXT>());
      }},
     {"dat_rmr_free", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR, CALL(dat_rmr_free(h))},
@@ -209,7 +209,7 @@ constexpr handle_call of_others[] = {
     {"dat_srq_post_recv", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
      [](handle h, place &has) {
          DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 8);
-         return dat_srq_post_recv(h, 1, &piece, context(1));
+         return dat_srq_post_recv(h, 1, &piece, make_context(1));
      }},
     {"dat_srq_resize", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, CALL(dat_srq_resize(h, 8))},
     {"dat_srq_set_lw", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, CALL(dat_srq_set_lw(h, 1))},
@@ -220,14 +220,15 @@ constexpr handle_call of_others[] = {
 void extensions() {
     const every_kind all;
     if (all.pair.ia.attributes().extension_supported == DAT_EXTENSION_NONE)
-        throw skipped{"the IA has no extensions"};
-    std::vector<invalid_handle> list = invalid_handles(all, DAT_HANDLE_TYPE_EP);
+        throw case_skipped{"the IA has no extensions"};
+    std::vector<bogus_handle> list = bogus_handles(all, DAT_HANDLE_TYPE_EP);
     list.push_back({"NULL", nullptr});
     for (const DAT_EXTENDED_OP operation : ib_operations_of_ep)
-        for (const invalid_handle &each : list) {
-            const saying which(text("operation ", operation, " of ", each.what));
-            is(dat_extension_op(each.handle, operation),
-               {bad_handle(DAT_INVALID_HANDLE_EP), bad_handle(DAT_INVALID_HANDLE1)});
+        for (const bogus_handle &each : list) {
+            const scoped_trace which(concat("operation ", operation, " of ", each.description));
+            expect_return(
+                dat_extension_op(each.handle, operation),
+                {invalid_handle(DAT_INVALID_HANDLE_EP), invalid_handle(DAT_INVALID_HANDLE1)});
         }
 }
 
@@ -235,13 +236,13 @@ void extensions() {
 void of_any_kind(case_list &cases) {
     static constexpr auto try_all = [](auto with) {
         const every_kind all;
-        for (const invalid_handle &each : invalid_handles(all, every_kind::kinds)) {
-            const saying which(each.what);
-            is(with(each.handle), bad_handle(DAT_INVALID_HANDLE1));
+        for (const bogus_handle &each : bogus_handles(all, every_kind::kinds)) {
+            const scoped_trace which(each.description);
+            expect_return(with(each.handle), invalid_handle(DAT_INVALID_HANDLE1));
         }
     };
     static constexpr auto set = [](handle h) {
-        return dat_set_consumer_context(h, context(1));
+        return dat_set_consumer_context(h, make_context(1));
     };
     static constexpr auto get = [](handle h) {
         return dat_get_consumer_context(h, out<DAT_CONTEXT>());
@@ -250,10 +251,10 @@ void of_any_kind(case_list &cases) {
         return dat_get_handle_type(h, out<DAT_HANDLE_TYPE>());
     };
     add_case(cases, "handle.null.of_any_kind", [] {
-        constexpr DAT_RETURN want = bad_handle(DAT_INVALID_HANDLE1);
-        is(set(nullptr), want);
-        is(get(nullptr), want);
-        is(type(nullptr), want);
+        constexpr DAT_RETURN want = invalid_handle(DAT_INVALID_HANDLE1);
+        expect_return(set(nullptr), want);
+        expect_return(get(nullptr), want);
+        expect_return(type(nullptr), want);
     });
     add_case(cases, "handle.wrong.dat_set_consumer_context", [] { try_all(set); });
     add_case(cases, "handle.wrong.dat_get_consumer_context", [] { try_all(get); });

@@ -53,10 +53,10 @@ DAT_RETURN modify_ep(handle h, const every_kind &has) {
 }
 DAT_RETURN bind(const every_kind &has, DAT_LMR_HANDLE memory, DAT_EP_HANDLE by) {
     if (!has.window)
-        throw skipped{"the device has no memory windows"};
+        throw case_skipped{"the device has no memory windows"};
     const DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 64);
     return dat_rmr_bind(has.window, memory, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
-                        by, context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
+                        by, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
 }
 DAT_RETURN create_lmr_of(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what, DAT_PZ_HANDLE zone,
                          const every_kind &has) {
@@ -67,7 +67,7 @@ DAT_RETURN create_lmr_of(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what, DAT_PZ_
 /// NULL means something.
 constexpr argument optional_arguments[] = {
     {"dat_ia_open.async_evd", evd_type, DAT_INVALID_HANDLE_EVD_ASYNC,
-     CALL(dat_ia_open(const_cast<char *>(given().ia), 8, &h, &made))},
+     CALL(dat_ia_open(const_cast<char *>(settings().ia), 8, &h, &made))},
     {"dat_evd_create.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
      CALL(dat_evd_create(has.pair.ia, 8, h, DAT_EVD_SOFTWARE_FLAG, &made))},
     {"dat_evd_modify_cno.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
@@ -134,7 +134,7 @@ constexpr argument arguments[] = {
 };
 
 /// Valid, but of another IA, or an EVD of another stream.
-void add_strangers(std::vector<invalid_handle> &to, const every_kind &all, const every_kind &other,
+void add_strangers(std::vector<bogus_handle> &to, const every_kind &all, const every_kind &other,
                    const argument &of) {
     if (of.wants != evd_type) {
         if (other.living(of.wants))
@@ -149,22 +149,22 @@ void add_strangers(std::vector<invalid_handle> &to, const every_kind &all, const
     to.push_back({"another IA's EVD of requests", other.pair.arrivals});
 }
 
-void refuse(const argument &one, const every_kind &all, const invalid_handle &each) {
-    const saying which(each.what);
+void refuse(const argument &one, const every_kind &all, const bogus_handle &each) {
+    const scoped_trace which(each.description);
     made = &made;
-    is(one.with(each.handle, all), bad_handle(one.subtype));
-    yes(made == &made, "it wrote a handle");
+    expect_return(one.with(each.handle, all), invalid_handle(one.subtype));
+    expect_true(made == &made, "it wrote a handle");
 }
 
 void refuses_all(const argument &one) {
     const every_kind other, all;
-    std::vector<invalid_handle> list = invalid_handles(all, one.wants);
+    std::vector<bogus_handle> list = bogus_handles(all, one.wants);
     add_strangers(list, all, other, one);
     if (one.subtype == DAT_INVALID_HANDLE_EVD_ASYNC) // these are no handles, but mean something
-        std::erase_if(list, [](const invalid_handle &each) {
+        std::erase_if(list, [](const bogus_handle &each) {
             return each.handle == DAT_EVD_ASYNC_EXISTS || each.handle == DAT_EVD_OUT_OF_SCOPE;
         });
-    for (const invalid_handle &each : list)
+    for (const bogus_handle &each : list)
         refuse(one, all, each);
 }
 
@@ -175,11 +175,12 @@ void add_handle_argument(case_list &cases) {
          {std::span<const argument>(optional_arguments), std::span<const argument>(arguments)})
         for (const argument &one : all) {
             if (all.data() == arguments)
-                add_case(cases, text("handle.argument.null.", one.name), [one] {
+                add_case(cases, concat("handle.argument.null.", one.name), [one] {
                     const every_kind has;
                     refuse(one, has, {"NULL", nullptr});
                 });
-            add_case(cases, text("handle.argument.wrong.", one.name), [one] { refuses_all(one); });
+            add_case(cases, concat("handle.argument.wrong.", one.name),
+                     [one] { refuses_all(one); });
         }
 }
 

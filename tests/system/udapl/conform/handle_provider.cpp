@@ -128,11 +128,11 @@ const DAT_PROVIDER *provider_of(const every_kind &all) {
 void refuse_all(const group &of) {
     const every_kind all;
     const DAT_PROVIDER &provider = *provider_of(all);
-    const std::vector<invalid_handle> list = readable_invalid_handles(all, of.kind);
+    const std::vector<bogus_handle> list = readable_bogus_handles(all, of.kind);
     for (const function &each : of.functions)
-        for (const invalid_handle &wrong : list) {
-            const saying which(text(each.name, " of ", wrong.what));
-            is(each.with(provider, wrong.handle), bad_handle(of.subtype));
+        for (const bogus_handle &wrong : list) {
+            const scoped_trace which(concat(each.name, " of ", wrong.description));
+            expect_return(each.with(provider, wrong.handle), invalid_handle(of.subtype));
         }
 }
 
@@ -148,24 +148,25 @@ DAT_RETURN operate(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED
 void refuse_operations() {
     const every_kind all;
     const DAT_PROVIDER *const provider = provider_of(all);
-    for (const invalid_handle &each : invalid_handles(all, DAT_HANDLE_TYPE_EP))
+    for (const bogus_handle &each : bogus_handles(all, DAT_HANDLE_TYPE_EP))
         for (const DAT_EXTENDED_OP operation : ib_operations_of_ep) {
-            const saying which(text("operation ", operation, " of ", each.what));
-            is(operate(provider, each.handle, operation), bad_handle(DAT_INVALID_HANDLE_EP));
+            const scoped_trace which(concat("operation ", operation, " of ", each.description));
+            expect_return(operate(provider, each.handle, operation),
+                          invalid_handle(DAT_INVALID_HANDLE_EP));
         }
-    for (const invalid_handle &each : readable_invalid_handles(all, DAT_HANDLE_TYPE_IA)) {
-        const saying which(text("DAT_IB_CLOSE_QUERY_OP of ", each.what));
-        is(operate(provider, each.handle, DAT_IB_CLOSE_QUERY_OP),
-           bad_handle(DAT_INVALID_HANDLE_IA));
+    for (const bogus_handle &each : readable_bogus_handles(all, DAT_HANDLE_TYPE_IA)) {
+        const scoped_trace which(concat("DAT_IB_CLOSE_QUERY_OP of ", each.description));
+        expect_return(operate(provider, each.handle, DAT_IB_CLOSE_QUERY_OP),
+                      invalid_handle(DAT_INVALID_HANDLE_IA));
     }
-    is(operate(provider, all.idle, 0x7777), error(DAT_NOT_IMPLEMENTED));
+    expect_return(operate(provider, all.idle, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
 }
 
 } // namespace
 
 void add_handle_provider(case_list &cases) {
     for (const group &each : groups)
-        add_case(cases, text("handle.provider.", each.object), [&each] { refuse_all(each); });
+        add_case(cases, concat("handle.provider.", each.object), [&each] { refuse_all(each); });
     add_case(cases, "handle.provider.extensions", refuse_operations);
 }
 

@@ -10,11 +10,11 @@ namespace conform {
 
 namespace {
 
-constexpr DAT_RETURN no_such_name = error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+constexpr DAT_RETURN no_such_name = dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 
 /// What dat_ia_open takes, each as it should be.
 struct opening {
-    const char *name = given().ia;
+    const char *name = settings().ia;
     DAT_COUNT qlen = 8;
     DAT_EVD_HANDLE async = nullptr;
     DAT_UINT32 major = DAT_VERSION_MAJOR, minor = DAT_VERSION_MINOR;
@@ -30,15 +30,17 @@ struct opening {
 };
 
 /// It must not open, and says so with one of these.
-void refused(opening one, std::initializer_list<DAT_RETURN> with, spot at = here()) {
+void refused(opening one, std::initializer_list<DAT_RETURN> with,
+             source_location loc = current_location()) {
     const DAT_RETURN got = one.open();
-    is(got, with, at);
+    expect_return(got, with, loc);
     if (got == DAT_SUCCESS)
         one.close();
 }
 
 void names(case_list &cases) {
-    add_case(cases, "ia.open_name_null", [] { refused({.name = nullptr}, {bad_argument(1)}); });
+    add_case(cases, "ia.open_name_null",
+             [] { refused({.name = nullptr}, {invalid_parameter(1)}); });
     add_case(cases, "ia.open_name_empty", [] { refused({.name = ""}, {no_such_name}); });
     add_case(cases, "ia.open_name_unknown", [] { refused({.name = "unknown0"}, {no_such_name}); });
     add_case(cases, "ia.open_name_longest", [] {
@@ -47,99 +49,104 @@ void names(case_list &cases) {
     });
     add_case(cases, "ia.open_name_too_long", [] {
         const std::string name(DAT_NAME_MAX_LENGTH, 'x');
-        refused({.name = name.c_str()}, {bad_argument(1)});
+        refused({.name = name.c_str()}, {invalid_parameter(1)});
     });
     add_case(cases, "ia.open_name_prefix", [] { // of one that is known
-        const std::string known = given().ia;
+        const std::string known = settings().ia;
         const std::string name = known.substr(0, known.size() - 1);
         refused({.name = name.c_str()}, {no_such_name});
     });
     add_case(cases, "ia.open_handle_null", [] {
         DAT_EVD_HANDLE async = nullptr;
-        is(dat_ia_open(const_cast<char *>(given().ia), 8, &async, nullptr),
-           bad_handle(DAT_INVALID_HANDLE_IA));
+        expect_return(dat_ia_open(const_cast<char *>(settings().ia), 8, &async, nullptr),
+                      invalid_handle(DAT_INVALID_HANDLE_IA));
     });
     add_case(cases, "ia.open_async_null", [] {
         DAT_IA_HANDLE ia = nullptr;
-        is(dat_ia_open(const_cast<char *>(given().ia), 8, nullptr, &ia), bad_argument(3));
+        expect_return(dat_ia_open(const_cast<char *>(settings().ia), 8, nullptr, &ia),
+                      invalid_parameter(3));
     });
     add_case(cases, "ia.open_major_unknown", [] {
         for (const DAT_UINT32 major : {0U, 1U, 3U})
             refused({.major = major},
-                    {no_such_name, error(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND)});
+                    {no_such_name, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND)});
     });
     add_case(cases, "ia.open_minor_unknown", [] {
-        refused({.minor = 7}, {no_such_name, error(DAT_PROVIDER_NOT_FOUND, DAT_MINOR_NOT_FOUND)});
+        refused({.minor = 7},
+                {no_such_name, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MINOR_NOT_FOUND)});
     });
     add_case(cases, "ia.open_qlen_not_positive", [] {
-        refused({.qlen = 0}, {bad_argument(2)});
-        refused({.qlen = -1}, {bad_argument(2)});
+        refused({.qlen = 0}, {invalid_parameter(2)});
+        refused({.qlen = -1}, {invalid_parameter(2)});
     });
     add_case(cases, "ia.open_qlen_too_large", [] {
-        refused({.qlen = 0x7fffffff}, {too_few(DAT_RESOURCE_TEVD), too_few(DAT_RESOURCE_MEMORY)});
+        refused({.qlen = 0x7fffffff}, {insufficient_resources(DAT_RESOURCE_TEVD),
+                                       insufficient_resources(DAT_RESOURCE_MEMORY)});
     });
     add_case(cases, "ia.open_thread_safe", [] {
         opening one{.thread_safe = DAT_TRUE};
-        done(one.open());
+        require_success(one.open());
         filled<DAT_PROVIDER_ATTR> attributes;
-        is(dat_ia_query(one.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.out()),
-           DAT_SUCCESS);
-        same(attributes->is_thread_safe, DAT_TRUE, "is_thread_safe");
-        is(one.close(), DAT_SUCCESS);
+        expect_return(
+            dat_ia_query(one.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.out()),
+            DAT_SUCCESS);
+        expect_eq(attributes->is_thread_safe, DAT_TRUE, "is_thread_safe");
+        expect_return(one.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.open_thread_safe_or_not", [] {
         opening safe{.thread_safe = DAT_TRUE}, unsafe;
-        done(safe.open());
-        done(unsafe.open());
+        require_success(safe.open());
+        require_success(unsafe.open());
         filled<DAT_PROVIDER_ATTR> attributes;
-        done(
+        require_success(
             dat_ia_query(unsafe.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.out()));
-        same(attributes->is_thread_safe, DAT_FALSE, "is_thread_safe");
-        is(unsafe.close(), DAT_SUCCESS);
-        is(safe.close(), DAT_SUCCESS);
+        expect_eq(attributes->is_thread_safe, DAT_FALSE, "is_thread_safe");
+        expect_return(unsafe.close(), DAT_SUCCESS);
+        expect_return(safe.close(), DAT_SUCCESS);
     });
 }
 
 DAT_EVD_HANDLE queried_async(DAT_IA_HANDLE ia) {
-    DAT_EVD_HANDLE async = stray();
-    done(dat_ia_query(ia, &async, 0, nullptr, 0, nullptr));
+    DAT_EVD_HANDLE async = stray_handle();
+    require_success(dat_ia_query(ia, &async, 0, nullptr, 0, nullptr));
     return async;
 }
 
 void asynchronous(case_list &cases) {
     add_case(cases, "ia.async_evd_made", [] {
         opening one{.qlen = 5};
-        done(one.open());
-        need(one.async != nullptr, "there is no asynchronous EVD");
-        same(queried_async(one.ia), one.async, "the EVD that dat_ia_query names");
+        require_success(one.open());
+        require(one.async != nullptr, "there is no asynchronous EVD");
+        expect_eq(queried_async(one.ia), one.async, "the EVD that dat_ia_query names");
         DAT_EVD_PARAM is_now{};
-        is(dat_evd_query(one.async, DAT_EVD_FIELD_ALL, &is_now), DAT_SUCCESS);
-        same(is_now.evd_flags, DAT_EVD_ASYNC_FLAG, "its flags");
-        same(is_now.ia_handle, one.ia, "its IA");
-        yes(is_now.evd_qlen >= 5, "its queue is shorter than asked for");
+        expect_return(dat_evd_query(one.async, DAT_EVD_FIELD_ALL, &is_now), DAT_SUCCESS);
+        expect_eq(is_now.evd_flags, DAT_EVD_ASYNC_FLAG, "its flags");
+        expect_eq(is_now.ia_handle, one.ia, "its IA");
+        expect_true(is_now.evd_qlen >= 5, "its queue is shorter than asked for");
         no_event(one.async);
-        is(one.close(), DAT_SUCCESS);
+        expect_return(one.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.async_evd_elsewhere", [] { // another instance has it
         adapter first;
         opening second{.async = DAT_EVD_ASYNC_EXISTS};
-        done(second.open());
-        same(queried_async(second.ia), DAT_EVD_OUT_OF_SCOPE, "the EVD that dat_ia_query names");
-        is(second.close(), DAT_SUCCESS);
+        require_success(second.open());
+        expect_eq(queried_async(second.ia), DAT_EVD_OUT_OF_SCOPE,
+                  "the EVD that dat_ia_query names");
+        expect_return(second.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.async_evd_no_handle", [] {
-        opening one{.async = stray()};
+        opening one{.async = stray_handle()};
         const DAT_RETURN got = one.open();
-        is(got, bad_handle(DAT_INVALID_HANDLE_EVD_ASYNC));
+        expect_return(got, invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC));
         if (got == DAT_SUCCESS)
             one.close(DAT_CLOSE_ABRUPT_FLAG);
     });
     add_case(cases, "ia.async_evd_of_another_kind", [] {
         adapter first;
-        const evd software = first.events(DAT_EVD_SOFTWARE_FLAG);
+        const unique_evd software = first.events(DAT_EVD_SOFTWARE_FLAG);
         opening second{.async = software};
         const DAT_RETURN got = second.open();
-        is(got, bad_handle(DAT_INVALID_HANDLE_EVD_ASYNC));
+        expect_return(got, invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC));
         if (got == DAT_SUCCESS)
             second.close(DAT_CLOSE_ABRUPT_FLAG);
     });
@@ -149,37 +156,37 @@ void asynchronous(case_list &cases) {
 template <class Make>
 void closes_over(Make make) {
     opening one;
-    done(one.open());
+    require_success(one.open());
     make(one);
-    is(one.close(DAT_CLOSE_GRACEFUL_FLAG), bad_state(DAT_INVALID_STATE_IA_IN_USE));
-    same(queried_async(one.ia), one.async, "the asynchronous EVD after that");
-    is(one.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-    is(one.close(DAT_CLOSE_ABRUPT_FLAG), bad_handle(DAT_INVALID_HANDLE_IA));
+    expect_return(one.close(DAT_CLOSE_GRACEFUL_FLAG), invalid_state(DAT_INVALID_STATE_IA_IN_USE));
+    expect_eq(queried_async(one.ia), one.async, "the asynchronous EVD after that");
+    expect_return(one.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    expect_return(one.close(DAT_CLOSE_ABRUPT_FLAG), invalid_handle(DAT_INVALID_HANDLE_IA));
 }
 
 DAT_PZ_HANDLE zone_in(const opening &one) {
     DAT_PZ_HANDLE zone = nullptr;
-    done(dat_pz_create(one.ia, &zone));
+    require_success(dat_pz_create(one.ia, &zone));
     return zone;
 }
 DAT_EVD_HANDLE events_in(const opening &one, DAT_EVD_FLAGS flags) {
     DAT_EVD_HANDLE made = nullptr;
-    done(dat_evd_create(one.ia, 16, nullptr, flags, &made));
+    require_success(dat_evd_create(one.ia, 16, nullptr, flags, &made));
     return made;
 }
 
 void closing(case_list &cases) {
     add_case(cases, "ia.close_twice", [] {
         opening one;
-        done(one.open());
-        is(one.close(), DAT_SUCCESS);
-        is(one.close(), bad_handle(DAT_INVALID_HANDLE_IA));
+        require_success(one.open());
+        expect_return(one.close(), DAT_SUCCESS);
+        expect_return(one.close(), invalid_handle(DAT_INVALID_HANDLE_IA));
     });
     add_case(cases, "ia.close_flags_wrong", [] {
         opening one;
-        done(one.open());
-        is(one.close(no_such<DAT_CLOSE_FLAGS>(2)), bad_argument(2));
-        is(one.close(), DAT_SUCCESS);
+        require_success(one.open());
+        expect_return(one.close(enum_cast<DAT_CLOSE_FLAGS>(2)), invalid_parameter(2));
+        expect_return(one.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.close_over_pz", [] { closes_over(zone_in); });
     add_case(cases, "ia.close_over_evd",
@@ -187,14 +194,14 @@ void closing(case_list &cases) {
     add_case(cases, "ia.close_over_cno", [] {
         closes_over([](opening &one) {
             DAT_CNO_HANDLE made = nullptr;
-            done(dat_cno_create(one.ia, {nullptr, nullptr}, &made));
+            require_success(dat_cno_create(one.ia, {nullptr, nullptr}, &made));
         });
     });
     add_case(cases, "ia.close_over_psp", [] {
         closes_over([](opening &one) {
             const DAT_EVD_HANDLE arrivals = events_in(one, DAT_EVD_CR_FLAG);
             DAT_PSP_HANDLE made = nullptr;
-            done(dat_psp_create(one.ia, 32001, arrivals, DAT_PSP_CONSUMER_FLAG, &made));
+            require_success(dat_psp_create(one.ia, 32001, arrivals, DAT_PSP_CONSUMER_FLAG, &made));
         });
     });
     add_case(cases, "ia.close_over_lmr", [] {
@@ -207,9 +214,9 @@ void closing(case_list &cases) {
             DAT_RMR_CONTEXT remote = 0;
             DAT_VLEN size = 0;
             DAT_VADDR start = 0;
-            done(dat_lmr_create(one.ia, DAT_MEM_TYPE_VIRTUAL, where, page, zone_in(one),
-                                DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &made, &local, &remote,
-                                &size, &start));
+            require_success(dat_lmr_create(one.ia, DAT_MEM_TYPE_VIRTUAL, where, page, zone_in(one),
+                                           DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &made, &local,
+                                           &remote, &size, &start));
         });
     });
     add_case(cases, "ia.close_over_ep", [] {
@@ -217,60 +224,60 @@ void closing(case_list &cases) {
             const DAT_EVD_HANDLE data = events_in(one, DAT_EVD_DTO_FLAG);
             const DAT_EVD_HANDLE life = events_in(one, DAT_EVD_CONNECTION_FLAG);
             DAT_EP_HANDLE made = nullptr;
-            done(dat_ep_create(one.ia, zone_in(one), data, data, life, nullptr, &made));
+            require_success(dat_ep_create(one.ia, zone_in(one), data, data, life, nullptr, &made));
         });
     });
 }
 
 void once() {
     opening one;
-    done(one.open());
-    done(one.close());
+    require_success(one.open());
+    require_success(one.close());
 }
 
 void several(case_list &cases) {
     add_case(cases, "ia.two_at_once", [] {
         opening one, two;
-        done(one.open());
-        done(two.open());
-        yes(one.ia != two.ia, "both have the same handle");
-        yes(one.async != two.async, "both have the same asynchronous EVD");
-        is(one.close(), DAT_SUCCESS);
+        require_success(one.open());
+        require_success(two.open());
+        expect_true(one.ia != two.ia, "both have the same handle");
+        expect_true(one.async != two.async, "both have the same asynchronous EVD");
+        expect_return(one.close(), DAT_SUCCESS);
         DAT_PZ_HANDLE zone = nullptr;
-        is(dat_pz_create(one.ia, &zone), bad_handle(DAT_INVALID_HANDLE_IA));
-        done(dat_pz_create(two.ia, &zone));
-        is(dat_pz_free(zone), DAT_SUCCESS);
-        is(two.close(), DAT_SUCCESS);
+        expect_return(dat_pz_create(one.ia, &zone), invalid_handle(DAT_INVALID_HANDLE_IA));
+        require_success(dat_pz_create(two.ia, &zone));
+        expect_return(dat_pz_free(zone), DAT_SUCCESS);
+        expect_return(two.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.reopened", [] { // nothing piles up in the process
 #if defined(COHERDMA_ASAN) || defined(COHERDMA_TSAN)
-        throw skipped{"a sanitizer keeps memory that has been freed"};
+        throw case_skipped{"a sanitizer keeps memory that has been freed"};
 #endif
         once(); // what is loaded once for all
-        const std::size_t files = open_files(), threads = living_threads();
-        const std::size_t memory = resident_pages();
+        const std::size_t files = count_open_files(), threads = count_threads();
+        const std::size_t memory = count_resident_pages();
         for (int i = 0; i < 100; ++i)
             once();
-        yes(in_the_end([&] { return open_files() <= files; }),
-            text("there are ", open_files(), " open files, not ", files));
-        yes(in_the_end([&] { return living_threads() <= threads; }),
-            text("there are ", living_threads(), " threads, not ", threads));
-        yes(resident_pages() < memory + 256,
-            text("memory grew by ", resident_pages() - memory, " pages"));
+        expect_true(wait_until([&] { return count_open_files() <= files; }),
+                    concat("there are ", count_open_files(), " open files, not ", files));
+        expect_true(wait_until([&] { return count_threads() <= threads; }),
+                    concat("there are ", count_threads(), " threads, not ", threads));
+        expect_true(count_resident_pages() < memory + 256,
+                    concat("memory grew by ", count_resident_pages() - memory, " pages"));
     });
     add_case(cases, "ia.closed_abruptly_leaves_no_file", [] {
         once();
-        const std::size_t files = open_files(), threads = living_threads();
+        const std::size_t files = count_open_files(), threads = count_threads();
         opening one;
-        done(one.open());
+        require_success(one.open());
         const DAT_EVD_HANDLE data = events_in(one, DAT_EVD_DTO_FLAG);
         const DAT_EVD_HANDLE life = events_in(one, DAT_EVD_CONNECTION_FLAG);
         DAT_EP_HANDLE made = nullptr;
-        done(dat_ep_create(one.ia, zone_in(one), data, data, life, nullptr, &made));
-        is(one.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
-        yes(in_the_end([&] { return open_files() <= files; }),
-            text(open_files() - files, " files are left open"));
-        yes(in_the_end([&] { return living_threads() <= threads; }), "threads are left");
+        require_success(dat_ep_create(one.ia, zone_in(one), data, data, life, nullptr, &made));
+        expect_return(one.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+        expect_true(wait_until([&] { return count_open_files() <= files; }),
+                    concat(count_open_files() - files, " files are left open"));
+        expect_true(wait_until([&] { return count_threads() <= threads; }), "threads are left");
     });
 }
 

@@ -150,9 +150,9 @@ template <class Attributes>
 void all_written(DAT_UINT64 mask) {
     const adapter ia;
     filled<Attributes> all;
-    done(query(ia, mask, all.out()));
+    require_success(query(ia, mask, all.out()));
     for (const field &one : fields_of(all.in()))
-        yes(written(one, all.bytes), text(one.name, " is not written"));
+        expect_true(written(one, all.bytes), concat(one.name, " is not written"));
 }
 
 /// Each field asked for alone is as if all were asked for.
@@ -160,39 +160,40 @@ template <class Attributes>
 void each_alone(DAT_UINT64 mask) {
     const adapter ia;
     filled<Attributes> all;
-    done(query(ia, mask, all.out()));
+    require_success(query(ia, mask, all.out()));
     for (const field &one : fields_of(all.in())) {
-        const saying which(one.name);
+        const scoped_trace which(one.name);
         filled<Attributes> alone;
-        if (!is(query(ia, one.mask, alone.out()), DAT_SUCCESS))
+        if (!expect_return(query(ia, one.mask, alone.out()), DAT_SUCCESS))
             continue;
         const bool a_name = one.size == DAT_NAME_MAX_LENGTH;
         const auto *got = alone.bytes + one.offset, *want = all.bytes + one.offset;
-        yes(a_name ? std::strncmp(reinterpret_cast<const char *>(got),
-                                  reinterpret_cast<const char *>(want), one.size) == 0
-                   : std::memcmp(got, want, one.size) == 0,
-            "asked for alone it is another");
+        expect_true(a_name ? std::strncmp(reinterpret_cast<const char *>(got),
+                                          reinterpret_cast<const char *>(want), one.size) == 0
+                           : std::memcmp(got, want, one.size) == 0,
+                    "asked for alone it is another");
     }
 }
 
 template <std::size_t Size>
 void a_name(const char (&name)[Size], bool may_be_empty, const char *what) {
-    yes(std::memchr(name, 0, Size) != nullptr, text(what, " has no end"));
-    yes(may_be_empty || name[0] != '\0', text(what, " is empty"));
+    expect_true(std::memchr(name, 0, Size) != nullptr, concat(what, " has no end"));
+    expect_true(may_be_empty || name[0] != '\0', concat(what, " is empty"));
 }
 void a_boolean(DAT_BOOLEAN value, const char *what) {
-    yes(value == DAT_FALSE || value == DAT_TRUE,
-        text(what, " is ", static_cast<unsigned>(value), ": no DAT_BOOLEAN"));
+    expect_true(value == DAT_FALSE || value == DAT_TRUE,
+                concat(what, " is ", static_cast<unsigned>(value), ": no DAT_BOOLEAN"));
 }
 
 void named_attributes(const DAT_NAMED_ATTR *all, DAT_COUNT count, const char *what) {
-    if (!yes(count >= 0 && count < 1000, text("the number of ", what, " attributes is ", count)))
+    if (!expect_true(count >= 0 && count < 1000,
+                     concat("the number of ", what, " attributes is ", count)))
         return;
-    if (!yes(count == 0 || all != nullptr, text("there are no ", what, " attributes")))
+    if (!expect_true(count == 0 || all != nullptr, concat("there are no ", what, " attributes")))
         return;
     for (DAT_COUNT i = 0; i < count; ++i)
-        yes(all[i].name && all[i].name[0] && all[i].value,
-            text(what, " attribute ", i, " has no name or value"));
+        expect_true(all[i].name && all[i].name[0] && all[i].value,
+                    concat(what, " attribute ", i, " has no name or value"));
 }
 
 void ia_values() {
@@ -200,8 +201,8 @@ void ia_values() {
     const DAT_IA_ATTR &is = ia.attributes();
     a_name(is.adapter_name, false, "adapter_name");
     a_name(is.vendor_name, true, "vendor_name");
-    if (!given().device.empty())
-        same(std::string_view(is.adapter_name), given().device, "adapter_name");
+    if (!settings().device.empty())
+        expect_eq(std::string_view(is.adapter_name), settings().device, "adapter_name");
     using limit = std::pair<long long, const char *>;
     for (const auto &[value, what] :
          {limit{is.max_eps, "max_eps"}, limit{is.max_dto_per_ep, "max_dto_per_ep"},
@@ -216,15 +217,18 @@ void ia_values() {
           limit{is.max_iov_segments_per_rdma_write, "max_iov_segments_per_rdma_write"},
           limit{is.max_rdma_read_in, "max_rdma_read_in"},
           limit{is.max_rdma_read_out, "max_rdma_read_out"}})
-        yes(value >= 1, text(what, " is ", value));
-    yes(is.max_lmr_virtual_address >= 0xffffffffU, "no 64 bit address can be registered");
-    yes(is.max_rdma_read_in >= is.max_rdma_read_per_ep_in, "an EP may take more Reads than all");
-    yes(is.max_rdma_read_out >= is.max_rdma_read_per_ep_out, "an EP may make more Reads than all");
+        expect_true(value >= 1, concat(what, " is ", value));
+    expect_true(is.max_lmr_virtual_address >= 0xffffffffU, "no 64 bit address can be registered");
+    expect_true(is.max_rdma_read_in >= is.max_rdma_read_per_ep_in,
+                "an EP may take more Reads than all");
+    expect_true(is.max_rdma_read_out >= is.max_rdma_read_per_ep_out,
+                "an EP may make more Reads than all");
     a_boolean(is.max_rdma_read_per_ep_in_guaranteed, "max_rdma_read_per_ep_in_guaranteed");
     a_boolean(is.max_rdma_read_per_ep_out_guaranteed, "max_rdma_read_per_ep_out_guaranteed");
     a_boolean(is.zb_supported, "zb_supported");
-    yes(is.extension_supported == DAT_EXTENSION_NONE || is.extension_supported == DAT_EXTENSION_IB,
-        "extension_supported is no extension that we know");
+    expect_true(is.extension_supported == DAT_EXTENSION_NONE ||
+                    is.extension_supported == DAT_EXTENSION_IB,
+                "extension_supported is no extension that we know");
     named_attributes(is.transport_attr, is.num_transport_attr, "transport");
     named_attributes(is.vendor_attr, is.num_vendor_attr, "vendor");
 }
@@ -233,8 +237,8 @@ void provider_values() {
     const adapter ia;
     const DAT_PROVIDER_ATTR &is = ia.provider();
     a_name(is.provider_name, false, "provider_name");
-    same(is.dapl_version_major, 2, "dapl_version_major");
-    same(is.dapl_version_minor, 0, "dapl_version_minor");
+    expect_eq(is.dapl_version_major, 2, "dapl_version_major");
+    expect_eq(is.dapl_version_minor, 0, "dapl_version_minor");
     using boolean = std::pair<DAT_BOOLEAN, const char *>;
     for (const auto &[value, what] :
          {boolean{is.is_thread_safe, "is_thread_safe"},
@@ -247,23 +251,24 @@ void provider_values() {
           boolean{is.rdma_read_lmr_rmr_context_exposure, "rdma_read_lmr_rmr_context_exposure"},
           boolean{is.is_signal_safe, "is_signal_safe"}, boolean{is.ha_supported, "ha_supported"}})
         a_boolean(value, what);
-    yes(is.max_private_data_size >= 56, "less private data than OFED's uDAPL takes");
+    expect_true(is.max_private_data_size >= 56, "less private data than OFED's uDAPL takes");
     const DAT_UINT32 line = is.optimal_buffer_alignment;
-    yes(line != 0 && (line & (line - 1)) == 0,
-        text("optimal_buffer_alignment is ", line, ": no power of two"));
-    yes(static_cast<unsigned>(is.iov_ownership_on_return) <= DAT_IOV_PROVIDER_MOD,
-        "iov_ownership_on_return is none of the three");
-    yes(static_cast<unsigned>(is.ep_creator) <= DAT_PSP_CREATES_EP_ALWAYS,
-        "ep_creator is none of the three");
-    yes(static_cast<unsigned>(is.pz_support) <= DAT_PZ_SHAREABLE, "pz_support is none of the two");
-    yes(static_cast<unsigned>(is.rmr_scope_supported) <= DAT_RMR_SCOPE_ANY,
-        "rmr_scope_supported is none of the three");
+    expect_true(line != 0 && (line & (line - 1)) == 0,
+                concat("optimal_buffer_alignment is ", line, ": no power of two"));
+    expect_true(static_cast<unsigned>(is.iov_ownership_on_return) <= DAT_IOV_PROVIDER_MOD,
+                "iov_ownership_on_return is none of the three");
+    expect_true(static_cast<unsigned>(is.ep_creator) <= DAT_PSP_CREATES_EP_ALWAYS,
+                "ep_creator is none of the three");
+    expect_true(static_cast<unsigned>(is.pz_support) <= DAT_PZ_SHAREABLE,
+                "pz_support is none of the two");
+    expect_true(static_cast<unsigned>(is.rmr_scope_supported) <= DAT_RMR_SCOPE_ANY,
+                "rmr_scope_supported is none of the three");
     for (std::size_t row = 0; row < 6; ++row)
         for (std::size_t column = 0; column < 6; ++column) {
             const auto &merging = is.evd_stream_merging_supported;
             a_boolean(merging[row][column], "an entry of evd_stream_merging_supported");
-            same(merging[row][column], merging[column][row],
-                 text("merging of streams ", row, " and ", column, " the other way round"));
+            expect_eq(merging[row][column], merging[column][row],
+                      concat("merging of streams ", row, " and ", column, " the other way round"));
         }
     named_attributes(is.provider_specific_attr, is.num_provider_specific_attr, "provider");
 }
@@ -283,16 +288,17 @@ void names_of_ib() {
          {"DAT_IB_PROVIDER_NAME", "DAT_IB_DEVICE_NAME", "DAT_IB_CONNECTIVITY_MODE",
           "DAT_IB_RDMA_READ", "DAT_IB_NODE_GUID", "DAT_IB_GID", "DAT_IB_TRANSPORT_MTU",
           "DAT_IB_PORT_STATUS", "DAT_IB_PORT_NUMBER", "DAT_EXTENSION_INTERFACE"})
-        yes(named(ia, name).has_value(), text("there is no ", name));
-    same(named(ia, "DAT_IB_RDMA_READ").value_or(""), "TRUE", "DAT_IB_RDMA_READ");
-    yes(named(ia, "DAT_IB_PORT_STATUS").value_or("").ends_with("ACTIVE"),
-        "DAT_IB_PORT_STATUS does not say ACTIVE");
-    yes(std::atoi(named(ia, "DAT_IB_TRANSPORT_MTU").value_or("0").c_str()) >= 256,
-        "DAT_IB_TRANSPORT_MTU is no number of bytes");
-    if (!given().device.empty())
-        same(named(ia, "DAT_IB_DEVICE_NAME").value_or(""), given().device, "DAT_IB_DEVICE_NAME");
+        expect_true(named(ia, name).has_value(), concat("there is no ", name));
+    expect_eq(named(ia, "DAT_IB_RDMA_READ").value_or(""), "TRUE", "DAT_IB_RDMA_READ");
+    expect_true(named(ia, "DAT_IB_PORT_STATUS").value_or("").ends_with("ACTIVE"),
+                "DAT_IB_PORT_STATUS does not say ACTIVE");
+    expect_true(std::atoi(named(ia, "DAT_IB_TRANSPORT_MTU").value_or("0").c_str()) >= 256,
+                "DAT_IB_TRANSPORT_MTU is no number of bytes");
+    if (!settings().device.empty())
+        expect_eq(named(ia, "DAT_IB_DEVICE_NAME").value_or(""), settings().device,
+                  "DAT_IB_DEVICE_NAME");
     for (const char *name : {"DAT_IB_FETCH_AND_ADD", "DAT_IB_CMP_AND_SWAP", "DAT_IB_IMMED_DATA"})
-        same(named(ia, name).value_or("FALSE"), ia.is_iwarp() ? "FALSE" : "TRUE", name);
+        expect_eq(named(ia, name).value_or("FALSE"), ia.is_iwarp() ? "FALSE" : "TRUE", name);
 }
 
 /// One of an interface of this machine.
@@ -300,7 +306,7 @@ void own_address() {
     const adapter ia;
     const sockaddr_in is = ia.address();
     ifaddrs *all = nullptr;
-    need(getifaddrs(&all) == 0, "getifaddrs");
+    require(getifaddrs(&all) == 0, "getifaddrs");
     bool found = false;
     for (const ifaddrs *one = all; one; one = one->ifa_next)
         if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET) {
@@ -309,36 +315,39 @@ void own_address() {
             found = found || of_it.sin_addr.s_addr == is.sin_addr.s_addr;
         }
     freeifaddrs(all);
-    yes(found, "no interface has the IA's address");
+    expect_true(found, "no interface has the IA's address");
 }
 
 void wrong_arguments(case_list &cases) {
     add_case(cases, "ia.query_mask_unknown", [] {
         const adapter ia;
         filled<DAT_IA_ATTR> attributes;
-        is(query(ia, DAT_IA_FIELD_ALL + 1, attributes.out()), bad_argument(3));
+        expect_return(query(ia, DAT_IA_FIELD_ALL + 1, attributes.out()), invalid_parameter(3));
     });
     add_case(cases, "ia.query_provider_mask_unknown", [] {
         const adapter ia;
         filled<DAT_PROVIDER_ATTR> attributes;
-        is(query(ia, DAT_PROVIDER_FIELD_ALL + 1, attributes.out()), bad_argument(5));
+        expect_return(query(ia, DAT_PROVIDER_FIELD_ALL + 1, attributes.out()),
+                      invalid_parameter(5));
     });
     add_case(cases, "ia.query_null", [] {
         const adapter ia;
-        is(dat_ia_query(ia, nullptr, DAT_IA_FIELD_IA_MAX_EPS, nullptr, 0, nullptr),
-           bad_argument(4));
+        expect_return(dat_ia_query(ia, nullptr, DAT_IA_FIELD_IA_MAX_EPS, nullptr, 0, nullptr),
+                      invalid_parameter(4));
     });
     add_case(cases, "ia.query_provider_null", [] {
         const adapter ia;
-        is(dat_ia_query(ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_PROVIDER_NAME, nullptr),
-           bad_argument(6));
+        expect_return(
+            dat_ia_query(ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_PROVIDER_NAME, nullptr),
+            invalid_parameter(6));
     });
     add_case(cases, "ia.query_nothing", [] {
         const adapter ia;
-        is(dat_ia_query(ia, nullptr, 0, nullptr, 0, nullptr), DAT_SUCCESS);
+        expect_return(dat_ia_query(ia, nullptr, 0, nullptr, 0, nullptr), DAT_SUCCESS);
         filled<DAT_IA_ATTR> attributes;
         filled<DAT_PROVIDER_ATTR> provider;
-        is(dat_ia_query(ia, nullptr, 0, attributes.out(), 0, provider.out()), DAT_SUCCESS);
+        expect_return(dat_ia_query(ia, nullptr, 0, attributes.out(), 0, provider.out()),
+                      DAT_SUCCESS);
     });
 }
 

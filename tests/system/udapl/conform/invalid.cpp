@@ -15,27 +15,27 @@ namespace conform {
 namespace {
 
 kernel_counts counts() {
-    return given().device.empty() ? kernel_counts{} : counted(given().device);
+    return settings().device.empty() ? kernel_counts{} : count_kernel_objects(settings().device);
 }
 
 void refuse(const invalid_call &row, const every_kind &all) {
-    const saying which(row.what);
+    const scoped_trace which(row.what);
     const kernel_counts before = counts();
-    const long posted = posted_requests();
+    const long posted = count_posted_requests();
     made = &made;
-    is(row.with(all), row.want);
-    yes(made == &made, "it wrote a handle");
-    yes(counts() == before, "the kernel has other objects than before");
-    same(posted_requests(), posted, "the number of work requests posted");
+    expect_return(row.with(all), row.want);
+    expect_true(made == &made, "it wrote a handle");
+    expect_true(counts() == before, "the kernel has other objects than before");
+    expect_eq(count_posted_requests(), posted, "the number of work requests posted");
 }
 
 void refuse_all(std::span<const invalid_call> rows, needs what) {
     every_kind all;
     if (what == needs::windows && !all.window)
-        throw skipped{"the device has no memory windows"};
+        throw case_skipped{"the device has no memory windows"};
     if (what == needs::extensions &&
         all.pair.ia.attributes().extension_supported == DAT_EXTENSION_NONE)
-        throw skipped{"the IA has no extensions"};
+        throw case_skipped{"the IA has no extensions"};
     if (what == needs::connection || what == needs::extensions)
         all.pair.join();
     for (const invalid_call &row : rows)
@@ -65,7 +65,7 @@ DAT_RETURN open_ia(const char *name, DAT_COUNT qlen, DAT_EVD_HANDLE *async) {
     return dat_ia_open(const_cast<char *>(name), qlen, async, &made);
 }
 DAT_RETURN create_evd(const every_kind &all, unsigned flags, DAT_EVD_HANDLE *result = &made) {
-    return dat_evd_create(all.pair.ia, 1, nullptr, no_such<DAT_EVD_FLAGS>(flags), result);
+    return dat_evd_create(all.pair.ia, 1, nullptr, enum_cast<DAT_EVD_FLAGS>(flags), result);
 }
 DAT_RETURN wait(const every_kind &all, DAT_COUNT threshold) {
     DAT_EVENT event{};
@@ -74,7 +74,7 @@ DAT_RETURN wait(const every_kind &all, DAT_COUNT threshold) {
 }
 DAT_COUNT qlen(DAT_EVD_HANDLE of) {
     DAT_EVD_PARAM param{};
-    done(dat_evd_query(of, DAT_EVD_FIELD_ALL, &param));
+    require_success(dat_evd_query(of, DAT_EVD_FIELD_ALL, &param));
     return param.evd_qlen;
 }
 /// By the provider's table: registries call it, but do not export it.
@@ -83,44 +83,45 @@ DAT_RETURN related(const every_kind &all, char *name, DAT_BOOLEAN *answer) {
 }
 
 constexpr invalid_call of_ia[] = {
-    {"dat_ia_open", "qlen 2147483647", too_few(DAT_RESOURCE_TEVD),
+    {"dat_ia_open", "qlen 2147483647", insufficient_resources(DAT_RESOURCE_TEVD),
      [](const every_kind &) {
          DAT_EVD_HANDLE async = nullptr;
-         return open_ia(given().ia, INT32_MAX, &async);
+         return open_ia(settings().ia, INT32_MAX, &async);
      }},
-    {"dat_ia_open", "async_evd NULL", bad_argument(3), CALL(open_ia(given().ia, 8, nullptr))},
-    {"dat_ia_close", "flags 7", bad_argument(2),
-     CALL(dat_ia_close(all.pair.ia, no_such<DAT_CLOSE_FLAGS>(7)))},
-    {"dat_ia_close", "gracefully, in use", bad_state(DAT_INVALID_STATE_IA_IN_USE),
+    {"dat_ia_open", "async_evd NULL", invalid_parameter(3),
+     CALL(open_ia(settings().ia, 8, nullptr))},
+    {"dat_ia_close", "flags 7", invalid_parameter(2),
+     CALL(dat_ia_close(all.pair.ia, enum_cast<DAT_CLOSE_FLAGS>(7)))},
+    {"dat_ia_close", "gracefully, in use", invalid_state(DAT_INVALID_STATE_IA_IN_USE),
      CALL(dat_ia_close(all.pair.ia, DAT_CLOSE_GRACEFUL_FLAG))},
-    {"dat_ia_query", "ia_attr NULL, all fields", bad_argument(4),
+    {"dat_ia_query", "ia_attr NULL, all fields", invalid_parameter(4),
      CALL(dat_ia_query(all.pair.ia, nullptr, DAT_IA_FIELD_ALL, nullptr, 0, nullptr))},
-    {"dat_ia_query", "provider_attr NULL, all fields", bad_argument(6),
+    {"dat_ia_query", "provider_attr NULL, all fields", invalid_parameter(6),
      CALL(dat_ia_query(all.pair.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, nullptr))},
-    {"dat_ia_ha_related", "name NULL", bad_argument(2),
+    {"dat_ia_ha_related", "name NULL", invalid_parameter(2),
      [](const every_kind &all) {
          DAT_BOOLEAN answer = DAT_FALSE;
          return related(all, nullptr, &answer);
      }},
-    {"dat_ia_ha_related", "answer NULL", bad_argument(3),
-     CALL(related(all, const_cast<char *>(given().ia), nullptr))},
+    {"dat_ia_ha_related", "answer NULL", invalid_parameter(3),
+     CALL(related(all, const_cast<char *>(settings().ia), nullptr))},
 };
 
 constexpr invalid_call of_evd[] = {
-    {"dat_evd_create", "flags 0", bad_argument(4), CALL(create_evd(all, 0))},
-    {"dat_evd_create", "flags unknown", bad_argument(4),
+    {"dat_evd_create", "flags 0", invalid_parameter(4), CALL(create_evd(all, 0))},
+    {"dat_evd_create", "flags unknown", invalid_parameter(4),
      CALL(create_evd(all, 0x10000 | DAT_EVD_SOFTWARE_FLAG))},
-    {"dat_evd_create", "flags for asynchronous and other events", bad_argument(4),
+    {"dat_evd_create", "flags for asynchronous and other events", invalid_parameter(4),
      CALL(create_evd(all, DAT_EVD_ASYNC_FLAG | DAT_EVD_DTO_FLAG))},
-    {"dat_evd_create", "evd NULL", bad_argument(5),
+    {"dat_evd_create", "evd NULL", invalid_parameter(5),
      CALL(create_evd(all, DAT_EVD_SOFTWARE_FLAG, nullptr))},
-    {"dat_evd_free", "used by an EP", bad_state(DAT_INVALID_STATE_EVD_IN_USE),
+    {"dat_evd_free", "used by an EP", invalid_state(DAT_INVALID_STATE_EVD_IN_USE),
      CALL(dat_evd_free(all.idle.received))},
-    {"dat_evd_free", "the IA's own", bad_state(DAT_INVALID_STATE_EVD_IN_USE),
+    {"dat_evd_free", "the IA's own", invalid_state(DAT_INVALID_STATE_EVD_IN_USE),
      CALL(dat_evd_free(all.pair.ia.async()))},
-    {"dat_evd_wait", "threshold above qlen", bad_argument(3),
+    {"dat_evd_wait", "threshold above qlen", invalid_parameter(3),
      CALL(wait(all, qlen(all.software) + 1))},
-    {"dat_evd_wait", "no event", timed_out, CALL(wait(all, 1))},
+    {"dat_evd_wait", "no event", timeout_expired, CALL(wait(all, 1))},
 };
 
 constexpr invalid_call of_cno[] = {
@@ -128,17 +129,17 @@ constexpr invalid_call of_cno[] = {
      [](const every_kind &all) {
          DAT_EVD_HANDLE got_evd = &made;
          const DAT_RETURN got = dat_cno_wait(all.pair.notifier, 0, &got_evd);
-         same(got_evd, nullptr, "the EVD");
+         expect_eq(got_evd, nullptr, "the EVD");
          return got;
      }},
     {"dat_cno_trigger", "no event", queue_empty,
      [](const every_kind &all) {
          DAT_EVD_HANDLE got_evd = &made;
          const DAT_RETURN got = EXPORTED(dat_cno_trigger)(all.pair.notifier, &got_evd);
-         same(got_evd, nullptr, "the EVD");
+         expect_eq(got_evd, nullptr, "the EVD");
          return got;
      }},
-    {"dat_cno_trigger", "evd NULL", bad_argument(2),
+    {"dat_cno_trigger", "evd NULL", invalid_parameter(2),
      CALL(EXPORTED(dat_cno_trigger)(all.pair.notifier, nullptr))},
 };
 
@@ -153,29 +154,31 @@ struct registration {
     DAT_RETURN make(const every_kind &all) const {
         DAT_REGION_DESCRIPTION region{};
         region.for_va = address;
-        return dat_lmr_create(all.pair.ia, no_such<DAT_MEM_TYPE>(type), region, length,
-                              all.pair.zone, no_such<DAT_MEM_PRIV_FLAGS>(privileges),
-                              no_such<DAT_VA_TYPE>(va_type), lmr, nullptr, nullptr, nullptr,
+        return dat_lmr_create(all.pair.ia, enum_cast<DAT_MEM_TYPE>(type), region, length,
+                              all.pair.zone, enum_cast<DAT_MEM_PRIV_FLAGS>(privileges),
+                              enum_cast<DAT_VA_TYPE>(va_type), lmr, nullptr, nullptr, nullptr,
                               nullptr);
     }
 };
 
 constexpr invalid_call of_lmr[] = {
-    {"dat_lmr_create", "mem_type 0x80", bad_argument(2),
+    {"dat_lmr_create", "mem_type 0x80", invalid_parameter(2),
      CALL(registration{.type = 0x80}.make(all))},
-    {"dat_lmr_create", "mem_type 8", bad_argument(2), CALL(registration{.type = 8}.make(all))},
-    {"dat_lmr_create", "mem_type shared, without a cookie", bad_argument(3),
+    {"dat_lmr_create", "mem_type 8", invalid_parameter(2), CALL(registration{.type = 8}.make(all))},
+    {"dat_lmr_create", "mem_type shared, without a cookie", invalid_parameter(3),
      CALL(registration{.type = DAT_MEM_TYPE_SHARED_VIRTUAL}.make(all))},
-    {"dat_lmr_create", "length 0", error(DAT_LENGTH_ERROR),
+    {"dat_lmr_create", "length 0", dat_error(DAT_LENGTH_ERROR),
      CALL(registration{.length = 0}.make(all))},
-    {"dat_lmr_create", "address NULL", bad_argument(3),
+    {"dat_lmr_create", "address NULL", invalid_parameter(3),
      CALL(registration{.address = nullptr}.make(all))},
-    {"dat_lmr_create", "a range behind the last address", bad_argument(4),
+    {"dat_lmr_create", "a range behind the last address", invalid_parameter(4),
      CALL(registration{.address = reinterpret_cast<void *>(~std::uintptr_t{3})}.make(all))},
-    {"dat_lmr_create", "privileges unknown", bad_argument(6),
+    {"dat_lmr_create", "privileges unknown", invalid_parameter(6),
      CALL(registration{.privileges = 0x1000 | DAT_MEM_PRIV_ALL_FLAG}.make(all))},
-    {"dat_lmr_create", "va_type 2", bad_argument(7), CALL(registration{.va_type = 2}.make(all))},
-    {"dat_lmr_create", "lmr NULL", bad_argument(7), CALL(registration{.lmr = nullptr}.make(all))},
+    {"dat_lmr_create", "va_type 2", invalid_parameter(7),
+     CALL(registration{.va_type = 2}.make(all))},
+    {"dat_lmr_create", "lmr NULL", invalid_parameter(7),
+     CALL(registration{.lmr = nullptr}.make(all))},
 };
 
 struct binding {
@@ -191,37 +194,39 @@ struct binding {
     }
     DAT_RETURN bind(const every_kind &all, const DAT_LMR_TRIPLET *piece) const {
         return dat_rmr_bind(all.window, all.pair.memory, piece,
-                            no_such<DAT_MEM_PRIV_FLAGS>(privileges), no_such<DAT_VA_TYPE>(va_type),
-                            all.idle, context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
+                            enum_cast<DAT_MEM_PRIV_FLAGS>(privileges),
+                            enum_cast<DAT_VA_TYPE>(va_type), all.idle, make_context(1),
+                            DAT_COMPLETION_DEFAULT_FLAG, nullptr);
     }
 };
 
 constexpr invalid_call of_rmr[] = {
-    {"dat_rmr_create", "rmr NULL", bad_argument(2), CALL(dat_rmr_create(all.pair.zone, nullptr))},
-    {"dat_rmr_create_for_ep", "rmr NULL", bad_argument(2),
+    {"dat_rmr_create", "rmr NULL", invalid_parameter(2),
+     CALL(dat_rmr_create(all.pair.zone, nullptr))},
+    {"dat_rmr_create_for_ep", "rmr NULL", invalid_parameter(2),
      CALL(EXPORTED(dat_rmr_create_for_ep)(all.pair.zone, nullptr))},
-    {"dat_rmr_query", "mask unknown", bad_argument(2),
+    {"dat_rmr_query", "mask unknown", invalid_parameter(2),
      [](const every_kind &all) {
          DAT_RMR_PARAM param{};
-         return dat_rmr_query(all.window, no_such<DAT_RMR_PARAM_MASK>(0x80), &param);
+         return dat_rmr_query(all.window, enum_cast<DAT_RMR_PARAM_MASK>(0x80), &param);
      }},
-    {"dat_rmr_query", "param NULL", bad_argument(3),
+    {"dat_rmr_query", "param NULL", invalid_parameter(3),
      CALL(dat_rmr_query(all.window, DAT_RMR_FIELD_ALL, nullptr))},
-    {"dat_rmr_bind", "triplet NULL", bad_argument(3), CALL(binding{}.bind(all, nullptr))},
-    {"dat_rmr_bind", "a byte longer than the LMR", bad_argument(3),
+    {"dat_rmr_bind", "triplet NULL", invalid_parameter(3), CALL(binding{}.bind(all, nullptr))},
+    {"dat_rmr_bind", "a byte longer than the LMR", invalid_parameter(3),
      CALL(binding{.length = couple::size + 1}.make(all))},
-    {"dat_rmr_bind", "a byte behind the LMR", bad_argument(3),
+    {"dat_rmr_bind", "a byte behind the LMR", invalid_parameter(3),
      CALL(binding{.offset = couple::size - 63}.make(all))},
-    {"dat_rmr_bind", "a byte before the LMR", bad_argument(3),
+    {"dat_rmr_bind", "a byte before the LMR", invalid_parameter(3),
      CALL(binding{.offset = ~DAT_VADDR{0}}.make(all))},
-    {"dat_rmr_bind", "privileges unknown", bad_argument(4),
+    {"dat_rmr_bind", "privileges unknown", invalid_parameter(4),
      CALL(binding{.privileges = 0x80}.make(all))},
-    {"dat_rmr_bind", "va_type 3", bad_argument(5), CALL(binding{.va_type = 3}.make(all))},
-    {"dat_rmr_bind", "EP not connected", bad_state(DAT_INVALID_STATE_EP_UNCONNECTED),
+    {"dat_rmr_bind", "va_type 3", invalid_parameter(5), CALL(binding{.va_type = 3}.make(all))},
+    {"dat_rmr_bind", "EP not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
      [](const every_kind &all) {
          const DAT_RETURN got = binding{}.make(all);
          const bool lacking = all.pair.ia.attributes().max_rmrs == 0 && got == not_supported;
-         return lacking ? bad_state(DAT_INVALID_STATE_EP_UNCONNECTED) : got;
+         return lacking ? invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED) : got;
      }},
 };
 
@@ -231,28 +236,28 @@ DAT_RETURN create_srq(const every_kind &all, DAT_SRQ_ATTR attributes,
 }
 DAT_SRQ_PARAM queried_srq(const every_kind &all) {
     DAT_SRQ_PARAM param{};
-    done(dat_srq_query(all.queue, DAT_SRQ_FIELD_ALL, &param));
+    require_success(dat_srq_query(all.queue, DAT_SRQ_FIELD_ALL, &param));
     return param;
 }
 
 constexpr invalid_call of_srq[] = {
-    {"dat_srq_create", "max_recv_iov 0", bad_argument(3), CALL(create_srq(all, {1, 0, 0}))},
-    {"dat_srq_create", "low_watermark -1", bad_argument(3), CALL(create_srq(all, {4, 1, -1}))},
-    {"dat_srq_create", "low_watermark above max_recv_dtos", bad_argument(3),
+    {"dat_srq_create", "max_recv_iov 0", invalid_parameter(3), CALL(create_srq(all, {1, 0, 0}))},
+    {"dat_srq_create", "low_watermark -1", invalid_parameter(3), CALL(create_srq(all, {4, 1, -1}))},
+    {"dat_srq_create", "low_watermark above max_recv_dtos", invalid_parameter(3),
      CALL(create_srq(all, {4, 1, 5}))},
-    {"dat_srq_create", "max_recv_dtos above the device's", too_few(DAT_RESOURCE_SRQ),
+    {"dat_srq_create", "max_recv_dtos above the device's", insufficient_resources(DAT_RESOURCE_SRQ),
      CALL(create_srq(all, {all.pair.ia.attributes().max_recv_per_srq + 1, 1, 0}))},
-    {"dat_srq_create", "max_recv_iov above the device's", too_few(DAT_RESOURCE_SRQ),
+    {"dat_srq_create", "max_recv_iov above the device's", insufficient_resources(DAT_RESOURCE_SRQ),
      CALL(create_srq(all, {4, all.pair.ia.attributes().max_iov_segments_per_dto + 1, 0}))},
-    {"dat_srq_create", "srq NULL", bad_argument(4), CALL(create_srq(all, {4, 1, 0}, nullptr))},
-    {"dat_srq_set_lw", "low_watermark above max_recv_dtos", bad_argument(2),
+    {"dat_srq_create", "srq NULL", invalid_parameter(4), CALL(create_srq(all, {4, 1, 0}, nullptr))},
+    {"dat_srq_set_lw", "low_watermark above max_recv_dtos", invalid_parameter(2),
      CALL(dat_srq_set_lw(all.queue, queried_srq(all).max_recv_dtos + 1))},
-    {"dat_srq_post_recv", "num_segments above max_recv_iov", bad_argument(2),
+    {"dat_srq_post_recv", "num_segments above max_recv_iov", invalid_parameter(2),
      [](const every_kind &all) {
          std::vector<DAT_LMR_TRIPLET> pieces(
              static_cast<std::size_t>(queried_srq(all).max_recv_iov) + 1);
          return dat_srq_post_recv(all.queue, static_cast<DAT_COUNT>(pieces.size()), pieces.data(),
-                                  context(1));
+                                  make_context(1));
      }},
 };
 
@@ -260,19 +265,20 @@ DAT_RETURN synced(const every_kind &all, DAT_LMR_CONTEXT key) {
     DAT_LMR_TRIPLET list[2] = {all.pair.memory.piece(0, 64), all.pair.memory.piece(64, 64)};
     list[1].lmr_context = key;
     const DAT_RETURN read = dat_lmr_sync_rdma_read(all.pair.ia, list, 2);
-    is(dat_lmr_sync_rdma_write(all.pair.ia, list, 2), read);
+    expect_return(dat_lmr_sync_rdma_write(all.pair.ia, list, 2), read);
     return read;
 }
 
 constexpr invalid_call of_sync[] = {
-    {"dat_lmr_sync_rdma", "lmr_context is an rmr_context", bad_argument(2),
+    {"dat_lmr_sync_rdma", "lmr_context is an rmr_context", invalid_parameter(2),
      [](const every_kind &all) {
          const region &memory = all.pair.memory;
          return memory.rmr_context() != memory.lmr_context() ? synced(all, memory.rmr_context())
-                                                             : bad_argument(2);
+                                                             : invalid_parameter(2);
      }},
-    {"dat_lmr_sync_rdma", "lmr_context 0xdeadbeef", bad_argument(2), CALL(synced(all, 0xdeadbeef))},
-    {"dat_lmr_sync_rdma", "lmr_context 0", bad_argument(2), CALL(synced(all, 0))},
+    {"dat_lmr_sync_rdma", "lmr_context 0xdeadbeef", invalid_parameter(2),
+     CALL(synced(all, 0xdeadbeef))},
+    {"dat_lmr_sync_rdma", "lmr_context 0", invalid_parameter(2), CALL(synced(all, 0))},
 };
 
 } // namespace

@@ -13,7 +13,7 @@ namespace conform {
 
 namespace {
 
-constexpr DAT_TIMEOUT timeout = microseconds(std::chrono::seconds(5));
+constexpr DAT_TIMEOUT timeout = dat_timeout(std::chrono::seconds(5));
 constexpr std::uint16_t port = 5001; // of no listener
 
 DAT_COUNT too_much(const every_kind &all) {
@@ -55,85 +55,87 @@ struct wish {
     }
 };
 
-ep without_pz(const every_kind &all) {
+unique_ep without_pz(const every_kind &all) {
     DAT_EP_HANDLE created = nullptr;
-    done(dat_ep_create(all.pair.ia, nullptr, all.idle.received, all.idle.requested,
-                       all.idle.connection, nullptr, &created));
-    return ep(created);
+    require_success(dat_ep_create(all.pair.ia, nullptr, all.idle.received, all.idle.requested,
+                                  all.idle.connection, nullptr, &created));
+    return unique_ep(created);
 }
-ep without_connect_evd(const every_kind &all) {
+unique_ep without_connect_evd(const every_kind &all) {
     DAT_EP_HANDLE created = nullptr;
-    done(dat_ep_create(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested, nullptr,
-                       nullptr, &created));
-    return ep(created);
+    require_success(dat_ep_create(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested,
+                                  nullptr, nullptr, &created));
+    return unique_ep(created);
 }
 
 constexpr invalid_call of_connect[] = {
-    {"dat_ep_connect", "address NULL", bad_argument(2),
+    {"dat_ep_connect", "address NULL", invalid_parameter(2),
      CALL(wish{.has_address = false}.connect(all, all.idle))},
-    {"dat_ep_connect", "address of AF_UNIX", bad_argument(2),
+    {"dat_ep_connect", "address of AF_UNIX", invalid_parameter(2),
      CALL(wish{.family = AF_UNIX}.connect(all, all.idle))},
-    {"dat_ep_connect", "port 0", bad_argument(3), CALL(wish{.to_port = 0}.connect(all, all.idle))},
-    {"dat_ep_connect", "timeout 0", bad_argument(4),
+    {"dat_ep_connect", "port 0", invalid_parameter(3),
+     CALL(wish{.to_port = 0}.connect(all, all.idle))},
+    {"dat_ep_connect", "timeout 0", invalid_parameter(4),
      CALL(wish{.within = 0}.connect(all, all.idle))},
-    {"dat_ep_connect", "private_data_size -1", bad_argument(5),
+    {"dat_ep_connect", "private_data_size -1", invalid_parameter(5),
      CALL(wish{.size = -1}.connect(all, all.idle))},
-    {"dat_ep_connect", "private_data_size above the limit", bad_argument(5),
+    {"dat_ep_connect", "private_data_size above the limit", invalid_parameter(5),
      CALL(wish{.size = too_much(all)}.connect(all, all.idle))},
-    {"dat_ep_connect", "private_data NULL", bad_argument(6),
+    {"dat_ep_connect", "private_data NULL", invalid_parameter(6),
      CALL(wish{.size = 1, .has_data = false}.connect(all, all.idle))},
     {"dat_ep_connect", "qos that is not supported", not_supported,
      CALL(wish{.qos = DAT_QOS_LOW_LATENCY}.connect(all, all.idle))},
     {"dat_ep_connect", "flags for many paths", not_supported,
      CALL(wish{.flags = DAT_CONNECT_MULTIPATH_FLAG}.connect(all, all.idle))},
-    {"dat_ep_connect", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_ep_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(wish{}.connect(all, all.pair.active))},
-    {"dat_ep_connect", "connecting", bad_state(DAT_INVALID_STATE_EP_ACTCONNPENDING),
+    {"dat_ep_connect", "connecting", invalid_state(DAT_INVALID_STATE_EP_ACTCONNPENDING),
      CALL(wish{}.connect(all, all.caller))},
-    {"dat_ep_connect", "reserved", bad_state(DAT_INVALID_STATE_EP_RESERVED),
+    {"dat_ep_connect", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
      CALL(wish{}.connect(all, all.reserved))},
-    {"dat_ep_connect", "EP without a PZ", bad_state(DAT_INVALID_STATE_EP_NOTREADY),
+    {"dat_ep_connect", "EP without a PZ", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
      CALL(wish{}.connect(all, without_pz(all)))},
-    {"dat_ep_connect", "EP without a connect EVD", bad_handle(DAT_INVALID_HANDLE_EVD_CONN),
+    {"dat_ep_connect", "EP without a connect EVD", invalid_handle(DAT_INVALID_HANDLE_EVD_CONN),
      CALL(wish{}.connect(all, without_connect_evd(all)))},
 
-    {"dat_ep_common_connect", "address NULL", bad_argument(2),
+    {"dat_ep_common_connect", "address NULL", invalid_parameter(2),
      CALL(wish{.has_address = false}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "address of AF_UNIX", bad_argument(2),
+    {"dat_ep_common_connect", "address of AF_UNIX", invalid_parameter(2),
      CALL(wish{.family = AF_UNIX}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "port 0", bad_argument(2),
+    {"dat_ep_common_connect", "port 0", invalid_parameter(2),
      CALL(wish{.to_port = 0}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "timeout 0", bad_argument(3),
+    {"dat_ep_common_connect", "timeout 0", invalid_parameter(3),
      CALL(wish{.within = 0}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "private_data_size above the limit", bad_argument(4),
+    {"dat_ep_common_connect", "private_data_size above the limit", invalid_parameter(4),
      CALL(wish{.size = too_much(all)}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "private_data NULL", bad_argument(5),
+    {"dat_ep_common_connect", "private_data NULL", invalid_parameter(5),
      CALL(wish{.size = 1, .has_data = false}.common_connect(all, all.idle))},
-    {"dat_ep_common_connect", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_ep_common_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(wish{}.common_connect(all, all.pair.active))},
-    {"dat_ep_common_connect", "EP without a connect EVD", bad_handle(DAT_INVALID_HANDLE_EVD_CONN),
+    {"dat_ep_common_connect", "EP without a connect EVD",
+     invalid_handle(DAT_INVALID_HANDLE_EVD_CONN),
      CALL(wish{}.common_connect(all, without_connect_evd(all)))},
 
-    {"dat_ep_dup_connect", "timeout 0", bad_argument(3),
+    {"dat_ep_dup_connect", "timeout 0", invalid_parameter(3),
      CALL(wish{.within = 0}.dup_connect(all.idle, all.pair.active))},
-    {"dat_ep_dup_connect", "private_data_size above the limit", bad_argument(4),
+    {"dat_ep_dup_connect", "private_data_size above the limit", invalid_parameter(4),
      CALL(wish{.size = too_much(all)}.dup_connect(all.idle, all.pair.active))},
-    {"dat_ep_dup_connect", "private_data NULL", bad_argument(5),
+    {"dat_ep_dup_connect", "private_data NULL", invalid_parameter(5),
      CALL(wish{.size = 1, .has_data = false}.dup_connect(all.idle, all.pair.active))},
     {"dat_ep_dup_connect", "qos that is not supported", not_supported,
      CALL(wish{.qos = DAT_QOS_LOW_LATENCY}.dup_connect(all.idle, all.pair.active))},
-    {"dat_ep_dup_connect", "dup is the passive side", bad_state(DAT_INVALID_STATE_EP_NOTREADY),
+    {"dat_ep_dup_connect", "dup is the passive side", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
      CALL(wish{}.dup_connect(all.idle, all.pair.passive))},
-    {"dat_ep_dup_connect", "dup not connected", bad_state(DAT_INVALID_STATE_EP_UNCONNECTED),
+    {"dat_ep_dup_connect", "dup not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
      CALL(wish{}.dup_connect(all.idle, all.idle))},
-    {"dat_ep_dup_connect", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_ep_dup_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(wish{}.dup_connect(all.pair.passive, all.pair.active))},
 
-    {"dat_ep_disconnect", "flags 2", bad_argument(2),
-     CALL(dat_ep_disconnect(all.pair.active, no_such<DAT_CLOSE_FLAGS>(2)))},
-    {"dat_ep_disconnect", "unconnected", bad_state(DAT_INVALID_STATE_EP_UNCONNECTED),
+    {"dat_ep_disconnect", "flags 2", invalid_parameter(2),
+     CALL(dat_ep_disconnect(all.pair.active, enum_cast<DAT_CLOSE_FLAGS>(2)))},
+    {"dat_ep_disconnect", "unconnected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
      CALL(dat_ep_disconnect(all.idle, DAT_CLOSE_ABRUPT_FLAG))},
-    {"dat_ep_disconnect", "reserved", bad_state(DAT_INVALID_STATE_EP_RESERVED),
+    {"dat_ep_disconnect", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
      CALL(dat_ep_disconnect(all.reserved, DAT_CLOSE_ABRUPT_FLAG))},
 };
 
@@ -167,76 +169,77 @@ struct common_wish {
 };
 
 constexpr invalid_call of_listeners[] = {
-    {"dat_psp_create", "port 0", bad_argument(2), CALL(create_psp(all, 0))},
-    {"dat_psp_create", "flags 2", bad_argument(4),
-     CALL(create_psp(all, fresh_port(), no_such<DAT_PSP_FLAGS>(2)))},
-    {"dat_psp_create", "psp NULL", bad_argument(5),
+    {"dat_psp_create", "port 0", invalid_parameter(2), CALL(create_psp(all, 0))},
+    {"dat_psp_create", "flags 2", invalid_parameter(4),
+     CALL(create_psp(all, fresh_port(), enum_cast<DAT_PSP_FLAGS>(2)))},
+    {"dat_psp_create", "psp NULL", invalid_parameter(5),
      CALL(create_psp(all, fresh_port(), DAT_PSP_CONSUMER_FLAG, nullptr))},
-    {"dat_psp_create", "port of a PSP", error(DAT_CONN_QUAL_IN_USE),
+    {"dat_psp_create", "port of a PSP", dat_error(DAT_CONN_QUAL_IN_USE),
      CALL(create_psp(all, all.pair.port))},
-    {"dat_psp_create", "port of an RSP", error(DAT_CONN_QUAL_IN_USE),
+    {"dat_psp_create", "port of an RSP", dat_error(DAT_CONN_QUAL_IN_USE),
      CALL(create_psp(all, all.reserved_port))},
-    {"dat_psp_create_any", "port NULL", bad_argument(2),
+    {"dat_psp_create_any", "port NULL", invalid_parameter(2),
      CALL(dat_psp_create_any(all.pair.ia, nullptr, all.pair.arrivals, DAT_PSP_CONSUMER_FLAG,
                              &made))},
-    {"dat_psp_create_any", "psp NULL", bad_argument(5),
+    {"dat_psp_create_any", "psp NULL", invalid_parameter(5),
      [](const every_kind &all) {
          DAT_CONN_QUAL any = 0;
          return dat_psp_create_any(all.pair.ia, &any, all.pair.arrivals, DAT_PSP_CONSUMER_FLAG,
                                    nullptr);
      }},
-    {"dat_rsp_create", "port 0", bad_argument(2), CALL(create_rsp(all, 0, all.idle))},
-    {"dat_rsp_create", "rsp NULL", bad_argument(5),
+    {"dat_rsp_create", "port 0", invalid_parameter(2), CALL(create_rsp(all, 0, all.idle))},
+    {"dat_rsp_create", "rsp NULL", invalid_parameter(5),
      CALL(create_rsp(all, fresh_port(), all.idle, nullptr))},
-    {"dat_rsp_create", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_rsp_create", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(create_rsp(all, fresh_port(), all.pair.active))},
-    {"dat_rsp_create", "reserved", bad_state(DAT_INVALID_STATE_EP_RESERVED),
+    {"dat_rsp_create", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
      CALL(create_rsp(all, fresh_port(), all.reserved))},
-    {"dat_rsp_create", "port of a PSP", error(DAT_CONN_QUAL_IN_USE),
+    {"dat_rsp_create", "port of a PSP", dat_error(DAT_CONN_QUAL_IN_USE),
      CALL(create_rsp(all, all.pair.port, all.idle))},
-    {"dat_csp_create", "comm NULL", bad_argument(2),
+    {"dat_csp_create", "comm NULL", invalid_parameter(2),
      CALL(common_wish{.has_comm = false}.create(all))},
-    {"dat_csp_create", "address NULL", bad_argument(3),
+    {"dat_csp_create", "address NULL", invalid_parameter(3),
      CALL(common_wish{.has_address = false}.create(all))},
-    {"dat_csp_create", "address of AF_UNIX", bad_argument(3),
+    {"dat_csp_create", "address of AF_UNIX", invalid_parameter(3),
      CALL(common_wish{.family = AF_UNIX}.create(all))},
-    {"dat_csp_create", "datagrams", error(DAT_COMM_NOT_SUPPORTED),
+    {"dat_csp_create", "datagrams", dat_error(DAT_COMM_NOT_SUPPORTED),
      CALL(common_wish{.type = SOCK_DGRAM}.create(all))},
-    {"dat_csp_create", "csp NULL", bad_argument(5), CALL(common_wish{.csp = nullptr}.create(all))},
-    {"dat_csp_create", "port of a PSP", error(DAT_PORT_IN_USE),
+    {"dat_csp_create", "csp NULL", invalid_parameter(5),
+     CALL(common_wish{.csp = nullptr}.create(all))},
+    {"dat_csp_create", "port of a PSP", dat_error(DAT_PORT_IN_USE),
      CALL(common_wish{.at_port = all.pair.port}.create(all))},
-    {"dat_csp_query", "mask unknown", bad_argument(2),
+    {"dat_csp_query", "mask unknown", invalid_parameter(2),
      [](const every_kind &all) {
          DAT_CSP_PARAM param{};
-         return EXPORTED(dat_csp_query)(all.common,
-                                        no_such<DAT_CSP_PARAM_MASK>(DAT_CSP_FIELD_ALL + 1), &param);
+         return EXPORTED(dat_csp_query)(
+             all.common, enum_cast<DAT_CSP_PARAM_MASK>(DAT_CSP_FIELD_ALL + 1), &param);
      }},
-    {"dat_csp_query", "param NULL", bad_argument(3),
+    {"dat_csp_query", "param NULL", invalid_parameter(3),
      CALL(EXPORTED(dat_csp_query)(all.common, DAT_CSP_FIELD_ALL, nullptr))},
 };
 
 constexpr invalid_call of_requests[] = {
-    {"dat_cr_accept", "private_data_size -1", bad_argument(3),
+    {"dat_cr_accept", "private_data_size -1", invalid_parameter(3),
      CALL(dat_cr_accept(all.request, all.idle, -1, wish::data))},
-    {"dat_cr_accept", "private_data_size above the limit", bad_argument(3),
+    {"dat_cr_accept", "private_data_size above the limit", invalid_parameter(3),
      CALL(dat_cr_accept(all.request, all.idle, too_much(all), wish::data))},
-    {"dat_cr_accept", "private_data NULL", bad_argument(4),
+    {"dat_cr_accept", "private_data NULL", invalid_parameter(4),
      CALL(dat_cr_accept(all.request, all.idle, 1, nullptr))},
-    {"dat_cr_accept", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_cr_accept", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(dat_cr_accept(all.request, all.pair.active, 0, nullptr))},
-    {"dat_cr_accept", "EP without a PZ", bad_state(DAT_INVALID_STATE_EP_NOTREADY),
+    {"dat_cr_accept", "EP without a PZ", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
      CALL(dat_cr_accept(all.request, without_pz(all), 0, nullptr))},
-    {"dat_cr_accept", "EP without a connect EVD", bad_state(DAT_INVALID_STATE_EP_NOTREADY),
+    {"dat_cr_accept", "EP without a connect EVD", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
      CALL(dat_cr_accept(all.request, without_connect_evd(all), 0, nullptr))},
-    {"dat_cr_reject", "private_data_size -1", bad_argument(2),
+    {"dat_cr_reject", "private_data_size -1", invalid_parameter(2),
      CALL(dat_cr_reject(all.request, -1, wish::data))},
-    {"dat_cr_reject", "private_data_size above the limit", bad_argument(2),
+    {"dat_cr_reject", "private_data_size above the limit", invalid_parameter(2),
      CALL(dat_cr_reject(all.request, too_much(all), wish::data))},
-    {"dat_cr_reject", "private_data NULL", bad_argument(3),
+    {"dat_cr_reject", "private_data NULL", invalid_parameter(3),
      CALL(dat_cr_reject(all.request, 1, nullptr))},
-    {"dat_cr_handoff", "port of no listener", bad_argument(2),
+    {"dat_cr_handoff", "port of no listener", invalid_parameter(2),
      CALL(dat_cr_handoff(all.request, fresh_port()))},
-    {"dat_cr_handoff", "port of an RSP", bad_argument(2),
+    {"dat_cr_handoff", "port of an RSP", invalid_parameter(2),
      CALL(dat_cr_handoff(all.request, all.reserved_port))},
 };
 

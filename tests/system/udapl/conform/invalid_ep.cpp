@@ -20,7 +20,7 @@ struct attribute {
 };
 
 constexpr attribute attributes[] = {
-    {"service_type 77", SET(service_type, no_such<DAT_SERVICE_TYPE>(77))},
+    {"service_type 77", SET(service_type, enum_cast<DAT_SERVICE_TYPE>(77))},
     {"qos that is not supported", SET(qos, DAT_QOS_HIGH_THROUGHPUT)},
     {"max_message_size above the limit", SET(max_message_size, limits.max_message_size + 1)},
     {"max_rdma_size above the limit", SET(max_rdma_size, limits.max_rdma_size + 1)},
@@ -65,13 +65,13 @@ template <class Create>
 void refuses_attributes(Create create, DAT_RETURN want) {
     const every_kind all;
     for (const attribute &row : attributes) {
-        const saying which(row.what);
+        const scoped_trace which(row.what);
         DAT_EP_ATTR changed = small();
         row.change(changed, all.pair.ia.attributes());
         made = &made;
         if (!wrapped(row, changed))
-            is(create(all, &changed), want);
-        yes(made == &made, "it wrote a handle");
+            expect_return(create(all, &changed), want);
+        expect_true(made == &made, "it wrote a handle");
     }
 }
 
@@ -89,12 +89,12 @@ void add_attributes(case_list &cases) {
     add_case(cases, "invalid.dat_ep_create.attributes", [] {
         refuses_attributes(
             [](const every_kind &all, const DAT_EP_ATTR *with) { return create(all, with); },
-            bad_argument(6));
+            invalid_parameter(6));
     });
     add_case(cases, "invalid.dat_ep_create_with_srq.attributes", [] {
         refuses_attributes([](const every_kind &all,
                               const DAT_EP_ATTR *with) { return create_with_srq(all, with); },
-                           bad_argument(7));
+                           invalid_parameter(7));
     });
 }
 
@@ -107,35 +107,38 @@ DAT_RETURN modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max_re
 }
 
 constexpr invalid_call of_ep[] = {
-    {"dat_ep_create", "ep NULL", bad_argument(7), CALL(create(all, nullptr, nullptr))},
-    {"dat_ep_create_with_srq", "ep NULL", bad_argument(8),
+    {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create(all, nullptr, nullptr))},
+    {"dat_ep_create_with_srq", "ep NULL", invalid_parameter(8),
      CALL(create_with_srq(all, nullptr, nullptr))},
-    {"dat_ep_query", "mask unknown", bad_argument(2),
+    {"dat_ep_query", "mask unknown", invalid_parameter(2),
      [](const every_kind &all) {
          DAT_EP_PARAM param{};
          return dat_ep_query(all.pair.active, DAT_EP_PARAM_MASK{1} << 31, &param);
      }},
-    {"dat_ep_query", "param NULL", bad_argument(3),
+    {"dat_ep_query", "param NULL", invalid_parameter(3),
      CALL(dat_ep_query(all.pair.active, DAT_EP_FIELD_ALL, nullptr))},
-    {"dat_ep_modify", "mask unknown", bad_argument(2),
+    {"dat_ep_modify", "mask unknown", invalid_parameter(2),
      CALL(modify(all.idle, DAT_EP_PARAM_MASK{1} << 31))},
-    {"dat_ep_modify", "the IA", bad_argument(2), CALL(modify(all.idle, DAT_EP_FIELD_IA_HANDLE))},
-    {"dat_ep_modify", "the state", bad_argument(2), CALL(modify(all.idle, DAT_EP_FIELD_EP_STATE))},
-    {"dat_ep_modify", "param NULL, of an attribute", bad_argument(3),
+    {"dat_ep_modify", "the IA", invalid_parameter(2),
+     CALL(modify(all.idle, DAT_EP_FIELD_IA_HANDLE))},
+    {"dat_ep_modify", "the state", invalid_parameter(2),
+     CALL(modify(all.idle, DAT_EP_FIELD_EP_STATE))},
+    {"dat_ep_modify", "param NULL, of an attribute", invalid_parameter(3),
      CALL(dat_ep_modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, nullptr))},
-    {"dat_ep_modify", "max_request_dtos -1", bad_argument(3),
+    {"dat_ep_modify", "max_request_dtos -1", invalid_parameter(3),
      CALL(modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
-    {"dat_ep_modify", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_ep_modify", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(modify(all.pair.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
-    {"dat_ep_set_watermark", "soft -2", bad_argument(2),
+    {"dat_ep_set_watermark", "soft -2", invalid_parameter(2),
      CALL(dat_ep_set_watermark(all.pair.active, -2, 0))},
-    {"dat_ep_set_watermark", "hard -2", bad_argument(3),
+    {"dat_ep_set_watermark", "hard -2", invalid_parameter(3),
      CALL(dat_ep_set_watermark(all.pair.active, 0, -2))},
-    {"dat_ep_set_watermark", "EP without an SRQ", bad_state(DAT_INVALID_STATE_EP_RECV_WATERMARK),
+    {"dat_ep_set_watermark", "EP without an SRQ",
+     invalid_state(DAT_INVALID_STATE_EP_RECV_WATERMARK),
      CALL(dat_ep_set_watermark(all.pair.active, 1, 2))},
-    {"dat_ep_reset", "connected", bad_state(DAT_INVALID_STATE_EP_CONNECTED),
+    {"dat_ep_reset", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(dat_ep_reset(all.pair.active))},
-    {"dat_ep_free", "reserved", bad_state(DAT_INVALID_STATE_EP_RESERVED),
+    {"dat_ep_free", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
      CALL(dat_ep_free(all.reserved))},
 };
 
@@ -149,16 +152,16 @@ DAT_RETURN post(by how, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLE
                 const DAT_RMR_TRIPLET *target) {
     switch (how) {
     case by::send:
-        return dat_ep_post_send(handle, segments, pieces, context(1), no_flag);
+        return dat_ep_post_send(handle, segments, pieces, make_context(1), no_flag);
     case by::invalidate:
-        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, pieces, context(1),
+        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, pieces, make_context(1),
                                                           no_flag, DAT_TRUE, 1);
     case by::write:
-        return dat_ep_post_rdma_write(handle, segments, pieces, context(1), target, no_flag);
+        return dat_ep_post_rdma_write(handle, segments, pieces, make_context(1), target, no_flag);
     case by::read:
-        return dat_ep_post_rdma_read(handle, segments, pieces, context(1), target, no_flag);
+        return dat_ep_post_rdma_read(handle, segments, pieces, make_context(1), target, no_flag);
     default:
-        return dat_ib_post_rdma_write_immed(handle, segments, pieces, context(1), target, 7,
+        return dat_ib_post_rdma_write_immed(handle, segments, pieces, make_context(1), target, 7,
                                             no_flag);
     }
 }
@@ -175,7 +178,7 @@ struct pieces {
 
 DAT_EP_ATTR attributes_of(DAT_EP_HANDLE handle) {
     DAT_EP_PARAM param{};
-    done(dat_ep_query(handle, DAT_EP_FIELD_ALL, &param));
+    require_success(dat_ep_query(handle, DAT_EP_FIELD_ALL, &param));
     return param.ep_attr;
 }
 
@@ -210,12 +213,12 @@ DAT_RETURN too_long(const every_kind &all) {
         how == by::send || how == by::invalidate ? is.max_message_size : is.max_rdma_size;
     constexpr DAT_SEG_LENGTH longest = ~DAT_SEG_LENGTH{0};
     pieces two(all);
-    DAT_RETURN got = error(DAT_LENGTH_ERROR);
+    DAT_RETURN got = dat_error(DAT_LENGTH_ERROR);
     if (most < longest) {
         two.list[0].segment_length = static_cast<DAT_SEG_LENGTH>(most + 1);
         got = post(how, all.pair.active, 1, two.list.data(), &two.target);
     }
-    if (got != error(DAT_LENGTH_ERROR) || most_segments(how, is) < 2)
+    if (got != dat_error(DAT_LENGTH_ERROR) || most_segments(how, is) < 2)
         return got;
     two.list[0].segment_length = two.list[1].segment_length = longest;
     return post(how, all.pair.active, 2, two.list.data(), &two.target);
@@ -231,45 +234,46 @@ DAT_RETURN unconnected(const every_kind &all) {
 }
 
 #define REFUSED(function, how)                                                                     \
-    {function, "num_segments -1", bad_argument(2), negative<how>},                                 \
-        {function, "num_segments above the EP's", bad_argument(2), too_many<how>},                 \
-        {function, "iov NULL", bad_argument(3), iov_null<how>},                                    \
-        {function, "too long", error(DAT_LENGTH_ERROR), too_long<how>}, {                          \
-        function, "EP not connected", bad_state(DAT_INVALID_STATE_EP_UNCONNECTED),                 \
+    {function, "num_segments -1", invalid_parameter(2), negative<how>},                            \
+        {function, "num_segments above the EP's", invalid_parameter(2), too_many<how>},            \
+        {function, "iov NULL", invalid_parameter(3), iov_null<how>},                               \
+        {function, "too long", dat_error(DAT_LENGTH_ERROR), too_long<how>}, {                      \
+        function, "EP not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),             \
             unconnected<how>                                                                       \
     }
 
 DAT_RETURN read_to_rmr(const every_kind &all, const DAT_RMR_TRIPLET *local,
                        const DAT_RMR_TRIPLET *remote) {
-    return EXPORTED(dat_ep_post_rdma_read_to_rmr)(all.pair.active, local, context(1), remote,
+    return EXPORTED(dat_ep_post_rdma_read_to_rmr)(all.pair.active, local, make_context(1), remote,
                                                   no_flag);
 }
-constexpr DAT_RETURN not_writable = error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
+constexpr DAT_RETURN not_writable = dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
 
 constexpr invalid_call of_posts[] = {
-    {"dat_ep_post_recv", "num_segments -1", bad_argument(2),
-     CALL(dat_ep_post_recv(all.pair.active, -1, pieces(all).list.data(), context(1), no_flag))},
-    {"dat_ep_post_recv", "num_segments above the EP's", bad_argument(2),
+    {"dat_ep_post_recv", "num_segments -1", invalid_parameter(2),
+     CALL(
+         dat_ep_post_recv(all.pair.active, -1, pieces(all).list.data(), make_context(1), no_flag))},
+    {"dat_ep_post_recv", "num_segments above the EP's", invalid_parameter(2),
      [](const every_kind &all) {
          const DAT_COUNT most = attributes_of(all.pair.active).max_recv_iov;
          pieces many(all, static_cast<std::size_t>(most) + 1);
-         return dat_ep_post_recv(all.pair.active, many.count(), many.list.data(), context(1),
+         return dat_ep_post_recv(all.pair.active, many.count(), many.list.data(), make_context(1),
                                  no_flag);
      }},
-    {"dat_ep_post_recv", "iov NULL", bad_argument(3),
-     CALL(dat_ep_post_recv(all.pair.active, 1, nullptr, context(1), no_flag))},
+    {"dat_ep_post_recv", "iov NULL", invalid_parameter(3),
+     CALL(dat_ep_post_recv(all.pair.active, 1, nullptr, make_context(1), no_flag))},
     REFUSED("dat_ep_post_send", by::send),
     REFUSED("dat_ep_post_send_with_invalidate", by::invalidate),
     REFUSED("dat_ep_post_rdma_write", by::write),
-    {"dat_ep_post_rdma_write", "remote NULL", bad_argument(5), target_null<by::write>},
+    {"dat_ep_post_rdma_write", "remote NULL", invalid_parameter(5), target_null<by::write>},
     REFUSED("dat_ep_post_rdma_read", by::read),
-    {"dat_ep_post_rdma_read", "remote NULL", bad_argument(5), target_null<by::read>},
-    {"dat_ep_post_rdma_read_to_rmr", "local NULL", bad_argument(2),
+    {"dat_ep_post_rdma_read", "remote NULL", invalid_parameter(5), target_null<by::read>},
+    {"dat_ep_post_rdma_read_to_rmr", "local NULL", invalid_parameter(2),
      [](const every_kind &all) {
          const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
          return read_to_rmr(all, nullptr, &piece);
      }},
-    {"dat_ep_post_rdma_read_to_rmr", "remote NULL", bad_argument(4),
+    {"dat_ep_post_rdma_read_to_rmr", "remote NULL", invalid_parameter(4),
      [](const every_kind &all) {
          const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
          return read_to_rmr(all, &piece, nullptr);
@@ -292,61 +296,63 @@ constexpr invalid_call of_posts[] = {
 DAT_RETURN add(const every_kind &all, DAT_LMR_TRIPLET *local, std::size_t offset,
                bool has_target = true) {
     DAT_RMR_TRIPLET target = all.pair.memory.target(page + offset, 8);
-    return dat_ib_post_fetch_and_add(all.pair.active, 1, local, context(1),
+    return dat_ib_post_fetch_and_add(all.pair.active, 1, local, make_context(1),
                                      has_target ? &target : nullptr, no_flag);
 }
 
 constexpr invalid_call of_extensions[] = {
     REFUSED("dat_ib_post_rdma_write_immed", by::immediate),
-    {"dat_ib_post_rdma_write_immed", "remote NULL", bad_argument(5), target_null<by::immediate>},
-    {"dat_ib_post_fetch_and_add", "local NULL", bad_argument(3), CALL(add(all, nullptr, 0))},
-    {"dat_ib_post_fetch_and_add", "remote NULL", bad_argument(5),
+    {"dat_ib_post_rdma_write_immed", "remote NULL", invalid_parameter(5),
+     target_null<by::immediate>},
+    {"dat_ib_post_fetch_and_add", "local NULL", invalid_parameter(3), CALL(add(all, nullptr, 0))},
+    {"dat_ib_post_fetch_and_add", "remote NULL", invalid_parameter(5),
      [](const every_kind &all) {
          DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
          return add(all, &local, 0, false);
      }},
-    {"dat_ib_post_fetch_and_add", "remote not aligned", bad_argument(5),
+    {"dat_ib_post_fetch_and_add", "remote not aligned", invalid_parameter(5),
      [](const every_kind &all) {
          DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
          return add(all, &local, 4);
      }},
-    {"dat_ib_post_fetch_and_add", "length 16", error(DAT_LENGTH_ERROR),
+    {"dat_ib_post_fetch_and_add", "length 16", dat_error(DAT_LENGTH_ERROR),
      [](const every_kind &all) {
          DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 16);
          return add(all, &local, 0);
      }},
-    {"dat_ib_post_send_ud", "num_segments -1", bad_argument(2),
+    {"dat_ib_post_send_ud", "num_segments -1", invalid_parameter(2),
      [](const every_kind &all) {
          DAT_IB_ADDR_HANDLE address{};
          return dat_ib_post_send_ud(all.pair.active, -1, pieces(all).list.data(), &address,
-                                    context(1), no_flag);
+                                    make_context(1), no_flag);
      }},
-    {"dat_ib_post_send_ud", "iov NULL", bad_argument(3),
+    {"dat_ib_post_send_ud", "iov NULL", invalid_parameter(3),
      [](const every_kind &all) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(all.pair.active, 1, nullptr, &address, context(1), no_flag);
+         return dat_ib_post_send_ud(all.pair.active, 1, nullptr, &address, make_context(1),
+                                    no_flag);
      }},
-    {"dat_ib_post_send_ud", "address handle NULL", bad_argument(4),
-     CALL(dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), nullptr, context(1),
+    {"dat_ib_post_send_ud", "address handle NULL", invalid_parameter(4),
+     CALL(dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), nullptr, make_context(1),
                               no_flag))},
-    {"dat_ib_post_send_ud", "address handle empty", bad_argument(4),
+    {"dat_ib_post_send_ud", "address handle empty", invalid_parameter(4),
      [](const every_kind &all) {
          DAT_IB_ADDR_HANDLE address{};
          return dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), &address,
-                                    context(1), no_flag);
+                                    make_context(1), no_flag);
      }},
-    {"dat_ib_ud_ah_free", "address handle NULL", bad_argument(3),
+    {"dat_ib_ud_ah_free", "address handle NULL", invalid_parameter(3),
      CALL(dat_ib_ud_ah_free(all.pair.active, nullptr))},
-    {"dat_ib_ud_cm_free", "peer NULL", bad_argument(3),
+    {"dat_ib_ud_cm_free", "peer NULL", invalid_parameter(3),
      CALL(dat_ib_ud_cm_free(all.pair.active, nullptr))},
-    {"dat_ib_ud_cm_free", "peer unknown", bad_argument(3),
+    {"dat_ib_ud_cm_free", "peer unknown", invalid_parameter(3),
      CALL(dat_ib_ud_cm_free(all.pair.active, &made))},
-    {"dat_ib_query_counters", "not counted", error(DAT_NOT_IMPLEMENTED),
+    {"dat_ib_query_counters", "not counted", dat_error(DAT_NOT_IMPLEMENTED),
      CALL(dat_ib_query_counters(all.pair.active, 0, nullptr, 0))},
 };
 
 constexpr invalid_call of_no_extension[] = {
-    {"dat_extension_op", "operation unknown", error(DAT_NOT_IMPLEMENTED),
+    {"dat_extension_op", "operation unknown", dat_error(DAT_NOT_IMPLEMENTED),
      CALL(dat_extension_op(all.pair.active, 0x777))},
 };
 

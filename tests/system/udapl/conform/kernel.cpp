@@ -19,18 +19,18 @@ namespace conform {
 
 namespace {
 
-class talk {
+class rdma_netlink {
   public:
-    talk()
+    rdma_netlink()
         : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA)) {
         if (socket_ < 0)
             throw std::runtime_error("no netlink of RDMA");
     }
-    ~talk() { close(socket_); }
-    talk(const talk &) = delete;
-    talk &operator=(const talk &) = delete;
+    ~rdma_netlink() { close(socket_); }
+    rdma_netlink(const rdma_netlink &) = delete;
+    rdma_netlink &operator=(const rdma_netlink &) = delete;
 
-    void ask() const {
+    void request_resources() const {
         nlmsghdr request{};
         request.nlmsg_len = sizeof request;
         request.nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_GET);
@@ -38,11 +38,11 @@ class talk {
         if (send(socket_, &request, sizeof request, 0) != sizeof request)
             throw std::runtime_error("netlink: send");
     }
-    std::span<const std::byte> hear() {
-        const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), 0);
-        if (got < 0)
+    std::span<const std::byte> receive() {
+        const ssize_t length = recv(socket_, buffer_.data(), buffer_.size(), 0);
+        if (length < 0)
             throw std::runtime_error("netlink: recv");
-        return std::span(buffer_).first(static_cast<std::size_t>(got));
+        return std::span(buffer_).first(static_cast<std::size_t>(length));
     }
 
   private:
@@ -52,7 +52,7 @@ class talk {
 
 /// Of a list of headers that begin with their length, the first, and moves behind it.
 template <class Header>
-std::span<const std::byte> take(std::span<const std::byte> &list, Header &header) {
+std::span<const std::byte> take_header(std::span<const std::byte> &list, Header &header) {
     std::memcpy(&header, list.data(), sizeof header);
     std::size_t length = 0;
     if constexpr (requires { header.nlmsg_len; })
@@ -67,66 +67,67 @@ std::span<const std::byte> take(std::span<const std::byte> &list, Header &header
 }
 
 template <class Each>
-void attributes(std::span<const std::byte> list, Each each) {
+void for_each_attribute(std::span<const std::byte> list, Each fn) {
     nlattr header{};
     while (list.size() >= sizeof header) {
-        const auto body = take(list, header);
-        each(header.nla_type & NLA_TYPE_MASK, body);
+        const auto body = take_header(list, header);
+        fn(header.nla_type & NLA_TYPE_MASK, body);
     }
 }
 
-std::string words(std::span<const std::byte> body) {
+std::string to_string(std::span<const std::byte> body) {
     return reinterpret_cast<const char *>(body.data()); // it ends with a 0
 }
 
-void read_entry(std::span<const std::byte> entry, kernel_counts &all) {
+void read_entry(std::span<const std::byte> entry, kernel_counts &counts) {
     std::string kind;
     std::uint64_t count = 0;
-    attributes(entry, [&](int type, std::span<const std::byte> body) {
+    for_each_attribute(entry, [&](int type, std::span<const std::byte> body) {
         if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME)
-            kind = words(body);
+            kind = to_string(body);
         else if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR)
             std::memcpy(&count, body.data(), std::min(body.size(), sizeof count));
     });
-    all[kind] = static_cast<long>(count);
+    counts[kind] = static_cast<long>(count);
 }
 
 void read_device(std::span<const std::byte> message, const std::string &device,
-                 kernel_counts &all) {
+                 kernel_counts &counts) {
     std::string name;
-    kernel_counts counts;
-    attributes(message, [&](int type, std::span<const std::byte> body) {
+    kernel_counts device_counts;
+    for_each_attribute(message, [&](int type, std::span<const std::byte> body) {
         if (type == RDMA_NLDEV_ATTR_DEV_NAME)
-            name = words(body);
+            name = to_string(body);
         else if (type == RDMA_NLDEV_ATTR_RES_SUMMARY)
-            attributes(body,
-                       [&](int, std::span<const std::byte> entry) { read_entry(entry, counts); });
+            for_each_attribute(body, [&](int, std::span<const std::byte> entry) {
+                read_entry(entry, device_counts);
+            });
     });
     if (name == device)
-        all = counts;
+        counts = device_counts;
 }
 
 } // namespace
 
-kernel_counts counted(const std::string &device) {
-    talk kernel;
-    kernel.ask();
-    kernel_counts all;
+kernel_counts count_kernel_objects(const std::string &device) {
+    rdma_netlink netlink;
+    netlink.request_resources();
+    kernel_counts counts;
     for (;;) {
-        auto heard = kernel.hear();
+        auto reply = netlink.receive();
         nlmsghdr header{};
-        while (heard.size() >= sizeof header) {
-            const auto message = take(heard, header);
+        while (reply.size() >= sizeof header) {
+            const auto message = take_header(reply, header);
             if (header.nlmsg_type == NLMSG_DONE)
-                return all;
+                return counts;
             if (header.nlmsg_type == NLMSG_ERROR)
                 throw std::runtime_error("netlink: the kernel refuses");
-            read_device(message, device, all);
+            read_device(message, device, counts);
         }
     }
 }
 
-long posted_requests() {
+long count_posted_requests() {
     return 0;
 }
 

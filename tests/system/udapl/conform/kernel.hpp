@@ -12,9 +12,9 @@ namespace conform {
 /// Objects of the device that the kernel counts, by kind: "qp" and so on. Empty: there is no such
 /// device.
 using kernel_counts = std::map<std::string, long>;
-kernel_counts counted(const std::string &device);
+kernel_counts count_kernel_objects(const std::string &device);
 
 /// How many work requests were posted to all devices, where that is counted; else 0.
-long posted_requests();
+long count_posted_requests();
 
 } // namespace conform

@@ -25,14 +25,15 @@ struct registration {
     DAT_RMR_CONTEXT remote = 0;
     DAT_VLEN size = 0;
     DAT_VADDR start = 0;
-    lmr made = {};
+    unique_lmr made = {};
 
-    DAT_RETURN make(DAT_IA_HANDLE ia, DAT_PZ_HANDLE zone, spot at = here()) {
+    DAT_RETURN make(DAT_IA_HANDLE ia, DAT_PZ_HANDLE zone,
+                    source_location loc = current_location()) {
         DAT_LMR_HANDLE handle = nullptr;
         const DAT_RETURN got = dat_lmr_create(ia, type, where, length, zone, privileges, addresses,
                                               &handle, &local, &remote, &size, &start);
         if (got == DAT_SUCCESS)
-            made = lmr(handle, at);
+            made = unique_lmr(handle, loc);
         return got;
     }
 };
@@ -45,15 +46,17 @@ DAT_REGION_DESCRIPTION at(void *address) {
 /// An IA with a zone and a page.
 struct place {
     adapter ia;
-    pz zone = ia.zone();
+    unique_pz zone = ia.zone();
     pages memory{4 * page};
 
     registration one() const { return {.where = at(memory.data())}; }
-    DAT_RETURN make(registration &it, spot from = here()) const { return it.make(ia, zone, from); }
+    DAT_RETURN make(registration &it, source_location loc = current_location()) const {
+        return it.make(ia, zone, loc);
+    }
     /// It is refused, and with one of these.
     void refuses(registration it, std::initializer_list<DAT_RETURN> with,
-                 spot from = here()) const {
-        is(it.make(ia, zone, from), with, from);
+                 source_location loc = current_location()) const {
+        expect_return(it.make(ia, zone, loc), with, loc);
     }
 };
 
@@ -64,15 +67,15 @@ struct place {
 std::byte *const unmapped = reinterpret_cast<std::byte *>(0x30000000);
 
 constexpr auto no_privilege = {
-    error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ),
-    error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
-    error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_READ),
-    error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_WRITE),
-    bad_argument(3),
-    error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
+    dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ),
+    dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
+    dat_error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_READ),
+    dat_error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_WRITE),
+    invalid_parameter(3),
+    dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
 };
 /// What a provider says that does not have it at all.
-const auto lacking = {not_supported, error(DAT_NOT_IMPLEMENTED)};
+const auto lacking = {not_supported, dat_error(DAT_NOT_IMPLEMENTED)};
 
 bool offers(const adapter &ia, DAT_MEM_TYPE type) {
     const auto all = static_cast<unsigned>(ia.provider().lmr_mem_types_supported);
@@ -83,20 +86,20 @@ void every_privilege() {
     const place here_is;
     for (const unsigned bits : {0x0U, 0x1U, 0x2U, 0x3U, 0x10U, 0x11U, 0x12U, 0x13U, 0x20U, 0x21U,
                                 0x22U, 0x23U, 0x30U, 0x31U, 0x32U, 0x33U}) {
-        const saying which(text("privileges 0x", std::hex, bits));
+        const scoped_trace which(concat("privileges 0x", std::hex, bits));
         registration it = here_is.one();
-        it.privileges = no_such<DAT_MEM_PRIV_FLAGS>(bits);
+        it.privileges = enum_cast<DAT_MEM_PRIV_FLAGS>(bits);
         const DAT_RETURN got = here_is.make(it);
         // Devices cannot let others write where the host may not.
         if ((bits & 0x30) == DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
-            is(got, {DAT_SUCCESS, bad_argument(6)});
+            expect_return(got, {DAT_SUCCESS, invalid_parameter(6)});
         else
-            is(got, DAT_SUCCESS);
+            expect_return(got, DAT_SUCCESS);
         if (got != DAT_SUCCESS)
             continue;
         DAT_LMR_PARAM is_now{};
-        is(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, &is_now), DAT_SUCCESS);
-        same(is_now.mem_priv, it.privileges, "mem_priv");
+        expect_return(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, &is_now), DAT_SUCCESS);
+        expect_eq(is_now.mem_priv, it.privileges, "mem_priv");
     }
 }
 
@@ -106,28 +109,28 @@ void creation(case_list &cases) {
         registration it = here_is.one();
         it.length = 100;
         it.where = at(here_is.memory.data() + 24);
-        done(here_is.make(it));
+        require_success(here_is.make(it));
         const auto start = reinterpret_cast<DAT_VADDR>(it.where.for_va);
-        yes(it.start <= start, "registered_address is above what was asked for");
-        yes(it.start + it.size >= start + 100, "the end is not registered");
+        expect_true(it.start <= start, "registered_address is above what was asked for");
+        expect_true(it.start + it.size >= start + 100, "the end is not registered");
     });
     add_case(cases, "lmr.privileges", every_privilege);
     add_case(cases, "lmr.privilege_unknown", [] {
         const place here_is;
         for (const unsigned bits : {0x4U, 0x8U, 0x100U, 0x80000000U}) {
             registration it = here_is.one();
-            it.privileges = no_such<DAT_MEM_PRIV_FLAGS>(bits);
-            here_is.refuses(std::move(it), {bad_argument(6)});
+            it.privileges = enum_cast<DAT_MEM_PRIV_FLAGS>(bits);
+            here_is.refuses(std::move(it), {invalid_parameter(6)});
         }
     });
     add_case(cases, "lmr.privilege_atomic", [] { // an extension of InfiniBand's
         const place here_is;
         registration it = here_is.one();
-        it.privileges = no_such<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_ALL_FLAG | 0x40U);
+        it.privileges = enum_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_ALL_FLAG | 0x40U);
         if (here_is.ia.is_iwarp())
-            here_is.refuses(std::move(it), {bad_argument(6), not_supported});
+            here_is.refuses(std::move(it), {invalid_parameter(6), not_supported});
         else
-            done(here_is.make(it));
+            require_success(here_is.make(it));
     });
     add_case(cases, "lmr.overlapping", [] {
         const place here_is;
@@ -135,9 +138,9 @@ void creation(case_list &cases) {
         inner.where = at(here_is.memory.data() + 8);
         inner.length = 16;
         for (registration *it : {&whole, &same_again, &inner})
-            done(here_is.make(*it));
-        yes(whole.local != same_again.local && whole.local != inner.local,
-            "two have the same context");
+            require_success(here_is.make(*it));
+        expect_true(whole.local != same_again.local && whole.local != inner.local,
+                    "two have the same context");
     });
     add_case(cases, "lmr.many", [] {
         const place here_is;
@@ -145,10 +148,10 @@ void creation(case_list &cases) {
         std::set<DAT_LMR_CONTEXT> contexts;
         for (registration &it : all) {
             it.where = at(here_is.memory.data());
-            done(here_is.make(it));
+            require_success(here_is.make(it));
             contexts.insert(it.local);
         }
-        same(contexts.size(), all.size(), "the number of contexts");
+        expect_eq(contexts.size(), all.size(), "the number of contexts");
     });
 }
 
@@ -156,28 +159,28 @@ void wrong_arguments(case_list &cases) {
     add_case(cases, "lmr.type_unknown", [] {
         const place here_is;
         registration it = here_is.one();
-        it.type = no_such<DAT_MEM_TYPE>(7);
-        here_is.refuses(std::move(it), {bad_argument(2)});
+        it.type = enum_cast<DAT_MEM_TYPE>(7);
+        here_is.refuses(std::move(it), {invalid_parameter(2)});
     });
     add_case(cases, "lmr.length_0", [] {
         const place here_is;
         registration it = here_is.one();
         it.length = 0;
-        here_is.refuses(std::move(it), {error(DAT_LENGTH_ERROR), bad_argument(4)});
+        here_is.refuses(std::move(it), {dat_error(DAT_LENGTH_ERROR), invalid_parameter(4)});
     });
     add_case(cases, "lmr.length_0_null", [] { // dapltest's "mem case2"
         const place here_is;
         registration it = here_is.one();
         it.where = at(nullptr);
         it.length = 0;
-        here_is.refuses(std::move(it), {error(DAT_LENGTH_ERROR)});
+        here_is.refuses(std::move(it), {dat_error(DAT_LENGTH_ERROR)});
     });
     add_case(cases, "lmr.length_too_large", [] {
         const place here_is;
         for (const DAT_VLEN length : {DAT_VLEN{1} << 63, ~DAT_VLEN{0}}) {
             registration it = here_is.one();
             it.length = length;
-            here_is.refuses(std::move(it), {bad_argument(4), error(DAT_LENGTH_ERROR)});
+            here_is.refuses(std::move(it), {invalid_parameter(4), dat_error(DAT_LENGTH_ERROR)});
         }
     });
     add_case(cases, "lmr.null", [] {
@@ -203,35 +206,36 @@ void wrong_arguments(case_list &cases) {
     add_case(cases, "lmr.va_type_unknown", [] {
         const place here_is;
         registration it = here_is.one();
-        it.addresses = no_such<DAT_VA_TYPE>(5);
-        here_is.refuses(std::move(it), {bad_argument(7)});
+        it.addresses = enum_cast<DAT_VA_TYPE>(5);
+        here_is.refuses(std::move(it), {invalid_parameter(7)});
     });
     add_case(cases, "lmr.handle_null", [] {
         const place here_is;
         registration it = here_is.one();
-        is(dat_lmr_create(here_is.ia, it.type, it.where, it.length, here_is.zone, it.privileges,
-                          it.addresses, nullptr, &it.local, &it.remote, &it.size, &it.start),
-           bad_argument(7)); // OFED's number of it
+        expect_return(dat_lmr_create(here_is.ia, it.type, it.where, it.length, here_is.zone,
+                                     it.privileges, it.addresses, nullptr, &it.local, &it.remote,
+                                     &it.size, &it.start),
+                      invalid_parameter(7)); // OFED's number of it
     });
     add_case(cases, "lmr.pz_of_another_ia", [] {
         const place here_is;
         const adapter other;
-        const pz zone = other.zone();
+        const unique_pz zone = other.zone();
         registration it = here_is.one();
-        is(it.make(here_is.ia, zone), bad_handle(DAT_INVALID_HANDLE_PZ));
+        expect_return(it.make(here_is.ia, zone), invalid_handle(DAT_INVALID_HANDLE_PZ));
     });
 }
 
 void read_only() {
     const place here_is;
-    need(mprotect(here_is.memory.data(), here_is.memory.size(), PROT_READ) == 0, "mprotect");
+    require(mprotect(here_is.memory.data(), here_is.memory.size(), PROT_READ) == 0, "mprotect");
     registration it = here_is.one();
-    here_is.refuses(std::move(it), {error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
-                                    error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_WRITE),
-                                    bad_argument(3), bad_argument(6)});
+    here_is.refuses(std::move(it), {dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
+                                    dat_error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_WRITE),
+                                    invalid_parameter(3), invalid_parameter(6)});
     registration to_read = here_is.one();
     to_read.privileges = DAT_MEM_PRIV_READ_FLAG;
-    is(here_is.make(to_read), DAT_SUCCESS);
+    expect_return(here_is.make(to_read), DAT_SUCCESS);
 }
 
 void share(registration &it, const pages &memory, std::array<char, DAT_LMR_COOKIE_SIZE> &cookie) {
@@ -251,16 +255,16 @@ void kinds(case_list &cases) {
             here_is.refuses(std::move(it), lacking);
             return;
         }
-        done(here_is.make(it));
+        require_success(here_is.make(it));
         DAT_LMR_PARAM is_now{};
-        done(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, &is_now));
-        same(is_now.va_type, DAT_VA_TYPE_ZB, "va_type");
-        yes(is_now.registered_address < page, "its addresses do not begin at zero");
+        require_success(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, &is_now));
+        expect_eq(is_now.va_type, DAT_VA_TYPE_ZB, "va_type");
+        expect_true(is_now.registered_address < page, "its addresses do not begin at zero");
     });
     add_case(cases, "lmr.of_lmr", [] {
         const place here_is;
         registration first = here_is.one(), second;
-        done(here_is.make(first));
+        require_success(here_is.make(first));
         second.type = DAT_MEM_TYPE_LMR;
         second.where.for_lmr_handle = first.made;
         second.privileges = DAT_MEM_PRIV_LOCAL_READ_FLAG;
@@ -268,14 +272,14 @@ void kinds(case_list &cases) {
             here_is.refuses(std::move(second), lacking);
             return;
         }
-        done(here_is.make(second));
-        yes(first.local != second.local, "both have the same context");
+        require_success(here_is.make(second));
+        expect_true(first.local != second.local, "both have the same context");
         DAT_LMR_PARAM is_now{};
-        done(dat_lmr_query(second.made, DAT_LMR_FIELD_ALL, &is_now));
-        same(is_now.mem_type, DAT_MEM_TYPE_LMR, "mem_type");
-        same(is_now.region_desc.for_lmr_handle, first.made, "its LMR");
-        same(second.start, first.start, "registered_address");
-        is(first.made.free(), DAT_SUCCESS);
+        require_success(dat_lmr_query(second.made, DAT_LMR_FIELD_ALL, &is_now));
+        expect_eq(is_now.mem_type, DAT_MEM_TYPE_LMR, "mem_type");
+        expect_eq(is_now.region_desc.for_lmr_handle, first.made, "its LMR");
+        expect_eq(second.start, first.start, "registered_address");
+        expect_return(first.made.free(), DAT_SUCCESS);
     });
     add_case(cases, "lmr.of_lmr_wrong", [] {
         const place here_is;
@@ -284,7 +288,7 @@ void kinds(case_list &cases) {
         registration it;
         it.type = DAT_MEM_TYPE_LMR;
         it.where.for_lmr_handle = here_is.zone;
-        here_is.refuses(std::move(it), {bad_handle(DAT_INVALID_HANDLE_LMR)});
+        here_is.refuses(std::move(it), {invalid_handle(DAT_INVALID_HANDLE_LMR)});
     });
     add_case(cases, "lmr.shared", [] {
         const place here_is;
@@ -297,9 +301,9 @@ void kinds(case_list &cases) {
             here_is.refuses(std::move(first), lacking);
             return;
         }
-        done(here_is.make(first));
-        done(here_is.make(second));
-        yes(first.local != second.local, "both have the same context");
+        require_success(here_is.make(first));
+        require_success(here_is.make(second));
+        expect_true(first.local != second.local, "both have the same context");
     });
     add_case(cases, "lmr.not_shared", [] {
         const place here_is;
@@ -308,7 +312,7 @@ void kinds(case_list &cases) {
         std::array<char, DAT_LMR_COOKIE_SIZE> cookie{"conform"};
         registration it = here_is.one();
         share(it, here_is.memory, cookie);
-        here_is.refuses(std::move(it), {error(DAT_INVALID_STATE)});
+        here_is.refuses(std::move(it), {dat_error(DAT_INVALID_STATE)});
     });
     add_case(cases, "lmr.memlock", [] {
         const place here_is;
@@ -317,8 +321,8 @@ void kinds(case_list &cases) {
         registration it = here_is.one();
         it.where = at(large.data());
         it.length = large.size();
-        here_is.refuses(std::move(it),
-                        {too_few(DAT_RESOURCE_MEMORY_REGION), too_few(DAT_RESOURCE_MEMORY)});
+        here_is.refuses(std::move(it), {insufficient_resources(DAT_RESOURCE_MEMORY_REGION),
+                                        insufficient_resources(DAT_RESOURCE_MEMORY)});
     });
 }
 
@@ -326,20 +330,20 @@ void queried_in_full() {
     const place here_is;
     registration it = here_is.one();
     it.privileges = DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG;
-    done(here_is.make(it));
+    require_success(here_is.make(it));
     filled<DAT_LMR_PARAM> is_now;
-    done(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, is_now.out()));
-    same(is_now->ia_handle, here_is.ia, "ia_handle");
-    same(is_now->mem_type, DAT_MEM_TYPE_VIRTUAL, "mem_type");
-    same(is_now->region_desc.for_va, it.where.for_va, "region_desc");
-    same(is_now->length, it.length, "length");
-    same(is_now->pz_handle, here_is.zone, "pz_handle");
-    same(is_now->mem_priv, it.privileges, "mem_priv");
-    same(is_now->va_type, DAT_VA_TYPE_VA, "va_type");
-    same(is_now->lmr_context, it.local, "lmr_context");
-    same(is_now->rmr_context, it.remote, "rmr_context");
-    same(is_now->registered_size, it.size, "registered_size");
-    same(is_now->registered_address, it.start, "registered_address");
+    require_success(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, is_now.out()));
+    expect_eq(is_now->ia_handle, here_is.ia, "ia_handle");
+    expect_eq(is_now->mem_type, DAT_MEM_TYPE_VIRTUAL, "mem_type");
+    expect_eq(is_now->region_desc.for_va, it.where.for_va, "region_desc");
+    expect_eq(is_now->length, it.length, "length");
+    expect_eq(is_now->pz_handle, here_is.zone, "pz_handle");
+    expect_eq(is_now->mem_priv, it.privileges, "mem_priv");
+    expect_eq(is_now->va_type, DAT_VA_TYPE_VA, "va_type");
+    expect_eq(is_now->lmr_context, it.local, "lmr_context");
+    expect_eq(is_now->rmr_context, it.remote, "rmr_context");
+    expect_eq(is_now->registered_size, it.size, "registered_size");
+    expect_eq(is_now->registered_address, it.start, "registered_address");
 }
 
 void queries(case_list &cases) {
@@ -347,15 +351,16 @@ void queries(case_list &cases) {
     add_case(cases, "lmr.query_mask_unknown", [] {
         const place here_is;
         registration it = here_is.one();
-        done(here_is.make(it));
+        require_success(here_is.make(it));
         DAT_LMR_PARAM is_now{};
-        is(dat_lmr_query(it.made, no_such<DAT_LMR_PARAM_MASK>(0x800), &is_now), bad_argument(2));
+        expect_return(dat_lmr_query(it.made, enum_cast<DAT_LMR_PARAM_MASK>(0x800), &is_now),
+                      invalid_parameter(2));
     });
     add_case(cases, "lmr.query_null", [] {
         const place here_is;
         registration it = here_is.one();
-        done(here_is.make(it));
-        is(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, nullptr), bad_argument(3));
+        require_success(here_is.make(it));
+        expect_return(dat_lmr_query(it.made, DAT_LMR_FIELD_ALL, nullptr), invalid_parameter(3));
     });
 }
 

@@ -166,18 +166,18 @@ constexpr std::array statuses = {"SUCCESS",          "FLUSHED",
                                  "PARTIAL_PACKET",   "RMR_OPERATION_FAILED",
                                  "LOCAL_MM_ERROR"};
 
-std::string numbered(std::span<const char *const> names, unsigned value) {
-    return value < names.size() ? names[value] : text("number ", value);
+std::string name_or_number(std::span<const char *const> names, unsigned value) {
+    return value < names.size() ? names[value] : concat("number ", value);
 }
 
 } // namespace
 
-std::string name_of(DAT_RETURN value) {
+std::string return_name(DAT_RETURN value) {
     const DAT_RETURN type = DAT_GET_TYPE(value), subtype = DAT_GET_SUBTYPE(value);
     std::string name =
-        type == DAT_NOT_IMPLEMENTED ? "NOT_IMPLEMENTED" : numbered(types, type >> 16);
+        type == DAT_NOT_IMPLEMENTED ? "NOT_IMPLEMENTED" : name_or_number(types, type >> 16);
     if (subtype != 0)
-        name += "/" + numbered(subtypes, subtype);
+        name += "/" + name_or_number(subtypes, subtype);
     if (type != 0 && !(value & DAT_CLASS_ERROR))
         name += " without the class";
     std::array<char, 16> hex{};
@@ -185,14 +185,14 @@ std::string name_of(DAT_RETURN value) {
     return name + hex.data();
 }
 
-std::string shown(DAT_EP_STATE state) {
-    return numbered(ep_states, state);
+std::string to_string(DAT_EP_STATE state) {
+    return name_or_number(ep_states, state);
 }
-std::string shown(DAT_DTO_COMPLETION_STATUS status) {
-    return numbered(statuses, status);
+std::string to_string(DAT_DTO_COMPLETION_STATUS status) {
+    return name_or_number(statuses, status);
 }
 
-std::string shown(DAT_EVENT_NUMBER number) {
+std::string to_string(DAT_EVENT_NUMBER number) {
     switch (number) {
     case DAT_DTO_COMPLETION_EVENT:
         return "DTO_COMPLETION_EVENT";
@@ -229,7 +229,7 @@ std::string shown(DAT_EVENT_NUMBER number) {
     case DAT_SOFTWARE_EVENT:
         return "SOFTWARE_EVENT";
     default:
-        return text("event ", static_cast<unsigned>(number));
+        return concat("event ", static_cast<unsigned>(number));
     }
 }
 

@@ -16,27 +16,27 @@
 namespace conform {
 
 template <auto Free>
-class owned {
+class unique_handle {
   public:
-    owned() = default;
-    explicit owned(DAT_HANDLE handle, spot from = here())
+    unique_handle() = default;
+    explicit unique_handle(DAT_HANDLE handle, source_location loc = current_location())
         : handle_(handle)
-        , from_(from) {}
-    owned(owned &&other) noexcept
+        , loc_(loc) {}
+    unique_handle(unique_handle &&other) noexcept
         : handle_(std::exchange(other.handle_, nullptr))
-        , from_(other.from_) {}
-    owned &operator=(owned &&other) noexcept {
+        , loc_(other.loc_) {}
+    unique_handle &operator=(unique_handle &&other) noexcept {
         std::swap(handle_, other.handle_);
-        std::swap(from_, other.from_);
+        std::swap(loc_, other.loc_);
         return *this;
     }
-    ~owned() {
+    ~unique_handle() {
         if (!handle_)
             return;
-        const DAT_RETURN freed = Free(handle_);
+        const DAT_RETURN ret = Free(handle_);
         // Once something is wrong, what lives on because of it is no news.
-        if (freed != DAT_SUCCESS && std::uncaught_exceptions() == 0)
-            wrong(text("what was made here is not freed: ", name_of(freed)), from_);
+        if (ret != DAT_SUCCESS && std::uncaught_exceptions() == 0)
+            add_failure(concat("what was made here is not freed: ", return_name(ret)), loc_);
     }
     operator DAT_HANDLE() const { return handle_; }
     DAT_HANDLE release() { return std::exchange(handle_, nullptr); }
@@ -44,18 +44,18 @@ class owned {
 
   private:
     DAT_HANDLE handle_ = nullptr;
-    spot from_{};
+    source_location loc_{};
 };
 
-using pz = owned<dat_pz_free>;
-using lmr = owned<dat_lmr_free>;
-using rmr = owned<dat_rmr_free>;
-using evd = owned<dat_evd_free>;
-using cno = owned<dat_cno_free>;
-using ep = owned<dat_ep_free>;
-using psp = owned<dat_psp_free>;
-using rsp = owned<dat_rsp_free>;
-using srq = owned<dat_srq_free>;
+using unique_pz = unique_handle<dat_pz_free>;
+using unique_lmr = unique_handle<dat_lmr_free>;
+using unique_rmr = unique_handle<dat_rmr_free>;
+using unique_evd = unique_handle<dat_evd_free>;
+using unique_cno = unique_handle<dat_cno_free>;
+using unique_ep = unique_handle<dat_ep_free>;
+using unique_psp = unique_handle<dat_psp_free>;
+using unique_rsp = unique_handle<dat_rsp_free>;
+using unique_srq = unique_handle<dat_srq_free>;
 
 constexpr DAT_EVD_FLAGS operator|(DAT_EVD_FLAGS a, DAT_EVD_FLAGS b) {
     return static_cast<DAT_EVD_FLAGS>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -69,28 +69,28 @@ constexpr DAT_COMPLETION_FLAGS operator|(DAT_COMPLETION_FLAGS a, DAT_COMPLETION_
 
 /// A number that the type has no name for.
 template <class Enumeration>
-Enumeration no_such(unsigned number) {
+Enumeration enum_cast(unsigned number) {
     static_assert(sizeof(Enumeration) == sizeof number);
     return std::bit_cast<Enumeration>(number);
 }
 
-inline constexpr DAT_TIMEOUT forever = ~DAT_TIMEOUT{0};
-constexpr DAT_TIMEOUT microseconds(std::chrono::microseconds time) {
+inline constexpr DAT_TIMEOUT infinite_timeout = ~DAT_TIMEOUT{0};
+constexpr DAT_TIMEOUT dat_timeout(std::chrono::microseconds time) {
     return static_cast<DAT_TIMEOUT>(time.count());
 }
 using std::chrono::milliseconds;
 
-inline DAT_CONTEXT context(DAT_UINT64 value) {
-    DAT_CONTEXT is;
-    is.as_64 = value;
-    return is;
+inline DAT_CONTEXT make_context(DAT_UINT64 value) {
+    DAT_CONTEXT context;
+    context.as_64 = value;
+    return context;
 }
 /// What consumers hand over and the provider only reads: DAT takes it as not const.
-inline DAT_PVOID data_of(std::span<const std::byte> bytes) {
+inline DAT_PVOID mutable_data(std::span<const std::byte> bytes) {
     return const_cast<std::byte *>(bytes.data());
 }
 
 /// A handle of no object, but in memory of ours: what a stale pointer may be.
-DAT_HANDLE stray();
+DAT_HANDLE stray_handle();
 
 } // namespace conform

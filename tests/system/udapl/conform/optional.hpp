@@ -13,13 +13,13 @@ namespace conform {
 
 /// The function, or the case ends.
 template <class Function>
-Function *exported(const char *name, spot at = here()) {
-    void *found = dlsym(RTLD_DEFAULT, name);
-    need(found != nullptr, text("libdat2 does not export ", name), at);
-    return reinterpret_cast<Function *>(found);
+Function *require_symbol(const char *name, source_location loc = current_location()) {
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    require(symbol != nullptr, concat("libdat2 does not export ", name), loc);
+    return reinterpret_cast<Function *>(symbol);
 }
 
 /// By its name: EXPORTED(dat_csp_free)(handle).
-#define EXPORTED(function) conform::exported<decltype(function)>(#function)
+#define EXPORTED(function) conform::require_symbol<decltype(function)>(#function)
 
 } // namespace conform

@@ -14,25 +14,25 @@ namespace conform {
 
 namespace {
 
-std::size_t entries(const char *folder) {
-    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir(folder), closedir);
-    if (!all)
+std::size_t count_entries(const char *directory) {
+    const std::unique_ptr<DIR, int (*)(DIR *)> dir(opendir(directory), closedir);
+    if (!dir)
         throw std::runtime_error("opendir");
     std::size_t count = 0;
-    while (const dirent *each = readdir(all.get()))
-        count += each->d_name[0] != '.';
+    while (const dirent *entry = readdir(dir.get()))
+        count += entry->d_name[0] != '.';
     return count;
 }
 
 /// CAP_IPC_LOCK, which makes the limit void: whether it is in effect.
-void pin_at_will(bool may) {
+void set_ipc_lock(bool enable) {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[2]{};
     if (syscall(SYS_capget, &header, sets) != 0)
         throw std::runtime_error("capget");
     constexpr unsigned bit = 1U << CAP_IPC_LOCK;
     sets[0].effective =
-        may ? sets[0].effective | (sets[0].permitted & bit) : sets[0].effective & ~bit;
+        enable ? sets[0].effective | (sets[0].permitted & bit) : sets[0].effective & ~bit;
     if (syscall(SYS_capset, &header, sets) != 0)
         throw std::runtime_error("capset");
 }
@@ -40,29 +40,29 @@ void pin_at_will(bool may) {
 } // namespace
 
 memlock_limit::memlock_limit(std::size_t bytes) {
-    if (getrlimit(RLIMIT_MEMLOCK, &before_) != 0)
+    if (getrlimit(RLIMIT_MEMLOCK, &old_limit_) != 0)
         throw std::runtime_error("getrlimit");
-    rlimit now = before_;
-    now.rlim_cur = bytes;
-    if (setrlimit(RLIMIT_MEMLOCK, &now) != 0)
+    rlimit limit = old_limit_;
+    limit.rlim_cur = bytes;
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
         throw std::runtime_error("setrlimit");
-    pin_at_will(false);
+    set_ipc_lock(false);
 }
 memlock_limit::~memlock_limit() {
-    pin_at_will(true);
-    setrlimit(RLIMIT_MEMLOCK, &before_);
+    set_ipc_lock(true);
+    setrlimit(RLIMIT_MEMLOCK, &old_limit_);
 }
 
-std::size_t open_files() {
-    return entries("/proc/self/fd");
+std::size_t count_open_files() {
+    return count_entries("/proc/self/fd");
 }
-std::size_t living_threads() {
-    return entries("/proc/self/task");
+std::size_t count_threads() {
+    return count_entries("/proc/self/task");
 }
-std::size_t resident_pages() {
-    std::ifstream counts("/proc/self/statm");
-    std::size_t all = 0, resident = 0;
-    counts >> all >> resident;
+std::size_t count_resident_pages() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0, resident = 0;
+    statm >> total >> resident;
     return resident;
 }
 

@@ -11,13 +11,13 @@
 
 namespace conform {
 
-std::size_t open_files();
-std::size_t living_threads();
-std::size_t resident_pages();
+std::size_t count_open_files();
+std::size_t count_threads();
+std::size_t count_resident_pages();
 
 /// Whether that comes true soon: the kernel may take note a moment after a call has returned.
 template <class Condition>
-bool in_the_end(const Condition &condition) {
+bool wait_until(const Condition &condition) {
     for (int i = 0; i < 1000; ++i) {
         if (condition())
             return true;
@@ -35,7 +35,7 @@ class memlock_limit {
     memlock_limit &operator=(const memlock_limit &) = delete;
 
   private:
-    rlimit before_{};
+    rlimit old_limit_{};
 };
 
 } // namespace conform

@@ -22,10 +22,10 @@ constexpr const char *usage =
     "CASE may be a pattern of the shell, as 'evd.*'; none means all.\n"
     "--isolate runs each case in a process of its own, so that it may crash or hang.\n";
 
-settings the_settings;
+test_settings g_settings;
 
 // In the order of their objects' lives.
-constexpr void (*sources[])(case_list &) = {
+constexpr void (*case_adders[])(case_list &) = {
     add_ia,
     add_ia_query,
     add_pz,
@@ -56,54 +56,55 @@ constexpr void (*sources[])(case_list &) = {
     add_invalid_connect,
 };
 
-bool matches(const test_case &one, std::span<char *const> patterns) {
-    return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const char *each) {
-               return fnmatch(each, one.name.c_str(), 0) == 0;
+bool matches_any(const test_case &test, std::span<char *const> patterns) {
+    return patterns.empty() ||
+           std::any_of(patterns.begin(), patterns.end(), [&](const char *pattern) {
+               return fnmatch(pattern, test.name.c_str(), 0) == 0;
            });
 }
 
-struct line {
+struct command_line {
     bool isolate = false, list = false;
-    std::vector<char *> again; // what a child is told, less the case
+    std::vector<char *> child_args; // what a child is told, less the case
     std::span<char *const> patterns;
 };
 
-line read(int argc, char **argv) {
-    static const option options[] = {{"ia", required_argument, nullptr, 'i'},
-                                     {"device", required_argument, nullptr, 'd'},
-                                     {"unused-address", required_argument, nullptr, 'n'},
-                                     {"ipv6", required_argument, nullptr, '6'},
-                                     {"silence", required_argument, nullptr, 'q'},
-                                     {"patience", required_argument, nullptr, 'p'},
-                                     {"isolate", no_argument, nullptr, 's'},
-                                     {"list", no_argument, nullptr, 'l'},
-                                     {}};
-    line said;
-    for (int option; (option = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
+command_line parse_command_line(int argc, char **argv) {
+    static const option long_options[] = {{"ia", required_argument, nullptr, 'i'},
+                                          {"device", required_argument, nullptr, 'd'},
+                                          {"unused-address", required_argument, nullptr, 'n'},
+                                          {"ipv6", required_argument, nullptr, '6'},
+                                          {"silence", required_argument, nullptr, 'q'},
+                                          {"patience", required_argument, nullptr, 'p'},
+                                          {"isolate", no_argument, nullptr, 's'},
+                                          {"list", no_argument, nullptr, 'l'},
+                                          {}};
+    command_line cmdline;
+    for (int option; (option = getopt_long(argc, argv, "", long_options, nullptr)) != -1;) {
         switch (option) {
         case 'i':
-            the_settings.ia = optarg;
+            g_settings.ia = optarg;
             break;
         case 'd':
-            the_settings.device = optarg;
+            g_settings.device = optarg;
             break;
         case 'n':
-            the_settings.unused_address = optarg;
+            g_settings.unused_address = optarg;
             break;
         case '6':
-            the_settings.address6 = optarg;
+            g_settings.ipv6_address = optarg;
             break;
         case 'p':
-            the_settings.patience = static_cast<unsigned>(std::atoi(optarg));
+            g_settings.timeout_s = static_cast<unsigned>(std::atoi(optarg));
             break;
         case 'q':
-            the_settings.silence = static_cast<unsigned>(std::atoi(optarg));
+            g_settings.quiet_ms = static_cast<unsigned>(std::atoi(optarg));
             break;
         case 's':
-            said.isolate = true;
+            cmdline.isolate = true;
             break;
         case 'l':
-            said.list = true;
+            cmdline.list = true;
             break;
         default:
             std::fputs(usage, stderr);
@@ -112,35 +113,36 @@ line read(int argc, char **argv) {
     }
     for (int i = 0; i < optind; ++i)
         if (std::strcmp(argv[i], "--isolate") != 0)
-            said.again.push_back(argv[i]);
-    said.patterns = {argv + optind, static_cast<std::size_t>(argc - optind)};
-    return said;
+            cmdline.child_args.push_back(argv[i]);
+    cmdline.patterns = {argv + optind, static_cast<std::size_t>(argc - optind)};
+    return cmdline;
 }
 
 } // namespace
 
-const settings &conform::given() {
-    return the_settings;
+const test_settings &conform::settings() {
+    return g_settings;
 }
 
 case_list conform::all_cases() {
     case_list all;
-    for (const auto add : sources)
+    for (const auto add : case_adders)
         add(all);
     return all;
 }
 
 int conform::run_program(int argc, char **argv, case_list cases) {
-    const line said = read(argc, argv);
-    std::erase_if(cases, [&](const test_case &one) { return !matches(one, said.patterns); });
-    if (said.list) {
-        for (const test_case &one : cases)
-            std::printf("%s\n", one.name.c_str());
+    const command_line cmdline = parse_command_line(argc, argv);
+    std::erase_if(cases,
+                  [&](const test_case &test) { return !matches_any(test, cmdline.patterns); });
+    if (cmdline.list) {
+        for (const test_case &test : cases)
+            std::printf("%s\n", test.name.c_str());
         return 0;
     }
-    if (!the_settings.ia || cases.empty()) {
-        std::fputs(the_settings.ia ? "conform: no such case\n" : usage, stderr);
+    if (!g_settings.ia || cases.empty()) {
+        std::fputs(g_settings.ia ? "conform: no such case\n" : usage, stderr);
         return 2;
     }
-    return said.isolate ? try_isolated(cases, said.again) : try_here(cases);
+    return cmdline.isolate ? run_isolated(cases, cmdline.child_args) : run_in_process(cases);
 }

@@ -13,57 +13,58 @@ namespace {
 void wrong_arguments(case_list &cases) {
     add_case(cases, "pz.create_null", [] {
         const adapter ia;
-        is(dat_pz_create(ia, nullptr), bad_argument(2));
+        expect_return(dat_pz_create(ia, nullptr), invalid_parameter(2));
     });
     add_case(cases, "pz.query_mask_unknown", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         DAT_PZ_PARAM is_now{};
-        is(dat_pz_query(zone, no_such<DAT_PZ_PARAM_MASK>(DAT_PZ_FIELD_ALL + 1), &is_now),
-           bad_argument(2));
+        expect_return(
+            dat_pz_query(zone, enum_cast<DAT_PZ_PARAM_MASK>(DAT_PZ_FIELD_ALL + 1), &is_now),
+            invalid_parameter(2));
     });
     add_case(cases, "pz.query_null", [] {
         const adapter ia;
-        const pz zone = ia.zone();
-        is(dat_pz_query(zone, DAT_PZ_FIELD_ALL, nullptr), bad_argument(3));
+        const unique_pz zone = ia.zone();
+        expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, nullptr), invalid_parameter(3));
     });
 }
 
 /// It cannot be freed as long as that lives, and is whole after it was tried.
-void in_use(DAT_PZ_HANDLE zone, spot at = here()) {
-    is(dat_pz_free(zone), bad_state(DAT_INVALID_STATE_PZ_IN_USE), at);
+void in_use(DAT_PZ_HANDLE zone, source_location loc = current_location()) {
+    expect_return(dat_pz_free(zone), invalid_state(DAT_INVALID_STATE_PZ_IN_USE), loc);
     DAT_PZ_PARAM is_now{};
-    is(dat_pz_query(zone, DAT_PZ_FIELD_ALL, &is_now), DAT_SUCCESS, at);
+    expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, &is_now), DAT_SUCCESS, loc);
 }
 
 void used(case_list &cases) {
     add_case(cases, "pz.free_under_lmr", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         const region memory(ia, zone, page);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_ep", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         const endpoint one(ia, zone);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_rmr", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         DAT_RMR_HANDLE made = nullptr;
-        done(dat_rmr_create(zone, &made));
-        const rmr window(made);
+        require_success(dat_rmr_create(zone, &made));
+        const unique_rmr window(made);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_srq", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
         DAT_SRQ_HANDLE made = nullptr;
-        done(dat_srq_create(ia, zone, &size, &made));
-        const srq queue(made);
+        require_success(dat_srq_create(ia, zone, &size, &made));
+        const unique_srq queue(made);
         in_use(zone);
     });
 }
@@ -75,18 +76,18 @@ void add_pz(case_list &cases) {
     used(cases);
     add_case(cases, "pz.query", [] {
         const adapter ia;
-        const pz zone = ia.zone();
+        const unique_pz zone = ia.zone();
         filled<DAT_PZ_PARAM> is_now;
-        is(dat_pz_query(zone, DAT_PZ_FIELD_ALL, is_now.out()), DAT_SUCCESS);
-        same(is_now->ia_handle, ia, "its IA");
+        expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, is_now.out()), DAT_SUCCESS);
+        expect_eq(is_now->ia_handle, ia, "its IA");
     });
     add_case(cases, "pz.many", [] {
         const adapter ia;
-        std::vector<pz> zones;
+        std::vector<unique_pz> zones;
         for (int i = 0; i < 100; ++i)
             zones.push_back(ia.zone());
         for (std::size_t i = 1; i < zones.size(); ++i)
-            yes(zones[i] != zones[i - 1], "two have the same handle");
+            expect_true(zones[i] != zones[i - 1], "two have the same handle");
     });
 }
 

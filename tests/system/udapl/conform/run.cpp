@@ -20,108 +20,108 @@ namespace conform {
 
 namespace {
 
-constexpr const char *skip = " # SKIP "; // TAP's word
+constexpr const char *skip_directive = " # SKIP "; // TAP's word
 
-/// skipping: why, if it was skipped.
-void say(bool right, std::size_t number, const std::string &name, std::span<const std::string> why,
-         const std::string &skipping) {
-    std::printf("%s %zu - %s%s%s\n", right ? "ok" : "not ok", number, name.c_str(),
-                skipping.empty() ? "" : skip, skipping.c_str());
-    for (const std::string &line : why)
+/// skip_reason: empty if the case ran.
+void print_result(bool passed, std::size_t number, const std::string &name,
+                  std::span<const std::string> diagnostics, const std::string &skip_reason) {
+    std::printf("%s %zu - %s%s%s\n", passed ? "ok" : "not ok", number, name.c_str(),
+                skip_reason.empty() ? "" : skip_directive, skip_reason.c_str());
+    for (const std::string &line : diagnostics)
         std::printf("# %s\n", line.c_str());
     std::fflush(stdout);
 }
 
 // A case that ends the program prints its own name first. Nothing here
 // may be asked for memory; what was noted is read as it stands.
-std::string last_words;
-void put(std::string_view words) {
-    if (write(STDOUT_FILENO, words.data(), words.size()) < 0)
+std::string fatal_line;
+void write_stdout(std::string_view text) {
+    if (write(STDOUT_FILENO, text.data(), text.size()) < 0)
         _exit(1);
 }
-void die(int signal) {
-    put(last_words);
-    for (const std::string &line : wrongs())
-        put("# "), put(line), put("\n");
-    put("# ");
-    put(signal == SIGALRM ? "never returned" : "crashed: SIG");
-    put(signal == SIGALRM ? "" : sigabbrev_np(signal));
-    put("\n");
-    raise(signal); // now as without this
+void report_fatal_signal(int signum) {
+    write_stdout(fatal_line);
+    for (const std::string &line : failures())
+        write_stdout("# "), write_stdout(line), write_stdout("\n");
+    write_stdout("# ");
+    write_stdout(signum == SIGALRM ? "never returned" : "crashed: SIG");
+    write_stdout(signum == SIGALRM ? "" : sigabbrev_np(signum));
+    write_stdout("\n");
+    raise(signum); // now as without this
 }
-void say_when_dying(std::size_t number, const std::string &name) {
-    last_words = text("not ok ", number, " - ", name, "\n");
-    for (const int each : {SIGALRM, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+void install_fatal_handlers(std::size_t number, const std::string &name) {
+    fatal_line = concat("not ok ", number, " - ", name, "\n");
+    for (const int signum : {SIGALRM, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
         struct sigaction action = {};
-        sigaction(each, nullptr, &action);
+        sigaction(signum, nullptr, &action);
         if (action.sa_handler != SIG_DFL)
             continue; // a sanitizer's
-        action.sa_handler = die;
+        action.sa_handler = report_fatal_signal;
         action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-        sigaction(each, &action, nullptr);
+        sigaction(signum, &action, nullptr);
     }
 }
 
-bool tried(const test_case &one, std::string &skipping) {
-    wrongs().clear();
-    alarm(given().patience);
+bool run_case(const test_case &test, std::string &skip_reason) {
+    failures().clear();
+    alarm(settings().timeout_s);
     try {
-        one.body();
-    } catch (const stopped &) {
-    } catch (const skipped &because) {
-        skipping = because.why;
+        test.body();
+    } catch (const case_aborted &) {
+    } catch (const case_skipped &skip) {
+        skip_reason = skip.reason;
     } catch (const std::exception &error) {
-        wrong(error.what());
+        add_failure(error.what());
     }
     alarm(0);
-    return wrongs().empty();
+    return failures().empty();
 }
 
 /// Its exit status as waitpid tells it, and what it wrote.
-struct ended {
-    int how;
+struct exit_result {
+    int wait_status;
     std::string output;
 };
-ended run(std::vector<char *> words) {
-    int ends[2];
-    if (pipe(ends) != 0)
+exit_result run_child(std::vector<char *> args) {
+    int pipe_fds[2];
+    if (pipe(pipe_fds) != 0)
         throw std::runtime_error("pipe");
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    words.push_back(nullptr);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
+    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
+    posix_spawn_file_actions_addclose(&actions, pipe_fds[1]);
+    args.push_back(nullptr);
     pid_t child = 0;
-    const int refused =
-        posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(), environ);
+    const int error =
+        posix_spawn(&child, "/proc/self/exe", &actions, nullptr, args.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (refused != 0)
-        throw std::runtime_error(std::strerror(refused));
-    ended is{0, {}};
-    char part[4096];
-    for (ssize_t count; (count = read(ends[0], part, sizeof part)) > 0;)
-        is.output.append(part, static_cast<std::size_t>(count));
-    close(ends[0]);
-    while (waitpid(child, &is.how, 0) < 0 && errno == EINTR)
+    close(pipe_fds[1]);
+    if (error != 0)
+        throw std::runtime_error(std::strerror(error));
+    exit_result result{0, {}};
+    char chunk[4096];
+    for (ssize_t count; (count = read(pipe_fds[0], chunk, sizeof chunk)) > 0;)
+        result.output.append(chunk, static_cast<std::size_t>(count));
+    close(pipe_fds[0]);
+    while (waitpid(child, &result.wait_status, 0) < 0 && errno == EINTR)
         ;
-    return is;
+    return result;
 }
 
-std::string skipping_of(const std::string &text) {
-    const std::size_t at = text.find(skip);
-    if (at == std::string::npos)
+std::string parse_skip_reason(const std::string &output) {
+    const std::size_t pos = output.find(skip_directive);
+    if (pos == std::string::npos)
         return {};
-    const std::size_t begin = at + std::strlen(skip);
-    return text.substr(begin, text.find('\n', begin) - begin);
+    const std::size_t begin = pos + std::strlen(skip_directive);
+    return output.substr(begin, output.find('\n', begin) - begin);
 }
 
-std::vector<std::string> lines_of(const std::string &text) {
+std::vector<std::string> comment_lines(const std::string &output) {
     std::vector<std::string> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);)
+    std::istringstream stream(output);
+    for (std::string line; std::getline(stream, line);)
         if (line.starts_with("# "))
             lines.push_back(line.substr(2));
     return lines;
@@ -129,36 +129,38 @@ std::vector<std::string> lines_of(const std::string &text) {
 
 } // namespace
 
-int try_here(std::span<const test_case> cases) {
+int run_in_process(std::span<const test_case> cases) {
     std::printf("1..%zu\n", cases.size());
     int status = 0;
     std::size_t number = 0;
-    for (const test_case &one : cases) {
-        std::string skipping;
-        say_when_dying(++number, one.name);
-        const bool right = tried(one, skipping);
-        say(right, number, one.name, wrongs(), skipping);
-        status |= !right;
+    for (const test_case &test : cases) {
+        std::string skip_reason;
+        install_fatal_handlers(++number, test.name);
+        const bool passed = run_case(test, skip_reason);
+        print_result(passed, number, test.name, failures(), skip_reason);
+        status |= !passed;
     }
     return status;
 }
 
-int try_isolated(std::span<const test_case> cases, std::span<char *const> words) {
+int run_isolated(std::span<const test_case> cases, std::span<char *const> args) {
     std::printf("1..%zu\n", cases.size());
     int status = 0;
     std::size_t number = 0;
-    for (const test_case &one : cases) {
-        std::string name = one.name;
-        std::vector<char *> all(words.begin(), words.end());
-        all.push_back(name.data());
-        const ended is = run(all);
-        std::vector<std::string> why = lines_of(is.output);
-        if (WIFSIGNALED(is.how) && why.empty())
-            why.push_back(text("ended by signal ", WTERMSIG(is.how)));
-        else if (!WIFSIGNALED(is.how) && WEXITSTATUS(is.how) != 0 && why.empty())
-            why.push_back(text("exit status ", WEXITSTATUS(is.how)));
-        say(is.how == 0, ++number, one.name, why, is.how == 0 ? skipping_of(is.output) : "");
-        status |= is.how != 0;
+    for (const test_case &test : cases) {
+        std::string name = test.name;
+        std::vector<char *> argv(args.begin(), args.end());
+        argv.push_back(name.data());
+        const exit_result result = run_child(argv);
+        std::vector<std::string> diagnostics = comment_lines(result.output);
+        if (WIFSIGNALED(result.wait_status) && diagnostics.empty())
+            diagnostics.push_back(concat("ended by signal ", WTERMSIG(result.wait_status)));
+        else if (!WIFSIGNALED(result.wait_status) && WEXITSTATUS(result.wait_status) != 0 &&
+                 diagnostics.empty())
+            diagnostics.push_back(concat("exit status ", WEXITSTATUS(result.wait_status)));
+        print_result(result.wait_status == 0, ++number, test.name, diagnostics,
+                     result.wait_status == 0 ? parse_skip_reason(result.output) : "");
+        status |= result.wait_status != 0;
     }
     return status;
 }

@@ -16,19 +16,19 @@ struct test_case {
     std::function<void()> body;
 };
 
-struct settings {
+struct test_settings {
     const char *ia = nullptr; ///< its name in dat.conf
-    unsigned patience = 240;  ///< seconds that a case may take
-    unsigned silence = 1000;  ///< milliseconds that no_event waits at most
+    unsigned timeout_s = 240; ///< seconds that a case may take
+    unsigned quiet_ms = 1000; ///< milliseconds that no_event waits at most
     /// Optional: of the lab. What needs one says so if it is not given, and fails.
     std::string device;         ///< the RDMA device below
     std::string unused_address; ///< an IPv4 address of its subnet that no host has
-    std::string address6;       ///< an IPv6 address of its interface
+    std::string ipv6_address;   ///< an IPv6 address of its interface
 };
-const settings &given();
+const test_settings &settings();
 
 /// Tries the cases, here or each in a process of its own, and writes TAP. Returns the exit status.
-int try_here(std::span<const test_case> cases);
-int try_isolated(std::span<const test_case> cases, std::span<char *const> words);
+int run_in_process(std::span<const test_case> cases);
+int run_isolated(std::span<const test_case> cases, std::span<char *const> args);
 
 } // namespace conform

@@ -24,20 +24,25 @@ DAT_RETURN sync_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET *all, DAT_VLEN cou
 
 struct place {
     adapter ia;
-    pz zone = ia.zone();
+    unique_pz zone = ia.zone();
     region memory{ia, zone, 4 * page};
 
     /// Both calls return this.
-    void says(DAT_RETURN want, const segments &all, spot at = here()) const {
+    void says(DAT_RETURN want, const segments &all,
+              source_location loc = current_location()) const {
         {
-            const saying which("dat_lmr_sync_rdma_read");
-            is(sync_read(ia, all.data(), all.size()), want, at);
+            const scoped_trace which("dat_lmr_sync_rdma_read");
+            expect_return(sync_read(ia, all.data(), all.size()), want, loc);
         }
-        const saying which("dat_lmr_sync_rdma_write");
-        is(sync_write(ia, all.data(), all.size()), want, at);
+        const scoped_trace which("dat_lmr_sync_rdma_write");
+        expect_return(sync_write(ia, all.data(), all.size()), want, loc);
     }
-    void takes(const segments &all, spot at = here()) const { says(DAT_SUCCESS, all, at); }
-    void refuses(const segments &all, spot at = here()) const { says(bad_argument(2), all, at); }
+    void takes(const segments &all, source_location loc = current_location()) const {
+        says(DAT_SUCCESS, all, loc);
+    }
+    void refuses(const segments &all, source_location loc = current_location()) const {
+        says(invalid_parameter(2), all, loc);
+    }
 };
 
 /// One that no LMR has.
@@ -67,8 +72,8 @@ void good(case_list &cases) {
         const place here_is;
         here_is.takes({});
         const DAT_LMR_TRIPLET one = here_is.memory.piece(0, 8);
-        is(sync_read(here_is.ia, &one, 0), DAT_SUCCESS);
-        is(sync_write(here_is.ia, nullptr, 0), DAT_SUCCESS);
+        expect_return(sync_read(here_is.ia, &one, 0), DAT_SUCCESS);
+        expect_return(sync_write(here_is.ia, nullptr, 0), DAT_SUCCESS);
     });
     add_case(cases, "sync.empty_segment", [] { // its other fields mean nothing
         const place here_is;
@@ -83,7 +88,7 @@ void good(case_list &cases) {
     });
     add_case(cases, "sync.several_lmrs", [] { // and zones
         const place here_is;
-        const pz zone = here_is.ia.zone();
+        const unique_pz zone = here_is.ia.zone();
         const region other(here_is.ia, zone, page);
         here_is.takes(
             {here_is.memory.piece(0, page), other.piece(8, 8), here_is.memory.piece(page, 1)});
@@ -108,8 +113,8 @@ void good(case_list &cases) {
 void bad(case_list &cases) {
     add_case(cases, "sync.null", [] {
         const place here_is;
-        is(sync_read(here_is.ia, nullptr, 1), bad_argument(2));
-        is(sync_write(here_is.ia, nullptr, 1), bad_argument(2));
+        expect_return(sync_read(here_is.ia, nullptr, 1), invalid_parameter(2));
+        expect_return(sync_write(here_is.ia, nullptr, 1), invalid_parameter(2));
     });
     add_case(cases, "sync.context_unknown", [] {
         const place here_is;
@@ -136,7 +141,7 @@ void bad(case_list &cases) {
         region other(here_is.ia, here_is.zone, page);
         const DAT_LMR_TRIPLET piece = other.piece(0, 8);
         here_is.takes({piece});
-        done(other.free());
+        require_success(other.free());
         here_is.refuses({piece});
     });
     add_case(cases, "sync.lmr_of_another_ia", [] {

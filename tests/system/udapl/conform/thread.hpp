@@ -11,14 +11,14 @@
 
 namespace conform {
 
-class beside {
+class joined_thread {
   public:
     template <class Body>
-    explicit beside(Body body)
+    explicit joined_thread(Body body)
         : thread_([body = std::move(body)] {
             try {
                 body();
-            } catch (const stopped &) {
+            } catch (const case_aborted &) {
             }
         }) {}
     void join() { thread_.join(); }
