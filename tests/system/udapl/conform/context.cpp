@@ -3,7 +3,7 @@
 // What every object has: the consumer's context, and its type.
 
 #include "cases.hpp"
-#include "endpoint.hpp"
+#include "test_ep.hpp"
 
 namespace conform {
 
@@ -27,11 +27,11 @@ void has(DAT_HANDLE one, DAT_HANDLE_TYPE type, source_location loc = current_loc
 
 void simple(case_list &cases) {
     add_case(cases, "context.ia", [] {
-        const adapter ia;
+        const test_ia ia;
         has(ia, DAT_HANDLE_TYPE_IA);
     });
     add_case(cases, "context.two_ias", [] { // each has its own
-        const adapter one, two;
+        const test_ia one, two;
         require_success(dat_set_consumer_context(one, make_context(1)));
         require_success(dat_set_consumer_context(two, make_context(2)));
         DAT_CONTEXT is_now{};
@@ -39,31 +39,31 @@ void simple(case_list &cases) {
         expect_eq(is_now.as_64, 1, "the first one's context");
     });
     add_case(cases, "context.pz", [] {
-        const adapter ia;
-        has(ia.zone(), DAT_HANDLE_TYPE_PZ);
+        const test_ia ia;
+        has(ia.create_pz(), DAT_HANDLE_TYPE_PZ);
     });
     add_case(cases, "context.evd", [] {
-        const adapter ia;
-        has(ia.events(DAT_EVD_DTO_FLAG), DAT_HANDLE_TYPE_EVD);
-        has(ia.async(), DAT_HANDLE_TYPE_EVD);
+        const test_ia ia;
+        has(ia.create_evd(DAT_EVD_DTO_FLAG), DAT_HANDLE_TYPE_EVD);
+        has(ia.async_evd(), DAT_HANDLE_TYPE_EVD);
     });
     add_case(cases, "context.cno", [] {
-        const adapter ia;
-        has(ia.notifier(), DAT_HANDLE_TYPE_CNO);
+        const test_ia ia;
+        has(ia.create_cno(), DAT_HANDLE_TYPE_CNO);
     });
     add_case(cases, "context.lmr", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
-        has(region(ia, zone, page), DAT_HANDLE_TYPE_LMR);
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
+        has(test_lmr(ia, zone, page), DAT_HANDLE_TYPE_LMR);
     });
     add_case(cases, "context.ep", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
-        has(endpoint(ia, zone), DAT_HANDLE_TYPE_EP);
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
+        has(test_ep(ia, zone), DAT_HANDLE_TYPE_EP);
     });
     add_case(cases, "context.srq", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
         DAT_SRQ_HANDLE made = nullptr;
         require_success(dat_srq_create(ia, zone, &size, &made));
@@ -71,12 +71,12 @@ void simple(case_list &cases) {
         has(queue, DAT_HANDLE_TYPE_SRQ);
     });
     add_case(cases, "context.rmr", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         DAT_RMR_HANDLE made = nullptr;
         const DAT_RETURN got = dat_rmr_create(zone, &made);
         // A device that has no windows may have RMRs that cannot be bound.
-        if (ia.attributes().max_rmrs == 0 && got != DAT_SUCCESS) {
+        if (ia.ia_attr().max_rmrs == 0 && got != DAT_SUCCESS) {
             expect_return(got, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
             return;
         }
@@ -88,42 +88,42 @@ void simple(case_list &cases) {
 
 void listeners(case_list &cases) {
     add_case(cases, "context.psp", [] {
-        const couple pair;
-        has(pair.listener, DAT_HANDLE_TYPE_PSP);
+        const ep_pair eps;
+        has(eps.psp, DAT_HANDLE_TYPE_PSP);
     });
     add_case(cases, "context.rsp", [] {
-        const couple pair;
+        const ep_pair eps;
         DAT_RSP_HANDLE made = nullptr;
-        require_success(dat_rsp_create(pair.ia, fresh_port(), pair.passive, pair.arrivals, &made));
+        require_success(dat_rsp_create(eps.ia, unused_port(), eps.passive, eps.cr_evd, &made));
         const unique_rsp point(made);
         has(point, DAT_HANDLE_TYPE_RSP);
     });
     add_case(cases, "context.cr", [] {
-        couple pair;
-        require_success(pair.call());
-        const DAT_CR_HANDLE request = pair.request();
+        ep_pair eps;
+        require_success(eps.request_connection());
+        const DAT_CR_HANDLE request = eps.next_cr();
         has(request, DAT_HANDLE_TYPE_CR);
         require_success(dat_cr_reject(request, 0, nullptr));
-        next_event(pair.active.connection);
+        next_event(eps.active.connect_evd);
     });
     add_case(cases, "context.stays_through_life", [] { // of an EP
-        couple pair;
-        require_success(dat_set_consumer_context(pair.active, make_context(77)));
-        pair.join();
-        pair.part();
-        require_success(dat_ep_reset(pair.active));
+        ep_pair eps;
+        require_success(dat_set_consumer_context(eps.active, make_context(77)));
+        eps.connect();
+        eps.disconnect();
+        require_success(dat_ep_reset(eps.active));
         DAT_CONTEXT is_now{};
-        require_success(dat_get_consumer_context(pair.active, &is_now));
+        require_success(dat_get_consumer_context(eps.active, &is_now));
         expect_eq(is_now.as_64, 77, "the context");
     });
     add_case(cases, "context.null", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         expect_return(dat_get_consumer_context(zone, nullptr), invalid_parameter(2));
         expect_return(dat_get_handle_type(zone, nullptr), invalid_parameter(2));
     });
     add_case(cases, "context.null_of_ia", [] {
-        const adapter ia;
+        const test_ia ia;
         expect_return(dat_get_consumer_context(ia, nullptr), invalid_parameter(2));
         expect_return(dat_get_handle_type(ia, nullptr), invalid_parameter(2));
     });

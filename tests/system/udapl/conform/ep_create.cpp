@@ -3,7 +3,7 @@
 // Endpoints: making them, and what is told of them.
 
 #include "cases.hpp"
-#include "endpoint.hpp"
+#include "test_ep.hpp"
 
 #include <cstring>
 
@@ -12,13 +12,13 @@ namespace conform {
 namespace {
 
 /// What dat_ep_create takes, each as it should be.
-struct place {
-    adapter ia;
-    unique_pz zone = ia.zone();
-    unique_evd received = ia.events(DAT_EVD_DTO_FLAG);
-    unique_evd requested = ia.events(DAT_EVD_DTO_FLAG);
-    unique_evd connection = ia.events(DAT_EVD_CONNECTION_FLAG);
-    DAT_EP_ATTR attributes = modest();
+struct ep_create_fixture {
+    test_ia ia;
+    unique_pz zone = ia.create_pz();
+    unique_evd received = ia.create_evd(DAT_EVD_DTO_FLAG);
+    unique_evd requested = ia.create_evd(DAT_EVD_DTO_FLAG);
+    unique_evd connection = ia.create_evd(DAT_EVD_CONNECTION_FLAG);
+    DAT_EP_ATTR attributes = portable_ep_attr();
 
     DAT_RETURN make(unique_ep &made, source_location loc = current_location()) const {
         return make(made, zone, received, requested, connection, loc);
@@ -38,12 +38,12 @@ struct place {
 void wrong_attributes(case_list &cases) {
     const auto add = [&](const char *name, auto change) {
         add_case(cases, name, [change] {
-            place here_is;
-            change(here_is.attributes, here_is.ia.attributes());
-            if (here_is.attributes.max_message_size == 0 || here_is.attributes.max_rdma_size == 0)
+            ep_create_fixture fixture;
+            change(fixture.attributes, fixture.ia.ia_attr());
+            if (fixture.attributes.max_message_size == 0 || fixture.attributes.max_rdma_size == 0)
                 throw case_skipped{"the limit is the largest number: nothing is beyond it"};
             unique_ep made;
-            expect_return(here_is.make(made), invalid_parameter(6));
+            expect_return(fixture.make(made), invalid_parameter(6));
         });
     };
     add("ep.attr_service_type", SET(service_type, enum_cast<DAT_SERVICE_TYPE>(9)));
@@ -69,74 +69,74 @@ void wrong_attributes(case_list &cases) {
 
 void wrong_evds(case_list &cases) {
     add_case(cases, "ep.evd_recv_missing", [] { // though there are to be receives
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
         expect_return(
-            here_is.make(made, here_is.zone, nullptr, here_is.requested, here_is.connection),
+            fixture.make(made, fixture.zone, nullptr, fixture.requested, fixture.connection),
             invalid_parameter(6));
     });
     add_case(cases, "ep.evd_request_missing", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
         expect_return(
-            here_is.make(made, here_is.zone, here_is.received, nullptr, here_is.connection),
+            fixture.make(made, fixture.zone, fixture.received, nullptr, fixture.connection),
             invalid_parameter(6));
     });
     add_case(cases, "ep.evd_of_another_stream", [] {
-        const place here_is;
-        const unique_evd other = here_is.ia.events(DAT_EVD_SOFTWARE_FLAG);
+        const ep_create_fixture fixture;
+        const unique_evd other = fixture.ia.create_evd(DAT_EVD_SOFTWARE_FLAG);
         unique_ep made;
         expect_return(
-            here_is.make(made, here_is.zone, other, here_is.requested, here_is.connection),
+            fixture.make(made, fixture.zone, other, fixture.requested, fixture.connection),
             invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
-        expect_return(here_is.make(made, here_is.zone, here_is.received, other, here_is.connection),
+        expect_return(fixture.make(made, fixture.zone, fixture.received, other, fixture.connection),
                       invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
-        expect_return(here_is.make(made, here_is.zone, here_is.received, here_is.requested, other),
+        expect_return(fixture.make(made, fixture.zone, fixture.received, fixture.requested, other),
                       invalid_handle(DAT_INVALID_HANDLE_EVD_CONN));
     });
     add_case(cases, "ep.evd_of_another_ia", [] {
-        const place here_is, elsewhere;
+        const ep_create_fixture fixture, other;
         unique_ep made;
-        expect_return(here_is.make(made, here_is.zone, elsewhere.received, here_is.requested,
-                                   here_is.connection),
-                      invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
-        expect_return(here_is.make(made, here_is.zone, here_is.received, elsewhere.requested,
-                                   here_is.connection),
-                      invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
+        expect_return(
+            fixture.make(made, fixture.zone, other.received, fixture.requested, fixture.connection),
+            invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+        expect_return(
+            fixture.make(made, fixture.zone, fixture.received, other.requested, fixture.connection),
+            invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
         // OFED's dapltest has one for the endpoints of several IAs.
-        expect_return(here_is.make(made, here_is.zone, here_is.received, here_is.requested,
-                                   elsewhere.connection),
-                      DAT_SUCCESS);
+        expect_return(
+            fixture.make(made, fixture.zone, fixture.received, fixture.requested, other.connection),
+            DAT_SUCCESS);
     });
     add_case(cases, "ep.pz_of_another_ia", [] {
-        const place here_is, elsewhere;
+        const ep_create_fixture fixture, other;
         unique_ep made;
-        expect_return(here_is.make(made, elsewhere.zone, here_is.received, here_is.requested,
-                                   here_is.connection),
-                      invalid_handle(DAT_INVALID_HANDLE_PZ));
+        expect_return(
+            fixture.make(made, other.zone, fixture.received, fixture.requested, fixture.connection),
+            invalid_handle(DAT_INVALID_HANDLE_PZ));
     });
     add_case(cases, "ep.create_null", [] {
-        const place here_is;
-        expect_return(dat_ep_create(here_is.ia, here_is.zone, here_is.received, here_is.requested,
-                                    here_is.connection, nullptr, nullptr),
+        const ep_create_fixture fixture;
+        expect_return(dat_ep_create(fixture.ia, fixture.zone, fixture.received, fixture.requested,
+                                    fixture.connection, nullptr, nullptr),
                       invalid_parameter(7));
     });
 }
 
 DAT_EP_PARAM queried(DAT_EP_HANDLE one) {
-    filled<DAT_EP_PARAM> is_now;
-    require_success(dat_ep_query(one, DAT_EP_FIELD_ALL, is_now.out()));
-    return is_now.in();
+    poisoned<DAT_EP_PARAM> is_now;
+    require_success(dat_ep_query(one, DAT_EP_FIELD_ALL, is_now.ptr()));
+    return is_now.value();
 }
 
 void defaults() {
-    const place here_is;
+    const ep_create_fixture fixture;
     DAT_EP_HANDLE handle = nullptr;
-    require_success(dat_ep_create(here_is.ia, here_is.zone, here_is.received, here_is.requested,
-                                  here_is.connection, nullptr, &handle));
+    require_success(dat_ep_create(fixture.ia, fixture.zone, fixture.received, fixture.requested,
+                                  fixture.connection, nullptr, &handle));
     const unique_ep made(handle);
     const DAT_EP_ATTR is_now = queried(made).ep_attr;
-    const DAT_IA_ATTR &most = here_is.ia.attributes();
+    const DAT_IA_ATTR &most = fixture.ia.ia_attr();
     expect_eq(is_now.service_type, DAT_SERVICE_TYPE_RC, "service_type");
     expect_eq(is_now.qos, DAT_QOS_BEST_EFFORT, "qos");
     // Programs of OFED's uDAPL count on these.
@@ -157,11 +157,11 @@ void defaults() {
 }
 
 void read_back() {
-    const place here_is;
+    const ep_create_fixture fixture;
     unique_ep made;
-    require_success(here_is.make(made));
+    require_success(fixture.make(made));
     const DAT_EP_ATTR is_now = queried(made).ep_attr;
-    const DAT_EP_ATTR &want = here_is.attributes;
+    const DAT_EP_ATTR &want = fixture.attributes;
     expect_eq(is_now.service_type, want.service_type, "service_type");
     expect_eq(is_now.qos, want.qos, "qos");
     expect_eq(is_now.recv_completion_flags, want.recv_completion_flags, "recv_completion_flags");
@@ -182,25 +182,25 @@ void read_back() {
 
 void queries(case_list &cases) {
     add_case(cases, "ep.query", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
         const DAT_EP_PARAM is_now = queried(made);
-        expect_eq(is_now.ia_handle, here_is.ia, "ia_handle");
+        expect_eq(is_now.ia_handle, fixture.ia, "ia_handle");
         expect_eq(is_now.ep_state, DAT_EP_STATE_UNCONNECTED, "ep_state");
-        expect_eq(is_now.pz_handle, here_is.zone, "pz_handle");
-        expect_eq(is_now.recv_evd_handle, here_is.received, "recv_evd_handle");
-        expect_eq(is_now.request_evd_handle, here_is.requested, "request_evd_handle");
-        expect_eq(is_now.connect_evd_handle, here_is.connection, "connect_evd_handle");
+        expect_eq(is_now.pz_handle, fixture.zone, "pz_handle");
+        expect_eq(is_now.recv_evd_handle, fixture.received, "recv_evd_handle");
+        expect_eq(is_now.request_evd_handle, fixture.requested, "request_evd_handle");
+        expect_eq(is_now.connect_evd_handle, fixture.connection, "connect_evd_handle");
         expect_eq(is_now.srq_handle, nullptr, "srq_handle");
     });
     add_case(cases, "ep.query_nothing_untouched", [] { // all fields were written
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
         const DAT_EP_PARAM is_now = queried(made);
         DAT_UINT64 pattern = 0;
-        std::memset(&pattern, untouched, sizeof pattern);
+        std::memset(&pattern, poison_byte, sizeof pattern);
         const auto pointer = [&](const void *what) {
             return reinterpret_cast<DAT_UINT64>(what) == pattern;
         };
@@ -212,22 +212,22 @@ void queries(case_list &cases) {
         expect_true(!pointer(is_now.ep_attr.ep_transport_specific), "ep_transport_specific");
     });
     add_case(cases, "ep.query_mask_unknown", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
         DAT_EP_PARAM is_now{};
         expect_return(dat_ep_query(made, DAT_EP_FIELD_ALL + 1, &is_now), invalid_parameter(2));
     });
     add_case(cases, "ep.query_null", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
         expect_return(dat_ep_query(made, DAT_EP_FIELD_ALL, nullptr), invalid_parameter(3));
     });
     add_case(cases, "ep.get_status_null", [] { // only one of the three is asked for
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
         DAT_EP_STATE state{};
         expect_return(dat_ep_get_status(made, &state, nullptr, nullptr), DAT_SUCCESS);
         expect_eq(state, DAT_EP_STATE_UNCONNECTED, "the state");
@@ -245,55 +245,55 @@ void unconfigured(case_list &cases) {
                     "the state is " + to_string(is_now));
     };
     add_case(cases, "ep.create_without_pz", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         unique_ep made;
         require_success(
-            here_is.make(made, nullptr, here_is.received, here_is.requested, here_is.connection));
+            fixture.make(made, nullptr, fixture.received, fixture.requested, fixture.connection));
         expect_eq(queried(made).pz_handle, nullptr, "pz_handle");
         check(made);
     });
     add_case(cases, "ep.create_without_evds", [] {
-        place here_is;
-        here_is.attributes.max_recv_dtos = here_is.attributes.max_request_dtos = 0;
-        here_is.attributes.max_recv_iov = here_is.attributes.max_request_iov = 0;
+        ep_create_fixture fixture;
+        fixture.attributes.max_recv_dtos = fixture.attributes.max_request_dtos = 0;
+        fixture.attributes.max_recv_iov = fixture.attributes.max_request_iov = 0;
         for (int i = 0; i < 3; ++i) {
             unique_ep made;
-            require_success(here_is.make(made, here_is.zone, nullptr, nullptr, nullptr));
+            require_success(fixture.make(made, fixture.zone, nullptr, nullptr, nullptr));
             check(made);
             if (i == 0) {
                 require_success(made.free());
-                here_is.ia.recount();
+                fixture.ia.update_baseline();
             }
         }
     });
     add_case(cases, "ep.create_sizes_0", [] { // the provider's choice
-        place here_is;
-        here_is.attributes.max_message_size = here_is.attributes.max_rdma_size = 0;
+        ep_create_fixture fixture;
+        fixture.attributes.max_message_size = fixture.attributes.max_rdma_size = 0;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
     });
     add_case(cases, "ep.create_iov_most", [] {
-        place here_is;
-        here_is.attributes.max_recv_iov = here_is.attributes.max_request_iov =
-            here_is.ia.attributes().max_iov_segments_per_dto;
+        ep_create_fixture fixture;
+        fixture.attributes.max_recv_iov = fixture.attributes.max_request_iov =
+            fixture.ia.ia_attr().max_iov_segments_per_dto;
         unique_ep made;
-        require_success(here_is.make(made));
+        require_success(fixture.make(made));
     });
     add_case(cases, "ep.create_one_evd_for_all", [] {
-        const place here_is;
-        const auto &merging = here_is.ia.provider().evd_stream_merging_supported;
+        const ep_create_fixture fixture;
+        const auto &merging = fixture.ia.provider_attr().evd_stream_merging_supported;
         const bool all = merging[2][3];
-        const unique_evd data =
-            here_is.ia.events(all ? DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG : DAT_EVD_DTO_FLAG);
+        const unique_evd data = fixture.ia.create_evd(
+            all ? DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG : DAT_EVD_DTO_FLAG);
         unique_ep made;
-        require_success(here_is.make(made, here_is.zone, data, data,
-                                     all ? DAT_HANDLE(data) : here_is.connection));
+        require_success(fixture.make(made, fixture.zone, data, data,
+                                     all ? DAT_HANDLE(data) : fixture.connection));
     });
     add_case(cases, "ep.create_many", [] {
-        const place here_is;
+        const ep_create_fixture fixture;
         std::vector<unique_ep> all(50);
         for (unique_ep &one : all)
-            require_success(here_is.make(one));
+            require_success(fixture.make(one));
     });
 }
 

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "every_kind.hpp"
+#include "all_objects.hpp"
 #include "optional.hpp"
 
 #include <dat2/dat_ib_extensions.h>
@@ -18,42 +18,43 @@ constexpr std::initializer_list<DAT_EXTENDED_OP> ib_operations_of_ep = {
     DAT_IB_UD_SEND_OP,          DAT_IB_UD_AH_FREE_OP,    DAT_IB_UD_CM_FREE_OP,
 };
 
-/// The function of a row: h is the handle, has the objects that the call needs.
+/// The function of a row: handle is the one under test, objects has all that the call needs.
 #define CALL(...)                                                                                  \
-    []([[maybe_unused]] DAT_HANDLE h, [[maybe_unused]] auto &has) -> DAT_RETURN {                  \
+    []([[maybe_unused]] DAT_HANDLE handle, [[maybe_unused]] auto &objects) -> DAT_RETURN {         \
         return __VA_ARGS__;                                                                        \
     }
 
 struct handle_call {
     const char *name;
-    DAT_HANDLE_TYPE wants;
+    DAT_HANDLE_TYPE type;
     DAT_RETURN_SUBTYPE subtype;
-    DAT_RETURN (*with)(DAT_HANDLE, place &);
+    DAT_RETURN (*call)(DAT_HANDLE, live_objects &);
 };
 
 /// Where a function writes what is of no interest.
 template <class T>
-T *out() {
+T *ignored() {
     static T value{};
     return &value;
 }
-inline DAT_REGION_DESCRIPTION where(const place &has) {
-    DAT_REGION_DESCRIPTION is{};
-    is.for_va = has.pair.memory.data();
-    return is;
+inline DAT_REGION_DESCRIPTION describe_lmr(const live_objects &objects) {
+    DAT_REGION_DESCRIPTION desc{};
+    desc.for_va = objects.eps.lmr.data();
+    return desc;
 }
-inline DAT_RETURN create_lmr(DAT_IA_HANDLE ia, DAT_PZ_HANDLE zone, const place &has) {
-    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, where(has), page, zone, DAT_MEM_PRIV_ALL_FLAG,
-                          DAT_VA_TYPE_VA, out<DAT_HANDLE>(), out<DAT_LMR_CONTEXT>(),
-                          out<DAT_RMR_CONTEXT>(), out<DAT_VLEN>(), out<DAT_VADDR>());
+inline DAT_RETURN create_lmr(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, const live_objects &objects) {
+    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, describe_lmr(objects), page, pz,
+                          DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, ignored<DAT_HANDLE>(),
+                          ignored<DAT_LMR_CONTEXT>(), ignored<DAT_RMR_CONTEXT>(),
+                          ignored<DAT_VLEN>(), ignored<DAT_VADDR>());
 }
 
-inline DAT_RETURN create_csp(DAT_IA_HANDLE ia, DAT_EVD_HANDLE arrivals, const place &has) {
-    DAT_COMM stream = {AF_INET, SOCK_STREAM, IPPROTO_TCP};
-    sockaddr_in address = has.pair.ia.address();
-    address.sin_port = htons(static_cast<std::uint16_t>(fresh_port()));
-    return EXPORTED(dat_csp_create)(ia, &stream, destination(address).get(), arrivals,
-                                    out<DAT_HANDLE>());
+inline DAT_RETURN create_csp(DAT_IA_HANDLE ia, DAT_EVD_HANDLE cr_evd, const live_objects &objects) {
+    DAT_COMM comm = {AF_INET, SOCK_STREAM, IPPROTO_TCP};
+    sockaddr_in address = objects.eps.ia.ipv4_address();
+    address.sin_port = htons(static_cast<std::uint16_t>(unused_port()));
+    return EXPORTED(dat_csp_create)(ia, &comm, ia_address(address).ptr(), cr_evd,
+                                    ignored<DAT_HANDLE>());
 }
 
 } // namespace conform

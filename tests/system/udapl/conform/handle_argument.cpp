@@ -10,7 +10,6 @@ namespace conform {
 
 namespace {
 
-using handle = DAT_HANDLE;
 constexpr DAT_HANDLE_TYPE evd_type = DAT_HANDLE_TYPE_EVD, ep_type = DAT_HANDLE_TYPE_EP,
                           pz_type = DAT_HANDLE_TYPE_PZ;
 
@@ -18,60 +17,60 @@ struct argument {
     const char *name;
     DAT_HANDLE_TYPE wants;
     DAT_RETURN_SUBTYPE subtype;
-    DAT_RETURN (*with)(handle, const every_kind &);
+    DAT_RETURN (*with)(DAT_HANDLE, const all_objects &);
 };
 
 /// What calls would make.
-handle made = &made;
+DAT_HANDLE unwritten_handle = &unwritten_handle;
 
 struct ep_handles {
-    handle pz, received, requested, connection, srq;
+    DAT_HANDLE pz, received, requested, connection, srq;
 };
-ep_handles valid(const every_kind &has) {
-    const endpoint &like = has.idle;
-    return {has.pair.zone, like.received, like.requested, like.connection, has.queue};
+ep_handles valid(const all_objects &objects) {
+    const test_ep &like = objects.idle_ep;
+    return {objects.eps.pz, like.recv_evd, like.request_evd, like.connect_evd, objects.srq};
 }
-template <handle ep_handles::*which>
-DAT_RETURN create_ep(handle h, const every_kind &has) {
-    ep_handles with = valid(has);
-    with.*which = h;
-    return dat_ep_create(has.pair.ia, with.pz, with.received, with.requested, with.connection,
-                         nullptr, &made);
+template <DAT_HANDLE ep_handles::*which>
+DAT_RETURN create_ep(DAT_HANDLE handle, const all_objects &objects) {
+    ep_handles with = valid(objects);
+    with.*which = handle;
+    return dat_ep_create(objects.eps.ia, with.pz, with.received, with.requested, with.connection,
+                         nullptr, &unwritten_handle);
 }
-template <handle ep_handles::*which>
-DAT_RETURN create_ep_with_srq(handle h, const every_kind &has) {
-    ep_handles with = valid(has);
-    with.*which = h;
-    return dat_ep_create_with_srq(has.pair.ia, with.pz, with.received, with.requested,
-                                  with.connection, with.srq, nullptr, &made);
+template <DAT_HANDLE ep_handles::*which>
+DAT_RETURN create_ep_with_srq(DAT_HANDLE handle, const all_objects &objects) {
+    ep_handles with = valid(objects);
+    with.*which = handle;
+    return dat_ep_create_with_srq(objects.eps.ia, with.pz, with.received, with.requested,
+                                  with.connection, with.srq, nullptr, &unwritten_handle);
 }
-template <auto field, handle DAT_EP_PARAM::*which>
-DAT_RETURN modify_ep(handle h, const every_kind &has) {
+template <auto field, DAT_HANDLE DAT_EP_PARAM::*which>
+DAT_RETURN modify_ep(DAT_HANDLE handle, const all_objects &objects) {
     DAT_EP_PARAM param{};
-    param.*which = h;
-    return dat_ep_modify(has.idle, field, &param);
+    param.*which = handle;
+    return dat_ep_modify(objects.idle_ep, field, &param);
 }
-DAT_RETURN bind(const every_kind &has, DAT_LMR_HANDLE memory, DAT_EP_HANDLE by) {
-    if (!has.window)
+DAT_RETURN bind(const all_objects &objects, DAT_LMR_HANDLE memory, DAT_EP_HANDLE by) {
+    if (!objects.rmr)
         throw case_skipped{"the device has no memory windows"};
-    const DAT_LMR_TRIPLET piece = has.pair.memory.piece(0, 64);
-    return dat_rmr_bind(has.window, memory, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
+    const DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 64);
+    return dat_rmr_bind(objects.rmr, memory, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
                         by, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
 }
 DAT_RETURN create_lmr_of(DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION what, DAT_PZ_HANDLE zone,
-                         const every_kind &has) {
-    return dat_lmr_create(has.pair.ia, type, what, 64, zone, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA,
-                          &made, nullptr, nullptr, nullptr, nullptr);
+                         const all_objects &objects) {
+    return dat_lmr_create(objects.eps.ia, type, what, 64, zone, DAT_MEM_PRIV_ALL_FLAG,
+                          DAT_VA_TYPE_VA, &unwritten_handle, nullptr, nullptr, nullptr, nullptr);
 }
 
 /// NULL means something.
 constexpr argument optional_arguments[] = {
     {"dat_ia_open.async_evd", evd_type, DAT_INVALID_HANDLE_EVD_ASYNC,
-     CALL(dat_ia_open(const_cast<char *>(settings().ia), 8, &h, &made))},
+     CALL(dat_ia_open(const_cast<char *>(settings().ia), 8, &handle, &unwritten_handle))},
     {"dat_evd_create.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
-     CALL(dat_evd_create(has.pair.ia, 8, h, DAT_EVD_SOFTWARE_FLAG, &made))},
+     CALL(dat_evd_create(objects.eps.ia, 8, handle, DAT_EVD_SOFTWARE_FLAG, &unwritten_handle))},
     {"dat_evd_modify_cno.cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO,
-     CALL(dat_evd_modify_cno(has.software, h))},
+     CALL(dat_evd_modify_cno(objects.software_evd, handle))},
     {"dat_ep_create.pz", pz_type, DAT_INVALID_HANDLE_PZ, create_ep<&ep_handles::pz>},
     {"dat_ep_create.recv_evd", evd_type, DAT_INVALID_HANDLE_EVD_RECV,
      create_ep<&ep_handles::received>},
@@ -101,71 +100,77 @@ constexpr argument optional_arguments[] = {
 
 constexpr argument arguments[] = {
     {"dat_lmr_create.pz", pz_type, DAT_INVALID_HANDLE_PZ,
-     CALL(create_lmr_of(DAT_MEM_TYPE_VIRTUAL, where(has), h, has))},
+     CALL(create_lmr_of(DAT_MEM_TYPE_VIRTUAL, describe_lmr(objects), handle, objects))},
     {"dat_lmr_create.lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR,
-     [](handle h, const every_kind &has) {
+     [](DAT_HANDLE handle, const all_objects &objects) {
          DAT_REGION_DESCRIPTION what{};
-         what.for_lmr_handle = h;
-         return create_lmr_of(DAT_MEM_TYPE_LMR, what, has.pair.zone, has);
+         what.for_lmr_handle = handle;
+         return create_lmr_of(DAT_MEM_TYPE_LMR, what, objects.eps.pz, objects);
      }},
-    {"dat_rmr_bind.lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR, CALL(bind(has, h, has.idle))},
-    {"dat_rmr_bind.ep", ep_type, DAT_INVALID_HANDLE_EP, CALL(bind(has, has.pair.memory, h))},
+    {"dat_rmr_bind.lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR,
+     CALL(bind(objects, handle, objects.idle_ep))},
+    {"dat_rmr_bind.ep", ep_type, DAT_INVALID_HANDLE_EP,
+     CALL(bind(objects, objects.eps.lmr, handle))},
     {"dat_psp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
-     CALL(dat_psp_create(has.pair.ia, fresh_port(), h, DAT_PSP_CONSUMER_FLAG, &made))},
+     CALL(dat_psp_create(objects.eps.ia, unused_port(), handle, DAT_PSP_CONSUMER_FLAG,
+                         &unwritten_handle))},
     {"dat_psp_create_any.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
-     CALL(dat_psp_create_any(has.pair.ia, out<DAT_CONN_QUAL>(), h, DAT_PSP_CONSUMER_FLAG, &made))},
+     CALL(dat_psp_create_any(objects.eps.ia, ignored<DAT_CONN_QUAL>(), handle,
+                             DAT_PSP_CONSUMER_FLAG, &unwritten_handle))},
     {"dat_rsp_create.ep", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(dat_rsp_create(has.pair.ia, fresh_port(), h, has.pair.arrivals, &made))},
+     CALL(dat_rsp_create(objects.eps.ia, unused_port(), handle, objects.eps.cr_evd,
+                         &unwritten_handle))},
     {"dat_rsp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
-     CALL(dat_rsp_create(has.pair.ia, fresh_port(), has.idle, h, &made))},
+     CALL(dat_rsp_create(objects.eps.ia, unused_port(), objects.idle_ep, handle,
+                         &unwritten_handle))},
     {"dat_csp_create.evd", evd_type, DAT_INVALID_HANDLE_EVD_CR,
-     CALL(create_csp(has.pair.ia, h, has))},
+     CALL(create_csp(objects.eps.ia, handle, objects))},
     {"dat_cr_accept.ep", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(dat_cr_accept(has.request, h, 0, nullptr))},
+     CALL(dat_cr_accept(objects.cr, handle, 0, nullptr))},
     {"dat_srq_create.pz", pz_type, DAT_INVALID_HANDLE_PZ,
-     [](handle h, const every_kind &has) {
+     [](DAT_HANDLE handle, const all_objects &objects) {
          DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
-         return dat_srq_create(has.pair.ia, h, &size, &made);
+         return dat_srq_create(objects.eps.ia, handle, &size, &unwritten_handle);
      }},
     {"dat_ep_create_with_srq.srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
      create_ep_with_srq<&ep_handles::srq>},
     {"dat_ep_dup_connect.dup", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(dat_ep_dup_connect(has.idle, h, 1000000, 0, nullptr, DAT_QOS_BEST_EFFORT))},
+     CALL(dat_ep_dup_connect(objects.idle_ep, handle, 1000000, 0, nullptr, DAT_QOS_BEST_EFFORT))},
 };
 
 /// Valid, but of another IA, or an EVD of another stream.
-void add_strangers(std::vector<bogus_handle> &to, const every_kind &all, const every_kind &other,
-                   const argument &of) {
+void add_strangers(std::vector<bogus_handle> &to, const all_objects &objects,
+                   const all_objects &other, const argument &of) {
     if (of.wants != evd_type) {
-        if (other.living(of.wants))
-            to.push_back({"another IA's", other.living(of.wants)});
+        if (other.live_handle(of.wants))
+            to.push_back({"another IA's", other.live_handle(of.wants)});
         return;
     }
-    to.push_back({"an EVD of software events", all.software});
+    to.push_back({"an EVD of software events", objects.software_evd});
     // Connection and asynchronous events of another IA may come to an EVD.
     if (of.subtype == DAT_INVALID_HANDLE_EVD_CONN || of.subtype == DAT_INVALID_HANDLE_EVD_ASYNC)
         return;
-    to.push_back({"another IA's EVD", other.idle.received});
-    to.push_back({"another IA's EVD of requests", other.pair.arrivals});
+    to.push_back({"another IA's EVD", other.idle_ep.recv_evd});
+    to.push_back({"another IA's EVD of requests", other.eps.cr_evd});
 }
 
-void refuse(const argument &one, const every_kind &all, const bogus_handle &each) {
+void refuse(const argument &one, const all_objects &objects, const bogus_handle &each) {
     const scoped_trace which(each.description);
-    made = &made;
-    expect_return(one.with(each.handle, all), invalid_handle(one.subtype));
-    expect_true(made == &made, "it wrote a handle");
+    unwritten_handle = &unwritten_handle;
+    expect_return(one.with(each.handle, objects), invalid_handle(one.subtype));
+    expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
 }
 
 void refuses_all(const argument &one) {
-    const every_kind other, all;
-    std::vector<bogus_handle> list = bogus_handles(all, one.wants);
-    add_strangers(list, all, other, one);
+    const all_objects other, objects;
+    std::vector<bogus_handle> list = bogus_handles(objects, one.wants);
+    add_strangers(list, objects, other, one);
     if (one.subtype == DAT_INVALID_HANDLE_EVD_ASYNC) // these are no handles, but mean something
         std::erase_if(list, [](const bogus_handle &each) {
             return each.handle == DAT_EVD_ASYNC_EXISTS || each.handle == DAT_EVD_OUT_OF_SCOPE;
         });
     for (const bogus_handle &each : list)
-        refuse(one, all, each);
+        refuse(one, objects, each);
 }
 
 } // namespace
@@ -176,8 +181,8 @@ void add_handle_argument(case_list &cases) {
         for (const argument &one : all) {
             if (all.data() == arguments)
                 add_case(cases, concat("handle.argument.null.", one.name), [one] {
-                    const every_kind has;
-                    refuse(one, has, {"NULL", nullptr});
+                    const all_objects objects;
+                    refuse(one, objects, {"NULL", nullptr});
                 });
             add_case(cases, concat("handle.argument.wrong.", one.name),
                      [one] { refuses_all(one); });

@@ -117,18 +117,18 @@ constexpr group groups[] = {
     {"rsp", DAT_HANDLE_TYPE_RSP, DAT_INVALID_HANDLE_RSP, of_rsp},
     {"csp", DAT_HANDLE_TYPE_CSP, DAT_INVALID_HANDLE_CSP, of_csp},
     {"srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, of_srq},
-    {"any", every_kind::kinds, DAT_INVALID_HANDLE1, of_any},
+    {"any", all_objects::num_types, DAT_INVALID_HANDLE1, of_any},
 };
 
 /// An object begins with its provider's table.
-const DAT_PROVIDER *provider_of(const every_kind &all) {
-    return *static_cast<const DAT_PROVIDER *const *>(all.living(DAT_HANDLE_TYPE_EP));
+const DAT_PROVIDER *provider_of(const all_objects &objects) {
+    return *static_cast<const DAT_PROVIDER *const *>(objects.live_handle(DAT_HANDLE_TYPE_EP));
 }
 
 void refuse_all(const group &of) {
-    const every_kind all;
-    const DAT_PROVIDER &provider = *provider_of(all);
-    const std::vector<bogus_handle> list = readable_bogus_handles(all, of.kind);
+    const all_objects objects;
+    const DAT_PROVIDER &provider = *provider_of(objects);
+    const std::vector<bogus_handle> list = readable_bogus_handles(objects, of.kind);
     for (const function &each : of.functions)
         for (const bogus_handle &wrong : list) {
             const scoped_trace which(concat(each.name, " of ", wrong.description));
@@ -146,20 +146,20 @@ DAT_RETURN operate(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED
 }
 
 void refuse_operations() {
-    const every_kind all;
-    const DAT_PROVIDER *const provider = provider_of(all);
-    for (const bogus_handle &each : bogus_handles(all, DAT_HANDLE_TYPE_EP))
+    const all_objects objects;
+    const DAT_PROVIDER *const provider = provider_of(objects);
+    for (const bogus_handle &each : bogus_handles(objects, DAT_HANDLE_TYPE_EP))
         for (const DAT_EXTENDED_OP operation : ib_operations_of_ep) {
             const scoped_trace which(concat("operation ", operation, " of ", each.description));
             expect_return(operate(provider, each.handle, operation),
                           invalid_handle(DAT_INVALID_HANDLE_EP));
         }
-    for (const bogus_handle &each : readable_bogus_handles(all, DAT_HANDLE_TYPE_IA)) {
+    for (const bogus_handle &each : readable_bogus_handles(objects, DAT_HANDLE_TYPE_IA)) {
         const scoped_trace which(concat("DAT_IB_CLOSE_QUERY_OP of ", each.description));
         expect_return(operate(provider, each.handle, DAT_IB_CLOSE_QUERY_OP),
                       invalid_handle(DAT_INVALID_HANDLE_IA));
     }
-    expect_return(operate(provider, all.idle, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
+    expect_return(operate(provider, objects.idle_ep, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
 }
 
 } // namespace

@@ -2,9 +2,9 @@
 //
 // IAs: opening and closing them.
 
-#include "adapter.hpp"
 #include "cases.hpp"
 #include "process.hpp"
+#include "test_ia.hpp"
 
 namespace conform {
 
@@ -86,9 +86,9 @@ void names(case_list &cases) {
     add_case(cases, "ia.open_thread_safe", [] {
         opening one{.thread_safe = DAT_TRUE};
         require_success(one.open());
-        filled<DAT_PROVIDER_ATTR> attributes;
+        poisoned<DAT_PROVIDER_ATTR> attributes;
         expect_return(
-            dat_ia_query(one.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.out()),
+            dat_ia_query(one.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.ptr()),
             DAT_SUCCESS);
         expect_eq(attributes->is_thread_safe, DAT_TRUE, "is_thread_safe");
         expect_return(one.close(), DAT_SUCCESS);
@@ -97,9 +97,9 @@ void names(case_list &cases) {
         opening safe{.thread_safe = DAT_TRUE}, unsafe;
         require_success(safe.open());
         require_success(unsafe.open());
-        filled<DAT_PROVIDER_ATTR> attributes;
+        poisoned<DAT_PROVIDER_ATTR> attributes;
         require_success(
-            dat_ia_query(unsafe.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.out()));
+            dat_ia_query(unsafe.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, attributes.ptr()));
         expect_eq(attributes->is_thread_safe, DAT_FALSE, "is_thread_safe");
         expect_return(unsafe.close(), DAT_SUCCESS);
         expect_return(safe.close(), DAT_SUCCESS);
@@ -123,11 +123,11 @@ void asynchronous(case_list &cases) {
         expect_eq(is_now.evd_flags, DAT_EVD_ASYNC_FLAG, "its flags");
         expect_eq(is_now.ia_handle, one.ia, "its IA");
         expect_true(is_now.evd_qlen >= 5, "its queue is shorter than asked for");
-        no_event(one.async);
+        expect_no_event(one.async);
         expect_return(one.close(), DAT_SUCCESS);
     });
     add_case(cases, "ia.async_evd_elsewhere", [] { // another instance has it
-        adapter first;
+        test_ia first;
         opening second{.async = DAT_EVD_ASYNC_EXISTS};
         require_success(second.open());
         expect_eq(queried_async(second.ia), DAT_EVD_OUT_OF_SCOPE,
@@ -142,8 +142,8 @@ void asynchronous(case_list &cases) {
             one.close(DAT_CLOSE_ABRUPT_FLAG);
     });
     add_case(cases, "ia.async_evd_of_another_kind", [] {
-        adapter first;
-        const unique_evd software = first.events(DAT_EVD_SOFTWARE_FLAG);
+        test_ia first;
+        const unique_evd software = first.create_evd(DAT_EVD_SOFTWARE_FLAG);
         opening second{.async = software};
         const DAT_RETURN got = second.open();
         expect_return(got, invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC));
@@ -205,7 +205,7 @@ void closing(case_list &cases) {
         });
     });
     add_case(cases, "ia.close_over_lmr", [] {
-        static pages memory(page); // outlives its registration
+        static mapping memory(page); // outlives its registration
         closes_over([](opening &one) {
             DAT_REGION_DESCRIPTION where{};
             where.for_va = memory.data();

@@ -2,8 +2,8 @@
 //
 // IAs: their attributes, whether all are there. Whether they are true is asked where it shows.
 
-#include "adapter.hpp"
 #include "cases.hpp"
+#include "test_ia.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,9 +22,9 @@ struct field {
 
 template <class Struct, class Member>
 field of(DAT_UINT64 mask, Member Struct::*member, const char *name) {
-    static const filled<Struct> any;
-    const auto *start = reinterpret_cast<const unsigned char *>(&any.in());
-    const auto *there = reinterpret_cast<const unsigned char *>(&(any.in().*member));
+    static const poisoned<Struct> any;
+    const auto *start = reinterpret_cast<const unsigned char *>(&any.value());
+    const auto *there = reinterpret_cast<const unsigned char *>(&(any.value().*member));
     return {mask, static_cast<std::size_t>(there - start), sizeof(Member), name};
 }
 
@@ -143,28 +143,28 @@ DAT_RETURN query(DAT_IA_HANDLE ia, DAT_UINT64 mask, DAT_PROVIDER_ATTR *to) {
 bool written(const field &one, const unsigned char *in) {
     const unsigned char *start = in + one.offset;
     return std::any_of(start, start + std::min<std::size_t>(one.size, 8),
-                       [](unsigned char byte) { return byte != untouched; });
+                       [](unsigned char byte) { return byte != poison_byte; });
 }
 
 template <class Attributes>
 void all_written(DAT_UINT64 mask) {
-    const adapter ia;
-    filled<Attributes> all;
-    require_success(query(ia, mask, all.out()));
-    for (const field &one : fields_of(all.in()))
+    const test_ia ia;
+    poisoned<Attributes> all;
+    require_success(query(ia, mask, all.ptr()));
+    for (const field &one : fields_of(all.value()))
         expect_true(written(one, all.bytes), concat(one.name, " is not written"));
 }
 
 /// Each field asked for alone is as if all were asked for.
 template <class Attributes>
 void each_alone(DAT_UINT64 mask) {
-    const adapter ia;
-    filled<Attributes> all;
-    require_success(query(ia, mask, all.out()));
-    for (const field &one : fields_of(all.in())) {
+    const test_ia ia;
+    poisoned<Attributes> all;
+    require_success(query(ia, mask, all.ptr()));
+    for (const field &one : fields_of(all.value())) {
         const scoped_trace which(one.name);
-        filled<Attributes> alone;
-        if (!expect_return(query(ia, one.mask, alone.out()), DAT_SUCCESS))
+        poisoned<Attributes> alone;
+        if (!expect_return(query(ia, one.mask, alone.ptr()), DAT_SUCCESS))
             continue;
         const bool a_name = one.size == DAT_NAME_MAX_LENGTH;
         const auto *got = alone.bytes + one.offset, *want = all.bytes + one.offset;
@@ -197,8 +197,8 @@ void named_attributes(const DAT_NAMED_ATTR *all, DAT_COUNT count, const char *wh
 }
 
 void ia_values() {
-    const adapter ia;
-    const DAT_IA_ATTR &is = ia.attributes();
+    const test_ia ia;
+    const DAT_IA_ATTR &is = ia.ia_attr();
     a_name(is.adapter_name, false, "adapter_name");
     a_name(is.vendor_name, true, "vendor_name");
     if (!settings().device.empty())
@@ -234,8 +234,8 @@ void ia_values() {
 }
 
 void provider_values() {
-    const adapter ia;
-    const DAT_PROVIDER_ATTR &is = ia.provider();
+    const test_ia ia;
+    const DAT_PROVIDER_ATTR &is = ia.provider_attr();
     a_name(is.provider_name, false, "provider_name");
     expect_eq(is.dapl_version_major, 2, "dapl_version_major");
     expect_eq(is.dapl_version_minor, 0, "dapl_version_minor");
@@ -273,8 +273,8 @@ void provider_values() {
     named_attributes(is.provider_specific_attr, is.num_provider_specific_attr, "provider");
 }
 
-std::optional<std::string> named(const adapter &ia, std::string_view name) {
-    const DAT_PROVIDER_ATTR &is = ia.provider();
+std::optional<std::string> named(const test_ia &ia, std::string_view name) {
+    const DAT_PROVIDER_ATTR &is = ia.provider_attr();
     for (DAT_COUNT i = 0; i < is.num_provider_specific_attr; ++i)
         if (name == is.provider_specific_attr[i].name)
             return is.provider_specific_attr[i].value;
@@ -283,7 +283,7 @@ std::optional<std::string> named(const adapter &ia, std::string_view name) {
 
 /// What programs ask for by name.
 void names_of_ib() {
-    const adapter ia;
+    const test_ia ia;
     for (const char *name :
          {"DAT_IB_PROVIDER_NAME", "DAT_IB_DEVICE_NAME", "DAT_IB_CONNECTIVITY_MODE",
           "DAT_IB_RDMA_READ", "DAT_IB_NODE_GUID", "DAT_IB_GID", "DAT_IB_TRANSPORT_MTU",
@@ -303,8 +303,8 @@ void names_of_ib() {
 
 /// One of an interface of this machine.
 void own_address() {
-    const adapter ia;
-    const sockaddr_in is = ia.address();
+    const test_ia ia;
+    const sockaddr_in is = ia.ipv4_address();
     ifaddrs *all = nullptr;
     require(getifaddrs(&all) == 0, "getifaddrs");
     bool found = false;
@@ -320,33 +320,33 @@ void own_address() {
 
 void wrong_arguments(case_list &cases) {
     add_case(cases, "ia.query_mask_unknown", [] {
-        const adapter ia;
-        filled<DAT_IA_ATTR> attributes;
-        expect_return(query(ia, DAT_IA_FIELD_ALL + 1, attributes.out()), invalid_parameter(3));
+        const test_ia ia;
+        poisoned<DAT_IA_ATTR> attributes;
+        expect_return(query(ia, DAT_IA_FIELD_ALL + 1, attributes.ptr()), invalid_parameter(3));
     });
     add_case(cases, "ia.query_provider_mask_unknown", [] {
-        const adapter ia;
-        filled<DAT_PROVIDER_ATTR> attributes;
-        expect_return(query(ia, DAT_PROVIDER_FIELD_ALL + 1, attributes.out()),
+        const test_ia ia;
+        poisoned<DAT_PROVIDER_ATTR> attributes;
+        expect_return(query(ia, DAT_PROVIDER_FIELD_ALL + 1, attributes.ptr()),
                       invalid_parameter(5));
     });
     add_case(cases, "ia.query_null", [] {
-        const adapter ia;
+        const test_ia ia;
         expect_return(dat_ia_query(ia, nullptr, DAT_IA_FIELD_IA_MAX_EPS, nullptr, 0, nullptr),
                       invalid_parameter(4));
     });
     add_case(cases, "ia.query_provider_null", [] {
-        const adapter ia;
+        const test_ia ia;
         expect_return(
             dat_ia_query(ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_PROVIDER_NAME, nullptr),
             invalid_parameter(6));
     });
     add_case(cases, "ia.query_nothing", [] {
-        const adapter ia;
+        const test_ia ia;
         expect_return(dat_ia_query(ia, nullptr, 0, nullptr, 0, nullptr), DAT_SUCCESS);
-        filled<DAT_IA_ATTR> attributes;
-        filled<DAT_PROVIDER_ATTR> provider;
-        expect_return(dat_ia_query(ia, nullptr, 0, attributes.out(), 0, provider.out()),
+        poisoned<DAT_IA_ATTR> attributes;
+        poisoned<DAT_PROVIDER_ATTR> provider;
+        expect_return(dat_ia_query(ia, nullptr, 0, attributes.ptr(), 0, provider.ptr()),
                       DAT_SUCCESS);
     });
 }

@@ -4,8 +4,8 @@
 
 #pragma once
 
+#include "all_objects.hpp"
 #include "cases.hpp"
-#include "every_kind.hpp"
 
 #include <span>
 
@@ -13,25 +13,26 @@ namespace conform {
 
 struct invalid_call {
     const char *function;
-    const char *what; ///< the argument and its value
-    DAT_RETURN want;
-    DAT_RETURN (*with)(const every_kind &);
+    const char *description; ///< the argument and its value
+    DAT_RETURN expected;
+    DAT_RETURN (*call)(const all_objects &);
 };
 
-/// The function of a row: all has the objects that the call needs.
+/// The function of a row: objects has all that the call needs.
 #define CALL(...)                                                                                  \
-    []([[maybe_unused]] const every_kind &all) -> DAT_RETURN {                                     \
+    []([[maybe_unused]] const all_objects &objects) -> DAT_RETURN {                                \
         return __VA_ARGS__;                                                                        \
     }
 
 /// Where calls would write the handle of what they make.
-inline DAT_HANDLE made = &made;
+inline DAT_HANDLE unwritten_handle = &unwritten_handle;
 
-enum class needs { nothing, connection, windows, extensions };
+enum class requirement { none, connection, memory_windows, extensions };
 
 /// A case for each function, "invalid.FUNCTION", of rows that follow each other. Each call returns
 /// what its row says, and nothing is left: no object, no handle, no work request. With a
-/// connection, `pair` is connected.
-void add_invalid(case_list &cases, std::span<const invalid_call> rows, needs what = needs::nothing);
+/// connection, `eps` is connected.
+void add_invalid(case_list &cases, std::span<const invalid_call> rows,
+                 requirement required = requirement::none);
 
 } // namespace conform

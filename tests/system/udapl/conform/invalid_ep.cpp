@@ -63,37 +63,39 @@ bool wrapped(const attribute &row, const DAT_EP_ATTR &now) {
 
 template <class Create>
 void refuses_attributes(Create create, DAT_RETURN want) {
-    const every_kind all;
+    const all_objects objects;
     for (const attribute &row : attributes) {
         const scoped_trace which(row.what);
         DAT_EP_ATTR changed = small();
-        row.change(changed, all.pair.ia.attributes());
-        made = &made;
+        row.change(changed, objects.eps.ia.ia_attr());
+        unwritten_handle = &unwritten_handle;
         if (!wrapped(row, changed))
-            expect_return(create(all, &changed), want);
-        expect_true(made == &made, "it wrote a handle");
+            expect_return(create(objects, &changed), want);
+        expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
     }
 }
 
-DAT_RETURN create(const every_kind &all, const DAT_EP_ATTR *with, DAT_EP_HANDLE *result = &made) {
-    return dat_ep_create(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested,
-                         all.idle.connection, with, result);
+DAT_RETURN create(const all_objects &objects, const DAT_EP_ATTR *with,
+                  DAT_EP_HANDLE *result = &unwritten_handle) {
+    return dat_ep_create(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
+                         objects.idle_ep.request_evd, objects.idle_ep.connect_evd, with, result);
 }
-DAT_RETURN create_with_srq(const every_kind &all, const DAT_EP_ATTR *with,
-                           DAT_EP_HANDLE *result = &made) {
-    return dat_ep_create_with_srq(all.pair.ia, all.pair.zone, all.idle.received, all.idle.requested,
-                                  all.idle.connection, all.queue, with, result);
+DAT_RETURN create_with_srq(const all_objects &objects, const DAT_EP_ATTR *with,
+                           DAT_EP_HANDLE *result = &unwritten_handle) {
+    return dat_ep_create_with_srq(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
+                                  objects.idle_ep.request_evd, objects.idle_ep.connect_evd,
+                                  objects.srq, with, result);
 }
 
 void add_attributes(case_list &cases) {
     add_case(cases, "invalid.dat_ep_create.attributes", [] {
-        refuses_attributes(
-            [](const every_kind &all, const DAT_EP_ATTR *with) { return create(all, with); },
-            invalid_parameter(6));
+        refuses_attributes([](const all_objects &objects,
+                              const DAT_EP_ATTR *with) { return create(objects, with); },
+                           invalid_parameter(6));
     });
     add_case(cases, "invalid.dat_ep_create_with_srq.attributes", [] {
-        refuses_attributes([](const every_kind &all,
-                              const DAT_EP_ATTR *with) { return create_with_srq(all, with); },
+        refuses_attributes([](const all_objects &objects,
+                              const DAT_EP_ATTR *with) { return create_with_srq(objects, with); },
                            invalid_parameter(7));
     });
 }
@@ -107,39 +109,39 @@ DAT_RETURN modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max_re
 }
 
 constexpr invalid_call of_ep[] = {
-    {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create(all, nullptr, nullptr))},
+    {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create(objects, nullptr, nullptr))},
     {"dat_ep_create_with_srq", "ep NULL", invalid_parameter(8),
-     CALL(create_with_srq(all, nullptr, nullptr))},
+     CALL(create_with_srq(objects, nullptr, nullptr))},
     {"dat_ep_query", "mask unknown", invalid_parameter(2),
-     [](const every_kind &all) {
+     [](const all_objects &objects) {
          DAT_EP_PARAM param{};
-         return dat_ep_query(all.pair.active, DAT_EP_PARAM_MASK{1} << 31, &param);
+         return dat_ep_query(objects.eps.active, DAT_EP_PARAM_MASK{1} << 31, &param);
      }},
     {"dat_ep_query", "param NULL", invalid_parameter(3),
-     CALL(dat_ep_query(all.pair.active, DAT_EP_FIELD_ALL, nullptr))},
+     CALL(dat_ep_query(objects.eps.active, DAT_EP_FIELD_ALL, nullptr))},
     {"dat_ep_modify", "mask unknown", invalid_parameter(2),
-     CALL(modify(all.idle, DAT_EP_PARAM_MASK{1} << 31))},
+     CALL(modify(objects.idle_ep, DAT_EP_PARAM_MASK{1} << 31))},
     {"dat_ep_modify", "the IA", invalid_parameter(2),
-     CALL(modify(all.idle, DAT_EP_FIELD_IA_HANDLE))},
+     CALL(modify(objects.idle_ep, DAT_EP_FIELD_IA_HANDLE))},
     {"dat_ep_modify", "the state", invalid_parameter(2),
-     CALL(modify(all.idle, DAT_EP_FIELD_EP_STATE))},
+     CALL(modify(objects.idle_ep, DAT_EP_FIELD_EP_STATE))},
     {"dat_ep_modify", "param NULL, of an attribute", invalid_parameter(3),
-     CALL(dat_ep_modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, nullptr))},
+     CALL(dat_ep_modify(objects.idle_ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, nullptr))},
     {"dat_ep_modify", "max_request_dtos -1", invalid_parameter(3),
-     CALL(modify(all.idle, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
+     CALL(modify(objects.idle_ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
     {"dat_ep_modify", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(modify(all.pair.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
+     CALL(modify(objects.eps.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
     {"dat_ep_set_watermark", "soft -2", invalid_parameter(2),
-     CALL(dat_ep_set_watermark(all.pair.active, -2, 0))},
+     CALL(dat_ep_set_watermark(objects.eps.active, -2, 0))},
     {"dat_ep_set_watermark", "hard -2", invalid_parameter(3),
-     CALL(dat_ep_set_watermark(all.pair.active, 0, -2))},
+     CALL(dat_ep_set_watermark(objects.eps.active, 0, -2))},
     {"dat_ep_set_watermark", "EP without an SRQ",
      invalid_state(DAT_INVALID_STATE_EP_RECV_WATERMARK),
-     CALL(dat_ep_set_watermark(all.pair.active, 1, 2))},
+     CALL(dat_ep_set_watermark(objects.eps.active, 1, 2))},
     {"dat_ep_reset", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(dat_ep_reset(all.pair.active))},
+     CALL(dat_ep_reset(objects.eps.active))},
     {"dat_ep_free", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
-     CALL(dat_ep_free(all.reserved))},
+     CALL(dat_ep_free(objects.reserved_ep))},
 };
 
 // -- posting
@@ -167,9 +169,9 @@ DAT_RETURN post(by how, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLE
 }
 
 struct pieces {
-    explicit pieces(const every_kind &all, std::size_t count = 2)
-        : list(count, all.pair.memory.piece(0, 64))
-        , target(all.pair.memory.target(page, 64)) {}
+    explicit pieces(const all_objects &objects, std::size_t count = 2)
+        : list(count, objects.eps.lmr.lmr_triplet(0, 64))
+        , target(objects.eps.lmr.rmr_triplet(page, 64)) {}
     DAT_COUNT count() const { return static_cast<DAT_COUNT>(list.size()); }
 
     std::vector<DAT_LMR_TRIPLET> list;
@@ -183,9 +185,9 @@ DAT_EP_ATTR attributes_of(DAT_EP_HANDLE handle) {
 }
 
 template <by how>
-DAT_RETURN negative(const every_kind &all) {
-    pieces some(all);
-    return post(how, all.pair.active, -1, some.list.data(), &some.target);
+DAT_RETURN negative(const all_objects &objects) {
+    pieces some(objects);
+    return post(how, objects.eps.active, -1, some.list.data(), &some.target);
 }
 DAT_COUNT most_segments(by how, const DAT_EP_ATTR &of) {
     const bool writes = how == by::write || how == by::immediate;
@@ -195,42 +197,42 @@ DAT_COUNT most_segments(by how, const DAT_EP_ATTR &of) {
     return most > 0 ? most : of.max_request_iov;
 }
 template <by how>
-DAT_RETURN too_many(const every_kind &all) {
-    const DAT_COUNT most = most_segments(how, attributes_of(all.pair.active));
-    pieces many(all, static_cast<std::size_t>(most) + 1);
-    return post(how, all.pair.active, many.count(), many.list.data(), &many.target);
+DAT_RETURN too_many(const all_objects &objects) {
+    const DAT_COUNT most = most_segments(how, attributes_of(objects.eps.active));
+    pieces many(objects, static_cast<std::size_t>(most) + 1);
+    return post(how, objects.eps.active, many.count(), many.list.data(), &many.target);
 }
 template <by how>
-DAT_RETURN iov_null(const every_kind &all) {
-    const pieces some(all);
-    return post(how, all.pair.active, 1, nullptr, &some.target);
+DAT_RETURN iov_null(const all_objects &objects) {
+    const pieces some(objects);
+    return post(how, objects.eps.active, 1, nullptr, &some.target);
 }
 /// A byte above the limit, and a sum that is larger than a segment's length can say.
 template <by how>
-DAT_RETURN too_long(const every_kind &all) {
-    const DAT_EP_ATTR is = attributes_of(all.pair.active);
+DAT_RETURN too_long(const all_objects &objects) {
+    const DAT_EP_ATTR is = attributes_of(objects.eps.active);
     const DAT_VLEN most =
         how == by::send || how == by::invalidate ? is.max_message_size : is.max_rdma_size;
     constexpr DAT_SEG_LENGTH longest = ~DAT_SEG_LENGTH{0};
-    pieces two(all);
+    pieces two(objects);
     DAT_RETURN got = dat_error(DAT_LENGTH_ERROR);
     if (most < longest) {
         two.list[0].segment_length = static_cast<DAT_SEG_LENGTH>(most + 1);
-        got = post(how, all.pair.active, 1, two.list.data(), &two.target);
+        got = post(how, objects.eps.active, 1, two.list.data(), &two.target);
     }
     if (got != dat_error(DAT_LENGTH_ERROR) || most_segments(how, is) < 2)
         return got;
     two.list[0].segment_length = two.list[1].segment_length = longest;
-    return post(how, all.pair.active, 2, two.list.data(), &two.target);
+    return post(how, objects.eps.active, 2, two.list.data(), &two.target);
 }
 template <by how>
-DAT_RETURN target_null(const every_kind &all) {
-    return post(how, all.pair.active, 1, pieces(all).list.data(), nullptr);
+DAT_RETURN target_null(const all_objects &objects) {
+    return post(how, objects.eps.active, 1, pieces(objects).list.data(), nullptr);
 }
 template <by how>
-DAT_RETURN unconnected(const every_kind &all) {
-    pieces some(all);
-    return post(how, all.idle, 1, some.list.data(), &some.target);
+DAT_RETURN unconnected(const all_objects &objects) {
+    pieces some(objects);
+    return post(how, objects.idle_ep, 1, some.list.data(), &some.target);
 }
 
 #define REFUSED(function, how)                                                                     \
@@ -242,26 +244,26 @@ DAT_RETURN unconnected(const every_kind &all) {
             unconnected<how>                                                                       \
     }
 
-DAT_RETURN read_to_rmr(const every_kind &all, const DAT_RMR_TRIPLET *local,
+DAT_RETURN read_to_rmr(const all_objects &objects, const DAT_RMR_TRIPLET *local,
                        const DAT_RMR_TRIPLET *remote) {
-    return EXPORTED(dat_ep_post_rdma_read_to_rmr)(all.pair.active, local, make_context(1), remote,
-                                                  no_flag);
+    return EXPORTED(dat_ep_post_rdma_read_to_rmr)(objects.eps.active, local, make_context(1),
+                                                  remote, no_flag);
 }
 constexpr DAT_RETURN not_writable = dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
 
 constexpr invalid_call of_posts[] = {
     {"dat_ep_post_recv", "num_segments -1", invalid_parameter(2),
-     CALL(
-         dat_ep_post_recv(all.pair.active, -1, pieces(all).list.data(), make_context(1), no_flag))},
+     CALL(dat_ep_post_recv(objects.eps.active, -1, pieces(objects).list.data(), make_context(1),
+                           no_flag))},
     {"dat_ep_post_recv", "num_segments above the EP's", invalid_parameter(2),
-     [](const every_kind &all) {
-         const DAT_COUNT most = attributes_of(all.pair.active).max_recv_iov;
-         pieces many(all, static_cast<std::size_t>(most) + 1);
-         return dat_ep_post_recv(all.pair.active, many.count(), many.list.data(), make_context(1),
-                                 no_flag);
+     [](const all_objects &objects) {
+         const DAT_COUNT most = attributes_of(objects.eps.active).max_recv_iov;
+         pieces many(objects, static_cast<std::size_t>(most) + 1);
+         return dat_ep_post_recv(objects.eps.active, many.count(), many.list.data(),
+                                 make_context(1), no_flag);
      }},
     {"dat_ep_post_recv", "iov NULL", invalid_parameter(3),
-     CALL(dat_ep_post_recv(all.pair.active, 1, nullptr, make_context(1), no_flag))},
+     CALL(dat_ep_post_recv(objects.eps.active, 1, nullptr, make_context(1), no_flag))},
     REFUSED("dat_ep_post_send", by::send),
     REFUSED("dat_ep_post_send_with_invalidate", by::invalidate),
     REFUSED("dat_ep_post_rdma_write", by::write),
@@ -269,34 +271,34 @@ constexpr invalid_call of_posts[] = {
     REFUSED("dat_ep_post_rdma_read", by::read),
     {"dat_ep_post_rdma_read", "remote NULL", invalid_parameter(5), target_null<by::read>},
     {"dat_ep_post_rdma_read_to_rmr", "local NULL", invalid_parameter(2),
-     [](const every_kind &all) {
-         const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
-         return read_to_rmr(all, nullptr, &piece);
+     [](const all_objects &objects) {
+         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
+         return read_to_rmr(objects, nullptr, &piece);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "remote NULL", invalid_parameter(4),
-     [](const every_kind &all) {
-         const DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
-         return read_to_rmr(all, &piece, nullptr);
+     [](const all_objects &objects) {
+         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
+         return read_to_rmr(objects, &piece, nullptr);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "rmr_context of local unknown", not_writable,
-     [](const every_kind &all) {
-         DAT_RMR_TRIPLET piece = all.pair.memory.target(0, 64);
+     [](const all_objects &objects) {
+         DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
          piece.rmr_context = 0xdeadbeef;
-         return read_to_rmr(all, &piece, &piece);
+         return read_to_rmr(objects, &piece, &piece);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "local behind the LMR", not_writable,
-     [](const every_kind &all) {
-         const DAT_RMR_TRIPLET piece = all.pair.memory.target(couple::size - 6, 64);
-         return read_to_rmr(all, &piece, &piece);
+     [](const all_objects &objects) {
+         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(ep_pair::size - 6, 64);
+         return read_to_rmr(objects, &piece, &piece);
      }},
 };
 
 // -- extensions of InfiniBand
 
-DAT_RETURN add(const every_kind &all, DAT_LMR_TRIPLET *local, std::size_t offset,
+DAT_RETURN add(const all_objects &objects, DAT_LMR_TRIPLET *local, std::size_t offset,
                bool has_target = true) {
-    DAT_RMR_TRIPLET target = all.pair.memory.target(page + offset, 8);
-    return dat_ib_post_fetch_and_add(all.pair.active, 1, local, make_context(1),
+    DAT_RMR_TRIPLET target = objects.eps.lmr.rmr_triplet(page + offset, 8);
+    return dat_ib_post_fetch_and_add(objects.eps.active, 1, local, make_context(1),
                                      has_target ? &target : nullptr, no_flag);
 }
 
@@ -304,66 +306,67 @@ constexpr invalid_call of_extensions[] = {
     REFUSED("dat_ib_post_rdma_write_immed", by::immediate),
     {"dat_ib_post_rdma_write_immed", "remote NULL", invalid_parameter(5),
      target_null<by::immediate>},
-    {"dat_ib_post_fetch_and_add", "local NULL", invalid_parameter(3), CALL(add(all, nullptr, 0))},
+    {"dat_ib_post_fetch_and_add", "local NULL", invalid_parameter(3),
+     CALL(add(objects, nullptr, 0))},
     {"dat_ib_post_fetch_and_add", "remote NULL", invalid_parameter(5),
-     [](const every_kind &all) {
-         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
-         return add(all, &local, 0, false);
+     [](const all_objects &objects) {
+         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         return add(objects, &local, 0, false);
      }},
     {"dat_ib_post_fetch_and_add", "remote not aligned", invalid_parameter(5),
-     [](const every_kind &all) {
-         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 8);
-         return add(all, &local, 4);
+     [](const all_objects &objects) {
+         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         return add(objects, &local, 4);
      }},
     {"dat_ib_post_fetch_and_add", "length 16", dat_error(DAT_LENGTH_ERROR),
-     [](const every_kind &all) {
-         DAT_LMR_TRIPLET local = all.pair.memory.piece(0, 16);
-         return add(all, &local, 0);
+     [](const all_objects &objects) {
+         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 16);
+         return add(objects, &local, 0);
      }},
     {"dat_ib_post_send_ud", "num_segments -1", invalid_parameter(2),
-     [](const every_kind &all) {
+     [](const all_objects &objects) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(all.pair.active, -1, pieces(all).list.data(), &address,
+         return dat_ib_post_send_ud(objects.eps.active, -1, pieces(objects).list.data(), &address,
                                     make_context(1), no_flag);
      }},
     {"dat_ib_post_send_ud", "iov NULL", invalid_parameter(3),
-     [](const every_kind &all) {
+     [](const all_objects &objects) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(all.pair.active, 1, nullptr, &address, make_context(1),
+         return dat_ib_post_send_ud(objects.eps.active, 1, nullptr, &address, make_context(1),
                                     no_flag);
      }},
     {"dat_ib_post_send_ud", "address handle NULL", invalid_parameter(4),
-     CALL(dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), nullptr, make_context(1),
-                              no_flag))},
+     CALL(dat_ib_post_send_ud(objects.eps.active, 1, pieces(objects).list.data(), nullptr,
+                              make_context(1), no_flag))},
     {"dat_ib_post_send_ud", "address handle empty", invalid_parameter(4),
-     [](const every_kind &all) {
+     [](const all_objects &objects) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(all.pair.active, 1, pieces(all).list.data(), &address,
+         return dat_ib_post_send_ud(objects.eps.active, 1, pieces(objects).list.data(), &address,
                                     make_context(1), no_flag);
      }},
     {"dat_ib_ud_ah_free", "address handle NULL", invalid_parameter(3),
-     CALL(dat_ib_ud_ah_free(all.pair.active, nullptr))},
+     CALL(dat_ib_ud_ah_free(objects.eps.active, nullptr))},
     {"dat_ib_ud_cm_free", "peer NULL", invalid_parameter(3),
-     CALL(dat_ib_ud_cm_free(all.pair.active, nullptr))},
+     CALL(dat_ib_ud_cm_free(objects.eps.active, nullptr))},
     {"dat_ib_ud_cm_free", "peer unknown", invalid_parameter(3),
-     CALL(dat_ib_ud_cm_free(all.pair.active, &made))},
+     CALL(dat_ib_ud_cm_free(objects.eps.active, &unwritten_handle))},
     {"dat_ib_query_counters", "not counted", dat_error(DAT_NOT_IMPLEMENTED),
-     CALL(dat_ib_query_counters(all.pair.active, 0, nullptr, 0))},
+     CALL(dat_ib_query_counters(objects.eps.active, 0, nullptr, 0))},
 };
 
 constexpr invalid_call of_no_extension[] = {
     {"dat_extension_op", "operation unknown", dat_error(DAT_NOT_IMPLEMENTED),
-     CALL(dat_extension_op(all.pair.active, 0x777))},
+     CALL(dat_extension_op(objects.eps.active, 0x777))},
 };
 
 } // namespace
 
 void add_invalid_ep(case_list &cases) {
     add_attributes(cases);
-    add_invalid(cases, of_ep, needs::connection);
-    add_invalid(cases, of_posts, needs::connection);
-    add_invalid(cases, of_extensions, needs::extensions);
-    add_invalid(cases, of_no_extension, needs::connection);
+    add_invalid(cases, of_ep, requirement::connection);
+    add_invalid(cases, of_posts, requirement::connection);
+    add_invalid(cases, of_extensions, requirement::extensions);
+    add_invalid(cases, of_no_extension, requirement::connection);
 }
 
 } // namespace conform

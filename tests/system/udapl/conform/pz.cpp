@@ -2,9 +2,9 @@
 //
 // Protection zones.
 
-#include "adapter.hpp"
 #include "cases.hpp"
-#include "endpoint.hpp"
+#include "test_ep.hpp"
+#include "test_ia.hpp"
 
 namespace conform {
 
@@ -12,20 +12,20 @@ namespace {
 
 void wrong_arguments(case_list &cases) {
     add_case(cases, "pz.create_null", [] {
-        const adapter ia;
+        const test_ia ia;
         expect_return(dat_pz_create(ia, nullptr), invalid_parameter(2));
     });
     add_case(cases, "pz.query_mask_unknown", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         DAT_PZ_PARAM is_now{};
         expect_return(
             dat_pz_query(zone, enum_cast<DAT_PZ_PARAM_MASK>(DAT_PZ_FIELD_ALL + 1), &is_now),
             invalid_parameter(2));
     });
     add_case(cases, "pz.query_null", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, nullptr), invalid_parameter(3));
     });
 }
@@ -39,28 +39,28 @@ void in_use(DAT_PZ_HANDLE zone, source_location loc = current_location()) {
 
 void used(case_list &cases) {
     add_case(cases, "pz.free_under_lmr", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
-        const region memory(ia, zone, page);
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
+        const test_lmr memory(ia, zone, page);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_ep", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
-        const endpoint one(ia, zone);
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
+        const test_ep one(ia, zone);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_rmr", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         DAT_RMR_HANDLE made = nullptr;
         require_success(dat_rmr_create(zone, &made));
         const unique_rmr window(made);
         in_use(zone);
     });
     add_case(cases, "pz.free_under_srq", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
         DAT_SRQ_HANDLE made = nullptr;
         require_success(dat_srq_create(ia, zone, &size, &made));
@@ -75,17 +75,17 @@ void add_pz(case_list &cases) {
     wrong_arguments(cases);
     used(cases);
     add_case(cases, "pz.query", [] {
-        const adapter ia;
-        const unique_pz zone = ia.zone();
-        filled<DAT_PZ_PARAM> is_now;
-        expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, is_now.out()), DAT_SUCCESS);
+        const test_ia ia;
+        const unique_pz zone = ia.create_pz();
+        poisoned<DAT_PZ_PARAM> is_now;
+        expect_return(dat_pz_query(zone, DAT_PZ_FIELD_ALL, is_now.ptr()), DAT_SUCCESS);
         expect_eq(is_now->ia_handle, ia, "its IA");
     });
     add_case(cases, "pz.many", [] {
-        const adapter ia;
+        const test_ia ia;
         std::vector<unique_pz> zones;
         for (int i = 0; i < 100; ++i)
-            zones.push_back(ia.zone());
+            zones.push_back(ia.create_pz());
         for (std::size_t i = 1; i < zones.size(); ++i)
             expect_true(zones[i] != zones[i - 1], "two have the same handle");
     });

@@ -3,161 +3,163 @@
 // Reserved service points: one endpoint that waits for one request.
 
 #include "cases.hpp"
-#include "endpoint.hpp"
+#include "test_ep.hpp"
 
 namespace conform {
 
 namespace {
 
 /// `passive` is reserved for `reserved`, another port than the listener's.
-struct place {
-    couple pair;
-    DAT_CONN_QUAL reserved = fresh_port();
+struct rsp_fixture {
+    ep_pair eps;
+    DAT_CONN_QUAL reserved = unused_port();
     unique_rsp point = make();
 
     unique_rsp make() {
         DAT_RSP_HANDLE made = nullptr;
-        require_success(dat_rsp_create(pair.ia, reserved, pair.passive, pair.arrivals, &made));
+        require_success(dat_rsp_create(eps.ia, reserved, eps.passive, eps.cr_evd, &made));
         return unique_rsp(made);
     }
     /// It is called; the event's fields are returned.
     DAT_CR_ARRIVAL_EVENT_DATA called() {
-        require_success(connect(pair.active, destination(pair.ia.address()), reserved));
-        return next_event(pair.arrivals, DAT_CONNECTION_REQUEST_EVENT)
+        require_success(connect_ep(eps.active, ia_address(eps.ia.ipv4_address()), reserved));
+        return next_event(eps.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
             .event_data.cr_arrival_event_data;
     }
 };
 
 void making(case_list &cases) {
     add_case(cases, "rsp.create_null", [] {
-        couple pair;
-        expect_return(dat_rsp_create(pair.ia, fresh_port(), pair.passive, pair.arrivals, nullptr),
+        ep_pair eps;
+        expect_return(dat_rsp_create(eps.ia, unused_port(), eps.passive, eps.cr_evd, nullptr),
                       invalid_parameter(5));
-        pair.passive.is_in(DAT_EP_STATE_UNCONNECTED);
+        eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED);
     });
     add_case(cases, "rsp.create_evd_of_another_stream", [] {
-        couple pair;
-        const unique_evd other = pair.ia.events(DAT_EVD_SOFTWARE_FLAG);
+        ep_pair eps;
+        const unique_evd other = eps.ia.create_evd(DAT_EVD_SOFTWARE_FLAG);
         DAT_RSP_HANDLE made = nullptr;
-        expect_return(dat_rsp_create(pair.ia, fresh_port(), pair.passive, other, &made),
+        expect_return(dat_rsp_create(eps.ia, unused_port(), eps.passive, other, &made),
                       invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
-        pair.passive.is_in(DAT_EP_STATE_UNCONNECTED);
+        eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED);
     });
     add_case(cases, "rsp.create_in_use", [] {
-        couple pair;
+        ep_pair eps;
         DAT_RSP_HANDLE made = nullptr;
-        expect_return(dat_rsp_create(pair.ia, pair.port, pair.passive, pair.arrivals, &made),
+        expect_return(dat_rsp_create(eps.ia, eps.port, eps.passive, eps.cr_evd, &made),
                       dat_error(DAT_CONN_QUAL_IN_USE));
-        pair.passive.is_in(DAT_EP_STATE_UNCONNECTED);
+        eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED);
     });
     add_case(cases, "rsp.create_ep_connected", [] {
-        couple pair;
-        pair.join();
+        ep_pair eps;
+        eps.connect();
         DAT_RSP_HANDLE made = nullptr;
-        expect_return(dat_rsp_create(pair.ia, fresh_port(), pair.passive, pair.arrivals, &made),
+        expect_return(dat_rsp_create(eps.ia, unused_port(), eps.passive, eps.cr_evd, &made),
                       invalid_state(DAT_INVALID_STATE_EP_CONNECTED));
     });
     add_case(cases, "rsp.create_ep_reserved", [] {
-        place here_is;
+        rsp_fixture fixture;
         DAT_RSP_HANDLE made = nullptr;
-        expect_return(dat_rsp_create(here_is.pair.ia, fresh_port(), here_is.pair.passive,
-                                     here_is.pair.arrivals, &made),
+        expect_return(dat_rsp_create(fixture.eps.ia, unused_port(), fixture.eps.passive,
+                                     fixture.eps.cr_evd, &made),
                       invalid_state(DAT_INVALID_STATE_EP_RESERVED));
     });
     add_case(cases, "rsp.query", [] {
-        const place here_is;
-        filled<DAT_RSP_PARAM> is_now;
-        require_success(dat_rsp_query(here_is.point, DAT_RSP_FIELD_ALL, is_now.out()));
-        expect_eq(is_now->ia_handle, here_is.pair.ia, "ia_handle");
-        expect_eq(is_now->conn_qual, here_is.reserved, "conn_qual");
-        expect_eq(is_now->evd_handle, here_is.pair.arrivals, "evd_handle");
-        expect_eq(is_now->ep_handle, here_is.pair.passive, "ep_handle");
+        const rsp_fixture fixture;
+        poisoned<DAT_RSP_PARAM> is_now;
+        require_success(dat_rsp_query(fixture.point, DAT_RSP_FIELD_ALL, is_now.ptr()));
+        expect_eq(is_now->ia_handle, fixture.eps.ia, "ia_handle");
+        expect_eq(is_now->conn_qual, fixture.reserved, "conn_qual");
+        expect_eq(is_now->evd_handle, fixture.eps.cr_evd, "evd_handle");
+        expect_eq(is_now->ep_handle, fixture.eps.passive, "ep_handle");
     });
     add_case(cases, "rsp.query_mask_unknown", [] {
-        const place here_is;
+        const rsp_fixture fixture;
         DAT_RSP_PARAM is_now{};
-        expect_return(dat_rsp_query(here_is.point, enum_cast<DAT_RSP_PARAM_MASK>(0x10), &is_now),
+        expect_return(dat_rsp_query(fixture.point, enum_cast<DAT_RSP_PARAM_MASK>(0x10), &is_now),
                       invalid_parameter(2));
     });
     add_case(cases, "rsp.query_null", [] {
-        const place here_is;
-        expect_return(dat_rsp_query(here_is.point, DAT_RSP_FIELD_ALL, nullptr),
+        const rsp_fixture fixture;
+        expect_return(dat_rsp_query(fixture.point, DAT_RSP_FIELD_ALL, nullptr),
                       invalid_parameter(3));
     });
 }
 
 void states(case_list &cases) {
     add_case(cases, "rsp.ep_reserved", [] { // and free again
-        place here_is;
-        here_is.pair.passive.is_in(DAT_EP_STATE_RESERVED);
-        expect_return(here_is.point.free(), DAT_SUCCESS);
-        here_is.pair.passive.is_in(DAT_EP_STATE_UNCONNECTED);
-        here_is.pair.join(); // by the listener
+        rsp_fixture fixture;
+        fixture.eps.passive.expect_state(DAT_EP_STATE_RESERVED);
+        expect_return(fixture.point.free(), DAT_SUCCESS);
+        fixture.eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED);
+        fixture.eps.connect(); // by the listener
     });
     add_case(cases, "rsp.ep_may_do_nothing_else", [] {
-        const place here_is;
-        const DAT_EP_HANDLE passive = here_is.pair.passive;
+        const rsp_fixture fixture;
+        const DAT_EP_HANDLE passive = fixture.eps.passive;
         constexpr DAT_RETURN reserved = invalid_state(DAT_INVALID_STATE_EP_RESERVED);
         expect_return(dat_ep_free(passive), reserved);
         expect_return(dat_ep_disconnect(passive, DAT_CLOSE_ABRUPT_FLAG), reserved);
         expect_return(dat_ep_reset(passive), reserved);
-        expect_return(connect(passive, destination(here_is.pair.ia.address()), here_is.pair.port),
-                      reserved);
-        here_is.pair.passive.is_in(DAT_EP_STATE_RESERVED);
+        expect_return(
+            connect_ep(passive, ia_address(fixture.eps.ia.ipv4_address()), fixture.eps.port),
+            reserved);
+        fixture.eps.passive.expect_state(DAT_EP_STATE_RESERVED);
     });
     add_case(cases, "rsp.request", [] {
-        place here_is;
-        const auto request = here_is.called();
+        rsp_fixture fixture;
+        const auto request = fixture.called();
         // The header says NULL; dapltest and all implementations say the RSP.
-        expect_eq(request.sp_handle.rsp_handle, here_is.point, "sp_handle");
-        expect_eq(request.conn_qual, here_is.reserved, "conn_qual");
-        here_is.pair.passive.is_in(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+        expect_eq(request.sp_handle.rsp_handle, fixture.point, "sp_handle");
+        expect_eq(request.conn_qual, fixture.reserved, "conn_qual");
+        fixture.eps.passive.expect_state(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
         DAT_CR_PARAM is_now{};
         require_success(dat_cr_query(request.cr_handle, DAT_CR_FIELD_ALL, &is_now));
-        expect_eq(is_now.local_ep_handle, here_is.pair.passive, "local_ep_handle");
+        expect_eq(is_now.local_ep_handle, fixture.eps.passive, "local_ep_handle");
         require_success(dat_cr_reject(request.cr_handle, 0, nullptr));
-        next_event(here_is.pair.active.connection);
+        next_event(fixture.eps.active.connect_evd);
     });
     add_case(cases, "rsp.accept", [] {
-        place here_is;
-        couple &pair = here_is.pair;
-        require_success(post_receive(pair.passive, pair.memory.piece(page, 8), 1));
-        const auto request = here_is.called();
+        rsp_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 1));
+        const auto request = fixture.called();
         require_success(dat_cr_accept(request.cr_handle, nullptr, 0, nullptr));
-        next_event(pair.active.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
-        next_event(pair.passive.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
-        pair.passive.is_in(DAT_EP_STATE_CONNECTED);
-        require_success(here_is.point.free());
-        require_success(post_send(pair.active, pair.memory.piece(0, 8), 2));
-        completed(pair.passive.received, pair.passive, 1, 8);
-        pair.part();
+        next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        eps.passive.expect_state(DAT_EP_STATE_CONNECTED);
+        require_success(fixture.point.free());
+        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 2));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 8);
+        eps.disconnect();
     });
     add_case(cases, "rsp.accept_another_ep", [] { // than the one that waits
-        place here_is;
-        const endpoint other(here_is.pair.ia, here_is.pair.zone);
-        const auto request = here_is.called();
+        rsp_fixture fixture;
+        const test_ep other(fixture.eps.ia, fixture.eps.pz);
+        const auto request = fixture.called();
         expect_return(dat_cr_accept(request.cr_handle, other, 0, nullptr),
                       invalid_handle(DAT_INVALID_HANDLE_EP));
         require_success(dat_cr_accept(request.cr_handle, nullptr, 0, nullptr));
-        next_event(here_is.pair.active.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(fixture.eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     });
     add_case(cases, "rsp.only_one_request", [] {
-        place here_is;
-        const auto request = here_is.called();
-        const endpoint second(here_is.pair.ia, here_is.pair.zone);
-        require_success(connect(second, destination(here_is.pair.ia.address()), here_is.reserved));
-        next_event(second.connection, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-        no_event(here_is.pair.arrivals);
+        rsp_fixture fixture;
+        const auto request = fixture.called();
+        const test_ep second(fixture.eps.ia, fixture.eps.pz);
+        require_success(
+            connect_ep(second, ia_address(fixture.eps.ia.ipv4_address()), fixture.reserved));
+        next_event(second.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+        expect_no_event(fixture.eps.cr_evd);
         require_success(dat_cr_accept(request.cr_handle, nullptr, 0, nullptr));
-        next_event(here_is.pair.active.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(fixture.eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     });
     add_case(cases, "rsp.reject", [] {
-        place here_is;
-        const auto request = here_is.called();
+        rsp_fixture fixture;
+        const auto request = fixture.called();
         require_success(dat_cr_reject(request.cr_handle, 0, nullptr));
-        next_event(here_is.pair.active.connection, DAT_CONNECTION_EVENT_PEER_REJECTED);
-        require_success(here_is.point.free());
-        const DAT_EP_STATE is_now = here_is.pair.passive.state();
+        next_event(fixture.eps.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+        require_success(fixture.point.free());
+        const DAT_EP_STATE is_now = fixture.eps.passive.get_state();
         expect_true(is_now == DAT_EP_STATE_UNCONNECTED || is_now == DAT_EP_STATE_DISCONNECTED,
                     "the EP's state is " + to_string(is_now));
     });
