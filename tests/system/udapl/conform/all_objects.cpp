@@ -102,7 +102,7 @@ void all_objects::create_freed_handles() {
         next_event(ep.connect_evd);
         require_success(dat_ep_reset(ep));
         freed_handles_[DAT_HANDLE_TYPE_RSP] = free_and_return_handle(create_rsp(unused_port(), ep));
-        freed_handles_[DAT_HANDLE_TYPE_EP] = free_and_return_handle(std::move(ep.ep));
+        freed_handles_[DAT_HANDLE_TYPE_EP] = free_and_return_handle(std::move(ep.handle));
     }
     DAT_PSP_HANDLE psp = nullptr;
     require_success(dat_psp_create(eps.ia, unused_port(), eps.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));

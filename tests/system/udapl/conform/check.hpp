@@ -105,10 +105,10 @@ bool expect_true(bool condition, const std::string &message,
 void require(bool condition, const std::string &message, source_location loc = current_location());
 
 template <class T>
-bool expect_eq(const T &actual, const std::type_identity_t<T> &expected, const std::string &what,
+bool expect_eq(const T &actual, const std::type_identity_t<T> &expected, const std::string &name,
                source_location loc = current_location()) {
     return expect_true(actual == expected,
-                       concat(what, " is ", to_string(actual), ", not ", to_string(expected)), loc);
+                       concat(name, " is ", to_string(actual), ", not ", to_string(expected)), loc);
 }
 
 } // namespace conform

@@ -15,75 +15,80 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 /// What dat_ep_connect takes, each as it should be.
-struct call {
-    bool address = true;
+struct connect_args {
+    bool has_address = true;
     DAT_TIMEOUT timeout = dat_timeout(std::chrono::seconds(10));
     DAT_COUNT size = 0;
-    std::span<const std::byte> data = {};
-    DAT_QOS quality = DAT_QOS_BEST_EFFORT;
+    std::span<const std::byte> private_data = {};
+    DAT_QOS qos = DAT_QOS_BEST_EFFORT;
     DAT_CONNECT_FLAGS flags = DAT_CONNECT_DEFAULT_FLAG;
 
-    DAT_RETURN make(const ep_pair &eps, DAT_EP_HANDLE from) const {
-        ia_address to(eps.ia.ipv4_address());
-        return dat_ep_connect(from, address ? to.ptr() : nullptr, eps.port, timeout, size,
-                              data.empty() ? nullptr : mutable_data(data), quality, flags);
+    DAT_RETURN connect(const ep_pair &eps, DAT_EP_HANDLE ep) const {
+        ia_address address(eps.ia.ipv4_address());
+        return dat_ep_connect(ep, has_address ? address.ptr() : nullptr, eps.port, timeout, size,
+                              private_data.empty() ? nullptr : mutable_data(private_data), qos,
+                              flags);
     }
 };
 
 /// It is refused at once, without an event, and the EP can be connected after.
-void refused(const call &wrong, std::initializer_list<DAT_RETURN> with,
-             source_location loc = current_location()) {
+void expect_connect_refused(const connect_args &args, std::initializer_list<DAT_RETURN> expected,
+                            source_location loc = current_location()) {
     ep_pair eps;
-    expect_return(wrong.make(eps, eps.active), with, loc);
+    expect_return(args.connect(eps, eps.active), expected, loc);
     eps.active.expect_state(DAT_EP_STATE_UNCONNECTED, loc);
     expect_no_event(eps.active.connect_evd, milliseconds(20), loc);
     expect_no_event(eps.cr_evd, milliseconds(20), loc);
     eps.connect(loc);
 }
 
-void wrong_arguments(case_list &cases) {
+void add_invalid_argument_cases(case_list &cases) {
     add_case(cases, "connect.address_null",
-             [] { refused({.address = false}, {invalid_parameter(2)}); });
-    add_case(cases, "connect.timeout_0", [] { refused({.timeout = 0}, {invalid_parameter(4)}); });
+             [] { expect_connect_refused({.has_address = false}, {invalid_parameter(2)}); });
+    add_case(cases, "connect.timeout_0",
+             [] { expect_connect_refused({.timeout = 0}, {invalid_parameter(4)}); });
     add_case(cases, "connect.size_negative", [] {
         const auto data = make_pattern(8);
-        refused({.size = -1, .data = data}, {invalid_parameter(5)});
+        expect_connect_refused({.size = -1, .private_data = data}, {invalid_parameter(5)});
     });
     add_case(cases, "connect.size_too_large", [] {
-        DAT_COUNT most = 0;
+        DAT_COUNT limit = 0;
         {
             const test_ia ia;
-            most = ia.provider_attr().max_private_data_size;
+            limit = ia.provider_attr().max_private_data_size;
         }
-        const auto data = make_pattern(static_cast<std::size_t>(most) + 1);
-        refused({.size = most + 1, .data = data}, {invalid_parameter(5)});
+        const auto data = make_pattern(static_cast<std::size_t>(limit) + 1);
+        expect_connect_refused({.size = limit + 1, .private_data = data}, {invalid_parameter(5)});
     });
-    add_case(cases, "connect.data_null", [] { refused({.size = 8}, {invalid_parameter(6)}); });
+    add_case(cases, "connect.data_null",
+             [] { expect_connect_refused({.size = 8}, {invalid_parameter(6)}); });
     add_case(cases, "connect.quality_not_had", [] {
-        DAT_QOS had{};
+        DAT_QOS supported{};
         {
             const test_ia ia;
-            had = ia.provider_attr().dat_qos_supported;
+            supported = ia.provider_attr().dat_qos_supported;
         }
-        for (const DAT_QOS each :
+        for (const DAT_QOS qos :
              {DAT_QOS_HIGH_THROUGHPUT, DAT_QOS_LOW_LATENCY, DAT_QOS_ECONOMY, DAT_QOS_PREMIUM})
-            if (!(static_cast<unsigned>(had) & static_cast<unsigned>(each)))
-                refused({.quality = each}, {not_supported});
+            if (!(static_cast<unsigned>(supported) & static_cast<unsigned>(qos)))
+                expect_connect_refused({.qos = qos}, {not_supported});
     });
     add_case(cases, "connect.quality_unknown", [] {
-        refused({.quality = enum_cast<DAT_QOS>(0x40)}, {invalid_parameter(7), not_supported});
+        expect_connect_refused({.qos = enum_cast<DAT_QOS>(0x40)},
+                               {invalid_parameter(7), not_supported});
     });
-    add_case(cases, "connect.multipath",
-             [] { refused({.flags = DAT_CONNECT_MULTIPATH_REQUIRED_FLAG}, {not_supported}); });
+    add_case(cases, "connect.multipath", [] {
+        expect_connect_refused({.flags = DAT_CONNECT_MULTIPATH_REQUIRED_FLAG}, {not_supported});
+    });
     add_case(cases, "connect.flags_unknown", [] {
-        refused({.flags = enum_cast<DAT_CONNECT_FLAGS>(0x10)},
-                {invalid_parameter(8), not_supported});
+        expect_connect_refused({.flags = enum_cast<DAT_CONNECT_FLAGS>(0x10)},
+                               {invalid_parameter(8), not_supported});
     });
     add_case(cases, "connect.address_of_no_family", [] {
         ep_pair eps;
-        sockaddr_in none = eps.ia.ipv4_address();
-        none.sin_family = 77;
-        expect_return(connect_ep(eps.active, ia_address(none), eps.port),
+        sockaddr_in addr = eps.ia.ipv4_address();
+        addr.sin_family = 77;
+        expect_return(connect_ep(eps.active, ia_address(addr), eps.port),
                       {dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
                        dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
                        invalid_parameter(2)});
@@ -94,8 +99,8 @@ void wrong_arguments(case_list &cases) {
         DAT_EP_HANDLE handle = nullptr;
         require_success(dat_ep_create(eps.ia, nullptr, eps.active.recv_evd, eps.active.request_evd,
                                       eps.active.connect_evd, nullptr, &handle));
-        const unique_ep one(handle);
-        expect_return(connect_ep(one, ia_address(eps.ia.ipv4_address()), eps.port),
+        const unique_ep ep(handle);
+        expect_return(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port),
                       invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
     });
     add_case(cases, "connect.without_evd", [] {
@@ -103,13 +108,13 @@ void wrong_arguments(case_list &cases) {
         DAT_EP_HANDLE handle = nullptr;
         require_success(dat_ep_create(eps.ia, eps.pz, eps.active.recv_evd, eps.active.request_evd,
                                       nullptr, nullptr, &handle));
-        const unique_ep one(handle);
-        expect_return(connect_ep(one, ia_address(eps.ia.ipv4_address()), eps.port),
+        const unique_ep ep(handle);
+        expect_return(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port),
                       invalid_handle(DAT_INVALID_HANDLE_EVD_CONN));
     });
 }
 
-void states(case_list &cases) {
+void add_state_cases(case_list &cases) {
     add_case(cases, "connect.connected", [] {
         ep_pair eps;
         eps.connect();
@@ -119,10 +124,10 @@ void states(case_list &cases) {
     add_case(cases, "connect.connecting", [] {
         ep_pair eps;
         require_success(eps.request_connection());
-        const DAT_CR_HANDLE request = eps.next_cr();
+        const DAT_CR_HANDLE cr = eps.next_cr();
         eps.active.expect_state(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
         expect_return(eps.request_connection(), invalid_state(DAT_INVALID_STATE_EP_ACTCONNPENDING));
-        require_success(dat_cr_accept(request, eps.passive, 0, nullptr));
+        require_success(dat_cr_accept(cr, eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     });
     add_case(cases, "connect.disconnected", [] { // it must be reset first
@@ -135,10 +140,10 @@ void states(case_list &cases) {
         ep_pair eps;
         eps.active.expect_state(DAT_EP_STATE_UNCONNECTED);
         require_success(eps.request_connection());
-        const DAT_CR_HANDLE request = eps.next_cr();
+        const DAT_CR_HANDLE cr = eps.next_cr();
         eps.active.expect_state(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
         eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED);
-        require_success(dat_cr_accept(request, eps.passive, 0, nullptr));
+        require_success(dat_cr_accept(cr, eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         eps.active.expect_state(DAT_EP_STATE_CONNECTED);
@@ -148,124 +153,129 @@ void states(case_list &cases) {
     add_case(cases, "connect.addresses", [] { // that dat_ep_query tells afterwards
         ep_pair eps;
         eps.connect();
-        const in_addr_t own = eps.ia.ipv4_address().sin_addr.s_addr;
-        for (const test_ep *each : {&eps.active, &eps.passive}) {
-            DAT_EP_PARAM is_now{};
-            require_success(dat_ep_query(*each, DAT_EP_FIELD_ALL, &is_now));
+        const in_addr_t local_addr = eps.ia.ipv4_address().sin_addr.s_addr;
+        for (const test_ep *ep : {&eps.active, &eps.passive}) {
+            DAT_EP_PARAM param{};
+            require_success(dat_ep_query(*ep, DAT_EP_FIELD_ALL, &param));
             for (const DAT_IA_ADDRESS_PTR address :
-                 {is_now.local_ia_address_ptr, is_now.remote_ia_address_ptr}) {
-                sockaddr_in is{};
+                 {param.local_ia_address_ptr, param.remote_ia_address_ptr}) {
+                sockaddr_in addr{};
                 if (!expect_true(address != nullptr, "an address is NULL"))
                     continue;
-                std::memcpy(&is, address, sizeof is);
-                expect_eq(is.sin_family, AF_INET, "the family");
-                expect_eq(is.sin_addr.s_addr, own, "the address");
+                std::memcpy(&addr, address, sizeof addr);
+                expect_eq(addr.sin_family, AF_INET, "the family");
+                expect_eq(addr.sin_addr.s_addr, local_addr, "the address");
             }
         }
-        DAT_EP_PARAM is_now{};
-        require_success(dat_ep_query(eps.active, DAT_EP_FIELD_ALL, &is_now));
-        expect_eq(is_now.remote_port_qual, eps.port, "remote_port_qual");
+        DAT_EP_PARAM param{};
+        require_success(dat_ep_query(eps.active, DAT_EP_FIELD_ALL, &param));
+        expect_eq(param.remote_port_qual, eps.port, "remote_port_qual");
     });
 }
 
-void has_data(const DAT_EVENT &event, byte_view data, source_location loc = current_location()) {
-    const auto &is_now = event.event_data.connect_event_data;
+void expect_private_data(const DAT_EVENT &event, byte_view data,
+                         source_location loc = current_location()) {
+    const auto &connect_event = event.event_data.connect_event_data;
     // A connection manager may add zeros at the end.
     if (expect_true(
-            is_now.private_data_size >= static_cast<DAT_COUNT>(data.size()),
-            concat("private_data_size is ", is_now.private_data_size, ", not ", data.size()),
+            connect_event.private_data_size >= static_cast<DAT_COUNT>(data.size()),
+            concat("private_data_size is ", connect_event.private_data_size, ", not ", data.size()),
             loc) &&
         !data.empty())
-        expect_true(is_now.private_data &&
-                        std::memcmp(is_now.private_data, data.data(), data.size()) == 0,
+        expect_true(connect_event.private_data &&
+                        std::memcmp(connect_event.private_data, data.data(), data.size()) == 0,
                     "the private data is not what was sent", loc);
 }
 
-void exchanged(std::size_t size) {
-    const scoped_trace which(concat(size, " bytes"));
+void test_private_data(std::size_t size) {
+    const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
     const auto question = make_pattern(size, 1), answer = make_pattern(size, 2);
     require_success(eps.request_connection(question));
-    const DAT_CR_HANDLE request = eps.next_cr();
-    DAT_CR_PARAM asked{};
-    require_success(dat_cr_query(request, DAT_CR_FIELD_ALL, &asked));
-    expect_true(asked.private_data_size >= static_cast<DAT_COUNT>(size) &&
-                    (size == 0 || std::memcmp(asked.private_data, question.data(), size) == 0),
+    const DAT_CR_HANDLE cr = eps.next_cr();
+    DAT_CR_PARAM param{};
+    require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+    expect_true(param.private_data_size >= static_cast<DAT_COUNT>(size) &&
+                    (size == 0 || std::memcmp(param.private_data, question.data(), size) == 0),
                 "the question is not what was sent");
-    require_success(dat_cr_accept(request, eps.passive, static_cast<DAT_COUNT>(size),
+    require_success(dat_cr_accept(cr, eps.passive, static_cast<DAT_COUNT>(size),
                                   size == 0 ? nullptr : mutable_data(answer)));
-    has_data(next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED), answer);
+    expect_private_data(next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED),
+                        answer);
     next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void rejected(std::size_t size, source_location loc = current_location()) {
-    const scoped_trace which(concat(size, " bytes"));
+void test_reject(std::size_t size, source_location loc = current_location()) {
+    const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
     const auto answer = make_pattern(size, 3);
     require_success(eps.request_connection(), loc);
     require_success(dat_cr_reject(eps.next_cr(), static_cast<DAT_COUNT>(size),
                                   size == 0 ? nullptr : mutable_data(answer)),
                     loc);
-    const DAT_EVENT told =
+    const DAT_EVENT event =
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED, loc);
-    has_data(told, answer, loc);
-    expect_eq(told.event_data.connect_event_data.ep_handle, eps.active, "the EP", loc);
+    expect_private_data(event, answer, loc);
+    expect_eq(event.event_data.connect_event_data.ep_handle, eps.active, "the EP", loc);
     eps.active.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED, loc);
     require_success(dat_ep_reset(eps.active), loc);
     eps.connect(loc);
 }
 
-std::size_t most_data() {
+std::size_t max_private_data_size() {
     const test_ia ia;
     return static_cast<std::size_t>(ia.provider_attr().max_private_data_size);
 }
 
-void data(case_list &cases) {
+void add_private_data_cases(case_list &cases) {
     add_case(cases, "connect.private_data", [] {
         for (const std::size_t size : {0U, 1U, 4U, 48U, 56U})
-            exchanged(size);
+            test_private_data(size);
     });
-    add_case(cases, "connect.private_data_most", [] { exchanged(most_data()); });
-    add_case(cases, "connect.peer_rejects", [] { rejected(0); });
+    add_case(cases, "connect.private_data_most",
+             [] { test_private_data(max_private_data_size()); });
+    add_case(cases, "connect.peer_rejects", [] { test_reject(0); });
     add_case(cases, "connect.peer_rejects_with_data", [] {
         for (const std::size_t size : {1U, 48U})
-            rejected(size);
+            test_reject(size);
     });
-    add_case(cases, "connect.peer_rejects_with_most_data", [] { rejected(most_data()); });
+    add_case(cases, "connect.peer_rejects_with_most_data",
+             [] { test_reject(max_private_data_size()); });
     add_case(cases, "connect.event", [] {
         ep_pair eps;
         require_success(eps.request_connection());
         require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
-        for (const test_ep *each : {&eps.active, &eps.passive}) {
-            const DAT_EVENT told = next_event(each->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-            expect_eq(told.event_data.connect_event_data.ep_handle, *each, "the EP");
+        for (const test_ep *ep : {&eps.active, &eps.passive}) {
+            const DAT_EVENT event = next_event(ep->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+            expect_eq(event.event_data.connect_event_data.ep_handle, *ep, "the EP");
         }
     });
 }
 
 /// No host answers: the event comes in time, and the EP can be used again.
-void unanswered(ep_pair &eps, const DAT_RETURN got, clock::time_point start, milliseconds timeout,
-                source_location loc = current_location()) {
+void expect_no_answer(ep_pair &eps, const DAT_RETURN ret, clock::time_point start,
+                      milliseconds timeout, source_location loc = current_location()) {
     // What is known at once may be said at once.
-    if (got == dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE)) {
+    if (ret == dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE)) {
         eps.active.expect_state(DAT_EP_STATE_UNCONNECTED, loc);
         return;
     }
-    require_success(got, loc);
-    const DAT_EVENT_NUMBER told = next_event(eps.active.connect_evd, loc).event_number;
-    const auto took = clock::now() - start;
-    expect_true(told == DAT_CONNECTION_EVENT_TIMED_OUT || told == DAT_CONNECTION_EVENT_UNREACHABLE,
-                "the event is " + to_string(told), loc);
-    if (told == DAT_CONNECTION_EVENT_TIMED_OUT)
-        expect_true(took >= timeout, "it came before the timeout", loc);
+    require_success(ret, loc);
+    const DAT_EVENT_NUMBER event_number = next_event(eps.active.connect_evd, loc).event_number;
+    const auto elapsed = clock::now() - start;
+    expect_true(event_number == DAT_CONNECTION_EVENT_TIMED_OUT ||
+                    event_number == DAT_CONNECTION_EVENT_UNREACHABLE,
+                "the event is " + to_string(event_number), loc);
+    if (event_number == DAT_CONNECTION_EVENT_TIMED_OUT)
+        expect_true(elapsed >= timeout, "it came before the timeout", loc);
     eps.active.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     expect_no_event(eps.active.connect_evd, milliseconds(50), loc);
     require_success(dat_ep_reset(eps.active), loc);
     eps.connect(loc);
 }
 
-void silence(case_list &cases) {
+void add_no_answer_cases(case_list &cases) {
     add_case(cases, "connect.unused_address", [] { // an address of our network
         require(!settings().unused_address.empty(), "--unused-address is needed");
         ep_pair eps;
@@ -273,9 +283,9 @@ void silence(case_list &cases) {
             throw case_skipped{"siw's kernel lets who connects wait for minutes"};
         const milliseconds timeout{700};
         const auto start = clock::now();
-        const DAT_RETURN got = connect_ep(eps.active, ia_address(settings().unused_address),
+        const DAT_RETURN ret = connect_ep(eps.active, ia_address(settings().unused_address),
                                           eps.port, {}, dat_timeout(timeout));
-        unanswered(eps, got, start, timeout);
+        expect_no_answer(eps, ret, start, timeout);
     });
     add_case(cases, "connect.unused_address_and_free", [] { // while it is tried
         require(!settings().unused_address.empty(), "--unused-address is needed");
@@ -283,15 +293,15 @@ void silence(case_list &cases) {
         if (eps.ia.is_soft_iwarp())
             throw case_skipped{"siw's kernel lets who connects wait for minutes"};
         require_success(connect_ep(eps.active, ia_address(settings().unused_address), eps.port));
-        require_success(eps.active.ep.free());
+        require_success(eps.active.handle.free());
     });
     add_case(cases, "connect.no_route", [] { // TEST-NET-3, which is nowhere
         ep_pair eps;
         const milliseconds timeout{700};
         const auto start = clock::now();
-        const DAT_RETURN got = connect_ep(eps.active, ia_address(std::string("203.0.113.9")),
+        const DAT_RETURN ret = connect_ep(eps.active, ia_address(std::string("203.0.113.9")),
                                           eps.port, {}, dat_timeout(timeout));
-        unanswered(eps, got, start, timeout);
+        expect_no_answer(eps, ret, start, timeout);
     });
     add_case(cases, "connect.no_answer", [] { // there is a listener who does not answer
         ep_pair eps;
@@ -299,18 +309,18 @@ void silence(case_list &cases) {
         const auto start = clock::now();
         require_success(connect_ep(eps.active, ia_address(eps.ia.ipv4_address()), eps.port, {},
                                    dat_timeout(timeout)));
-        const DAT_CR_HANDLE request = eps.next_cr();
+        const DAT_CR_HANDLE cr = eps.next_cr();
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
         expect_true(clock::now() - start >= timeout, "it came before the timeout");
         eps.active.expect_state(DAT_EP_STATE_DISCONNECTED);
-        dat_cr_reject(request, 0, nullptr); // whatever is said to that
+        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
     });
     add_case(cases, "connect.no_listener", [] {
         ep_pair eps;
         require_success(connect_ep(eps.active, ia_address(eps.ia.ipv4_address()), unused_port()));
-        const DAT_EVENT told =
+        const DAT_EVENT event =
             next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-        expect_eq(told.event_data.connect_event_data.ep_handle, eps.active, "the EP");
+        expect_eq(event.event_data.connect_event_data.ep_handle, eps.active, "the EP");
         eps.active.expect_state(DAT_EP_STATE_DISCONNECTED);
         require_success(dat_ep_reset(eps.active));
         eps.connect();
@@ -334,27 +344,27 @@ void silence(case_list &cases) {
     });
 }
 
-void more(case_list &cases) {
+void add_further_cases(case_list &cases) {
     add_case(cases, "connect.many", [] {
         ep_pair eps;
         constexpr int count = 10;
-        std::vector<test_ep> callers, called;
+        std::vector<test_ep> active, passive;
         for (int i = 0; i < count; ++i) {
-            callers.emplace_back(eps.ia, eps.pz);
-            called.emplace_back(eps.ia, eps.pz);
+            active.emplace_back(eps.ia, eps.pz);
+            passive.emplace_back(eps.ia, eps.pz);
         }
         // No more at once than the listener's EVD takes events.
         for (int first = 0; first < count; first += 5) {
             for (int i = first; i < first + 5; ++i)
-                require_success(connect_ep(callers[static_cast<std::size_t>(i)],
+                require_success(connect_ep(active[static_cast<std::size_t>(i)],
                                            ia_address(eps.ia.ipv4_address()), eps.port));
             for (int i = first; i < first + 5; ++i)
                 require_success(
-                    dat_cr_accept(eps.next_cr(), called[static_cast<std::size_t>(i)], 0, nullptr));
+                    dat_cr_accept(eps.next_cr(), passive[static_cast<std::size_t>(i)], 0, nullptr));
             for (int i = first; i < first + 5; ++i) {
-                next_event(callers[static_cast<std::size_t>(i)].connect_evd,
+                next_event(active[static_cast<std::size_t>(i)].connect_evd,
                            DAT_CONNECTION_EVENT_ESTABLISHED);
-                next_event(called[static_cast<std::size_t>(i)].connect_evd,
+                next_event(passive[static_cast<std::size_t>(i)].connect_evd,
                            DAT_CONNECTION_EVENT_ESTABLISHED);
             }
         }
@@ -363,59 +373,59 @@ void more(case_list &cases) {
         require(!settings().ipv6_address.empty(), "--ipv6 is needed");
         ep_pair eps;
         require_success(connect_ep(eps.active, ia_address(settings().ipv6_address), eps.port));
-        const DAT_CR_HANDLE request = eps.next_cr();
-        DAT_CR_PARAM asked{};
-        require_success(dat_cr_query(request, DAT_CR_FIELD_ALL, &asked));
-        require(asked.remote_ia_address_ptr != nullptr, "the caller has no address");
-        expect_eq(asked.remote_ia_address_ptr->sa_family, AF_INET6, "the caller's family");
-        require_success(dat_cr_accept(request, eps.passive, 0, nullptr));
+        const DAT_CR_HANDLE cr = eps.next_cr();
+        DAT_CR_PARAM cr_param{};
+        require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param));
+        require(cr_param.remote_ia_address_ptr != nullptr, "the caller has no address");
+        expect_eq(cr_param.remote_ia_address_ptr->sa_family, AF_INET6, "the caller's family");
+        require_success(dat_cr_accept(cr, eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        DAT_EP_PARAM is_now{};
-        require_success(dat_ep_query(eps.active, DAT_EP_FIELD_ALL, &is_now));
-        require(is_now.remote_ia_address_ptr != nullptr, "the EP's peer has no address");
-        expect_eq(is_now.remote_ia_address_ptr->sa_family, AF_INET6, "the peer's family");
+        DAT_EP_PARAM ep_param{};
+        require_success(dat_ep_query(eps.active, DAT_EP_FIELD_ALL, &ep_param));
+        require(ep_param.remote_ia_address_ptr != nullptr, "the EP's peer has no address");
+        expect_eq(ep_param.remote_ia_address_ptr->sa_family, AF_INET6, "the peer's family");
     });
 }
 
-void duplicates(case_list &cases) {
+void add_dup_connect_cases(case_list &cases) {
     add_case(cases, "connect.dup", [] { // a third goes where the first went
         ep_pair eps;
         eps.connect();
-        const test_ep third(eps.ia, eps.pz), fourth(eps.ia, eps.pz);
+        const test_ep third_ep(eps.ia, eps.pz), fourth_ep(eps.ia, eps.pz);
         const auto data = make_pattern(16);
-        require_success(dat_ep_dup_connect(third, eps.active, dat_timeout(event_timeout), 16,
+        require_success(dat_ep_dup_connect(third_ep, eps.active, dat_timeout(event_timeout), 16,
                                            mutable_data(data), DAT_QOS_BEST_EFFORT));
-        const DAT_CR_HANDLE request = eps.next_cr();
-        DAT_CR_PARAM asked{};
-        require_success(dat_cr_query(request, DAT_CR_FIELD_ALL, &asked));
-        expect_true(asked.private_data_size >= 16 &&
-                        std::memcmp(asked.private_data, data.data(), 16) == 0,
+        const DAT_CR_HANDLE cr = eps.next_cr();
+        DAT_CR_PARAM param{};
+        require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+        expect_true(param.private_data_size >= 16 &&
+                        std::memcmp(param.private_data, data.data(), 16) == 0,
                     "the private data is not what was sent");
-        require_success(dat_cr_accept(request, fourth, 0, nullptr));
-        next_event(third.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        next_event(fourth.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        require_success(dat_cr_accept(cr, fourth_ep, 0, nullptr));
+        next_event(third_ep.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(fourth_ep.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     });
     add_case(cases, "connect.dup_of_unconnected", [] {
         ep_pair eps;
-        const test_ep third(eps.ia, eps.pz);
-        expect_return(dat_ep_dup_connect(third, eps.active, dat_timeout(event_timeout), 0, nullptr,
-                                         DAT_QOS_BEST_EFFORT),
+        const test_ep third_ep(eps.ia, eps.pz);
+        expect_return(dat_ep_dup_connect(third_ep, eps.active, dat_timeout(event_timeout), 0,
+                                         nullptr, DAT_QOS_BEST_EFFORT),
                       invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
-        third.expect_state(DAT_EP_STATE_UNCONNECTED);
+        third_ep.expect_state(DAT_EP_STATE_UNCONNECTED);
     });
     add_case(cases, "connect.dup_timeout_0", [] {
         ep_pair eps;
         eps.connect();
-        const test_ep third(eps.ia, eps.pz);
-        expect_return(dat_ep_dup_connect(third, eps.active, 0, 0, nullptr, DAT_QOS_BEST_EFFORT),
+        const test_ep third_ep(eps.ia, eps.pz);
+        expect_return(dat_ep_dup_connect(third_ep, eps.active, 0, 0, nullptr, DAT_QOS_BEST_EFFORT),
                       invalid_parameter(3));
     });
     add_case(cases, "connect.dup_of_wrong", [] {
         ep_pair eps;
-        const test_ep third(eps.ia, eps.pz);
-        for (const DAT_HANDLE wrong : {DAT_HANDLE(eps.pz), stray_handle()})
-            expect_return(dat_ep_dup_connect(third, wrong, dat_timeout(event_timeout), 0, nullptr,
-                                             DAT_QOS_BEST_EFFORT),
+        const test_ep third_ep(eps.ia, eps.pz);
+        for (const DAT_HANDLE bogus : {DAT_HANDLE(eps.pz), stray_handle()})
+            expect_return(dat_ep_dup_connect(third_ep, bogus, dat_timeout(event_timeout), 0,
+                                             nullptr, DAT_QOS_BEST_EFFORT),
                           invalid_handle(DAT_INVALID_HANDLE_EP));
     });
 }
@@ -423,12 +433,12 @@ void duplicates(case_list &cases) {
 } // namespace
 
 void add_connect(case_list &cases) {
-    wrong_arguments(cases);
-    states(cases);
-    data(cases);
-    silence(cases);
-    more(cases);
-    duplicates(cases);
+    add_invalid_argument_cases(cases);
+    add_state_cases(cases);
+    add_private_data_cases(cases);
+    add_no_answer_cases(cases);
+    add_further_cases(cases);
+    add_dup_connect_cases(cases);
 }
 
 } // namespace conform

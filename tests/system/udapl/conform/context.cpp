@@ -10,100 +10,101 @@ namespace conform {
 namespace {
 
 /// Its context is 0 at first, and then what was set; its type is right.
-void has(DAT_HANDLE one, DAT_HANDLE_TYPE type, source_location loc = current_location()) {
+void expect_context_and_type(DAT_HANDLE handle, DAT_HANDLE_TYPE type,
+                             source_location loc = current_location()) {
     DAT_HANDLE_TYPE got{};
-    if (expect_return(dat_get_handle_type(one, &got), DAT_SUCCESS, loc))
+    if (expect_return(dat_get_handle_type(handle, &got), DAT_SUCCESS, loc))
         expect_eq(got, type, "the type", loc);
-    DAT_CONTEXT is_now = make_context(7);
-    if (!expect_return(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, loc))
+    DAT_CONTEXT context = make_context(7);
+    if (!expect_return(dat_get_consumer_context(handle, &context), DAT_SUCCESS, loc))
         return;
-    expect_eq(is_now.as_64, 0, "the context at first", loc);
+    expect_eq(context.as_64, 0, "the context at first", loc);
     for (const DAT_UINT64 value : {0x1234567890abcdefU, DAT_UINT64{0}, ~DAT_UINT64{0}}) {
-        expect_return(dat_set_consumer_context(one, make_context(value)), DAT_SUCCESS, loc);
-        expect_return(dat_get_consumer_context(one, &is_now), DAT_SUCCESS, loc);
-        expect_eq(is_now.as_64, value, "the context", loc);
+        expect_return(dat_set_consumer_context(handle, make_context(value)), DAT_SUCCESS, loc);
+        expect_return(dat_get_consumer_context(handle, &context), DAT_SUCCESS, loc);
+        expect_eq(context.as_64, value, "the context", loc);
     }
 }
 
-void simple(case_list &cases) {
+void add_object_cases(case_list &cases) {
     add_case(cases, "context.ia", [] {
         const test_ia ia;
-        has(ia, DAT_HANDLE_TYPE_IA);
+        expect_context_and_type(ia, DAT_HANDLE_TYPE_IA);
     });
     add_case(cases, "context.two_ias", [] { // each has its own
-        const test_ia one, two;
-        require_success(dat_set_consumer_context(one, make_context(1)));
-        require_success(dat_set_consumer_context(two, make_context(2)));
-        DAT_CONTEXT is_now{};
-        require_success(dat_get_consumer_context(one, &is_now));
-        expect_eq(is_now.as_64, 1, "the first one's context");
+        const test_ia first_ia, second_ia;
+        require_success(dat_set_consumer_context(first_ia, make_context(1)));
+        require_success(dat_set_consumer_context(second_ia, make_context(2)));
+        DAT_CONTEXT context{};
+        require_success(dat_get_consumer_context(first_ia, &context));
+        expect_eq(context.as_64, 1, "the first one's context");
     });
     add_case(cases, "context.pz", [] {
         const test_ia ia;
-        has(ia.create_pz(), DAT_HANDLE_TYPE_PZ);
+        expect_context_and_type(ia.create_pz(), DAT_HANDLE_TYPE_PZ);
     });
     add_case(cases, "context.evd", [] {
         const test_ia ia;
-        has(ia.create_evd(DAT_EVD_DTO_FLAG), DAT_HANDLE_TYPE_EVD);
-        has(ia.async_evd(), DAT_HANDLE_TYPE_EVD);
+        expect_context_and_type(ia.create_evd(DAT_EVD_DTO_FLAG), DAT_HANDLE_TYPE_EVD);
+        expect_context_and_type(ia.async_evd(), DAT_HANDLE_TYPE_EVD);
     });
     add_case(cases, "context.cno", [] {
         const test_ia ia;
-        has(ia.create_cno(), DAT_HANDLE_TYPE_CNO);
+        expect_context_and_type(ia.create_cno(), DAT_HANDLE_TYPE_CNO);
     });
     add_case(cases, "context.lmr", [] {
         const test_ia ia;
-        const unique_pz zone = ia.create_pz();
-        has(test_lmr(ia, zone, page), DAT_HANDLE_TYPE_LMR);
+        const unique_pz pz = ia.create_pz();
+        expect_context_and_type(test_lmr(ia, pz, page), DAT_HANDLE_TYPE_LMR);
     });
     add_case(cases, "context.ep", [] {
         const test_ia ia;
-        const unique_pz zone = ia.create_pz();
-        has(test_ep(ia, zone), DAT_HANDLE_TYPE_EP);
+        const unique_pz pz = ia.create_pz();
+        expect_context_and_type(test_ep(ia, pz), DAT_HANDLE_TYPE_EP);
     });
     add_case(cases, "context.srq", [] {
         const test_ia ia;
-        const unique_pz zone = ia.create_pz();
-        DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
-        DAT_SRQ_HANDLE made = nullptr;
-        require_success(dat_srq_create(ia, zone, &size, &made));
-        const unique_srq queue(made);
-        has(queue, DAT_HANDLE_TYPE_SRQ);
+        const unique_pz pz = ia.create_pz();
+        DAT_SRQ_ATTR srq_attr{4, 1, DAT_SRQ_LW_DEFAULT};
+        DAT_SRQ_HANDLE handle = nullptr;
+        require_success(dat_srq_create(ia, pz, &srq_attr, &handle));
+        const unique_srq srq(handle);
+        expect_context_and_type(srq, DAT_HANDLE_TYPE_SRQ);
     });
     add_case(cases, "context.rmr", [] {
         const test_ia ia;
-        const unique_pz zone = ia.create_pz();
-        DAT_RMR_HANDLE made = nullptr;
-        const DAT_RETURN got = dat_rmr_create(zone, &made);
+        const unique_pz pz = ia.create_pz();
+        DAT_RMR_HANDLE handle = nullptr;
+        const DAT_RETURN ret = dat_rmr_create(pz, &handle);
         // A device that has no windows may have RMRs that cannot be bound.
-        if (ia.ia_attr().max_rmrs == 0 && got != DAT_SUCCESS) {
-            expect_return(got, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
+        if (ia.ia_attr().max_rmrs == 0 && ret != DAT_SUCCESS) {
+            expect_return(ret, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
             return;
         }
-        require_success(got);
-        const unique_rmr window(made);
-        has(window, DAT_HANDLE_TYPE_RMR);
+        require_success(ret);
+        const unique_rmr rmr(handle);
+        expect_context_and_type(rmr, DAT_HANDLE_TYPE_RMR);
     });
 }
 
-void listeners(case_list &cases) {
+void add_service_point_cases(case_list &cases) {
     add_case(cases, "context.psp", [] {
         const ep_pair eps;
-        has(eps.psp, DAT_HANDLE_TYPE_PSP);
+        expect_context_and_type(eps.psp, DAT_HANDLE_TYPE_PSP);
     });
     add_case(cases, "context.rsp", [] {
         const ep_pair eps;
-        DAT_RSP_HANDLE made = nullptr;
-        require_success(dat_rsp_create(eps.ia, unused_port(), eps.passive, eps.cr_evd, &made));
-        const unique_rsp point(made);
-        has(point, DAT_HANDLE_TYPE_RSP);
+        DAT_RSP_HANDLE handle = nullptr;
+        require_success(dat_rsp_create(eps.ia, unused_port(), eps.passive, eps.cr_evd, &handle));
+        const unique_rsp rsp(handle);
+        expect_context_and_type(rsp, DAT_HANDLE_TYPE_RSP);
     });
     add_case(cases, "context.cr", [] {
         ep_pair eps;
         require_success(eps.request_connection());
-        const DAT_CR_HANDLE request = eps.next_cr();
-        has(request, DAT_HANDLE_TYPE_CR);
-        require_success(dat_cr_reject(request, 0, nullptr));
+        const DAT_CR_HANDLE cr = eps.next_cr();
+        expect_context_and_type(cr, DAT_HANDLE_TYPE_CR);
+        require_success(dat_cr_reject(cr, 0, nullptr));
         next_event(eps.active.connect_evd);
     });
     add_case(cases, "context.stays_through_life", [] { // of an EP
@@ -112,15 +113,15 @@ void listeners(case_list &cases) {
         eps.connect();
         eps.disconnect();
         require_success(dat_ep_reset(eps.active));
-        DAT_CONTEXT is_now{};
-        require_success(dat_get_consumer_context(eps.active, &is_now));
-        expect_eq(is_now.as_64, 77, "the context");
+        DAT_CONTEXT context{};
+        require_success(dat_get_consumer_context(eps.active, &context));
+        expect_eq(context.as_64, 77, "the context");
     });
     add_case(cases, "context.null", [] {
         const test_ia ia;
-        const unique_pz zone = ia.create_pz();
-        expect_return(dat_get_consumer_context(zone, nullptr), invalid_parameter(2));
-        expect_return(dat_get_handle_type(zone, nullptr), invalid_parameter(2));
+        const unique_pz pz = ia.create_pz();
+        expect_return(dat_get_consumer_context(pz, nullptr), invalid_parameter(2));
+        expect_return(dat_get_handle_type(pz, nullptr), invalid_parameter(2));
     });
     add_case(cases, "context.null_of_ia", [] {
         const test_ia ia;
@@ -132,8 +133,8 @@ void listeners(case_list &cases) {
 } // namespace
 
 void add_context(case_list &cases) {
-    simple(cases);
-    listeners(cases);
+    add_object_cases(cases);
+    add_service_point_cases(cases);
 }
 
 } // namespace conform

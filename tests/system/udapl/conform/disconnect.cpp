@@ -14,32 +14,32 @@ constexpr DAT_CLOSE_FLAGS graceful = DAT_CLOSE_GRACEFUL_FLAG;
 constexpr DAT_CLOSE_FLAGS abrupt = DAT_CLOSE_ABRUPT_FLAG;
 
 /// Each endpoint is told once.
-void both_told_once(const ep_pair &eps, source_location loc = current_location()) {
-    for (const test_ep *each : {&eps.active, &eps.passive}) {
-        const scoped_trace which(each == &eps.active ? "active" : "passive");
-        const DAT_EVENT told =
-            next_event(each->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, loc);
-        expect_eq(told.event_data.connect_event_data.ep_handle, *each, "the EP", loc);
+void expect_disconnected_once(const ep_pair &eps, source_location loc = current_location()) {
+    for (const test_ep *ep : {&eps.active, &eps.passive}) {
+        const scoped_trace trace(ep == &eps.active ? "active" : "passive");
+        const DAT_EVENT event = next_event(ep->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED, loc);
+        expect_eq(event.event_data.connect_event_data.ep_handle, *ep, "the EP", loc);
     }
-    for (const test_ep *each : {&eps.active, &eps.passive}) {
-        const scoped_trace which(each == &eps.active ? "active" : "passive");
-        each->expect_state(DAT_EP_STATE_DISCONNECTED, loc);
-        expect_no_event(each->connect_evd, milliseconds(200), loc);
+    for (const test_ep *ep : {&eps.active, &eps.passive}) {
+        const scoped_trace trace(ep == &eps.active ? "active" : "passive");
+        ep->expect_state(DAT_EP_STATE_DISCONNECTED, loc);
+        expect_no_event(ep->connect_evd, milliseconds(200), loc);
     }
 }
 
-void by_one(bool caller, DAT_CLOSE_FLAGS how) {
+void test_disconnect(bool by_active, DAT_CLOSE_FLAGS how) {
     ep_pair eps;
     eps.connect();
-    require_success(dat_ep_disconnect(caller ? eps.active : eps.passive, how));
-    both_told_once(eps);
+    require_success(dat_ep_disconnect(by_active ? eps.active : eps.passive, how));
+    expect_disconnected_once(eps);
 }
 
-void who(case_list &cases) {
-    add_case(cases, "disconnect.gracefully", [] { by_one(true, graceful); });
-    add_case(cases, "disconnect.abruptly", [] { by_one(true, abrupt); });
-    add_case(cases, "disconnect.by_the_passive_side", [] { by_one(false, graceful); });
-    add_case(cases, "disconnect.abruptly_by_the_passive_side", [] { by_one(false, abrupt); });
+void add_disconnect_cases(case_list &cases) {
+    add_case(cases, "disconnect.gracefully", [] { test_disconnect(true, graceful); });
+    add_case(cases, "disconnect.abruptly", [] { test_disconnect(true, abrupt); });
+    add_case(cases, "disconnect.by_the_passive_side", [] { test_disconnect(false, graceful); });
+    add_case(cases, "disconnect.abruptly_by_the_passive_side",
+             [] { test_disconnect(false, abrupt); });
     add_case(cases, "disconnect.by_both", [] { // at the same time
         for (int i = 0; i < 5; ++i) {
             ep_pair eps;
@@ -47,7 +47,7 @@ void who(case_list &cases) {
             joined_thread other([&] { dat_ep_disconnect(eps.passive, DAT_CLOSE_ABRUPT_FLAG); });
             dat_ep_disconnect(eps.active, DAT_CLOSE_ABRUPT_FLAG);
             other.join();
-            both_told_once(eps);
+            expect_disconnected_once(eps);
         }
     });
     add_case(cases, "disconnect.twice", [] { // the second time abruptly: that is allowed
@@ -55,7 +55,7 @@ void who(case_list &cases) {
         eps.connect();
         require_success(dat_ep_disconnect(eps.active, graceful));
         expect_return(dat_ep_disconnect(eps.active, abrupt), DAT_SUCCESS);
-        both_told_once(eps);
+        expect_disconnected_once(eps);
     });
     add_case(cases, "disconnect.disconnected", [] { // nothing happens
         ep_pair eps;
@@ -68,7 +68,7 @@ void who(case_list &cases) {
     });
 }
 
-void states(case_list &cases) {
+void add_state_cases(case_list &cases) {
     add_case(cases, "disconnect.unconnected", [] {
         ep_pair eps;
         expect_return(dat_ep_disconnect(eps.active, graceful),
@@ -87,12 +87,12 @@ void states(case_list &cases) {
     add_case(cases, "disconnect.connecting", [] { // the peer has not answered yet
         ep_pair eps;
         require_success(eps.request_connection());
-        const DAT_CR_HANDLE request = eps.next_cr();
+        const DAT_CR_HANDLE cr = eps.next_cr();
         require_success(dat_ep_disconnect(eps.active, abrupt));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
         eps.active.expect_state(DAT_EP_STATE_DISCONNECTED);
         expect_no_event(eps.active.connect_evd, milliseconds(100));
-        dat_cr_reject(request, 0, nullptr); // whatever is said to that
+        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
         require_success(dat_ep_reset(eps.active));
         eps.connect();
     });
@@ -100,7 +100,7 @@ void states(case_list &cases) {
 
 /// All receives come back, in the order they were posted, and the requests that did not get
 /// through.
-void flushed() {
+void test_flush() {
     ep_pair eps;
     eps.connect();
     for (DAT_UINT64 i = 0; i < 5; ++i) {
@@ -109,12 +109,12 @@ void flushed() {
     }
     eps.disconnect();
     for (DAT_UINT64 i = 0; i < 5; ++i) {
-        for (const auto &[one, cookie] :
+        for (const auto &[ep, cookie] :
              {std::pair{&eps.active, 200 + i}, std::pair{&eps.passive, 300 + i}}) {
-            const auto is_now = next_completion(one->recv_evd);
-            expect_eq(is_now.status, DAT_DTO_ERR_FLUSHED, "the status");
-            expect_eq(is_now.user_cookie.as_64, cookie, "the cookie");
-            expect_eq(is_now.ep_handle, *one, "the EP");
+            const auto dto = next_completion(ep->recv_evd);
+            expect_eq(dto.status, DAT_DTO_ERR_FLUSHED, "the status");
+            expect_eq(dto.user_cookie.as_64, cookie, "the cookie");
+            expect_eq(dto.ep_handle, *ep, "the EP");
         }
     }
     expect_no_event(eps.active.recv_evd);
@@ -122,7 +122,7 @@ void flushed() {
 }
 
 /// What was sent before a graceful end arrives.
-void drained() {
+void test_graceful_drain() {
     for (int round = 0; round < 5; ++round) {
         ep_pair eps;
         eps.connect();
@@ -141,11 +141,11 @@ void drained() {
     }
 }
 
-void freeing(case_list &cases) {
+void add_free_cases(case_list &cases) {
     add_case(cases, "disconnect.free_connected", [] { // the peer is told
         ep_pair eps;
         eps.connect();
-        require_success(eps.active.ep.free());
+        require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
         expect_no_event(eps.passive.connect_evd);
     });
@@ -154,7 +154,7 @@ void freeing(case_list &cases) {
         eps.connect();
         for (DAT_UINT64 i = 0; i < 5; ++i)
             require_success(post_recv(eps.active, eps.lmr.lmr_triplet(page, 8), i));
-        require_success(eps.active.ep.free());
+        require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     });
     add_case(cases, "disconnect.free_with_requests", [] {
@@ -163,64 +163,64 @@ void freeing(case_list &cases) {
         for (DAT_UINT64 i = 0; i < 5; ++i)
             require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
                                             eps.lmr.rmr_triplet(page, 8), i));
-        require_success(eps.active.ep.free());
+        require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     });
     add_case(cases, "disconnect.free_connecting", [] {
         ep_pair eps;
         require_success(eps.request_connection());
-        const DAT_CR_HANDLE request = eps.next_cr();
-        require_success(eps.active.ep.free());
-        dat_cr_reject(request, 0, nullptr); // whatever is said to that
+        const DAT_CR_HANDLE cr = eps.next_cr();
+        require_success(eps.active.handle.free());
+        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
     });
     add_case(cases, "disconnect.free_at_once", [] { // before anything can have happened
         for (int i = 0; i < 5; ++i) {
             ep_pair eps;
             require_success(eps.request_connection());
-            require_success(eps.active.ep.free());
+            require_success(eps.active.handle.free());
             // A request may have been under way.
-            DAT_EVENT came{};
-            DAT_COUNT more = 0;
-            if (dat_evd_wait(eps.cr_evd, dat_timeout(milliseconds(100)), 1, &came, &more) ==
+            DAT_EVENT event{};
+            DAT_COUNT nmore = 0;
+            if (dat_evd_wait(eps.cr_evd, dat_timeout(milliseconds(100)), 1, &event, &nmore) ==
                 DAT_SUCCESS)
-                dat_cr_reject(came.event_data.cr_arrival_event_data.cr_handle, 0, nullptr);
+                dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle, 0, nullptr);
         }
     });
     add_case(cases, "disconnect.free_disconnecting", [] {
         ep_pair eps;
         eps.connect();
         require_success(dat_ep_disconnect(eps.active, graceful));
-        require_success(eps.active.ep.free());
+        require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     });
     add_case(cases, "disconnect.free_disconnected", [] {
         ep_pair eps;
         eps.connect();
         eps.disconnect();
-        require_success(eps.active.ep.free());
-        require_success(eps.passive.ep.free());
+        require_success(eps.active.handle.free());
+        require_success(eps.passive.handle.free());
     });
     add_case(cases, "disconnect.free_at_both_ends", [] {
         ep_pair eps;
         eps.connect();
-        require_success(eps.active.ep.free());
-        require_success(eps.passive.ep.free());
+        require_success(eps.active.handle.free());
+        require_success(eps.passive.handle.free());
     });
     add_case(cases, "disconnect.close_ia", [] { // abruptly, over a connection
         DAT_IA_HANDLE ia = nullptr;
-        DAT_EVD_HANDLE async = nullptr;
-        require_success(dat_ia_open(const_cast<char *>(settings().ia), 8, &async, &ia));
-        DAT_PZ_HANDLE zone = nullptr;
-        require_success(dat_pz_create(ia, &zone));
-        DAT_EVD_HANDLE data = nullptr, life = nullptr;
-        require_success(dat_evd_create(ia, 8, nullptr, DAT_EVD_DTO_FLAG, &data));
-        require_success(dat_evd_create(ia, 8, nullptr, DAT_EVD_CONNECTION_FLAG, &life));
-        DAT_EP_HANDLE one = nullptr;
-        require_success(dat_ep_create(ia, zone, data, data, life, nullptr, &one));
+        DAT_EVD_HANDLE async_evd = nullptr;
+        require_success(dat_ia_open(const_cast<char *>(settings().ia), 8, &async_evd, &ia));
+        DAT_PZ_HANDLE pz = nullptr;
+        require_success(dat_pz_create(ia, &pz));
+        DAT_EVD_HANDLE dto_evd = nullptr, connect_evd = nullptr;
+        require_success(dat_evd_create(ia, 8, nullptr, DAT_EVD_DTO_FLAG, &dto_evd));
+        require_success(dat_evd_create(ia, 8, nullptr, DAT_EVD_CONNECTION_FLAG, &connect_evd));
+        DAT_EP_HANDLE ep = nullptr;
+        require_success(dat_ep_create(ia, pz, dto_evd, dto_evd, connect_evd, nullptr, &ep));
         ep_pair eps;
-        require_success(connect_ep(one, ia_address(eps.ia.ipv4_address()), eps.port));
+        require_success(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port));
         require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
-        next_event(life, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         expect_return(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
@@ -230,11 +230,11 @@ void freeing(case_list &cases) {
 } // namespace
 
 void add_disconnect(case_list &cases) {
-    who(cases);
-    states(cases);
-    add_case(cases, "disconnect.flushes_receives", flushed);
-    add_case(cases, "disconnect.gracefully_drains", drained);
-    freeing(cases);
+    add_disconnect_cases(cases);
+    add_state_cases(cases);
+    add_case(cases, "disconnect.flushes_receives", test_flush);
+    add_case(cases, "disconnect.gracefully_drains", test_graceful_drain);
+    add_free_cases(cases);
 }
 
 } // namespace conform

@@ -20,29 +20,29 @@ constexpr std::size_t half = ep_pair::size / 2;
 struct dto_fixture {
     ep_pair eps;
 
-    explicit dto_fixture(const DAT_EP_ATTR *attributes = nullptr)
-        : eps(attributes) {
+    explicit dto_fixture(const DAT_EP_ATTR *attr = nullptr)
+        : eps(attr) {
         eps.connect();
-        fill(1);
+        fill_pattern(1);
     }
-    void fill(unsigned seed) {
+    void fill_pattern(unsigned seed) {
         const auto pattern = make_pattern(half, seed);
         std::copy(pattern.begin(), pattern.end(), eps.lmr.data() + source);
         std::fill_n(eps.lmr.data() + target, half, std::byte{0x5e});
     }
     /// Only this range of the target has changed, and has what the source has there.
-    void carried(std::size_t from, std::size_t to, std::size_t length,
-                 source_location loc = current_location()) const {
-        const std::byte *was = eps.lmr.data() + source + from;
-        const std::byte *is_now = eps.lmr.data() + target;
-        const auto empty = [](std::byte each) {
-            return each == std::byte{0x5e};
+    void expect_transferred(std::size_t src_offset, std::size_t dst_offset, std::size_t length,
+                            source_location loc = current_location()) const {
+        const std::byte *src = eps.lmr.data() + source + src_offset;
+        const std::byte *dst = eps.lmr.data() + target;
+        const auto is_unchanged = [](std::byte byte) {
+            return byte == std::byte{0x5e};
         };
-        expect_true(std::equal(was, was + length, is_now + to), "the data is not what was sent",
-                    loc);
-        expect_true(std::all_of(is_now, is_now + to, empty), "something before it was written",
-                    loc);
-        expect_true(std::all_of(is_now + to + length, is_now + half, empty),
+        expect_true(std::equal(src, src + length, dst + dst_offset),
+                    "the data is not what was sent", loc);
+        expect_true(std::all_of(dst, dst + dst_offset, is_unchanged),
+                    "something before it was written", loc);
+        expect_true(std::all_of(dst + dst_offset + length, dst + half, is_unchanged),
                     "something behind it was written", loc);
     }
 };
@@ -50,28 +50,28 @@ struct dto_fixture {
 constexpr std::size_t sizes[] = {0,    1,    8,    63,   64,   65,    255,   256,   1023,
                                  1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 100000};
 
-void sent() {
+void test_send() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const scoped_trace which(concat(size, " bytes"));
-        fixture.fill(++seed);
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
         require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target + 16, size + 8), size));
         require_success(post_send(eps.active, eps.lmr.lmr_triplet(source + 3, size), size));
         expect_completion(eps.passive.recv_evd, eps.passive, size, size);
         expect_completion(eps.active.request_evd, eps.active, size, size);
-        fixture.carried(3, 16, size);
+        fixture.expect_transferred(3, 16, size);
     }
 }
 
-void written() {
+void test_rdma_write() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const scoped_trace which(concat(size, " bytes"));
-        fixture.fill(++seed);
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
         require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source + 5, size),
                                         eps.lmr.rmr_triplet(target + 9, size), size));
         expect_completion(eps.active.request_evd, eps.active, size, size);
@@ -80,120 +80,121 @@ void written() {
         require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 0), 2));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
         expect_completion(eps.active.request_evd, eps.active, 2, 0);
-        fixture.carried(5, 9, size);
+        fixture.expect_transferred(5, 9, size);
     }
 }
 
-void read_back() {
+void test_rdma_read() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     unsigned seed = 1;
     for (const std::size_t size : sizes) {
-        const scoped_trace which(concat(size, " bytes"));
-        fixture.fill(++seed);
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
         require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target + 2, size),
                                        eps.lmr.rmr_triplet(source + 7, size), size));
         expect_completion(eps.active.request_evd, eps.active, size, size);
-        fixture.carried(7, 2, size);
+        fixture.expect_transferred(7, 2, size);
     }
 }
 
 /// The passive side asks, too.
-void both_ways() {
+void test_both_ways() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     require_success(post_recv(eps.active, eps.lmr.lmr_triplet(target, 5000), 1));
     require_success(post_send(eps.passive, eps.lmr.lmr_triplet(source, 5000), 2));
     expect_completion(eps.active.recv_evd, eps.active, 1, 5000);
     expect_completion(eps.passive.request_evd, eps.passive, 2, 5000);
-    fixture.carried(0, 0, 5000);
-    fixture.fill(9);
+    fixture.expect_transferred(0, 0, 5000);
+    fixture.fill_pattern(9);
     require_success(post_rdma_read(eps.passive, eps.lmr.lmr_triplet(target, 300),
                                    eps.lmr.rmr_triplet(source, 300), 3));
     expect_completion(eps.passive.request_evd, eps.passive, 3, 300);
-    fixture.carried(0, 0, 300);
+    fixture.expect_transferred(0, 0, 300);
 }
 
-using iov = std::vector<DAT_LMR_TRIPLET>;
+using lmr_triplets = std::vector<DAT_LMR_TRIPLET>;
 
 /// `count` pieces, every second of them empty if `with_empty`, of `length` bytes from `at` on.
-iov scattered(const test_lmr &memory, std::size_t at, DAT_COUNT count, std::size_t length) {
-    iov all;
+lmr_triplets split_lmr(const test_lmr &lmr, std::size_t offset, DAT_COUNT count,
+                       std::size_t length) {
+    lmr_triplets iov;
     for (DAT_COUNT i = 0; i < count; ++i) {
-        all.push_back(memory.lmr_triplet(at, length));
-        at += length;
+        iov.push_back(lmr.lmr_triplet(offset, length));
+        offset += length;
     }
-    return all;
+    return iov;
 }
 
-DAT_EP_ATTR with_most_segments() {
+DAT_EP_ATTR max_segments_ep_attr() {
     const test_ia ia;
-    DAT_EP_ATTR attributes = portable_ep_attr();
-    attributes.max_recv_iov = attributes.max_request_iov = ia.ia_attr().max_iov_segments_per_dto;
-    attributes.max_rdma_read_iov = ia.ia_attr().max_iov_segments_per_rdma_read;
-    attributes.max_rdma_write_iov = ia.ia_attr().max_iov_segments_per_rdma_write;
-    return attributes;
+    DAT_EP_ATTR attr = portable_ep_attr();
+    attr.max_recv_iov = attr.max_request_iov = ia.ia_attr().max_iov_segments_per_dto;
+    attr.max_rdma_read_iov = ia.ia_attr().max_iov_segments_per_rdma_read;
+    attr.max_rdma_write_iov = ia.ia_attr().max_iov_segments_per_rdma_write;
+    return attr;
 }
 
-void scattered_sends() {
-    const DAT_EP_ATTR attributes = with_most_segments();
-    dto_fixture fixture(&attributes);
+void test_send_segments() {
+    const DAT_EP_ATTR attr = max_segments_ep_attr();
+    dto_fixture fixture(&attr);
     ep_pair &eps = fixture.eps;
-    for (DAT_COUNT count = 1; count <= attributes.max_request_iov; ++count) {
-        const scoped_trace which(concat(count, " segments"));
-        fixture.fill(static_cast<unsigned>(count));
-        iov pieces = scattered(eps.lmr, target, count, 24);
-        require_success(dat_ep_post_recv(eps.passive, count, pieces.data(), make_context(1),
+    for (DAT_COUNT count = 1; count <= attr.max_request_iov; ++count) {
+        const scoped_trace trace(concat(count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, target, count, 24);
+        require_success(dat_ep_post_recv(eps.passive, count, iov.data(), make_context(1),
                                          DAT_COMPLETION_DEFAULT_FLAG));
-        pieces = scattered(eps.lmr, source, count, 24);
-        require_success(dat_ep_post_send(eps.active, count, pieces.data(), make_context(2),
+        iov = split_lmr(eps.lmr, source, count, 24);
+        require_success(dat_ep_post_send(eps.active, count, iov.data(), make_context(2),
                                          DAT_COMPLETION_DEFAULT_FLAG));
-        std::fill(pieces.begin(), pieces.end(), DAT_LMR_TRIPLET{}); // IOV_CONSUMER: it is ours
+        std::fill(iov.begin(), iov.end(), DAT_LMR_TRIPLET{}); // IOV_CONSUMER: it is ours
         const auto length = static_cast<std::size_t>(count) * 24;
         expect_completion(eps.passive.recv_evd, eps.passive, 1, length);
         expect_completion(eps.active.request_evd, eps.active, 2, length);
-        fixture.carried(0, 0, length);
+        fixture.expect_transferred(0, 0, length);
     }
 }
 
-void scattered_rdma() {
-    const DAT_EP_ATTR attributes = with_most_segments();
-    dto_fixture fixture(&attributes);
+void test_rdma_segments() {
+    const DAT_EP_ATTR attr = max_segments_ep_attr();
+    dto_fixture fixture(&attr);
     ep_pair &eps = fixture.eps;
-    for (DAT_COUNT count = 1; count <= attributes.max_rdma_write_iov; ++count) {
-        const scoped_trace which(concat("Write of ", count, " segments"));
-        fixture.fill(static_cast<unsigned>(count));
-        iov pieces = scattered(eps.lmr, source, count, 40);
+    for (DAT_COUNT count = 1; count <= attr.max_rdma_write_iov; ++count) {
+        const scoped_trace trace(concat("Write of ", count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, source, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
-        const DAT_RMR_TRIPLET there = eps.lmr.rmr_triplet(target, length);
-        require_success(dat_ep_post_rdma_write(eps.active, count, pieces.data(), make_context(1),
-                                               &there, DAT_COMPLETION_DEFAULT_FLAG));
+        const DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(target, length);
+        require_success(dat_ep_post_rdma_write(eps.active, count, iov.data(), make_context(1),
+                                               &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 1, length);
-        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target - 8, 8), there,
+        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target - 8, 8), remote,
                                        2)); // it is behind
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
-        fixture.carried(0, 0, length);
+        fixture.expect_transferred(0, 0, length);
     }
-    for (DAT_COUNT count = 1; count <= attributes.max_rdma_read_iov; ++count) {
-        const scoped_trace which(concat("Read of ", count, " segments"));
-        fixture.fill(static_cast<unsigned>(count));
-        iov pieces = scattered(eps.lmr, target, count, 40);
+    for (DAT_COUNT count = 1; count <= attr.max_rdma_read_iov; ++count) {
+        const scoped_trace trace(concat("Read of ", count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, target, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
-        const DAT_RMR_TRIPLET there = eps.lmr.rmr_triplet(source, length);
-        require_success(dat_ep_post_rdma_read(eps.active, count, pieces.data(), make_context(3),
-                                              &there, DAT_COMPLETION_DEFAULT_FLAG));
+        const DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(source, length);
+        require_success(dat_ep_post_rdma_read(eps.active, count, iov.data(), make_context(3),
+                                              &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 3, length);
-        fixture.carried(0, 0, length);
+        fixture.expect_transferred(0, 0, length);
     }
 }
 
-void plain(case_list &cases) {
-    add_case(cases, "dto.send", sent);
-    add_case(cases, "dto.rdma_write", written);
-    add_case(cases, "dto.rdma_read", read_back);
-    add_case(cases, "dto.both_ways", both_ways);
-    add_case(cases, "dto.send_segments", scattered_sends);
-    add_case(cases, "dto.rdma_segments", scattered_rdma);
+void add_transfer_cases(case_list &cases) {
+    add_case(cases, "dto.send", test_send);
+    add_case(cases, "dto.rdma_write", test_rdma_write);
+    add_case(cases, "dto.rdma_read", test_rdma_read);
+    add_case(cases, "dto.both_ways", test_both_ways);
+    add_case(cases, "dto.send_segments", test_send_segments);
+    add_case(cases, "dto.rdma_segments", test_rdma_segments);
     add_case(cases, "dto.no_segment", [] { // a message of nothing
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
@@ -207,37 +208,37 @@ void plain(case_list &cases) {
     add_case(cases, "dto.empty_segments", [] { // among others; their context means nothing
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
-        const DAT_LMR_TRIPLET nothing{0, 0, 0xdeadbeef};
-        iov pieces{nothing, eps.lmr.lmr_triplet(source, 10), nothing};
+        const DAT_LMR_TRIPLET empty_segment{0, 0, 0xdeadbeef};
+        lmr_triplets iov{empty_segment, eps.lmr.lmr_triplet(source, 10), empty_segment};
         require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 10), 1));
-        require_success(dat_ep_post_send(eps.active, 3, pieces.data(), make_context(2),
+        require_success(dat_ep_post_send(eps.active, 3, iov.data(), make_context(2),
                                          DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 10);
         expect_completion(eps.active.request_evd, eps.active, 2, 10);
-        fixture.carried(0, 0, 10);
+        fixture.expect_transferred(0, 0, 10);
     });
 }
 
-void operations() {
+void test_operations() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
-    const auto was = [&](DAT_EVD_HANDLE from, DAT_DTOS operation, const char *what) {
-        expect_eq(next_completion(from).operation, operation, what);
+    const auto expect_operation = [&](DAT_EVD_HANDLE evd, DAT_DTOS operation, const char *message) {
+        expect_eq(next_completion(evd).operation, operation, message);
     };
     require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 1));
     require_success(post_send(eps.active, eps.lmr.lmr_triplet(source, 8), 2));
-    was(eps.passive.recv_evd, DAT_DTO_RECEIVE, "the operation of a receive");
-    was(eps.active.request_evd, DAT_DTO_SEND, "the operation of a Send");
+    expect_operation(eps.passive.recv_evd, DAT_DTO_RECEIVE, "the operation of a receive");
+    expect_operation(eps.active.request_evd, DAT_DTO_SEND, "the operation of a Send");
     require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
                                     eps.lmr.rmr_triplet(target, 8), 3));
-    was(eps.active.request_evd, DAT_DTO_RDMA_WRITE, "the operation of a Write");
+    expect_operation(eps.active.request_evd, DAT_DTO_RDMA_WRITE, "the operation of a Write");
     require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target, 8),
                                    eps.lmr.rmr_triplet(source, 8), 4));
-    was(eps.active.request_evd, DAT_DTO_RDMA_READ, "the operation of a Read");
+    expect_operation(eps.active.request_evd, DAT_DTO_RDMA_READ, "the operation of a Read");
 }
 
 /// Completions come in the order of posting, with all 64 bits of their cookies.
-void in_order() {
+void test_completion_order() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     const auto cookie = [](DAT_UINT64 i) {
@@ -248,17 +249,17 @@ void in_order() {
             require_success(
                 post_recv(eps.passive, eps.lmr.lmr_triplet(target, 600), cookie(100 + i)));
         for (DAT_UINT64 i = 0; i < 12; ++i) {
-            const auto piece = eps.lmr.lmr_triplet(source, 500 + i);
-            const auto far = eps.lmr.rmr_triplet(target + page, 500 + i);
+            const auto local = eps.lmr.lmr_triplet(source, 500 + i);
+            const auto remote = eps.lmr.rmr_triplet(target + page, 500 + i);
             switch (i % 3) {
             case 0:
-                require_success(post_send(eps.active, piece, cookie(i)));
+                require_success(post_send(eps.active, local, cookie(i)));
                 break;
             case 1:
-                require_success(post_rdma_write(eps.active, piece, far, cookie(i)));
+                require_success(post_rdma_write(eps.active, local, remote, cookie(i)));
                 break;
             default:
-                require_success(post_rdma_read(eps.active, piece, far, cookie(i)));
+                require_success(post_rdma_read(eps.active, local, remote, cookie(i)));
             }
         }
         for (DAT_UINT64 i = 0; i < 12; ++i)
@@ -268,59 +269,59 @@ void in_order() {
     }
 }
 
-void visible_after_message() {
+void test_write_visible_after_send() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
     for (unsigned round = 1; round <= 20; ++round) {
-        fixture.fill(round);
+        fixture.fill_pattern(round);
         require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(0, 0), 1));
         require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 20000),
                                         eps.lmr.rmr_triplet(target, 20000), 2,
                                         DAT_COMPLETION_SUPPRESS_FLAG));
         require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 0), 3));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
-        fixture.carried(0, 0, 20000);
+        fixture.expect_transferred(0, 0, 20000);
         expect_completion(eps.active.request_evd, eps.active, 3, 0);
     }
 }
 
 /// More Reads at once than the connection has in flight.
-void many_reads() {
-    DAT_EP_ATTR attributes = portable_ep_attr();
-    attributes.max_request_dtos = 32;
-    dto_fixture fixture(&attributes);
+void test_many_reads() {
+    DAT_EP_ATTR attr = portable_ep_attr();
+    attr.max_request_dtos = 32;
+    dto_fixture fixture(&attr);
     ep_pair &eps = fixture.eps;
     for (DAT_UINT64 i = 0; i < 24; ++i)
         require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target + i * 1000, 1000),
                                        eps.lmr.rmr_triplet(source + i * 1000, 1000), i));
     for (DAT_UINT64 i = 0; i < 24; ++i)
         expect_completion(eps.active.request_evd, eps.active, i, 1000);
-    fixture.carried(0, 0, 24000);
+    fixture.expect_transferred(0, 0, 24000);
 }
 
-void orders(case_list &cases) {
-    add_case(cases, "dto.operation", operations);
-    add_case(cases, "dto.in_order", in_order);
-    add_case(cases, "dto.visible_after_message", visible_after_message);
-    add_case(cases, "dto.many_reads", many_reads);
+void add_order_cases(case_list &cases) {
+    add_case(cases, "dto.operation", test_operations);
+    add_case(cases, "dto.in_order", test_completion_order);
+    add_case(cases, "dto.visible_after_message", test_write_visible_after_send);
+    add_case(cases, "dto.many_reads", test_many_reads);
     add_case(cases, "dto.one_evd_for_both", [] { // receives and requests of one EP
         ep_pair eps;
-        const unique_evd data = eps.ia.create_evd(DAT_EVD_DTO_FLAG, 64);
+        const unique_evd dto_evd = eps.ia.create_evd(DAT_EVD_DTO_FLAG, 64);
         DAT_EP_HANDLE handle = nullptr;
-        require_success(
-            dat_ep_create(eps.ia, eps.pz, data, data, eps.active.connect_evd, nullptr, &handle));
-        const unique_ep one(handle);
-        require_success(post_recv(one, eps.lmr.lmr_triplet(target, 8), 1));
+        require_success(dat_ep_create(eps.ia, eps.pz, dto_evd, dto_evd, eps.active.connect_evd,
+                                      nullptr, &handle));
+        const unique_ep ep(handle);
+        require_success(post_recv(ep, eps.lmr.lmr_triplet(target, 8), 1));
         require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 2));
-        require_success(connect_ep(one, ia_address(eps.ia.ipv4_address()), eps.port));
+        require_success(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port));
         require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        require_success(post_send(one, eps.lmr.lmr_triplet(source, 8), 3));
+        require_success(post_send(ep, eps.lmr.lmr_triplet(source, 8), 3));
         expect_completion(eps.passive.recv_evd, eps.passive, 2, 8);
-        expect_completion(data, one, 3, 8);
+        expect_completion(dto_evd, ep, 3, 8);
         require_success(post_send(eps.passive, eps.lmr.lmr_triplet(source, 8), 4));
-        expect_completion(data, one, 1, 8);
+        expect_completion(dto_evd, ep, 1, 8);
     });
     add_case(cases, "dto.threshold", [] { // evd_wait counts completions
         dto_fixture fixture;
@@ -329,18 +330,18 @@ void orders(case_list &cases) {
             require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
                                             eps.lmr.rmr_triplet(target, 8), i));
         poisoned<DAT_EVENT> event;
-        DAT_COUNT more = -1;
+        DAT_COUNT nmore = -1;
         require_success(dat_evd_wait(eps.active.request_evd, dat_timeout(event_timeout), 5,
-                                     event.ptr(), &more));
+                                     event.ptr(), &nmore));
         expect_eq(event->event_data.dto_completion_event_data.user_cookie.as_64, 0,
                   "the first cookie");
-        expect_eq(more, 4, "the number of events left");
+        expect_eq(nmore, 4, "the number of events left");
         for (DAT_UINT64 i = 1; i < 5; ++i)
             expect_completion(eps.active.request_evd, eps.active, i, 8);
     });
 }
 
-void flags(case_list &cases) {
+void add_completion_flag_cases(case_list &cases) {
     add_case(cases, "dto.suppressed", [] {
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
@@ -356,10 +357,10 @@ void flags(case_list &cases) {
         expect_no_event(eps.active.request_evd);
     });
     add_case(cases, "dto.unsignalled", [] { // an event, which wakes no thread
-        DAT_EP_ATTR attributes = portable_ep_attr();
-        attributes.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+        DAT_EP_ATTR attr = portable_ep_attr();
+        attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
         ep_pair eps;
-        eps.active = test_ep(eps.ia, eps.pz, &attributes);
+        eps.active = test_ep(eps.ia, eps.pz, &attr);
         eps.connect();
         require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
                                         eps.lmr.rmr_triplet(target, 8), 7,
@@ -370,10 +371,10 @@ void flags(case_list &cases) {
         expect_completion(eps.active.request_evd, eps.active, 8, 8);
     });
     add_case(cases, "dto.solicited", [] {
-        DAT_EP_ATTR attributes = portable_ep_attr();
-        attributes.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+        DAT_EP_ATTR attr = portable_ep_attr();
+        attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
         ep_pair eps;
-        eps.passive = test_ep(eps.ia, eps.pz, &attributes);
+        eps.passive = test_ep(eps.ia, eps.pz, &attr);
         require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 1));
         eps.connect_without_messages();
         require_success(post_send(eps.active, eps.lmr.lmr_triplet(source, 8), 2,
@@ -386,7 +387,7 @@ void flags(case_list &cases) {
         ep_pair &eps = fixture.eps;
         constexpr std::size_t between = target - page;
         for (unsigned round = 1; round <= 30; ++round) {
-            fixture.fill(round);
+            fixture.fill_pattern(round);
             require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 2000), 1));
             require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(between, 2000),
                                            eps.lmr.rmr_triplet(source, 2000), 2));
@@ -395,7 +396,7 @@ void flags(case_list &cases) {
             expect_completion(eps.active.request_evd, eps.active, 2, 2000);
             expect_completion(eps.active.request_evd, eps.active, 3, 2000);
             expect_completion(eps.passive.recv_evd, eps.passive, 1, 2000);
-            fixture.carried(0, 0, 2000);
+            fixture.expect_transferred(0, 0, 2000);
         }
     });
 }
@@ -403,9 +404,9 @@ void flags(case_list &cases) {
 } // namespace
 
 void add_dto(case_list &cases) {
-    plain(cases);
-    orders(cases);
-    flags(cases);
+    add_transfer_cases(cases);
+    add_order_cases(cases);
+    add_completion_flag_cases(cases);
 }
 
 } // namespace conform

@@ -14,22 +14,22 @@ namespace {
 constexpr DAT_HANDLE_TYPE ia = DAT_HANDLE_TYPE_IA, evd_type = DAT_HANDLE_TYPE_EVD,
                           ep_type = DAT_HANDLE_TYPE_EP;
 
-void refuses_invalid(const handle_call &one, all_objects &objects) {
-    for (const bogus_handle &each : bogus_handles(objects, one.type)) {
-        const scoped_trace which(each.description);
-        expect_return(one.call(each.handle, objects), invalid_handle(one.subtype));
+void expect_bogus_refused(const handle_call &row, all_objects &objects) {
+    for (const bogus_handle &bogus : bogus_handles(objects, row.type)) {
+        const scoped_trace trace(bogus.description);
+        expect_return(row.call(bogus.handle, objects), invalid_handle(row.subtype));
     }
 }
 
-void add(case_list &cases, std::span<const handle_call> all) {
-    for (const handle_call &one : all) {
-        add_case(cases, concat("handle.null.", one.name), [one] {
+void add_handle_cases(case_list &cases, std::span<const handle_call> rows) {
+    for (const handle_call &row : rows) {
+        add_case(cases, concat("handle.null.", row.name), [row] {
             live_objects objects;
-            expect_return(one.call(nullptr, objects), invalid_handle(one.subtype));
+            expect_return(row.call(nullptr, objects), invalid_handle(row.subtype));
         });
-        add_case(cases, concat("handle.wrong.", one.name), [one] {
+        add_case(cases, concat("handle.wrong.", row.name), [row] {
             all_objects objects;
-            refuses_invalid(one, objects);
+            expect_bogus_refused(row, objects);
         });
     }
 }
@@ -45,13 +45,13 @@ constexpr handle_call of_ia[] = {
      CALL(create_lmr(handle, objects.eps.pz, objects))},
     {"dat_lmr_sync_rdma_read", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 8);
-         return dat_lmr_sync_rdma_read(handle, &piece, 1);
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         return dat_lmr_sync_rdma_read(handle, &local, 1);
      }},
     {"dat_lmr_sync_rdma_write", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 8);
-         return dat_lmr_sync_rdma_write(handle, &piece, 1);
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         return dat_lmr_sync_rdma_write(handle, &local, 1);
      }},
     {"dat_evd_create", ia, DAT_INVALID_HANDLE_IA,
      CALL(dat_evd_create(handle, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, ignored<DAT_HANDLE>()))},
@@ -59,16 +59,15 @@ constexpr handle_call of_ia[] = {
      CALL(dat_cno_create(handle, {nullptr, nullptr}, ignored<DAT_HANDLE>()))},
     {"dat_ep_create", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const test_ep &like = objects.eps.active;
-         return dat_ep_create(handle, objects.eps.pz, like.recv_evd, like.request_evd,
-                              like.connect_evd, nullptr, ignored<DAT_HANDLE>());
+         const test_ep &ep = objects.eps.active;
+         return dat_ep_create(handle, objects.eps.pz, ep.recv_evd, ep.request_evd, ep.connect_evd,
+                              nullptr, ignored<DAT_HANDLE>());
      }},
     {"dat_ep_create_with_srq", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const test_ep &like = objects.eps.active;
-         return dat_ep_create_with_srq(handle, objects.eps.pz, like.recv_evd, like.request_evd,
-                                       like.connect_evd, objects.srq, nullptr,
-                                       ignored<DAT_HANDLE>());
+         const test_ep &ep = objects.eps.active;
+         return dat_ep_create_with_srq(handle, objects.eps.pz, ep.recv_evd, ep.request_evd,
+                                       ep.connect_evd, objects.srq, nullptr, ignored<DAT_HANDLE>());
      }},
     {"dat_psp_create", ia, DAT_INVALID_HANDLE_IA,
      CALL(dat_psp_create(handle, unused_port(), objects.eps.cr_evd, DAT_PSP_CONSUMER_FLAG,
@@ -81,8 +80,8 @@ constexpr handle_call of_ia[] = {
                          ignored<DAT_HANDLE>()))},
     {"dat_srq_create", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_SRQ_ATTR size{4, 1, DAT_SRQ_LW_DEFAULT};
-         return dat_srq_create(handle, objects.eps.pz, &size, ignored<DAT_HANDLE>());
+         DAT_SRQ_ATTR srq_attr{4, 1, DAT_SRQ_LW_DEFAULT};
+         return dat_srq_create(handle, objects.eps.pz, &srq_attr, ignored<DAT_HANDLE>());
      }},
     {"dat_cno_fd_create", ia, DAT_INVALID_HANDLE_IA,
      CALL(EXPORTED(dat_cno_fd_create)(handle, ignored<DAT_FD>(), ignored<DAT_HANDLE>()))},
@@ -129,9 +128,9 @@ constexpr handle_call of_ep[] = {
      CALL(dat_ep_query(handle, DAT_EP_FIELD_ALL, ignored<DAT_EP_PARAM>()))},
     {"dat_ep_modify", ep_type, DAT_INVALID_HANDLE_EP,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_EP_PARAM wish{};
-         wish.pz_handle = objects.eps.pz;
-         return dat_ep_modify(handle, DAT_EP_FIELD_PZ_HANDLE, &wish);
+         DAT_EP_PARAM param{};
+         param.pz_handle = objects.eps.pz;
+         return dat_ep_modify(handle, DAT_EP_FIELD_PZ_HANDLE, &param);
      }},
     {"dat_ep_get_status", ep_type, DAT_INVALID_HANDLE_EP,
      CALL(dat_ep_get_status(handle, ignored<DAT_EP_STATE>(), ignored<DAT_BOOLEAN>(),
@@ -164,15 +163,15 @@ constexpr handle_call of_ep[] = {
                                           1000000, 0, nullptr))},
     {"dat_ep_post_send_with_invalidate", ep_type, DAT_INVALID_HANDLE_EP,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 8);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
          return EXPORTED(dat_ep_post_send_with_invalidate)(
-             handle, 1, &piece, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, 1);
+             handle, 1, &local, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, 1);
      }},
     {"dat_ep_post_rdma_read_to_rmr", ep_type, DAT_INVALID_HANDLE_EP,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 8);
-         return EXPORTED(dat_ep_post_rdma_read_to_rmr)(handle, &piece, make_context(1), &piece,
-                                                       DAT_COMPLETION_DEFAULT_FLAG);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 8);
+         return EXPORTED(dat_ep_post_rdma_read_to_rmr)(handle, &rmr_triplet, make_context(1),
+                                                       &rmr_triplet, DAT_COMPLETION_DEFAULT_FLAG);
      }},
 };
 
@@ -200,8 +199,8 @@ constexpr handle_call of_others[] = {
      CALL(dat_rmr_query(handle, DAT_RMR_FIELD_ALL, ignored<DAT_RMR_PARAM>()))},
     {"dat_rmr_bind", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 64);
-         return dat_rmr_bind(handle, objects.eps.lmr, &piece, DAT_MEM_PRIV_REMOTE_READ_FLAG,
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 64);
+         return dat_rmr_bind(handle, objects.eps.lmr, &local, DAT_MEM_PRIV_REMOTE_READ_FLAG,
                              DAT_VA_TYPE_VA, objects.eps.active, make_context(1),
                              DAT_COMPLETION_DEFAULT_FLAG, ignored<DAT_RMR_CONTEXT>());
      }},
@@ -219,8 +218,8 @@ constexpr handle_call of_others[] = {
      CALL(dat_srq_query(handle, DAT_SRQ_FIELD_ALL, ignored<DAT_SRQ_PARAM>()))},
     {"dat_srq_post_recv", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_LMR_TRIPLET piece = objects.eps.lmr.lmr_triplet(0, 8);
-         return dat_srq_post_recv(handle, 1, &piece, make_context(1));
+         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         return dat_srq_post_recv(handle, 1, &local, make_context(1));
      }},
     {"dat_srq_resize", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
      CALL(dat_srq_resize(handle, 8))},
@@ -230,28 +229,28 @@ constexpr handle_call of_others[] = {
 };
 
 /// The handle is looked at before the arguments, of which there are none.
-void extensions() {
+void test_extension_op() {
     const all_objects objects;
     if (objects.eps.ia.ia_attr().extension_supported == DAT_EXTENSION_NONE)
         throw case_skipped{"the IA has no extensions"};
-    std::vector<bogus_handle> list = bogus_handles(objects, DAT_HANDLE_TYPE_EP);
-    list.push_back({"NULL", nullptr});
+    std::vector<bogus_handle> bogus_list = bogus_handles(objects, DAT_HANDLE_TYPE_EP);
+    bogus_list.push_back({"NULL", nullptr});
     for (const DAT_EXTENDED_OP operation : ib_operations_of_ep)
-        for (const bogus_handle &each : list) {
-            const scoped_trace which(concat("operation ", operation, " of ", each.description));
+        for (const bogus_handle &bogus : bogus_list) {
+            const scoped_trace trace(concat("operation ", operation, " of ", bogus.description));
             expect_return(
-                dat_extension_op(each.handle, operation),
+                dat_extension_op(bogus.handle, operation),
                 {invalid_handle(DAT_INVALID_HANDLE_EP), invalid_handle(DAT_INVALID_HANDLE1)});
         }
 }
 
 /// Functions that take a handle of any kind.
-void of_any_kind(case_list &cases) {
+void add_any_type_cases(case_list &cases) {
     static constexpr auto try_all = [](auto with) {
         const all_objects objects;
-        for (const bogus_handle &each : bogus_handles(objects, all_objects::num_types)) {
-            const scoped_trace which(each.description);
-            expect_return(with(each.handle), invalid_handle(DAT_INVALID_HANDLE1));
+        for (const bogus_handle &bogus : bogus_handles(objects, all_objects::num_types)) {
+            const scoped_trace trace(bogus.description);
+            expect_return(with(bogus.handle), invalid_handle(DAT_INVALID_HANDLE1));
         }
     };
     static constexpr auto set = [](DAT_HANDLE handle) {
@@ -264,10 +263,10 @@ void of_any_kind(case_list &cases) {
         return dat_get_handle_type(handle, ignored<DAT_HANDLE_TYPE>());
     };
     add_case(cases, "handle.null.of_any_kind", [] {
-        constexpr DAT_RETURN want = invalid_handle(DAT_INVALID_HANDLE1);
-        expect_return(set(nullptr), want);
-        expect_return(get(nullptr), want);
-        expect_return(type(nullptr), want);
+        constexpr DAT_RETURN expected = invalid_handle(DAT_INVALID_HANDLE1);
+        expect_return(set(nullptr), expected);
+        expect_return(get(nullptr), expected);
+        expect_return(type(nullptr), expected);
     });
     add_case(cases, "handle.wrong.dat_set_consumer_context", [] { try_all(set); });
     add_case(cases, "handle.wrong.dat_get_consumer_context", [] { try_all(get); });
@@ -277,12 +276,12 @@ void of_any_kind(case_list &cases) {
 } // namespace
 
 void add_handle(case_list &cases) {
-    for (const std::span<const handle_call> all :
+    for (const std::span<const handle_call> rows :
          {std::span<const handle_call>(of_ia), std::span<const handle_call>(of_events),
           std::span<const handle_call>(of_ep), std::span<const handle_call>(of_others)})
-        add(cases, all);
-    of_any_kind(cases);
-    add_case(cases, "handle.wrong.dat_extension_op", extensions);
+        add_handle_cases(cases, rows);
+    add_any_type_cases(cases);
+    add_case(cases, "handle.wrong.dat_extension_op", test_extension_op);
 }
 
 } // namespace conform

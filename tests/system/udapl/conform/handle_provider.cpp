@@ -15,23 +15,23 @@ namespace conform {
 
 namespace {
 
-struct function {
+struct provider_function {
     const char *name;
-    DAT_RETURN (*with)(const DAT_PROVIDER &, DAT_HANDLE);
+    DAT_RETURN (*call)(const DAT_PROVIDER &, DAT_HANDLE);
 };
 
 template <class... Rest>
-DAT_RETURN call_alone(DAT_RETURN (*function)(DAT_HANDLE, Rest...), DAT_HANDLE handle) {
+DAT_RETURN call_with_zeros(DAT_RETURN (*function)(DAT_HANDLE, Rest...), DAT_HANDLE handle) {
     return function(handle, Rest()...);
 }
 template <auto member>
-DAT_RETURN direct(const DAT_PROVIDER &provider, DAT_HANDLE handle) {
-    return call_alone(provider.*member, handle);
+DAT_RETURN call_member(const DAT_PROVIDER &provider, DAT_HANDLE handle) {
+    return call_with_zeros(provider.*member, handle);
 }
 #define FUNCTION(name)                                                                             \
-    { #name, direct < &DAT_PROVIDER::name##_func> }
+    { #name, call_member < &DAT_PROVIDER::name##_func> }
 
-constexpr function of_ia[] = {
+constexpr provider_function of_ia[] = {
     FUNCTION(ia_query),           FUNCTION(ia_close),
     FUNCTION(ia_ha_related),      FUNCTION(evd_create),
     FUNCTION(cno_create),         FUNCTION(cno_fd_create),
@@ -42,17 +42,17 @@ constexpr function of_ia[] = {
     FUNCTION(ep_create),          FUNCTION(ep_create_with_srq),
     FUNCTION(srq_create),
 };
-constexpr function of_evd[] = {
+constexpr provider_function of_evd[] = {
     FUNCTION(evd_wait),           FUNCTION(evd_dequeue), FUNCTION(evd_post_se),
     FUNCTION(evd_modify_cno),     FUNCTION(evd_enable),  FUNCTION(evd_disable),
     FUNCTION(evd_set_unwaitable), FUNCTION(evd_resize),  FUNCTION(evd_clear_unwaitable),
     FUNCTION(evd_query),          FUNCTION(evd_free),
 };
-constexpr function of_cno[] = {
+constexpr provider_function of_cno[] = {
     FUNCTION(cno_wait),  FUNCTION(cno_trigger), FUNCTION(cno_modify_agent),
     FUNCTION(cno_query), FUNCTION(cno_free),
 };
-constexpr function of_ep[] = {
+constexpr provider_function of_ep[] = {
     FUNCTION(ep_connect),
     FUNCTION(ep_common_connect),
     FUNCTION(ep_dup_connect),
@@ -71,40 +71,41 @@ constexpr function of_ep[] = {
     FUNCTION(ep_post_rdma_read_to_rmr),
     FUNCTION(ep_post_rdma_write),
 };
-constexpr function of_cr[] = {
+constexpr provider_function of_cr[] = {
     FUNCTION(cr_query),
     FUNCTION(cr_accept),
     FUNCTION(cr_reject),
     FUNCTION(cr_handoff),
 };
-constexpr function of_pz[] = {
+constexpr provider_function of_pz[] = {
     FUNCTION(pz_query),
     FUNCTION(pz_free),
     FUNCTION(rmr_create),
     FUNCTION(rmr_create_for_ep),
 };
-constexpr function of_lmr[] = {FUNCTION(lmr_query), FUNCTION(lmr_free)};
-constexpr function of_rmr[] = {FUNCTION(rmr_bind), FUNCTION(rmr_query), FUNCTION(rmr_free)};
-constexpr function of_psp[] = {FUNCTION(psp_query), FUNCTION(psp_free)};
-constexpr function of_rsp[] = {FUNCTION(rsp_query), FUNCTION(rsp_free)};
-constexpr function of_csp[] = {FUNCTION(csp_query), FUNCTION(csp_free)};
-constexpr function of_srq[] = {
+constexpr provider_function of_lmr[] = {FUNCTION(lmr_query), FUNCTION(lmr_free)};
+constexpr provider_function of_rmr[] = {FUNCTION(rmr_bind), FUNCTION(rmr_query),
+                                        FUNCTION(rmr_free)};
+constexpr provider_function of_psp[] = {FUNCTION(psp_query), FUNCTION(psp_free)};
+constexpr provider_function of_rsp[] = {FUNCTION(rsp_query), FUNCTION(rsp_free)};
+constexpr provider_function of_csp[] = {FUNCTION(csp_query), FUNCTION(csp_free)};
+constexpr provider_function of_srq[] = {
     FUNCTION(srq_post_recv), FUNCTION(srq_query), FUNCTION(srq_resize),
     FUNCTION(srq_set_lw),    FUNCTION(srq_free),
 };
-constexpr function of_any[] = {
+constexpr provider_function of_any[] = {
     FUNCTION(get_handle_type),
     FUNCTION(set_consumer_context),
     FUNCTION(get_consumer_context),
 };
 
-struct group {
+struct function_group {
     const char *object;
-    std::size_t kind;
+    std::size_t type;
     DAT_RETURN_SUBTYPE subtype;
-    std::span<const function> functions;
+    std::span<const provider_function> functions;
 };
-constexpr group groups[] = {
+constexpr function_group groups[] = {
     {"ia", DAT_HANDLE_TYPE_IA, DAT_INVALID_HANDLE_IA, of_ia},
     {"evd", DAT_HANDLE_TYPE_EVD, DAT_INVALID_HANDLE_EVD_REQUEST, of_evd},
     {"cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO, of_cno},
@@ -125,49 +126,50 @@ const DAT_PROVIDER *provider_of(const all_objects &objects) {
     return *static_cast<const DAT_PROVIDER *const *>(objects.live_handle(DAT_HANDLE_TYPE_EP));
 }
 
-void refuse_all(const group &of) {
+void expect_all_refused(const function_group &group) {
     const all_objects objects;
     const DAT_PROVIDER &provider = *provider_of(objects);
-    const std::vector<bogus_handle> list = readable_bogus_handles(objects, of.kind);
-    for (const function &each : of.functions)
-        for (const bogus_handle &wrong : list) {
-            const scoped_trace which(concat(each.name, " of ", wrong.description));
-            expect_return(each.with(provider, wrong.handle), invalid_handle(of.subtype));
+    const std::vector<bogus_handle> bogus_list = readable_bogus_handles(objects, group.type);
+    for (const provider_function &function : group.functions)
+        for (const bogus_handle &bogus : bogus_list) {
+            const scoped_trace trace(concat(function.name, " of ", bogus.description));
+            expect_return(function.call(provider, bogus.handle), invalid_handle(group.subtype));
         }
 }
 
-DAT_RETURN operate(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED_OP operation,
-                   ...) {
+DAT_RETURN extension_op(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED_OP operation,
+                        ...) {
     va_list none;
     va_start(none, operation);
-    const DAT_RETURN got = provider->handle_extendedop_func(handle, operation, none);
+    const DAT_RETURN ret = provider->handle_extendedop_func(handle, operation, none);
     va_end(none);
-    return got;
+    return ret;
 }
 
-void refuse_operations() {
+void expect_operations_refused() {
     const all_objects objects;
     const DAT_PROVIDER *const provider = provider_of(objects);
-    for (const bogus_handle &each : bogus_handles(objects, DAT_HANDLE_TYPE_EP))
+    for (const bogus_handle &bogus : bogus_handles(objects, DAT_HANDLE_TYPE_EP))
         for (const DAT_EXTENDED_OP operation : ib_operations_of_ep) {
-            const scoped_trace which(concat("operation ", operation, " of ", each.description));
-            expect_return(operate(provider, each.handle, operation),
+            const scoped_trace trace(concat("operation ", operation, " of ", bogus.description));
+            expect_return(extension_op(provider, bogus.handle, operation),
                           invalid_handle(DAT_INVALID_HANDLE_EP));
         }
-    for (const bogus_handle &each : readable_bogus_handles(objects, DAT_HANDLE_TYPE_IA)) {
-        const scoped_trace which(concat("DAT_IB_CLOSE_QUERY_OP of ", each.description));
-        expect_return(operate(provider, each.handle, DAT_IB_CLOSE_QUERY_OP),
+    for (const bogus_handle &bogus : readable_bogus_handles(objects, DAT_HANDLE_TYPE_IA)) {
+        const scoped_trace trace(concat("DAT_IB_CLOSE_QUERY_OP of ", bogus.description));
+        expect_return(extension_op(provider, bogus.handle, DAT_IB_CLOSE_QUERY_OP),
                       invalid_handle(DAT_INVALID_HANDLE_IA));
     }
-    expect_return(operate(provider, objects.idle_ep, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
+    expect_return(extension_op(provider, objects.idle_ep, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
 }
 
 } // namespace
 
 void add_handle_provider(case_list &cases) {
-    for (const group &each : groups)
-        add_case(cases, concat("handle.provider.", each.object), [&each] { refuse_all(each); });
-    add_case(cases, "handle.provider.extensions", refuse_operations);
+    for (const function_group &group : groups)
+        add_case(cases, concat("handle.provider.", group.object),
+                 [&group] { expect_all_refused(group); });
+    add_case(cases, "handle.provider.extensions", expect_operations_refused);
 }
 
 } // namespace conform

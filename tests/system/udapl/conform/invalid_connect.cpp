@@ -13,18 +13,18 @@ namespace conform {
 
 namespace {
 
-constexpr DAT_TIMEOUT timeout = dat_timeout(std::chrono::seconds(5));
-constexpr std::uint16_t port = 5001; // of no listener
+constexpr DAT_TIMEOUT default_timeout = dat_timeout(std::chrono::seconds(5));
+constexpr std::uint16_t closed_port = 5001; // of no listener
 
-DAT_COUNT too_much(const all_objects &objects) {
+DAT_COUNT oversized_private_data(const all_objects &objects) {
     return objects.eps.ia.provider_attr().max_private_data_size + 1;
 }
 
 /// What the calls that connect take, each as it should be.
-struct wish {
+struct connect_args {
     bool has_address = true;
-    std::uint16_t to_port = port;
-    DAT_TIMEOUT within = timeout;
+    std::uint16_t port = closed_port;
+    DAT_TIMEOUT timeout = default_timeout;
     DAT_COUNT size = 0;
     bool has_data = true;
     DAT_QOS qos = DAT_QOS_BEST_EFFORT;
@@ -34,103 +34,107 @@ struct wish {
     static inline std::byte data[1024] = {};
     DAT_PVOID private_data() const { return has_data ? data : nullptr; }
     sockaddr_in address(const all_objects &objects) const {
-        sockaddr_in to = objects.eps.ia.ipv4_address();
-        to.sin_family = family;
-        to.sin_port = htons(to_port);
-        return to;
+        sockaddr_in addr = objects.eps.ia.ipv4_address();
+        addr.sin_family = family;
+        addr.sin_port = htons(port);
+        return addr;
     }
 
-    DAT_RETURN connect(const all_objects &objects, DAT_EP_HANDLE from) const {
-        ia_address to(address(objects));
-        return dat_ep_connect(from, has_address ? to.ptr() : nullptr, to_port, within, size,
+    DAT_RETURN connect(const all_objects &objects, DAT_EP_HANDLE ep) const {
+        ia_address addr(address(objects));
+        return dat_ep_connect(ep, has_address ? addr.ptr() : nullptr, port, timeout, size,
                               private_data(), qos, flags);
     }
-    DAT_RETURN common_connect(const all_objects &objects, DAT_EP_HANDLE from) const {
-        ia_address to(address(objects));
-        return EXPORTED(dat_ep_common_connect)(from, has_address ? to.ptr() : nullptr, within, size,
-                                               private_data());
+    DAT_RETURN common_connect(const all_objects &objects, DAT_EP_HANDLE ep) const {
+        ia_address addr(address(objects));
+        return EXPORTED(dat_ep_common_connect)(ep, has_address ? addr.ptr() : nullptr, timeout,
+                                               size, private_data());
     }
-    DAT_RETURN dup_connect(DAT_EP_HANDLE from, DAT_EP_HANDLE like) const {
-        return dat_ep_dup_connect(from, like, within, size, private_data(), qos);
+    DAT_RETURN dup_connect(DAT_EP_HANDLE ep, DAT_EP_HANDLE dup_ep) const {
+        return dat_ep_dup_connect(ep, dup_ep, timeout, size, private_data(), qos);
     }
 };
 
-unique_ep without_pz(const all_objects &objects) {
-    DAT_EP_HANDLE created = nullptr;
+unique_ep create_ep_without_pz(const all_objects &objects) {
+    DAT_EP_HANDLE handle = nullptr;
     require_success(dat_ep_create(objects.eps.ia, nullptr, objects.idle_ep.recv_evd,
                                   objects.idle_ep.request_evd, objects.idle_ep.connect_evd, nullptr,
-                                  &created));
-    return unique_ep(created);
+                                  &handle));
+    return unique_ep(handle);
 }
-unique_ep without_connect_evd(const all_objects &objects) {
-    DAT_EP_HANDLE created = nullptr;
+unique_ep create_ep_without_connect_evd(const all_objects &objects) {
+    DAT_EP_HANDLE handle = nullptr;
     require_success(dat_ep_create(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
-                                  objects.idle_ep.request_evd, nullptr, nullptr, &created));
-    return unique_ep(created);
+                                  objects.idle_ep.request_evd, nullptr, nullptr, &handle));
+    return unique_ep(handle);
 }
 
 constexpr invalid_call of_connect[] = {
     {"dat_ep_connect", "address NULL", invalid_parameter(2),
-     CALL(wish{.has_address = false}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.has_address = false}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "address of AF_UNIX", invalid_parameter(2),
-     CALL(wish{.family = AF_UNIX}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.family = AF_UNIX}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "port 0", invalid_parameter(3),
-     CALL(wish{.to_port = 0}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.port = 0}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "timeout 0", invalid_parameter(4),
-     CALL(wish{.within = 0}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.timeout = 0}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "private_data_size -1", invalid_parameter(5),
-     CALL(wish{.size = -1}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.size = -1}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "private_data_size above the limit", invalid_parameter(5),
-     CALL(wish{.size = too_much(objects)}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.size = oversized_private_data(objects)}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "private_data NULL", invalid_parameter(6),
-     CALL(wish{.size = 1, .has_data = false}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.size = 1, .has_data = false}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "qos that is not supported", not_supported,
-     CALL(wish{.qos = DAT_QOS_LOW_LATENCY}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.qos = DAT_QOS_LOW_LATENCY}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "flags for many paths", not_supported,
-     CALL(wish{.flags = DAT_CONNECT_MULTIPATH_FLAG}.connect(objects, objects.idle_ep))},
+     CALL(connect_args{.flags = DAT_CONNECT_MULTIPATH_FLAG}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(wish{}.connect(objects, objects.eps.active))},
+     CALL(connect_args{}.connect(objects, objects.eps.active))},
     {"dat_ep_connect", "connecting", invalid_state(DAT_INVALID_STATE_EP_ACTCONNPENDING),
-     CALL(wish{}.connect(objects, objects.requesting_ep))},
+     CALL(connect_args{}.connect(objects, objects.requesting_ep))},
     {"dat_ep_connect", "reserved", invalid_state(DAT_INVALID_STATE_EP_RESERVED),
-     CALL(wish{}.connect(objects, objects.reserved_ep))},
+     CALL(connect_args{}.connect(objects, objects.reserved_ep))},
     {"dat_ep_connect", "EP without a PZ", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
-     CALL(wish{}.connect(objects, without_pz(objects)))},
+     CALL(connect_args{}.connect(objects, create_ep_without_pz(objects)))},
     {"dat_ep_connect", "EP without a connect EVD", invalid_handle(DAT_INVALID_HANDLE_EVD_CONN),
-     CALL(wish{}.connect(objects, without_connect_evd(objects)))},
+     CALL(connect_args{}.connect(objects, create_ep_without_connect_evd(objects)))},
 
     {"dat_ep_common_connect", "address NULL", invalid_parameter(2),
-     CALL(wish{.has_address = false}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.has_address = false}.common_connect(objects, objects.idle_ep))},
     {"dat_ep_common_connect", "address of AF_UNIX", invalid_parameter(2),
-     CALL(wish{.family = AF_UNIX}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.family = AF_UNIX}.common_connect(objects, objects.idle_ep))},
     {"dat_ep_common_connect", "port 0", invalid_parameter(2),
-     CALL(wish{.to_port = 0}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.port = 0}.common_connect(objects, objects.idle_ep))},
     {"dat_ep_common_connect", "timeout 0", invalid_parameter(3),
-     CALL(wish{.within = 0}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.timeout = 0}.common_connect(objects, objects.idle_ep))},
     {"dat_ep_common_connect", "private_data_size above the limit", invalid_parameter(4),
-     CALL(wish{.size = too_much(objects)}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.size = oversized_private_data(objects)}.common_connect(objects,
+                                                                               objects.idle_ep))},
     {"dat_ep_common_connect", "private_data NULL", invalid_parameter(5),
-     CALL(wish{.size = 1, .has_data = false}.common_connect(objects, objects.idle_ep))},
+     CALL(connect_args{.size = 1, .has_data = false}.common_connect(objects, objects.idle_ep))},
     {"dat_ep_common_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(wish{}.common_connect(objects, objects.eps.active))},
+     CALL(connect_args{}.common_connect(objects, objects.eps.active))},
     {"dat_ep_common_connect", "EP without a connect EVD",
      invalid_handle(DAT_INVALID_HANDLE_EVD_CONN),
-     CALL(wish{}.common_connect(objects, without_connect_evd(objects)))},
+     CALL(connect_args{}.common_connect(objects, create_ep_without_connect_evd(objects)))},
 
     {"dat_ep_dup_connect", "timeout 0", invalid_parameter(3),
-     CALL(wish{.within = 0}.dup_connect(objects.idle_ep, objects.eps.active))},
+     CALL(connect_args{.timeout = 0}.dup_connect(objects.idle_ep, objects.eps.active))},
     {"dat_ep_dup_connect", "private_data_size above the limit", invalid_parameter(4),
-     CALL(wish{.size = too_much(objects)}.dup_connect(objects.idle_ep, objects.eps.active))},
+     CALL(connect_args{.size = oversized_private_data(objects)}.dup_connect(objects.idle_ep,
+                                                                            objects.eps.active))},
     {"dat_ep_dup_connect", "private_data NULL", invalid_parameter(5),
-     CALL(wish{.size = 1, .has_data = false}.dup_connect(objects.idle_ep, objects.eps.active))},
+     CALL(connect_args{.size = 1, .has_data = false}.dup_connect(objects.idle_ep,
+                                                                 objects.eps.active))},
     {"dat_ep_dup_connect", "qos that is not supported", not_supported,
-     CALL(wish{.qos = DAT_QOS_LOW_LATENCY}.dup_connect(objects.idle_ep, objects.eps.active))},
+     CALL(connect_args{.qos = DAT_QOS_LOW_LATENCY}.dup_connect(objects.idle_ep,
+                                                               objects.eps.active))},
     {"dat_ep_dup_connect", "dup is the passive side", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
-     CALL(wish{}.dup_connect(objects.idle_ep, objects.eps.passive))},
+     CALL(connect_args{}.dup_connect(objects.idle_ep, objects.eps.passive))},
     {"dat_ep_dup_connect", "dup not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
-     CALL(wish{}.dup_connect(objects.idle_ep, objects.idle_ep))},
+     CALL(connect_args{}.dup_connect(objects.idle_ep, objects.idle_ep))},
     {"dat_ep_dup_connect", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(wish{}.dup_connect(objects.eps.passive, objects.eps.active))},
+     CALL(connect_args{}.dup_connect(objects.eps.passive, objects.eps.active))},
 
     {"dat_ep_disconnect", "flags 2", invalid_parameter(2),
      CALL(dat_ep_disconnect(objects.eps.active, enum_cast<DAT_CLOSE_FLAGS>(2)))},
@@ -140,30 +144,30 @@ constexpr invalid_call of_connect[] = {
      CALL(dat_ep_disconnect(objects.reserved_ep, DAT_CLOSE_ABRUPT_FLAG))},
 };
 
-DAT_RETURN create_psp(const all_objects &objects, DAT_CONN_QUAL at_port,
+DAT_RETURN create_psp(const all_objects &objects, DAT_CONN_QUAL port,
                       DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG,
                       DAT_PSP_HANDLE *result = &unwritten_handle) {
-    return dat_psp_create(objects.eps.ia, at_port, objects.eps.cr_evd, flags, result);
+    return dat_psp_create(objects.eps.ia, port, objects.eps.cr_evd, flags, result);
 }
-DAT_RETURN create_rsp(const all_objects &objects, DAT_CONN_QUAL at_port, DAT_EP_HANDLE handle,
+DAT_RETURN create_rsp(const all_objects &objects, DAT_CONN_QUAL port, DAT_EP_HANDLE handle,
                       DAT_RSP_HANDLE *result = &unwritten_handle) {
-    return dat_rsp_create(objects.eps.ia, at_port, handle, objects.eps.cr_evd, result);
+    return dat_rsp_create(objects.eps.ia, port, handle, objects.eps.cr_evd, result);
 }
 
 /// What dat_csp_create takes, each as it should be.
-struct common_wish {
+struct csp_args {
     bool has_comm = true, has_address = true;
     int type = SOCK_STREAM;
     sa_family_t family = AF_INET;
-    DAT_CONN_QUAL at_port = unused_port();
+    DAT_CONN_QUAL port = unused_port();
     DAT_CSP_HANDLE *csp = &unwritten_handle;
 
     DAT_RETURN create(const all_objects &objects) const {
         DAT_COMM comm = {AF_INET, type, 0};
-        sockaddr_in local = objects.eps.ia.ipv4_address();
-        local.sin_family = family;
-        local.sin_port = htons(static_cast<std::uint16_t>(at_port));
-        ia_address address(local);
+        sockaddr_in addr = objects.eps.ia.ipv4_address();
+        addr.sin_family = family;
+        addr.sin_port = htons(static_cast<std::uint16_t>(port));
+        ia_address address(addr);
         return EXPORTED(dat_csp_create)(objects.eps.ia, has_comm ? &comm : nullptr,
                                         has_address ? address.ptr() : nullptr, objects.eps.cr_evd,
                                         csp);
@@ -200,17 +204,17 @@ constexpr invalid_call of_listeners[] = {
     {"dat_rsp_create", "port of a PSP", dat_error(DAT_CONN_QUAL_IN_USE),
      CALL(create_rsp(objects, objects.eps.port, objects.idle_ep))},
     {"dat_csp_create", "comm NULL", invalid_parameter(2),
-     CALL(common_wish{.has_comm = false}.create(objects))},
+     CALL(csp_args{.has_comm = false}.create(objects))},
     {"dat_csp_create", "address NULL", invalid_parameter(3),
-     CALL(common_wish{.has_address = false}.create(objects))},
+     CALL(csp_args{.has_address = false}.create(objects))},
     {"dat_csp_create", "address of AF_UNIX", invalid_parameter(3),
-     CALL(common_wish{.family = AF_UNIX}.create(objects))},
+     CALL(csp_args{.family = AF_UNIX}.create(objects))},
     {"dat_csp_create", "datagrams", dat_error(DAT_COMM_NOT_SUPPORTED),
-     CALL(common_wish{.type = SOCK_DGRAM}.create(objects))},
+     CALL(csp_args{.type = SOCK_DGRAM}.create(objects))},
     {"dat_csp_create", "csp NULL", invalid_parameter(5),
-     CALL(common_wish{.csp = nullptr}.create(objects))},
+     CALL(csp_args{.csp = nullptr}.create(objects))},
     {"dat_csp_create", "port of a PSP", dat_error(DAT_PORT_IN_USE),
-     CALL(common_wish{.at_port = objects.eps.port}.create(objects))},
+     CALL(csp_args{.port = objects.eps.port}.create(objects))},
     {"dat_csp_query", "mask unknown", invalid_parameter(2),
      [](const all_objects &objects) {
          DAT_CSP_PARAM param{};
@@ -223,21 +227,22 @@ constexpr invalid_call of_listeners[] = {
 
 constexpr invalid_call of_requests[] = {
     {"dat_cr_accept", "private_data_size -1", invalid_parameter(3),
-     CALL(dat_cr_accept(objects.cr, objects.idle_ep, -1, wish::data))},
+     CALL(dat_cr_accept(objects.cr, objects.idle_ep, -1, connect_args::data))},
     {"dat_cr_accept", "private_data_size above the limit", invalid_parameter(3),
-     CALL(dat_cr_accept(objects.cr, objects.idle_ep, too_much(objects), wish::data))},
+     CALL(dat_cr_accept(objects.cr, objects.idle_ep, oversized_private_data(objects),
+                        connect_args::data))},
     {"dat_cr_accept", "private_data NULL", invalid_parameter(4),
      CALL(dat_cr_accept(objects.cr, objects.idle_ep, 1, nullptr))},
     {"dat_cr_accept", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
      CALL(dat_cr_accept(objects.cr, objects.eps.active, 0, nullptr))},
     {"dat_cr_accept", "EP without a PZ", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
-     CALL(dat_cr_accept(objects.cr, without_pz(objects), 0, nullptr))},
+     CALL(dat_cr_accept(objects.cr, create_ep_without_pz(objects), 0, nullptr))},
     {"dat_cr_accept", "EP without a connect EVD", invalid_state(DAT_INVALID_STATE_EP_NOTREADY),
-     CALL(dat_cr_accept(objects.cr, without_connect_evd(objects), 0, nullptr))},
+     CALL(dat_cr_accept(objects.cr, create_ep_without_connect_evd(objects), 0, nullptr))},
     {"dat_cr_reject", "private_data_size -1", invalid_parameter(2),
-     CALL(dat_cr_reject(objects.cr, -1, wish::data))},
+     CALL(dat_cr_reject(objects.cr, -1, connect_args::data))},
     {"dat_cr_reject", "private_data_size above the limit", invalid_parameter(2),
-     CALL(dat_cr_reject(objects.cr, too_much(objects), wish::data))},
+     CALL(dat_cr_reject(objects.cr, oversized_private_data(objects), connect_args::data))},
     {"dat_cr_reject", "private_data NULL", invalid_parameter(3),
      CALL(dat_cr_reject(objects.cr, 1, nullptr))},
     {"dat_cr_handoff", "port of no listener", invalid_parameter(2),

@@ -14,12 +14,12 @@ namespace {
 
 // -- attributes
 
-struct attribute {
-    const char *what;
+struct invalid_attr {
+    const char *description;
     void (*change)(DAT_EP_ATTR &, const DAT_IA_ATTR &);
 };
 
-constexpr attribute attributes[] = {
+constexpr invalid_attr attributes[] = {
     {"service_type 77", SET(service_type, enum_cast<DAT_SERVICE_TYPE>(77))},
     {"qos that is not supported", SET(qos, DAT_QOS_HIGH_THROUGHPUT)},
     {"max_message_size above the limit", SET(max_message_size, limits.max_message_size + 1)},
@@ -47,69 +47,71 @@ constexpr attribute attributes[] = {
 };
 
 /// Nothing of it is limited by the limit's neighbor.
-DAT_EP_ATTR small() {
-    DAT_EP_ATTR it{};
-    it.max_recv_dtos = it.max_request_dtos = 4;
-    it.max_recv_iov = it.max_request_iov = 2;
-    return it;
+DAT_EP_ATTR minimal_ep_attr() {
+    DAT_EP_ATTR attr{};
+    attr.max_recv_dtos = attr.max_request_dtos = 4;
+    attr.max_recv_iov = attr.max_request_iov = 2;
+    return attr;
 }
 
 /// The limit is the largest number, so 0, which means the default, is behind it.
-bool wrapped(const attribute &row, const DAT_EP_ATTR &now) {
-    const std::string what = row.what;
-    return (what.starts_with("max_message_size") && now.max_message_size == 0) ||
-           (what.starts_with("max_rdma_size") && now.max_rdma_size == 0);
+bool is_wrapped(const invalid_attr &row, const DAT_EP_ATTR &attr) {
+    const std::string what = row.description;
+    return (what.starts_with("max_message_size") && attr.max_message_size == 0) ||
+           (what.starts_with("max_rdma_size") && attr.max_rdma_size == 0);
 }
 
 template <class Create>
-void refuses_attributes(Create create, DAT_RETURN want) {
+void expect_attributes_refused(Create create, DAT_RETURN expected) {
     const all_objects objects;
-    for (const attribute &row : attributes) {
-        const scoped_trace which(row.what);
-        DAT_EP_ATTR changed = small();
-        row.change(changed, objects.eps.ia.ia_attr());
+    for (const invalid_attr &row : attributes) {
+        const scoped_trace trace(row.description);
+        DAT_EP_ATTR attr = minimal_ep_attr();
+        row.change(attr, objects.eps.ia.ia_attr());
         unwritten_handle = &unwritten_handle;
-        if (!wrapped(row, changed))
-            expect_return(create(objects, &changed), want);
+        if (!is_wrapped(row, attr))
+            expect_return(create(objects, &attr), expected);
         expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
     }
 }
 
-DAT_RETURN create(const all_objects &objects, const DAT_EP_ATTR *with,
-                  DAT_EP_HANDLE *result = &unwritten_handle) {
+DAT_RETURN create_ep(const all_objects &objects, const DAT_EP_ATTR *attr,
+                     DAT_EP_HANDLE *result = &unwritten_handle) {
     return dat_ep_create(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
-                         objects.idle_ep.request_evd, objects.idle_ep.connect_evd, with, result);
+                         objects.idle_ep.request_evd, objects.idle_ep.connect_evd, attr, result);
 }
-DAT_RETURN create_with_srq(const all_objects &objects, const DAT_EP_ATTR *with,
+DAT_RETURN create_with_srq(const all_objects &objects, const DAT_EP_ATTR *attr,
                            DAT_EP_HANDLE *result = &unwritten_handle) {
     return dat_ep_create_with_srq(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
                                   objects.idle_ep.request_evd, objects.idle_ep.connect_evd,
-                                  objects.srq, with, result);
+                                  objects.srq, attr, result);
 }
 
 void add_attributes(case_list &cases) {
     add_case(cases, "invalid.dat_ep_create.attributes", [] {
-        refuses_attributes([](const all_objects &objects,
-                              const DAT_EP_ATTR *with) { return create(objects, with); },
-                           invalid_parameter(6));
+        expect_attributes_refused([](const all_objects &objects,
+                                     const DAT_EP_ATTR *attr) { return create_ep(objects, attr); },
+                                  invalid_parameter(6));
     });
     add_case(cases, "invalid.dat_ep_create_with_srq.attributes", [] {
-        refuses_attributes([](const all_objects &objects,
-                              const DAT_EP_ATTR *with) { return create_with_srq(objects, with); },
-                           invalid_parameter(7));
+        expect_attributes_refused(
+            [](const all_objects &objects, const DAT_EP_ATTR *attr) {
+                return create_with_srq(objects, attr);
+            },
+            invalid_parameter(7));
     });
 }
 
-// -- endpoints. `pair` is connected, `idle` is not.
+// -- endpoints. `eps` is connected, `idle_ep` is not.
 
-DAT_RETURN modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max_request_dtos = 0) {
+DAT_RETURN modify_ep(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max_request_dtos = 0) {
     DAT_EP_PARAM param{};
     param.ep_attr.max_request_dtos = max_request_dtos;
     return dat_ep_modify(handle, mask, &param);
 }
 
 constexpr invalid_call of_ep[] = {
-    {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create(objects, nullptr, nullptr))},
+    {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create_ep(objects, nullptr, nullptr))},
     {"dat_ep_create_with_srq", "ep NULL", invalid_parameter(8),
      CALL(create_with_srq(objects, nullptr, nullptr))},
     {"dat_ep_query", "mask unknown", invalid_parameter(2),
@@ -120,17 +122,17 @@ constexpr invalid_call of_ep[] = {
     {"dat_ep_query", "param NULL", invalid_parameter(3),
      CALL(dat_ep_query(objects.eps.active, DAT_EP_FIELD_ALL, nullptr))},
     {"dat_ep_modify", "mask unknown", invalid_parameter(2),
-     CALL(modify(objects.idle_ep, DAT_EP_PARAM_MASK{1} << 31))},
+     CALL(modify_ep(objects.idle_ep, DAT_EP_PARAM_MASK{1} << 31))},
     {"dat_ep_modify", "the IA", invalid_parameter(2),
-     CALL(modify(objects.idle_ep, DAT_EP_FIELD_IA_HANDLE))},
+     CALL(modify_ep(objects.idle_ep, DAT_EP_FIELD_IA_HANDLE))},
     {"dat_ep_modify", "the state", invalid_parameter(2),
-     CALL(modify(objects.idle_ep, DAT_EP_FIELD_EP_STATE))},
+     CALL(modify_ep(objects.idle_ep, DAT_EP_FIELD_EP_STATE))},
     {"dat_ep_modify", "param NULL, of an attribute", invalid_parameter(3),
      CALL(dat_ep_modify(objects.idle_ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, nullptr))},
     {"dat_ep_modify", "max_request_dtos -1", invalid_parameter(3),
-     CALL(modify(objects.idle_ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
+     CALL(modify_ep(objects.idle_ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, -1))},
     {"dat_ep_modify", "connected", invalid_state(DAT_INVALID_STATE_EP_CONNECTED),
-     CALL(modify(objects.eps.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
+     CALL(modify_ep(objects.eps.active, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS))},
     {"dat_ep_set_watermark", "soft -2", invalid_parameter(2),
      CALL(dat_ep_set_watermark(objects.eps.active, -2, 0))},
     {"dat_ep_set_watermark", "hard -2", invalid_parameter(3),
@@ -148,104 +150,106 @@ constexpr invalid_call of_ep[] = {
 
 constexpr DAT_COMPLETION_FLAGS no_flag = DAT_COMPLETION_DEFAULT_FLAG;
 
-enum class by { send, invalidate, write, read, immediate };
+enum class dto_type { send, invalidate, write, read, immediate };
 
-DAT_RETURN post(by how, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLET *pieces,
-                const DAT_RMR_TRIPLET *target) {
-    switch (how) {
-    case by::send:
-        return dat_ep_post_send(handle, segments, pieces, make_context(1), no_flag);
-    case by::invalidate:
-        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, pieces, make_context(1),
+DAT_RETURN post_dto(dto_type type, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
+                    const DAT_RMR_TRIPLET *remote) {
+    switch (type) {
+    case dto_type::send:
+        return dat_ep_post_send(handle, segments, iov, make_context(1), no_flag);
+    case dto_type::invalidate:
+        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, iov, make_context(1),
                                                           no_flag, DAT_TRUE, 1);
-    case by::write:
-        return dat_ep_post_rdma_write(handle, segments, pieces, make_context(1), target, no_flag);
-    case by::read:
-        return dat_ep_post_rdma_read(handle, segments, pieces, make_context(1), target, no_flag);
+    case dto_type::write:
+        return dat_ep_post_rdma_write(handle, segments, iov, make_context(1), remote, no_flag);
+    case dto_type::read:
+        return dat_ep_post_rdma_read(handle, segments, iov, make_context(1), remote, no_flag);
     default:
-        return dat_ib_post_rdma_write_immed(handle, segments, pieces, make_context(1), target, 7,
+        return dat_ib_post_rdma_write_immed(handle, segments, iov, make_context(1), remote, 7,
                                             no_flag);
     }
 }
 
-struct pieces {
-    explicit pieces(const all_objects &objects, std::size_t count = 2)
-        : list(count, objects.eps.lmr.lmr_triplet(0, 64))
-        , target(objects.eps.lmr.rmr_triplet(page, 64)) {}
-    DAT_COUNT count() const { return static_cast<DAT_COUNT>(list.size()); }
+struct post_args {
+    explicit post_args(const all_objects &objects, std::size_t count = 2)
+        : iov(count, objects.eps.lmr.lmr_triplet(0, 64))
+        , remote(objects.eps.lmr.rmr_triplet(page, 64)) {}
+    DAT_COUNT count() const { return static_cast<DAT_COUNT>(iov.size()); }
 
-    std::vector<DAT_LMR_TRIPLET> list;
-    DAT_RMR_TRIPLET target;
+    std::vector<DAT_LMR_TRIPLET> iov;
+    DAT_RMR_TRIPLET remote;
 };
 
-DAT_EP_ATTR attributes_of(DAT_EP_HANDLE handle) {
+DAT_EP_ATTR query_ep_attr(DAT_EP_HANDLE handle) {
     DAT_EP_PARAM param{};
     require_success(dat_ep_query(handle, DAT_EP_FIELD_ALL, &param));
     return param.ep_attr;
 }
 
-template <by how>
-DAT_RETURN negative(const all_objects &objects) {
-    pieces some(objects);
-    return post(how, objects.eps.active, -1, some.list.data(), &some.target);
+template <dto_type type>
+DAT_RETURN post_negative_count(const all_objects &objects) {
+    post_args args(objects);
+    return post_dto(type, objects.eps.active, -1, args.iov.data(), &args.remote);
 }
-DAT_COUNT most_segments(by how, const DAT_EP_ATTR &of) {
-    const bool writes = how == by::write || how == by::immediate;
-    const DAT_COUNT most = how == by::read ? of.max_rdma_read_iov
-                           : writes        ? of.max_rdma_write_iov
-                                           : of.max_request_iov;
-    return most > 0 ? most : of.max_request_iov;
+DAT_COUNT max_segments(dto_type type, const DAT_EP_ATTR &attr) {
+    const bool writes = type == dto_type::write || type == dto_type::immediate;
+    const DAT_COUNT limit = type == dto_type::read ? attr.max_rdma_read_iov
+                            : writes               ? attr.max_rdma_write_iov
+                                                   : attr.max_request_iov;
+    return limit > 0 ? limit : attr.max_request_iov;
 }
-template <by how>
-DAT_RETURN too_many(const all_objects &objects) {
-    const DAT_COUNT most = most_segments(how, attributes_of(objects.eps.active));
-    pieces many(objects, static_cast<std::size_t>(most) + 1);
-    return post(how, objects.eps.active, many.count(), many.list.data(), &many.target);
+template <dto_type type>
+DAT_RETURN post_too_many_segments(const all_objects &objects) {
+    const DAT_COUNT limit = max_segments(type, query_ep_attr(objects.eps.active));
+    post_args args(objects, static_cast<std::size_t>(limit) + 1);
+    return post_dto(type, objects.eps.active, args.count(), args.iov.data(), &args.remote);
 }
-template <by how>
-DAT_RETURN iov_null(const all_objects &objects) {
-    const pieces some(objects);
-    return post(how, objects.eps.active, 1, nullptr, &some.target);
+template <dto_type type>
+DAT_RETURN post_null_iov(const all_objects &objects) {
+    const post_args args(objects);
+    return post_dto(type, objects.eps.active, 1, nullptr, &args.remote);
 }
 /// A byte above the limit, and a sum that is larger than a segment's length can say.
-template <by how>
-DAT_RETURN too_long(const all_objects &objects) {
-    const DAT_EP_ATTR is = attributes_of(objects.eps.active);
-    const DAT_VLEN most =
-        how == by::send || how == by::invalidate ? is.max_message_size : is.max_rdma_size;
+template <dto_type type>
+DAT_RETURN post_too_long(const all_objects &objects) {
+    const DAT_EP_ATTR attr = query_ep_attr(objects.eps.active);
+    const DAT_VLEN limit = type == dto_type::send || type == dto_type::invalidate
+                               ? attr.max_message_size
+                               : attr.max_rdma_size;
     constexpr DAT_SEG_LENGTH longest = ~DAT_SEG_LENGTH{0};
-    pieces two(objects);
-    DAT_RETURN got = dat_error(DAT_LENGTH_ERROR);
-    if (most < longest) {
-        two.list[0].segment_length = static_cast<DAT_SEG_LENGTH>(most + 1);
-        got = post(how, objects.eps.active, 1, two.list.data(), &two.target);
+    post_args args(objects);
+    DAT_RETURN ret = dat_error(DAT_LENGTH_ERROR);
+    if (limit < longest) {
+        args.iov[0].segment_length = static_cast<DAT_SEG_LENGTH>(limit + 1);
+        ret = post_dto(type, objects.eps.active, 1, args.iov.data(), &args.remote);
     }
-    if (got != dat_error(DAT_LENGTH_ERROR) || most_segments(how, is) < 2)
-        return got;
-    two.list[0].segment_length = two.list[1].segment_length = longest;
-    return post(how, objects.eps.active, 2, two.list.data(), &two.target);
+    if (ret != dat_error(DAT_LENGTH_ERROR) || max_segments(type, attr) < 2)
+        return ret;
+    args.iov[0].segment_length = args.iov[1].segment_length = longest;
+    return post_dto(type, objects.eps.active, 2, args.iov.data(), &args.remote);
 }
-template <by how>
-DAT_RETURN target_null(const all_objects &objects) {
-    return post(how, objects.eps.active, 1, pieces(objects).list.data(), nullptr);
+template <dto_type type>
+DAT_RETURN post_null_remote(const all_objects &objects) {
+    return post_dto(type, objects.eps.active, 1, post_args(objects).iov.data(), nullptr);
 }
-template <by how>
-DAT_RETURN unconnected(const all_objects &objects) {
-    pieces some(objects);
-    return post(how, objects.idle_ep, 1, some.list.data(), &some.target);
+template <dto_type type>
+DAT_RETURN post_unconnected(const all_objects &objects) {
+    post_args args(objects);
+    return post_dto(type, objects.idle_ep, 1, args.iov.data(), &args.remote);
 }
 
-#define REFUSED(function, how)                                                                     \
-    {function, "num_segments -1", invalid_parameter(2), negative<how>},                            \
-        {function, "num_segments above the EP's", invalid_parameter(2), too_many<how>},            \
-        {function, "iov NULL", invalid_parameter(3), iov_null<how>},                               \
-        {function, "too long", dat_error(DAT_LENGTH_ERROR), too_long<how>}, {                      \
+#define REFUSED(function, type)                                                                    \
+    {function, "num_segments -1", invalid_parameter(2), post_negative_count<type>},                \
+        {function, "num_segments above the EP's", invalid_parameter(2),                            \
+         post_too_many_segments<type>},                                                            \
+        {function, "iov NULL", invalid_parameter(3), post_null_iov<type>},                         \
+        {function, "too long", dat_error(DAT_LENGTH_ERROR), post_too_long<type>}, {                \
         function, "EP not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),             \
-            unconnected<how>                                                                       \
+            post_unconnected<type>                                                                 \
     }
 
-DAT_RETURN read_to_rmr(const all_objects &objects, const DAT_RMR_TRIPLET *local,
-                       const DAT_RMR_TRIPLET *remote) {
+DAT_RETURN post_rdma_read_to_rmr(const all_objects &objects, const DAT_RMR_TRIPLET *local,
+                                 const DAT_RMR_TRIPLET *remote) {
     return EXPORTED(dat_ep_post_rdma_read_to_rmr)(objects.eps.active, local, make_context(1),
                                                   remote, no_flag);
 }
@@ -253,80 +257,82 @@ constexpr DAT_RETURN not_writable = dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIV
 
 constexpr invalid_call of_posts[] = {
     {"dat_ep_post_recv", "num_segments -1", invalid_parameter(2),
-     CALL(dat_ep_post_recv(objects.eps.active, -1, pieces(objects).list.data(), make_context(1),
+     CALL(dat_ep_post_recv(objects.eps.active, -1, post_args(objects).iov.data(), make_context(1),
                            no_flag))},
     {"dat_ep_post_recv", "num_segments above the EP's", invalid_parameter(2),
      [](const all_objects &objects) {
-         const DAT_COUNT most = attributes_of(objects.eps.active).max_recv_iov;
-         pieces many(objects, static_cast<std::size_t>(most) + 1);
-         return dat_ep_post_recv(objects.eps.active, many.count(), many.list.data(),
-                                 make_context(1), no_flag);
+         const DAT_COUNT limit = query_ep_attr(objects.eps.active).max_recv_iov;
+         post_args args(objects, static_cast<std::size_t>(limit) + 1);
+         return dat_ep_post_recv(objects.eps.active, args.count(), args.iov.data(), make_context(1),
+                                 no_flag);
      }},
     {"dat_ep_post_recv", "iov NULL", invalid_parameter(3),
      CALL(dat_ep_post_recv(objects.eps.active, 1, nullptr, make_context(1), no_flag))},
-    REFUSED("dat_ep_post_send", by::send),
-    REFUSED("dat_ep_post_send_with_invalidate", by::invalidate),
-    REFUSED("dat_ep_post_rdma_write", by::write),
-    {"dat_ep_post_rdma_write", "remote NULL", invalid_parameter(5), target_null<by::write>},
-    REFUSED("dat_ep_post_rdma_read", by::read),
-    {"dat_ep_post_rdma_read", "remote NULL", invalid_parameter(5), target_null<by::read>},
+    REFUSED("dat_ep_post_send", dto_type::send),
+    REFUSED("dat_ep_post_send_with_invalidate", dto_type::invalidate),
+    REFUSED("dat_ep_post_rdma_write", dto_type::write),
+    {"dat_ep_post_rdma_write", "remote NULL", invalid_parameter(5),
+     post_null_remote<dto_type::write>},
+    REFUSED("dat_ep_post_rdma_read", dto_type::read),
+    {"dat_ep_post_rdma_read", "remote NULL", invalid_parameter(5),
+     post_null_remote<dto_type::read>},
     {"dat_ep_post_rdma_read_to_rmr", "local NULL", invalid_parameter(2),
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
-         return read_to_rmr(objects, nullptr, &piece);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         return post_rdma_read_to_rmr(objects, nullptr, &rmr_triplet);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "remote NULL", invalid_parameter(4),
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
-         return read_to_rmr(objects, &piece, nullptr);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         return post_rdma_read_to_rmr(objects, &rmr_triplet, nullptr);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "rmr_context of local unknown", not_writable,
      [](const all_objects &objects) {
-         DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(0, 64);
-         piece.rmr_context = 0xdeadbeef;
-         return read_to_rmr(objects, &piece, &piece);
+         DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         rmr_triplet.rmr_context = 0xdeadbeef;
+         return post_rdma_read_to_rmr(objects, &rmr_triplet, &rmr_triplet);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "local behind the LMR", not_writable,
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET piece = objects.eps.lmr.rmr_triplet(ep_pair::size - 6, 64);
-         return read_to_rmr(objects, &piece, &piece);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(ep_pair::size - 6, 64);
+         return post_rdma_read_to_rmr(objects, &rmr_triplet, &rmr_triplet);
      }},
 };
 
 // -- extensions of InfiniBand
 
-DAT_RETURN add(const all_objects &objects, DAT_LMR_TRIPLET *local, std::size_t offset,
-               bool has_target = true) {
-    DAT_RMR_TRIPLET target = objects.eps.lmr.rmr_triplet(page + offset, 8);
+DAT_RETURN post_fetch_and_add(const all_objects &objects, DAT_LMR_TRIPLET *local,
+                              std::size_t offset, bool has_target = true) {
+    DAT_RMR_TRIPLET remote = objects.eps.lmr.rmr_triplet(page + offset, 8);
     return dat_ib_post_fetch_and_add(objects.eps.active, 1, local, make_context(1),
-                                     has_target ? &target : nullptr, no_flag);
+                                     has_target ? &remote : nullptr, no_flag);
 }
 
 constexpr invalid_call of_extensions[] = {
-    REFUSED("dat_ib_post_rdma_write_immed", by::immediate),
+    REFUSED("dat_ib_post_rdma_write_immed", dto_type::immediate),
     {"dat_ib_post_rdma_write_immed", "remote NULL", invalid_parameter(5),
-     target_null<by::immediate>},
+     post_null_remote<dto_type::immediate>},
     {"dat_ib_post_fetch_and_add", "local NULL", invalid_parameter(3),
-     CALL(add(objects, nullptr, 0))},
+     CALL(post_fetch_and_add(objects, nullptr, 0))},
     {"dat_ib_post_fetch_and_add", "remote NULL", invalid_parameter(5),
      [](const all_objects &objects) {
          DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
-         return add(objects, &local, 0, false);
+         return post_fetch_and_add(objects, &local, 0, false);
      }},
     {"dat_ib_post_fetch_and_add", "remote not aligned", invalid_parameter(5),
      [](const all_objects &objects) {
          DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
-         return add(objects, &local, 4);
+         return post_fetch_and_add(objects, &local, 4);
      }},
     {"dat_ib_post_fetch_and_add", "length 16", dat_error(DAT_LENGTH_ERROR),
      [](const all_objects &objects) {
          DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 16);
-         return add(objects, &local, 0);
+         return post_fetch_and_add(objects, &local, 0);
      }},
     {"dat_ib_post_send_ud", "num_segments -1", invalid_parameter(2),
      [](const all_objects &objects) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(objects.eps.active, -1, pieces(objects).list.data(), &address,
+         return dat_ib_post_send_ud(objects.eps.active, -1, post_args(objects).iov.data(), &address,
                                     make_context(1), no_flag);
      }},
     {"dat_ib_post_send_ud", "iov NULL", invalid_parameter(3),
@@ -336,12 +342,12 @@ constexpr invalid_call of_extensions[] = {
                                     no_flag);
      }},
     {"dat_ib_post_send_ud", "address handle NULL", invalid_parameter(4),
-     CALL(dat_ib_post_send_ud(objects.eps.active, 1, pieces(objects).list.data(), nullptr,
+     CALL(dat_ib_post_send_ud(objects.eps.active, 1, post_args(objects).iov.data(), nullptr,
                               make_context(1), no_flag))},
     {"dat_ib_post_send_ud", "address handle empty", invalid_parameter(4),
      [](const all_objects &objects) {
          DAT_IB_ADDR_HANDLE address{};
-         return dat_ib_post_send_ud(objects.eps.active, 1, pieces(objects).list.data(), &address,
+         return dat_ib_post_send_ud(objects.eps.active, 1, post_args(objects).iov.data(), &address,
                                     make_context(1), no_flag);
      }},
     {"dat_ib_ud_ah_free", "address handle NULL", invalid_parameter(3),

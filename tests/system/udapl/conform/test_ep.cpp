@@ -33,32 +33,31 @@ test_ep::test_ep(const test_ia &ia, DAT_PZ_HANDLE pz, const DAT_EP_ATTR *attr,
     : recv_evd(ia.create_evd(DAT_EVD_DTO_FLAG, 64, recv_cno, loc))
     , request_evd(ia.create_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, 64, nullptr, loc))
     , connect_evd(ia.create_evd(DAT_EVD_CONNECTION_FLAG, 8, nullptr, loc)) {
-    DAT_EP_HANDLE handle = nullptr;
-    require_success(dat_ep_create(ia, pz, recv_evd, request_evd, connect_evd, attr, &handle), loc);
-    ep = unique_ep(handle, loc);
+    DAT_EP_HANDLE ep = nullptr;
+    require_success(dat_ep_create(ia, pz, recv_evd, request_evd, connect_evd, attr, &ep), loc);
+    handle = unique_ep(ep, loc);
 }
 test_ep::test_ep(const test_ia &ia, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, const DAT_EP_ATTR *attr,
                  source_location loc)
     : recv_evd(ia.create_evd(DAT_EVD_DTO_FLAG, 64, nullptr, loc))
     , request_evd(ia.create_evd(DAT_EVD_DTO_FLAG, 64, nullptr, loc))
     , connect_evd(ia.create_evd(DAT_EVD_CONNECTION_FLAG, 8, nullptr, loc)) {
-    DAT_EP_HANDLE handle = nullptr;
+    DAT_EP_HANDLE ep = nullptr;
     require_success(
-        dat_ep_create_with_srq(ia, pz, recv_evd, request_evd, connect_evd, srq, attr, &handle),
-        loc);
-    ep = unique_ep(handle, loc);
+        dat_ep_create_with_srq(ia, pz, recv_evd, request_evd, connect_evd, srq, attr, &ep), loc);
+    handle = unique_ep(ep, loc);
 }
 
 DAT_EP_STATE test_ep::get_state(source_location loc) const {
     DAT_EP_STATE state{};
     DAT_BOOLEAN recv_idle = DAT_FALSE, request_idle = DAT_FALSE;
-    require_success(dat_ep_get_status(ep, &state, &recv_idle, &request_idle), loc);
+    require_success(dat_ep_get_status(handle, &state, &recv_idle, &request_idle), loc);
     return state;
 }
 void test_ep::expect_state(DAT_EP_STATE expected, source_location loc) const {
     expect_eq(get_state(loc), expected, "the EP's state", loc);
     poisoned<DAT_EP_PARAM> param;
-    if (expect_return(dat_ep_query(ep, DAT_EP_FIELD_EP_STATE, param.ptr()), DAT_SUCCESS, loc))
+    if (expect_return(dat_ep_query(handle, DAT_EP_FIELD_EP_STATE, param.ptr()), DAT_SUCCESS, loc))
         expect_eq(param->ep_state, expected, "the EP's state by dat_ep_query", loc);
 }
 

@@ -20,7 +20,7 @@ DAT_EP_ATTR portable_ep_attr();
 /// An EP with EVDs of its own.
 struct test_ep {
     unique_evd recv_evd, request_evd, connect_evd;
-    unique_ep ep;
+    unique_ep handle;
 
     test_ep(const test_ia &ia, DAT_PZ_HANDLE pz, const DAT_EP_ATTR *attr = nullptr,
             DAT_CNO_HANDLE recv_cno = nullptr, source_location loc = current_location());
@@ -28,7 +28,7 @@ struct test_ep {
     test_ep(const test_ia &ia, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq,
             const DAT_EP_ATTR *attr = nullptr, source_location loc = current_location());
 
-    operator DAT_EP_HANDLE() const { return ep; }
+    operator DAT_EP_HANDLE() const { return handle; }
     DAT_EP_STATE get_state(source_location loc = current_location()) const;
     void expect_state(DAT_EP_STATE expected, source_location loc = current_location()) const;
 };
