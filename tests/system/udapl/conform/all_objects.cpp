@@ -44,7 +44,7 @@ DAT_HANDLE free_and_return_handle(Owned object) {
     return handle;
 }
 
-DAT_HANDLE close_new_ia() {
+DAT_HANDLE open_and_close_ia() {
     DAT_EVD_HANDLE async_evd = nullptr;
     DAT_IA_HANDLE ia = nullptr;
     require_success(dat_ia_open(const_cast<char *>(settings().ia), 8, &async_evd, &ia));
@@ -119,7 +119,7 @@ void all_objects::create_freed_handles() {
         free_and_return_handle(eps.ia.create_evd(DAT_EVD_SOFTWARE_FLAG));
     freed_handles_[DAT_HANDLE_TYPE_CNO] = free_and_return_handle(eps.ia.create_cno());
     freed_handles_[DAT_HANDLE_TYPE_PZ] = free_and_return_handle(eps.ia.create_pz());
-    freed_handles_[DAT_HANDLE_TYPE_IA] = close_new_ia();
+    freed_handles_[DAT_HANDLE_TYPE_IA] = open_and_close_ia();
 }
 
 DAT_HANDLE all_objects::live_handle(std::size_t type) const {
@@ -188,36 +188,36 @@ DAT_HANDLE kernel_address() {
 }
 
 // Numbers from 1 are IAs.
-void add_numeric_values(std::vector<bogus_handle> &values, std::size_t type) {
+void add_numeric_values(std::vector<bogus_handle> &bogus_list, std::size_t type) {
     if (type != DAT_HANDLE_TYPE_IA && type != all_objects::num_types)
         for (std::uintptr_t value = 1; value != 8; ++value)
-            values.push_back({concat("the number ", value), handle_with_value(value)});
+            bogus_list.push_back({concat("the number ", value), handle_with_value(value)});
     for (const std::uintptr_t value :
          {std::uintptr_t{77}, std::uintptr_t{4095}, ~std::uintptr_t{0}})
-        values.push_back({concat("the number ", value), handle_with_value(value)});
+        bogus_list.push_back({concat("the number ", value), handle_with_value(value)});
 }
 
-void add_other_objects(std::vector<bogus_handle> &values, const all_objects &objects,
+void add_other_objects(std::vector<bogus_handle> &bogus_list, const all_objects &objects,
                        std::size_t type) {
     for (std::size_t other_type = 0; other_type != all_objects::num_types; ++other_type) {
         if (type != all_objects::num_types && other_type != type) {
-            values.push_back(
+            bogus_list.push_back(
                 {concat("a living ", type_names.at(other_type)), objects.live_handle(other_type)});
             if (other_type == DAT_HANDLE_TYPE_IA)
-                values.push_back({"the address of an IA", objects.object_address(other_type)});
+                bogus_list.push_back({"the address of an IA", objects.object_address(other_type)});
         }
-        values.push_back(
+        bogus_list.push_back(
             {concat("a freed ", type_names.at(other_type)), objects.freed_handle(other_type)});
     }
-    std::erase_if(values, [](const bogus_handle &value) { return !value.handle; });
+    std::erase_if(bogus_list, [](const bogus_handle &value) { return !value.handle; });
 }
 
-void add_unaligned_pointers(std::vector<bogus_handle> &values, char *object) {
+void add_unaligned_pointers(std::vector<bogus_handle> &bogus_list, char *object) {
     if (!object) // the provider has none of that kind
         return;
     for (const unsigned offset : {1U, 4U, 8U, 16U, 32U, 64U})
-        values.push_back({concat("inside an object by ", offset), object + offset});
-    values.push_back({"a byte before an object", object - 1});
+        bogus_list.push_back({concat("inside an object by ", offset), object + offset});
+    bogus_list.push_back({"a byte before an object", object - 1});
 }
 
 } // namespace
@@ -232,7 +232,7 @@ std::vector<bogus_handle> readable_bogus_handles(const all_objects &objects, std
     // As much of it as a registry and a provider look at: its table and its tag.
     if (object)
         std::memcpy(object_copy.words, object, 2 * sizeof object_copy.words[0]);
-    std::vector<bogus_handle> values = {
+    std::vector<bogus_handle> bogus_list = {
         {"the stack", const_cast<std::uintptr_t *>(objects.zeros.data())},
         {"zeros", &zeros},
         {"ones", &ones},
@@ -240,17 +240,17 @@ std::vector<bogus_handle> readable_bogus_handles(const all_objects &objects, std
         {"memory of the program", stray_handle()},
         {"unreadable memory, not aligned", unreadable_page() + 8},
     };
-    add_numeric_values(values, type);
-    add_other_objects(values, objects, type);
-    add_unaligned_pointers(values, object);
-    return values;
+    add_numeric_values(bogus_list, type);
+    add_other_objects(bogus_list, objects, type);
+    add_unaligned_pointers(bogus_list, object);
+    return bogus_list;
 }
 
 std::vector<bogus_handle> bogus_handles(const all_objects &objects, std::size_t type) {
-    std::vector<bogus_handle> values = readable_bogus_handles(objects, type);
-    values.push_back({"unreadable memory", unreadable_page()});
-    values.push_back({"an address of the kernel", kernel_address()});
-    return values;
+    std::vector<bogus_handle> bogus_list = readable_bogus_handles(objects, type);
+    bogus_list.push_back({"unreadable memory", unreadable_page()});
+    bogus_list.push_back({"an address of the kernel", kernel_address()});
+    return bogus_list;
 }
 
 } // namespace conform

@@ -28,7 +28,7 @@ constexpr source_location current_location(const char *file = __builtin_FILE(),
 
 /// Ends a case.
 struct case_aborted {};
-/// Ends one that cannot be tried here, and says why.
+/// Ends a case that cannot run here, with the reason.
 struct case_skipped {
     std::string reason;
 };
@@ -37,7 +37,7 @@ struct case_skipped {
 std::vector<std::string> &failures();
 void add_failure(const std::string &message, source_location loc = current_location());
 
-/// While it lives, what is wrong is said with these words before.
+/// While it lives, each failure has this message before it.
 class scoped_trace {
   public:
     explicit scoped_trace(const std::string &message);
@@ -70,7 +70,7 @@ std::string to_string(const T &value) {
 constexpr DAT_RETURN dat_error(DAT_RETURN_TYPE type, DAT_RETURN subtype = DAT_NO_SUBTYPE) {
     return DAT_CLASS_ERROR | static_cast<DAT_RETURN>(type) | subtype;
 }
-/// The call's parameter of that number, from 1, is wrong.
+/// The parameter of that number, counted from 1, is not valid.
 constexpr DAT_RETURN invalid_parameter(DAT_RETURN number) {
     return dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + number - 1);
 }
@@ -92,9 +92,9 @@ bool expect_return(DAT_RETURN ret, DAT_RETURN expected, source_location loc = cu
 /// One of these: where DAT leaves it open.
 bool expect_return(DAT_RETURN ret, std::initializer_list<DAT_RETURN> expected,
                    source_location loc = current_location());
-/// It says that there is nothing, in whatever words: for cases about something else.
+/// No event: QUEUE_EMPTY or TIMEOUT_EXPIRED, for cases that do not test which of them.
 bool expect_empty(DAT_RETURN ret, source_location loc = current_location());
-/// It is an error of that type with any subtype, but with one.
+/// It is an error of that type, with any subtype except DAT_NO_SUBTYPE.
 bool expect_error_type(DAT_RETURN ret, DAT_RETURN_TYPE type,
                        source_location loc = current_location());
 /// It succeeded, or the case ends.

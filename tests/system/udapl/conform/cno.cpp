@@ -186,7 +186,7 @@ void add_trigger_cases(case_list &cases) {
         expect_eq(evd_handle, fixture.first_evd, "the EVD");
         require_success(dat_evd_modify_cno(fixture.first_evd, nullptr));
     });
-    add_case(cases, "cno.freed_evd", [] { // what it said before is nothing any more
+    add_case(cases, "cno.freed_evd", [] { // its pending notification is dropped
         cno_fixture fixture;
         post_software_event(fixture.first_evd);
         require_success(fixture.first_evd.free());
@@ -204,12 +204,12 @@ void add_trigger_cases(case_list &cases) {
     });
 }
 
-/// Messages; who receives sleeps in dat_cno_wait and then takes what there is. It hangs if one is
-/// slept over.
-void test_completions(bool attached_later) {
+/// The receiver sleeps in dat_cno_wait and then dequeues all completions. It hangs if a
+/// notification is lost.
+void test_completions(bool attach_later) {
     ep_pair eps;
     const unique_cno &cno = eps.cno;
-    if (attached_later)
+    if (attach_later)
         require_success(dat_evd_modify_cno(eps.passive.recv_evd, cno));
     else
         eps.passive = test_ep(eps.ia, eps.pz, nullptr, cno);
@@ -259,7 +259,7 @@ void test_trigger_after_evd_wait() {
     require_success(dat_evd_modify_cno(eps.passive.recv_evd, nullptr));
 }
 
-/// What an agent was told.
+/// A proxy agent that records its calls.
 struct recording_agent {
     std::mutex mutex;
     std::condition_variable changed;

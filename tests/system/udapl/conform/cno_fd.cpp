@@ -120,9 +120,9 @@ void add_cno_fd(case_list &cases) {
         const cno_fd_fixture fixture;
         post_software_event(fixture.first_evd);
         post_software_event(fixture.second_evd);
-        const DAT_EVD_HANDLE first = fixture.trigger_and_drain(),
-                             second = fixture.trigger_and_drain();
-        expect_true(first != second, "one EVD was named twice");
+        const DAT_EVD_HANDLE first_evd = fixture.trigger_and_drain(),
+                             second_evd = fixture.trigger_and_drain();
+        expect_true(first_evd != second_evd, "one EVD was named twice");
         fixture.expect_not_triggered();
     });
     add_case(cases, "cno_fd.completions", test_completions);

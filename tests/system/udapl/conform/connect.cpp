@@ -190,32 +190,32 @@ void expect_private_data(const DAT_EVENT &event, byte_view data,
 void test_private_data(std::size_t size) {
     const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
-    const auto question = make_pattern(size, 1), answer = make_pattern(size, 2);
-    require_success(eps.request_connection(question));
+    const auto request_data = make_pattern(size, 1), reply_data = make_pattern(size, 2);
+    require_success(eps.request_connection(request_data));
     const DAT_CR_HANDLE cr = eps.next_cr();
     DAT_CR_PARAM param{};
     require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
     expect_true(param.private_data_size >= static_cast<DAT_COUNT>(size) &&
-                    (size == 0 || std::memcmp(param.private_data, question.data(), size) == 0),
+                    (size == 0 || std::memcmp(param.private_data, request_data.data(), size) == 0),
                 "the question is not what was sent");
     require_success(dat_cr_accept(cr, eps.passive, static_cast<DAT_COUNT>(size),
-                                  size == 0 ? nullptr : mutable_data(answer)));
+                                  size == 0 ? nullptr : mutable_data(reply_data)));
     expect_private_data(next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED),
-                        answer);
+                        reply_data);
     next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
 void test_reject(std::size_t size, source_location loc = current_location()) {
     const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
-    const auto answer = make_pattern(size, 3);
+    const auto reply_data = make_pattern(size, 3);
     require_success(eps.request_connection(), loc);
     require_success(dat_cr_reject(eps.next_cr(), static_cast<DAT_COUNT>(size),
-                                  size == 0 ? nullptr : mutable_data(answer)),
+                                  size == 0 ? nullptr : mutable_data(reply_data)),
                     loc);
     const DAT_EVENT event =
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED, loc);
-    expect_private_data(event, answer, loc);
+    expect_private_data(event, reply_data, loc);
     expect_eq(event.event_data.connect_event_data.ep_handle, eps.active, "the EP", loc);
     eps.active.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     eps.passive.expect_state(DAT_EP_STATE_UNCONNECTED, loc);
@@ -256,7 +256,7 @@ void add_private_data_cases(case_list &cases) {
 /// No host answers: the event comes in time, and the EP can be used again.
 void expect_no_answer(ep_pair &eps, const DAT_RETURN ret, clock::time_point start,
                       milliseconds timeout, source_location loc = current_location()) {
-    // What is known at once may be said at once.
+    // The provider may return the error at once.
     if (ret == dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNREACHABLE)) {
         eps.active.expect_state(DAT_EP_STATE_UNCONNECTED, loc);
         return;
@@ -303,7 +303,7 @@ void add_no_answer_cases(case_list &cases) {
                                           eps.port, {}, dat_timeout(timeout));
         expect_no_answer(eps, ret, start, timeout);
     });
-    add_case(cases, "connect.no_answer", [] { // there is a listener who does not answer
+    add_case(cases, "connect.no_answer", [] { // the consumer of the PSP does not answer
         ep_pair eps;
         const milliseconds timeout{400};
         const auto start = clock::now();
@@ -313,7 +313,7 @@ void add_no_answer_cases(case_list &cases) {
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
         expect_true(clock::now() - start >= timeout, "it came before the timeout");
         eps.active.expect_state(DAT_EP_STATE_DISCONNECTED);
-        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
+        dat_cr_reject(cr, 0, nullptr); // any result is valid
     });
     add_case(cases, "connect.no_listener", [] {
         ep_pair eps;

@@ -12,9 +12,9 @@ namespace {
 /// Its context is 0 at first, and then what was set; its type is right.
 void expect_context_and_type(DAT_HANDLE handle, DAT_HANDLE_TYPE type,
                              source_location loc = current_location()) {
-    DAT_HANDLE_TYPE got{};
-    if (expect_return(dat_get_handle_type(handle, &got), DAT_SUCCESS, loc))
-        expect_eq(got, type, "the type", loc);
+    DAT_HANDLE_TYPE actual_type{};
+    if (expect_return(dat_get_handle_type(handle, &actual_type), DAT_SUCCESS, loc))
+        expect_eq(actual_type, type, "the type", loc);
     DAT_CONTEXT context = make_context(7);
     if (!expect_return(dat_get_consumer_context(handle, &context), DAT_SUCCESS, loc))
         return;

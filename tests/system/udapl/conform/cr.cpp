@@ -12,7 +12,7 @@ namespace conform {
 
 namespace {
 
-/// A request that waits for its answer; it is answered in the end.
+/// A pending CR; the destructor rejects it unless the case answered it.
 struct cr_fixture {
     ep_pair eps;
     DAT_CR_ARRIVAL_EVENT_DATA arrival{};
@@ -185,7 +185,7 @@ void add_refusal_cases(case_list &cases) {
     });
 }
 
-/// To another listener, or a refusal that says so.
+/// The CR goes to another PSP, or the call is not supported.
 void test_handoff() {
     cr_fixture fixture;
     ep_pair &eps = fixture.eps;
@@ -210,7 +210,7 @@ void test_handoff() {
     next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-/// Who called does not wait any more. Accepting ends with an error or with an event that says so.
+/// The active side has given up. dat_cr_accept returns an error, or an event reports it.
 void test_peer_vanished() {
     ep_pair eps;
     require_success(connect_ep(eps.active, ia_address(eps.ia.ipv4_address()), eps.port));

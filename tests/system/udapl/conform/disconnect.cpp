@@ -13,7 +13,7 @@ namespace {
 constexpr DAT_CLOSE_FLAGS graceful = DAT_CLOSE_GRACEFUL_FLAG;
 constexpr DAT_CLOSE_FLAGS abrupt = DAT_CLOSE_ABRUPT_FLAG;
 
-/// Each endpoint is told once.
+/// Each EP gets one DISCONNECTED event.
 void expect_disconnected_once(const ep_pair &eps, source_location loc = current_location()) {
     for (const test_ep *ep : {&eps.active, &eps.passive}) {
         const scoped_trace trace(ep == &eps.active ? "active" : "passive");
@@ -27,10 +27,10 @@ void expect_disconnected_once(const ep_pair &eps, source_location loc = current_
     }
 }
 
-void test_disconnect(bool by_active, DAT_CLOSE_FLAGS how) {
+void test_disconnect(bool by_active, DAT_CLOSE_FLAGS flags) {
     ep_pair eps;
     eps.connect();
-    require_success(dat_ep_disconnect(by_active ? eps.active : eps.passive, how));
+    require_success(dat_ep_disconnect(by_active ? eps.active : eps.passive, flags));
     expect_disconnected_once(eps);
 }
 
@@ -44,9 +44,10 @@ void add_disconnect_cases(case_list &cases) {
         for (int i = 0; i < 5; ++i) {
             ep_pair eps;
             eps.connect();
-            joined_thread other([&] { dat_ep_disconnect(eps.passive, DAT_CLOSE_ABRUPT_FLAG); });
+            joined_thread passive_thread(
+                [&] { dat_ep_disconnect(eps.passive, DAT_CLOSE_ABRUPT_FLAG); });
             dat_ep_disconnect(eps.active, DAT_CLOSE_ABRUPT_FLAG);
-            other.join();
+            passive_thread.join();
             expect_disconnected_once(eps);
         }
     });
@@ -92,7 +93,7 @@ void add_state_cases(case_list &cases) {
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
         eps.active.expect_state(DAT_EP_STATE_DISCONNECTED);
         expect_no_event(eps.active.connect_evd, milliseconds(100));
-        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
+        dat_cr_reject(cr, 0, nullptr); // any result is valid
         require_success(dat_ep_reset(eps.active));
         eps.connect();
     });
@@ -142,7 +143,7 @@ void test_graceful_drain() {
 }
 
 void add_free_cases(case_list &cases) {
-    add_case(cases, "disconnect.free_connected", [] { // the peer is told
+    add_case(cases, "disconnect.free_connected", [] { // the peer gets an event
         ep_pair eps;
         eps.connect();
         require_success(eps.active.handle.free());
@@ -171,7 +172,7 @@ void add_free_cases(case_list &cases) {
         require_success(eps.request_connection());
         const DAT_CR_HANDLE cr = eps.next_cr();
         require_success(eps.active.handle.free());
-        dat_cr_reject(cr, 0, nullptr); // whatever is said to that
+        dat_cr_reject(cr, 0, nullptr); // any result is valid
     });
     add_case(cases, "disconnect.free_at_once", [] { // before anything can have happened
         for (int i = 0; i < 5; ++i) {

@@ -11,7 +11,7 @@ namespace conform {
 
 namespace {
 
-// Halves of the pair's memory.
+// Halves of the pair's LMR.
 constexpr std::size_t source = 0;
 constexpr std::size_t target = ep_pair::size / 2;
 constexpr std::size_t half = ep_pair::size / 2;
@@ -116,7 +116,7 @@ void test_both_ways() {
 
 using lmr_triplets = std::vector<DAT_LMR_TRIPLET>;
 
-/// `count` pieces, every second of them empty if `with_empty`, of `length` bytes from `at` on.
+/// `count` adjacent segments of `length` bytes each, from `offset` on.
 lmr_triplets split_lmr(const test_lmr &lmr, std::size_t offset, DAT_COUNT count,
                        std::size_t length) {
     lmr_triplets iov;
@@ -385,13 +385,13 @@ void add_completion_flag_cases(case_list &cases) {
     add_case(cases, "dto.fence", [] { // what was read is sent on
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
-        constexpr std::size_t between = target - page;
+        constexpr std::size_t relay = target - page;
         for (unsigned round = 1; round <= 30; ++round) {
             fixture.fill_pattern(round);
             require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 2000), 1));
-            require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(between, 2000),
+            require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(relay, 2000),
                                            eps.lmr.rmr_triplet(source, 2000), 2));
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(between, 2000), 3,
+            require_success(post_send(eps.active, eps.lmr.lmr_triplet(relay, 2000), 3,
                                       DAT_COMPLETION_BARRIER_FENCE_FLAG));
             expect_completion(eps.active.request_evd, eps.active, 2, 2000);
             expect_completion(eps.active.request_evd, eps.active, 3, 2000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Data transfers that go wrong: who is told what, and that nothing was touched.
+// DTOs that fail: the status on each side, and that no memory was written.
 
 #include "cases.hpp"
 #include "test_ep.hpp"
@@ -72,8 +72,7 @@ struct dto_error_fixture {
 };
 
 /// An RDMA Write and a Read to where they may not go.
-void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixture,
-                                bool reads_too) {
+void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixture, bool try_read) {
     ep_pair &eps = fixture.eps;
     {
         const scoped_trace trace("Write");
@@ -87,7 +86,7 @@ void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixtu
         fixture.expect_target_unchanged();
         fixture.reconnect();
     }
-    if (!reads_too)
+    if (!try_read)
         return;
     const scoped_trace trace("Read");
     require_success(post_rdma_read(eps.active, fixture.source_triplet(), remote, 2));
@@ -147,7 +146,7 @@ void add_remote_error_cases(case_list &cases) {
     });
 }
 
-/// What is wrong with the local memory is said at once or with the completion.
+/// The call or the completion reports a local memory that is not valid.
 void expect_local_protection_error(dto_error_fixture &fixture, DAT_RETURN ret,
                                    source_location loc = current_location()) {
     const DAT_RETURN type = DAT_GET_TYPE(ret);
@@ -222,8 +221,8 @@ void add_receive_error_cases(case_list &cases) {
         expect_true(dto.status == DAT_DTO_ERR_LOCAL_LENGTH || dto.status == DAT_DTO_ERR_LOCAL_EP,
                     "the receiver's status is " + to_string(dto.status));
         expect_eq(dto.user_cookie.as_64, 1, "its cookie");
-        const std::byte *behind = eps.lmr.data() + target + 100;
-        expect_true(*behind == std::byte{0x5e}, "the byte behind was written");
+        const std::byte *next_byte = eps.lmr.data() + target + 100;
+        expect_true(*next_byte == std::byte{0x5e}, "the byte behind was written");
         const auto send_dto = next_completion(eps.active.request_evd);
         // A Send of iWARP is done when it is on its way.
         expect_true(eps.ia.is_iwarp() || send_dto.status != DAT_DTO_SUCCESS,
@@ -279,7 +278,7 @@ void add_receive_error_cases(case_list &cases) {
         expect_true(next_completion(eps.active.request_evd).status != DAT_DTO_SUCCESS,
                     "the first is said to be a success");
         for (DAT_UINT64 i = 1; i < 5; ++i) {
-            // At times siw's kernel flushes a Read twice, but it is told once.
+            // siw's kernel at times flushes a Read twice; the provider reports it once.
             const auto dto = next_completion(eps.active.request_evd);
             expect_eq(dto.status, DAT_DTO_ERR_FLUSHED, "the status");
             expect_eq(dto.user_cookie.as_64, i, "the cookie");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Endpoints: making them, and what is told of them.
+// EPs: creating and querying them.
 
 #include "cases.hpp"
 #include "test_ep.hpp"
@@ -287,12 +287,12 @@ void add_unconfigured_cases(case_list &cases) {
     add_case(cases, "ep.create_one_evd_for_all", [] {
         const ep_create_fixture fixture;
         const auto &merging = fixture.ia.provider_attr().evd_stream_merging_supported;
-        const bool all = merging[2][3];
+        const bool can_merge = merging[2][3];
         const unique_evd dto_evd = fixture.ia.create_evd(
-            all ? DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG : DAT_EVD_DTO_FLAG);
+            can_merge ? DAT_EVD_DTO_FLAG | DAT_EVD_CONNECTION_FLAG : DAT_EVD_DTO_FLAG);
         unique_ep ep;
         require_success(fixture.create_ep(ep, fixture.pz, dto_evd, dto_evd,
-                                          all ? DAT_HANDLE(dto_evd) : fixture.connect_evd));
+                                          can_merge ? DAT_HANDLE(dto_evd) : fixture.connect_evd));
     });
     add_case(cases, "ep.create_many", [] {
         const ep_create_fixture fixture;

@@ -237,7 +237,7 @@ void add_reset_cases(case_list &cases) {
             }
         }
     });
-    add_case(cases, "ep_reset.sides_changed", [] { // who called is called
+    add_case(cases, "ep_reset.sides_changed", [] { // active becomes passive
         ep_pair eps;
         eps.connect();
         eps.disconnect();

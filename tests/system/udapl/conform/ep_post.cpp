@@ -181,7 +181,7 @@ void add_state_cases(case_list &cases) {
             expect_completion(eps.active.request_evd, eps.active, i, 64);
         }
     });
-    add_case(cases, "ep_post.receives_and_free", [] { // who never connects
+    add_case(cases, "ep_post.receives_and_free", [] { // without a connection
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
         const test_lmr lmr(ia, pz, page);
@@ -289,10 +289,10 @@ void add_idle_cases(case_list &cases) {
 void add_optional_call_cases(case_list &cases) {
     add_case(cases, "ep_post.recv_query", [] {
         ep_post_fixture fixture;
-        DAT_COUNT nbufs = -77, span = -77;
+        DAT_COUNT nbufs = -77, alloc_span = -77;
         for (DAT_UINT64 i = 0; i < 3; ++i)
             require_success(post_recv(fixture.eps.passive, fixture.iov[0], i));
-        const DAT_RETURN ret = dat_ep_recv_query(fixture.eps.passive, &nbufs, &span);
+        const DAT_RETURN ret = dat_ep_recv_query(fixture.eps.passive, &nbufs, &alloc_span);
         if (fixture.eps.ia.provider_attr().ep_recv_info_supported == 0) {
             expect_return(ret, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
             return;
@@ -300,8 +300,8 @@ void add_optional_call_cases(case_list &cases) {
         require_success(ret);
         expect_true(nbufs == 3 || nbufs == DAT_VALUE_UNKNOWN,
                     concat("nbufs_allocated is ", nbufs, ", not 3"));
-        expect_true(span >= nbufs || span == DAT_VALUE_UNKNOWN,
-                    concat("bufs_alloc_span is ", span));
+        expect_true(alloc_span >= nbufs || alloc_span == DAT_VALUE_UNKNOWN,
+                    concat("bufs_alloc_span is ", alloc_span));
     });
     add_case(cases, "ep_post.set_watermark", [] { // without an SRQ there is nothing to watch
         const test_ia ia;

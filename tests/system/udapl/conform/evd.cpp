@@ -123,13 +123,13 @@ void add_create_cases(case_list &cases) {
     });
 }
 
-void expect_evd_state(DAT_EVD_HANDLE evd, DAT_EVD_STATE able, DAT_EVD_STATE waitable,
+void expect_evd_state(DAT_EVD_HANDLE evd, DAT_EVD_STATE enabled, DAT_EVD_STATE waitable,
                       source_location loc = current_location()) {
     DAT_EVD_PARAM param{};
     require_success(dat_evd_query(evd, DAT_EVD_FIELD_EVD_STATE, &param), loc);
     const auto state = static_cast<unsigned>(param.evd_state);
-    expect_eq(state & (DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_DISABLED), static_cast<unsigned>(able),
-              "enabled or disabled", loc);
+    expect_eq(state & (DAT_EVD_STATE_ENABLED | DAT_EVD_STATE_DISABLED),
+              static_cast<unsigned>(enabled), "enabled or disabled", loc);
     expect_eq(state & (DAT_EVD_STATE_WAITABLE | DAT_EVD_STATE_UNWAITABLE),
               static_cast<unsigned>(waitable), "waitable or unwaitable", loc);
 }
@@ -300,7 +300,8 @@ void add_free_cases(case_list &cases) {
     });
 }
 
-/// More completions than the queue takes. The EVD is dead then, and the asynchronous one says so.
+/// More completions than the queue takes: the EVD is unusable, and an asynchronous event
+/// reports it.
 void test_overflow() {
     ep_pair eps;
     DAT_EP_ATTR attr = portable_ep_attr();

@@ -93,7 +93,7 @@ void test_resize_with_completions(DAT_COUNT old_qlen, DAT_COUNT new_qlen) {
         write(i);
     expect_completion(dto_evd, sender, 0, 8); // some are in the EVD by now
     const DAT_RETURN ret = dat_evd_resize(dto_evd, new_qlen);
-    // A device need not be able to, but then says so.
+    // An iWARP device need not support it.
     if (eps.ia.is_iwarp())
         expect_return(ret, {DAT_SUCCESS, not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
     else

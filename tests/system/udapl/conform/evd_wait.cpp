@@ -237,48 +237,48 @@ struct waiter {
 void add_second_waiter_cases(case_list &cases) {
     add_case(cases, "evd_wait.second_waiter", [] {
         const evd_wait_fixture fixture;
-        waiter first(fixture);
+        waiter first_waiter(fixture);
         expect_return(fixture.wait(0).ret, invalid_state(DAT_INVALID_STATE_EVD_WAITER));
         expect_return(fixture.wait(infinite_timeout).ret,
                       invalid_state(DAT_INVALID_STATE_EVD_WAITER));
         fixture.post_software_event(5);
-        const wait_result result = first.join();
+        const wait_result result = first_waiter.join();
         expect_return(result.ret, DAT_SUCCESS);
         expect_eq(software_event_pointer(result.event), 5, "the first waiter's pointer");
         expect_timeout(fixture.wait(0), milliseconds(0));
     });
     add_case(cases, "evd_wait.dequeue_beside", [] {
         const evd_wait_fixture fixture;
-        waiter first(fixture);
+        waiter first_waiter(fixture);
         DAT_EVENT event{};
         expect_return(dat_evd_dequeue(fixture.evd, &event),
                       invalid_state(DAT_INVALID_STATE_EVD_WAITER));
         fixture.post_software_event(6);
-        expect_return(first.join().ret, DAT_SUCCESS);
+        expect_return(first_waiter.join().ret, DAT_SUCCESS);
     });
     add_case(cases, "evd_wait.made_unwaitable", [] { // the waiter returns
         const evd_wait_fixture fixture;
-        waiter first(fixture);
+        waiter first_waiter(fixture);
         require_success(dat_evd_set_unwaitable(fixture.evd));
-        expect_return(first.join().ret, invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE));
+        expect_return(first_waiter.join().ret, invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE));
         require_success(dat_evd_clear_unwaitable(fixture.evd));
         expect_timeout(fixture.wait(0), milliseconds(0));
     });
     add_case(cases, "evd_wait.ping_pong", [] { // no event is slept over
-        const evd_wait_fixture one;
-        const unique_evd reply_evd = one.ia.create_evd(DAT_EVD_SOFTWARE_FLAG);
+        const evd_wait_fixture fixture;
+        const unique_evd reply_evd = fixture.ia.create_evd(DAT_EVD_SOFTWARE_FLAG);
         constexpr DAT_UINT64 rounds = 500;
-        joined_thread other([&] {
+        joined_thread responder([&] {
             for (DAT_UINT64 i = 0; i < rounds; ++i) {
                 DAT_EVENT event{};
                 DAT_COUNT nmore = 0;
-                if (dat_evd_wait(one.evd, infinite_timeout, 1, &event, &nmore) != DAT_SUCCESS ||
+                if (dat_evd_wait(fixture.evd, infinite_timeout, 1, &event, &nmore) != DAT_SUCCESS ||
                     dat_evd_post_se(reply_evd, &event) != DAT_SUCCESS)
                     return;
             }
         });
         for (DAT_UINT64 i = 0; i < rounds; ++i) {
-            one.post_software_event(i);
+            fixture.post_software_event(i);
             expect_eq(software_event_pointer(next_event(reply_evd)), i, "the pointer");
         }
     });

@@ -34,7 +34,7 @@ void add_handle_cases(case_list &cases, std::span<const handle_call> rows) {
     }
 }
 
-constexpr handle_call of_ia[] = {
+constexpr handle_call ia_calls[] = {
     {"dat_ia_query", ia, DAT_INVALID_HANDLE_IA,
      CALL(dat_ia_query(handle, nullptr, 0, nullptr, 0, nullptr))},
     {"dat_ia_close", ia, DAT_INVALID_HANDLE_IA,
@@ -90,7 +90,7 @@ constexpr handle_call of_ia[] = {
     {"dat_ib_close_query", ia, DAT_INVALID_HANDLE_IA, CALL(dat_ib_close_query(handle))},
 };
 
-constexpr handle_call of_events[] = {
+constexpr handle_call event_calls[] = {
     {"dat_evd_query", evd_type, DAT_INVALID_HANDLE_EVD_REQUEST,
      CALL(dat_evd_query(handle, DAT_EVD_FIELD_ALL, ignored<DAT_EVD_PARAM>()))},
     {"dat_evd_modify_cno", evd_type, DAT_INVALID_HANDLE_EVD_REQUEST,
@@ -123,7 +123,7 @@ constexpr handle_call of_events[] = {
     {"dat_cno_free", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO, CALL(dat_cno_free(handle))},
 };
 
-constexpr handle_call of_ep[] = {
+constexpr handle_call ep_calls[] = {
     {"dat_ep_query", ep_type, DAT_INVALID_HANDLE_EP,
      CALL(dat_ep_query(handle, DAT_EP_FIELD_ALL, ignored<DAT_EP_PARAM>()))},
     {"dat_ep_modify", ep_type, DAT_INVALID_HANDLE_EP,
@@ -175,7 +175,7 @@ constexpr handle_call of_ep[] = {
      }},
 };
 
-constexpr handle_call of_others[] = {
+constexpr handle_call other_calls[] = {
     {"dat_cr_query", DAT_HANDLE_TYPE_CR, DAT_INVALID_HANDLE_CR,
      CALL(dat_cr_query(handle, DAT_CR_FIELD_ALL, ignored<DAT_CR_PARAM>()))},
     {"dat_cr_accept", DAT_HANDLE_TYPE_CR, DAT_INVALID_HANDLE_CR,
@@ -246,39 +246,41 @@ void test_extension_op() {
 
 /// Functions that take a handle of any kind.
 void add_any_type_cases(case_list &cases) {
-    static constexpr auto try_all = [](auto with) {
+    static constexpr auto expect_all_refused = [](auto fn) {
         const all_objects objects;
         for (const bogus_handle &bogus : bogus_handles(objects, all_objects::num_types)) {
             const scoped_trace trace(bogus.description);
-            expect_return(with(bogus.handle), invalid_handle(DAT_INVALID_HANDLE1));
+            expect_return(fn(bogus.handle), invalid_handle(DAT_INVALID_HANDLE1));
         }
     };
-    static constexpr auto set = [](DAT_HANDLE handle) {
+    static constexpr auto set_context = [](DAT_HANDLE handle) {
         return dat_set_consumer_context(handle, make_context(1));
     };
-    static constexpr auto get = [](DAT_HANDLE handle) {
+    static constexpr auto get_context = [](DAT_HANDLE handle) {
         return dat_get_consumer_context(handle, ignored<DAT_CONTEXT>());
     };
-    static constexpr auto type = [](DAT_HANDLE handle) {
+    static constexpr auto get_type = [](DAT_HANDLE handle) {
         return dat_get_handle_type(handle, ignored<DAT_HANDLE_TYPE>());
     };
     add_case(cases, "handle.null.of_any_kind", [] {
         constexpr DAT_RETURN expected = invalid_handle(DAT_INVALID_HANDLE1);
-        expect_return(set(nullptr), expected);
-        expect_return(get(nullptr), expected);
-        expect_return(type(nullptr), expected);
+        expect_return(set_context(nullptr), expected);
+        expect_return(get_context(nullptr), expected);
+        expect_return(get_type(nullptr), expected);
     });
-    add_case(cases, "handle.wrong.dat_set_consumer_context", [] { try_all(set); });
-    add_case(cases, "handle.wrong.dat_get_consumer_context", [] { try_all(get); });
-    add_case(cases, "handle.wrong.dat_get_handle_type", [] { try_all(type); });
+    add_case(cases, "handle.wrong.dat_set_consumer_context",
+             [] { expect_all_refused(set_context); });
+    add_case(cases, "handle.wrong.dat_get_consumer_context",
+             [] { expect_all_refused(get_context); });
+    add_case(cases, "handle.wrong.dat_get_handle_type", [] { expect_all_refused(get_type); });
 }
 
 } // namespace
 
 void add_handle(case_list &cases) {
     for (const std::span<const handle_call> rows :
-         {std::span<const handle_call>(of_ia), std::span<const handle_call>(of_events),
-          std::span<const handle_call>(of_ep), std::span<const handle_call>(of_others)})
+         {std::span<const handle_call>(ia_calls), std::span<const handle_call>(event_calls),
+          std::span<const handle_call>(ep_calls), std::span<const handle_call>(other_calls)})
         add_handle_cases(cases, rows);
     add_any_type_cases(cases);
     add_case(cases, "handle.wrong.dat_extension_op", test_extension_op);

@@ -31,7 +31,7 @@ DAT_RETURN call_member(const DAT_PROVIDER &provider, DAT_HANDLE handle) {
 #define FUNCTION(name)                                                                             \
     { #name, call_member < &DAT_PROVIDER::name##_func> }
 
-constexpr provider_function of_ia[] = {
+constexpr provider_function ia_functions[] = {
     FUNCTION(ia_query),           FUNCTION(ia_close),
     FUNCTION(ia_ha_related),      FUNCTION(evd_create),
     FUNCTION(cno_create),         FUNCTION(cno_fd_create),
@@ -42,17 +42,17 @@ constexpr provider_function of_ia[] = {
     FUNCTION(ep_create),          FUNCTION(ep_create_with_srq),
     FUNCTION(srq_create),
 };
-constexpr provider_function of_evd[] = {
+constexpr provider_function evd_functions[] = {
     FUNCTION(evd_wait),           FUNCTION(evd_dequeue), FUNCTION(evd_post_se),
     FUNCTION(evd_modify_cno),     FUNCTION(evd_enable),  FUNCTION(evd_disable),
     FUNCTION(evd_set_unwaitable), FUNCTION(evd_resize),  FUNCTION(evd_clear_unwaitable),
     FUNCTION(evd_query),          FUNCTION(evd_free),
 };
-constexpr provider_function of_cno[] = {
+constexpr provider_function cno_functions[] = {
     FUNCTION(cno_wait),  FUNCTION(cno_trigger), FUNCTION(cno_modify_agent),
     FUNCTION(cno_query), FUNCTION(cno_free),
 };
-constexpr provider_function of_ep[] = {
+constexpr provider_function ep_functions[] = {
     FUNCTION(ep_connect),
     FUNCTION(ep_common_connect),
     FUNCTION(ep_dup_connect),
@@ -71,29 +71,29 @@ constexpr provider_function of_ep[] = {
     FUNCTION(ep_post_rdma_read_to_rmr),
     FUNCTION(ep_post_rdma_write),
 };
-constexpr provider_function of_cr[] = {
+constexpr provider_function cr_functions[] = {
     FUNCTION(cr_query),
     FUNCTION(cr_accept),
     FUNCTION(cr_reject),
     FUNCTION(cr_handoff),
 };
-constexpr provider_function of_pz[] = {
+constexpr provider_function pz_functions[] = {
     FUNCTION(pz_query),
     FUNCTION(pz_free),
     FUNCTION(rmr_create),
     FUNCTION(rmr_create_for_ep),
 };
-constexpr provider_function of_lmr[] = {FUNCTION(lmr_query), FUNCTION(lmr_free)};
-constexpr provider_function of_rmr[] = {FUNCTION(rmr_bind), FUNCTION(rmr_query),
-                                        FUNCTION(rmr_free)};
-constexpr provider_function of_psp[] = {FUNCTION(psp_query), FUNCTION(psp_free)};
-constexpr provider_function of_rsp[] = {FUNCTION(rsp_query), FUNCTION(rsp_free)};
-constexpr provider_function of_csp[] = {FUNCTION(csp_query), FUNCTION(csp_free)};
-constexpr provider_function of_srq[] = {
+constexpr provider_function lmr_functions[] = {FUNCTION(lmr_query), FUNCTION(lmr_free)};
+constexpr provider_function rmr_functions[] = {FUNCTION(rmr_bind), FUNCTION(rmr_query),
+                                               FUNCTION(rmr_free)};
+constexpr provider_function psp_functions[] = {FUNCTION(psp_query), FUNCTION(psp_free)};
+constexpr provider_function rsp_functions[] = {FUNCTION(rsp_query), FUNCTION(rsp_free)};
+constexpr provider_function csp_functions[] = {FUNCTION(csp_query), FUNCTION(csp_free)};
+constexpr provider_function srq_functions[] = {
     FUNCTION(srq_post_recv), FUNCTION(srq_query), FUNCTION(srq_resize),
     FUNCTION(srq_set_lw),    FUNCTION(srq_free),
 };
-constexpr provider_function of_any[] = {
+constexpr provider_function any_functions[] = {
     FUNCTION(get_handle_type),
     FUNCTION(set_consumer_context),
     FUNCTION(get_consumer_context),
@@ -106,29 +106,29 @@ struct function_group {
     std::span<const provider_function> functions;
 };
 constexpr function_group groups[] = {
-    {"ia", DAT_HANDLE_TYPE_IA, DAT_INVALID_HANDLE_IA, of_ia},
-    {"evd", DAT_HANDLE_TYPE_EVD, DAT_INVALID_HANDLE_EVD_REQUEST, of_evd},
-    {"cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO, of_cno},
-    {"ep", DAT_HANDLE_TYPE_EP, DAT_INVALID_HANDLE_EP, of_ep},
-    {"cr", DAT_HANDLE_TYPE_CR, DAT_INVALID_HANDLE_CR, of_cr},
-    {"pz", DAT_HANDLE_TYPE_PZ, DAT_INVALID_HANDLE_PZ, of_pz},
-    {"lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR, of_lmr},
-    {"rmr", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR, of_rmr},
-    {"psp", DAT_HANDLE_TYPE_PSP, DAT_INVALID_HANDLE_PSP, of_psp},
-    {"rsp", DAT_HANDLE_TYPE_RSP, DAT_INVALID_HANDLE_RSP, of_rsp},
-    {"csp", DAT_HANDLE_TYPE_CSP, DAT_INVALID_HANDLE_CSP, of_csp},
-    {"srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, of_srq},
-    {"any", all_objects::num_types, DAT_INVALID_HANDLE1, of_any},
+    {"ia", DAT_HANDLE_TYPE_IA, DAT_INVALID_HANDLE_IA, ia_functions},
+    {"evd", DAT_HANDLE_TYPE_EVD, DAT_INVALID_HANDLE_EVD_REQUEST, evd_functions},
+    {"cno", DAT_HANDLE_TYPE_CNO, DAT_INVALID_HANDLE_CNO, cno_functions},
+    {"ep", DAT_HANDLE_TYPE_EP, DAT_INVALID_HANDLE_EP, ep_functions},
+    {"cr", DAT_HANDLE_TYPE_CR, DAT_INVALID_HANDLE_CR, cr_functions},
+    {"pz", DAT_HANDLE_TYPE_PZ, DAT_INVALID_HANDLE_PZ, pz_functions},
+    {"lmr", DAT_HANDLE_TYPE_LMR, DAT_INVALID_HANDLE_LMR, lmr_functions},
+    {"rmr", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR, rmr_functions},
+    {"psp", DAT_HANDLE_TYPE_PSP, DAT_INVALID_HANDLE_PSP, psp_functions},
+    {"rsp", DAT_HANDLE_TYPE_RSP, DAT_INVALID_HANDLE_RSP, rsp_functions},
+    {"csp", DAT_HANDLE_TYPE_CSP, DAT_INVALID_HANDLE_CSP, csp_functions},
+    {"srq", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, srq_functions},
+    {"any", all_objects::num_types, DAT_INVALID_HANDLE1, any_functions},
 };
 
 /// An object begins with its provider's table.
-const DAT_PROVIDER *provider_of(const all_objects &objects) {
+const DAT_PROVIDER *get_provider(const all_objects &objects) {
     return *static_cast<const DAT_PROVIDER *const *>(objects.live_handle(DAT_HANDLE_TYPE_EP));
 }
 
 void expect_all_refused(const function_group &group) {
     const all_objects objects;
-    const DAT_PROVIDER &provider = *provider_of(objects);
+    const DAT_PROVIDER &provider = *get_provider(objects);
     const std::vector<bogus_handle> bogus_list = readable_bogus_handles(objects, group.type);
     for (const provider_function &function : group.functions)
         for (const bogus_handle &bogus : bogus_list) {
@@ -139,16 +139,16 @@ void expect_all_refused(const function_group &group) {
 
 DAT_RETURN extension_op(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXTENDED_OP operation,
                         ...) {
-    va_list none;
-    va_start(none, operation);
-    const DAT_RETURN ret = provider->handle_extendedop_func(handle, operation, none);
-    va_end(none);
+    va_list args;
+    va_start(args, operation);
+    const DAT_RETURN ret = provider->handle_extendedop_func(handle, operation, args);
+    va_end(args);
     return ret;
 }
 
 void expect_operations_refused() {
     const all_objects objects;
-    const DAT_PROVIDER *const provider = provider_of(objects);
+    const DAT_PROVIDER *const provider = get_provider(objects);
     for (const bogus_handle &bogus : bogus_handles(objects, DAT_HANDLE_TYPE_EP))
         for (const DAT_EXTENDED_OP operation : ib_operations_of_ep) {
             const scoped_trace trace(concat("operation ", operation, " of ", bogus.description));

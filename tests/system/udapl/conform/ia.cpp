@@ -13,7 +13,7 @@ namespace {
 constexpr DAT_RETURN name_not_registered =
     dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 
-/// What dat_ia_open takes, each as it should be.
+/// What dat_ia_open takes, all valid, and the IA that it opened.
 struct raw_ia {
     const char *name = settings().ia;
     DAT_COUNT qlen = 8;
@@ -31,7 +31,7 @@ struct raw_ia {
     }
 };
 
-/// It must not open, and says so with one of these.
+/// Opening returns one of these errors.
 void expect_open_refused(raw_ia ia, std::initializer_list<DAT_RETURN> expected,
                          source_location loc = current_location()) {
     const DAT_RETURN ret = ia.open();
@@ -159,10 +159,10 @@ void add_async_evd_cases(case_list &cases) {
 
 /// Closes with an object alive that `make` made: gracefully that is refused, and the IA goes on.
 template <class Make>
-void test_close_in_use(Make make) {
+void test_close_in_use(Make create) {
     raw_ia ia;
     require_success(ia.open());
-    make(ia);
+    create(ia);
     expect_return(ia.close(DAT_CLOSE_GRACEFUL_FLAG), invalid_state(DAT_INVALID_STATE_IA_IN_USE));
     expect_eq(query_async_evd(ia.handle), ia.async_evd, "the asynchronous EVD after that");
     expect_return(ia.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);

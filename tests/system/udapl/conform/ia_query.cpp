@@ -22,10 +22,10 @@ struct attr_field {
 
 template <class Struct, class Member>
 attr_field make_field(DAT_UINT64 mask, Member Struct::*member, const char *name) {
-    static const poisoned<Struct> any;
-    const auto *start = reinterpret_cast<const unsigned char *>(&any.value());
-    const auto *there = reinterpret_cast<const unsigned char *>(&(any.value().*member));
-    return {mask, static_cast<std::size_t>(there - start), sizeof(Member), name};
+    static const poisoned<Struct> sample;
+    const auto *start = reinterpret_cast<const unsigned char *>(&sample.value());
+    const auto *member_start = reinterpret_cast<const unsigned char *>(&(sample.value().*member));
+    return {mask, static_cast<std::size_t>(member_start - start), sizeof(Member), name};
 }
 
 std::vector<attr_field> list_fields(const DAT_IA_ATTR &) {
@@ -150,16 +150,16 @@ std::vector<attr_field> list_fields(const DAT_PROVIDER_ATTR &) {
     };
 }
 
-DAT_RETURN query(DAT_IA_HANDLE ia, DAT_UINT64 mask, DAT_IA_ATTR *attr) {
+DAT_RETURN query_attr(DAT_IA_HANDLE ia, DAT_UINT64 mask, DAT_IA_ATTR *attr) {
     return dat_ia_query(ia, nullptr, mask, attr, 0, nullptr);
 }
-DAT_RETURN query(DAT_IA_HANDLE ia, DAT_UINT64 mask, DAT_PROVIDER_ATTR *attr) {
+DAT_RETURN query_attr(DAT_IA_HANDLE ia, DAT_UINT64 mask, DAT_PROVIDER_ATTR *attr) {
     return dat_ia_query(ia, nullptr, 0, nullptr, mask, attr);
 }
 
 /// Its first bytes: a name need not fill its array.
-bool is_written(const attr_field &field, const unsigned char *in) {
-    const unsigned char *start = in + field.offset;
+bool is_written(const attr_field &field, const unsigned char *bytes) {
+    const unsigned char *start = bytes + field.offset;
     return std::any_of(start, start + std::min<std::size_t>(field.size, 8),
                        [](unsigned char byte) { return byte != poison_byte; });
 }
@@ -167,28 +167,30 @@ bool is_written(const attr_field &field, const unsigned char *in) {
 template <class Attributes>
 void test_all_written(DAT_UINT64 mask) {
     const test_ia ia;
-    poisoned<Attributes> all;
-    require_success(query(ia, mask, all.ptr()));
-    for (const attr_field &field : list_fields(all.value()))
-        expect_true(is_written(field, all.bytes), concat(field.name, " is not written"));
+    poisoned<Attributes> all_attr;
+    require_success(query_attr(ia, mask, all_attr.ptr()));
+    for (const attr_field &field : list_fields(all_attr.value()))
+        expect_true(is_written(field, all_attr.bytes), concat(field.name, " is not written"));
 }
 
 /// Each field asked for alone is as if all were asked for.
 template <class Attributes>
 void test_each_field(DAT_UINT64 mask) {
     const test_ia ia;
-    poisoned<Attributes> all;
-    require_success(query(ia, mask, all.ptr()));
-    for (const attr_field &field : list_fields(all.value())) {
+    poisoned<Attributes> all_attr;
+    require_success(query_attr(ia, mask, all_attr.ptr()));
+    for (const attr_field &field : list_fields(all_attr.value())) {
         const scoped_trace trace(field.name);
-        poisoned<Attributes> alone;
-        if (!expect_return(query(ia, field.mask, alone.ptr()), DAT_SUCCESS))
+        poisoned<Attributes> single_attr;
+        if (!expect_return(query_attr(ia, field.mask, single_attr.ptr()), DAT_SUCCESS))
             continue;
         const bool is_name = field.size == DAT_NAME_MAX_LENGTH;
-        const auto *got = alone.bytes + field.offset, *want = all.bytes + field.offset;
-        expect_true(is_name ? std::strncmp(reinterpret_cast<const char *>(got),
-                                           reinterpret_cast<const char *>(want), field.size) == 0
-                            : std::memcmp(got, want, field.size) == 0,
+        const auto *actual = single_attr.bytes + field.offset,
+                   *expected = all_attr.bytes + field.offset;
+        expect_true(is_name
+                        ? std::strncmp(reinterpret_cast<const char *>(actual),
+                                       reinterpret_cast<const char *>(expected), field.size) == 0
+                        : std::memcmp(actual, expected, field.size) == 0,
                     "asked for alone it is another");
     }
 }
@@ -329,27 +331,27 @@ void test_local_address() {
     const sockaddr_in addr = ia.ipv4_address();
     ifaddrs *list = nullptr;
     require(getifaddrs(&list) == 0, "getifaddrs");
-    bool found = false;
+    bool is_local = false;
     for (const ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
         if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET) {
             sockaddr_in if_addr{};
             std::memcpy(&if_addr, ifa->ifa_addr, sizeof if_addr);
-            found = found || if_addr.sin_addr.s_addr == addr.sin_addr.s_addr;
+            is_local = is_local || if_addr.sin_addr.s_addr == addr.sin_addr.s_addr;
         }
     freeifaddrs(list);
-    expect_true(found, "no interface has the IA's address");
+    expect_true(is_local, "no interface has the IA's address");
 }
 
 void add_invalid_argument_cases(case_list &cases) {
     add_case(cases, "ia.query_mask_unknown", [] {
         const test_ia ia;
         poisoned<DAT_IA_ATTR> attr;
-        expect_return(query(ia, DAT_IA_FIELD_ALL + 1, attr.ptr()), invalid_parameter(3));
+        expect_return(query_attr(ia, DAT_IA_FIELD_ALL + 1, attr.ptr()), invalid_parameter(3));
     });
     add_case(cases, "ia.query_provider_mask_unknown", [] {
         const test_ia ia;
         poisoned<DAT_PROVIDER_ATTR> attr;
-        expect_return(query(ia, DAT_PROVIDER_FIELD_ALL + 1, attr.ptr()), invalid_parameter(5));
+        expect_return(query_attr(ia, DAT_PROVIDER_FIELD_ALL + 1, attr.ptr()), invalid_parameter(5));
     });
     add_case(cases, "ia.query_null", [] {
         const test_ia ia;

@@ -20,13 +20,13 @@ kernel_counts count_objects() {
 
 void expect_refused(const invalid_call &row, const all_objects &objects) {
     const scoped_trace trace(row.description);
-    const kernel_counts before = count_objects();
-    const long posted = count_posted_requests();
+    const kernel_counts old_counts = count_objects();
+    const long old_posted = count_posted_requests();
     unwritten_handle = &unwritten_handle;
     expect_return(row.call(objects), row.expected);
     expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
-    expect_true(count_objects() == before, "the kernel has other objects than before");
-    expect_eq(count_posted_requests(), posted, "the number of work requests posted");
+    expect_true(count_objects() == old_counts, "the kernel has other objects than before");
+    expect_eq(count_posted_requests(), old_posted, "the number of work requests posted");
 }
 
 void expect_all_refused(std::span<const invalid_call> rows, requirement required) {
@@ -83,7 +83,7 @@ DAT_RETURN query_ha_related(const all_objects &objects, char *name, DAT_BOOLEAN 
     return DAT_IA_HA_RELATED(objects.object_address(DAT_HANDLE_TYPE_IA), name, answer);
 }
 
-constexpr invalid_call of_ia[] = {
+constexpr invalid_call ia_calls[] = {
     {"dat_ia_open", "qlen 2147483647", insufficient_resources(DAT_RESOURCE_TEVD),
      [](const all_objects &) {
          DAT_EVD_HANDLE async_evd = nullptr;
@@ -108,7 +108,7 @@ constexpr invalid_call of_ia[] = {
      CALL(query_ha_related(objects, const_cast<char *>(settings().ia), nullptr))},
 };
 
-constexpr invalid_call of_evd[] = {
+constexpr invalid_call evd_calls[] = {
     {"dat_evd_create", "flags 0", invalid_parameter(4), CALL(create_evd(objects, 0))},
     {"dat_evd_create", "flags unknown", invalid_parameter(4),
      CALL(create_evd(objects, 0x10000 | DAT_EVD_SOFTWARE_FLAG))},
@@ -125,7 +125,7 @@ constexpr invalid_call of_evd[] = {
     {"dat_evd_wait", "no event", timeout_expired, CALL(wait_evd(objects, 1))},
 };
 
-constexpr invalid_call of_cno[] = {
+constexpr invalid_call cno_calls[] = {
     {"dat_cno_wait", "no event", queue_empty,
      [](const all_objects &objects) {
          DAT_EVD_HANDLE evd_handle = &unwritten_handle;
@@ -153,16 +153,16 @@ struct registration {
     DAT_LMR_HANDLE *lmr = &unwritten_handle;
 
     DAT_RETURN create(const all_objects &objects) const {
-        DAT_REGION_DESCRIPTION region{};
-        region.for_va = address;
-        return dat_lmr_create(objects.eps.ia, enum_cast<DAT_MEM_TYPE>(mem_type), region, length,
-                              objects.eps.pz, enum_cast<DAT_MEM_PRIV_FLAGS>(mem_priv),
+        DAT_REGION_DESCRIPTION region_desc{};
+        region_desc.for_va = address;
+        return dat_lmr_create(objects.eps.ia, enum_cast<DAT_MEM_TYPE>(mem_type), region_desc,
+                              length, objects.eps.pz, enum_cast<DAT_MEM_PRIV_FLAGS>(mem_priv),
                               enum_cast<DAT_VA_TYPE>(va_type), lmr, nullptr, nullptr, nullptr,
                               nullptr);
     }
 };
 
-constexpr invalid_call of_lmr[] = {
+constexpr invalid_call lmr_calls[] = {
     {"dat_lmr_create", "mem_type 0x80", invalid_parameter(2),
      CALL(registration{.mem_type = 0x80}.create(objects))},
     {"dat_lmr_create", "mem_type 8", invalid_parameter(2),
@@ -202,7 +202,7 @@ struct binding {
     }
 };
 
-constexpr invalid_call of_rmr[] = {
+constexpr invalid_call rmr_calls[] = {
     {"dat_rmr_create", "rmr NULL", invalid_parameter(2),
      CALL(dat_rmr_create(objects.eps.pz, nullptr))},
     {"dat_rmr_create_for_ep", "rmr NULL", invalid_parameter(2),
@@ -228,8 +228,8 @@ constexpr invalid_call of_rmr[] = {
     {"dat_rmr_bind", "EP not connected", invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
      [](const all_objects &objects) {
          const DAT_RETURN ret = binding{}.bind_range(objects);
-         const bool lacking = objects.eps.ia.ia_attr().max_rmrs == 0 && ret == not_supported;
-         return lacking ? invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED) : ret;
+         const bool is_unsupported = objects.eps.ia.ia_attr().max_rmrs == 0 && ret == not_supported;
+         return is_unsupported ? invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED) : ret;
      }},
 };
 
@@ -243,7 +243,7 @@ DAT_SRQ_PARAM query_srq(const all_objects &objects) {
     return param;
 }
 
-constexpr invalid_call of_srq[] = {
+constexpr invalid_call srq_calls[] = {
     {"dat_srq_create", "max_recv_iov 0", invalid_parameter(3),
      CALL(create_srq(objects, {1, 0, 0}))},
     {"dat_srq_create", "low_watermark -1", invalid_parameter(3),
@@ -276,7 +276,7 @@ DAT_RETURN sync_with_context(const all_objects &objects, DAT_LMR_CONTEXT lmr_con
     return ret;
 }
 
-constexpr invalid_call of_sync[] = {
+constexpr invalid_call sync_calls[] = {
     {"dat_lmr_sync_rdma", "lmr_context is an rmr_context", invalid_parameter(2),
      [](const all_objects &objects) {
          const test_lmr &lmr = objects.eps.lmr;
@@ -293,13 +293,13 @@ constexpr invalid_call of_sync[] = {
 } // namespace
 
 void add_invalid(case_list &cases) {
-    add_invalid(cases, of_ia);
-    add_invalid(cases, of_evd);
-    add_invalid(cases, of_cno);
-    add_invalid(cases, of_lmr);
-    add_invalid(cases, of_rmr, requirement::memory_windows);
-    add_invalid(cases, of_srq);
-    add_invalid(cases, of_sync);
+    add_invalid(cases, ia_calls);
+    add_invalid(cases, evd_calls);
+    add_invalid(cases, cno_calls);
+    add_invalid(cases, lmr_calls);
+    add_invalid(cases, rmr_calls, requirement::memory_windows);
+    add_invalid(cases, srq_calls);
+    add_invalid(cases, sync_calls);
 }
 
 } // namespace conform

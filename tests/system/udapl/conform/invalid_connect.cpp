@@ -69,7 +69,7 @@ unique_ep create_ep_without_connect_evd(const all_objects &objects) {
     return unique_ep(handle);
 }
 
-constexpr invalid_call of_connect[] = {
+constexpr invalid_call connect_calls[] = {
     {"dat_ep_connect", "address NULL", invalid_parameter(2),
      CALL(connect_args{.has_address = false}.connect(objects, objects.idle_ep))},
     {"dat_ep_connect", "address of AF_UNIX", invalid_parameter(2),
@@ -174,7 +174,7 @@ struct csp_args {
     }
 };
 
-constexpr invalid_call of_listeners[] = {
+constexpr invalid_call service_point_calls[] = {
     {"dat_psp_create", "port 0", invalid_parameter(2), CALL(create_psp(objects, 0))},
     {"dat_psp_create", "flags 2", invalid_parameter(4),
      CALL(create_psp(objects, unused_port(), enum_cast<DAT_PSP_FLAGS>(2)))},
@@ -225,7 +225,7 @@ constexpr invalid_call of_listeners[] = {
      CALL(EXPORTED(dat_csp_query)(objects.csp, DAT_CSP_FIELD_ALL, nullptr))},
 };
 
-constexpr invalid_call of_requests[] = {
+constexpr invalid_call cr_calls[] = {
     {"dat_cr_accept", "private_data_size -1", invalid_parameter(3),
      CALL(dat_cr_accept(objects.cr, objects.idle_ep, -1, connect_args::data))},
     {"dat_cr_accept", "private_data_size above the limit", invalid_parameter(3),
@@ -254,9 +254,9 @@ constexpr invalid_call of_requests[] = {
 } // namespace
 
 void add_invalid_connect(case_list &cases) {
-    add_invalid(cases, of_connect, requirement::connection);
-    add_invalid(cases, of_listeners, requirement::connection);
-    add_invalid(cases, of_requests, requirement::connection);
+    add_invalid(cases, connect_calls, requirement::connection);
+    add_invalid(cases, service_point_calls, requirement::connection);
+    add_invalid(cases, cr_calls, requirement::connection);
 }
 
 } // namespace conform

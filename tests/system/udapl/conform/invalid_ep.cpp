@@ -19,7 +19,7 @@ struct invalid_attr {
     void (*change)(DAT_EP_ATTR &, const DAT_IA_ATTR &);
 };
 
-constexpr invalid_attr attributes[] = {
+constexpr invalid_attr invalid_attrs[] = {
     {"service_type 77", SET(service_type, enum_cast<DAT_SERVICE_TYPE>(77))},
     {"qos that is not supported", SET(qos, DAT_QOS_HIGH_THROUGHPUT)},
     {"max_message_size above the limit", SET(max_message_size, limits.max_message_size + 1)},
@@ -56,15 +56,15 @@ DAT_EP_ATTR minimal_ep_attr() {
 
 /// The limit is the largest number, so 0, which means the default, is behind it.
 bool is_wrapped(const invalid_attr &row, const DAT_EP_ATTR &attr) {
-    const std::string what = row.description;
-    return (what.starts_with("max_message_size") && attr.max_message_size == 0) ||
-           (what.starts_with("max_rdma_size") && attr.max_rdma_size == 0);
+    const std::string description = row.description;
+    return (description.starts_with("max_message_size") && attr.max_message_size == 0) ||
+           (description.starts_with("max_rdma_size") && attr.max_rdma_size == 0);
 }
 
 template <class Create>
 void expect_attributes_refused(Create create, DAT_RETURN expected) {
     const all_objects objects;
-    for (const invalid_attr &row : attributes) {
+    for (const invalid_attr &row : invalid_attrs) {
         const scoped_trace trace(row.description);
         DAT_EP_ATTR attr = minimal_ep_attr();
         row.change(attr, objects.eps.ia.ia_attr());
@@ -80,8 +80,8 @@ DAT_RETURN create_ep(const all_objects &objects, const DAT_EP_ATTR *attr,
     return dat_ep_create(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
                          objects.idle_ep.request_evd, objects.idle_ep.connect_evd, attr, result);
 }
-DAT_RETURN create_with_srq(const all_objects &objects, const DAT_EP_ATTR *attr,
-                           DAT_EP_HANDLE *result = &unwritten_handle) {
+DAT_RETURN create_ep_with_srq(const all_objects &objects, const DAT_EP_ATTR *attr,
+                              DAT_EP_HANDLE *result = &unwritten_handle) {
     return dat_ep_create_with_srq(objects.eps.ia, objects.eps.pz, objects.idle_ep.recv_evd,
                                   objects.idle_ep.request_evd, objects.idle_ep.connect_evd,
                                   objects.srq, attr, result);
@@ -96,7 +96,7 @@ void add_attributes(case_list &cases) {
     add_case(cases, "invalid.dat_ep_create_with_srq.attributes", [] {
         expect_attributes_refused(
             [](const all_objects &objects, const DAT_EP_ATTR *attr) {
-                return create_with_srq(objects, attr);
+                return create_ep_with_srq(objects, attr);
             },
             invalid_parameter(7));
     });
@@ -110,10 +110,10 @@ DAT_RETURN modify_ep(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_COUNT max
     return dat_ep_modify(handle, mask, &param);
 }
 
-constexpr invalid_call of_ep[] = {
+constexpr invalid_call ep_calls[] = {
     {"dat_ep_create", "ep NULL", invalid_parameter(7), CALL(create_ep(objects, nullptr, nullptr))},
     {"dat_ep_create_with_srq", "ep NULL", invalid_parameter(8),
-     CALL(create_with_srq(objects, nullptr, nullptr))},
+     CALL(create_ep_with_srq(objects, nullptr, nullptr))},
     {"dat_ep_query", "mask unknown", invalid_parameter(2),
      [](const all_objects &objects) {
          DAT_EP_PARAM param{};
@@ -152,20 +152,20 @@ constexpr DAT_COMPLETION_FLAGS no_flag = DAT_COMPLETION_DEFAULT_FLAG;
 
 enum class dto_type { send, invalidate, write, read, immediate };
 
-DAT_RETURN post_dto(dto_type type, DAT_EP_HANDLE handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
-                    const DAT_RMR_TRIPLET *remote) {
+DAT_RETURN post_dto(dto_type type, DAT_EP_HANDLE handle, DAT_COUNT num_segments,
+                    DAT_LMR_TRIPLET *iov, const DAT_RMR_TRIPLET *remote) {
     switch (type) {
     case dto_type::send:
-        return dat_ep_post_send(handle, segments, iov, make_context(1), no_flag);
+        return dat_ep_post_send(handle, num_segments, iov, make_context(1), no_flag);
     case dto_type::invalidate:
-        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, segments, iov, make_context(1),
-                                                          no_flag, DAT_TRUE, 1);
+        return EXPORTED(dat_ep_post_send_with_invalidate)(handle, num_segments, iov,
+                                                          make_context(1), no_flag, DAT_TRUE, 1);
     case dto_type::write:
-        return dat_ep_post_rdma_write(handle, segments, iov, make_context(1), remote, no_flag);
+        return dat_ep_post_rdma_write(handle, num_segments, iov, make_context(1), remote, no_flag);
     case dto_type::read:
-        return dat_ep_post_rdma_read(handle, segments, iov, make_context(1), remote, no_flag);
+        return dat_ep_post_rdma_read(handle, num_segments, iov, make_context(1), remote, no_flag);
     default:
-        return dat_ib_post_rdma_write_immed(handle, segments, iov, make_context(1), remote, 7,
+        return dat_ib_post_rdma_write_immed(handle, num_segments, iov, make_context(1), remote, 7,
                                             no_flag);
     }
 }
@@ -192,9 +192,9 @@ DAT_RETURN post_negative_count(const all_objects &objects) {
     return post_dto(type, objects.eps.active, -1, args.iov.data(), &args.remote);
 }
 DAT_COUNT max_segments(dto_type type, const DAT_EP_ATTR &attr) {
-    const bool writes = type == dto_type::write || type == dto_type::immediate;
+    const bool is_write = type == dto_type::write || type == dto_type::immediate;
     const DAT_COUNT limit = type == dto_type::read ? attr.max_rdma_read_iov
-                            : writes               ? attr.max_rdma_write_iov
+                            : is_write             ? attr.max_rdma_write_iov
                                                    : attr.max_request_iov;
     return limit > 0 ? limit : attr.max_request_iov;
 }
@@ -216,16 +216,16 @@ DAT_RETURN post_too_long(const all_objects &objects) {
     const DAT_VLEN limit = type == dto_type::send || type == dto_type::invalidate
                                ? attr.max_message_size
                                : attr.max_rdma_size;
-    constexpr DAT_SEG_LENGTH longest = ~DAT_SEG_LENGTH{0};
+    constexpr DAT_SEG_LENGTH max_segment_length = ~DAT_SEG_LENGTH{0};
     post_args args(objects);
     DAT_RETURN ret = dat_error(DAT_LENGTH_ERROR);
-    if (limit < longest) {
+    if (limit < max_segment_length) {
         args.iov[0].segment_length = static_cast<DAT_SEG_LENGTH>(limit + 1);
         ret = post_dto(type, objects.eps.active, 1, args.iov.data(), &args.remote);
     }
     if (ret != dat_error(DAT_LENGTH_ERROR) || max_segments(type, attr) < 2)
         return ret;
-    args.iov[0].segment_length = args.iov[1].segment_length = longest;
+    args.iov[0].segment_length = args.iov[1].segment_length = max_segment_length;
     return post_dto(type, objects.eps.active, 2, args.iov.data(), &args.remote);
 }
 template <dto_type type>
@@ -255,7 +255,7 @@ DAT_RETURN post_rdma_read_to_rmr(const all_objects &objects, const DAT_RMR_TRIPL
 }
 constexpr DAT_RETURN not_writable = dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_RDMA_WRITE);
 
-constexpr invalid_call of_posts[] = {
+constexpr invalid_call dto_calls[] = {
     {"dat_ep_post_recv", "num_segments -1", invalid_parameter(2),
      CALL(dat_ep_post_recv(objects.eps.active, -1, post_args(objects).iov.data(), make_context(1),
                            no_flag))},
@@ -302,13 +302,13 @@ constexpr invalid_call of_posts[] = {
 // -- extensions of InfiniBand
 
 DAT_RETURN post_fetch_and_add(const all_objects &objects, DAT_LMR_TRIPLET *local,
-                              std::size_t offset, bool has_target = true) {
+                              std::size_t offset, bool has_remote = true) {
     DAT_RMR_TRIPLET remote = objects.eps.lmr.rmr_triplet(page + offset, 8);
     return dat_ib_post_fetch_and_add(objects.eps.active, 1, local, make_context(1),
-                                     has_target ? &remote : nullptr, no_flag);
+                                     has_remote ? &remote : nullptr, no_flag);
 }
 
-constexpr invalid_call of_extensions[] = {
+constexpr invalid_call extension_calls[] = {
     REFUSED("dat_ib_post_rdma_write_immed", dto_type::immediate),
     {"dat_ib_post_rdma_write_immed", "remote NULL", invalid_parameter(5),
      post_null_remote<dto_type::immediate>},
@@ -360,7 +360,7 @@ constexpr invalid_call of_extensions[] = {
      CALL(dat_ib_query_counters(objects.eps.active, 0, nullptr, 0))},
 };
 
-constexpr invalid_call of_no_extension[] = {
+constexpr invalid_call no_extension_calls[] = {
     {"dat_extension_op", "operation unknown", dat_error(DAT_NOT_IMPLEMENTED),
      CALL(dat_extension_op(objects.eps.active, 0x777))},
 };
@@ -369,10 +369,10 @@ constexpr invalid_call of_no_extension[] = {
 
 void add_invalid_ep(case_list &cases) {
     add_attributes(cases);
-    add_invalid(cases, of_ep, requirement::connection);
-    add_invalid(cases, of_posts, requirement::connection);
-    add_invalid(cases, of_extensions, requirement::extensions);
-    add_invalid(cases, of_no_extension, requirement::connection);
+    add_invalid(cases, ep_calls, requirement::connection);
+    add_invalid(cases, dto_calls, requirement::connection);
+    add_invalid(cases, extension_calls, requirement::extensions);
+    add_invalid(cases, no_extension_calls, requirement::connection);
 }
 
 } // namespace conform

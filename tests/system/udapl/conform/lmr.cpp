@@ -77,12 +77,12 @@ constexpr auto no_access_returns = {
     invalid_parameter(3),
     dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_MALFORMED),
 };
-/// What a provider says that does not have it at all.
+/// Returned by a provider that does not support the memory type.
 const auto unsupported_returns = {not_supported, dat_error(DAT_NOT_IMPLEMENTED)};
 
 bool supports_mem_type(const test_ia &ia, DAT_MEM_TYPE type) {
-    const auto all = static_cast<unsigned>(ia.provider_attr().lmr_mem_types_supported);
-    return (all & static_cast<unsigned>(type)) == static_cast<unsigned>(type);
+    const auto supported = static_cast<unsigned>(ia.provider_attr().lmr_mem_types_supported);
+    return (supported & static_cast<unsigned>(type)) == static_cast<unsigned>(type);
 }
 
 void test_privileges() {
@@ -330,11 +330,11 @@ void add_mem_type_cases(case_list &cases) {
     });
     add_case(cases, "lmr.memlock", [] {
         const lmr_fixture fixture;
-        const mapping large(16 << 20);
+        const mapping large_memory(16 << 20);
         const memlock_limit limit(64 << 10);
         registration reg = fixture.default_registration();
-        reg.region_desc = describe_va(large.data());
-        reg.length = large.size();
+        reg.region_desc = describe_va(large_memory.data());
+        reg.length = large_memory.size();
         fixture.expect_refused(std::move(reg), {insufficient_resources(DAT_RESOURCE_MEMORY_REGION),
                                                 insufficient_resources(DAT_RESOURCE_MEMORY)});
     });

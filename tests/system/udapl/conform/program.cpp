@@ -65,7 +65,7 @@ bool matches_any(const test_case &test, std::span<char *const> patterns) {
 
 struct command_line {
     bool isolate = false, list = false;
-    std::vector<char *> child_args; // what a child is told, less the case
+    std::vector<char *> child_args; // arguments of a child, without the case
     std::span<char *const> patterns;
 };
 

@@ -162,7 +162,7 @@ void add_create_any_cases(case_list &cases) {
     });
 }
 
-/// The provider makes the EP, if it says that it does.
+/// The provider creates the EP, if its attributes promise it.
 void test_provider_creates_ep() {
     ep_pair eps;
     unique_psp psp;

@@ -29,7 +29,7 @@ void add_invalid_argument_cases(case_list &cases) {
     });
 }
 
-/// It cannot be freed as long as that lives, and is whole after it was tried.
+/// dat_pz_free is refused, and the PZ can be used afterwards.
 void expect_pz_in_use(DAT_PZ_HANDLE pz, source_location loc = current_location()) {
     expect_return(dat_pz_free(pz), invalid_state(DAT_INVALID_STATE_PZ_IN_USE), loc);
     DAT_PZ_PARAM param{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The cases, and what the command line said.
+// The cases, and the settings of the command line.
 
 #pragma once
 

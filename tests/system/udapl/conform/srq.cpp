@@ -11,7 +11,7 @@ namespace conform {
 
 namespace {
 
-constexpr DAT_COUNT dtos = 16;
+constexpr DAT_COUNT max_recv_dtos = 16;
 
 DAT_RETURN post_srq_recv(DAT_SRQ_HANDLE srq, DAT_LMR_TRIPLET local, DAT_UINT64 cookie) {
     return dat_srq_post_recv(srq, 1, &local, make_context(cookie));
@@ -22,10 +22,10 @@ DAT_SRQ_PARAM query_srq(DAT_SRQ_HANDLE srq) {
     return param.value();
 }
 
-/// A pair of which the passive side takes from the queue.
+/// A pair, and an SRQ for its passive side.
 struct srq_fixture {
     ep_pair eps;
-    unique_srq srq = create_srq({dtos, 2, DAT_SRQ_LW_DEFAULT});
+    unique_srq srq = create_srq({max_recv_dtos, 2, DAT_SRQ_LW_DEFAULT});
 
     unique_srq create_srq(DAT_SRQ_ATTR srq_attr, source_location loc = current_location()) const {
         DAT_SRQ_HANDLE handle = nullptr;
@@ -34,7 +34,7 @@ struct srq_fixture {
     }
     test_ep create_ep() const { return test_ep(eps.ia, eps.pz, srq); }
     ~srq_fixture() {
-        // The queue is freed before the pair, so the pair must not use it any more.
+        // The SRQ is freed before the pair, so no EP of the pair may use it.
         eps.passive = test_ep(eps.ia, eps.pz);
     }
     void expect_refused(DAT_SRQ_ATTR srq_attr, std::initializer_list<DAT_RETURN> expected,
@@ -79,7 +79,8 @@ void add_create_cases(case_list &cases) {
         const DAT_IA_ATTR &attr = fixture.eps.ia.ia_attr();
         expect_true(attr.max_srqs >= 1, "max_srqs is 0");
         expect_true(attr.max_ep_per_srq >= 1, "max_ep_per_srq is 0");
-        expect_true(attr.max_recv_per_srq >= dtos, "max_recv_per_srq is less than it took");
+        expect_true(attr.max_recv_per_srq >= max_recv_dtos,
+                    "max_recv_per_srq is less than it took");
     });
     add_case(cases, "srq.query", [] {
         const srq_fixture fixture;
@@ -87,7 +88,7 @@ void add_create_cases(case_list &cases) {
         expect_eq(param.ia_handle, fixture.eps.ia, "ia_handle");
         expect_eq(param.srq_state, DAT_SRQ_STATE_OPERATIONAL, "srq_state");
         expect_eq(param.pz_handle, fixture.eps.pz, "pz_handle");
-        expect_true(param.max_recv_dtos >= dtos, "max_recv_dtos");
+        expect_true(param.max_recv_dtos >= max_recv_dtos, "max_recv_dtos");
         expect_true(param.max_recv_iov >= 2, "max_recv_iov");
         expect_eq(param.low_watermark, DAT_SRQ_LW_DEFAULT, "low_watermark");
         expect_eq(param.outstanding_dto_count, 0, "outstanding_dto_count");
@@ -147,7 +148,7 @@ void add_post_cases(case_list &cases) {
         DAT_RETURN ret = DAT_SUCCESS;
         for (; ret == DAT_SUCCESS && posted < 5000; ++posted)
             ret = post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), posted);
-        expect_true(posted > dtos, concat(posted, " were taken, not ", dtos));
+        expect_true(posted > max_recv_dtos, concat(posted, " were taken, not ", max_recv_dtos));
         expect_return(ret, insufficient_resources(DAT_RESOURCE_MEMORY));
     });
     add_case(cases, "srq.ep", [] { // has no receives of its own
@@ -181,7 +182,7 @@ void test_two_eps() {
     ep_pair &eps = fixture.eps;
     eps.passive = fixture.create_ep();
     const test_ep second_active(eps.ia, eps.pz), second_ep = fixture.create_ep();
-    for (DAT_UINT64 i = 0; i < dtos; ++i)
+    for (DAT_UINT64 i = 0; i < max_recv_dtos; ++i)
         require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page * (4 + i), 100), i));
     eps.connect_without_messages();
     require_success(connect_ep(second_active, ia_address(eps.ia.ipv4_address()), eps.port));
@@ -204,8 +205,8 @@ void test_two_eps() {
             ++next;
         }
     }
-    expect_eq(query_srq(fixture.srq).outstanding_dto_count, static_cast<DAT_COUNT>(dtos - next),
-              "outstanding_dto_count");
+    expect_eq(query_srq(fixture.srq).outstanding_dto_count,
+              static_cast<DAT_COUNT>(max_recv_dtos - next), "outstanding_dto_count");
 }
 
 void add_connected_cases(case_list &cases) {
@@ -244,7 +245,7 @@ void add_resize_cases(case_list &cases) {
     add_case(cases, "srq.resize_larger", [] {
         const srq_fixture fixture;
         const DAT_RETURN ret = dat_srq_resize(fixture.srq, 200);
-        // A device need not be able to, but then says so.
+        // An iWARP device need not support it.
         if (ret == not_supported || ret == dat_error(DAT_NOT_IMPLEMENTED)) {
             expect_true(fixture.eps.ia.is_iwarp(), "it is not supported");
             return;
@@ -280,12 +281,13 @@ void add_resize_cases(case_list &cases) {
     });
     add_case(cases, "srq.resize_too_small", [] { // for what is there
         const srq_fixture fixture;
-        for (DAT_UINT64 i = 0; i < dtos; ++i)
+        for (DAT_UINT64 i = 0; i < max_recv_dtos; ++i)
             require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), i));
         const DAT_RETURN ret = dat_srq_resize(fixture.srq, 2);
         expect_true(DAT_GET_TYPE(ret) == DAT_INVALID_STATE && (ret & DAT_CLASS_ERROR),
                     "returned " + return_name(ret) + ", not INVALID_STATE");
-        expect_eq(query_srq(fixture.srq).outstanding_dto_count, dtos, "outstanding_dto_count");
+        expect_eq(query_srq(fixture.srq).outstanding_dto_count, max_recv_dtos,
+                  "outstanding_dto_count");
     });
 }
 
@@ -322,8 +324,8 @@ void add_watermark_cases(case_list &cases) {
     });
     add_case(cases, "srq.low_watermark_wrong", [] {
         const srq_fixture fixture;
-        for (const DAT_COUNT wrong : {-1, 5000}) {
-            const DAT_RETURN ret = dat_srq_set_lw(fixture.srq, wrong);
+        for (const DAT_COUNT low_watermark : {-1, 5000}) {
+            const DAT_RETURN ret = dat_srq_set_lw(fixture.srq, low_watermark);
             if (has_watermarks(fixture.eps.ia))
                 expect_return(ret, invalid_parameter(2));
             else

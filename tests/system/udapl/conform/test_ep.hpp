@@ -46,7 +46,7 @@ DAT_RETURN post_rdma_read(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET local, DAT_RMR_TRIPL
 /// The next event is the completion of a DTO, whose fields are returned.
 DAT_DTO_COMPLETION_EVENT_DATA next_completion(DAT_EVD_HANDLE evd,
                                               source_location loc = current_location());
-/// And it is that one, done. (Its `operation` is a case of its own.)
+/// The next completion is this one, with success. (`operation` has a case of its own.)
 void expect_completion(DAT_EVD_HANDLE evd, DAT_EP_HANDLE ep, DAT_UINT64 cookie, std::size_t length,
                        source_location loc = current_location());
 
@@ -91,7 +91,7 @@ struct ep_pair {
     void connect(source_location loc = current_location());
     /// The same without the messages.
     void connect_without_messages(source_location loc = current_location());
-    /// The next request, after `active` was told to connect.
+    /// The next CR, after request_connection.
     DAT_CR_HANDLE next_cr(source_location loc = current_location());
     /// Disconnects from the active side and waits until both know.
     void disconnect(source_location loc = current_location());
@@ -100,7 +100,7 @@ struct ep_pair {
     request_connection(byte_view private_data = {}); ///< dat_ep_connect of `active` to the listener
 };
 
-/// Until the endpoint is in that state, or not in time.
+/// Waits until the EP is in that state; false after event_timeout.
 bool wait_for_state(DAT_EP_HANDLE ep, DAT_EP_STATE expected,
                     source_location loc = current_location());
 

@@ -29,8 +29,8 @@ kernel_counts count_device_objects() {
 kernel_counts leaked_objects(const kernel_counts &baseline) {
     kernel_counts leaked;
     for (const auto &[kind, count] : count_device_objects())
-        if (const auto old = baseline.find(kind); old != baseline.end() && count > old->second)
-            leaked[kind] = count - old->second;
+        if (const auto it = baseline.find(kind); it != baseline.end() && count > it->second)
+            leaked[kind] = count - it->second;
     return leaked;
 }
 

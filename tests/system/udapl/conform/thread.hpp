@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A second thread of a case. If it cannot go on it ends, and what is wrong is noted as ever.
+// A second thread of a case. A failed requirement ends the thread and is recorded as a failure.
 
 #pragma once
 
