@@ -14,6 +14,7 @@ a first try. Exit status: 0 no test failed, 1 a test failed, 2 no test is select
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import re
@@ -63,22 +64,29 @@ class Result:
 
 class Runner:
     def __init__(self, build: str) -> None:
-        self.build, self.logs = build, f"{build}/logs"
+        self.build = os.path.abspath(build)
+        self.logs = f"{self.build}/logs"
 
     def ctest(self, *options: str) -> List[str]:
         return ["ctest", "--test-dir", self.build, *options]
 
     def select(self, options: List[str]) -> List[Test]:
         command = self.ctest("--show-only=json-v1", *options)
-        shown = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-        return [Test(entry) for entry in json.loads(shown)["tests"]]
+        shown = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+        if shown.returncode != 0:
+            sys.exit(2)  # ctest has said why
+        return [Test(entry) for entry in json.loads(shown.stdout)["tests"]]
 
     def run(self, num_jobs: int, options: List[str]) -> Dict[str, Result]:
         """The results of the tests that were run, in order of their end."""
         junit = f"{self.logs}/junit.xml"
         options += ["--output-on-failure", "--no-label-summary", "--output-junit", junit]
         options += ["--resource-spec-file", RESOURCES, "-j", str(num_jobs)]
-        subprocess.run(self.ctest(*options), check=False)  # the JUnit file has what failed
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(junit)  # of an earlier run
+        ctest = subprocess.run(self.ctest(*options), check=False)  # the file has what failed
+        if not os.path.exists(junit):
+            sys.exit(f"scripts/test: ctest ended with status {ctest.returncode}, wrote no {junit}")
         results = {}
         for case in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):
             name, status = case.attrib["name"], case.attrib["status"]

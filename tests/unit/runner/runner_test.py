@@ -168,6 +168,17 @@ class Runner(unittest.TestCase):
         self.assertIn("no test is selected", self.run_tests(2, "-k", "nothing"))
         self.assertIn("not a regular expression", self.run_tests(2, "-k", "["))
 
+    def test_results_of_an_earlier_run_do_not_count(self) -> None:
+        kill_ctest = "kill -KILL $(ps -o ppid= -p $PPID)"  # the parent of run_test.py
+        self.add_test("area.kills", f"[ ! -e kill ] || {kill_ctest}; echo 1..1; echo ok 1 - a")
+        self.run_tests(0)
+        with open(f"{self.build}/kill", "w", encoding="utf-8"):
+            pass
+        self.assertIn("ctest ended with status -9, wrote no", self.run_tests(1))
+
+    def test_invalid_ctest_option_is_misuse(self) -> None:
+        self.assertIn("given invalid value", self.run_tests(2, "--repeat", "never"))
+
     def test_list_marks_the_tests_of_the_gate(self) -> None:
         self.add_test("area.a", "exit 1", "gate", "unit")
         self.add_test("area.b", "exit 1", "lab")
