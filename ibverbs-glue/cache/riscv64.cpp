@@ -28,10 +28,10 @@ struct riscv_hwprobe {
 // What all online CPUs have in common; 0 if the kernel does not know the system call or the key.
 // The kernel sets the key to -1 if it does not know it.
 std::uint64_t hwprobe(std::int64_t key) noexcept {
-    riscv_hwprobe pair{key, 0};
-    if (syscall(SYS_RISCV_HWPROBE, &pair, 1UL, 0UL, nullptr, 0U) != 0 || pair.key != key)
+    riscv_hwprobe probe{key, 0};
+    if (syscall(SYS_RISCV_HWPROBE, &probe, 1UL, 0UL, nullptr, 0U) != 0 || probe.key != key)
         return 0;
-    return pair.value;
+    return probe.value;
 }
 
 // Encoded by hand: assemblers accept the mnemonics only if the whole program may use Zicbom.

@@ -6,18 +6,18 @@
 #include <string.h>
 
 int main(void) {
-    struct coherdma_open_attr wanted;
-    struct coherdma_device_attr about;
+    struct coherdma_open_attr attr;
+    struct coherdma_device_attr device_attr;
     struct coherdma_device *device;
-    memset(&wanted, 0, sizeof wanted);
-    wanted.flags = COHERDMA_OPEN_ASSUME;
-    wanted.assume = COHERDMA_COHERENT;
-    device = coherdma_open(&wanted, sizeof wanted);
-    if (!device || coherdma_query_device(device, &about, sizeof about) != 0) {
+    memset(&attr, 0, sizeof attr);
+    attr.flags = COHERDMA_OPEN_ASSUME;
+    attr.assume = COHERDMA_COHERENT;
+    device = coherdma_open(&attr, sizeof attr);
+    if (!device || coherdma_query_device(device, &device_attr, sizeof device_attr) != 0) {
         fprintf(stderr, "consumer: %s\n", coherdma_error());
         return 1;
     }
-    printf("%s\n", about.explanation);
+    printf("%s\n", device_attr.explanation);
     coherdma_close(device);
     return 0;
 }

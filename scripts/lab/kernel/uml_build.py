@@ -183,21 +183,23 @@ def _build_tree(tree: str, path: str, options: BuildOptions, series: str) -> Dic
 
 def _make_environment(tree: str) -> Dict[str, str]:
     """The environment of make, by which the same source gives the same bytes in any folder at any time."""
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name in ("PATH", "HOME", "TMPDIR") or name.startswith("CCACHE_")
     }
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    if epoch is None:  # the date of the source
+    source_date = os.environ.get("SOURCE_DATE_EPOCH")
+    if source_date is None:  # the date of the source
         seconds = int(os.stat(os.path.join(tree, "Makefile")).st_mtime)
-    elif epoch.isascii() and epoch.isdigit() and len(epoch) <= 11:
-        seconds = int(epoch)
+    elif source_date.isascii() and source_date.isdigit() and len(source_date) <= 11:
+        seconds = int(source_date)
     else:
-        raise UsageError(f"SOURCE_DATE_EPOCH={epoch}: expected a number of seconds since 1970")
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH={source_date}: expected a number of seconds since 1970"
+        )
     prefix_maps = f"-ffile-prefix-map={tree}/= -ffile-prefix-map={tree}=."
     return {
-        **kept,
+        **inherited,
         "LC_ALL": "C",
         "TZ": "UTC",
         "KBUILD_BUILD_TIMESTAMP": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),

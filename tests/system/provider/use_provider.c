@@ -9,31 +9,31 @@
 #include <stdio.h>
 #include <string.h>
 
-static int opens(const char *name) {
-    int count = 0, found = 0;
-    struct ibv_device **all = ibv_get_device_list(&count);
-    for (int each = 0; all && each < count; ++each) {
+static int can_open(const char *name) {
+    int count = 0, is_opened = 0;
+    struct ibv_device **devices = ibv_get_device_list(&count);
+    for (int i = 0; devices && i < count; ++i) {
         struct ibv_context *context = NULL;
-        if (strcmp(ibv_get_device_name(all[each]), name) == 0)
-            context = ibv_open_device(all[each]);
+        if (strcmp(ibv_get_device_name(devices[i]), name) == 0)
+            context = ibv_open_device(devices[i]);
         if (context) {
-            found = 1;
+            is_opened = 1;
             ibv_close_device(context);
         }
     }
-    if (all)
-        ibv_free_device_list(all);
-    return found;
+    if (devices)
+        ibv_free_device_list(devices);
+    return is_opened;
 }
 
-int main(int count, char **words) {
+int main(int argc, char **argv) {
     int error = coherdma_use_provider();
     if (error != 0)
         printf("refused: %s: %s\n", strerror(error), coherdma_error());
     else
         puts("loaded");
-    if (count > 1 && !opens(words[1])) {
-        printf("cannot open %s\n", words[1]);
+    if (argc > 1 && !can_open(argv[1])) {
+        printf("cannot open %s\n", argv[1]);
         return 1;
     }
     return 0;

@@ -98,8 +98,8 @@ def read_until(console: IO[bytes], pattern: str) -> "tuple[List[str], str]":
     lines: List[str] = []
     for raw in console:
         line = raw.decode(errors="replace").rstrip("\r\n")
-        if found := re.fullmatch(pattern, line):
-            return lines, found[1]
+        if match := re.fullmatch(pattern, line):
+            return lines, match[1]
         lines.append(line)
     sys.exit("the guest ended too early: " + " | ".join(lines[-5:]))
 

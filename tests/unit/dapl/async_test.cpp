@@ -182,13 +182,13 @@ void ia_query_matches_device_limits(void **) {
 void consumer_context_and_handle_type_kept(void **) {
     ia_fixture ia;
     for (DAT_HANDLE it : {ia.handle, ia.pz, ia.async_evd}) {
-        DAT_CONTEXT id = {}, kept = {};
-        assert_success(dat().get_consumer_context_func(it, &kept));
-        assert_int_equal(kept.as_64, 0);
+        DAT_CONTEXT id = {}, consumer_context = {};
+        assert_success(dat().get_consumer_context_func(it, &consumer_context));
+        assert_int_equal(consumer_context.as_64, 0);
         id.as_64 = 0x123456789abcdef0;
         assert_success(dat().set_consumer_context_func(it, id));
-        assert_success(dat().get_consumer_context_func(it, &kept));
-        assert_int_equal(kept.as_64, id.as_64);
+        assert_success(dat().get_consumer_context_func(it, &consumer_context));
+        assert_int_equal(consumer_context.as_64, id.as_64);
     }
     DAT_HANDLE_TYPE kind;
     assert_success(dat().get_handle_type_func(ia.handle, &kind));

@@ -253,10 +253,10 @@ class BuildInto(InPrefix):
         source = self.make_source()
         first, second = self.work_path("first"), self.work_path("deeper", "second")
         os.makedirs(second)  # an empty folder is accepted
-        epoch = {"SOURCE_DATE_EPOCH": "86400"}
-        self.assertEqual(self.build(source, first, **epoch)[0], 0)
+        source_date = {"SOURCE_DATE_EPOCH": "86400"}
+        self.assertEqual(self.build(source, first, **source_date)[0], 0)
         ignored = {"CFLAGS": "-invalid", "MAKEFLAGS": "--invalid", "KBUILD_BUILD_USER": "me"}
-        status, output = self.build(source, second, **epoch, **ignored, TZ="Asia/Tokyo")
+        status, output = self.build(source, second, **source_date, **ignored, TZ="Asia/Tokyo")
         self.assertEqual(status, 0, output)
         self.assertEqual(self.read_files(first), self.read_files(second))
         environment = self.read_files(first)["lib/modules/6.1.187/modules.builtin"].decode()

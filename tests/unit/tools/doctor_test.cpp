@@ -592,17 +592,17 @@ void assert_fits(const report &results) {
 }
 
 void text_fits_80_columns(void **) {
-    working_host broken(
+    working_host host(
         {"siw", "stale-line", "gids-zero", "port-down", "providers-59", "stray-node"});
-    broken.memlock = 4096;
-    broken.user = "user1";
-    broken.is_root = false;
-    assert_fits(examine(broken, {}));
-    broken.interfaces.clear();
-    assert_fits(examine(broken, {}));
+    host.memlock = 4096;
+    host.user = "user1";
+    host.is_root = false;
+    assert_fits(examine(host, {}));
+    host.interfaces.clear();
+    assert_fits(examine(host, {}));
     assert_fits(examine(fake_host("6.18.4", {"no-rdma", "container"}), {"rxe7"}));
     assert_fits(examine(fake_host("6.1.0-56-cloud-amd64", {"debian", "kernel-cloud"}), {}));
-    assert_contains(as_text(examine(broken, {}), true), "\033[1;31mfail\033[0m  ");
+    assert_contains(as_text(examine(host, {}), true), "\033[1;31mfail\033[0m  ");
 }
 
 } // namespace

@@ -171,29 +171,29 @@ void plugin_names_are_classified(void **) {
 
 /// Random file contents, the same in each run.
 std::vector<std::string> random_texts() {
-    const std::vector<std::string> pieces = {"driver rxe",
-                                             "driver siw",
-                                             "\n",
-                                             "\n",
-                                             "\r\n",
-                                             " ",
-                                             "# comment",
-                                             "driver ",
-                                             "\t",
-                                             "driver mlx5",
-                                             "\0x",
-                                             "driver /usr/lib/librxe",
-                                             "bogus",
-                                             "\xff\xfe",
-                                             "\n\n\n",
-                                             "coherdma",
-                                             "# driver coherdma\n"};
+    const std::vector<std::string> fragments = {"driver rxe",
+                                                "driver siw",
+                                                "\n",
+                                                "\n",
+                                                "\r\n",
+                                                " ",
+                                                "# comment",
+                                                "driver ",
+                                                "\t",
+                                                "driver mlx5",
+                                                "\0x",
+                                                "driver /usr/lib/librxe",
+                                                "bogus",
+                                                "\xff\xfe",
+                                                "\n\n\n",
+                                                "coherdma",
+                                                "# driver coherdma\n"};
     std::mt19937 random(7);
     std::vector<std::string> texts = {"", "\n", "driver rxe", "driver rxe\n", "driver rxe\r\n"};
     for (int count = 0; count < 20000; ++count) {
         std::string text;
         for (auto length = random() % 9; length > 0; --length)
-            text += pieces[random() % pieces.size()];
+            text += fragments[random() % fragments.size()];
         texts.push_back(text);
     }
     return texts;

@@ -99,11 +99,11 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd) {
     MUST(dat_evd_wait(evd, timeout_us, 1, &event, &remaining));
     return event;
 }
-static DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER wanted, const char *what) {
+static DAT_EVENT expect_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER expected, const char *what) {
     const DAT_EVENT event = next_event(evd);
     char why[40];
     snprintf(why, sizeof why, "event %#x", (unsigned)event.event_number);
-    if (event.event_number != wanted)
+    if (event.event_number != expected)
         stop(what, why);
     return event;
 }
