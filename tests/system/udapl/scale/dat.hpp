@@ -9,10 +9,10 @@
 
 namespace scale {
 
-[[noreturn]] void end_with(const char *what, const char *why);
+[[noreturn]] void fail(const char *operation, const char *reason);
 /// The call must have been successful; what: the call.
-void must(DAT_RETURN result, const char *what);
-void need(bool holds, const char *what);
+void check_dat(DAT_RETURN result, const char *operation);
+void require(bool condition, const char *requirement);
 
 struct adapter {
     explicit adapter(const char *name);
@@ -20,31 +20,31 @@ struct adapter {
     adapter(const adapter &) = delete;
     adapter &operator=(const adapter &) = delete;
 
-    DAT_EVD_HANDLE events(DAT_COUNT length, DAT_EVD_FLAGS flags) const;
+    DAT_EVD_HANDLE create_evd(DAT_COUNT min_qlen, DAT_EVD_FLAGS flags) const;
 
     DAT_IA_HANDLE handle = DAT_HANDLE_NULL;
-    DAT_PZ_HANDLE zone = DAT_HANDLE_NULL;
+    DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     DAT_IA_ADDRESS_PTR address = nullptr;
 
   private:
-    DAT_EVD_HANDLE errors_ = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE async_evd_ = DAT_HANDLE_NULL;
 };
 
 /// Registered memory.
 struct region {
     DAT_LMR_HANDLE handle = DAT_HANDLE_NULL;
-    DAT_LMR_TRIPLET all = {};
+    DAT_LMR_TRIPLET triplet = {};
 
     region(const adapter &ia, std::span<std::byte> memory);
-    void end() const { must(dat_lmr_free(handle), "dat_lmr_free"); }
-    DAT_LMR_TRIPLET part(std::size_t offset, std::size_t size) const;
+    void free() const { check_dat(dat_lmr_free(handle), "dat_lmr_free"); }
+    DAT_LMR_TRIPLET make_triplet(std::size_t offset, std::size_t size) const;
 };
 
 /// The next event, which must be of that number and come within a minute.
-DAT_EVENT next(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER number);
+DAT_EVENT wait_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER expected);
 /// The cookie of the next completion, which must be a success of that length.
-DAT_UINT64 completed(DAT_EVD_HANDLE evd, std::size_t length);
+DAT_UINT64 expect_dto(DAT_EVD_HANDLE evd, std::size_t length);
 
-DAT_DTO_COOKIE cookie(DAT_UINT64 value);
+DAT_DTO_COOKIE make_cookie(DAT_UINT64 value);
 
 } // namespace scale

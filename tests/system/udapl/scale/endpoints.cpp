@@ -2,8 +2,8 @@
 //
 // Many endpoints at once: all connect, then all transfer in both directions.
 
+#include "ep_pair.hpp"
 #include "modes.hpp"
-#include "pair.hpp"
 #include "usage.hpp"
 
 #include <cstring>
@@ -16,56 +16,57 @@ namespace {
 constexpr std::size_t size = 256;
 
 /// Each message has its number in it, and comes once.
-void all_talk(const station &st, const std::vector<pair> &pairs, bool forth, const region &memory,
-              std::vector<std::byte> &bytes) {
-    const std::size_t count = pairs.size();
+void exchange_messages(const shared_objects &shared, const std::vector<ep_pair> &ep_pairs,
+                       bool from_active, const region &memory, std::vector<std::byte> &bytes) {
+    const std::size_t count = ep_pairs.size();
     for (std::size_t i = 0; i != count; ++i) {
-        std::memset(&bytes[i * size], static_cast<int>((i + forth) & 0xff), size);
+        std::memset(&bytes[i * size], static_cast<int>((i + from_active) & 0xff), size);
         std::memcpy(&bytes[i * size], &i, sizeof i);
         std::memset(&bytes[(count + i) * size], 0, size);
-        receive(forth ? pairs[i].passive : pairs[i].active, memory.part((count + i) * size, size),
-                i);
+        post_recv(from_active ? ep_pairs[i].passive : ep_pairs[i].active,
+                  memory.make_triplet((count + i) * size, size), i);
     }
     for (std::size_t i = 0; i != count; ++i)
-        send(forth ? pairs[i].active : pairs[i].passive, memory.part(i * size, size), i);
-    std::vector<bool> sent(count), came(count);
+        post_send(from_active ? ep_pairs[i].active : ep_pairs[i].passive,
+                  memory.make_triplet(i * size, size), i);
+    std::vector<bool> sent(count), received(count);
     for (std::size_t i = 0; i != count; ++i) {
-        sent[completed(st.requests, size)].flip();
-        came[completed(st.receives, size)].flip();
+        sent[expect_dto(shared.request_evd, size)].flip();
+        received[expect_dto(shared.recv_evd, size)].flip();
     }
     for (std::size_t i = 0; i != count; ++i) {
-        need(sent[i] && came[i], "each message is sent once and comes once");
-        need(std::memcmp(&bytes[i * size], &bytes[(count + i) * size], size) == 0,
-             "each message comes as it was sent");
+        require(sent[i] && received[i], "each message is sent once and comes once");
+        require(std::memcmp(&bytes[i * size], &bytes[(count + i) * size], size) == 0,
+                "each message comes as it was sent");
     }
 }
 
-void round(const adapter &ia, std::size_t count) {
-    const station st(ia, static_cast<DAT_COUNT>(count));
+void run_round(const adapter &ia, std::size_t count) {
+    const shared_objects shared(ia, static_cast<DAT_COUNT>(count));
     std::vector<std::byte> bytes(2 * count * size);
     const region memory(ia, bytes);
-    std::vector<pair> pairs(count);
-    for (pair &each : pairs) {
-        each.make(st);
-        each.connect(st);
+    std::vector<ep_pair> ep_pairs(count);
+    for (ep_pair &eps : ep_pairs) {
+        eps.create(shared);
+        eps.connect(shared);
     }
-    all_talk(st, pairs, true, memory, bytes); // iWARP: the active side sends first.
-    all_talk(st, pairs, false, memory, bytes);
-    for (const pair &each : pairs)
-        each.disconnect(st);
-    for (const pair &each : pairs)
-        each.end();
-    memory.end();
+    exchange_messages(shared, ep_pairs, true, memory, bytes); // iWARP: the active side sends first.
+    exchange_messages(shared, ep_pairs, false, memory, bytes);
+    for (const ep_pair &eps : ep_pairs)
+        eps.disconnect(shared);
+    for (const ep_pair &eps : ep_pairs)
+        eps.free();
+    memory.free();
 }
 
 } // namespace
 
-void endpoints(const adapter &ia, std::size_t count) {
-    round(ia, count);
-    const usage before = now();
-    round(ia, count);
-    round(ia, count);
-    not_more("endpoints", before, now());
+void test_endpoints(const adapter &ia, std::size_t count) {
+    run_round(ia, count);
+    const usage before = read_usage();
+    run_round(ia, count);
+    run_round(ia, count);
+    require_no_growth("endpoints", before, read_usage());
 }
 
 } // namespace scale

@@ -12,29 +12,29 @@
 #include <cstdlib>
 #include <cstring>
 
-int main(int count, char **words) {
+int main(int argc, char **argv) {
     using namespace scale;
-    const std::size_t many = count == 4 ? std::strtoul(words[3], nullptr, 10) : 0;
-    if (many == 0) {
+    const std::size_t count = argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 0;
+    if (count == 0) {
         std::fputs("usage: scale IA endpoints|cycles|regions|opens COUNT\n", stderr);
         return 2;
     }
-    one_heap();
-    const usage before = now();
-    if (std::strcmp(words[2], "opens") == 0) {
-        opens(words[1], many);
+    use_one_heap();
+    const usage before = read_usage();
+    if (std::strcmp(argv[2], "opens") == 0) {
+        test_opens(argv[1], count);
     } else {
-        const adapter ia(words[1]);
-        const char *const what = words[2];
-        if (std::strcmp(what, "endpoints") == 0)
-            endpoints(ia, many);
-        else if (std::strcmp(what, "cycles") == 0)
-            cycles(ia, many);
-        else if (std::strcmp(what, "regions") == 0)
-            regions(ia, many);
+        const adapter ia(argv[1]);
+        const char *const mode = argv[2];
+        if (std::strcmp(mode, "endpoints") == 0)
+            test_endpoints(ia, count);
+        else if (std::strcmp(mode, "cycles") == 0)
+            test_cycles(ia, count);
+        else if (std::strcmp(mode, "regions") == 0)
+            test_regions(ia, count);
         else
-            end_with(what, "neither endpoints, cycles, regions nor opens");
+            fail(mode, "neither endpoints, cycles, regions nor opens");
     }
-    need_threads(before.threads); // The library's thread ends with the IA.
+    require_threads(before.threads); // The library's thread ends with the IA.
     return 0;
 }

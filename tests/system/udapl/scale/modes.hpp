@@ -6,13 +6,13 @@
 namespace scale {
 
 /// So many pairs at once, three times.
-void endpoints(const adapter &ia, std::size_t count);
+void test_endpoints(const adapter &ia, std::size_t count);
 /// So many connections, one after the other, each with a message forth and back.
-void cycles(const adapter &ia, std::size_t count);
+void test_cycles(const adapter &ia, std::size_t count);
 /// So many LMRs at once, three times.
-void regions(const adapter &ia, std::size_t count);
+void test_regions(const adapter &ia, std::size_t count);
 
 /// It is opened and closed so many times.
-void opens(const char *name, std::size_t count);
+void test_opens(const char *name, std::size_t count);
 
 } // namespace scale

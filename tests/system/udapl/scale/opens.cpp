@@ -8,14 +8,14 @@
 
 namespace scale {
 
-void opens(const char *name, std::size_t count) {
-    constexpr std::size_t first = 10;
-    for (std::size_t i = 0; i != first; ++i)
+void test_opens(const char *name, std::size_t count) {
+    constexpr std::size_t num_warmup = 10;
+    for (std::size_t i = 0; i != num_warmup; ++i)
         const adapter ia(name);
-    const usage before = now();
+    const usage before = read_usage();
     for (std::size_t i = 0; i != count; ++i)
         const adapter ia(name);
-    not_more("opens", before, now());
+    require_no_growth("opens", before, read_usage());
 }
 
 } // namespace scale

@@ -3,8 +3,8 @@
 // Many LMRs at once. A thousand of them, spread over all, are synced in both directions: the
 // instructions of dat_lmr_sync_* can be counted, and must not grow with the number of LMRs.
 
+#include "ep_pair.hpp"
 #include "modes.hpp"
-#include "pair.hpp"
 #include "usage.hpp"
 
 #include <cstdint>
@@ -18,63 +18,66 @@ namespace {
 
 constexpr std::size_t size = 256, pages = 1 << 20;
 
-void synced(const adapter &ia, const std::vector<region> &all) {
+void sync_lmrs(const adapter &ia, const std::vector<region> &regions) {
     for (std::size_t i = 0; i != 1000; ++i) {
-        const DAT_LMR_TRIPLET &triplet = all[i * 7919 % all.size()].all;
-        must(dat_lmr_sync_rdma_read(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_read");
-        must(dat_lmr_sync_rdma_write(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_write");
+        const DAT_LMR_TRIPLET &triplet = regions[i * 7919 % regions.size()].triplet;
+        check_dat(dat_lmr_sync_rdma_read(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_read");
+        check_dat(dat_lmr_sync_rdma_write(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_write");
     }
 }
 
 /// Some of them are sent from, into some others.
-void used(const adapter &ia, const std::vector<region> &all, std::byte *memory) {
-    const station st(ia, 4);
-    pair both;
-    both.make(st);
-    both.connect(st);
+void send_between_lmrs(const adapter &ia, const std::vector<region> &regions, std::byte *memory) {
+    const shared_objects shared(ia, 4);
+    ep_pair eps;
+    eps.create(shared);
+    eps.connect(shared);
     for (std::size_t i = 0; i != 20; ++i) {
-        const DAT_LMR_TRIPLET &src = all[i * 6007 % all.size()].all;
-        const DAT_LMR_TRIPLET &dst = all[(i * 6007 + all.size() / 2) % all.size()].all;
-        auto *const source =
+        const DAT_LMR_TRIPLET &src = regions[i * 6007 % regions.size()].triplet;
+        const DAT_LMR_TRIPLET &dst =
+            regions[(i * 6007 + regions.size() / 2) % regions.size()].triplet;
+        auto *const src_data =
             memory + (src.virtual_address - reinterpret_cast<std::uintptr_t>(memory));
-        auto *const target =
+        auto *const dst_data =
             memory + (dst.virtual_address - reinterpret_cast<std::uintptr_t>(memory));
-        std::memset(target, 0, size);
-        std::memset(source, static_cast<int>(i + 1), size);
-        receive(both.passive, dst, i);
-        send(both.active, src, i);
-        need(completed(st.receives, size) == i, "the message comes");
-        need(completed(st.requests, size) == i, "the message is sent");
-        need(target[0] == std::byte(i + 1) && std::memcmp(target, target + 1, size - 1) == 0,
-             "it comes as it was sent");
+        std::memset(dst_data, 0, size);
+        std::memset(src_data, static_cast<int>(i + 1), size);
+        post_recv(eps.passive, dst, i);
+        post_send(eps.active, src, i);
+        require(expect_dto(shared.recv_evd, size) == i, "the message comes");
+        require(expect_dto(shared.request_evd, size) == i, "the message is sent");
+        require(dst_data[0] == std::byte(i + 1) &&
+                    std::memcmp(dst_data, dst_data + 1, size - 1) == 0,
+                "it comes as it was sent");
     }
-    both.disconnect(st);
-    both.end();
+    eps.disconnect(shared);
+    eps.free();
 }
 
-void round(const adapter &ia, std::size_t count, std::byte *memory) {
-    std::vector<region> all;
-    all.reserve(count);
+void run_round(const adapter &ia, std::size_t count, std::byte *memory) {
+    std::vector<region> regions;
+    regions.reserve(count);
     for (std::size_t i = 0; i != count; ++i)
-        all.emplace_back(ia, std::span(memory + i * size % pages, size));
-    synced(ia, all);
-    used(ia, all, memory);
-    const DAT_LMR_TRIPLET last = all.back().all;
-    for (const region &each : all)
-        each.end();
-    need(dat_lmr_sync_rdma_read(ia.handle, &last, 1) != DAT_SUCCESS, "what is freed is unknown");
+        regions.emplace_back(ia, std::span(memory + i * size % pages, size));
+    sync_lmrs(ia, regions);
+    send_between_lmrs(ia, regions, memory);
+    const DAT_LMR_TRIPLET freed_triplet = regions.back().triplet;
+    for (const region &lmr : regions)
+        lmr.free();
+    require(dat_lmr_sync_rdma_read(ia.handle, &freed_triplet, 1) != DAT_SUCCESS,
+            "what is freed is unknown");
 }
 
 } // namespace
 
-void regions(const adapter &ia, std::size_t count) {
+void test_regions(const adapter &ia, std::size_t count) {
     void *const memory =
         mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    need(memory != MAP_FAILED, "there is memory");
-    round(ia, count, static_cast<std::byte *>(memory));
-    const usage before = now();
-    round(ia, count, static_cast<std::byte *>(memory));
-    not_more("regions", before, now());
+    require(memory != MAP_FAILED, "there is memory");
+    run_round(ia, count, static_cast<std::byte *>(memory));
+    const usage before = read_usage();
+    run_round(ia, count, static_cast<std::byte *>(memory));
+    require_no_growth("regions", before, read_usage());
     munmap(memory, pages);
 }
 

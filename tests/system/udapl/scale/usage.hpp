@@ -17,11 +17,11 @@ struct usage {
 };
 
 /// To be called first: all threads' memory comes from one heap, so that it can be counted.
-void one_heap();
-usage now();
+void use_one_heap();
+usage read_usage();
 /// Ends the program if there are more threads, also a second later.
-void need_threads(std::size_t most);
+void require_threads(std::size_t max_threads);
 /// Prints both, and ends the program if there is more of anything after the work than before.
-void not_more(const char *work, const usage &before, const usage &after);
+void require_no_growth(const char *work, const usage &before, const usage &after);
 
 } // namespace scale
