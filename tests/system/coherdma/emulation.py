@@ -62,7 +62,7 @@ class Range(NamedTuple):
     begin: int
     end: int
 
-    def holds(self, other: "Range") -> bool:
+    def contains(self, other: "Range") -> bool:
         return self.begin <= other.begin and other.end <= self.end
 
 
@@ -84,7 +84,7 @@ class Run:
             )
             try:
                 process = subprocess.run(
-                    [program(), "--rounds", str(ROUNDS), *options, device, address],
+                    [program_path(), "--rounds", str(ROUNDS), *options, device, address],
                     env=env,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -96,14 +96,14 @@ class Run:
                 self.status, output = 124, error.stdout or b""
             self.output = output.decode(errors="replace")
             self.findings: Dict[str, List[Dict[str, Any]]] = {}
-            self.problem = self._read(folder, line)
+            self.problem = self._read_findings(folder, line)
 
-    def _read(self, folder: str, line: int) -> str:
+    def _read_findings(self, folder: str, line: int) -> str:
         """Why the run cannot be evaluated; "" if it can."""
         for side in ("server", "client"):
             process = re.search(rf"^{side} (\d+) exit [01]$", self.output, re.M)
             if not process:
-                return f"the {side} did not end: {self.last()}"
+                return f"the {side} did not end: {self.last_lines()}"
             try:
                 with open(f"{folder}/{process[1]}.json", encoding="utf-8") as file:
                     records = [json.loads(each) for each in file]
@@ -118,7 +118,7 @@ class Run:
             return "the device was not emulated on both sides"
         return ""
 
-    def last(self) -> str:
+    def last_lines(self) -> str:
         lines = [
             each
             for each in self.output.splitlines()
@@ -131,13 +131,13 @@ class Run:
             for each in records:
                 yield side, each
 
-    def ranges(self, word: str, name: str, side: str) -> List[Range]:
+    def parse_ranges(self, word: str, name: str, side: str) -> List[Range]:
         """The ranges that the program printed for a region or for a skipped sync call."""
         lines = re.findall(rf"^{word} {name} (0x[0-9a-f]+) (\d+) {side}$", self.output, re.M)
         return [Range(int(begin, 16), int(begin, 16) + int(length)) for begin, length in lines]
 
 
-def program() -> str:
+def program_path() -> str:
     return os.environ["BUILD"] + "/tests/system/coherdma/emulation/synced"
 
 
@@ -148,9 +148,9 @@ def describe_finding(finding: Dict[str, Any]) -> str:
     )
 
 
-def in_region(run: Run, site: Site, side: str, finding: Dict[str, Any]) -> bool:
+def is_in_region(run: Run, site: Site, side: str, finding: Dict[str, Any]) -> bool:
     region = int(finding["region_begin"], 16)
-    return Range(region, region + finding["region_length"]) in run.ranges(
+    return Range(region, region + finding["region_length"]) in run.parse_ranges(
         "region", site.region + r"(?:\.\d)?", side
     )
 
@@ -160,13 +160,13 @@ def mismatch_reason(run: Run, site: Site, side: str, finding: Dict[str, Any]) ->
     begin = int(finding["begin"], 16)
     if side != site.side:
         return f"on the {side}"
-    if not in_region(run, site, side, finding):
+    if not is_in_region(run, site, side, finding):
         return "another region"
     rounded = [
         Range(each.begin // LINE * LINE, -(-each.end // LINE) * LINE)
-        for each in run.ranges("without", str(site.number), side)
+        for each in run.parse_ranges("without", str(site.number), side)
     ]
-    if not any(each.holds(Range(begin, begin + finding["length"])) for each in rounded):
+    if not any(each.contains(Range(begin, begin + finding["length"])) for each in rounded):
         return "outside the range"
     if finding["missing"] not in MISSING[site.kind]:
         return "another call"
@@ -218,7 +218,7 @@ def test_correct(tap: Tap, driver: str, mode: str, line: int) -> Tuple[int, int]
         records = [f"the {side}: {describe_finding(each)}" for side, each in run.all_findings()]
         if run.problem or run.status != 0 or records:
             num_failed += 1
-            problems.append(f"{seed}: {run.problem or run.last()}")
+            problems.append(f"{seed}: {run.problem or run.last_lines()}")
             problems += records[:3]
     seeds = f"seeds {SEEDS[0]} to {SEEDS[-1]}" if mode == "evict" else f"{len(tries)} times"
     tap.report(
@@ -236,22 +236,22 @@ def run_without(driver: str, mode: str, sites: List[Site]) -> Run:
 
 def test_without(driver: str, sites: List[Site]) -> Dict[Site, Result]:
     """Skips the sync calls, of different phases, in the same runs."""
-    found = {site: Result() for site in sites}
+    results = {site: Result() for site in sites}
     for mode in FINDING_MODES:
-        remaining = [site for site in sites if WHOLE or not found[site].named_in]
+        remaining = [site for site in sites if WHOLE or not results[site].named_in]
         if not remaining:
             break
         run = run_without(driver, mode, remaining)
         findings: Dict[Site, List[Tuple[str, Any]]] = {site: [] for site in remaining}
         for side, each in run.all_findings():
-            matching = [site for site in remaining if in_region(run, site, side, each)]
+            matching = [site for site in remaining if is_in_region(run, site, side, each)]
             findings[(matching or remaining)[0]].append((side, each))
         for site in remaining:
             if run.problem:
-                found[site].problems.append(f"{mode}: {run.problem}")
+                results[site].problems.append(f"{mode}: {run.problem}")
             else:
-                found[site].add_run(mode, run, site, findings[site])
-    for result in found.values():
+                results[site].add_run(mode, run, site, findings[site])
+    for result in results.values():
         if not result.named_in:
             result.problems.insert(
                 0, f"seen in {result.seen_in or 'no mode'}, but no finding names the missing call"
@@ -259,11 +259,11 @@ def test_without(driver: str, sites: List[Site]) -> Dict[Site, Result]:
     if WHOLE:  # a coherent device needs no sync
         run = run_without(driver, "passthrough", sites)
         if run.problem or run.status != 0 or any(run.findings.values()):
-            found[sites[0]].problems.append(f"passthrough: {run.problem or run.last()}")
-    return found
+            results[sites[0]].problems.append(f"passthrough: {run.problem or run.last_lines()}")
+    return results
 
 
-def groups(sites: List[Site]) -> List[List[Site]]:
+def group_sites(sites: List[Site]) -> List[List[Site]]:
     """Sites that are skipped together: one of each phase, or one alone."""
     if WHOLE:
         return [[site] for site in sites]
@@ -273,27 +273,30 @@ def groups(sites: List[Site]) -> List[List[Site]]:
 
 def list_sites(driver: str) -> List[Site]:
     text = subprocess.run(
-        [program(), "--list", driver], stdout=subprocess.PIPE, check=True, universal_newlines=True
+        [program_path(), "--list", driver],
+        stdout=subprocess.PIPE,
+        check=True,
+        universal_newlines=True,
     ).stdout
     rows = [each.split("\t") for each in text.splitlines()]
     return [Site(int(number), *rest) for number, *rest in rows]  # type: ignore[call-arg]
 
 
-def table(driver: str, correct: List[Tuple[int, int]], found: Dict[Site, Result]) -> None:
+def print_table(driver: str, correct: List[Tuple[int, int]], results: Dict[Site, Result]) -> None:
     runs, num_failed = (sum(each) for each in zip(*correct))
-    named = sum(1 for each in found.values() if each.named_in)
+    named = sum(1 for each in results.values() if each.named_in)
     print(f"# {driver}")
     print(f"#   correct program      {runs:4} runs, {num_failed} with a finding or wrong data")
-    print(f"#   sync calls           {len(found):4}")
-    print(f"#   found and named      {named:4}, recall {100 * named / len(found):.1f} %")
-    print(f"#   unrelated findings   {sum(each.num_unrelated for each in found.values()):4}")
+    print(f"#   sync calls           {len(results):4}")
+    print(f"#   found and named      {named:4}, recall {100 * named / len(results):.1f} %")
+    print(f"#   unrelated findings   {sum(each.num_unrelated for each in results.values()):4}")
     for mode in FINDING_MODES:
-        seen = sum(1 for each in found.values() if mode in each.seen_in)
-        right = sum(1 for each in found.values() if mode in each.named_in)
+        seen = sum(1 for each in results.values() if mode in each.seen_in)
+        right = sum(1 for each in results.values() if mode in each.named_in)
         if seen:
             print(f"#   {mode:8}             {seen:4} seen, {right} named")
     kinds: Dict[str, List[int]] = collections.defaultdict(lambda: [0, 0])
-    for site, each in found.items():
+    for site, each in results.items():
         kinds[site.kind][0] += bool(each.named_in)
         kinds[site.kind][1] += 1
     for kind, (named, total) in sorted(kinds.items()):
@@ -308,12 +311,12 @@ def main(arguments: List[str]) -> int:
     sites = list_sites(driver)
     tap = Tap(len(MODES) * len(LINES) + len(sites))
     correct = [test_correct(tap, driver, mode, line) for line in LINES for mode in MODES]
-    found: Dict[Site, Result] = {}
-    for group in groups(sites):
-        found.update(test_without(driver, group))
+    results: Dict[Site, Result] = {}
+    for group in group_sites(sites):
+        results.update(test_without(driver, group))
     for site in sites:
-        tap.report(f"{driver}: a finding names missing sync {site}", found[site].problems)
-    table(driver, correct, found)
+        tap.report(f"{driver}: a finding names missing sync {site}", results[site].problems)
+    print_table(driver, correct, results)
     return 1 if tap.failed else 0
 
 

@@ -30,16 +30,16 @@ LEFT_OUT = {
 COLUMNS = ("pass", "fail", "skip")
 
 
-def column(verdict: str) -> str:
+def verdict_column(verdict: str) -> str:
     return verdict if verdict in COLUMNS else "fail"
 
 
-def module(test: str) -> str:
+def module_name(test: str) -> str:
     words = test.split(".")
     return next((word for word in words if word.startswith("test_")), words[0])
 
 
-def environment(folder: str, plugin: str, mode: str) -> Dict[str, str]:
+def make_environment(folder: str, plugin: str, mode: str) -> Dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name != "RDMAV_DRIVERS"}
     env.update(VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=os.path.join(folder, "verbs.log"))
     if plugin:
@@ -49,24 +49,24 @@ def environment(folder: str, plugin: str, mode: str) -> Dict[str, str]:
     return env
 
 
-def served(env: Dict[str, str], device: str) -> bool:
+def was_served(env: Dict[str, str], device: str) -> bool:
     """Whether our plugin served the device since the last call."""
     path = env["VERBS_LOG_FILE"]
     if not os.path.exists(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
-        said = f"{device} is served by coherdma" in file.read()
+        is_served = f"{device} is served by coherdma" in file.read()
     os.unlink(path)
-    return said
+    return is_served
 
 
-def emulated(env: Dict[str, str]) -> bool:
+def was_emulated(env: Dict[str, str]) -> bool:
     """Whether a process with the emulated device has ended."""
     folder = os.path.dirname(env["COHERDMA_EMULATE_LOG"])
     return any(name.endswith(".findings") for name in os.listdir(folder))
 
 
-def worse(before: Results, ours: Results) -> List[str]:
+def find_worse(before: Results, ours: Results) -> List[str]:
     return [
         test
         for test, result in before.items()
@@ -78,7 +78,9 @@ def retry_apart(suite: Suite, env: Dict[str, str], before: Results, ours: Result
     """Runs worse tests again, apart from the others; one that passes is counted as passed, and printed."""
     for count in range(1, TRIES + 1):
         tests = [
-            test for test in worse(before, ours) if ours.get(test, {}).get("verdict") != "crash"
+            test
+            for test in find_worse(before, ours)
+            if ours.get(test, {}).get("verdict") != "crash"
         ]
         for test, result in (suite.run(env, tests) if tests else {}).items():
             if test in tests and result["verdict"] == "pass":
@@ -86,27 +88,29 @@ def retry_apart(suite: Suite, env: Dict[str, str], before: Results, ours: Result
                 ours[test] = {**result, "first": ours[test]["verdict"], "attempts": count}
 
 
-def table(sides: Dict[str, Results]) -> None:
+def print_table(sides: Dict[str, Results]) -> None:
     """Passed, failed and skipped of each module; those that skip everything are one row."""
     rows: Dict[str, Dict[str, List[int]]] = {}
     for side, results in sides.items():
         for test, result in results.items():
-            row = rows.setdefault(module(test), {name: [0, 0, 0] for name in sides})
-            row[side][COLUMNS.index(column(result["verdict"]))] += 1
-    silent = [
+            row = rows.setdefault(module_name(test), {name: [0, 0, 0] for name in sides})
+            row[side][COLUMNS.index(verdict_column(result["verdict"]))] += 1
+    skipped_modules = [
         name for name, row in rows.items() if not any(sum(counts[:2]) for counts in row.values())
     ]
     total = {side: [sum(row[side][k] for row in rows.values()) for k in range(3)] for side in sides}
-    skipping = {side: [0, 0, sum(rows[name][side][2] for name in silent)] for side in sides}
-    shown = {name: row for name, row in rows.items() if name not in silent}
-    shown |= {f"{len(silent)} others": skipping, "total": total}
+    skipping = {
+        side: [0, 0, sum(rows[name][side][2] for name in skipped_modules)] for side in sides
+    }
+    shown = {name: row for name, row in rows.items() if name not in skipped_modules}
+    shown |= {f"{len(skipped_modules)} others": skipping, "total": total}
     heads = "".join(f"{side + ' pass/fail/skip':>24}" for side in sides)
     print(f"{'module':<22}{heads}")
     for name, row in shown.items():
         print(f"{name:<22}" + "".join(f"{'/'.join(map(str, row[side])):>24}" for side in sides))
 
 
-def differences(before: Results, ours: Results) -> None:
+def print_differences(before: Results, ours: Results) -> None:
     nothing: Dict[str, Any] = {"verdict": "absent", "why": ""}
     for test in sorted({*before, *ours}):
         was, now = before.get(test, nothing), ours.get(test, nothing)
@@ -114,7 +118,7 @@ def differences(before: Results, ours: Results) -> None:
             print(f"{was['verdict']} -> {now['verdict']}: {test}: {now['why'] or was['why']}")
 
 
-def release() -> str:
+def rdma_core_release() -> str:
     with os.popen("dpkg-query -W -f '${Version}' libibverbs1") as line:
         return line.read().strip()
 
@@ -126,51 +130,55 @@ def main() -> int:
     parser.add_argument("--mode", default="off", help="of emulation")
     parser.add_argument("--json")
     parser.add_argument("--only", action="extend", nargs="+", metavar="TEST")
-    given = parser.parse_args()
-    if given.mode != "off" and not given.plugin:
+    options = parser.parse_args()
+    if options.mode != "off" and not options.plugin:
         parser.error("only our plugin has modes: name it with --plugin")
     if not os.path.isdir(SHIPPED):
         print(f"no {SHIPPED}: python3-pyverbs is not installed, or dpkg leaves documentation out")
         return 77
 
     def device_fact(fact: str) -> str:
-        return os.environ[f"SOFTRDMA_{given.driver.upper()}_{fact}"]
+        return os.environ[f"SOFTRDMA_{options.driver.upper()}_{fact}"]
 
     device = device_fact("DEVICE")
     with tempfile.TemporaryDirectory() as folder:
-        left_out = LEFT_OUT if given.driver == "siw" else {}
+        left_out = LEFT_OUT if options.driver == "siw" else {}
         suite = Suite(
             folder, device, int(device_fact("GID_INDEX")), device_fact("NETDEV"), left_out
         )
-        base = "ours" if given.mode != "off" else "stock"
-        env = environment(folder, given.plugin if base == "ours" else "", "off")
-        sides = {base: suite.run(env, given.only)}
-        mistaken = served(env, device) != (base == "ours")
-        missing = False
-        if given.plugin:
-            env = environment(folder, given.plugin, given.mode)
-            ours = sides["emulated" if base == "ours" else "ours"] = suite.run(env, given.only)
-            missing = not served(env, device) or (base == "ours") != emulated(env)
+        base = "ours" if options.mode != "off" else "stock"
+        env = make_environment(folder, options.plugin if base == "ours" else "", "off")
+        sides = {base: suite.run(env, options.only)}
+        wrong_provider = was_served(env, device) != (base == "ours")
+        not_served = False
+        if options.plugin:
+            env = make_environment(folder, options.plugin, options.mode)
+            ours = sides["emulated" if base == "ours" else "ours"] = suite.run(env, options.only)
+            not_served = not was_served(env, device) or (base == "ours") != was_emulated(env)
             retry_apart(suite, env, sides[base], ours)
-    lost = worse(sides[base], ours) if given.plugin else []
+    lost = find_worse(sides[base], ours) if options.plugin else []
     passed = sum(result["verdict"] == "pass" for result in sides[base].values())
-    facts = {"driver": given.driver, "kernel": os.uname().release, "rdma_core": release()}
+    facts = {
+        "driver": options.driver,
+        "kernel": os.uname().release,
+        "rdma_core": rdma_core_release(),
+    }
     print(", ".join(facts.values()))
-    table(sides)
-    if given.plugin:
-        differences(sides[base], ours)
-    if given.json:
-        with open(given.json, "w", encoding="utf-8") as file:
+    print_table(sides)
+    if options.plugin:
+        print_differences(sides[base], ours)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, **facts, **sides}, file, indent=1)
     for wrong, words in (
-        (mistaken, f"the run with {base} was not served by {base}"),
-        (missing, f"coherdma did not serve {device}, or not as it should"),
+        (wrong_provider, f"the run with {base} was not served by {base}"),
+        (not_served, f"coherdma did not serve {device}, or not as it should"),
         (not passed, f"nothing passes with {base}"),
         (lost, f"worse: {' '.join(lost)}"),
     ):
         if wrong:
             print(words)
-    return 1 if mistaken or missing or lost or not passed else 0
+    return 1 if wrong_provider or not_served or lost or not passed else 0
 
 
 if __name__ == "__main__":

@@ -16,17 +16,17 @@ import time
 import unittest
 from typing import Any, Iterator, List
 
-OF_OTHERS = re.compile(r"\.test_(mlx5|efa|efadv|cuda)_?")  # modules for devices of one vendor
+VENDOR_MODULES = re.compile(r"\.test_(mlx5|efa|efadv|cuda)_?")  # modules for devices of one vendor
 
 
-class Lines(unittest.TestResult):
+class LineResult(unittest.TestResult):
     def __init__(self, path: str):
         super().__init__()
         self.file = open(path, "a", encoding="utf-8")
         self.began = 0.0
         self.verdict, self.why = "pass", ""
 
-    def line(self, test: unittest.TestCase, **more: Any) -> None:
+    def write_line(self, test: unittest.TestCase, **more: Any) -> None:
         self.file.write(json.dumps({"test": test.id(), **more}) + "\n")
         self.file.flush()
 
@@ -35,27 +35,27 @@ class Lines(unittest.TestResult):
         # The test makes the same choices with each provider.
         random.seed(test.id())
         self.began, self.verdict, self.why = time.monotonic(), "pass", ""
-        self.line(test, verdict="began")
+        self.write_line(test, verdict="began")
 
     def stopTest(self, test: unittest.TestCase) -> None:
         super().stopTest(test)
         seconds = round(time.monotonic() - self.began, 2)
-        self.line(test, verdict=self.verdict, why=self.why, seconds=seconds)
+        self.write_line(test, verdict=self.verdict, why=self.why, seconds=seconds)
 
-    def _wrong(self, error: Any) -> None:
+    def _set_failure(self, error: Any) -> None:
         self.verdict, self.why = "fail", f"{error[0].__name__}: {error[1]}"
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
-        self._wrong(err)
+        self._set_failure(err)
         if not isinstance(test, unittest.TestCase):  # what goes before the tests of a class
-            self.line(test, verdict=self.verdict, why=self.why, seconds=0)
+            self.write_line(test, verdict=self.verdict, why=self.why, seconds=0)
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self._wrong(err)
+        self._set_failure(err)
 
     def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
         if err:
-            self._wrong(err)
+            self._set_failure(err)
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
         self.verdict, self.why = "fail", "passed, which it should not"
@@ -64,10 +64,10 @@ class Lines(unittest.TestResult):
         self.verdict, self.why = "skip", reason
 
 
-def flat(tests: unittest.TestSuite) -> Iterator[Any]:
+def flatten(tests: unittest.TestSuite) -> Iterator[Any]:
     for test in tests:
         if isinstance(test, unittest.TestSuite):
-            yield from flat(test)
+            yield from flatten(test)
         else:
             yield test
 
@@ -77,17 +77,17 @@ def main(results: str, choice: Any) -> None:
     arguments = importlib.import_module("args_parser").parser
     sys.argv[1:] = ["--dev", choice["device"], "--gid", str(choice["gid"])]
     arguments.parse_args()
-    found: List[Any] = list(
-        flat(unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module("tests")))
+    all_tests: List[Any] = list(
+        flatten(unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module("tests")))
     )
     only, done = choice["only"], set(choice["done"])
-    wanted = [
+    chosen_tests = [
         test
-        for test in found
-        if (test.id() in only if only else not OF_OTHERS.search(test.id()))
+        for test in all_tests
+        if (test.id() in only if only else not VENDOR_MODULES.search(test.id()))
         and test.id() not in done
     ]
-    unittest.TestSuite(wanted).run(Lines(results))
+    unittest.TestSuite(chosen_tests).run(LineResult(results))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ class Suite:
         self.runs = 0
         shutil.copytree(SHIPPED, os.path.join(folder, "tests"))
         os.makedirs(os.path.join(folder, "net", netdev))
-        for place, _, names in os.walk(os.path.join(folder, "tests")):
+        for path, _, names in os.walk(os.path.join(folder, "tests")):
             for name in names:
-                self._prepare(os.path.join(place, name))
+                self._prepare(os.path.join(path, name))
         # The suite finds this one as a module of its own folder and as one of the path.
         shutil.copy(os.path.join(folder, "tests", "args_parser.py"), folder)
 
@@ -43,27 +43,35 @@ class Suite:
 
     def run(self, env: Dict[str, str], only: Optional[List[str]] = None) -> Results:
         """What came of each test: verdict (pass, fail, skip, crash, hang), why, seconds."""
-        found: Results = {
+        test_results: Results = {
             test: {"verdict": "skip", "why": why, "seconds": 0}
             for test, why in self.left_out.items()
         }
         while True:
-            ended = self._part(env, only, found)
-            broken = [name for name, result in found.items() if result["verdict"] == "began"]
-            for name in broken:
-                found[name] = {"verdict": ended.split(":")[0], "why": ended, "seconds": 0}
-            if not broken:
-                if ended:
-                    raise RuntimeError(f"the suite did not run: {ended}\n{self.log()}")
-                return found
+            failure = self._run_process(env, only, test_results)
+            unfinished = [
+                name for name, result in test_results.items() if result["verdict"] == "began"
+            ]
+            for name in unfinished:
+                test_results[name] = {
+                    "verdict": failure.split(":")[0],
+                    "why": failure,
+                    "seconds": 0,
+                }
+            if not unfinished:
+                if failure:
+                    raise RuntimeError(f"the suite did not run: {failure}\n{self.read_log()}")
+                return test_results
 
-    def _part(self, env: Dict[str, str], only: Optional[List[str]], found: Results) -> str:
+    def _run_process(
+        self, env: Dict[str, str], only: Optional[List[str]], test_results: Results
+    ) -> str:
         """One process, as far as it comes; says how it ended if not well."""
         self.runs += 1
         results = os.path.join(self.folder, f"results{self.runs}")
         with open(results, "wb"):
             pass
-        choice = {"device": self.device, "gid": self.gid, "only": only, "done": list(found)}
+        choice = {"device": self.device, "gid": self.gid, "only": only, "done": list(test_results)}
         with open(os.path.join(self.folder, "log"), "ab") as log:
             process = subprocess.Popen(
                 ["/usr/bin/python3", INSIDE, results, json.dumps(choice)],
@@ -74,33 +82,33 @@ class Suite:
                 stderr=log,
                 process_group=0,
             )
-        ended = self._wait(process, results)
+        failure = self._wait_process(process, results)
         with open(results, encoding="utf-8") as file:
             for line in file:
                 result = json.loads(line)
-                found[result.pop("test")] = result
-        return ended
+                test_results[result.pop("test")] = result
+        return failure
 
-    def _wait(self, process: "subprocess.Popen[bytes]", results: str) -> str:
-        size, since = 0, time.monotonic()
-        ended = ""
-        while not ended:
+    def _wait_process(self, process: "subprocess.Popen[bytes]", results: str) -> str:
+        size, last_growth = 0, time.monotonic()
+        failure = ""
+        while not failure:
             try:
                 status = process.wait(0.2)
-                ended = f"crash: status {status}" if status else ""
+                failure = f"crash: status {status}" if status else ""
                 break
             except subprocess.TimeoutExpired:
                 if os.path.getsize(results) != size:
-                    size, since = os.path.getsize(results), time.monotonic()
-                elif time.monotonic() - since > LIMIT_SECONDS:
-                    ended = f"hang: more than {LIMIT_SECONDS} s"
+                    size, last_growth = os.path.getsize(results), time.monotonic()
+                elif time.monotonic() - last_growth > LIMIT_SECONDS:
+                    failure = f"hang: more than {LIMIT_SECONDS} s"
         try:  # and what the test had started
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         process.wait()
-        return ended
+        return failure
 
-    def log(self) -> str:
+    def read_log(self) -> str:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return "".join(file.readlines()[-20:])
