@@ -12,108 +12,109 @@ namespace sync_bench {
 namespace {
 
 using tools::bench::find_raw_loop;
-using loop = void (*)(std::uintptr_t, std::uintptr_t, std::size_t);
+using loop_function = void (*)(std::uintptr_t, std::uintptr_t, std::size_t);
 
-void *start(const ibv_sge &range) {
+void *range_begin(const ibv_sge &range) {
     return reinterpret_cast<void *>(range.addr);
 }
 
-contestant bare(const job &work, const std::string &name, loop over) {
-    return {name, [&work, over] {
-                for (const ibv_sge &each : work.list)
-                    over(each.addr, each.addr + each.length, work.line);
+contestant make_bare_loop(const job &work, const std::string &name, loop_function loop) {
+    return {name, [&work, loop] {
+                for (const ibv_sge &each : work.ranges)
+                    loop(each.addr, each.addr + each.length, work.line_size);
             }};
 }
 
-contestant ours(const job &work) {
+contestant make_coherdma_read(const job &work) {
     return {"coherdma", [&work] {
-                coherdma_sync_rdma_read(work.dev, work.list.data(), work.list.size());
+                coherdma_sync_rdma_read(work.dev, work.ranges.data(), work.ranges.size());
             }};
 }
 
-contestant flush_each(const job &work) {
+contestant make_pmem_flush(const job &work) {
     return {"pmem_flush+drain", [&work] {
-                for (const ibv_sge &each : work.list)
-                    pmem_flush(start(each), each.length);
+                for (const ibv_sge &each : work.ranges)
+                    pmem_flush(range_begin(each), each.length);
                 pmem_drain();
             }};
 }
 
-contestant persist_each(const job &work) {
+contestant make_pmem_persist(const job &work) {
     return {"pmem_persist", [&work] {
-                for (const ibv_sge &each : work.list)
-                    pmem_persist(start(each), each.length);
+                for (const ibv_sge &each : work.ranges)
+                    pmem_persist(range_begin(each), each.length);
             }};
 }
 
 } // namespace
 
-device assume(coherdma_verdict verdict) {
+device assume_coherency(coherdma_verdict verdict) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.assume = verdict;
     return {coherdma_open(&attr, sizeof attr), &coherdma_close};
 }
 
-void job::make(const std::string &state) const {
+void job::prepare_lines(const std::string &state) const {
     if (state == "dirty") {
-        for (const ibv_sge &each : list)
-            for (std::uint64_t addr = each.addr; addr < each.addr + each.length; addr += line)
+        for (const ibv_sge &each : ranges)
+            for (std::uint64_t addr = each.addr; addr < each.addr + each.length; addr += line_size)
                 ++*reinterpret_cast<unsigned char *>(addr);
     } else {
-        coherdma_sync_rdma_write(dev, list.data(), list.size());
+        coherdma_sync_rdma_write(dev, ranges.data(), ranges.size());
     }
 }
 
-job contiguous(const coherdma_device *dev, const memory &bytes, std::size_t line,
-               std::size_t size) {
-    return {dev, line, {{bytes.begin(), static_cast<std::uint32_t>(size), 0}}};
+job make_contiguous_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+                        std::size_t size) {
+    return {dev, line, {{buffer.begin(), static_cast<std::uint32_t>(size), 0}}};
 }
 
-job scattered(const coherdma_device *dev, const memory &bytes, std::size_t line,
-              std::size_t count) {
-    constexpr std::size_t OVER = std::size_t{2} << 20;
-    std::vector<std::size_t> places(OVER / line);
-    std::iota(places.begin(), places.end(), 0);
-    std::shuffle(places.begin(), places.end(), std::minstd_rand(1));
+job make_scattered_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+                       std::size_t count) {
+    constexpr std::size_t SPREAD_BYTES = std::size_t{2} << 20;
+    std::vector<std::size_t> line_indices(SPREAD_BYTES / line);
+    std::iota(line_indices.begin(), line_indices.end(), 0);
+    std::shuffle(line_indices.begin(), line_indices.end(), std::minstd_rand(1));
     job work{dev, line, {}};
-    for (std::size_t place = 0; place < count; ++place)
-        work.list.push_back(
-            {bytes.begin() + places[place] * line, static_cast<std::uint32_t>(line), 0});
+    for (std::size_t i = 0; i < count; ++i)
+        work.ranges.push_back(
+            {buffer.begin() + line_indices[i] * line, static_cast<std::uint32_t>(line), 0});
     return work;
 }
 
-std::vector<contestant> readers(const job &work) {
-    std::vector<contestant> all{ours(work)};
+std::vector<contestant> make_read_contestants(const job &work) {
+    std::vector<contestant> contestants{make_coherdma_read(work)};
     for (const char *name : {"clwb", "clflushopt"})
         if (const auto *raw = find_raw_loop(name))
-            all.push_back(bare(work, std::string("bare ") + name, raw->writeback));
-    all.push_back(flush_each(work));
-    all.push_back(persist_each(work));
-    return all;
+            contestants.push_back(
+                make_bare_loop(work, std::string("bare ") + name, raw->writeback));
+    contestants.push_back(make_pmem_flush(work));
+    contestants.push_back(make_pmem_persist(work));
+    return contestants;
 }
 
-std::vector<contestant> writers(const job &work) {
-    std::vector<contestant> all{{"coherdma", [&work] {
-                                     coherdma_sync_rdma_write(work.dev, work.list.data(),
-                                                              work.list.size());
-                                 }}};
+std::vector<contestant> make_write_contestants(const job &work) {
+    std::vector<contestant> contestants{{"coherdma", [&work] {
+                                             coherdma_sync_rdma_write(work.dev, work.ranges.data(),
+                                                                      work.ranges.size());
+                                         }}};
     if (const auto *raw = find_raw_loop("clflushopt"))
-        all.push_back(bare(work, "bare clflushopt", raw->writeback_invalidate));
-    return all;
+        contestants.push_back(make_bare_loop(work, "bare clflushopt", raw->writeback_invalidate));
+    return contestants;
 }
 
-std::vector<contestant> batchers(const job &work) {
-    std::vector<contestant> all{ours(work)};
+std::vector<contestant> make_batch_contestants(const job &work) {
+    std::vector<contestant> contestants{make_coherdma_read(work)};
     if (const auto *raw = find_raw_loop("clwb"))
-        all.push_back(bare(work, "bare clwb", raw->writeback));
-    all.push_back(flush_each(work));
-    all.push_back(persist_each(work));
-    all.push_back({"a call each", [&work] {
-                       for (const ibv_sge &each : work.list)
-                           coherdma_sync_rdma_read(work.dev, &each, 1);
-                   }});
-    return all;
+        contestants.push_back(make_bare_loop(work, "bare clwb", raw->writeback));
+    contestants.push_back(make_pmem_flush(work));
+    contestants.push_back(make_pmem_persist(work));
+    contestants.push_back({"a call each", [&work] {
+                               for (const ibv_sge &each : work.ranges)
+                                   coherdma_sync_rdma_read(work.dev, &each, 1);
+                           }});
+    return contestants;
 }
 
 } // namespace sync_bench

@@ -18,32 +18,34 @@ using tools::bench::memory;
 
 struct contestant {
     std::string name;
-    std::function<void()> run; ///< issues the work; complete() comes after it
+    std::function<void()> run; ///< issues the work; wait_complete() comes after it
 };
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
 
 /// A device that does not exist; nullptr if this CPU cannot.
-device assume(coherdma_verdict verdict);
+device assume_coherency(coherdma_verdict verdict);
 
 /// One job: ranges, the same for all contestants.
 struct job {
     const coherdma_device *dev = nullptr;
-    std::size_t line = 0;
-    std::vector<ibv_sge> list;
+    std::size_t line_size = 0;
+    std::vector<ibv_sge> ranges;
 
     /// Every line of the ranges is dirty, or in no cache.
-    void make(const std::string &state) const;
+    void prepare_lines(const std::string &state) const;
 };
 
-job contiguous(const coherdma_device *dev, const memory &bytes, std::size_t line, std::size_t size);
+job make_contiguous_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+                        std::size_t size);
 /// Lines here and there, the same ones on every run.
-job scattered(const coherdma_device *dev, const memory &bytes, std::size_t line, std::size_t count);
+job make_scattered_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+                       std::size_t count);
 
 /// Each refers to the job, which must live as long. The first is ours.
-std::vector<contestant> readers(const job &work);
-std::vector<contestant> writers(const job &work);
+std::vector<contestant> make_read_contestants(const job &work);
+std::vector<contestant> make_write_contestants(const job &work);
 /// For many ranges: one call, then ways with a call for each.
-std::vector<contestant> batchers(const job &work);
+std::vector<contestant> make_batch_contestants(const job &work);
 
 } // namespace sync_bench

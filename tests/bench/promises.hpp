@@ -11,53 +11,53 @@
 namespace sync_bench {
 
 /// What a figure must be.
-struct bar {
-    double least = 0, most = 0; ///< 0: no matter
+struct limits {
+    double min = 0, max = 0; ///< 0: no matter
 };
 
 /// One figure and what was promised of it.
 struct promise {
-    std::string what;
-    bar promised;
+    std::string name;
+    limits bounds;
     std::vector<double> passes{};
 
     [[nodiscard]] double median() const { return tools::bench::summarize(passes).p50; }
-    [[nodiscard]] bool held() const {
-        return median() >= promised.least && (promised.most == 0 || median() <= promised.most);
+    [[nodiscard]] bool is_met() const {
+        return median() >= bounds.min && (bounds.max == 0 || median() <= bounds.max);
     }
 };
 
 class promises {
   public:
-    void add(const std::string &what, bar promised, double got) {
-        const auto same = [&](const promise &each) {
-            return each.what == what;
+    void add(const std::string &name, limits bounds, double value) {
+        const auto has_name = [&](const promise &each) {
+            return each.name == name;
         };
-        auto found = std::find_if(all_.begin(), all_.end(), same);
-        if (found == all_.end())
-            found = all_.insert(all_.end(), promise{what, promised});
-        found->passes.push_back(got);
+        auto it = std::find_if(promises_.begin(), promises_.end(), has_name);
+        if (it == promises_.end())
+            it = promises_.insert(promises_.end(), promise{name, bounds});
+        it->passes.push_back(value);
     }
 
     /// How many did not hold.
     [[nodiscard]] int print() const {
-        int missed = 0;
+        int num_missed = 0;
         std::printf("%-52s %8s %15s  %s\n", "", "median", "of passes", "promised");
-        for (const promise &each : all_) {
+        for (const promise &each : promises_) {
             const auto [low, high] = std::minmax_element(each.passes.begin(), each.passes.end());
-            std::printf("%-52s %8.3f %7.3f-%7.3f", each.what.c_str(), each.median(), *low, *high);
-            if (each.promised.least > 0)
-                std::printf("  >= %.2f", each.promised.least);
-            if (each.promised.most > 0)
-                std::printf("  <= %.2f", each.promised.most);
-            std::printf("%s\n", each.held() ? "" : " MISSED");
-            missed += each.held() ? 0 : 1;
+            std::printf("%-52s %8.3f %7.3f-%7.3f", each.name.c_str(), each.median(), *low, *high);
+            if (each.bounds.min > 0)
+                std::printf("  >= %.2f", each.bounds.min);
+            if (each.bounds.max > 0)
+                std::printf("  <= %.2f", each.bounds.max);
+            std::printf("%s\n", each.is_met() ? "" : " MISSED");
+            num_missed += each.is_met() ? 0 : 1;
         }
-        return missed;
+        return num_missed;
     }
 
   private:
-    std::vector<promise> all_;
+    std::vector<promise> promises_;
 };
 
 } // namespace sync_bench

@@ -28,170 +28,174 @@ using tools::bench::wait_complete;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
-using figures = std::vector<std::vector<double>>; ///< of each contestant, round by round
+using round_times = std::vector<std::vector<double>>; ///< of each contestant, round by round
 
 /// measure(which) of each, in random order, again and again.
 template <typename Measure>
-figures rounds(std::size_t contestants, double ns, Measure measure) {
+round_times measure_rounds(std::size_t contestants, double max_ns, Measure measure) {
     static std::minstd_rand random(2);
-    figures times(contestants);
+    round_times times(contestants);
     std::vector<std::size_t> order(contestants);
-    for (std::size_t each = 0; each < contestants; ++each)
-        order[each] = each;
+    for (std::size_t i = 0; i < contestants; ++i)
+        order[i] = i;
     const double begin = now_ns();
-    for (std::size_t round = 0; round < 5000 && (round < 8 || now_ns() - begin < ns); ++round) {
+    for (std::size_t round = 0; round < 5000 && (round < 8 || now_ns() - begin < max_ns); ++round) {
         std::shuffle(order.begin(), order.end(), random);
-        for (const std::size_t each : order) {
-            const double took = measure(each);
+        for (const std::size_t i : order) {
+            const double elapsed_ns = measure(i);
             if (round > 0)
-                times[each].push_back(took);
+                times[i].push_back(elapsed_ns);
         }
     }
     return times;
 }
 
-figures alone(const job &work, const std::string &state, const std::vector<contestant> &all,
-              double ns) {
-    return rounds(all.size(), ns, [&](std::size_t each) {
-        work.make(state);
-        return timed_ns(all[each].run);
+round_times measure_contestants(const job &work, const std::string &state,
+                                const std::vector<contestant> &contestants, double max_ns) {
+    return measure_rounds(contestants.size(), max_ns, [&](std::size_t i) {
+        work.prepare_lines(state);
+        return timed_ns(contestants[i].run);
     });
 }
 
 /// Two threads that begin together; until the later one is done.
-double together(const job &first, const contestant &first_way, const job &other,
-                const contestant &other_way) {
-    std::atomic<bool> ready{false}, go{false};
-    double ended = 0;
-    std::thread second([&] {
-        other.make("dirty");
+double measure_concurrent(const job &first_job, const contestant &first_contestant,
+                          const job &second_job, const contestant &second_contestant) {
+    std::atomic<bool> ready{false}, start{false};
+    double second_end = 0;
+    std::thread second_thread([&] {
+        second_job.prepare_lines("dirty");
         wait_complete();
         ready = true;
-        while (!go) {
+        while (!start) {
         }
-        other_way.run();
+        second_contestant.run();
         wait_complete();
-        ended = now_ns();
+        second_end = now_ns();
     });
-    first.make("dirty");
+    first_job.prepare_lines("dirty");
     while (!ready) {
     }
     wait_complete();
     const double begin = now_ns();
-    go = true;
-    first_way.run();
+    start = true;
+    first_contestant.run();
     wait_complete();
-    const double end = now_ns();
-    second.join();
-    return std::max(end, ended) - begin;
+    const double first_end = now_ns();
+    second_thread.join();
+    return std::max(first_end, second_end) - begin;
 }
 
 struct bench {
-    device on = assume(COHERDMA_NON_COHERENT);
-    memory bytes{LARGEST}, others{MIB};
-    std::size_t line = 64;
-    std::string best; ///< the bare loop of the instruction that ours uses before a Read
+    device dev = assume_coherency(COHERDMA_NON_COHERENT);
+    memory first_memory{LARGEST}, second_memory{MIB};
+    std::size_t line_size = 64;
+    std::string best_name; ///< the bare loop of the instruction that ours uses before a Read
     promises results{};
 
-    void sizes(const std::string &call, std::vector<contestant> (*make)(const job &)) {
+    void compare_sizes(const std::string &call,
+                       std::vector<contestant> (*make_contestants)(const job &)) {
         for (const char *state : {"dirty", "uncached"})
             for (const std::size_t size :
                  {std::size_t{64}, 4 * KIB, 64 * KIB, MIB, 16 * MIB, LARGEST}) {
-                const job work = contiguous(on.get(), bytes, line, size);
-                const auto all = make(work);
-                const figures times = alone(work, state, all, size < 16 * MIB ? 1e8 : 4e8);
-                for (std::size_t other = 1; other < all.size(); ++other) {
-                    const bool pmem = all[other].name.starts_with("pmem");
-                    const bool same = all[other].name == best || call == "write";
-                    const double most = pmem ? 1.02 : same && size >= 64 * KIB ? 1.03 : 0;
+                const job work = make_contiguous_job(dev.get(), first_memory, line_size, size);
+                const auto contestants = make_contestants(work);
+                const round_times times =
+                    measure_contestants(work, state, contestants, size < 16 * MIB ? 1e8 : 4e8);
+                for (std::size_t i = 1; i < contestants.size(); ++i) {
+                    const bool is_pmem = contestants[i].name.starts_with("pmem");
+                    const bool must_match = contestants[i].name == best_name || call == "write";
+                    const double max = is_pmem ? 1.02 : must_match && size >= 64 * KIB ? 1.03 : 0;
                     results.add(call + ", " + state + ", " + size_name(size) + ": to " +
-                                    all[other].name,
-                                {0, most}, median_ratio(times[0], times[other]));
+                                    contestants[i].name,
+                                {0, max}, median_ratio(times[0], times[i]));
                 }
             }
     }
 
-    void batches() {
+    void compare_batches() {
         for (const std::string state : {"dirty", "uncached"})
             for (const std::size_t count : {1U, 4U, 16U, 256U}) {
-                const job work = scattered(on.get(), bytes, line, count);
-                const auto all = batchers(work);
-                const figures times = alone(work, state, all, 2e8);
+                const job work = make_scattered_job(dev.get(), first_memory, line_size, count);
+                const auto contestants = make_batch_contestants(work);
+                const round_times times = measure_contestants(work, state, contestants, 2e8);
                 const std::string ranges = std::to_string(count) + " ranges, " + state + ": ";
-                const bool promised = count == 256 && state == "dirty";
-                for (std::size_t other = 1; other < all.size(); ++other) {
-                    const std::string &name = all[other].name;
-                    const double least = !promised                    ? 0
-                                         : name == "pmem_persist"     ? 40
-                                         : name == "pmem_flush+drain" ? 1.3
-                                                                      : 0;
-                    results.add(ranges + name + " to one call", {least, 0},
-                                median_ratio(times[other], times[0]));
+                const bool has_promise = count == 256 && state == "dirty";
+                for (std::size_t i = 1; i < contestants.size(); ++i) {
+                    const std::string &name = contestants[i].name;
+                    const double min = !has_promise                 ? 0
+                                       : name == "pmem_persist"     ? 40
+                                       : name == "pmem_flush+drain" ? 1.3
+                                                                    : 0;
+                    results.add(ranges + name + " to one call", {min, 0},
+                                median_ratio(times[i], times[0]));
                     // What no call can do better than, whatever it is.
-                    if (least > 0 && all[1].name.starts_with("bare"))
-                        results.add(ranges + name + " to " + all[1].name, {},
-                                    median_ratio(times[other], times[1]));
+                    if (min > 0 && contestants[1].name.starts_with("bare"))
+                        results.add(ranges + name + " to " + contestants[1].name, {},
+                                    median_ratio(times[i], times[1]));
                 }
             }
     }
 
-    void two_threads() {
-        const job first = contiguous(on.get(), bytes, line, MIB);
-        const job other = contiguous(on.get(), others, line, MIB);
-        const auto first_way = readers(first), other_way = readers(other);
-        const figures times = rounds(3, 3e8, [&](std::size_t which) {
-            if (which < 2)
-                return together(first, first_way[which], other, other_way[which]);
-            first.make("dirty");
-            return 2 * timed_ns(first_way[0].run);
+    void compare_two_threads() {
+        const job first_job = make_contiguous_job(dev.get(), first_memory, line_size, MIB);
+        const job second_job = make_contiguous_job(dev.get(), second_memory, line_size, MIB);
+        const auto first_contestants = make_read_contestants(first_job),
+                   second_contestants = make_read_contestants(second_job);
+        const round_times times = measure_rounds(3, 3e8, [&](std::size_t index) {
+            if (index < 2)
+                return measure_concurrent(first_job, first_contestants[index], second_job,
+                                          second_contestants[index]);
+            first_job.prepare_lines("dirty");
+            return 2 * timed_ns(first_contestants[0].run);
         });
-        results.add("two threads, dirty, 1 MiB each: to " + first_way[1].name, {},
+        results.add("two threads, dirty, 1 MiB each: to " + first_contestants[1].name, {},
                     median_ratio(times[0], times[1]));
         results.add("two threads, dirty, 1 MiB each: as fast as one", {},
                     median_ratio(times[2], times[0]));
     }
 
-    void coherent() {
+    void measure_coherent() {
         constexpr std::size_t CALLS = 10000;
-        const device free = assume(COHERDMA_COHERENT);
-        const ibv_sge sge{bytes.begin(), 64, 0};
-        std::vector<double> took;
+        const device coherent_dev = assume_coherency(COHERDMA_COHERENT);
+        const ibv_sge sge{first_memory.begin(), 64, 0};
+        std::vector<double> call_ns;
         for (int round = 0; round < 200; ++round)
-            took.push_back(timed_ns([&] {
-                               for (std::size_t call = 0; call < CALLS; ++call)
-                                   coherdma_sync_rdma_read(free.get(), &sge, 1);
-                           }) /
-                           CALLS);
-        results.add("ns of a call on a coherent device", {0, 25}, summarize(took).p50);
+            call_ns.push_back(timed_ns([&] {
+                                  for (std::size_t call = 0; call < CALLS; ++call)
+                                      coherdma_sync_rdma_read(coherent_dev.get(), &sge, 1);
+                              }) /
+                              CALLS);
+        results.add("ns of a call on a coherent device", {0, 25}, summarize(call_ns).p50);
     }
 };
 
 } // namespace
 
-int main(int count, char **words) {
-    const int passes = count > 1 ? std::atoi(words[1]) : 5;
-    if (passes < 1 || count > 2) {
+int main(int argc, char **argv) {
+    const int passes = argc > 1 ? std::atoi(argv[1]) : 5;
+    if (passes < 1 || argc > 2) {
         std::fprintf(stderr, "usage: ratios [PASSES]\n");
         return 2;
     }
-    bench all;
-    if (!all.on) {
+    bench run;
+    if (!run.dev) {
         std::fprintf(stderr, "ratios: %s\n", coherdma_error());
         return 77;
     }
     coherdma_cpu_attr cpu{};
     coherdma_query_cpu(&cpu, sizeof cpu);
-    all.line = cpu.line_size;
-    all.best = std::string("bare ") + cpu.instructions;
+    run.line_size = cpu.line_size;
+    run.best_name = std::string("bare ") + cpu.instructions;
     for (int pass = 0; pass < passes; ++pass) {
-        all.sizes("read", readers);
-        all.sizes("write", writers);
-        all.batches();
-        all.two_threads();
-        all.coherent();
+        run.compare_sizes("read", make_read_contestants);
+        run.compare_sizes("write", make_write_contestants);
+        run.compare_batches();
+        run.compare_two_threads();
+        run.measure_coherent();
     }
     std::printf("instructions: %s; ratios of times, to completion\n", cpu.instructions);
-    const int missed = all.results.print();
-    std::printf("%d missed\n", missed);
-    return missed == 0 ? 0 : 1;
+    const int num_missed = run.results.print();
+    std::printf("%d missed\n", num_missed);
+    return num_missed == 0 ? 0 : 1;
 }

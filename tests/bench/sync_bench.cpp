@@ -15,55 +15,60 @@ using namespace sync_bench;
 
 constexpr std::size_t LARGEST = std::size_t{64} << 20;
 
-struct place {
-    device dev = assume(COHERDMA_NON_COHERENT);
-    memory bytes{LARGEST};
+struct sync_target {
+    device dev = assume_coherency(COHERDMA_NON_COHERENT);
+    memory buffer{LARGEST};
 };
 
 /// By name, for each thread has memory of its own.
-using maker = std::vector<contestant> (*)(const job &);
+using contestants_maker = std::vector<contestant> (*)(const job &);
 
-void timed(benchmark::State &state, const job &work, const contestant &who,
-           const std::string &lines) {
+void run_contestant(benchmark::State &state, const job &work, const contestant &timed_contestant,
+                    const std::string &line_state) {
     std::size_t bytes = 0;
-    for (const ibv_sge &each : work.list)
+    for (const ibv_sge &each : work.ranges)
         bytes += each.length;
     for (auto round : state) {
         static_cast<void>(round);
-        work.make(lines);
-        state.SetIterationTime(tools::bench::timed_ns(who.run) * 1e-9);
+        work.prepare_lines(line_state);
+        state.SetIterationTime(tools::bench::timed_ns(timed_contestant.run) * 1e-9);
     }
     const auto total = static_cast<double>(state.iterations()) * static_cast<double>(bytes);
     state.SetBytesProcessed(static_cast<std::int64_t>(total));
-    state.counters["lines"] = static_cast<double>(bytes / work.line);
+    state.counters["lines"] = static_cast<double>(bytes / work.line_size);
 }
 
-void add(const std::string &name, maker make, std::size_t which, const std::string &lines,
-         std::size_t size, bool batch, std::size_t line) {
-    auto *added = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) {
-        const place target;
-        const job work = batch ? scattered(target.dev.get(), target.bytes, line, size)
-                               : contiguous(target.dev.get(), target.bytes, line, size);
-        timed(state, work, make(work)[which], lines);
+void register_benchmark(const std::string &name, contestants_maker make_contestants,
+                        std::size_t index, const std::string &line_state, std::size_t size,
+                        bool is_batch, std::size_t line_size) {
+    auto *registered = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) {
+        const sync_target target;
+        const job work =
+            is_batch ? make_scattered_job(target.dev.get(), target.buffer, line_size, size)
+                     : make_contiguous_job(target.dev.get(), target.buffer, line_size, size);
+        run_contestant(state, work, make_contestants(work)[index], line_state);
     });
-    added->UseManualTime();
-    if (!batch && size == std::size_t{1} << 20)
-        added->Threads(1)->Threads(2);
+    registered->UseManualTime();
+    if (!is_batch && size == std::size_t{1} << 20)
+        registered->Threads(1)->Threads(2);
 }
 
-void add_all(const std::string &group, maker make, const std::vector<std::string> &states,
-             const std::vector<std::size_t> &sizes, bool batch, std::size_t line) {
+void register_benchmarks(const std::string &group, contestants_maker make_contestants,
+                         const std::vector<std::string> &states,
+                         const std::vector<std::size_t> &sizes, bool is_batch,
+                         std::size_t line_size) {
     const job none;
-    const std::vector<contestant> all = make(none);
+    const std::vector<contestant> contestants = make_contestants(none);
     for (const std::string &state : states)
         for (const std::size_t size : sizes)
-            for (std::size_t which = 0; which < all.size(); ++which)
-                add(group + "/" + state + "/" + std::to_string(size) + "/" + all[which].name, make,
-                    which, state, size, batch, line);
+            for (std::size_t index = 0; index < contestants.size(); ++index)
+                register_benchmark(group + "/" + state + "/" + std::to_string(size) + "/" +
+                                       contestants[index].name,
+                                   make_contestants, index, state, size, is_batch, line_size);
 }
 
-void coherent_call(benchmark::State &state) {
-    const device dev = assume(COHERDMA_COHERENT);
+void run_coherent_call(benchmark::State &state) {
+    const device dev = assume_coherency(COHERDMA_COHERENT);
     alignas(64) unsigned char bytes[64] = {};
     const ibv_sge sge{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
     for (auto round : state) {
@@ -74,20 +79,23 @@ void coherent_call(benchmark::State &state) {
 
 } // namespace
 
-int main(int count, char **words) {
+int main(int argc, char **argv) {
     coherdma_cpu_attr cpu{};
     coherdma_query_cpu(&cpu, sizeof cpu);
-    if (!assume(COHERDMA_NON_COHERENT)) {
+    if (!assume_coherency(COHERDMA_NON_COHERENT)) {
         std::fprintf(stderr, "sync_bench: %s\n", coherdma_error());
         return 77;
     }
     const std::vector<std::size_t> sizes{64, 4096, 65536, 1 << 20, 16 << 20, LARGEST};
-    add_all("read", readers, {"dirty", "uncached"}, sizes, false, cpu.line_size);
-    add_all("write", writers, {"dirty", "uncached"}, sizes, false, cpu.line_size);
-    add_all("batch", batchers, {"dirty"}, {1, 4, 16, 256}, true, cpu.line_size);
-    benchmark::RegisterBenchmark("coherent", coherent_call);
-    benchmark::Initialize(&count, words);
-    if (benchmark::ReportUnrecognizedArguments(count, words))
+    register_benchmarks("read", make_read_contestants, {"dirty", "uncached"}, sizes, false,
+                        cpu.line_size);
+    register_benchmarks("write", make_write_contestants, {"dirty", "uncached"}, sizes, false,
+                        cpu.line_size);
+    register_benchmarks("batch", make_batch_contestants, {"dirty"}, {1, 4, 16, 256}, true,
+                        cpu.line_size);
+    benchmark::RegisterBenchmark("coherent", run_coherent_call);
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv))
         return 2;
     benchmark::RunSpecifiedBenchmarks();
     return 0;
