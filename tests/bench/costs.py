@@ -34,13 +34,13 @@ def run(provider: str, *command: str) -> subprocess.CompletedProcess[str]:
         if PROVIDERS[provider]:
             environment |= {"RDMAV_DRIVERS": str(PROVIDERS[provider])}
             environment |= {"VERBS_LOG_LEVEL": "3", "VERBS_LOG_FILE": log.name}
-        done = tried(command, environment)
+        done = run_with_retries(command, environment)
         if PROVIDERS[provider] and "is served by coherdma" not in log.read():
             sys.exit("costs.py: our plugin does not serve this device")
     return done
 
 
-def tried(
+def run_with_retries(
     command: tuple[str, ...], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Again with longer pauses if the machine was too slow for completions to arrive in them."""
@@ -54,27 +54,27 @@ def tried(
     return done
 
 
-def asked(provider: str, address: str) -> list[str]:
+def posts_command(provider: str, address: str) -> list[str]:
     return [str(POSTS), "count", address] + (["alone"] if provider == "alone" else [])
 
 
-def accounts(output: str) -> list[tuple[str, int]]:
+def parse_accounts(output: str) -> list[tuple[str, int]]:
     """The name of each, and how many requests it is for."""
-    found = re.findall(r"^(\d+) (\d+) (.+)$", output, re.MULTILINE)
-    return [(name, int(calls) * int(each)) for calls, each, name in found]
+    matches = re.findall(r"^(\d+) (\d+) (.+)$", output, re.MULTILINE)
+    return [(name, int(calls) * int(each)) for calls, each, name in matches]
 
 
-def instructions(provider: str, address: str) -> dict[str, float]:
-    """Of each account for one request; none: the provider cannot."""
+def count_instructions(provider: str, address: str) -> dict[str, float]:
+    """Instructions of each account for one request; none: the provider cannot."""
     with tempfile.TemporaryDirectory() as folder:
         done = run(
             provider,
             *["valgrind", "--tool=callgrind", "--collect-atstart=no"],
             f"--callgrind-out-file={folder}/part",
-            *asked(provider, address),
+            *posts_command(provider, address),
         )
         result = {}
-        for number, (name, requests) in enumerate(accounts(done.stdout), 1):
+        for number, (name, requests) in enumerate(parse_accounts(done.stdout), 1):
             part = Path(f"{folder}/part.{number}").read_text(encoding="utf-8")
             assert f"Client Request: {name}\n" in part
             total = re.search(r"^totals: (\d+)", part, re.MULTILINE)
@@ -82,59 +82,62 @@ def instructions(provider: str, address: str) -> dict[str, float]:
         return result
 
 
-def system_calls(provider: str, address: str) -> dict[str, float]:
+def count_system_calls(provider: str, address: str) -> dict[str, float]:
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
-        done = run(provider, "strace", "-s", "99", "-o", log.name, *asked(provider, address))
-        total = dict.fromkeys((name for name, _ in accounts(done.stdout)), 0)
-        name, inside = "", False
+        done = run(
+            provider, "strace", "-s", "99", "-o", log.name, *posts_command(provider, address)
+        )
+        total = dict.fromkeys((name for name, _ in parse_accounts(done.stdout)), 0)
+        name, is_counting = "", False
         for line in log:
             marked = re.match(r'write\(-1, "(account |begin|end)(.*)", ', line)
             if not marked:
-                total[name] = total.get(name, 0) + inside
+                total[name] = total.get(name, 0) + is_counting
             elif marked[1] == "account ":
                 name = marked[2]
             else:
-                inside = marked[1] == "begin"
-        return {name: total[name] / requests for name, requests in accounts(done.stdout)}
+                is_counting = marked[1] == "begin"
+        return {name: total[name] / requests for name, requests in parse_accounts(done.stdout)}
 
 
-def table_of_calls(address: str, providers: list[str]) -> list[dict]:
+def measure_calls(address: str, providers: list[str]) -> list[dict]:
     # In a guest of user mode a tracer spins while its tracee stops on another processor.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    counts = {p: instructions(p, address) for p in providers}
-    calls = {p: system_calls(p, address) for p in providers}
+    instructions = {p: count_instructions(p, address) for p in providers}
+    system_calls = {p: count_system_calls(p, address) for p in providers}
     return [
         {
             "call": name,
-            "instructions": {p: counts[p].get(name) for p in providers},
-            "system calls": {p: calls[p].get(name) for p in providers},
+            "instructions": {p: instructions[p].get(name) for p in providers},
+            "system calls": {p: system_calls[p].get(name) for p in providers},
         }
-        for name in counts["stock"]
+        for name in instructions["stock"]
     ]
 
 
 def print_calls(rows: list[dict]) -> None:
-    def number(value: float | None, digits: int) -> str:
+    def format_number(value: float | None, digits: int) -> str:
         return "-" if value is None else f"{value:.{digits}f}"
 
     print("for one request              instructions               system calls")
     print("                             stock  ours  ratio alone    stock  ours alone")
     for row in rows:
-        of, calls = row["instructions"], row["system calls"]
+        counts, calls = row["instructions"], row["system calls"]
         print(
-            f"{row['call']:28}{number(of['stock'], 1):>6}{number(of['ours'], 1):>7}"
-            f"{of['ours'] / of['stock']:6.2f}{number(of.get('alone'), 1):>7}  "
-            + "".join(f"{number(calls.get(p), 2):>6}" for p in PROVIDERS)
+            f"{row['call']:28}{format_number(counts['stock'], 1):>6}"
+            f"{format_number(counts['ours'], 1):>7}{counts['ours'] / counts['stock']:6.2f}"
+            f"{format_number(counts.get('alone'), 1):>7}  "
+            + "".join(f"{format_number(calls.get(p), 2):>6}" for p in PROVIDERS)
         )
 
 
-def race(address: str, threads: int, seconds: float, pairs: int) -> dict:
+def measure_race(address: str, threads: int, seconds: float, num_pairs: int) -> dict:
     import statistics  # long to load in a guest, where each page of it is a fault
 
     rates: dict[str, list[int]] = {"stock": [], "ours": []}
     stalls = dict.fromkeys(rates, 0)
-    for turn in range(pairs):
-        for provider in sorted(rates, reverse=turn % 2 == 0):
+    for pair_index in range(num_pairs):
+        for provider in sorted(rates, reverse=pair_index % 2 == 0):
             out = run(provider, str(POSTS), "race", address, str(threads), str(seconds)).stdout
             rates[provider].append(int(out.split()[0]))
             stalls[provider] += "none in the last" in out
@@ -143,7 +146,7 @@ def race(address: str, threads: int, seconds: float, pairs: int) -> dict:
         "threads": threads,
         "writes per second": {p: statistics.median(v) for p, v in rates.items()},
         "runs that stalled": stalls,
-        "pairs": pairs,
+        "pairs": num_pairs,
         "ratio": statistics.median(ratios),
         "ratios": sorted(ratios),
     }
@@ -172,16 +175,18 @@ def main() -> int:
     address = os.environ.get(f"SOFTRDMA_{options.driver.upper()}_ADDRESS")
     needs = {"a device: run it by softrdma run": address, f"{POSTS}": POSTS.exists()}
     needs |= {tool: shutil.which(tool) for tool in ("valgrind", "strace")}
-    for need, there in needs.items():
-        if not there:
+    for need, is_met in needs.items():
+        if not is_met:
             print(f"costs.py: it needs {need}", file=sys.stderr)
             return 77
     assert address
     if options.what == "race":
-        result: dict | list[dict] = race(address, options.threads, options.seconds, options.pairs)
+        result: dict | list[dict] = measure_race(
+            address, options.threads, options.seconds, options.pairs
+        )
         show = print_race
     else:
-        result = table_of_calls(address, options.providers)
+        result = measure_calls(address, options.providers)
         show = print_calls  # type: ignore[assignment]
     if options.json:
         print(json.dumps(result, indent=2))

@@ -27,24 +27,24 @@ inline void pause_for_completions() {
 }
 
 /// Counts one kind of call; the others are made besides.
-template <class call>
+template <class call_kind>
 class meter {
   public:
-    explicit meter(call what)
-        : counted_(what) {}
+    explicit meter(call_kind counted)
+        : counted_(counted) {}
 
-    template <class work>
-    auto operator()(call which, const work &made) const {
-        if (which != counted_)
-            return made();
+    template <class function>
+    auto operator()(call_kind kind, const function &call) const {
+        if (kind != counted_)
+            return call();
         write_words("begin");
         CALLGRIND_TOGGLE_COLLECT;
-        const auto result = made();
+        const auto result = call();
         CALLGRIND_TOGGLE_COLLECT;
         write_words("end");
         return result;
     }
 
   private:
-    call counted_;
+    call_kind counted_;
 };

@@ -20,14 +20,14 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from costs import BUILD, accounts, run
+from costs import BUILD, parse_accounts, run
 
 POSTS = BUILD / "tests/bench/dapl_posts"
 OURS = BUILD / "udapl/registry/libdat2.so.2", BUILD / "udapl/libdaplcoherdma.so.2"
-WAYS = "OFED", "ours", "verbs"
+STACKS = "OFED", "ours", "verbs"
 
-# Of each place: how the names of its libraries begin. What is none of them is the program.
-PLACES = {
+# Of each component: how the names of its libraries begin. What is none of them is the program.
+COMPONENTS = {
     "registry": ("libdat2",),
     "provider": ("libdapl",),
     "verbs": ("libibverbs", "libcoherdma-rdmav"),
@@ -37,42 +37,44 @@ PLACES = {
 WORK = {"RDMA write": "write", "send and receive": "pair"}
 
 
-def stock(library: str) -> str | None:
+def find_stock_library(library: str) -> str | None:
     """The distribution's."""
     known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    found = re.search(rf"{re.escape(library)} \(libc6,[^)]*\) => (\S+)", known)
-    return found[1] if found else None
+    match = re.search(rf"{re.escape(library)} \(libc6,[^)]*\) => (\S+)", known)
+    return match[1] if match else None
 
 
-def place_of(library: str) -> str:
+def find_component(library: str) -> str:
     name = Path(library).name
-    return next((place for place, names in PLACES.items() if name.startswith(names)), "program")
+    return next(
+        (component for component, names in COMPONENTS.items() if name.startswith(names)), "program"
+    )
 
 
-def by_place(part: str) -> Counter[str]:
+def count_by_component(part: str) -> Counter[str]:
     """Of a part of callgrind's output: what each library did itself."""
     result: Counter[str] = Counter()
-    place, called = "program", False
+    component, is_call = "program", False
     for line in part.splitlines():
         if line.startswith("ob="):
-            place = place_of(line[3:])
+            component = find_component(line[3:])
         elif line.startswith("calls="):
-            called = True  # the next line is what was spent below
+            is_call = True  # the next line is what was spent below
         elif re.match(r"[\d+*-]\S* \d+$", line):
-            if not called:
-                result[place] += int(line.split()[1])
-            called = False
+            if not is_call:
+                result[component] += int(line.split()[1])
+            is_call = False
     total = re.search(r"^totals: (\d+)", part, re.MULTILINE)
     assert total and sum(result.values()) == int(total[1]), "callgrind's output is not understood"
     return result
 
 
-def counts(way: str, netdev: str, address: str) -> dict[str, dict[str, float]]:
-    """For one call of each kind, by place."""
+def count_instructions(stack: str, netdev: str, address: str) -> dict[str, dict[str, float]]:
+    """For one call of each kind, by component."""
     with tempfile.TemporaryDirectory() as folder:
         registry, provider = map(str, OURS)
-        if way == "OFED":
-            registry, provider = stock("libdat2.so.2") or "", "libdaplofa.so.2"
+        if stack == "OFED":
+            registry, provider = find_stock_library("libdat2.so.2") or "", "libdaplofa.so.2"
         # By a folder of its own, so that no other library comes with it.
         Path(folder, "libdat2.so.2").symlink_to(Path(registry).resolve())
         Path(folder, "dat.conf").write_text(
@@ -84,49 +86,57 @@ def counts(way: str, netdev: str, address: str) -> dict[str, dict[str, float]]:
             *["env", f"LD_LIBRARY_PATH={folder}", f"DAT_OVERRIDE={folder}/dat.conf"],
             *["valgrind", "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no"],
             f"--callgrind-out-file={folder}/part",
-            *[str(POSTS), *(["verbs", address] if way == "verbs" else ["dat", "lab"])],
+            *[str(POSTS), *(["verbs", address] if stack == "verbs" else ["dat", "lab"])],
         )
         result = {}
-        for number, (name, calls) in enumerate(accounts(done.stdout), 1):
+        for number, (name, calls) in enumerate(parse_accounts(done.stdout), 1):
             part = Path(f"{folder}/part.{number}").read_text(encoding="utf-8")
             assert f"Client Request: {name}\n" in part
-            result[name] = {place: spent / calls for place, spent in by_place(part).items()}
+            result[name] = {
+                component: instructions / calls
+                for component, instructions in count_by_component(part).items()
+            }
         return result
 
 
-def summed(parts: list[dict[str, float]]) -> dict[str, float]:
-    result = {place: sum(part.get(place, 0) for part in parts) for place in [*PLACES, "program"]}
+def sum_parts(parts: list[dict[str, float]]) -> dict[str, float]:
+    result = {
+        component: sum(part.get(component, 0) for part in parts)
+        for component in [*COMPONENTS, "program"]
+    }
     return result | {"all": sum(result.values())}
 
 
 def measure(netdev: str, address: str) -> dict:
-    all_counts = {way: counts(way, netdev, address) for way in WAYS}
+    all_counts = {stack: count_instructions(stack, netdev, address) for stack in STACKS}
     work = {}
     for name, prefix in WORK.items():
-        of = {
-            way: summed([part for call, part in calls.items() if call.startswith(prefix)])
-            for way, calls in all_counts.items()
+        by_stack = {
+            stack: sum_parts([part for call, part in calls.items() if call.startswith(prefix)])
+            for stack, calls in all_counts.items()
         }
-        work[name] = of | {
-            "provider's share, of OFED's": of["ours"]["provider"] / of["OFED"]["provider"],
-            "in all, of verbs alone": of["ours"]["all"] / of["verbs"]["all"],
+        work[name] = by_stack | {
+            "provider's share, of OFED's": by_stack["ours"]["provider"]
+            / by_stack["OFED"]["provider"],
+            "in all, of verbs alone": by_stack["ours"]["all"] / by_stack["verbs"]["all"],
         }
     calls = {
-        call: {way: summed([all_counts[way][call]]) for way in WAYS} for call in all_counts["ours"]
+        call: {stack: sum_parts([all_counts[stack][call]]) for stack in STACKS}
+        for call in all_counts["ours"]
     }
     return {"work": work, "calls": calls}
 
 
 def print_rows(name: str, rows: dict[str, dict[str, float]]) -> None:
-    for way in WAYS:
-        numbers = "".join(f"{number:11.1f}" for number in rows[way].values())
-        print(f"{name:20}{way:6}{numbers}")
+    for stack in STACKS:
+        numbers = "".join(f"{number:11.1f}" for number in rows[stack].values())
+        print(f"{name:20}{stack:6}{numbers}")
         name = ""
 
 
-def show(result: dict) -> None:
-    places = [*PLACES, "program", "all"]
-    print(f"{'instructions':26}{''.join(f'{place:>11}' for place in places)}")
+def print_result(result: dict) -> None:
+    components = [*COMPONENTS, "program", "all"]
+    print(f"{'instructions':26}{''.join(f'{component:>11}' for component in components)}")
     for call, rows in result["calls"].items():
         print_rows(call, rows)
     print("\npost and reap")
@@ -148,9 +158,11 @@ def main() -> int:
         "valgrind": shutil.which("valgrind"),
     }
     needs |= {str(path): path.exists() for path in (POSTS, *OURS)}
-    needs |= {f"OFED's {name}": stock(name) for name in ("libdat2.so.2", "libdaplofa.so.2")}
-    for need, there in needs.items():
-        if not there:
+    needs |= {
+        f"OFED's {name}": find_stock_library(name) for name in ("libdat2.so.2", "libdaplofa.so.2")
+    }
+    for need, is_met in needs.items():
+        if not is_met:
             print(f"dapl_costs.py: it needs {need}", file=sys.stderr)
             return 77
     assert address and netdev
@@ -158,7 +170,7 @@ def main() -> int:
     if options.json:
         print(json.dumps(result, indent=2))
     else:
-        show(result)
+        print_result(result)
     return 0
 
 

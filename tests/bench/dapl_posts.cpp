@@ -21,238 +21,242 @@ namespace {
 
 using namespace verbs_test;
 
-enum class call { none, write, reap_write, receive, send, reap_send, reap_receive };
-constexpr std::pair<call, const char *> calls[] = {
-    {call::write, "write: post"},          {call::reap_write, "write: reap"},
-    {call::receive, "pair: post receive"}, {call::send, "pair: post send"},
-    {call::reap_send, "pair: reap send"},  {call::reap_receive, "pair: reap receive"},
+enum class call_kind { none, write, reap_write, receive, send, reap_send, reap_receive };
+constexpr std::pair<call_kind, const char *> counted_kinds[] = {
+    {call_kind::write, "write: post"},          {call_kind::reap_write, "write: reap"},
+    {call_kind::receive, "pair: post receive"}, {call_kind::send, "pair: post send"},
+    {call_kind::reap_send, "pair: reap send"},  {call_kind::reap_receive, "pair: reap receive"},
 };
-constexpr int rounds = 16;
+constexpr int num_rounds = 16;
 constexpr std::uint32_t length = 8;
 
-class by_verbs {
+class verbs_loopback {
   public:
-    explicit by_verbs(const char *address)
+    explicit verbs_loopback(const char *address)
         : loop_(address)
-        , piece_(loop_.requester.make_sge(length))
-        , where_(loop_.responder.make_sge(length))
-        , target_(reinterpret_cast<std::uintptr_t>(loop_.responder.memory.data()))
-        , key_(loop_.responder.mr->rkey) {}
+        , send_sge_(loop_.requester.make_sge(length))
+        , recv_sge_(loop_.responder.make_sge(length))
+        , remote_addr_(reinterpret_cast<std::uintptr_t>(loop_.responder.memory.data()))
+        , rkey_(loop_.responder.mr->rkey) {}
 
-    [[gnu::noinline]] bool write() {
-        ibv_send_wr wanted, *bad; // no more of it is read than this opcode needs
-        wanted.wr.rdma.remote_addr = target_;
-        wanted.wr.rdma.rkey = key_;
-        return post(wanted, IBV_WR_RDMA_WRITE, bad);
+    [[gnu::noinline]] bool post_write() {
+        ibv_send_wr wr, *bad_wr; // no more of it is read than this opcode needs
+        wr.wr.rdma.remote_addr = remote_addr_;
+        wr.wr.rdma.rkey = rkey_;
+        return post_signaled(wr, IBV_WR_RDMA_WRITE, bad_wr);
     }
-    [[gnu::noinline]] bool send() {
-        ibv_send_wr wanted, *bad;
-        return post(wanted, IBV_WR_SEND, bad);
+    [[gnu::noinline]] bool post_send() {
+        ibv_send_wr wr, *bad_wr;
+        return post_signaled(wr, IBV_WR_SEND, bad_wr);
     }
-    [[gnu::noinline]] bool receive() {
-        ibv_recv_wr wanted = {4, nullptr, &where_, 1}, *bad;
-        return ibv_post_recv(loop_.responder.qp(), &wanted, &bad) == 0;
+    [[gnu::noinline]] bool post_recv() {
+        ibv_recv_wr wr = {4, nullptr, &recv_sge_, 1}, *bad_wr;
+        return ibv_post_recv(loop_.responder.qp(), &wr, &bad_wr) == 0;
     }
-    [[gnu::noinline]] bool reap() {
-        return ibv_poll_cq(loop_.requester.sent.cq.get(), 1, &last_) == 1;
+    [[gnu::noinline]] bool reap_request() {
+        return ibv_poll_cq(loop_.requester.send_cq.cq.get(), 1, &wc_) == 1;
     }
     [[gnu::noinline]] bool reap_receive() {
-        return ibv_poll_cq(loop_.responder.received.cq.get(), 1, &last_) == 1;
+        return ibv_poll_cq(loop_.responder.recv_cq.cq.get(), 1, &wc_) == 1;
     }
-    bool good() const { return last_.status == IBV_WC_SUCCESS; }
+    bool is_success() const { return wc_.status == IBV_WC_SUCCESS; }
 
   private:
-    bool post(ibv_send_wr &wanted, ibv_wr_opcode what, ibv_send_wr *&bad) {
-        wanted.wr_id = 3;
-        wanted.next = nullptr;
-        wanted.sg_list = &piece_;
-        wanted.num_sge = 1;
-        wanted.opcode = what;
-        wanted.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // as both providers do
-        return ibv_post_send(loop_.requester.qp(), &wanted, &bad) == 0;
+    bool post_signaled(ibv_send_wr &wr, ibv_wr_opcode opcode, ibv_send_wr *&bad_wr) {
+        wr.wr_id = 3;
+        wr.next = nullptr;
+        wr.sg_list = &send_sge_;
+        wr.num_sge = 1;
+        wr.opcode = opcode;
+        wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // as both providers do
+        return ibv_post_send(loop_.requester.qp(), &wr, &bad_wr) == 0;
     }
 
     rdmacm_loopback loop_;
-    ibv_sge piece_, where_;
-    std::uint64_t target_;
-    std::uint32_t key_;
-    ibv_wc last_{};
+    ibv_sge send_sge_, recv_sge_;
+    std::uint64_t remote_addr_;
+    std::uint32_t rkey_;
+    ibv_wc wc_{};
 };
 
-void need(DAT_RETURN status, const char *what) {
+void check_dat(DAT_RETURN status, const char *operation) {
     if (status != DAT_SUCCESS)
-        throw failure(text(what, ": DAT_RETURN 0x", std::hex, status));
+        throw failure(text(operation, ": DAT_RETURN 0x", std::hex, status));
 }
 
 /// Two endpoints of one IA, connected. All of it ends with the IA.
-class by_dat {
+class dat_loopback {
   public:
-    explicit by_dat(const char *name) {
-        DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-        need(dat_ia_open(const_cast<char *>(name), 8, &async, &ia_), "open the IA");
-        need(dat_pz_create(ia_, &zone_), "make a PZ");
+    explicit dat_loopback(const char *name) {
+        DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+        check_dat(dat_ia_open(const_cast<char *>(name), 8, &async_evd, &ia_), "open the IA");
+        check_dat(dat_pz_create(ia_, &pz_), "make a PZ");
         register_memory();
-        from_ = make_end();
-        to_ = make_end();
-        if (!receive())
+        requester_ = create_endpoint();
+        responder_ = create_endpoint();
+        if (!post_recv())
             throw failure("post the first message's receive");
         connect();
-        greet();
+        send_first_message();
     }
-    ~by_dat() { dat_ia_close(ia_, DAT_CLOSE_ABRUPT_FLAG); }
-    by_dat(const by_dat &) = delete;
-    by_dat &operator=(const by_dat &) = delete;
+    ~dat_loopback() { dat_ia_close(ia_, DAT_CLOSE_ABRUPT_FLAG); }
+    dat_loopback(const dat_loopback &) = delete;
+    dat_loopback &operator=(const dat_loopback &) = delete;
 
-    [[gnu::noinline]] bool write() {
-        return dat_ep_post_rdma_write(from_.ep, 1, &piece_, number, &target_,
+    [[gnu::noinline]] bool post_write() {
+        return dat_ep_post_rdma_write(requester_.ep, 1, &local_iov_, cookie, &remote_iov_,
                                       DAT_COMPLETION_DEFAULT_FLAG) == DAT_SUCCESS;
     }
-    [[gnu::noinline]] bool send() {
-        return dat_ep_post_send(from_.ep, 1, &piece_, number, DAT_COMPLETION_DEFAULT_FLAG) ==
-               DAT_SUCCESS;
+    [[gnu::noinline]] bool post_send() {
+        return dat_ep_post_send(requester_.ep, 1, &local_iov_, cookie,
+                                DAT_COMPLETION_DEFAULT_FLAG) == DAT_SUCCESS;
     }
-    [[gnu::noinline]] bool receive() {
-        return dat_ep_post_recv(to_.ep, 1, &where_, number, DAT_COMPLETION_DEFAULT_FLAG) ==
-               DAT_SUCCESS;
+    [[gnu::noinline]] bool post_recv() {
+        return dat_ep_post_recv(responder_.ep, 1, &recv_iov_, cookie,
+                                DAT_COMPLETION_DEFAULT_FLAG) == DAT_SUCCESS;
     }
-    [[gnu::noinline]] bool reap() { return dat_evd_dequeue(from_.sent, &last_) == DAT_SUCCESS; }
+    [[gnu::noinline]] bool reap_request() {
+        return dat_evd_dequeue(requester_.request_evd, &event_) == DAT_SUCCESS;
+    }
     [[gnu::noinline]] bool reap_receive() {
-        return dat_evd_dequeue(to_.received, &last_) == DAT_SUCCESS;
+        return dat_evd_dequeue(responder_.recv_evd, &event_) == DAT_SUCCESS;
     }
-    bool good() const {
-        return last_.event_number == DAT_DTO_COMPLETION_EVENT &&
-               last_.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS;
+    bool is_success() const {
+        return event_.event_number == DAT_DTO_COMPLETION_EVENT &&
+               event_.event_data.dto_completion_event_data.status == DAT_DTO_SUCCESS;
     }
 
   private:
-    static constexpr DAT_DTO_COOKIE number{.as_64 = 3};
-    static constexpr DAT_TIMEOUT patience = 10000000;
+    static constexpr DAT_DTO_COOKIE cookie{.as_64 = 3};
+    static constexpr DAT_TIMEOUT timeout_us = 10000000;
     struct endpoint {
-        DAT_EVD_HANDLE sent, received, connection;
+        DAT_EVD_HANDLE request_evd, recv_evd, connect_evd;
         DAT_EP_HANDLE ep;
     };
 
     void register_memory() {
-        DAT_REGION_DESCRIPTION where;
-        where.for_va = memory_.data();
+        DAT_REGION_DESCRIPTION region_desc;
+        region_desc.for_va = memory_.data();
         DAT_LMR_HANDLE lmr;
         DAT_VLEN size;
         DAT_VADDR start;
-        need(dat_lmr_create(ia_, DAT_MEM_TYPE_VIRTUAL, where, memory_.size(), zone_,
-                            DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, &piece_.lmr_context,
-                            &target_.rmr_context, &size, &start),
-             "register memory");
+        check_dat(dat_lmr_create(ia_, DAT_MEM_TYPE_VIRTUAL, region_desc, memory_.size(), pz_,
+                                 DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr,
+                                 &local_iov_.lmr_context, &remote_iov_.rmr_context, &size, &start),
+                  "register memory");
         const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-        piece_ = {address, length, piece_.lmr_context};
-        where_ = {address + memory_.size() / 2, length, piece_.lmr_context};
-        target_ = {where_.virtual_address, length, target_.rmr_context};
+        local_iov_ = {address, length, local_iov_.lmr_context};
+        recv_iov_ = {address + memory_.size() / 2, length, local_iov_.lmr_context};
+        remote_iov_ = {recv_iov_.virtual_address, length, remote_iov_.rmr_context};
     }
-    DAT_EVD_HANDLE events(DAT_EVD_FLAGS flags) const {
-        DAT_EVD_HANDLE made = DAT_HANDLE_NULL;
-        need(dat_evd_create(ia_, 64, DAT_HANDLE_NULL, flags, &made), "make an EVD");
-        return made;
+    DAT_EVD_HANDLE create_evd(DAT_EVD_FLAGS flags) const {
+        DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+        check_dat(dat_evd_create(ia_, 64, DAT_HANDLE_NULL, flags, &evd), "make an EVD");
+        return evd;
     }
-    endpoint make_end() const {
-        DAT_EP_ATTR wanted{};
-        wanted.service_type = DAT_SERVICE_TYPE_RC;
-        wanted.max_message_size = wanted.max_rdma_size = 4096;
-        wanted.max_recv_dtos = wanted.max_request_dtos = 32;
-        wanted.max_recv_iov = wanted.max_request_iov = 2;
-        wanted.max_rdma_read_in = wanted.max_rdma_read_out = 1;
-        wanted.max_rdma_read_iov = wanted.max_rdma_write_iov = 1;
-        endpoint made{events(DAT_EVD_DTO_FLAG), events(DAT_EVD_DTO_FLAG),
-                      events(DAT_EVD_CONNECTION_FLAG), DAT_HANDLE_NULL};
-        need(
-            dat_ep_create(ia_, zone_, made.received, made.sent, made.connection, &wanted, &made.ep),
-            "make an EP");
-        return made;
+    endpoint create_endpoint() const {
+        DAT_EP_ATTR attr{};
+        attr.service_type = DAT_SERVICE_TYPE_RC;
+        attr.max_message_size = attr.max_rdma_size = 4096;
+        attr.max_recv_dtos = attr.max_request_dtos = 32;
+        attr.max_recv_iov = attr.max_request_iov = 2;
+        attr.max_rdma_read_in = attr.max_rdma_read_out = 1;
+        attr.max_rdma_read_iov = attr.max_rdma_write_iov = 1;
+        endpoint created{create_evd(DAT_EVD_DTO_FLAG), create_evd(DAT_EVD_DTO_FLAG),
+                         create_evd(DAT_EVD_CONNECTION_FLAG), DAT_HANDLE_NULL};
+        check_dat(dat_ep_create(ia_, pz_, created.recv_evd, created.request_evd,
+                                created.connect_evd, &attr, &created.ep),
+                  "make an EP");
+        return created;
     }
-    static DAT_EVENT next(DAT_EVD_HANDLE requester, DAT_EVENT_NUMBER wanted) {
+    static DAT_EVENT wait_event(DAT_EVD_HANDLE evd, DAT_EVENT_NUMBER expected) {
         DAT_EVENT event{};
-        DAT_COUNT more = 0;
-        need(dat_evd_wait(requester, patience, 1, &event, &more), "wait for an event");
-        if (event.event_number != wanted)
-            throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", wanted));
+        DAT_COUNT nmore = 0;
+        check_dat(dat_evd_wait(evd, timeout_us, 1, &event, &nmore), "wait for an event");
+        if (event.event_number != expected)
+            throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", expected));
         return event;
     }
     void connect() {
-        constexpr DAT_CONN_QUAL port = 7190;
-        DAT_IA_ATTR attributes{};
-        need(dat_ia_query(ia_, nullptr, DAT_IA_FIELD_ALL, &attributes, 0, nullptr), "query the IA");
-        const DAT_EVD_HANDLE requests = events(DAT_EVD_CR_FLAG);
-        DAT_PSP_HANDLE listener;
-        need(dat_psp_create(ia_, port, requests, DAT_PSP_CONSUMER_FLAG, &listener), "listen");
-        need(dat_ep_connect(from_.ep, attributes.ia_address_ptr, port, patience, 0, nullptr,
-                            DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
-             "connect");
-        const DAT_EVENT request = next(requests, DAT_CONNECTION_REQUEST_EVENT);
-        need(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, to_.ep, 0, nullptr),
-             "accept");
-        next(from_.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
-        next(to_.connection, DAT_CONNECTION_EVENT_ESTABLISHED);
+        constexpr DAT_CONN_QUAL conn_qual = 7190;
+        DAT_IA_ATTR ia_attr{};
+        check_dat(dat_ia_query(ia_, nullptr, DAT_IA_FIELD_ALL, &ia_attr, 0, nullptr),
+                  "query the IA");
+        const DAT_EVD_HANDLE cr_evd = create_evd(DAT_EVD_CR_FLAG);
+        DAT_PSP_HANDLE psp;
+        check_dat(dat_psp_create(ia_, conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp), "listen");
+        check_dat(dat_ep_connect(requester_.ep, ia_attr.ia_address_ptr, conn_qual, timeout_us, 0,
+                                 nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+                  "connect");
+        const DAT_EVENT cr_event = wait_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+        check_dat(dat_cr_accept(cr_event.event_data.cr_arrival_event_data.cr_handle, responder_.ep,
+                                0, nullptr),
+                  "accept");
+        wait_event(requester_.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        wait_event(responder_.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     }
-    void greet() {
-        if (!send())
+    void send_first_message() {
+        if (!post_send())
             throw failure("post the first message");
-        next(from_.sent, DAT_DTO_COMPLETION_EVENT);
-        next(to_.received, DAT_DTO_COMPLETION_EVENT);
+        wait_event(requester_.request_evd, DAT_DTO_COMPLETION_EVENT);
+        wait_event(responder_.recv_evd, DAT_DTO_COMPLETION_EVENT);
     }
 
     alignas(4096) std::array<std::byte, 8192> memory_{};
     DAT_IA_HANDLE ia_ = DAT_HANDLE_NULL;
-    DAT_PZ_HANDLE zone_ = DAT_HANDLE_NULL;
-    DAT_LMR_TRIPLET piece_{}, where_{};
-    DAT_RMR_TRIPLET target_{};
-    endpoint from_{}, to_{};
-    DAT_EVENT last_{};
+    DAT_PZ_HANDLE pz_ = DAT_HANDLE_NULL;
+    DAT_LMR_TRIPLET local_iov_{}, recv_iov_{};
+    DAT_RMR_TRIPLET remote_iov_{};
+    endpoint requester_{}, responder_{};
+    DAT_EVENT event_{};
 };
 
-void done(bool is, const char *what) {
-    if (!is)
-        throw failure(text(what, ": try again"));
+void require(bool succeeded, const char *operation) {
+    if (!succeeded)
+        throw failure(text(operation, ": try again"));
 }
 
-template <class way>
-void round(way &over, const meter<call> &count) {
-    const auto reaped = [&](call which, const auto &reap) {
-        done(count(which, reap) && over.good(), "reap");
+template <class loopback>
+void run_round(loopback &loop, const meter<call_kind> &measure) {
+    const auto measure_reap = [&](call_kind kind, const auto &reap_request) {
+        require(measure(kind, reap_request) && loop.is_success(), "reap");
     };
-    const auto reap = [&] {
-        return over.reap();
+    const auto reap_request = [&] {
+        return loop.reap_request();
     };
-    done(count(call::write, [&] { return over.write(); }), "post a write");
+    require(measure(call_kind::write, [&] { return loop.post_write(); }), "post a write");
     pause_for_completions();
-    reaped(call::reap_write, reap);
-    done(count(call::receive, [&] { return over.receive(); }), "post a receive");
-    done(count(call::send, [&] { return over.send(); }), "post a message");
+    measure_reap(call_kind::reap_write, reap_request);
+    require(measure(call_kind::receive, [&] { return loop.post_recv(); }), "post a receive");
+    require(measure(call_kind::send, [&] { return loop.post_send(); }), "post a message");
     pause_for_completions();
-    reaped(call::reap_send, reap);
-    reaped(call::reap_receive, [&] { return over.reap_receive(); });
+    measure_reap(call_kind::reap_send, reap_request);
+    measure_reap(call_kind::reap_receive, [&] { return loop.reap_receive(); });
 }
 
 // Says the name of each account, and how many calls it has; the 1 is what posts says there.
-template <class way>
-void count(way &over) {
-    for (int warm = 0; warm < 2; ++warm)
-        round(over, meter(call::none));
-    for (const auto &[which, name] : calls) {
-        for (int times = 0; times < rounds; ++times)
-            round(over, meter(which));
+template <class loopback>
+void count_calls(loopback &loop) {
+    for (int warmup = 0; warmup < 2; ++warmup)
+        run_round(loop, meter(call_kind::none));
+    for (const auto &[kind, name] : counted_kinds) {
+        for (int repetition = 0; repetition < num_rounds; ++repetition)
+            run_round(loop, meter(kind));
         CALLGRIND_DUMP_STATS_AT(name);
-        std::printf("%d 1 %s\n", rounds, name);
+        std::printf("%d 1 %s\n", num_rounds, name);
     }
 }
 
 } // namespace
 
 int main(int argc, char **argv) try {
-    const std::vector<std::string_view> words(argv + 1, argv + argc);
-    if (words.size() == 2 && words[0] == "dat") {
-        by_dat over(argv[2]);
-        count(over);
-    } else if (words.size() == 2 && words[0] == "verbs") {
-        by_verbs over(argv[2]);
-        count(over);
+    const std::vector<std::string_view> args(argv + 1, argv + argc);
+    if (args.size() == 2 && args[0] == "dat") {
+        dat_loopback loop(argv[2]);
+        count_calls(loop);
+    } else if (args.size() == 2 && args[0] == "verbs") {
+        verbs_loopback loop(argv[2]);
+        count_calls(loop);
     } else {
         throw failure("dapl_posts dat IA | verbs ADDRESS");
     }

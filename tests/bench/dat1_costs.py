@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from costs import BUILD, accounts, run
-from dapl_costs import by_place
+from costs import BUILD, parse_accounts, run
+from dapl_costs import count_by_component
 
 POSTS = BUILD / "tests/bench/dat1_posts"
 PROVIDER = BUILD / "udapl/libdaplcoherdma.so.2"
@@ -34,11 +34,11 @@ def measure(netdev: str) -> dict[str, dict[str, float]]:
             *[str(POSTS), str(PROVIDER), f"{netdev} 0"],
         )
         result: dict[str, dict[str, float]] = {}
-        for number, (name, calls) in enumerate(accounts(done.stdout), 1):
+        for number, (name, calls) in enumerate(parse_accounts(done.stdout), 1):
             part = Path(f"{folder}/part.{number}").read_text(encoding="utf-8")
             assert f"Client Request: {name}\n" in part
             version, _, call = name.partition(" ")
-            result.setdefault(call, {})[version] = by_place(part)["provider"] / calls
+            result.setdefault(call, {})[version] = count_by_component(part)["provider"] / calls
     for counts in result.values():
         counts["more"] = counts["1.2"] - counts["2.0"]
     return result
@@ -55,8 +55,8 @@ def main() -> int:
         "valgrind": shutil.which("valgrind"),
     }
     needs |= {str(path): path.exists() for path in (POSTS, PROVIDER)}
-    for need, there in needs.items():
-        if not there:
+    for need, is_met in needs.items():
+        if not is_met:
             print(f"dat1_costs.py: it needs {need}", file=sys.stderr)
             return 77
     assert netdev
@@ -66,7 +66,7 @@ def main() -> int:
         return 0
     print(f"{'instructions':16}{'2.0':>8}{'1.2':>8}{'more':>8}")
     for call, counts in result.items():
-        print(f"{call:16}" + "".join(f"{counts[way]:8.1f}" for way in ("2.0", "1.2", "more")))
+        print(f"{call:16}" + "".join(f"{counts[column]:8.1f}" for column in ("2.0", "1.2", "more")))
     return 0
 
 

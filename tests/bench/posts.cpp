@@ -24,119 +24,120 @@ namespace {
 
 using namespace verbs_test;
 
-constexpr std::size_t most = 16;
-constexpr int rounds = 16;
+constexpr std::size_t max_batch = 16;
+constexpr int num_rounds = 16;
 
-enum class call { none, post, post_recv, poll, poll_receive, poll_empty, arm };
+enum class call_kind { none, post, post_recv, poll, poll_receive, poll_empty, arm };
 
 // One round: what was posted has completed before it is polled, so that no call is in vain.
 class exchange {
   public:
-    exchange(const rdmacm_loopback &over, ibv_wr_opcode opcode, std::size_t at_a_time)
-        : loop_(over)
-        , count_(at_a_time)
+    exchange(const rdmacm_loopback &loop, ibv_wr_opcode opcode, std::size_t batch_size)
+        : loop_(loop)
+        , batch_size_(batch_size)
         , is_send_(opcode == IBV_WR_SEND) {
-        for (std::size_t each = 0; each < count_; ++each) {
-            const bool last = each + 1 == count_;
-            pieces_.at(each) = loop_.requester.make_sge(8);
-            sends_.at(each) =
-                loop_.requester.request(each, opcode, pieces_.at(each), loop_.responder);
-            sends_.at(each).next = last ? nullptr : &sends_.at(each + 1);
-            where_.at(each) = loop_.responder.make_sge(8);
-            receives_.at(each) = {each, last ? nullptr : &receives_.at(each + 1), &where_.at(each),
-                                  1};
+        for (std::size_t i = 0; i < batch_size_; ++i) {
+            const bool last = i + 1 == batch_size_;
+            send_sges_.at(i) = loop_.requester.make_sge(8);
+            send_wrs_.at(i) = loop_.requester.make_wr(i, opcode, send_sges_.at(i), loop_.responder);
+            send_wrs_.at(i).next = last ? nullptr : &send_wrs_.at(i + 1);
+            recv_sges_.at(i) = loop_.responder.make_sge(8);
+            recv_wrs_.at(i) = {i, last ? nullptr : &recv_wrs_.at(i + 1), &recv_sges_.at(i), 1};
         }
     }
     exchange(const exchange &) = delete;
     exchange &operator=(const exchange &) = delete;
 
-    void operator()(const meter<call> &count) {
-        ibv_send_wr *bad_send = nullptr;
-        ibv_recv_wr *bad_receive = nullptr;
-        const auto receive = [&] {
-            return ibv_post_recv(loop_.responder.qp(), receives_.data(), &bad_receive);
+    void operator()(const meter<call_kind> &measure) {
+        ibv_send_wr *bad_send_wr = nullptr;
+        ibv_recv_wr *bad_recv_wr = nullptr;
+        const auto post_recv = [&] {
+            return ibv_post_recv(loop_.responder.qp(), recv_wrs_.data(), &bad_recv_wr);
         };
-        const auto send = [&] {
-            return ibv_post_send(loop_.requester.qp(), sends_.data(), &bad_send);
+        const auto post_send = [&] {
+            return ibv_post_send(loop_.requester.qp(), send_wrs_.data(), &bad_send_wr);
         };
         const auto arm = [&] {
-            return ibv_req_notify_cq(loop_.requester.sent.cq.get(), 0);
+            return ibv_req_notify_cq(loop_.requester.send_cq.cq.get(), 0);
         };
         if (is_send_)
-            check(count(call::post_recv, receive), "post receives");
-        check(count(call::arm, arm), "arm");
-        check(count(call::post, send), "post requests");
-        loop_.requester.sent.event(limit());
+            check(measure(call_kind::post_recv, post_recv), "post receives");
+        check(measure(call_kind::arm, arm), "arm");
+        check(measure(call_kind::post, post_send), "post requests");
+        loop_.requester.send_cq.wait_event(trial_timeout());
         pause_for_completions(); // for the other completions of a list
-        poll(count, call::poll, loop_.requester.sent);
+        poll_completions(measure, call_kind::poll, loop_.requester.send_cq);
         if (is_send_)
-            poll(count, call::poll_receive, loop_.responder.received);
-        std::array<ibv_wc, most> none{};
-        const int wanted = static_cast<int>(count_);
-        const auto in_vain = [&] {
-            return ibv_poll_cq(loop_.requester.sent.cq.get(), wanted, none.data());
+            poll_completions(measure, call_kind::poll_receive, loop_.responder.recv_cq);
+        std::array<ibv_wc, max_batch> no_wcs{};
+        const int num_entries = static_cast<int>(batch_size_);
+        const auto poll_empty = [&] {
+            return ibv_poll_cq(loop_.requester.send_cq.cq.get(), num_entries, no_wcs.data());
         };
-        if (count(call::poll_empty, in_vain) != 0)
+        if (measure(call_kind::poll_empty, poll_empty) != 0)
             throw failure("completions of no request");
-        while (loop_.requester.sent.event(milliseconds(0)))
+        while (loop_.requester.send_cq.wait_event(milliseconds(0)))
             continue;
     }
 
   private:
-    void poll(const meter<call> &count, call which, const completion_queue &requester) const {
-        std::array<ibv_wc, most> found{};
-        const int wanted = static_cast<int>(count_);
-        const int got =
-            count(which, [&] { return ibv_poll_cq(requester.cq.get(), wanted, found.data()); });
-        if (got != wanted)
-            throw failure(text("polled ", got, " completions, not ", wanted, ": try again"));
-        for (std::size_t each = 0; each < count_; ++each)
-            if (found.at(each).status != IBV_WC_SUCCESS)
-                throw failure(ibv_wc_status_str(found.at(each).status));
+    void poll_completions(const meter<call_kind> &measure, call_kind kind,
+                          const completion_queue &cq) const {
+        std::array<ibv_wc, max_batch> wcs{};
+        const int num_entries = static_cast<int>(batch_size_);
+        const int num_polled =
+            measure(kind, [&] { return ibv_poll_cq(cq.cq.get(), num_entries, wcs.data()); });
+        if (num_polled != num_entries)
+            throw failure(
+                text("polled ", num_polled, " completions, not ", num_entries, ": try again"));
+        for (std::size_t i = 0; i < batch_size_; ++i)
+            if (wcs.at(i).status != IBV_WC_SUCCESS)
+                throw failure(ibv_wc_status_str(wcs.at(i).status));
     }
 
     const rdmacm_loopback &loop_;
-    std::size_t count_;
+    std::size_t batch_size_;
     bool is_send_;
-    std::array<ibv_sge, most> pieces_{}, where_{};
-    std::array<ibv_send_wr, most> sends_{};
-    std::array<ibv_recv_wr, most> receives_{};
+    std::array<ibv_sge, max_batch> send_sges_{}, recv_sges_{};
+    std::array<ibv_send_wr, max_batch> send_wrs_{};
+    std::array<ibv_recv_wr, max_batch> recv_wrs_{};
 };
 
 struct counted_call {
     const char *name;
     ibv_wr_opcode opcode;
-    call what;
+    call_kind kind;
 };
 constexpr std::array counted_calls{
-    counted_call{"post a write", IBV_WR_RDMA_WRITE, call::post},
-    counted_call{"poll a write", IBV_WR_RDMA_WRITE, call::poll},
-    counted_call{"post a message", IBV_WR_SEND, call::post},
-    counted_call{"poll a message", IBV_WR_SEND, call::poll},
-    counted_call{"post a receive", IBV_WR_SEND, call::post_recv},
-    counted_call{"poll a receive", IBV_WR_SEND, call::poll_receive},
-    counted_call{"poll in vain", IBV_WR_RDMA_WRITE, call::poll_empty},
-    counted_call{"arm a queue", IBV_WR_RDMA_WRITE, call::arm},
+    counted_call{"post a write", IBV_WR_RDMA_WRITE, call_kind::post},
+    counted_call{"poll a write", IBV_WR_RDMA_WRITE, call_kind::poll},
+    counted_call{"post a message", IBV_WR_SEND, call_kind::post},
+    counted_call{"poll a message", IBV_WR_SEND, call_kind::poll},
+    counted_call{"post a receive", IBV_WR_SEND, call_kind::post_recv},
+    counted_call{"poll a receive", IBV_WR_SEND, call_kind::poll_receive},
+    counted_call{"poll in vain", IBV_WR_RDMA_WRITE, call_kind::poll_empty},
+    counted_call{"arm a queue", IBV_WR_RDMA_WRITE, call_kind::arm},
 };
 
 // Says the name of each account, how many calls and how many requests it has.
-void count(const std::string &address, bool single_threaded) {
-    qp_options wanted;
-    wanted.single_threaded = single_threaded;
-    const rdmacm_loopback loop(address, wanted, wanted);
-    for (const std::size_t at_a_time : {std::size_t{1}, most})
+void count_calls(const std::string &address, bool single_threaded) {
+    qp_options options;
+    options.single_threaded = single_threaded;
+    const rdmacm_loopback loop(address, options, options);
+    for (const std::size_t batch_size : {std::size_t{1}, max_batch})
         for (const counted_call &each : counted_calls) {
-            if (at_a_time != 1 && (each.what == call::arm || each.what == call::poll_empty))
+            if (batch_size != 1 &&
+                (each.kind == call_kind::arm || each.kind == call_kind::poll_empty))
                 continue;
-            exchange round(loop, each.opcode, at_a_time);
-            for (int warm = 0; warm < 2; ++warm)
-                round(meter(call::none));
-            const std::string name = text(each.name, ", ", at_a_time, " at a time");
+            exchange round(loop, each.opcode, batch_size);
+            for (int warmup = 0; warmup < 2; ++warmup)
+                round(meter(call_kind::none));
+            const std::string name = text(each.name, ", ", batch_size, " at a time");
             write_words("account " + name);
-            for (int times = 0; times < rounds; ++times)
-                round(meter(each.what));
+            for (int repetition = 0; repetition < num_rounds; ++repetition)
+                round(meter(each.kind));
             CALLGRIND_DUMP_STATS_AT(name.c_str());
-            std::printf("%d %zu %s\n", rounds, at_a_time, name.c_str());
+            std::printf("%d %zu %s\n", num_rounds, batch_size, name.c_str());
         }
 }
 
@@ -146,51 +147,54 @@ void race(const std::string &address, unsigned threads, double seconds) {
     const rdmacm_loopback loop(address);
     std::atomic<std::uint64_t> completed{0};
     const auto begin = clock::now();
-    const auto over =
+    const auto end =
         begin + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds));
-    std::atomic<clock::rep> last{0};
+    std::atomic<clock::rep> last_completion{0};
     const auto run = [&] {
         ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr request = loop.requester.request(0, IBV_WR_RDMA_WRITE, sge, loop.responder);
-        std::array<ibv_wc, most> found{};
-        while (clock::now() < over) {
-            const int error = loop.requester.post(request);
+        ibv_send_wr wr = loop.requester.make_wr(0, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        std::array<ibv_wc, max_batch> wcs{};
+        while (clock::now() < end) {
+            const int error = loop.requester.post_send(wr);
             if (error != 0 && error != ENOMEM && error != -ENOMEM)
                 throw failure(text("post: error ", error));
-            const int got = ibv_poll_cq(loop.requester.sent.cq.get(), most, found.data());
-            if (got > 0) {
-                completed += static_cast<std::uint64_t>(got);
-                last = (clock::now() - begin).count();
+            const int num_polled =
+                ibv_poll_cq(loop.requester.send_cq.cq.get(), max_batch, wcs.data());
+            if (num_polled > 0) {
+                completed += static_cast<std::uint64_t>(num_polled);
+                last_completion = (clock::now() - begin).count();
             }
         }
     };
-    std::vector<std::thread> all;
-    for (unsigned each = 0; each < threads; ++each)
-        all.emplace_back(run);
-    for (std::thread &each : all)
-        each.join();
-    const double stalled =
-        seconds - std::chrono::duration<double>(clock::duration(last.load())).count();
+    std::vector<std::thread> threads_run;
+    for (unsigned i = 0; i < threads; ++i)
+        threads_run.emplace_back(run);
+    for (std::thread &thread : threads_run)
+        thread.join();
+    const double stalled_seconds =
+        seconds - std::chrono::duration<double>(clock::duration(last_completion.load())).count();
     std::printf("%llu writes per second%s\n",
                 static_cast<unsigned long long>(static_cast<double>(completed.load()) / seconds),
-                stalled > seconds / 4 ? text(", none in the last ", stalled, " s").c_str() : "");
+                stalled_seconds > seconds / 4
+                    ? text(", none in the last ", stalled_seconds, " s").c_str()
+                    : "");
 }
 
 } // namespace
 
 int main(int argc, char **argv) try {
-    const std::vector<std::string> words(argv + 1, argv + argc);
-    if (words.size() >= 2 && words.size() <= 3 && words[0] == "count")
-        count(words[1], words.size() == 3 && words[2] == "alone");
-    else if (words.size() == 4 && words[0] == "race")
-        race(words[1], static_cast<unsigned>(std::stoul(words[2])), std::stod(words[3]));
+    const std::vector<std::string> args(argv + 1, argv + argc);
+    if (args.size() >= 2 && args.size() <= 3 && args[0] == "count")
+        count_calls(args[1], args.size() == 3 && args[2] == "alone");
+    else if (args.size() == 4 && args[0] == "race")
+        race(args[1], static_cast<unsigned>(std::stoul(args[2])), std::stod(args[3]));
     else
         throw failure("posts count ADDRESS [alone] | race ADDRESS THREADS SECONDS");
     return 0;
 } catch (const std::exception &error) {
     std::fprintf(stderr, "posts: %s\n", error.what());
-    const std::string_view words = error.what();
-    return words.starts_with("thread domain: Operation not") ? 77
-           : words.ends_with("again")                        ? 75
-                                                             : 1;
+    const std::string_view message = error.what();
+    return message.starts_with("thread domain: Operation not") ? 77
+           : message.ends_with("again")                        ? 75
+                                                               : 1;
 }

@@ -41,7 +41,7 @@ void connect_endpoints(const endpoint &requester, const endpoint &responder,
 }
 
 struct opened_remote {
-    owned<coherdma_remote, coherdma_close_remote> remote;
+    unique_handle<coherdma_remote, coherdma_close_remote> remote;
     std::string_view method;
     explicit opened_remote(const endpoint &flusher) {
         remote =
@@ -63,7 +63,7 @@ void fill(endpoint &requester, unsigned round) {
 
 void write_all(const endpoint &requester, const endpoint &responder) {
     ibv_sge data = requester.make_sge(length);
-    ibv_send_wr request = requester.request(IBV_WR_RDMA_WRITE, data, responder), *bad = nullptr;
+    ibv_send_wr request = requester.make_wr(IBV_WR_RDMA_WRITE, data, responder), *bad = nullptr;
     request.send_flags = 0;
     check(ibv_post_send(requester.qp.get(), &request, &bad), "post a Write");
 }
@@ -76,7 +76,7 @@ struct completion_info {
     std::uint64_t id = 0;
 };
 completion_info wait_completion(const endpoint &ep, milliseconds timeout) {
-    const auto wc = ep.completion(timeout);
+    const auto wc = ep.wait_completion(timeout);
     if (!wc)
         return {};
     return {true, static_cast<unsigned>(wc->opcode), wc->status, wc->wr_id};
@@ -172,8 +172,8 @@ outcome read_back(const device &dev) {
     connect_endpoints(requester, responder);
     const opened_remote flusher(requester);
     std::array<std::byte, 64> scratch{};
-    const owned<ibv_mr, ibv_dereg_mr> scratch_mr =
-        check(owned<ibv_mr, ibv_dereg_mr>(
+    const unique_handle<ibv_mr, ibv_dereg_mr> scratch_mr =
+        check(unique_handle<ibv_mr, ibv_dereg_mr>(
                   ibv_reg_mr(requester.pd.get(), scratch.data(), scratch.size(), local_access)),
               "register memory");
     const ibv_sge scratch_sge = {reinterpret_cast<std::uintptr_t>(scratch.data()), scratch.size(),
@@ -218,5 +218,5 @@ constexpr std::array trials{
 
 int main(int argc, char **argv) {
     return run_program(argc, argv, "flush DEVICE GID_INDEX", trials,
-                       [](auto words) { return open(words[1], std::atoi(words[2])); });
+                       [](auto words) { return open_device(words[1], std::atoi(words[2])); });
 }

@@ -16,23 +16,23 @@
 namespace verbs_test {
 
 struct device {
-    owned<ibv_context, ibv_close_device> context;
+    unique_handle<ibv_context, ibv_close_device> context;
     std::uint8_t gid_index = 0;
     union ibv_gid gid {};
 };
 
-inline device open(std::string_view name, int gid_index) {
+inline device open_device(std::string_view name, int gid_index) {
     int count = 0;
-    const owned<ibv_device *, ibv_free_device_list> all(ibv_get_device_list(&count));
-    for (int each = 0; each < count; ++each) {
-        if (ibv_get_device_name(all.get()[each]) != name)
+    const unique_handle<ibv_device *, ibv_free_device_list> devices(ibv_get_device_list(&count));
+    for (int i = 0; i < count; ++i) {
+        if (ibv_get_device_name(devices.get()[i]) != name)
             continue;
-        device found;
-        found.context =
-            check(decltype(found.context)(ibv_open_device(all.get()[each])), "open the device");
-        found.gid_index = static_cast<std::uint8_t>(gid_index);
-        check(ibv_query_gid(found.context.get(), 1, gid_index, &found.gid), "its address");
-        return found;
+        device dev;
+        dev.context =
+            check(decltype(dev.context)(ibv_open_device(devices.get()[i])), "open the device");
+        dev.gid_index = static_cast<std::uint8_t>(gid_index);
+        check(ibv_query_gid(dev.context.get(), 1, gid_index, &dev.gid), "its address");
+        return dev;
     }
     throw failure(text("no device ", name));
 }
@@ -47,12 +47,12 @@ struct endpoint {
 
     const device *dev;
     std::array<std::byte, 4096> memory{};
-    owned<ibv_pd, ibv_dealloc_pd> pd;
-    owned<ibv_mr, ibv_dereg_mr> mr;
-    owned<ibv_cq, ibv_destroy_cq> cq;
-    owned<ibv_qp, ibv_destroy_qp> qp;
+    unique_handle<ibv_pd, ibv_dealloc_pd> pd;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr;
+    unique_handle<ibv_cq, ibv_destroy_cq> cq;
+    unique_handle<ibv_qp, ibv_destroy_qp> qp;
 
-    explicit endpoint(const device &device, bool extended = false, std::uint64_t more = 0,
+    explicit endpoint(const device &device, bool extended = false, std::uint64_t extra_send_ops = 0,
                       unsigned access = mr_access)
         : dev(&device) {
         ibv_context *const context = device.context.get();
@@ -62,30 +62,30 @@ struct endpoint {
         cq = check(decltype(cq)(extended ? create_cq_ex(context)
                                          : ibv_create_cq(context, 64, nullptr, nullptr, 0)),
                    "completion queue");
-        ibv_qp_init_attr_ex attributes{};
-        attributes.qp_type = IBV_QPT_RC;
-        attributes.send_cq = attributes.recv_cq = cq.get();
-        attributes.cap = {8, 8, 2, 2, 64};
-        attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
-        attributes.pd = pd.get();
+        ibv_qp_init_attr_ex attr{};
+        attr.qp_type = IBV_QPT_RC;
+        attr.send_cq = attr.recv_cq = cq.get();
+        attr.cap = {8, 8, 2, 2, 64};
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+        attr.pd = pd.get();
         if (extended) {
-            attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-            attributes.send_ops_flags = IBV_QP_EX_WITH_SEND | more;
+            attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+            attr.send_ops_flags = IBV_QP_EX_WITH_SEND | extra_send_ops;
         }
-        qp = check(decltype(qp)(ibv_create_qp_ex(context, &attributes)), "queue pair");
+        qp = check(decltype(qp)(ibv_create_qp_ex(context, &attr)), "queue pair");
     }
     static ibv_cq *create_cq_ex(ibv_context *context) {
-        ibv_cq_init_attr_ex attributes{};
-        attributes.cqe = 64;
-        attributes.wc_flags = IBV_WC_STANDARD_FLAGS;
-        ibv_cq_ex *const made = ibv_create_cq_ex(context, &attributes);
-        return made != nullptr ? ibv_cq_ex_to_cq(made) : nullptr;
+        ibv_cq_init_attr_ex attr{};
+        attr.cqe = 64;
+        attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+        ibv_cq_ex *const created = ibv_create_cq_ex(context, &attr);
+        return created != nullptr ? ibv_cq_ex_to_cq(created) : nullptr;
     }
     ibv_cq_ex *cq_ex() const { return reinterpret_cast<ibv_cq_ex *>(cq.get()); }
     // A QP in the PD of another.
-    endpoint(const endpoint &other, ibv_qp_init_attr *attributes)
+    endpoint(const endpoint &other, ibv_qp_init_attr *attr)
         : dev(other.dev) {
-        qp = check(decltype(qp)(ibv_create_qp(other.pd.get(), attributes)), "queue pair");
+        qp = check(decltype(qp)(ibv_create_qp(other.pd.get(), attr)), "queue pair");
     }
     endpoint(const endpoint &) = delete;
     endpoint &operator=(const endpoint &) = delete;
@@ -137,36 +137,36 @@ struct endpoint {
     ibv_sge make_sge(std::uint32_t length) const {
         return {reinterpret_cast<std::uintptr_t>(memory.data()), length, mr->lkey};
     }
-    void post_recv(std::uint64_t id) const {
+    void post_recv(std::uint64_t wr_id) const {
         ibv_sge sge = make_sge(64);
-        ibv_recv_wr request{id, nullptr, &sge, 1}, *bad = nullptr;
-        check(ibv_post_recv(qp.get(), &request, &bad), "post a receive");
+        ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
+        check(ibv_post_recv(qp.get(), &wr, &bad_wr), "post a receive");
     }
-    ibv_send_wr request(ibv_wr_opcode opcode) const {
-        ibv_send_wr made{};
-        made.opcode = opcode;
-        made.send_flags = IBV_SEND_SIGNALED;
-        return made;
+    ibv_send_wr make_wr(ibv_wr_opcode opcode) const {
+        ibv_send_wr wr{};
+        wr.opcode = opcode;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        return wr;
     }
-    ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge &sge) const {
-        ibv_send_wr made = request(opcode);
-        made.sg_list = &sge;
-        made.num_sge = 1;
-        return made;
+    ibv_send_wr make_wr(ibv_wr_opcode opcode, ibv_sge &sge) const {
+        ibv_send_wr wr = make_wr(opcode);
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        return wr;
     }
     // An RDMA operation with the beginning of the peer's memory.
-    ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge &sge, const endpoint &peer) const {
-        ibv_send_wr made = request(opcode, sge);
-        made.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(peer.memory.data());
-        made.wr.rdma.rkey = peer.mr->rkey;
-        return made;
+    ibv_send_wr make_wr(ibv_wr_opcode opcode, ibv_sge &sge, const endpoint &peer) const {
+        ibv_send_wr wr = make_wr(opcode, sge);
+        wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(peer.memory.data());
+        wr.wr.rdma.rkey = peer.mr->rkey;
+        return wr;
     }
 
-    std::optional<ibv_wc> completion(milliseconds within) const {
-        return verbs_test::completion(cq.get(), within);
+    std::optional<ibv_wc> wait_completion(milliseconds timeout) const {
+        return verbs_test::wait_completion(cq.get(), timeout);
     }
-    ibv_wc expect_success(const char *what) const {
-        return verbs_test::expect_success(cq.get(), what);
+    ibv_wc expect_success(const char *operation) const {
+        return verbs_test::expect_success(cq.get(), operation);
     }
 };
 

@@ -25,45 +25,45 @@ namespace {
 using namespace verbs_test;
 
 // After the data, one message coming in and one going out.
-constexpr std::size_t control_at = data_size;
+constexpr std::size_t control_offset = data_size;
 
 struct message {
     enum class kind : std::uint32_t { pass, ready, done, finished };
-    kind what;
+    kind content;
     std::uint32_t number;
 };
 
 class worker {
   public:
-    worker(party side, connection::seconds timeout)
+    worker(role side, connection::seconds timeout)
         : side_(side)
-        , turn_(side == party::client)
-        , pages_(control_at / sizeof(page) + 1)
+        , may_send_(side == role::client)
+        , pages_(control_offset / sizeof(page) + 1)
         , memory_(pages_.front().bytes.data(), pages_.size() * sizeof(page))
-        , link_(memory_, timeout) {}
+        , conn_(memory_, timeout) {}
 
-    connection &link() { return link_; }
-    bytes inbox() { return memory_.subspan(control_at, sizeof(message)); }
+    connection &conn() { return conn_; }
+    bytes inbox() { return memory_.subspan(control_offset, sizeof(message)); }
 
     void run() {
-        const hello plan = link_.peer();
+        const hello plan = conn_.peer();
         std::uint32_t number = 0;
         for (std::uint32_t round = 0; round < plan.rounds; ++round)
             for (const std::size_t size : sizes)
                 for (const auto operation : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ})
-                    for (const party leader : {party::client, party::server})
+                    for (const role leader : {role::client, role::server})
                         run_transfer({plan.seed, round, number++, size, operation, leader});
         // The receiver of the last message disconnects: none of its own WRs is outstanding then.
         // The sender does not wait for its completion: rxe does not acknowledge a message whose
         // receiver has disconnected (do_complete() of rxe_resp.c). The disconnection proves as
         // much.
-        if (turn_) {
-            send(message::kind::finished, number);
+        if (may_send_) {
+            post_message(message::kind::finished, number);
         } else {
-            hear(message::kind::finished, number);
-            link_.disconnect();
+            receive_message(message::kind::finished, number);
+            conn_.disconnect();
         }
-        link_.wait_disconnected();
+        conn_.wait_disconnected();
         std::cout << text("data_integrity: ", number, " transfers, ", verified_,
                           " bytes verified\n");
     }
@@ -74,100 +74,105 @@ class worker {
     };
 
     void run_transfer(const transfer &t) {
-        const end held = t.held_by(side_);
-        const auto expected = image(t, held);
-        const bytes whole = memory_.subspan(place(t, held) - guard, expected.size());
-        const bytes payload = whole.subspan(guard, t.size);
-        std::ranges::copy(expected, whole.begin());
+        const end held = t.end_held_by(side_);
+        const auto expected = make_image(t, held);
+        const bytes guarded = memory_.subspan(payload_offset(t, held) - guard, expected.size());
+        const bytes payload = guarded.subspan(guard, t.size);
+        std::ranges::copy(expected, guarded.begin());
         if (held == end::sink)
             for (std::byte &b : payload)
                 b = ~b;
 
         if (side_ == t.leader)
-            lead(t, payload);
+            lead_transfer(t, payload);
         else
-            follow(t, payload);
+            follow_transfer(t, payload);
 
-        verify(t, held, whole, expected);
+        verify_memory(t, held, guarded, expected);
         if (side_ == t.leader && t.operation == IBV_WR_RDMA_READ)
-            say(message::kind::done, t.number); // only now, so that a failure is not followed by it
-        turn_ = side_ != t.leader;
+            send_message(message::kind::done,
+                         t.number); // only now, so that a failure is not followed by it
+        may_send_ = side_ != t.leader;
     }
 
-    void lead(const transfer &t, bytes payload) {
-        if (turn_)
-            say(message::kind::pass, t.number);
-        hear(message::kind::ready, t.number);
+    void lead_transfer(const transfer &t, bytes payload) {
+        if (may_send_)
+            send_message(message::kind::pass, t.number);
+        receive_message(message::kind::ready, t.number);
         if (t.operation == IBV_WR_SEND)
-            link_.post_receive(inbox());
-        const end far = t.operation == IBV_WR_RDMA_READ ? end::source : end::sink;
-        link_.post(work::transfer, t.operation, payload, place(t, far));
+            conn_.post_recv(inbox());
+        const end peer_end = t.operation == IBV_WR_RDMA_READ ? end::source : end::sink;
+        conn_.post_send(work::transfer, t.operation, payload, payload_offset(t, peer_end));
         // A Write is not waited for: the message behind it must not arrive before the data.
         if (t.operation == IBV_WR_RDMA_WRITE)
-            say(message::kind::done, t.number);
-        link_.wait(work::transfer, text("a ", t.name(), " of ", t.size, " bytes"));
+            send_message(message::kind::done, t.number);
+        conn_.wait_completion(work::transfer, text("a ", t.name(), " of ", t.size, " bytes"));
     }
 
-    void follow(const transfer &t, bytes payload) {
-        if (!turn_)
-            hear(message::kind::pass, t.number);
+    void follow_transfer(const transfer &t, bytes payload) {
+        if (!may_send_)
+            receive_message(message::kind::pass, t.number);
         if (t.operation != IBV_WR_SEND) {
-            say(message::kind::ready, t.number);
-            hear(message::kind::done, t.number);
+            send_message(message::kind::ready, t.number);
+            receive_message(message::kind::done, t.number);
             return;
         }
-        say(message::kind::ready, t.number, payload);
-        const auto wc = link_.wait(work::receive, text("a Send of ", t.size, " bytes"));
+        send_message(message::kind::ready, t.number, payload);
+        const auto wc = conn_.wait_completion(work::receive, text("a Send of ", t.size, " bytes"));
         if (wc.byte_len != t.size)
             throw failure(text("Send of ", t.size, " bytes: the receive says ", wc.byte_len));
     }
 
-    void verify(const transfer &t, end held, bytes whole, const std::vector<std::byte> &expected) {
+    void verify_memory(const transfer &t, end held, bytes guarded,
+                       const std::vector<std::byte> &expected) {
         verified_ += t.size;
-        if (std::memcmp(whole.data(), expected.data(), whole.size()) == 0)
+        if (std::memcmp(guarded.data(), expected.data(), guarded.size()) == 0)
             return;
-        const auto [found, wanted] = std::ranges::mismatch(whole, expected);
-        const auto offset = found - whole.begin() - static_cast<std::ptrdiff_t>(guard);
-        const bool inside = offset >= 0 && offset < static_cast<std::ptrdiff_t>(t.size);
-        throw failure(text(t.name(), " of ", t.size, " bytes, led by the ",
-                           t.leader == party::client ? "client" : "server", ", round ", t.round,
-                           ", ", held == end::source ? "source" : "sink", " at offset ",
-                           place(t, held) - guard, ": ", inside ? "byte " : "guard byte ", offset,
-                           std::hex, ", expected 0x", std::to_integer<int>(*wanted), ", found 0x",
-                           std::to_integer<int>(*found)));
+        const auto [actual_it, expected_it] = std::ranges::mismatch(guarded, expected);
+        const auto offset = actual_it - guarded.begin() - static_cast<std::ptrdiff_t>(guard);
+        const bool in_payload = offset >= 0 && offset < static_cast<std::ptrdiff_t>(t.size);
+        throw failure(text(
+            t.name(), " of ", t.size, " bytes, led by the ",
+            t.leader == role::client ? "client" : "server", ", round ", t.round, ", ",
+            held == end::source ? "source" : "sink", " at offset ", payload_offset(t, held) - guard,
+            ": ", in_payload ? "byte " : "guard byte ", offset, std::hex, ", expected 0x",
+            std::to_integer<int>(*expected_it), ", found 0x", std::to_integer<int>(*actual_it)));
     }
 
-    void say(message::kind what, std::uint32_t number) { say(what, number, inbox()); }
-
-    // ANSWER is where the peer's next message or Send goes.
-    void say(message::kind what, std::uint32_t number, bytes answer) {
-        link_.post_receive(answer);
-        send(what, number);
-        link_.wait(work::message, "a message to go out");
+    void send_message(message::kind content, std::uint32_t number) {
+        send_message(content, number, inbox());
     }
 
-    void send(message::kind what, std::uint32_t number) {
-        const bytes outbox = memory_.subspan(control_at + sizeof(message), sizeof(message));
-        const message out{what, number};
-        std::memcpy(outbox.data(), &out, sizeof out);
-        link_.post(work::message, IBV_WR_SEND, outbox);
+    // answer_buffer receives the next message or Send of the peer.
+    void send_message(message::kind content, std::uint32_t number, bytes answer_buffer) {
+        conn_.post_recv(answer_buffer);
+        post_message(content, number);
+        conn_.wait_completion(work::message, "a message to go out");
     }
 
-    void hear(message::kind what, std::uint32_t number) {
-        link_.wait(work::receive, text("the peer's message about transfer ", number));
-        message in{};
-        std::memcpy(&in, inbox().data(), sizeof in);
-        if (in.what != what || in.number != number)
-            throw failure(text("expected message ", static_cast<int>(what), " about transfer ",
-                               number, ", got ", static_cast<int>(in.what), " about ", in.number));
+    void post_message(message::kind content, std::uint32_t number) {
+        const bytes outbox = memory_.subspan(control_offset + sizeof(message), sizeof(message));
+        const message message_out{content, number};
+        std::memcpy(outbox.data(), &message_out, sizeof message_out);
+        conn_.post_send(work::message, IBV_WR_SEND, outbox);
     }
 
-    party side_;
-    bool turn_;
+    void receive_message(message::kind content, std::uint32_t number) {
+        conn_.wait_completion(work::receive, text("the peer's message about transfer ", number));
+        message message_in{};
+        std::memcpy(&message_in, inbox().data(), sizeof message_in);
+        if (message_in.content != content || message_in.number != number)
+            throw failure(text("expected message ", static_cast<int>(content), " about transfer ",
+                               number, ", got ", static_cast<int>(message_in.content), " about ",
+                               message_in.number));
+    }
+
+    role side_;
+    bool may_send_;
     std::uint64_t verified_ = 0;
     std::vector<page> pages_;
     bytes memory_;
-    connection link_;
+    connection conn_;
 };
 
 constexpr std::string_view usage =
@@ -190,29 +195,29 @@ struct misuse : failure {
 };
 
 struct options {
-    party side{};
+    role side{};
     std::string address, port = "7471";
     std::uint32_t rounds = 1, timeout = 120, clients = 1;
     std::uint64_t seed = 1;
 };
 
 template <class Number>
-Number number(std::string_view name, std::string_view value, Number least, Number most) {
+Number number(std::string_view name, std::string_view value, Number min, Number max) {
     Number result{};
     const auto [stop, error] = std::from_chars(value.begin(), value.end(), result);
-    if (error != std::errc{} || stop != value.end() || result < least || result > most)
-        throw misuse(text(name, ": not a number from ", least, " to ", most, ": ", value));
+    if (error != std::errc{} || stop != value.end() || result < min || result > max)
+        throw misuse(text(name, ": not a number from ", min, " to ", max, ": ", value));
     return result;
 }
 
-options parse(std::span<char *> arguments) {
+options parse_options(std::span<char *> arguments) {
     if (arguments.size() < 2)
         throw misuse("which side, and which address?");
     const std::string_view side = arguments[0];
     if (side != "server" && side != "client")
         throw misuse(text("neither server nor client: ", side));
     options o;
-    o.side = side == "server" ? party::server : party::client;
+    o.side = side == "server" ? role::server : role::client;
     o.address = arguments[1];
     for (auto rest = arguments.subspan(2); !rest.empty(); rest = rest.subspan(2)) {
         const std::string_view name = rest[0];
@@ -223,9 +228,9 @@ options parse(std::span<char *> arguments) {
             o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
         else if (name == "--timeout")
             o.timeout = number<std::uint32_t>(name, value, 1, 86400);
-        else if (name == "--clients" && o.side == party::server)
+        else if (name == "--clients" && o.side == role::server)
             o.clients = number<std::uint32_t>(name, value, 1, 1000000);
-        else if (o.side == party::server || name == "--clients")
+        else if (o.side == role::server || name == "--clients")
             throw misuse(text("not an option of the ", side, ": ", name));
         else if (name == "--rounds")
             o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
@@ -237,35 +242,35 @@ options parse(std::span<char *> arguments) {
     return o;
 }
 
-bool have_device() {
+bool has_device() {
     int count = 0;
-    const owned<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
+    const unique_handle<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
     return list && count > 0;
 }
 
 // Either side may be started first: a client that is refused tries again. may_fail: the peer may
 // die, and all outstanding WRs must complete all the same.
-void work_as(const options &o, bool may_fail) {
+void run_side(const options &o, bool may_fail) {
     const connection::seconds timeout(o.timeout);
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
-        worker worker_side(o.side, timeout);
+        worker side_worker(o.side, timeout);
         try {
-            if (o.side == party::server)
-                worker_side.link().serve(o.address, o.port, worker_side.inbox());
+            if (o.side == role::server)
+                side_worker.conn().accept_client(o.address, o.port, side_worker.inbox());
             else
-                worker_side.link().connect(o.address, o.port, o.seed, o.rounds);
-            return worker_side.run();
-        } catch (const refused &why) {
+                side_worker.conn().connect(o.address, o.port, o.seed, o.rounds);
+            return side_worker.run();
+        } catch (const refused &error) {
             if (std::chrono::steady_clock::now() > deadline)
-                throw failure(text(why.what(), " at ", o.address, " port ", o.port, ", after ",
+                throw failure(text(error.what(), " at ", o.address, " port ", o.port, ", after ",
                                    o.timeout, " s"));
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        } catch (const failure &why) {
+        } catch (const failure &error) {
             if (!may_fail)
                 throw;
-            const unsigned failed = worker_side.link().drain();
-            std::cout << text("data_integrity: ", why.what(), "; ", failed, " requests failed\n")
+            const unsigned failed = side_worker.conn().drain();
+            std::cout << text("data_integrity: ", error.what(), "; ", failed, " requests failed\n")
                       << std::flush;
             return;
         }
@@ -281,13 +286,13 @@ int main(int argc, char **argv) try {
             std::cout << usage;
             return 0;
         }
-    const options o = parse(arguments);
-    if (!have_device()) {
+    const options o = parse_options(arguments);
+    if (!has_device()) {
         std::cerr << "data_integrity: no RDMA device here (softrdma makes one)\n";
         return 77;
     }
     for (std::uint32_t client = 1; client <= o.clients; ++client)
-        work_as(o, client < o.clients);
+        run_side(o, client < o.clients);
     return 0;
 } catch (const misuse &error) {
     std::cerr << text("data_integrity: ", error.what(),

@@ -34,7 +34,7 @@ struct outcome {
 
 /// How long a trial waits for what must come: it only ends a hang. TRIAL_LIMIT_MS makes it shorter
 /// for the stock provider, some of whose faults are hangs.
-inline milliseconds limit() {
+inline milliseconds trial_timeout() {
     const char *const text = std::getenv("TRIAL_LIMIT_MS");
     return milliseconds(text != nullptr ? std::atoi(text) : 120'000);
 }
@@ -48,33 +48,34 @@ struct trial {
 
 // The next completion, or none in that time. It sleeps between later polls, which would take the
 // processor from the kernel's threads and from other tests.
-inline std::optional<ibv_wc> completion(ibv_cq *cq, milliseconds within) {
-    const auto until = std::chrono::steady_clock::now() + within;
+inline std::optional<ibv_wc> wait_completion(ibv_cq *cq, milliseconds timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
     constexpr unsigned busy_polls = 100;
     unsigned polls = 0;
     do {
-        ibv_wc found{};
-        const int count = ibv_poll_cq(cq, 1, &found);
+        ibv_wc wc{};
+        const int count = ibv_poll_cq(cq, 1, &wc);
         check(count < 0 ? -1 : 0, "poll");
         if (count == 1)
-            return found;
+            return wc;
         if (++polls > busy_polls)
             std::this_thread::sleep_for(milliseconds(1));
-    } while (std::chrono::steady_clock::now() < until);
+    } while (std::chrono::steady_clock::now() < deadline);
     return {};
 }
-inline ibv_wc expect_success(ibv_cq *cq, const char *what) {
-    const auto found = completion(cq, std::max(limit(), milliseconds(60'000)));
-    if (!found)
-        throw failure(text("no completion of ", what));
-    if (found->status != IBV_WC_SUCCESS)
-        throw failure(text(what, ": ", ibv_wc_status_str(found->status)));
-    return *found;
+inline ibv_wc expect_success(ibv_cq *cq, const char *operation) {
+    const auto wc = wait_completion(cq, std::max(trial_timeout(), milliseconds(60'000)));
+    if (!wc)
+        throw failure(text("no completion of ", operation));
+    if (wc->status != IBV_WC_SUCCESS)
+        throw failure(text(operation, ": ", ibv_wc_status_str(wc->status)));
+    return *wc;
 }
 
-inline void say(std::string_view name, std::string_view judgement, const std::string &seen) {
+inline void print_result(std::string_view name, std::string_view judgement,
+                         const std::string &observation) {
     std::printf("%s: %s (%s)\n", std::string(name).c_str(), std::string(judgement).c_str(),
-                seen.c_str());
+                observation.c_str());
     std::fflush(stdout);
 }
 
@@ -82,25 +83,25 @@ inline void say(std::string_view name, std::string_view judgement, const std::st
 template <class target, class opener>
 [[noreturn]] void run_in_child(const trial<target> &trial, const opener &open) {
     constexpr unsigned least_seconds = 60;
-    alarm(std::max(least_seconds, static_cast<unsigned>(2 * limit().count() / 1000)));
+    alarm(std::max(least_seconds, static_cast<unsigned>(2 * trial_timeout().count() / 1000)));
     int status = 0;
     try {
         const outcome result = trial.run(open());
-        say(trial.name, result.right ? "right" : "wrong", result.seen);
+        print_result(trial.name, result.right ? "right" : "wrong", result.seen);
     } catch (const std::exception &error) {
-        say(trial.name, "untried", error.what());
+        print_result(trial.name, "untried", error.what());
         status = 1;
     }
     _exit(status);
 }
 
-/// The program's status. names: those to try; none: all.
+/// The exit status. trial_names: the trials to run; empty: all.
 template <class target, class opener>
-int run_trials(std::span<const trial<target>> trials, std::span<char *const> names,
+int run_trials(std::span<const trial<target>> trials, std::span<char *const> trial_names,
                const opener &open) {
     int status = 0;
     for (const trial<target> &trial : trials) {
-        if (!names.empty() && std::ranges::find(names, trial.name) == names.end())
+        if (!trial_names.empty() && std::ranges::find(trial_names, trial.name) == trial_names.end())
             continue;
         const pid_t child = fork();
         check(child < 0 ? -1 : 0, "fork");
@@ -109,10 +110,10 @@ int run_trials(std::span<const trial<target>> trials, std::span<char *const> nam
         int child_status = 0;
         check(waitpid(child, &child_status, 0) == child ? 0 : -1, "wait for the trial");
         if (WIFSIGNALED(child_status))
-            say(trial.name, "wrong",
-                WTERMSIG(child_status) == SIGALRM
-                    ? "never returned"
-                    : text("crashed: ", strsignal(WTERMSIG(child_status))));
+            print_result(trial.name, "wrong",
+                         WTERMSIG(child_status) == SIGALRM
+                             ? "never returned"
+                             : text("crashed: ", strsignal(WTERMSIG(child_status))));
         else if (WEXITSTATUS(child_status) != 0)
             status = 1;
     }
@@ -124,12 +125,12 @@ int run_trials(std::span<const trial<target>> trials, std::span<char *const> nam
 template <class target, std::size_t size, class opener>
 int run_program(int argc, char **argv, const std::string &usage,
                 const std::array<trial<target>, size> &trials, const opener &open) try {
-    const std::span<char *const> words(argv, static_cast<std::size_t>(argc));
-    const auto first = static_cast<std::size_t>(std::ranges::count(usage, ' ')) + 1;
-    if (words.size() < first)
+    const std::span<char *const> args(argv, static_cast<std::size_t>(argc));
+    const auto num_fixed_args = static_cast<std::size_t>(std::ranges::count(usage, ' ')) + 1;
+    if (args.size() < num_fixed_args)
         throw failure(usage + " [TRIAL...]");
-    return run_trials(std::span<const trial<target>>(trials), words.subspan(first),
-                      [&] { return open(words); });
+    return run_trials(std::span<const trial<target>>(trials), args.subspan(num_fixed_args),
+                      [&] { return open(args); });
 } catch (const std::exception &error) {
     std::fprintf(stderr, "%s: %s\n", usage.substr(0, usage.find(' ')).c_str(), error.what());
     return 1;

@@ -27,10 +27,10 @@ inline constexpr std::array<std::size_t, 20> sizes{1,    2,    3,    7,     8,  
                                                    65,   255,  257,  1023,  1024,    1025,   4095,
                                                    4096, 4097, 8191, 65537, 1048575, 1048576};
 inline constexpr std::size_t guard = 4096;
-inline constexpr std::size_t most_slack = 4096;
-inline constexpr std::size_t data_size = guard + most_slack + sizes.back() + guard;
+inline constexpr std::size_t max_slack = 4096;
+inline constexpr std::size_t data_size = guard + max_slack + sizes.back() + guard;
 
-enum class party { client, server };
+enum class role { client, server };
 enum class end { source, sink };
 
 struct transfer {
@@ -38,7 +38,7 @@ struct transfer {
     std::uint32_t round, number;
     std::size_t size;
     ibv_wr_opcode operation;
-    party leader;
+    role leader;
 
     const char *name() const {
         return operation == IBV_WR_SEND         ? "Send"
@@ -46,7 +46,7 @@ struct transfer {
                                                 : "Read";
     }
     // Which end of the transfer a side holds.
-    end held_by(party side) const {
+    end end_held_by(role side) const {
         const bool leads = side == leader;
         return leads == (operation != IBV_WR_RDMA_READ) ? end::source : end::sink;
     }
@@ -61,32 +61,40 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 }
 
 // What is drawn for one transfer, each from its own sequence.
-enum class lot : std::uint64_t { payload, source_guard, sink_guard, source_place, sink_place };
+enum class random_value : std::uint64_t {
+    payload,
+    source_guard,
+    sink_guard,
+    source_offset,
+    sink_offset
+};
 
-inline std::uint64_t draw(const transfer &t, lot what) {
-    return mix(mix(mix(t.seed) + t.number) + static_cast<std::uint64_t>(what));
+inline std::uint64_t draw_random(const transfer &t, random_value kind) {
+    return mix(mix(mix(t.seed) + t.number) + static_cast<std::uint64_t>(kind));
 }
 
 // Where the payload begins in that side's memory: half of them at any byte, half on a cache line.
-inline std::size_t place(const transfer &t, end which) {
-    const auto lottery = draw(t, which == end::source ? lot::source_place : lot::sink_place);
-    const std::size_t slack = (lottery >> 8U) % most_slack;
-    return guard + ((lottery & 1U) ? slack : slack & ~std::size_t{63});
+inline std::size_t payload_offset(const transfer &t, end held) {
+    const auto random = draw_random(t, held == end::source ? random_value::source_offset
+                                                           : random_value::sink_offset);
+    const std::size_t slack = (random >> 8U) % max_slack;
+    return guard + ((random & 1U) ? slack : slack & ~std::size_t{63});
 }
 
-inline void fill(bytes where, std::uint64_t key) {
-    for (std::size_t offset = 0; offset < where.size(); offset += sizeof key) {
+inline void fill_pattern(bytes buffer, std::uint64_t key) {
+    for (std::size_t offset = 0; offset < buffer.size(); offset += sizeof key) {
         const std::uint64_t word = mix(key + offset);
-        std::memcpy(&where[offset], &word, std::min(sizeof word, where.size() - offset));
+        std::memcpy(&buffer[offset], &word, std::min(sizeof word, buffer.size() - offset));
     }
 }
 
 // What a side's memory holds from the guard before the payload to the one after it.
-inline std::vector<std::byte> image(const transfer &t, end which) {
-    std::vector<std::byte> all(guard + t.size + guard);
-    fill(all, draw(t, which == end::source ? lot::source_guard : lot::sink_guard));
-    fill(bytes(all).subspan(guard, t.size), draw(t, lot::payload));
-    return all;
+inline std::vector<std::byte> make_image(const transfer &t, end held) {
+    std::vector<std::byte> memory(guard + t.size + guard);
+    fill_pattern(memory, draw_random(t, held == end::source ? random_value::source_guard
+                                                            : random_value::sink_guard));
+    fill_pattern(bytes(memory).subspan(guard, t.size), draw_random(t, random_value::payload));
+    return memory;
 }
 
 } // namespace verbs_test

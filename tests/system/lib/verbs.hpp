@@ -30,19 +30,19 @@ struct releaser {
     }
 };
 template <class T, auto Release>
-using owned = std::unique_ptr<T, releaser<Release>>;
+using unique_handle = std::unique_ptr<T, releaser<Release>>;
 
 // The verbs and CM calls return 0, or -1 with errno set, or (ibv_post_*) the error itself.
-inline void check(int result, const char *what) {
+inline void check(int result, const char *operation) {
     if (result != 0) {
         const int error = result > 0 ? result : errno;
-        throw failure(text(what, ": ", std::strerror(error)));
+        throw failure(text(operation, ": ", std::strerror(error)));
     }
 }
 template <class Owned>
-Owned check(Owned object, const char *what) {
+Owned check(Owned object, const char *operation) {
     if (!object)
-        check(-1, what);
+        check(-1, operation);
     return object;
 }
 

@@ -13,15 +13,15 @@
 
 namespace {
 
-std::atomic<unsigned> rung{0};
+std::atomic<unsigned> num_rung{0};
 
-void look(const void *bytes, std::size_t count) {
+void count_if_doorbell(const void *bytes, std::size_t count) {
     std::uint32_t command = 0;
     if (count == 32)
         std::memcpy(&command, bytes, sizeof command);
     if (command != IB_USER_VERBS_CMD_POST_SEND)
         return;
-    ++rung;
+    ++num_rung;
     if (verbs_test::during_doorbell)
         verbs_test::during_doorbell();
 }
@@ -30,8 +30,8 @@ void look(const void *bytes, std::size_t count) {
 
 std::function<void()> verbs_test::during_doorbell;
 
-unsigned verbs_test::doorbells() noexcept {
-    return rung;
+unsigned verbs_test::num_doorbells() noexcept {
+    return num_rung;
 }
 
 // With as many arguments as there can be: those that were not passed are not looked at.
@@ -44,7 +44,8 @@ extern "C" long syscall(long number, ...) noexcept {
         each = va_arg(list, long);
     va_end(list);
     if (number == SYS_write)
-        look(reinterpret_cast<const void *>(arguments[1]), static_cast<std::size_t>(arguments[2]));
+        count_if_doorbell(reinterpret_cast<const void *>(arguments[1]),
+                          static_cast<std::size_t>(arguments[2]));
     return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
                 arguments[5]);
 }

@@ -12,14 +12,15 @@
 namespace verbs_test {
 
 /// How often a doorbell was rung: IB_USER_VERBS_CMD_POST_SEND.
-unsigned doorbells() noexcept;
+unsigned num_doorbells() noexcept;
 
 /// Called during each doorbell; set only while no thread posts.
 extern std::function<void()> during_doorbell;
 
-/// Whether a second thread can post to a QP (other) while the first one (first) rings the doorbell.
+/// Whether a second thread can post to a QP (post_other) while the first one (post_first) rings the
+/// doorbell.
 template <class First, class Other>
-bool can_post_during_doorbell(const First &first, const Other &other);
+bool can_post_during_doorbell(const First &post_first, const Other &post_other);
 
 } // namespace verbs_test
 
@@ -28,28 +29,28 @@ bool can_post_during_doorbell(const First &first, const Other &other);
 #include <thread>
 
 template <class First, class Other>
-bool verbs_test::can_post_during_doorbell(const First &first, const Other &other) {
+bool verbs_test::can_post_during_doorbell(const First &post_first, const Other &post_other) {
     // The doorbell waits so long for the other thread. If that cannot post, the limit ends the
     // wait.
     using clock = std::chrono::steady_clock;
-    std::atomic<bool> entered{false}, posted{false}, meanwhile{false};
+    std::atomic<bool> entered{false}, posted{false}, posted_during_doorbell{false};
     const auto wait_for = [](const std::atomic<bool> &flag) {
-        const auto until = clock::now() + limit();
-        while (!flag && clock::now() < until)
+        const auto deadline = clock::now() + trial_timeout();
+        while (!flag && clock::now() < deadline)
             std::this_thread::sleep_for(milliseconds(1));
         return flag.load();
     };
     during_doorbell = [&] {
         if (!entered.exchange(true))
-            meanwhile = wait_for(posted);
+            posted_during_doorbell = wait_for(posted);
     };
     std::thread thread([&] {
         if (wait_for(entered))
-            other();
+            post_other();
         posted = true;
     });
-    first();
+    post_first();
     thread.join();
     during_doorbell = nullptr;
-    return entered && meanwhile;
+    return entered && posted_during_doorbell;
 }

@@ -42,87 +42,88 @@ constexpr std::uint32_t length = 100;      ///< of a message
 constexpr std::uint32_t header_length = 8; ///< of one that siw copies into the packet's header
 constexpr std::uint64_t max_reads = 8;
 constexpr std::uint64_t recv_wr_id = 0, send_wr_id = 1;
-constexpr milliseconds patience(4000); ///< how long an end waits for a completion
+constexpr milliseconds completion_timeout(4000); ///< how long an end waits for a completion
 
-struct releases {
+struct cm_id_deleter {
     void operator()(rdma_cm_id *id) const noexcept {
         if (id->qp != nullptr)
             rdma_destroy_qp(id);
         rdma_destroy_id(id);
     }
 };
-using cm_id = std::unique_ptr<rdma_cm_id, releases>;
+using cm_id = std::unique_ptr<rdma_cm_id, cm_id_deleter>;
 
 /// A completion channel that takes the kernel long to notify: many epoll instances watch it. That
 /// widens the window between a completion and what the driver does after it.
 class slow_channel {
-    struct closes {
+    struct fd_list {
         std::vector<int> fds;
-        closes() = default;
-        closes(const closes &) = delete;
-        closes &operator=(const closes &) = delete;
-        ~closes() {
+        fd_list() = default;
+        fd_list(const fd_list &) = delete;
+        fd_list &operator=(const fd_list &) = delete;
+        ~fd_list() {
             for (const int fd : fds)
                 close(fd);
         }
     };
-    closes opened_;
-    std::vector<int> instances_;
-    owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
+    fd_list fds_;
+    std::vector<int> epoll_fds_;
+    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
 
   public:
     explicit slow_channel(ibv_context *context)
         : channel_(check(decltype(channel_)(ibv_create_comp_channel(context)),
                          "ibv_create_comp_channel")) {
-        constexpr int instances = 40; // each has all watches
-        std::vector<int> copies;
-        for (int i = 0; i < watches; ++i)
-            copies.push_back(opened(dup(channel_->fd)));
-        for (int i = 0; i < instances; ++i) {
-            const int instance = opened(epoll_create1(0));
-            instances_.push_back(instance);
-            for (const int copy : copies) {
+        constexpr int num_epoll_fds = 40; // each has all watches
+        std::vector<int> channel_fds;
+        for (int i = 0; i < num_watches; ++i)
+            channel_fds.push_back(add_fd(dup(channel_->fd)));
+        for (int i = 0; i < num_epoll_fds; ++i) {
+            const int epoll_fd = add_fd(epoll_create1(0));
+            epoll_fds_.push_back(epoll_fd);
+            for (const int channel_fd : channel_fds) {
                 epoll_event event{};
                 event.events = EPOLLIN | EPOLLET;
-                check(epoll_ctl(instance, EPOLL_CTL_ADD, copy, &event), "epoll_ctl");
+                check(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel_fd, &event), "epoll_ctl");
             }
         }
     }
     ibv_comp_channel *get() const { return channel_.get(); }
     /// Make it slow again: an instance that is ready already takes no time.
     void reset() const {
-        std::array<epoll_event, watches> events{};
-        for (const int instance : instances_)
-            epoll_wait(instance, events.data(), watches, 0);
+        std::array<epoll_event, num_watches> events{};
+        for (const int epoll_fd : epoll_fds_)
+            epoll_wait(epoll_fd, events.data(), num_watches, 0);
     }
 
   private:
-    static constexpr int watches = 200;
-    int opened(int fd) {
+    static constexpr int num_watches = 200;
+    int add_fd(int fd) {
         check(fd < 0 ? -1 : 0, "open");
-        opened_.fds.push_back(fd);
+        fds_.fds.push_back(fd);
         return fd;
     }
 };
 
 /// One end of a connection; its calls of rdma_cm wait for their events.
-struct end {
+struct endpoint {
     std::array<std::byte, 4096> memory{};
-    std::atomic<bool> received = false; ///< it has the message
-    owned<ibv_pd, ibv_dealloc_pd> pd;
-    owned<ibv_mr, ibv_dereg_mr> mr;
-    owned<ibv_cq, ibv_destroy_cq> cq;
+    std::atomic<bool> has_message = false; ///< the second message has arrived
+    unique_handle<ibv_pd, ibv_dealloc_pd> pd;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr;
+    unique_handle<ibv_cq, ibv_destroy_cq> cq;
     cm_id id; ///< with its QP: goes first
 
     /// events: the completion channel, for which the CQ is armed.
-    void create_qp(ibv_comp_channel *events = nullptr) {
+    void create_qp(ibv_comp_channel *channel = nullptr) {
         pd = check(decltype(pd)(ibv_alloc_pd(id->verbs)), "ibv_alloc_pd");
         constexpr int access =
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
         mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
                    "ibv_reg_mr");
-        cq = check(decltype(cq)(ibv_create_cq(id->verbs, 64, nullptr, events, 0)), "ibv_create_cq");
-        if (events != nullptr)
+        cq =
+            check(decltype(cq)(ibv_create_cq(id->verbs, 64, nullptr, channel, 0)), "ibv_create_cq");
+        if (channel != nullptr)
             check(ibv_req_notify_cq(cq.get(), 0), "ibv_req_notify_cq");
         ibv_qp_init_attr attr{};
         attr.qp_type = IBV_QPT_RC;
@@ -130,18 +131,18 @@ struct end {
         attr.cap = {16, 16, 1, 1, 0};
         check(rdma_create_qp(id.get(), pd.get(), &attr), "rdma_create_qp");
     }
-    ibv_sge sge() const {
+    ibv_sge make_sge() const {
         return {reinterpret_cast<std::uintptr_t>(memory.data()), length, mr->lkey};
     }
     void post_recv() const {
-        ibv_sge sge = this->sge();
+        ibv_sge sge = make_sge();
         ibv_recv_wr wr{recv_wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
         check(ibv_post_recv(id->qp, &wr, &bad_wr), "ibv_post_recv");
     }
-    int post_send(ibv_wr_opcode opcode, std::uint64_t wr_id = send_wr_id, const end *peer = nullptr,
-                  std::uint32_t bytes = length) const {
-        ibv_sge sge = this->sge();
-        sge.length = bytes;
+    int post_send(ibv_wr_opcode opcode, std::uint64_t wr_id = send_wr_id,
+                  const endpoint *peer = nullptr, std::uint32_t message_length = length) const {
+        ibv_sge sge = make_sge();
+        sge.length = message_length;
         ibv_send_wr wr{}, *bad_wr = nullptr;
         wr.wr_id = wr_id;
         wr.opcode = opcode;
@@ -164,9 +165,9 @@ struct end {
         return false;
     }
     /// How the Send ends, among flushed receives.
-    std::string send_completion() const {
+    std::string wait_send_status() const {
         ibv_wc wc{};
-        while (poll(wc, patience))
+        while (poll(wc, completion_timeout))
             if (wc.wr_id == send_wr_id)
                 return ibv_wc_status_str(wc.status);
         return "no completion";
@@ -176,13 +177,13 @@ struct end {
         attr.qp_state = IBV_QPS_ERR;
         check(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE), "ibv_modify_qp");
     }
-    std::string completion() const {
+    std::string wait_status() const {
         ibv_wc wc{};
-        return poll(wc, patience) ? ibv_wc_status_str(wc.status) : "no completion";
+        return poll(wc, completion_timeout) ? ibv_wc_status_str(wc.status) : "no completion";
     }
 };
 
-rdma_conn_param parameters() {
+rdma_conn_param make_conn_param() {
     rdma_conn_param param{};
     param.responder_resources = param.initiator_depth = max_reads;
     param.retry_count = param.rnr_retry_count = 7;
@@ -199,9 +200,9 @@ cm_id create_id() {
 /// this end has none.
 struct kernel_fix {
     std::string_view name;
-    std::string (*server)(end &);
-    std::string (*client)(end &, const std::function<end &()> &);
-    unsigned pairs;           ///< servers, each with a client, that connect at the same time
+    std::string (*server)(endpoint &);
+    std::string (*client)(endpoint &, const std::function<endpoint &()> &);
+    unsigned num_parallel;    ///< servers, each with a client, that connect at the same time
     bool slow_server = false; ///< the server's CQ is armed, and to notify it takes long
     bool slow_client = false; ///< likewise the client's
 };
@@ -225,91 +226,92 @@ class outcomes {
 };
 
 /// A server and its client, which connect one time after the other.
-class pair {
-    const kernel_fix &tried_;
-    sockaddr_in where_{};
+class client_server {
+    const kernel_fix &fix_;
+    sockaddr_in addr_{};
     unsigned connections_;
     outcomes &outcomes_;
     cm_id listener_ = create_id();
-    std::unique_ptr<slow_channel> channel_; ///< of the end that is notified
-    std::atomic<end *> accepted_ = nullptr; ///< until the client has ended its connection
-    std::atomic<bool> client_gone_ = false;
+    std::unique_ptr<slow_channel> channel_;      ///< of the end that is notified
+    std::atomic<endpoint *> accepted_ = nullptr; ///< until the client has ended its connection
+    std::atomic<bool> client_done_ = false;
 
   public:
-    pair(const kernel_fix &tried, const sockaddr_in &where, unsigned connections, outcomes &all)
-        : tried_(tried)
-        , where_(where)
+    client_server(const kernel_fix &fix, const sockaddr_in &addr, unsigned connections,
+                  outcomes &counted)
+        : fix_(fix)
+        , addr_(addr)
         , connections_(connections)
-        , outcomes_(all) {
-        check(rdma_bind_addr(listener_.get(), reinterpret_cast<sockaddr *>(&where_)),
+        , outcomes_(counted) {
+        check(rdma_bind_addr(listener_.get(), reinterpret_cast<sockaddr *>(&addr_)),
               "rdma_bind_addr");
         check(rdma_listen(listener_.get(), 8), "rdma_listen");
     }
-    void serve() {
+    void run_server() {
         for (unsigned i = 0; i < connections_; ++i)
-            run([this] { serve_once(); }, "server");
+            run_step([this] { accept_one_client(); }, "server");
     }
-    void connect() {
+    void run_client() {
         for (unsigned i = 0; i < connections_; ++i) {
-            run([this] { connect_once(); }, "client");
-            client_gone_ = true;
-            client_gone_.notify_one();
+            run_step([this] { connect_one_client(); }, "client");
+            client_done_ = true;
+            client_done_.notify_one();
         }
     }
 
   private:
-    void run(const std::function<void()> &step, const char *who) {
+    void run_step(const std::function<void()> &step, const char *role) {
         try {
             step();
         } catch (const std::exception &error) {
-            outcomes_.add(text(who, ": ", error.what()));
+            outcomes_.add(text(role, ": ", error.what()));
         }
     }
-    void add(const std::string &outcome) {
+    void add_outcome(const std::string &outcome) {
         if (!outcome.empty())
             outcomes_.add(outcome);
     }
-    ibv_comp_channel *channel(ibv_context *context) {
+    ibv_comp_channel *get_channel(ibv_context *context) {
         if (!channel_)
             channel_ = std::make_unique<slow_channel>(context);
         channel_->reset();
         return channel_->get();
     }
-    void serve_once() {
-        end server;
+    void accept_one_client() {
+        endpoint server;
         rdma_cm_id *id = nullptr;
         check(rdma_get_request(listener_.get(), &id), "rdma_get_request");
         server.id.reset(id);
         try {
-            server.create_qp(tried_.slow_server ? channel(id->verbs) : nullptr);
+            server.create_qp(fix_.slow_server ? get_channel(id->verbs) : nullptr);
             server.post_recv();
             server.post_recv();
-            rdma_conn_param param = parameters();
+            rdma_conn_param param = make_conn_param();
             accepted_ = &server;
             check(rdma_accept(id, &param), "rdma_accept");
-            add(tried_.server(server));
+            add_outcome(fix_.server(server));
         } catch (const std::exception &error) {
             outcomes_.add(text("server: ", error.what()));
         }
         rdma_disconnect(id);
         server.id.reset(); // as soon as the case ends; the memory stays for the client
-        client_gone_.wait(false);
-        client_gone_ = false;
+        client_done_.wait(false);
+        client_done_ = false;
         accepted_ = nullptr;
     }
-    void connect_once() {
-        end client;
+    void connect_one_client() {
+        endpoint client;
         client.id = create_id();
-        constexpr int time = 5000;
-        check(rdma_resolve_addr(client.id.get(), nullptr, reinterpret_cast<sockaddr *>(&where_),
-                                time),
+        constexpr int timeout_ms = 5000;
+        check(rdma_resolve_addr(client.id.get(), nullptr, reinterpret_cast<sockaddr *>(&addr_),
+                                timeout_ms),
               "rdma_resolve_addr");
-        check(rdma_resolve_route(client.id.get(), time), "rdma_resolve_route");
-        client.create_qp(tried_.slow_client ? channel(client.id->verbs) : nullptr);
+        check(rdma_resolve_route(client.id.get(), timeout_ms), "rdma_resolve_route");
+        client.create_qp(fix_.slow_client ? get_channel(client.id->verbs) : nullptr);
         client.post_recv();
-        rdma_conn_param param = parameters();
+        rdma_conn_param param = make_conn_param();
         check(rdma_connect(client.id.get(), &param), "rdma_connect");
-        add(tried_.client(client, [this]() -> end & { return *accepted_; }));
+        add_outcome(fix_.client(client, [this]() -> endpoint & { return *accepted_; }));
         rdma_disconnect(client.id.get());
     }
 };
@@ -318,84 +320,85 @@ const std::string success = "success";
 
 /// The responder posts a Send as soon as it is established: the initiator is established too, and
 /// receives it.
-std::string send_and_wait(end &server) {
+std::string send_and_wait_for_end(endpoint &server) {
     if (const int error = server.post_send(IBV_WR_SEND))
         return text("server: ibv_post_send: ", std::strerror(error));
     ibv_wc wc{};
-    while (server.poll(wc, patience) && wc.opcode != IBV_WC_SEND && wc.status == IBV_WC_SUCCESS)
+    while (server.poll(wc, completion_timeout) && wc.opcode != IBV_WC_SEND &&
+           wc.status == IBV_WC_SUCCESS)
         ;
     return {};
 }
-std::string receive(end &client, const std::function<end &()> &) {
-    return client.completion();
+std::string receive_message(endpoint &client, const std::function<endpoint &()> &) {
+    return client.wait_status();
 }
 
 /// The initiator posts a Send as soon as it is established: the responder receives it.
-std::string receive_one(end &server) {
-    return server.completion();
+std::string receive_one_message(endpoint &server) {
+    return server.wait_status();
 }
-std::string send_alone(end &client, const std::function<end &()> &) {
+std::string send_one_message(endpoint &client, const std::function<endpoint &()> &) {
     if (const int error = client.post_send(IBV_WR_SEND))
         return text("client: ibv_post_send: ", std::strerror(error));
-    client.completion();
+    client.wait_status();
     ibv_wc wc{};
-    client.poll(wc, patience); // flushed when the server disconnects
+    client.poll(wc, completion_timeout); // flushed when the server disconnects
     return {};
 }
 
 /// The receiver disconnects and destroys its QP on the message: the sender's completion is a
 /// success.
-std::string receive_and_leave(end &server) {
+std::string receive_and_disconnect(endpoint &server) {
     ibv_wc wc{};
-    server.poll(wc, patience);
+    server.poll(wc, completion_timeout);
     server.to_error();
     return {};
 }
-std::string send_last(end &client, const std::function<end &()> &) {
+std::string send_before_disconnect(endpoint &client, const std::function<endpoint &()> &) {
     if (const int error = client.post_send(IBV_WR_SEND))
         return text("client: ibv_post_send: ", std::strerror(error));
     std::this_thread::sleep_for(milliseconds(5)); // the kernel has this processor meanwhile
-    return client.send_completion();
+    return client.wait_send_status();
 }
 
 /// The sender moves its QP to the error state once the receiver has the message: its completion is
 /// a success, since the message was acknowledged before.
-std::string receive_and_tell(end &server) {
+std::string receive_and_notify(endpoint &server) {
     ibv_wc wc{};
     for (int messages = 0; messages < 2; ++messages)
-        server.poll(wc, patience);
-    server.received = true;
-    server.received.notify_one();
-    server.received.wait(true); // until the client is done
+        server.poll(wc, completion_timeout);
+    server.has_message = true;
+    server.has_message.notify_one();
+    server.has_message.wait(true); // until the client is done
     return {};
 }
-std::string send_and_leave(end &client, const std::function<end &()> &peer) {
-    end &server = peer();
+std::string send_and_set_error(endpoint &client, const std::function<endpoint &()> &get_peer) {
+    endpoint &server = get_peer();
     // The send task is busy with the first message's completion when the second is acknowledged.
     check(client.post_send(IBV_WR_SEND, send_wr_id + 1), "ibv_post_send");
     if (const int error = client.post_send(IBV_WR_SEND))
         return text("client: ibv_post_send: ", std::strerror(error));
-    server.received.wait(false);
+    server.has_message.wait(false);
     client.to_error();
-    std::string outcome = client.send_completion();
-    server.received = false;
-    server.received.notify_one();
+    std::string outcome = client.wait_send_status();
+    server.has_message = false;
+    server.has_message.notify_one();
     return outcome;
 }
 
 /// The peer disconnects while Reads are posted: none completes twice.
-std::string leave_soon(end &) {
-    thread_local unsigned turn = 0;
-    const auto deadline = clock::now() + std::chrono::microseconds(50 * (turn++ % 20));
+std::string disconnect_soon(endpoint &) {
+    thread_local unsigned num_calls = 0;
+    const auto deadline = clock::now() + std::chrono::microseconds(50 * (num_calls++ % 20));
     while (clock::now() < deadline)
         ;
     return {};
 }
-std::string read_until_flushed(end &client, const std::function<end &()> &peer) {
-    const end &server = peer();
+std::string read_until_flushed(endpoint &client, const std::function<endpoint &()> &get_peer) {
+    const endpoint &server = get_peer();
     std::map<std::uint64_t, unsigned> completions;
     std::uint64_t posted = 0, pending = 0;
-    const auto take = [&](milliseconds timeout) {
+    const auto poll_read = [&](milliseconds timeout) {
         ibv_wc wc{};
         if (!client.poll(wc, timeout))
             return false;
@@ -413,7 +416,7 @@ std::string read_until_flushed(end &client, const std::function<end &()> &peer) 
             pending += connected;
         }
         while (connected && pending == max_reads)
-            connected = take(milliseconds(200));
+            connected = poll_read(milliseconds(200));
     }
     ibv_wc wc{};
     while (client.poll(wc, milliseconds(20)))
@@ -427,85 +430,87 @@ std::string read_until_flushed(end &client, const std::function<end &()> &peer) 
 
 /// The client reads a few bytes while the server posts Writes: siw's transmit thread copies the
 /// data of the responses, and must not take them from the memory of the process that posts.
-std::string wait_for_client(end &server) {
-    server.received.wait(false);
+std::string wait_for_client(endpoint &server) {
+    server.has_message.wait(false);
     return {};
 }
-std::string request_repeatedly(const end &from, ibv_wr_opcode opcode, const end &to,
-                               const std::function<bool(unsigned)> &more) {
-    for (unsigned count = 0; more(count); ++count) {
-        if (const int error = from.post_send(opcode, send_wr_id, &to, header_length))
+std::string post_repeatedly(const endpoint &requester, ibv_wr_opcode opcode,
+                            const endpoint &responder,
+                            const std::function<bool(unsigned)> &should_continue) {
+    for (unsigned count = 0; should_continue(count); ++count) {
+        if (const int error = requester.post_send(opcode, send_wr_id, &responder, header_length))
             return text("ibv_post_send: ", std::strerror(error));
-        if (const std::string outcome = from.send_completion(); outcome != success)
+        if (const std::string outcome = requester.wait_send_status(); outcome != success)
             return outcome;
     }
     return success;
 }
-std::string read_beside_writes(end &client, const std::function<end &()> &peer) {
+std::string read_beside_writes(endpoint &client, const std::function<endpoint &()> &get_peer) {
     constexpr unsigned reads = 20000;
-    end &server = peer();
+    endpoint &server = get_peer();
     std::atomic<bool> done = false;
     std::string writes;
     std::thread writer([&] {
         writes =
-            request_repeatedly(server, IBV_WR_RDMA_WRITE, client, [&](unsigned) { return !done; });
+            post_repeatedly(server, IBV_WR_RDMA_WRITE, client, [&](unsigned) { return !done; });
     });
-    std::string outcome = request_repeatedly(client, IBV_WR_RDMA_READ, server,
-                                             [](unsigned count) { return count < reads; });
+    std::string outcome = post_repeatedly(client, IBV_WR_RDMA_READ, server,
+                                          [](unsigned count) { return count < reads; });
     done = true;
     writer.join();
-    server.received = true;
-    server.received.notify_one();
+    server.has_message = true;
+    server.has_message.notify_one();
     return outcome == success ? writes : outcome;
 }
 
 const std::array kernel_fixes{
-    kernel_fix{"responder-sends-first", send_and_wait, receive, 6},
-    kernel_fix{"initiator-sends-at-once", receive_one, send_alone, 6},
-    kernel_fix{"receiver-leaves", receive_and_leave, send_last, 1, true, false},
-    kernel_fix{"sender-leaves", receive_and_tell, send_and_leave, 1, false, true},
-    kernel_fix{"reads-complete-once", leave_soon, read_until_flushed, 2},
+    kernel_fix{"responder-sends-first", send_and_wait_for_end, receive_message, 6},
+    kernel_fix{"initiator-sends-at-once", receive_one_message, send_one_message, 6},
+    kernel_fix{"receiver-leaves", receive_and_disconnect, send_before_disconnect, 1, true, false},
+    kernel_fix{"sender-leaves", receive_and_notify, send_and_set_error, 1, false, true},
+    kernel_fix{"reads-complete-once", disconnect_soon, read_until_flushed, 2},
     kernel_fix{"reads-beside-writes", wait_for_client, read_beside_writes, 1},
 };
 
-int try_it(std::string_view name, const char *address, unsigned connections) {
-    const kernel_fix *tried = nullptr;
+int run_case(std::string_view name, const char *address, unsigned connections) {
+    const kernel_fix *fix = nullptr;
     for (const kernel_fix &each : kernel_fixes)
         if (each.name == name)
-            tried = &each;
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    if (tried == nullptr || inet_pton(AF_INET, address, &where.sin_addr) != 1)
+            fix = &each;
+    sockaddr_in addr{};
+    addr.sin_family = AF_INET;
+    if (fix == nullptr || inet_pton(AF_INET, address, &addr.sin_addr) != 1)
         throw failure(text("no such case or address: ", name, " ", address));
-    outcomes all;
-    std::vector<std::unique_ptr<pair>> made;
-    for (unsigned i = 0; i < tried->pairs; ++i) {
-        where.sin_port = htons(static_cast<std::uint16_t>(first_port + i));
-        made.push_back(std::make_unique<pair>(*tried, where, connections / tried->pairs, all));
+    outcomes counted;
+    std::vector<std::unique_ptr<client_server>> client_servers;
+    for (unsigned i = 0; i < fix->num_parallel; ++i) {
+        addr.sin_port = htons(static_cast<std::uint16_t>(first_port + i));
+        client_servers.push_back(
+            std::make_unique<client_server>(*fix, addr, connections / fix->num_parallel, counted));
     }
     std::vector<std::thread> threads;
-    for (const auto &each : made) {
-        threads.emplace_back([&each] { each->serve(); });
-        threads.emplace_back([&each] { each->connect(); });
+    for (const auto &each : client_servers) {
+        threads.emplace_back([&each] { each->run_server(); });
+        threads.emplace_back([&each] { each->run_client(); });
     }
     for (std::thread &thread : threads)
         thread.join();
-    return all.print(success) ? 0 : 1;
+    return counted.print(success) ? 0 : 1;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-    constexpr unsigned enough = 600, seconds = 300;
+    constexpr unsigned default_connections = 600, time_limit_s = 300;
     if (argc < 3 || argc > 4) {
         std::fprintf(stderr, "Usage: %s CASE ADDRESS [CONNECTIONS]\n", *argv);
         return 2;
     }
     try {
-        alarm(seconds); // a connection that hangs
-        return try_it(argv[1], argv[2],
-                      argc > 3 ? static_cast<unsigned>(std::strtoul(argv[3], nullptr, 10))
-                               : enough);
+        alarm(time_limit_s); // a connection that hangs
+        return run_case(argv[1], argv[2],
+                        argc > 3 ? static_cast<unsigned>(std::strtoul(argv[3], nullptr, 10))
+                                 : default_connections);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 2;

@@ -21,73 +21,75 @@ using namespace verbs_test;
 using address = std::string;
 
 // A request is refused: with that error, a positive number as of all verbs, and named.
-outcome refusal(int error, bool named, int expected = EINVAL) {
-    return {error == expected && named, text(error == 0 ? "accepted" : text("error ", error),
-                                             named ? ", named" : ", not named")};
+outcome check_refusal(int error, bool is_bad_wr, int expected = EINVAL) {
+    return {error == expected && is_bad_wr, text(error == 0 ? "accepted" : text("error ", error),
+                                                 is_bad_wr ? ", named" : ", not named")};
 }
 
 // After a request that was refused, the queue goes on: a write arrives.
-bool goes_on(const rdmacm_loopback &loop) {
+bool write_succeeds(const rdmacm_loopback &loop) {
     const endpoint &requester = loop.requester;
     ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr write = requester.request(77, IBV_WR_RDMA_WRITE, sge, loop.responder);
-    if (requester.post(write) != 0)
+    ibv_send_wr write = requester.make_wr(77, IBV_WR_RDMA_WRITE, sge, loop.responder);
+    if (requester.post_send(write) != 0)
         return false;
-    const auto done = requester.sent.completion(limit());
-    return done && done->wr_id == 77 && done->status == IBV_WC_SUCCESS;
+    const auto wc = requester.send_cq.wait_completion(trial_timeout());
+    return wc && wc->wr_id == 77 && wc->status == IBV_WC_SUCCESS;
 }
 
-std::string seen_of(const std::optional<ibv_wc> &done) {
-    return done ? ibv_wc_status_str(done->status) : "no completion";
+std::string status_text(const std::optional<ibv_wc> &wc) {
+    return wc ? ibv_wc_status_str(wc->status) : "no completion";
 }
 
 // A request that this device may lack is refused, or works; in both cases the queue goes on. If it
 // fails, the connection is over, and all that is posted later is flushed.
-outcome works_or_refused(const rdmacm_loopback &loop, ibv_send_wr &odd) {
-    bool named = false;
-    const int error = loop.requester.post(odd, &named);
-    const bool well = error == 0 || (error > 0 && named);
-    std::string seen = error != 0 ? refusal(error, named).seen : "";
-    bool over = false;
+outcome expect_success_or_refusal(const rdmacm_loopback &loop, ibv_send_wr &wr) {
+    bool is_bad_wr = false;
+    const int error = loop.requester.post_send(wr, &is_bad_wr);
+    const bool is_verbs_error = error == 0 || (error > 0 && is_bad_wr);
+    std::string seen = error != 0 ? check_refusal(error, is_bad_wr).seen : "";
+    bool connection_ended = false;
     if (error == 0) {
-        const auto done = loop.requester.sent.completion(limit());
-        seen = seen_of(done);
-        over = done && done->status != IBV_WC_SUCCESS;
-        if (!done)
+        const auto wc = loop.requester.send_cq.wait_completion(trial_timeout());
+        seen = status_text(wc);
+        connection_ended = wc && wc->status != IBV_WC_SUCCESS;
+        if (!wc)
             return {false, seen};
     }
-    if (over)
+    if (connection_ended)
         return {true, seen};
-    const bool works = goes_on(loop);
-    return {well && works, seen + (works ? ", goes on" : ", then stuck")};
+    const bool is_usable = write_succeeds(loop);
+    return {is_verbs_error && is_usable, seen + (is_usable ? ", goes on" : ", then stuck")};
 }
 
 // A message that invalidates a key: that of the message, and no other.
 outcome invalidated_key(const address &addr) {
     const rdmacm_loopback loop(addr);
     const endpoint &requester = loop.requester, &responder = loop.responder;
-    alignas(64) std::array<std::byte, 64> doomed{}, kept{};
-    const auto dies = responder.registered(doomed.data(), doomed.size());
-    const auto lives = responder.registered(kept.data(), kept.size());
+    alignas(64) std::array<std::byte, 64> invalidated{}, untouched{};
+    const auto invalidated_mr = responder.register_memory(invalidated.data(), invalidated.size());
+    const auto untouched_mr = responder.register_memory(untouched.data(), untouched.size());
     responder.post_recv(1);
     ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr send = requester.request(1, IBV_WR_SEND_WITH_INV, sge, responder);
-    send.invalidate_rkey = dies->rkey;
-    send.wr.rdma.rkey = lives->rkey; // means nothing here
-    check(requester.post(send), "post the message");
-    requester.sent.expect_success("the message");
-    responder.received.expect_success("the receive");
-    const auto readable = [&](const owned<ibv_mr, ibv_dereg_mr> &mr) {
-        ibv_send_wr read = requester.request(2, IBV_WR_RDMA_READ, sge, responder);
+    ibv_send_wr send = requester.make_wr(1, IBV_WR_SEND_WITH_INV, sge, responder);
+    send.invalidate_rkey = invalidated_mr->rkey;
+    send.wr.rdma.rkey = untouched_mr->rkey; // means nothing here
+    check(requester.post_send(send), "post the message");
+    requester.send_cq.expect_success("the message");
+    responder.recv_cq.expect_success("the receive");
+    const auto is_readable = [&](const unique_handle<ibv_mr, ibv_dereg_mr> &mr) {
+        ibv_send_wr read = requester.make_wr(2, IBV_WR_RDMA_READ, sge, responder);
         read.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(mr->addr);
         read.wr.rdma.rkey = mr->rkey;
-        check(requester.post(read), "post a read");
-        const auto done = requester.sent.completion(limit());
-        return done && done->status == IBV_WC_SUCCESS;
+        check(requester.post_send(read), "post a read");
+        const auto wc = requester.send_cq.wait_completion(trial_timeout());
+        return wc && wc->status == IBV_WC_SUCCESS;
     };
-    const bool other = readable(lives), meant = readable(dies);
-    return {other && !meant, text("the key meant is ", meant ? "valid" : "invalid",
-                                  ", the other is ", other ? "valid" : "invalid")};
+    const bool untouched_is_valid = is_readable(untouched_mr),
+               invalidated_is_valid = is_readable(invalidated_mr);
+    return {untouched_is_valid && !invalidated_is_valid,
+            text("the key meant is ", invalidated_is_valid ? "valid" : "invalid", ", the other is ",
+                 untouched_is_valid ? "valid" : "invalid")};
 }
 
 // An RDMA Read with two SGEs is refused, or both are filled.
@@ -96,113 +98,115 @@ outcome read_with_two_sges(const address &addr) {
     const endpoint &requester = loop.requester;
     std::fill(loop.responder.memory.begin(), loop.responder.memory.begin() + 16, std::byte{7});
     std::array<ibv_sge, 2> sges{requester.make_sge(8, 1000), requester.make_sge(8, 2000)};
-    ibv_send_wr read = requester.request(1, IBV_WR_RDMA_READ, sges[0], loop.responder);
+    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sges[0], loop.responder);
     read.num_sge = 2;
-    bool named = false;
-    if (const int error = requester.post(read, &named))
-        return {refusal(error, named).right && goes_on(loop), refusal(error, named).seen};
-    const auto done = requester.sent.completion(limit());
-    const bool all =
+    bool is_bad_wr = false;
+    if (const int error = requester.post_send(read, &is_bad_wr))
+        return {check_refusal(error, is_bad_wr).right && write_succeeds(loop),
+                check_refusal(error, is_bad_wr).seen};
+    const auto wc = requester.send_cq.wait_completion(trial_timeout());
+    const bool both_filled =
         requester.memory[1007] == std::byte{7} && requester.memory[2007] == std::byte{7};
-    return {done && done->status == IBV_WC_SUCCESS && all,
-            seen_of(done) + (all ? "" : ", not all the data")};
+    return {wc && wc->status == IBV_WC_SUCCESS && both_filled,
+            status_text(wc) + (both_filled ? "" : ", not all the data")};
 }
 
 // All of those, flushed, in that order, and no more.
-outcome flushed(const completion_queue &cq, const ibv_qp *qp,
-                const std::vector<std::uint64_t> &numbers) {
-    for (const std::uint64_t number : numbers) {
-        const auto got = cq.completion(limit());
-        if (!got)
-            return {false, text("number ", number, " never completes")};
-        if (got->wr_id != number || got->status != IBV_WC_WR_FLUSH_ERR || got->qp_num != qp->qp_num)
-            return {false,
-                    text("number ", got->wr_id, " of QP ", got->qp_num, " for number ", number,
-                         " of QP ", qp->qp_num, ": ", ibv_wc_status_str(got->status))};
+outcome expect_flushed(const completion_queue &cq, const ibv_qp *qp,
+                       const std::vector<std::uint64_t> &wr_ids) {
+    for (const std::uint64_t wr_id : wr_ids) {
+        const auto wc = cq.wait_completion(trial_timeout());
+        if (!wc)
+            return {false, text("number ", wr_id, " never completes")};
+        if (wc->wr_id != wr_id || wc->status != IBV_WC_WR_FLUSH_ERR || wc->qp_num != qp->qp_num)
+            return {false, text("number ", wc->wr_id, " of QP ", wc->qp_num, " for number ", wr_id,
+                                " of QP ", qp->qp_num, ": ", ibv_wc_status_str(wc->status))};
     }
-    const auto more = cq.completion(milliseconds(50));
-    return {!more, more ? text("then number ", more->wr_id, ", too") : "all flushed, in order"};
+    const auto extra_wc = cq.wait_completion(milliseconds(50));
+    return {!extra_wc,
+            extra_wc ? text("then number ", extra_wc->wr_id, ", too") : "all flushed, in order"};
 }
 
 // What ends the connection: a disconnection by the requester, one by the responder, or the
 // requester's transition to the error state.
-enum class end_by { requester, responder, error };
+enum class end_reason { requester, responder, error };
 
-void end_connection(rdmacm_loopback &loop, end_by reason) {
-    if (reason != end_by::error)
-        return loop.disconnect(reason == end_by::requester ? loop.requester : loop.responder);
+void end_connection(rdmacm_loopback &loop, end_reason reason) {
+    if (reason != end_reason::error)
+        return loop.disconnect(reason == end_reason::requester ? loop.requester : loop.responder);
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
     check(ibv_modify_qp(loop.requester.qp(), &attr, IBV_QP_STATE), "to ERR");
 }
 
 // A message after the end; its error, if it is refused, which it may not be.
-std::string late_send(const rdmacm_loopback &loop, std::uint64_t number, std::uint64_t last) {
+std::string post_sends_after_end(const rdmacm_loopback &loop, std::uint64_t wr_id,
+                                 std::uint64_t last_wr_id) {
     ibv_sge sge = loop.requester.make_sge(8);
     std::vector<ibv_send_wr> list;
-    for (; number <= last; ++number)
-        list.push_back(loop.requester.request(number, IBV_WR_SEND, sge, loop.responder));
+    for (; wr_id <= last_wr_id; ++wr_id)
+        list.push_back(loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder));
     for (std::size_t each = 0; each + 1 < list.size(); ++each)
         list.at(each).next = &list.at(each + 1);
     list.front().send_flags = 0; // even so
-    bool named = false;
-    const int error = loop.requester.post(list.front(), &named);
-    return error == 0 ? "" : refusal(error, named).seen;
+    bool is_bad_wr = false;
+    const int error = loop.requester.post_send(list.front(), &is_bad_wr);
+    return error == 0 ? "" : check_refusal(error, is_bad_wr).seen;
 }
 
 // With nothing else outstanding, only the QP's state shows that the connection has ended.
-ibv_qp_state state_of_requester(const rdmacm_loopback &loop) {
+ibv_qp_state query_requester_state(const rdmacm_loopback &loop) {
     ibv_qp_attr attr{};
     ibv_qp_init_attr init_attr{};
     check(ibv_query_qp(loop.requester.qp(), &attr, IBV_QP_STATE, &init_attr), "ibv_query_qp");
     return attr.qp_state;
 }
-void needs_state(const rdmacm_loopback &loop) {
-    if (state_of_requester(loop) != IBV_QPS_RTS)
+void require_state_report(const rdmacm_loopback &loop) {
+    if (query_requester_state(loop) != IBV_QPS_RTS)
         throw failure("this kernel does not report the state of a QP");
 }
 
-outcome sends_after(const address &addr, end_by reason) {
+outcome flush_sends_after(const address &addr, end_reason reason) {
     rdmacm_loopback loop(addr);
     end_connection(loop, reason);
     // What is posted before the kernel has handled the peer's disconnection, the kernel flushes.
-    for (const auto deadline = std::chrono::steady_clock::now() + limit();
-         reason == end_by::responder && state_of_requester(loop) == IBV_QPS_RTS;)
+    for (const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
+         reason == end_reason::responder && query_requester_state(loop) == IBV_QPS_RTS;)
         if (std::chrono::steady_clock::now() > deadline)
             return {false, "the QP stays in RTS"};
     for (const auto &[first, last] : {std::pair{1U, 1U}, std::pair{2U, 3U}})
-        if (const std::string refused = late_send(loop, first, last); !refused.empty())
+        if (const std::string refused = post_sends_after_end(loop, first, last); !refused.empty())
             return {false, refused};
-    return flushed(loop.requester.sent, loop.requester.qp(), {1, 2, 3});
+    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), {1, 2, 3});
 }
 outcome send_after_disconnect(const address &addr) {
-    return sends_after(addr, end_by::requester);
+    return flush_sends_after(addr, end_reason::requester);
 }
 outcome send_after_peer_disconnect(const address &addr) {
-    needs_state(rdmacm_loopback(addr));
-    return sends_after(addr, end_by::responder);
+    require_state_report(rdmacm_loopback(addr));
+    return flush_sends_after(addr, end_reason::responder);
 }
 outcome send_in_error(const address &addr) {
-    return sends_after(addr, end_by::error);
+    return flush_sends_after(addr, end_reason::error);
 }
 
-outcome receives_around(const address &addr, end_by reason) {
+outcome flush_receives_around(const address &addr, end_reason reason) {
     rdmacm_loopback loop(addr);
     loop.requester.post_recv(1);
     loop.requester.post_recv(2);
     end_connection(loop, reason);
     loop.requester.post_recv(3);
     loop.requester.post_recv(4);
-    return flushed(loop.requester.received, loop.requester.qp(), {1, 2, 3, 4});
+    return expect_flushed(loop.requester.recv_cq, loop.requester.qp(), {1, 2, 3, 4});
 }
 outcome recv_after_disconnect(const address &addr) {
-    return receives_around(addr, end_by::requester);
+    return flush_receives_around(addr, end_reason::requester);
 }
 outcome recv_after_peer_disconnect(const address &addr) {
-    return receives_around(addr, end_by::responder);
+    return flush_receives_around(addr, end_reason::responder);
 }
 outcome recv_in_error(const address &addr) {
-    return receives_around(addr, end_by::error);
+    return flush_receives_around(addr, end_reason::error);
 }
 
 // A consumer that arms a CQ and polls it once more before it sleeps misses nothing that was posted
@@ -210,15 +214,16 @@ outcome recv_in_error(const address &addr) {
 outcome flush_found_after_arming(const address &addr) {
     rdmacm_loopback loop(addr);
     loop.disconnect(loop.requester);
-    if (const std::string refused = late_send(loop, 1, 1); !refused.empty())
+    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
         return {false, refused};
     loop.requester.post_recv(2);
-    for (const completion_queue *each : {&loop.requester.sent, &loop.requester.received}) {
-        each->arm(false);
-        const bool found = each->completion(milliseconds(0)) || each->event(limit());
-        if (!found)
+    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.requester.recv_cq}) {
+        cq->arm(false);
+        const bool found_wc =
+            cq->wait_completion(milliseconds(0)) || cq->wait_event(trial_timeout());
+        if (!found_wc)
             return {false,
-                    each == &loop.requester.sent ? "sends: not found" : "receives: not found"};
+                    cq == &loop.requester.send_cq ? "sends: not found" : "receives: not found"};
     }
     return {true, "found"};
 }
@@ -228,19 +233,20 @@ outcome flush_found_after_arming(const address &addr) {
 outcome flush_wakes_waiter(const address &addr) {
     rdmacm_loopback loop(addr);
     loop.disconnect(loop.requester);
-    for (const completion_queue *each : {&loop.requester.sent, &loop.requester.received}) {
-        each->arm(false);
-        if (each->completion(milliseconds(0)) || each->event(milliseconds(10)))
+    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.requester.recv_cq}) {
+        cq->arm(false);
+        if (cq->wait_completion(milliseconds(0)) || cq->wait_event(milliseconds(10)))
             return {false, "awake too early"};
-        if (each == &loop.requester.received)
+        if (cq == &loop.requester.recv_cq)
             loop.requester.post_recv(2);
-        else if (const std::string refused = late_send(loop, 1, 1); !refused.empty())
+        else if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
             return {false, refused};
-        const char *what = each == &loop.requester.sent ? "sends" : "receives";
-        if (!each->event(limit()))
-            return {false, text(what, ": not woken")};
-        if (!flushed(*each, loop.requester.qp(), {each == &loop.requester.sent ? 1U : 2U}).right)
-            return {false, text(what, ": woken in vain")};
+        const char *queue_name = cq == &loop.requester.send_cq ? "sends" : "receives";
+        if (!cq->wait_event(trial_timeout()))
+            return {false, text(queue_name, ": not woken")};
+        if (!expect_flushed(*cq, loop.requester.qp(), {cq == &loop.requester.send_cq ? 1U : 2U})
+                 .right)
+            return {false, text(queue_name, ": woken in vain")};
     }
     return {true, "woken"};
 }
@@ -248,73 +254,74 @@ outcome flush_wakes_waiter(const address &addr) {
 // The same if nothing was outstanding when the peer disconnected.
 outcome flush_wakes_waiter_of_peer_disconnect(const address &addr) {
     rdmacm_loopback loop(addr);
-    needs_state(loop);
+    require_state_report(loop);
     loop.disconnect(loop.responder);
-    loop.requester.sent.arm(false);
-    if (loop.requester.sent.completion(milliseconds(0)) ||
-        loop.requester.sent.event(milliseconds(10)))
+    loop.requester.send_cq.arm(false);
+    if (loop.requester.send_cq.wait_completion(milliseconds(0)) ||
+        loop.requester.send_cq.wait_event(milliseconds(10)))
         return {false, "awake too early"};
-    if (const std::string refused = late_send(loop, 1, 1); !refused.empty())
+    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
         return {false, refused};
-    if (!loop.requester.sent.event(limit()))
+    if (!loop.requester.send_cq.wait_event(trial_timeout()))
         return {false, "not woken"};
-    return flushed(loop.requester.sent, loop.requester.qp(), {1});
+    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), {1});
 }
 
 // After the end a queue takes at least what it should, and whatever it takes completes.
 outcome flush_of_full_queue(const address &addr) {
     rdmacm_loopback loop(addr);
     loop.disconnect(loop.requester);
-    std::vector<std::uint64_t> taken;
+    std::vector<std::uint64_t> accepted;
     ibv_sge sge = loop.requester.make_sge(8);
     int error = 0;
-    for (std::uint64_t number = 1; number <= 100 && error == 0; ++number) {
-        ibv_send_wr send = loop.requester.request(number, IBV_WR_SEND, sge, loop.responder);
-        error = loop.requester.post(send);
+    for (std::uint64_t wr_id = 1; wr_id <= 100 && error == 0; ++wr_id) {
+        ibv_send_wr send = loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder);
+        error = loop.requester.post_send(send);
         if (error == 0)
-            taken.push_back(number);
+            accepted.push_back(wr_id);
     }
     if (error != 0 && error != ENOMEM)
         return {false, text("error ", error)};
-    if (taken.size() < endpoint::asked.max_send_wr)
-        return {false, text("only ", taken.size(), " accepted")};
-    return flushed(loop.requester.sent, loop.requester.qp(), taken);
+    if (accepted.size() < endpoint::requested_cap.max_send_wr)
+        return {false, text("only ", accepted.size(), " accepted")};
+    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), accepted);
 }
 
 // A WR posted after the disconnection is not reported once the QP is destroyed.
 outcome no_flush_after_destroy(const address &addr) {
     rdmacm_loopback loop(addr);
     loop.disconnect(loop.requester);
-    if (const std::string refused = late_send(loop, 1, 1); !refused.empty())
+    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
         return {false, refused};
     loop.requester.post_recv(2);
     rdma_destroy_qp(loop.requester.id.get());
-    const bool sent = loop.requester.sent.completion(milliseconds(100)).has_value();
-    const bool received = loop.requester.received.completion(milliseconds(100)).has_value();
+    const bool sent = loop.requester.send_cq.wait_completion(milliseconds(100)).has_value();
+    const bool received = loop.requester.recv_cq.wait_completion(milliseconds(100)).has_value();
     return {!sent && !received, sent || received ? "reported" : "not reported"};
 }
 
 // A message before the connection is refused, named, and never sent.
 outcome send_before_connect(const address &addr) {
-    outcome is{false, "never posted"};
+    outcome result{false, "never posted"};
     qp_options options;
-    options.before_connect = [&is](const endpoint &requester) {
+    options.before_connect = [&result](const endpoint &requester) {
         ibv_sge sge = requester.make_sge(8);
-        ibv_send_wr send = requester.request(42, IBV_WR_SEND, sge, requester);
-        bool named = false;
-        const int error = requester.post(send, &named);
-        is = refusal(error, named);
+        ibv_send_wr send = requester.make_wr(42, IBV_WR_SEND, sge, requester);
+        bool is_bad_wr = false;
+        const int error = requester.post_send(send, &is_bad_wr);
+        result = check_refusal(error, is_bad_wr);
         // With the stock provider the first message never completes.
-        alarm(static_cast<unsigned>(limit().count() / 1000));
+        alarm(static_cast<unsigned>(trial_timeout().count() / 1000));
     };
     try {
         const rdmacm_loopback loop(addr, options);
-        const bool works = goes_on(loop);
-        const bool later = loop.requester.sent.completion(milliseconds(50)).has_value();
-        return {is.right && works && !later,
-                is.seen + (works && !later ? ", not sent" : ", sent later")};
+        const bool is_usable = write_succeeds(loop);
+        const bool sent_later =
+            loop.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+        return {result.right && is_usable && !sent_later,
+                result.seen + (is_usable && !sent_later ? ", not sent" : ", sent later")};
     } catch (const failure &error) {
-        return {false, is.seen + ", then " + error.what()};
+        return {false, result.seen + ", then " + error.what()};
     }
 }
 
@@ -322,42 +329,43 @@ outcome send_before_connect(const address &addr) {
 outcome solicited(const address &addr) {
     const rdmacm_loopback loop(addr);
     loop.responder.post_recv(1);
-    loop.responder.received.arm(true);
+    loop.responder.recv_cq.arm(true);
     ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.request(1, IBV_WR_SEND, sge, loop.responder);
+    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
     send.send_flags |= IBV_SEND_SOLICITED;
-    check(loop.requester.post(send), "post the message");
-    loop.requester.sent.expect_success("the message");
-    const bool woken = loop.responder.received.event(limit());
-    loop.responder.received.expect_success("the receive");
+    check(loop.requester.post_send(send), "post the message");
+    loop.requester.send_cq.expect_success("the message");
+    const bool woken = loop.responder.recv_cq.wait_event(trial_timeout());
+    loop.responder.recv_cq.expect_success("the receive");
     return {woken, woken ? "an event" : "no event"};
 }
 
 outcome fenced_read(const address &addr) {
     const rdmacm_loopback loop(addr);
     ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr read = loop.requester.request(1, IBV_WR_RDMA_READ, sge, loop.responder);
+    ibv_send_wr read = loop.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
     read.send_flags |= IBV_SEND_FENCE;
-    return works_or_refused(loop, read);
+    return expect_success_or_refusal(loop, read);
 }
 outcome inline_with_key(const address &addr) {
     const rdmacm_loopback loop(addr);
-    std::array<std::byte, 64> doomed{};
-    const auto dies = loop.responder.registered(doomed.data(), doomed.size());
+    std::array<std::byte, 64> invalidated{};
+    const auto invalidated_mr =
+        loop.responder.register_memory(invalidated.data(), invalidated.size());
     loop.responder.post_recv(1);
     ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.request(1, IBV_WR_SEND_WITH_INV, sge, loop.responder);
+    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND_WITH_INV, sge, loop.responder);
     send.send_flags |= IBV_SEND_INLINE;
-    send.invalidate_rkey = dies->rkey;
-    return works_or_refused(loop, send);
+    send.invalidate_rkey = invalidated_mr->rkey;
+    return expect_success_or_refusal(loop, send);
 }
 outcome read_too_many(const address &addr) {
-    qp_options none;
-    none.rd_atomic = 0;
-    const rdmacm_loopback loop(addr, none, none);
+    qp_options no_reads;
+    no_reads.rd_atomic = 0;
+    const rdmacm_loopback loop(addr, no_reads, no_reads);
     ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr read = loop.requester.request(1, IBV_WR_RDMA_READ, sge, loop.responder);
-    return works_or_refused(loop, read);
+    ibv_send_wr read = loop.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
+    return expect_success_or_refusal(loop, read);
 }
 
 // An MR whose iova is not its address: refused, or the peer can read it there.
@@ -366,62 +374,62 @@ outcome mr_with_iova(const address &addr) {
     const endpoint &requester = loop.requester;
     auto *const memory = loop.responder.memory.data();
     memory[0] = std::byte{9};
-    constexpr std::uint64_t elsewhere = 0x10000;
-    const owned<ibv_mr, ibv_dereg_mr> region(
-        ibv_reg_mr_iova(loop.responder.pd.get(), memory, 4096, elsewhere,
+    constexpr std::uint64_t iova = 0x10000;
+    const unique_handle<ibv_mr, ibv_dereg_mr> mr(
+        ibv_reg_mr_iova(loop.responder.pd.get(), memory, 4096, iova,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
-    if (!region)
+    if (!mr)
         return {errno > 0, text("refused: ", std::strerror(errno))};
     ibv_sge sge = requester.make_sge(8, 1000);
-    ibv_send_wr read = requester.request(1, IBV_WR_RDMA_READ, sge, loop.responder);
-    read.wr.rdma.remote_addr = elsewhere;
-    read.wr.rdma.rkey = region->rkey;
-    check(requester.post(read), "post a read");
-    const auto done = requester.sent.completion(limit());
-    const bool works =
-        done && done->status == IBV_WC_SUCCESS && requester.memory[1000] == std::byte{9};
-    return {works, text("accepted, reading it: ", seen_of(done))};
+    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
+    read.wr.rdma.remote_addr = iova;
+    read.wr.rdma.rkey = mr->rkey;
+    check(requester.post_send(read), "post a read");
+    const auto wc = requester.send_cq.wait_completion(trial_timeout());
+    const bool is_usable =
+        wc && wc->status == IBV_WC_SUCCESS && requester.memory[1000] == std::byte{9};
+    return {is_usable, text("accepted, reading it: ", status_text(wc))};
 }
 
 // A receive for a message without data.
 outcome recv_without_sge(const address &addr) {
     const rdmacm_loopback loop(addr);
-    ibv_recv_wr request{3, nullptr, nullptr, 0}, *bad = nullptr;
-    if (const int error = ibv_post_recv(loop.responder.qp(), &request, &bad))
-        return refusal(error, bad == &request);
+    ibv_recv_wr wr{3, nullptr, nullptr, 0}, *bad_wr = nullptr;
+    if (const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr))
+        return check_refusal(error, bad_wr == &wr);
     ibv_sge sge{};
-    ibv_send_wr send = loop.requester.request(1, IBV_WR_SEND, sge, loop.responder);
+    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
     send.num_sge = 0;
-    check(loop.requester.post(send), "post a message without data");
-    const ibv_wc got = loop.responder.received.expect_success("the receive");
-    loop.requester.sent.expect_success("the message");
-    return {got.wr_id == 3 && got.byte_len == 0, text(got.byte_len, " bytes")};
+    check(loop.requester.post_send(send), "post a message without data");
+    const ibv_wc wc = loop.responder.recv_cq.expect_success("the receive");
+    loop.requester.send_cq.expect_success("the message");
+    return {wc.wr_id == 3 && wc.byte_len == 0, text(wc.byte_len, " bytes")};
 }
 
 // A list of receives with a bad one: those before it are posted, it is named, none after it.
 outcome bad_recv_wr(const address &addr) {
     const rdmacm_loopback loop(addr);
-    std::array<ibv_sge, 64> many{};
-    many.fill(loop.responder.make_sge(8));
+    std::array<ibv_sge, 64> excess_sges{};
+    excess_sges.fill(loop.responder.make_sge(8));
     std::array<ibv_recv_wr, 3> list{};
-    for (std::uint64_t number = 0; number < list.size(); ++number)
-        list.at(number) = {number + 1, nullptr, many.data(), 1};
+    for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id)
+        list.at(wr_id) = {wr_id + 1, nullptr, excess_sges.data(), 1};
     list[0].next = &list[1];
     list[1].next = &list[2];
-    list[1].num_sge = static_cast<int>(many.size());
-    ibv_recv_wr *bad = nullptr;
-    const int error = ibv_post_recv(loop.responder.qp(), &list[0], &bad);
-    if (error != EINVAL || bad != &list[1])
-        return refusal(error, bad == &list[1]);
+    list[1].num_sge = static_cast<int>(excess_sges.size());
+    ibv_recv_wr *bad_wr = nullptr;
+    const int error = ibv_post_recv(loop.responder.qp(), &list[0], &bad_wr);
+    if (error != EINVAL || bad_wr != &list[1])
+        return check_refusal(error, bad_wr == &list[1]);
     loop.responder.post_recv(4);
-    for (const std::uint64_t number : {1U, 4U}) {
+    for (const std::uint64_t wr_id : {1U, 4U}) {
         ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr send = loop.requester.request(number, IBV_WR_SEND, sge, loop.responder);
-        check(loop.requester.post(send), "post a message");
-        loop.requester.sent.expect_success("the message");
-        const ibv_wc got = loop.responder.received.expect_success("the receive");
-        if (got.wr_id != number)
-            return {false, text("number ", got.wr_id, " and not ", number)};
+        ibv_send_wr send = loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder);
+        check(loop.requester.post_send(send), "post a message");
+        loop.requester.send_cq.expect_success("the message");
+        const ibv_wc wc = loop.responder.recv_cq.expect_success("the receive");
+        if (wc.wr_id != wr_id)
+            return {false, text("number ", wc.wr_id, " and not ", wr_id)};
     }
     return {true, "refused, named, the others as they should"};
 }
@@ -430,12 +438,12 @@ outcome bad_recv_wr(const address &addr) {
 outcome recv_queue_full(const address &addr) {
     const rdmacm_loopback loop(addr);
     ibv_sge sge = loop.responder.make_sge(8);
-    for (std::uint32_t number = 0; number < 1000; ++number) {
-        ibv_recv_wr request{number, nullptr, &sge, 1}, *bad = nullptr;
-        if (const int error = ibv_post_recv(loop.responder.qp(), &request, &bad)) {
-            const outcome is = refusal(error, bad == &request, ENOMEM);
-            return {is.right && number >= endpoint::asked.max_recv_wr,
-                    text(is.seen, " after ", number)};
+    for (std::uint32_t wr_id = 0; wr_id < 1000; ++wr_id) {
+        ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
+        if (const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr)) {
+            const outcome result = check_refusal(error, bad_wr == &wr, ENOMEM);
+            return {result.right && wr_id >= endpoint::requested_cap.max_recv_wr,
+                    text(result.seen, " after ", wr_id)};
         }
     }
     return {false, "never full"};
@@ -446,37 +454,37 @@ outcome wc_fully_defined(const address &addr) {
     const rdmacm_loopback loop(addr);
     loop.responder.post_recv(1);
     ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.request(1, IBV_WR_SEND, sge, loop.responder);
-    check(loop.requester.post(send), "post the message");
-    for (const completion_queue *each : {&loop.requester.sent, &loop.responder.received}) {
-        ibv_wc got;
-        std::memset(&got, 0xa5, sizeof got);
-        const auto until = std::chrono::steady_clock::now() + limit();
+    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
+    check(loop.requester.post_send(send), "post the message");
+    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.responder.recv_cq}) {
+        ibv_wc wc;
+        std::memset(&wc, 0xa5, sizeof wc);
+        const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
         int count = 0;
-        while ((count = ibv_poll_cq(each->cq.get(), 1, &got)) == 0 &&
-               std::chrono::steady_clock::now() < until)
+        while ((count = ibv_poll_cq(cq->cq.get(), 1, &wc)) == 0 &&
+               std::chrono::steady_clock::now() < deadline)
             continue;
         if (count != 1)
             throw failure("no completion");
-        std::string left;
-        const auto look = [&left](auto value, const char *name) {
-            decltype(value) filled;
-            std::memset(&filled, 0xa5, sizeof filled);
-            if (value == filled)
-                left += text(' ', name);
+        std::string undefined_fields;
+        const auto check_field = [&undefined_fields](auto value, const char *name) {
+            decltype(value) pattern;
+            std::memset(&pattern, 0xa5, sizeof pattern);
+            if (value == pattern)
+                undefined_fields += text(' ', name);
         };
-        look(got.vendor_err, "vendor_err");
-        look(got.byte_len, "byte_len");
-        look(got.qp_num, "qp_num");
-        look(got.src_qp, "src_qp");
-        look(got.wc_flags, "wc_flags");
-        look(got.pkey_index, "pkey_index");
-        look(got.slid, "slid");
-        look(got.sl, "sl");
-        look(got.dlid_path_bits, "dlid_path_bits");
-        if (!left.empty())
-            return {false, "undefined:" + left};
-        if (got.wr_id != 1 || got.status != IBV_WC_SUCCESS || got.wc_flags != 0)
+        check_field(wc.vendor_err, "vendor_err");
+        check_field(wc.byte_len, "byte_len");
+        check_field(wc.qp_num, "qp_num");
+        check_field(wc.src_qp, "src_qp");
+        check_field(wc.wc_flags, "wc_flags");
+        check_field(wc.pkey_index, "pkey_index");
+        check_field(wc.slid, "slid");
+        check_field(wc.sl, "sl");
+        check_field(wc.dlid_path_bits, "dlid_path_bits");
+        if (!undefined_fields.empty())
+            return {false, "undefined:" + undefined_fields};
+        if (wc.wr_id != 1 || wc.status != IBV_WC_SUCCESS || wc.wc_flags != 0)
             return {false, "not as posted"};
     }
     return {true, "all defined"};
@@ -488,9 +496,9 @@ outcome recv_beside_srq(const address &addr) {
     use_srq.use_srq = true;
     const rdmacm_loopback loop(addr, {}, use_srq);
     ibv_sge sge = loop.responder.make_sge(8);
-    ibv_recv_wr request{1, nullptr, &sge, 1}, *bad = nullptr;
-    const int error = ibv_post_recv(loop.responder.qp(), &request, &bad);
-    return refusal(error, bad == &request);
+    ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
+    const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr);
+    return check_refusal(error, bad_wr == &wr);
 }
 
 // Unknown opcodes, and those that iWARP lacks.
@@ -498,16 +506,16 @@ outcome refused_opcodes(const address &addr, std::initializer_list<int> opcodes)
     const rdmacm_loopback loop(addr);
     ibv_sge sge = loop.requester.make_sge(8);
     for (const int opcode : opcodes) {
-        ibv_send_wr odd =
-            loop.requester.request(1, static_cast<ibv_wr_opcode>(opcode), sge, loop.responder);
-        bool named = false;
-        const int error = loop.requester.post(odd, &named);
-        const outcome is = refusal(error, named);
-        if (!is.right)
-            return {false, text("opcode ", opcode, ": ", is.seen)};
+        ibv_send_wr wr =
+            loop.requester.make_wr(1, static_cast<ibv_wr_opcode>(opcode), sge, loop.responder);
+        bool is_bad_wr = false;
+        const int error = loop.requester.post_send(wr, &is_bad_wr);
+        const outcome result = check_refusal(error, is_bad_wr);
+        if (!result.right)
+            return {false, text("opcode ", opcode, ": ", result.seen)};
     }
-    const bool works = goes_on(loop);
-    return {works, works ? "all refused" : "refused, then stuck"};
+    const bool is_usable = write_succeeds(loop);
+    return {is_usable, is_usable ? "all refused" : "refused, then stuck"};
 }
 outcome unknown_opcodes(const address &addr) {
     return refused_opcodes(addr, {14, 15, 100, 255, 1 << 30, -1});
@@ -522,40 +530,40 @@ outcome srq_query(const address &addr) {
     qp_options use_srq;
     use_srq.use_srq = true;
     const rdmacm_loopback loop(addr, {}, use_srq);
-    ibv_srq_attr is{};
-    if (const int error = ibv_query_srq(loop.responder.srq.get(), &is))
+    ibv_srq_attr srq_attr{};
+    if (const int error = ibv_query_srq(loop.responder.srq.get(), &srq_attr))
         return {false, std::strerror(error > 0 ? error : errno)};
-    return {is.max_wr >= 8 && is.max_sge >= 2, text("room for ", is.max_wr)};
+    return {srq_attr.max_wr >= 8 && srq_attr.max_sge >= 2, text("room for ", srq_attr.max_wr)};
 }
 
 // The ibv_wr_* and ibv_start_poll APIs.
 outcome extended(const address &addr) {
-    qp_options cq_ex;
-    cq_ex.extended = true;
-    std::optional<rdmacm_loopback> made;
+    qp_options options;
+    options.extended = true;
+    std::optional<rdmacm_loopback> loop;
     try {
-        made.emplace(addr, cq_ex);
+        loop.emplace(addr, options);
     } catch (const failure &error) {
         return {false, error.what()};
     }
-    endpoint &requester = made->requester, &responder = made->responder;
+    endpoint &requester = loop->requester, &responder = loop->responder;
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(requester.qp());
     if (qp == nullptr)
         return {false, "no functions to post by ibv_wr_*"};
     responder.post_recv(1);
     std::fill_n(responder.memory.begin() + 4096, 8, std::byte{6});
-    std::array<char, 6> words{'i', 'n', 'l', 'i', 'n', 'e'};
+    std::array<char, 6> inline_data{'i', 'n', 'l', 'i', 'n', 'e'};
     const auto remote = reinterpret_cast<std::uintptr_t>(responder.memory.data());
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
     qp->wr_id = 1;
     ibv_wr_send(qp);
-    ibv_wr_set_inline_data(qp, words.data(), words.size());
+    ibv_wr_set_inline_data(qp, inline_data.data(), inline_data.size());
     ibv_wr_abort(qp); // never sent
     ibv_wr_start(qp);
     qp->wr_id = 2;
     ibv_wr_send(qp);
-    ibv_wr_set_inline_data(qp, words.data(), words.size());
+    ibv_wr_set_inline_data(qp, inline_data.data(), inline_data.size());
     qp->wr_id = 3;
     ibv_wr_rdma_read(qp, responder.mr->rkey, remote + 4096);
     ibv_wr_set_sge(qp, requester.mr->lkey, reinterpret_cast<std::uintptr_t>(&requester.memory[512]),
@@ -565,30 +573,31 @@ outcome extended(const address &addr) {
     std::array<ibv_sge, 2> sges{requester.make_sge(8), requester.make_sge(8)};
     ibv_wr_set_sge_list(qp, sges.size(), sges.data());
     check(ibv_wr_complete(qp), "post by ibv_wr_*");
-    const ibv_wc got = responder.received.expect_success("the receive");
-    if (got.byte_len != words.size() || std::memcmp(responder.memory.data(), words.data(), 6) != 0)
+    const ibv_wc wc = responder.recv_cq.expect_success("the receive");
+    if (wc.byte_len != inline_data.size() ||
+        std::memcmp(responder.memory.data(), inline_data.data(), 6) != 0)
         return {false, "other data than posted"};
-    auto *const cq = reinterpret_cast<ibv_cq_ex *>(requester.sent.cq.get());
+    auto *const cq = reinterpret_cast<ibv_cq_ex *>(requester.send_cq.cq.get());
     constexpr std::array<ibv_wc_opcode, 3> opcodes{IBV_WC_SEND, IBV_WC_RDMA_READ,
                                                    IBV_WC_RDMA_WRITE};
-    const auto until = std::chrono::steady_clock::now() + limit();
-    for (std::uint64_t number = 2; number <= 4;) {
-        ibv_poll_cq_attr parameters_{};
-        const int error = ibv_start_poll(cq, &parameters_);
-        if (error == ENOENT && std::chrono::steady_clock::now() < until)
+    const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
+    for (std::uint64_t wr_id = 2; wr_id <= 4;) {
+        ibv_poll_cq_attr poll_attr{};
+        const int error = ibv_start_poll(cq, &poll_attr);
+        if (error == ENOENT && std::chrono::steady_clock::now() < deadline)
             continue;
         if (error != 0)
-            return {false, text("error ", error, " for number ", number)};
+            return {false, text("error ", error, " for number ", wr_id)};
         do {
-            if (cq->wr_id != number || cq->status != IBV_WC_SUCCESS ||
-                ibv_wc_read_opcode(cq) != opcodes.at(number - 2) ||
+            if (cq->wr_id != wr_id || cq->status != IBV_WC_SUCCESS ||
+                ibv_wc_read_opcode(cq) != opcodes.at(wr_id - 2) ||
                 ibv_wc_read_qp_num(cq) != requester.qp()->qp_num) {
-                const outcome is{false, text("number ", cq->wr_id, " for number ", number)};
+                const outcome result{false, text("number ", cq->wr_id, " for number ", wr_id)};
                 ibv_end_poll(cq);
-                return is;
+                return result;
             }
-            ++number;
-        } while (ibv_next_poll(cq) == 0 && number <= 4);
+            ++wr_id;
+        } while (ibv_next_poll(cq) == 0 && wr_id <= 4);
         ibv_end_poll(cq);
     }
     const bool read = requester.memory[519] == std::byte{6};
@@ -599,45 +608,46 @@ outcome extended(const address &addr) {
 outcome write_behind_read(const address &addr) {
     const rdmacm_loopback loop(addr);
     const endpoint &requester = loop.requester;
-    constexpr std::uint64_t rounds = 100;
-    for (std::uint64_t number = 0; number < 2 * rounds; number += 2) {
-        ibv_sge some = requester.make_sge(4096), few = requester.make_sge(8, 4096);
-        ibv_send_wr read = requester.request(number, IBV_WR_RDMA_READ, some, loop.responder);
-        ibv_send_wr write = requester.request(number + 1, IBV_WR_RDMA_WRITE, few, loop.responder);
+    constexpr std::uint64_t num_rounds = 100;
+    for (std::uint64_t wr_id = 0; wr_id < 2 * num_rounds; wr_id += 2) {
+        ibv_sge read_sge = requester.make_sge(4096), write_sge = requester.make_sge(8, 4096);
+        ibv_send_wr read = requester.make_wr(wr_id, IBV_WR_RDMA_READ, read_sge, loop.responder);
+        ibv_send_wr write =
+            requester.make_wr(wr_id + 1, IBV_WR_RDMA_WRITE, write_sge, loop.responder);
         read.next = &write;
-        check(requester.post(read), "post a read and a write");
-        for (const std::uint64_t options : {number, number + 1}) {
-            const ibv_wc is = requester.sent.expect_success("a request");
-            if (is.wr_id != options)
-                return {false, text("number ", is.wr_id, " before number ", options)};
+        check(requester.post_send(read), "post a read and a write");
+        for (const std::uint64_t expected_wr_id : {wr_id, wr_id + 1}) {
+            const ibv_wc wc = requester.send_cq.expect_success("a request");
+            if (wc.wr_id != expected_wr_id)
+                return {false, text("number ", wc.wr_id, " before number ", expected_wr_id)};
         }
     }
-    return {true, text(rounds, " writes behind reads")};
+    return {true, text(num_rounds, " writes behind reads")};
 }
 
 // A list with a bad request: those before it are sent, it is named, none after it is sent.
 outcome bad_send_wr(const address &addr) {
     const rdmacm_loopback loop(addr);
     const endpoint &requester = loop.requester;
-    for (std::uint64_t number = 1; number <= 3; ++number)
-        loop.responder.post_recv(number);
-    std::array<ibv_sge, 64> many{};
-    many.fill(requester.make_sge(8));
+    for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
+        loop.responder.post_recv(wr_id);
+    std::array<ibv_sge, 64> excess_sges{};
+    excess_sges.fill(requester.make_sge(8));
     std::array<ibv_send_wr, 3> list;
-    for (std::uint64_t number = 1; number <= 3; ++number)
-        list.at(number - 1) = requester.request(number, IBV_WR_SEND, many[0], loop.responder);
+    for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
+        list.at(wr_id - 1) = requester.make_wr(wr_id, IBV_WR_SEND, excess_sges[0], loop.responder);
     list[0].next = &list[1];
     list[1].next = &list[2];
-    list[1].num_sge = static_cast<int>(many.size());
-    ibv_send_wr *bad = nullptr;
-    const int error = ibv_post_send(requester.qp(), &list[0], &bad);
-    if (error != EINVAL || bad != &list[1])
-        return refusal(error, bad == &list[1]);
-    const auto first = requester.sent.completion(limit());
-    const auto second = requester.sent.completion(milliseconds(100));
-    return {first && first->wr_id == 1 && first->status == IBV_WC_SUCCESS && !second &&
-                goes_on(loop),
-            text("the first: ", seen_of(first), second ? ", and another one" : "")};
+    list[1].num_sge = static_cast<int>(excess_sges.size());
+    ibv_send_wr *bad_wr = nullptr;
+    const int error = ibv_post_send(requester.qp(), &list[0], &bad_wr);
+    if (error != EINVAL || bad_wr != &list[1])
+        return check_refusal(error, bad_wr == &list[1]);
+    const auto first_wc = requester.send_cq.wait_completion(trial_timeout());
+    const auto second_wc = requester.send_cq.wait_completion(milliseconds(100));
+    return {first_wc && first_wc->wr_id == 1 && first_wc->status == IBV_WC_SUCCESS && !second_wc &&
+                write_succeeds(loop),
+            text("the first: ", status_text(first_wc), second_wc ? ", and another one" : "")};
 }
 
 // A list that is longer than the queue: the first that has no room is named, those before it go.
@@ -645,20 +655,20 @@ outcome send_queue_full(const address &addr) {
     const rdmacm_loopback loop(addr);
     ibv_sge sge = loop.requester.make_sge(8);
     std::array<ibv_send_wr, 1000> list;
-    for (std::uint64_t number = 0; number < list.size(); ++number) {
-        list.at(number) = loop.requester.request(number, IBV_WR_RDMA_WRITE, sge, loop.responder);
-        list.at(number).next = number + 1 < list.size() ? &list.at(number + 1) : nullptr;
+    for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id) {
+        list.at(wr_id) = loop.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        list.at(wr_id).next = wr_id + 1 < list.size() ? &list.at(wr_id + 1) : nullptr;
     }
-    ibv_send_wr *bad = nullptr;
-    const int error = ibv_post_send(loop.requester.qp(), list.data(), &bad);
-    if (error != ENOMEM || bad == nullptr)
-        return refusal(error, bad != nullptr, ENOMEM);
-    const auto count = static_cast<std::uint64_t>(bad - list.data());
-    for (std::uint64_t number = 0; number < count; ++number)
-        if (const ibv_wc got = loop.requester.sent.expect_success("a write"); got.wr_id != number)
-            return {false, text("number ", got.wr_id, " for number ", number)};
-    const bool more = loop.requester.sent.completion(milliseconds(50)).has_value();
-    return {count >= endpoint::asked.max_send_wr && !more && goes_on(loop),
+    ibv_send_wr *bad_wr = nullptr;
+    const int error = ibv_post_send(loop.requester.qp(), list.data(), &bad_wr);
+    if (error != ENOMEM || bad_wr == nullptr)
+        return check_refusal(error, bad_wr != nullptr, ENOMEM);
+    const auto count = static_cast<std::uint64_t>(bad_wr - list.data());
+    for (std::uint64_t wr_id = 0; wr_id < count; ++wr_id)
+        if (const ibv_wc wc = loop.requester.send_cq.expect_success("a write"); wc.wr_id != wr_id)
+            return {false, text("number ", wc.wr_id, " for number ", wr_id)};
+    const bool has_extra_wc = loop.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+    return {count >= endpoint::requested_cap.max_send_wr && !has_extra_wc && write_succeeds(loop),
             text(count, " accepted")};
 }
 
@@ -666,24 +676,25 @@ outcome inline_too_long(const address &addr) {
     const rdmacm_loopback loop(addr);
     // More than granted, and more than siw has room for; the second list is 8 bytes long in
     // 32-bit arithmetic.
-    const std::uint32_t most = std::max(loop.requester.granted.max_inline_data, 80U);
+    const std::uint32_t max_inline = std::max(loop.requester.granted_cap.max_inline_data, 80U);
     const std::array<std::array<std::uint32_t, 2>, 3> lengths{
-        {{most, 1},
+        {{max_inline, 1},
          {std::numeric_limits<std::uint32_t>::max() - 7, 16},
-         {most / 2 + 1, most / 2 + 1}}};
-    for (const auto &each : lengths) {
-        std::array<ibv_sge, 2> sges{loop.requester.make_sge(each[0]),
-                                    loop.requester.make_sge(each[1])};
-        ibv_send_wr write = loop.requester.request(1, IBV_WR_RDMA_WRITE, sges[0], loop.responder);
+         {max_inline / 2 + 1, max_inline / 2 + 1}}};
+    for (const auto &list_lengths : lengths) {
+        std::array<ibv_sge, 2> sges{loop.requester.make_sge(list_lengths[0]),
+                                    loop.requester.make_sge(list_lengths[1])};
+        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sges[0], loop.responder);
         write.num_sge = 2;
         write.send_flags |= IBV_SEND_INLINE;
-        bool named = false;
-        const int error = loop.requester.post(write, &named);
-        const outcome is = refusal(error, named);
-        if (!is.right)
-            return {false, text(each[0], " and ", each[1], " bytes: ", is.seen)};
+        bool is_bad_wr = false;
+        const int error = loop.requester.post_send(write, &is_bad_wr);
+        const outcome result = check_refusal(error, is_bad_wr);
+        if (!result.right)
+            return {false,
+                    text(list_lengths[0], " and ", list_lengths[1], " bytes: ", result.seen)};
     }
-    return {goes_on(loop), "all refused"};
+    return {write_succeeds(loop), "all refused"};
 }
 
 // The kernel is called once for a list, and not at all if there is nothing new for it.
@@ -692,20 +703,21 @@ outcome doorbells_for_lists(const address &addr) {
     const endpoint &requester = loop.requester;
     ibv_sge sge = requester.make_sge(8);
     std::array<ibv_send_wr, 8> list;
-    for (std::uint64_t number = 0; number < list.size(); ++number) {
-        list.at(number) = requester.request(number, IBV_WR_RDMA_WRITE, sge, loop.responder);
-        list.at(number).next = number + 1 < list.size() ? &list.at(number + 1) : nullptr;
+    for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id) {
+        list.at(wr_id) = requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        list.at(wr_id).next = wr_id + 1 < list.size() ? &list.at(wr_id + 1) : nullptr;
     }
-    const unsigned before = doorbells();
-    check(requester.post(list[0]), "post a list");
-    const unsigned good = doorbells() - before;
+    const unsigned before_posts = num_doorbells();
+    check(requester.post_send(list[0]), "post a list");
+    const unsigned num_for_list = num_doorbells() - before_posts;
     for (std::size_t count = 0; count < list.size(); ++count)
-        requester.sent.expect_success("a write");
+        requester.send_cq.expect_success("a write");
     list[0].opcode = IBV_WR_TSO;
-    const int error = requester.post(list[0]);
-    const unsigned vain = doorbells() - before - good;
-    return {error != 0 && good == 1 && vain == 0,
-            text(good, " for a list, ", vain, " for one that begins with a bad request")};
+    const int error = requester.post_send(list[0]);
+    const unsigned num_for_bad_list = num_doorbells() - before_posts - num_for_list;
+    return {error != 0 && num_for_list == 1 && num_for_bad_list == 0,
+            text(num_for_list, " for a list, ", num_for_bad_list,
+                 " for one that begins with a bad request")};
 }
 
 // While one thread is in the kernel for a queue, others can post to it.
@@ -713,29 +725,31 @@ outcome post_during_doorbell(const address &addr) {
     const rdmacm_loopback loop(addr);
     const auto post = [&loop] {
         ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr write = loop.requester.request(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
-        check(loop.requester.post(write), "post a write");
+        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        check(loop.requester.post_send(write), "post a write");
     };
-    const bool free = can_post_during_doorbell(post, post);
-    loop.requester.sent.expect_success("the first");
-    loop.requester.sent.expect_success("the second");
-    return {free, free ? "another thread could post" : "another thread had to wait"};
+    const bool can_post = can_post_during_doorbell(post, post);
+    loop.requester.send_cq.expect_success("the first");
+    loop.requester.send_cq.expect_success("the second");
+    return {can_post, can_post ? "another thread could post" : "another thread had to wait"};
 }
 
 // Without a flag a request is reported if its pair says that all are, else it is not.
 outcome signaling(const address &addr) {
-    for (const bool all : {false, true}) {
+    for (const bool sq_sig_all : {false, true}) {
         qp_options options;
-        options.sq_sig_all = all;
+        options.sq_sig_all = sq_sig_all;
         const rdmacm_loopback loop(addr, options);
         ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr write = loop.requester.request(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
         write.send_flags = 0;
-        check(loop.requester.post(write), "post a write");
-        const bool reported =
-            loop.requester.sent.completion(all ? limit() : milliseconds(200)).has_value();
-        if (reported != all || !goes_on(loop))
-            return {false, text(all ? "all: " : "some: ", reported ? "reported" : "not reported")};
+        check(loop.requester.post_send(write), "post a write");
+        const bool has_wc =
+            loop.requester.send_cq.wait_completion(sq_sig_all ? trial_timeout() : milliseconds(200))
+                .has_value();
+        if (has_wc != sq_sig_all || !write_succeeds(loop))
+            return {false,
+                    text(sq_sig_all ? "all: " : "some: ", has_wc ? "reported" : "not reported")};
     }
     return {true, "as asked for"};
 }

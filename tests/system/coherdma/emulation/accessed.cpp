@@ -33,24 +33,24 @@ constexpr auto WRITTEN = std::byte{7};
 
 void write_to(const rdmacm_loopback &loop, bool send_message) {
     ibv_sge sge = loop.requester.make_sge(LENGTH);
-    ibv_send_wr write = loop.requester.request(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+    ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
     write.wr.rdma.remote_addr += OFFSET;
-    check(loop.requester.post(write), "post a Write");
-    loop.requester.sent.expect_success("the Write");
+    check(loop.requester.post_send(write), "post a Write");
+    loop.requester.send_cq.expect_success("the Write");
     if (!send_message)
         return;
-    ibv_send_wr send = loop.requester.request(2, IBV_WR_SEND, sge, loop.responder);
+    ibv_send_wr send = loop.requester.make_wr(2, IBV_WR_SEND, sge, loop.responder);
     sge.length = 8;
-    check(loop.requester.post(send), "post a Send");
-    loop.requester.sent.expect_success("the Send");
-    loop.responder.received.expect_success("the Receive");
+    check(loop.requester.post_send(send), "post a Send");
+    loop.requester.send_cq.expect_success("the Send");
+    loop.responder.recv_cq.expect_success("the Receive");
 }
 
 int run(const std::string &address, bool do_sync, bool poll_memory) {
     constexpr unsigned limit_seconds = 300; // ends a hang
     alarm(limit_seconds);
     const auto loop = std::make_unique<rdmacm_loopback>(address);
-    const owned<coherdma_device, coherdma_close> device(
+    const unique_handle<coherdma_device, coherdma_close> device(
         coherdma_open_device(loop->responder.id->verbs));
     check(device ? 0 : -1, "coherdma_open_device");
     std::byte *const data = &loop->responder.memory[OFFSET];

@@ -20,8 +20,8 @@ namespace synced {
 
 using verbs_test::check;
 using verbs_test::failure;
-using verbs_test::owned;
 using verbs_test::text;
+using verbs_test::unique_handle;
 using bytes = std::span<std::byte>;
 
 constexpr std::size_t LINE = 256; // the longest emulated cache line
@@ -38,8 +38,8 @@ class registered_memory {
   private:
     static void free_memory(std::byte *memory) noexcept { std::free(memory); }
     std::size_t length_;
-    owned<std::byte, free_memory> memory_;
-    owned<ibv_mr, ibv_dereg_mr> mr_;
+    unique_handle<std::byte, free_memory> memory_;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr_;
 };
 
 enum class connection_style : std::uint8_t {
@@ -95,13 +95,13 @@ class connection {
     void wait_for_completion();
 
     connection_style style_;
-    owned<rdma_cm_id, rdma_destroy_id> id_;
+    unique_handle<rdma_cm_id, rdma_destroy_id> id_;
     const registered_memory &memory_;
     std::size_t offset_;
-    owned<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
-    owned<ibv_cq, ibv_destroy_cq> cq_;
-    owned<ibv_srq, ibv_destroy_srq> srq_;
-    owned<rdma_cm_id, destroy_qp> qp_owner_;
+    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
+    unique_handle<ibv_cq, ibv_destroy_cq> cq_;
+    unique_handle<ibv_srq, ibv_destroy_srq> srq_;
+    unique_handle<rdma_cm_id, destroy_qp> qp_owner_;
     struct received_message {
         std::size_t slot;
         bool is_write;

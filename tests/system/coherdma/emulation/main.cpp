@@ -56,19 +56,19 @@ std::uint16_t exchange(std::uint16_t local) {
     return remote;
 }
 
-owned<addrinfo, freeaddrinfo> resolve(const std::string &address) {
+unique_handle<addrinfo, freeaddrinfo> resolve(const std::string &address) {
     addrinfo hints{}, *info = nullptr;
     hints.ai_flags = AI_NUMERICHOST;
     hints.ai_socktype = SOCK_STREAM;
     if (const int error = getaddrinfo(address.c_str(), nullptr, &hints, &info))
         throw failure(text(address, ": ", gai_strerror(error)));
-    return owned<addrinfo, freeaddrinfo>(info);
+    return unique_handle<addrinfo, freeaddrinfo>(info);
 }
 
-owned<rdma_cm_id, rdma_destroy_id> create_id() {
+unique_handle<rdma_cm_id, rdma_destroy_id> create_id() {
     rdma_cm_id *id = nullptr;
     check(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
-    return owned<rdma_cm_id, rdma_destroy_id>(id);
+    return unique_handle<rdma_cm_id, rdma_destroy_id>(id);
 }
 
 bool is_iwarp(const ibv_context &context) noexcept {
@@ -135,8 +135,8 @@ class connections {
 
     side self_;
     std::string device_;
-    owned<rdma_cm_id, rdma_destroy_id> listener_;
-    owned<ibv_pd, ibv_dealloc_pd> pd_;
+    unique_handle<rdma_cm_id, rdma_destroy_id> listener_;
+    unique_handle<ibv_pd, ibv_dealloc_pd> pd_;
     std::optional<registered_memory> message_memory_;
     std::vector<std::unique_ptr<connection>> connections_;
 };
@@ -170,7 +170,7 @@ int run(side self, const options &opts) try {
     alarm(TIMEOUT);
     const connections conns(self, opts);
     ibv_context *const context = conns.get(0).id()->verbs;
-    const owned<coherdma_device, coherdma_close> device(coherdma_open_device(context));
+    const unique_handle<coherdma_device, coherdma_close> device(coherdma_open_device(context));
     if (!device)
         throw failure(coherdma_error());
     coherdma_device_attr attr{};

@@ -68,7 +68,7 @@ class phase_run {
     std::string name_;
     registered_memory memory_; // the peer reads and writes it
     side passive_ = side::SERVER;
-    owned<ibv_mw, free_window> window_;
+    unique_handle<ibv_mw, free_window> window_;
 };
 
 } // namespace synced

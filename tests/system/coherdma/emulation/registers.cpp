@@ -25,13 +25,13 @@ namespace {
 constexpr std::size_t MEGABYTE = 1 << 20;
 constexpr int ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
-using context = owned<ibv_context, ibv_close_device>;
-using pd_ptr = owned<ibv_pd, ibv_dealloc_pd>;
-using mr_ptr = owned<ibv_mr, ibv_dereg_mr>;
+using context = unique_handle<ibv_context, ibv_close_device>;
+using pd_ptr = unique_handle<ibv_pd, ibv_dealloc_pd>;
+using mr_ptr = unique_handle<ibv_mr, ibv_dereg_mr>;
 
 context open_device(const std::string &name) {
     int count = 0;
-    const owned<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
+    const unique_handle<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(&count));
     for (int i = 0; i < count; ++i)
         if (name == ibv_get_device_name(list.get()[i]))
             return check(context(ibv_open_device(list.get()[i])), name.c_str());

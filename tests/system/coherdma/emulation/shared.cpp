@@ -25,14 +25,14 @@ constexpr std::size_t SIZE = 8192, OFFSET = 100, LENGTH = 3000;
 /// Each process has a loopback connection, so that it has opened the device.
 struct process {
     std::unique_ptr<rdmacm_loopback> loop;
-    owned<coherdma_device, coherdma_close> device;
-    owned<ibv_mr, ibv_dereg_mr> mr;
+    unique_handle<coherdma_device, coherdma_close> device;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr;
     std::byte *memory;
 
     process(const std::string &address, std::byte *shared)
         : loop(std::make_unique<rdmacm_loopback>(address))
         , device(coherdma_open_device(loop->responder.id->verbs))
-        , mr(loop->responder.registered(shared, SIZE))
+        , mr(loop->responder.register_memory(shared, SIZE))
         , memory(shared) {
         check(device ? 0 : -1, "coherdma_open_device");
     }
@@ -41,11 +41,11 @@ struct process {
     }
     void request(ibv_wr_opcode opcode) const {
         ibv_sge sge = loop->requester.make_sge(LENGTH);
-        ibv_send_wr request = loop->requester.request(1, opcode, sge, loop->responder);
+        ibv_send_wr request = loop->requester.make_wr(1, opcode, sge, loop->responder);
         request.wr.rdma.remote_addr = range().addr;
         request.wr.rdma.rkey = mr->rkey;
-        check(loop->requester.post(request), "post");
-        loop->requester.sent.expect_success("the request");
+        check(loop->requester.post_send(request), "post");
+        loop->requester.send_cq.expect_success("the request");
     }
 };
 
