@@ -37,7 +37,7 @@ void fill_port_list(char *block, const std::vector<coherdma::devices::port> &por
         element.device = append_string(ports[i].device);
         element.interface = append_string(ports[i].interface);
         element.transport = append_string(ports[i].transport);
-        element.port = ports[i].number;
+        element.port = ports[i].port_num;
         element.state = ports[i].state;
         std::memcpy(block + i * element_size, &element, std::min(element_size, sizeof element));
     }

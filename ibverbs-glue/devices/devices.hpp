@@ -20,7 +20,7 @@ struct port {
     std::string device;    ///< its name
     std::string interface; ///< network interface, "eth0"; "" if none in this network namespace
     std::string transport; ///< of the device
-    std::uint32_t number = 0;
+    std::uint32_t port_num = 0;
     std::uint32_t state = 0; ///< enum ibv_port_state; 0 if not reported
 };
 
@@ -42,6 +42,6 @@ std::vector<port> list_ports();
 
 /// The network interface of a port in root's sysfs; "" if none.
 std::string find_sysfs_interface(const std::string &root, const std::string &device,
-                                 std::uint32_t number);
+                                 std::uint32_t port_num);
 
 } // namespace coherdma::devices

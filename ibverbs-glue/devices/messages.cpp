@@ -82,8 +82,8 @@ std::optional<port> parse_port(nlmsghdr *message) {
         return {};
     port result;
     result.device = get_string(attrs[RDMA_NLDEV_ATTR_DEV_NAME]);
-    result.number = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_INDEX]);
-    if (result.device.empty() || result.number == 0)
+    result.port_num = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_INDEX]);
+    if (result.device.empty() || result.port_num == 0)
         return {};
     result.interface = get_string(attrs[RDMA_NLDEV_ATTR_NDEV_NAME]);
     result.state = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_STATE]);

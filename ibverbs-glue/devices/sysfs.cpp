@@ -38,8 +38,8 @@ std::uint32_t parse_number(const std::string &text) {
     return static_cast<std::uint32_t>(std::strtoul(text.c_str(), nullptr, 0));
 }
 
-std::string port_folder(const std::string &folder, std::uint32_t number) {
-    return folder + "/ports/" + std::to_string(number);
+std::string port_folder(const std::string &folder, std::uint32_t port_num) {
+    return folder + "/ports/" + std::to_string(port_num);
 }
 
 /// RoCE and iWARP: the network device of the first GIDs of the port.
@@ -53,7 +53,7 @@ std::string find_gid_interface(const std::string &port_path) {
 }
 
 /// IPoIB: the interface of the same hardware device with the number of the port.
-std::string find_ipoib_interface(const std::string &folder, std::uint32_t number) {
+std::string find_ipoib_interface(const std::string &folder, std::uint32_t port_num) {
     constexpr char ARPHRD_INFINIBAND_TEXT[] = "32";
     const std::string net = folder + "/device/net";
     for (const std::string &name : coherency::list_folder(net)) {
@@ -65,7 +65,7 @@ std::string find_ipoib_interface(const std::string &folder, std::uint32_t number
         const std::uint32_t index =
             std::max(parse_number(read_line(interface + "/dev_port").value_or("")),
                      parse_number(read_line(interface + "/dev_id").value_or("")));
-        if (index + 1 == number)
+        if (index + 1 == port_num)
             return name;
     }
     return {};
@@ -86,11 +86,11 @@ std::vector<device> list_sysfs_devices(const std::string &root) {
 }
 
 std::string find_sysfs_interface(const std::string &root, const std::string &device,
-                                 std::uint32_t number) {
+                                 std::uint32_t port_num) {
     const std::string folder = root + CLASS_PATH + device;
-    const std::string port_path = port_folder(folder, number);
+    const std::string port_path = port_folder(folder, port_num);
     if (read_line(port_path + "/link_layer") == "InfiniBand")
-        return find_ipoib_interface(folder, number);
+        return find_ipoib_interface(folder, port_num);
     return find_gid_interface(port_path);
 }
 
@@ -99,13 +99,13 @@ std::vector<port> list_sysfs_ports(const std::string &root) {
     for (const device &device : list_sysfs_devices(root)) {
         const std::string folder = root + CLASS_PATH + device.name;
         for (const std::string &name : coherency::list_folder(folder + "/ports")) {
-            const std::uint32_t number = parse_number(name);
-            if (number == 0)
+            const std::uint32_t port_num = parse_number(name);
+            if (port_num == 0)
                 continue;
             const std::string state =
-                read_line(port_folder(folder, number) + "/state").value_or(""); // "4: ACTIVE"
-            ports.push_back({device.name, find_sysfs_interface(root, device.name, number),
-                             device.transport, number, parse_number(state)});
+                read_line(port_folder(folder, port_num) + "/state").value_or(""); // "4: ACTIVE"
+            ports.push_back({device.name, find_sysfs_interface(root, device.name, port_num),
+                             device.transport, port_num, parse_number(state)});
         }
     }
     return ports;
@@ -130,10 +130,10 @@ std::vector<port> list_ports() {
         ports = list_sysfs_ports("");
     for (port &port : ports) {
         if (port.interface.empty())
-            port.interface = find_sysfs_interface("", port.device, port.number);
+            port.interface = find_sysfs_interface("", port.device, port.port_num);
     }
     std::sort(ports.begin(), ports.end(), [](const port &a, const port &b) {
-        return std::tie(a.device, a.number) < std::tie(b.device, b.number);
+        return std::tie(a.device, a.port_num) < std::tie(b.device, b.port_num);
     });
     return ports;
 }

@@ -71,7 +71,7 @@ std::vector<std::string> describe_edit(const edit &change) {
         for (const driver_line &line : parse_driver_lines(text)) {
             if (is_coherdma(line.name))
                 lines.push_back(fmt::format("{} {}:{}: driver {}", sign, change.file.path,
-                                            line.number, line.name));
+                                            line.line_num, line.name));
         }
     };
     add('-', change.file.text);

@@ -13,7 +13,7 @@
 namespace tools::provider_config {
 
 struct driver_line {
-    std::size_t number; ///< from 1
+    std::size_t line_num; ///< from 1
     std::string name;
 };
 

@@ -63,7 +63,7 @@ nlohmann::ordered_json as_json(const served_device &device, const system_setting
 
 nlohmann::ordered_json as_json(const coherdma_line &line) {
     return {{"file", line.file},
-            {"line", line.number},
+            {"line", line.line_num},
             {"plugin", line.plugin},
             {"there", line.exists}};
 }

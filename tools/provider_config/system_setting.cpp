@@ -12,8 +12,8 @@
 namespace tools::provider_config {
 namespace {
 
-std::string format_location(const std::string &file, std::size_t number) {
-    return fmt::format("line {} of {}", number, file);
+std::string format_location(const std::string &file, std::size_t line_num) {
+    return fmt::format("line {} of {}", line_num, file);
 }
 
 std::string join(const std::vector<std::string> &parts) {
@@ -29,7 +29,7 @@ std::vector<std::string> find_lines_for(const host &machine, const std::string &
     for (const driver_file &file : driver_files(machine)) {
         for (const driver_line &line : parse_driver_lines(file.text)) {
             if (is_same_file(machine, plugin_file(machine, line.name), plugin))
-                lines.push_back(format_location(file.path, line.number));
+                lines.push_back(format_location(file.path, line.line_num));
         }
     }
     return lines;
@@ -84,8 +84,8 @@ const char *name_of(setting_state state) {
     return NAMES[static_cast<std::size_t>(state)];
 }
 
-std::string coherdma_line::location() const {
-    return format_location(file, number);
+std::string coherdma_line::location_text() const {
+    return format_location(file, line_num);
 }
 
 system_setting query_setting(const host &machine) {
@@ -99,11 +99,11 @@ system_setting query_setting(const host &machine) {
             if (!is_coherdma(line.name))
                 continue;
             const std::string plugin = plugin_file(machine, line.name);
-            const coherdma_line line_info = {file.path, line.number, plugin,
+            const coherdma_line line_info = {file.path, line.line_num, plugin,
                                              machine.exists(plugin)};
-            locations.push_back(line_info.location());
+            locations.push_back(line_info.location_text());
             if (!line_info.exists)
-                missing_plugins.push_back(line_info.location() + " requires " + plugin);
+                missing_plugins.push_back(line_info.location_text() + " requires " + plugin);
             result.lines.push_back(line_info);
         }
     }

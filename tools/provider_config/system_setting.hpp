@@ -32,10 +32,10 @@ const char *name_of(setting_state state);
 
 struct coherdma_line {
     std::string file;
-    std::size_t number;
+    std::size_t line_num;
     std::string plugin; ///< the plugin's path that libibverbs forms from the line
     bool exists;        ///< the plugin exists
-    [[nodiscard]] std::string location() const; ///< "line 2 of /etc/libibverbs.d/rxe.driver"
+    [[nodiscard]] std::string location_text() const; ///< "line 2 of /etc/libibverbs.d/rxe.driver"
 };
 
 struct system_setting {

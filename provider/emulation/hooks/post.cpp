@@ -39,7 +39,7 @@ void prepare_send(emulated_device &device, const ibv_send_wr &wr, pending_wr &pe
         prepare_sge(device, wr.opcode, wr.sg_list[i], pending.sinks);
 }
 
-void check_remote(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr) {
+void check_wr_target(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr) {
     if (!accesses_remote_memory(wr.opcode))
         return;
     if ((ATOMIC_OPCODES & bit(wr.opcode)) != 0)
@@ -90,7 +90,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept t
                               (wr->send_flags & IBV_SEND_SIGNALED) != 0 || device.is_sig_all(qp),
                               {}};
         prepare_send(device, *wr, pending);
-        check_remote(device, *qp, *wr);
+        check_wr_target(device, *qp, *wr);
         copy.add(wr, device.pending_wrs.add(std::move(pending)));
     }
     ibv_send_wr *bad_copy = nullptr;

@@ -107,7 +107,7 @@ void wr_bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind
     start_wr(qp, IBV_WR_BIND_MW, 0, 0, &ibv_qp_ex::wr_bind_mw, mw, rkey, bind_info);
 }
 
-void check_remote(const hooked_qp &hooked, const ibv_qp_ex *qp, std::uint64_t length) {
+void check_current_wr_target(const hooked_qp &hooked, const ibv_qp_ex *qp, std::uint64_t length) {
     if (accesses_remote_memory(hooked.state.opcode))
         check_remote_access(hooked.device, qp->qp_base, hooked.state.opcode, hooked.state.wr_id,
                             hooked.state.rkey, hooked.state.remote_addr, length);
@@ -123,7 +123,7 @@ void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list)
     }
     if (!hooked.state.batch.empty())
         hooked.device.pending_wrs.set_sinks(hooked.state.batch.back(), std::move(sinks));
-    check_remote(hooked, qp, length);
+    check_current_wr_target(hooked, qp, length);
     hooked.state.driver.wr_set_sge_list(qp, num_sge, sg_list);
 }
 void wr_set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
@@ -135,7 +135,7 @@ void wr_set_inline_data_list(ibv_qp_ex *qp, std::size_t num_buf, const ibv_data_
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < num_buf; ++i)
         length += buf_list[i].length;
-    check_remote(hooked, qp, length);
+    check_current_wr_target(hooked, qp, length);
     hooked.state.driver.wr_set_inline_data_list(qp, num_buf, buf_list);
 }
 void wr_set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length) {

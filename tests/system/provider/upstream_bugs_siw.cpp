@@ -492,9 +492,9 @@ outcome wc_fully_defined(const address &addr) {
 
 // A QP with an SRQ refuses receives of its own.
 outcome recv_beside_srq(const address &addr) {
-    qp_options use_srq;
-    use_srq.use_srq = true;
-    const rdmacm_loopback loop(addr, {}, use_srq);
+    qp_options options;
+    options.use_srq = true;
+    const rdmacm_loopback loop(addr, {}, options);
     ibv_sge sge = loop.responder.make_sge(8);
     ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
     const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr);
@@ -527,9 +527,9 @@ outcome unsupported_opcodes(const address &addr) {
 }
 
 outcome srq_query(const address &addr) {
-    qp_options use_srq;
-    use_srq.use_srq = true;
-    const rdmacm_loopback loop(addr, {}, use_srq);
+    qp_options options;
+    options.use_srq = true;
+    const rdmacm_loopback loop(addr, {}, options);
     ibv_srq_attr srq_attr{};
     if (const int error = ibv_query_srq(loop.responder.srq.get(), &srq_attr))
         return {false, std::strerror(error > 0 ? error : errno)};

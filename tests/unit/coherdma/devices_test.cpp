@@ -45,7 +45,7 @@ std::string describe(message &msg) {
         description += (description.empty() ? "" : "; ") + item;
     };
     if (const auto port = parse_port(msg.header()))
-        add("port " + std::to_string(port->number) + " of " + port->device + ", state " +
+        add("port " + std::to_string(port->port_num) + " of " + port->device + ", state " +
             std::to_string(port->state) + ", interface " + port->interface);
     if (const auto indexed = parse_device(msg.header()))
         add("device " + indexed->device.name + " of " + indexed->device.transport + ", number " +
@@ -93,7 +93,7 @@ void check_sysfs(const std::string &path) {
     }
     for (const port &port : list_sysfs_ports(machine.root)) {
         std::ostringstream line;
-        line << port.device << ' ' << port.number << ' ' << or_dash(port.interface) << ' '
+        line << port.device << ' ' << port.port_num << ' ' << or_dash(port.interface) << ' '
              << or_dash(port.transport) << ' ' << port.state << '\n';
         actual += line.str();
     }

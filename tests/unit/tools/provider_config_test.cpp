@@ -156,7 +156,7 @@ void driver_lines_parse_as_in_libibverbs(void **) {
         if (*name)
             assert_equal(lines[0].name, name);
     }
-    assert_int_equal(parse_driver_lines("#\n\ndriver rxe\ndriver siw").back().number, 4);
+    assert_int_equal(parse_driver_lines("#\n\ndriver rxe\ndriver siw").back().line_num, 4);
 }
 
 void plugin_names_are_classified(void **) {

@@ -28,7 +28,7 @@ struct cm_handler {
 struct connection final : cm_handler, timer_task {
     ~connection();
     void handle_event(rdma_cm_event &event) noexcept override;
-    void run() noexcept override; ///< deletes a released connection
+    void run() noexcept override; ///< deletes a connection without an EP
 
     rdma_cm_id *id = nullptr;                 ///< replaced by the event thread, under the EP's lock
     std::array<rdma_cm_id *, 7> old_ids = {}; ///< replaced because their TCP port was in use
@@ -43,7 +43,7 @@ struct connection final : cm_handler, timer_task {
 
     // Under the lock of dreq.cpp.
     enum : std::uint8_t { dreq_none, dreq_sent, dreq_done } dreq = dreq_none;
-    bool released = false;          ///< waits for the DREP without an EP
+    bool waits_for_drep = false;    ///< waits for the DREP without an EP
     std::int64_t dreq_deadline = 0; ///< as dat_deadline::now()
 };
 
@@ -81,7 +81,7 @@ void complete_dreq(connection &conn) noexcept;
 /// Releases the connection. The rdma_cm_id is kept until the DREP arrives, or 8 s. On return no CM
 /// event for the EP is being handled, except one that the caller is handling.
 void release_conn(connection *conn) noexcept;
-/// Waits until all released connections are deleted; called before the event thread ends.
+/// Waits until all connections without an EP are deleted; called before the event thread ends.
 void wait_for_dreps() noexcept;
 /// pthread_atfork handlers, called by event_thread.cpp. The child drops its parent's connections.
 void dreq_atfork_prepare() noexcept;

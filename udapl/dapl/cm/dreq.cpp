@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t drep_timeout_ns = 8'000'000'000;
 
 struct {
-    mutex lock;                                  ///< of each connection's dreq fields
-    std::atomic<std::uint32_t> num_released = 0; ///< connections kept without an EP
+    mutex lock;                                          ///< of each connection's dreq fields
+    std::atomic<std::uint32_t> num_waiting_for_drep = 0; ///< connections kept without an EP
 } dreq_state;
 
 } // namespace
@@ -42,7 +42,7 @@ bool send_dreq(connection &conn) noexcept {
 void complete_dreq(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);
     conn.dreq = conn.dreq_done;
-    if (conn.released)
+    if (conn.waits_for_drep)
         event_thread::schedule(conn, dat_deadline::now_ns());
 }
 
@@ -53,8 +53,8 @@ bool keep_until_drep(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);
     if (conn.dreq != conn.dreq_sent)
         return false;
-    conn.released = true;
-    ++dreq_state.num_released;
+    conn.waits_for_drep = true;
+    ++dreq_state.num_waiting_for_drep;
     event_thread::schedule(conn, conn.dreq_deadline);
     return true;
 }
@@ -74,15 +74,15 @@ void connection::run() noexcept {
     }
     delete this;
     // seq_cst: notify_all loads the number of sleepers, see lock.cpp.
-    dreq_state.num_released.fetch_sub(1);
-    dreq_state.num_released.notify_all();
+    dreq_state.num_waiting_for_drep.fetch_sub(1);
+    dreq_state.num_waiting_for_drep.notify_all();
 }
 
 void wait_for_dreps() noexcept {
     // acquire: the event thread has finished with the connections.
     for (std::uint32_t count;
-         (count = dreq_state.num_released.load(std::memory_order_acquire)) != 0;)
-        dreq_state.num_released.wait(count, std::memory_order_relaxed);
+         (count = dreq_state.num_waiting_for_drep.load(std::memory_order_acquire)) != 0;)
+        dreq_state.num_waiting_for_drep.wait(count, std::memory_order_relaxed);
 }
 
 void dreq_atfork_prepare() noexcept {
@@ -92,7 +92,7 @@ void dreq_atfork_parent() noexcept {
     dreq_state.lock.unlock();
 }
 void dreq_atfork_child() noexcept {
-    dreq_state.num_released.store(0, std::memory_order_relaxed);
+    dreq_state.num_waiting_for_drep.store(0, std::memory_order_relaxed);
     dreq_state.lock.unlock();
 }
 
