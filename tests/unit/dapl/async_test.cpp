@@ -19,7 +19,7 @@ void qp_error_reported_as_ep_broken(void **) {
     connected_eps eps;
     for (const ibv_event_type it :
          {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR}) {
-        net().queue_async_event(0, it, qp_of(eps.active.handle));
+        get_fabric().queue_async_event(0, it, qp_of(eps.active.handle));
         assert_async_event(eps.ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, eps.active.handle,
                            DAT_EP_TRANSFER_TO_ERROR);
     }
@@ -30,8 +30,8 @@ void qp_errors_beyond_qlen_all_reported(void **) {
     connected_eps eps;
     ia_fixture second_ia;
     for (int it = 0; it < 30; ++it)
-        net().queue_async_event(0, IBV_EVENT_QP_FATAL, qp_of(eps.active.handle));
-    net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+        get_fabric().queue_async_event(0, IBV_EVENT_QP_FATAL, qp_of(eps.active.handle));
+    get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     wait_event(second_ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC); // now all events are queued
     for (int it = 0; it < 30; ++it)
         assert_async_event(eps.ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, eps.active.handle,
@@ -43,16 +43,16 @@ void qp_errors_beyond_qlen_all_reported(void **) {
 void harmless_async_events_not_reported(void **) {
     connected_eps eps;
     for (const ibv_event_type it : {IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG, IBV_EVENT_COMM_EST})
-        net().queue_async_event(0, it, qp_of(eps.active.handle));
+        get_fabric().queue_async_event(0, it, qp_of(eps.active.handle));
     for (const ibv_event_type it :
          {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE, IBV_EVENT_GID_CHANGE})
-        net().queue_async_event(0, it);
+        get_fabric().queue_async_event(0, it);
     assert_no_event(eps.ia.async_evd);
 }
 
 void cq_error_reported_as_evd_overflow(void **) {
     connected_eps eps;
-    net().queue_async_event(0, IBV_EVENT_CQ_ERR, qp_of(eps.active.handle)->send_cq);
+    get_fabric().queue_async_event(0, IBV_EVENT_CQ_ERR, qp_of(eps.active.handle)->send_cq);
     assert_async_event(eps.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW, eps.active.request_evd,
                        DAT_EVD_OVERFLOW_ERROR);
 }
@@ -61,7 +61,7 @@ void srq_error_reported(void **) {
     ia_fixture ia;
     DAT_SRQ_HANDLE const srq = ia.create_srq();
     ep_fixture ep(ia, nullptr, srq);
-    net().queue_async_event(0, IBV_EVENT_SRQ_ERR, qp_of(ep.handle)->srq);
+    get_fabric().queue_async_event(0, IBV_EVENT_SRQ_ERR, qp_of(ep.handle)->srq);
     assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq,
                        DAT_SRQ_TRANSFER_TO_ERROR);
     ep.free();
@@ -70,7 +70,7 @@ void srq_error_reported(void **) {
 
 void device_fatal_reported_to_each_ia_of_device(void **) {
     ia_fixture ia, second_ia, other_ia("iw");
-    net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+    get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     for (const ia_fixture *it : {&ia, &second_ia}) {
         DAT_PZ_PARAM param = {}; // returns the consumer's IA handle
         assert_success(dat().pz_query_func(it->pz, DAT_PZ_FIELD_ALL, &param));
@@ -101,9 +101,9 @@ void last_wqe_events_in_order_of_disconnects(void **) {
     connect(ep_a, srq_ep_a);
     connect(ep_b, srq_ep_b);
     for (const ep_fixture *it : {&srq_ep_b, &srq_ep_a})
-        net().queue_async_event(0, IBV_EVENT_QP_LAST_WQE_REACHED, qp_of(it->handle));
-    net().queue_async_event(0, IBV_EVENT_QP_FATAL,
-                            qp_of(ep_a.handle)); // the two events before are not reported
+        get_fabric().queue_async_event(0, IBV_EVENT_QP_LAST_WQE_REACHED, qp_of(it->handle));
+    get_fabric().queue_async_event(0, IBV_EVENT_QP_FATAL,
+                                   qp_of(ep_a.handle)); // the two events before are not reported
     assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, ep_a.handle,
                        DAT_EP_TRANSFER_TO_ERROR);
     disconnect(ep_a, srq_ep_a);
@@ -127,7 +127,7 @@ void async_evd_shared_by_two_ias(void **) {
     DAT_IA_HANDLE second;
     assert_success(dat().ia_open_func(name, 0, &async, &second));
     assert_ptr_equal(async, first.async_evd);
-    net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+    get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     wait_event(first.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
     wait_event(first.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
     assert_success(dat().ia_close_func(second, DAT_CLOSE_GRACEFUL_FLAG));
@@ -141,7 +141,7 @@ void ia_opened_without_async_evd(void **) {
     assert_ptr_equal(async, DAT_EVD_ASYNC_EXISTS);
     assert_success(dat().ia_query_func(ia, &queried, 0, nullptr, 0, nullptr));
     assert_ptr_equal(queried, DAT_EVD_OUT_OF_SCOPE);
-    net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+    get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 
@@ -221,7 +221,7 @@ void abrupt_close_frees_all_objects(void **) {
         for (DAT_HANDLE handle : handles)
             assert_int_equal(dat().get_handle_type_func(handle, &kind),
                              invalid_handle(DAT_INVALID_HANDLE1));
-        assert_int_equal(net().num_all_objects(), 0);
+        assert_int_equal(get_fabric().num_all_objects(), 0);
     }
 }
 

@@ -99,10 +99,10 @@ void failed_evd_modify_cno_keeps_old_cno(void **) {
     DAT_EVD_PARAM param;
     for (DAT_CNO_HANDLE const current_cno : {old_cno, DAT_HANDLE(DAT_HANDLE_NULL)}) {
         assert_success(dat().evd_modify_cno_func(evd, current_cno));
-        net().injected.fail("ibv_req_notify_cq", ENOMEM);
+        get_fabric().injected.fail("ibv_req_notify_cq", ENOMEM);
         assert_int_equal(dat().evd_modify_cno_func(evd, new_cno),
                          dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
-        net().injected.stop();
+        get_fabric().injected.stop();
         assert_success(dat().evd_query_func(evd, DAT_EVD_FIELD_ALL, &param));
         assert_ptr_equal(param.cno_handle, current_cno);
         assert_success(post_event(evd));

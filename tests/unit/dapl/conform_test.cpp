@@ -46,11 +46,11 @@ conform::test_case wrap_for_fabric(const conform::test_case &test) {
                     throw conform::case_skipped{why};
                 }};
     return {test.name, [body = test.body] {
-                fake::net().reset();
+                fake::get_fabric().reset();
                 body();
                 if (!conform::failures().empty())
                     return;
-                for (const auto &[kind, count] : fake::net().num_objects())
+                for (const auto &[kind, count] : fake::get_fabric().count_objects())
                     conform::add_failure(conform::concat(count, " ", kind, " leaked"));
             }};
 }
@@ -60,7 +60,7 @@ conform::test_case wrap_for_fabric(const conform::test_case &test) {
 conform::kernel_counts conform::count_kernel_objects(const std::string &) {
     kernel_counts counts{{"ibv_qp", 0}, {"ibv_cq", 0},  {"ibv_mr", 0}, {"ibv_mw", 0},
                          {"ibv_pd", 0}, {"ibv_srq", 0}, {"ibv_ah", 0}, {"cm_id", 0}};
-    for (const auto &[kind, count] : fake::net().num_objects()) {
+    for (const auto &[kind, count] : fake::get_fabric().count_objects()) {
         const std::string name = kind == "rdma_cm_id" ? "cm_id" : kind;
         if (counts.contains(name))
             counts[name] = count;
@@ -70,7 +70,7 @@ conform::kernel_counts conform::count_kernel_objects(const std::string &) {
 
 long conform::count_posted_requests() {
     const fake::library_call call;
-    return static_cast<long>(fake::net().posts.size());
+    return static_cast<long>(fake::get_fabric().posts.size());
 }
 
 int main(int argc, char **argv) {

@@ -46,18 +46,18 @@ void ep_states_during_connect_and_disconnect(void **) {
     const DAT_CR_HANDLE request = conn.send_request();
     assert_int_equal(conn.active.state(), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_UNCONNECTED);
-    net().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    get_fabric().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
     conn.accept(request);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_COMPLETION_PENDING);
-    net().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    get_fabric().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     assert_int_equal(conn.active.state(), DAT_EP_STATE_CONNECTED);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_CONNECTED);
-    net().hold(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().hold(RDMA_CM_EVENT_DISCONNECTED);
     assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
-    net().release(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().release(RDMA_CM_EVENT_DISCONNECTED);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     assert_success(dat().ep_disconnect_func(conn.active.handle,
@@ -67,14 +67,14 @@ void ep_states_during_connect_and_disconnect(void **) {
 
 void disconnect_before_established_keeps_event_order(void **) {
     conn_fixture conn;
-    net().hold(RDMA_CM_EVENT_ESTABLISHED);
+    get_fabric().hold(RDMA_CM_EVENT_ESTABLISHED);
     conn.accept(conn.send_request());
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-    net().release(RDMA_CM_EVENT_ESTABLISHED);
+    get_fabric().release(RDMA_CM_EVENT_ESTABLISHED);
     assert_no_event(conn.passive.connect_evd);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
@@ -124,7 +124,7 @@ void connect_without_listener_rejected(void **) {
 }
 
 void connect_times_out(void **) {
-    net().drop_connects = true;
+    get_fabric().drop_connects = true;
     conn_fixture conn;
     assert_success(conn.connect_to("192.0.2.1", 9999, 20000));
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
@@ -167,8 +167,8 @@ void established_connection_cancels_timeout(void **) {
 
 void resolution_retried_after_timeout(void **) {
     conn_fixture conn;
-    net().resolve_addr_results = {-ETIMEDOUT, -ETIMEDOUT};
-    net().resolve_route_results = {-ETIMEDOUT};
+    get_fabric().resolve_addr_results = {-ETIMEDOUT, -ETIMEDOUT};
+    get_fabric().resolve_route_results = {-ETIMEDOUT};
     const DAT_CR_HANDLE request = conn.send_request();
     conn.accept(request);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -185,11 +185,12 @@ void failed_resolution_reported_unreachable(void **) {
     };
     conn_fixture conn;
     for (const auto &it : cases) {
-        net().resolve_addr_results = it.addresses;
-        net().resolve_route_results = it.routes;
+        get_fabric().resolve_addr_results = it.addresses;
+        get_fabric().resolve_route_results = it.routes;
         assert_success(conn.connect_to("192.0.2.1", 9999));
         wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
-        assert_true(net().resolve_addr_results.empty() && net().resolve_route_results.empty());
+        assert_true(get_fabric().resolve_addr_results.empty() &&
+                    get_fabric().resolve_route_results.empty());
         assert_success(dat().ep_reset_func(conn.active.handle));
     }
 }
@@ -207,18 +208,18 @@ void failed_cm_calls_reported_by_event(void **) {
     };
     conn_fixture conn;
     for (const auto &it : cases) {
-        net().injected.fail(it.call, it.error);
+        get_fabric().injected.fail(it.call, it.error);
         assert_success(conn.connect_to("192.0.2.1", 9999)); // reported by an event
         wait_event(conn.active.connect_evd, it.event);
         assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
-        net().injected.stop();
+        get_fabric().injected.stop();
         assert_success(dat().ep_reset_func(conn.active.handle));
     }
 }
 
 void connect_without_cm_id_fails_at_once(void **) {
     conn_fixture conn;
-    net().injected.fail("rdma_create_id", EMFILE);
+    get_fabric().injected.fail("rdma_create_id", EMFILE);
     assert_int_equal(conn.connect_to("192.0.2.1", 9999),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP));
     assert_int_equal(conn.active.state(), DAT_EP_STATE_UNCONNECTED);
@@ -230,12 +231,12 @@ void failed_qp_transition_breaks_connection(void **) {
         reset_fabric(nullptr);
         conn_fixture conn;
         const DAT_CR_HANDLE request = conn.send_request();
-        net().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        get_fabric().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
         conn.accept(request);
-        net().injected.fail(call_name, EINVAL);
-        net().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        get_fabric().injected.fail(call_name, EINVAL);
+        get_fabric().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
         wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-        net().injected.stop();
+        get_fabric().injected.stop();
         assert_success(dat().ep_free_func(conn.active.handle)); // the peer gets an event
         wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
         assert_success(dat().ep_create_func(conn.ia.handle, conn.ia.pz, conn.active.recv_evd,
@@ -249,11 +250,11 @@ void failed_accept_reported_by_event(void **) {
         reset_fabric(nullptr);
         conn_fixture conn;
         const DAT_CR_HANDLE request = conn.send_request();
-        net().injected.fail(call_name, EINVAL);
+        get_fabric().injected.fail(call_name, EINVAL);
         conn.accept(request); // reported by an event
         wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
         assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
-        net().injected.stop();
+        get_fabric().injected.stop();
     }
 }
 
@@ -269,20 +270,20 @@ void accept_after_caller_disconnects_fails(void **) {
 void graceful_disconnect_waits_for_requests(void **) {
     connected_eps eps;
     assert_success(eps.post_recv(64, 1));
-    net().pause();
+    get_fabric().pause();
     assert_success(eps.post_send(64, 2));
-    net().injected.fail_nth(0, 0); // counts calls
+    get_fabric().injected.fail_nth(0, 0); // counts calls
     const auto begin = std::chrono::steady_clock::now();
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
-    const unsigned num_disconnects = net().injected.num_calls("rdma_disconnect");
-    net().injected.stop();
+    const unsigned num_disconnects = get_fabric().injected.num_calls("rdma_disconnect");
+    get_fabric().injected.stop();
     // The provider waits for at least 20 ms; skip the check if this thread was preempted.
     if (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(15))
         assert_int_equal(num_disconnects, 0);
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
     assert_int_equal(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG),
                      invalid_parameter(2)); // already pending
-    net().deliver();
+    get_fabric().deliver();
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 64);
     assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 64);
@@ -290,7 +291,7 @@ void graceful_disconnect_waits_for_requests(void **) {
 
 void requests_posted_during_disconnect_flushed(void **) {
     connected_eps eps;
-    net().pause();
+    get_fabric().pause();
     assert_success(eps.post_send(64, 2));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
     assert_success(eps.post_send(64, 3));
@@ -301,7 +302,7 @@ void requests_posted_during_disconnect_flushed(void **) {
 
 void abrupt_disconnect_ends_graceful_one(void **) {
     connected_eps eps;
-    net().pause();
+    get_fabric().pause();
     assert_success(eps.post_send(64, 2));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
@@ -311,11 +312,11 @@ void abrupt_disconnect_ends_graceful_one(void **) {
 
 void disconnect_completes_without_peer_answer(void **) {
     connected_eps eps;
-    net().hold(RDMA_CM_EVENT_DISCONNECTED); // the peer's answer is not delivered
+    get_fabric().hold(RDMA_CM_EVENT_DISCONNECTED); // the peer's answer is not delivered
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECTED);
-    net().release(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().release(RDMA_CM_EVENT_DISCONNECTED);
     wait_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
@@ -325,7 +326,8 @@ void comm_est_after_established_ignored(void **) {
     conn.accept(request);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    net().queue_async_event(0, IBV_EVENT_COMM_EST, qp_of(conn.passive.handle)); // after the RTU
+    get_fabric().queue_async_event(0, IBV_EVENT_COMM_EST,
+                                   qp_of(conn.passive.handle)); // after the RTU
     assert_no_event(conn.passive.connect_evd);
 }
 
@@ -341,11 +343,11 @@ void cm_errors_end_connect(void **) {
     };
     for (const auto &it : cases) {
         reset_fabric(nullptr);
-        net().drop_connects = true;
+        get_fabric().drop_connects = true;
         conn_fixture conn;
         assert_success(conn.connect_to("192.0.2.1", 9999));
-        assert_true(wait_until([] { return net().num_unanswered_connects() == 1; }));
-        net().queue_cm_event(net().ids().front(), it.kind, -1);
+        assert_true(wait_until([] { return get_fabric().num_unanswered_connects() == 1; }));
+        get_fabric().queue_cm_event(get_fabric().ids().front(), it.kind, -1);
         wait_event(conn.active.connect_evd, it.event);
     }
 }

@@ -233,7 +233,7 @@ void ep_status_counts_outstanding_requests(void **) {
     assert_true(receives == DAT_TRUE && requests == DAT_TRUE);
     assert_success(
         dat().ep_post_recv_func(ep.handle, 1, &iov, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
-    net().pause();
+    get_fabric().pause();
     assert_success(
         dat().ep_post_send_func(ep.handle, 1, &iov, cookie(2), DAT_COMPLETION_DEFAULT_FLAG));
     assert_success(dat().ep_get_status_func(ep.handle, nullptr, &receives, &requests));

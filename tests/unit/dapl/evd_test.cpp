@@ -206,10 +206,10 @@ void evd_resize_unsupported_by_device_fails(void **) {
     ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG, 20);
     const DAT_COUNT qlen = query_evd(evd).evd_qlen;
-    net().injected.fail_always("ibv_resize_cq", EOPNOTSUPP);
+    get_fabric().injected.fail_always("ibv_resize_cq", EOPNOTSUPP);
     assert_success(dat().evd_resize_func(evd, qlen)); // large enough already
     assert_int_equal(dat().evd_resize_func(evd, qlen + 1), dat_error(DAT_MODEL_NOT_SUPPORTED));
-    net().injected.fail_always("ibv_resize_cq", ENOMEM);
+    get_fabric().injected.fail_always("ibv_resize_cq", ENOMEM);
     assert_int_equal(dat().evd_resize_func(evd, qlen + 1),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
     assert_int_equal(query_evd(evd).evd_qlen, qlen);

@@ -122,7 +122,7 @@ void ib_extensions_not_implemented_on_iwarp(void **) {
 }
 
 void atomics_unsupported_by_device_rejected(void **) {
-    net().devices[0].attr.atomic_cap = IBV_ATOMIC_NONE;
+    get_fabric().devices[0].attr.atomic_cap = IBV_ATOMIC_NONE;
     connected_eps eps;
     DAT_LMR_TRIPLET iov = eps.active_memory.lmr_triplet(0, 8);
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(0, 8);
@@ -253,7 +253,7 @@ void ud_connect_failures_reported(void **) {
                      DAT_IB_UD_CONNECT_REJECT);
     fixture.resolve(9999); // no listener
     wait_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_REJECT_EVENT);
-    net().resolve_addr_results = {-EHOSTUNREACH};
+    get_fabric().resolve_addr_results = {-EHOSTUNREACH};
     fixture.resolve(4000);
     assert_int_equal(extension_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_ERROR_EVENT)
                          .extension.type,

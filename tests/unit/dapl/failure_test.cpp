@@ -187,19 +187,19 @@ void failed_create_leaks_nothing(void **) {
     ia_fixture ia;
     all_objects objects(ia);
     for (const create_case &test : create_cases) {
-        net().injected.fail_nth(0, 0); // counts calls
+        get_fabric().injected.fail_nth(0, 0); // counts calls
         assert_success(test.create(objects));
-        const unsigned calls = net().injected.num_calls();
-        net().injected.stop();
+        const unsigned calls = get_fabric().injected.num_calls();
+        get_fabric().injected.stop();
         assert_success(test.free());
         assert_true(calls >= test.results.size());
-        const auto objects_before = net().num_objects();
+        const auto objects_before = get_fabric().count_objects();
         for (unsigned nth = 1; nth <= calls; ++nth) {
             created = &created;
-            net().injected.fail_nth(nth, ENOMEM);
+            get_fabric().injected.fail_nth(nth, ENOMEM);
             const DAT_RETURN result = test.create(objects);
-            const std::string failed = net().injected.failed_call();
-            net().injected.stop();
+            const std::string failed = get_fabric().injected.failed_call();
+            get_fabric().injected.stop();
             const DAT_RETURN expected = expected_result(test, failed);
             if (result != expected)
                 print_error("%s: %s: %#x, not %#x\n", test.name, failed.c_str(), result, expected);
@@ -208,7 +208,7 @@ void failed_create_leaks_nothing(void **) {
                 assert_success(test.free());
             else
                 assert_ptr_equal(created, &created);
-            assert_true(net().num_objects() == objects_before);
+            assert_true(get_fabric().count_objects() == objects_before);
         }
     }
     objects.free(); // no reference is left
@@ -217,18 +217,18 @@ void failed_create_leaks_nothing(void **) {
 void ep_create_without_qp_fails(void **) {
     ia_fixture ia;
     all_objects objects(ia);
-    net().injected.fail_always("ibv_create_qp", ENOMEM);
+    get_fabric().injected.fail_always("ibv_create_qp", ENOMEM);
     assert_int_equal(create_ep(objects, objects.idle_ep.recv_evd, DAT_HANDLE_NULL),
                      no_resources(DAT_RESOURCE_TEP));
-    net().injected.stop();
+    get_fabric().injected.stop();
     objects.free();
 }
 
 void ep_create_retries_without_inline(void **) {
     ia_fixture ia;
-    net().injected.fail("ibv_create_qp", ENOMEM);
+    get_fabric().injected.fail("ibv_create_qp", ENOMEM);
     ep_fixture ep(ia);
-    net().injected.stop();
+    get_fabric().injected.stop();
     ep_fixture peer_ep(ia);
     memory buffer(ia);
     connect(ep, peer_ep);
@@ -236,7 +236,8 @@ void ep_create_retries_without_inline(void **) {
     for (const ep_fixture *it : {&ep, &peer_ep}) {
         assert_success(
             dat().ep_post_send_func(it->handle, 1, &iov, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
-        assert_int_equal((net().posts.back().wr.send_flags & IBV_SEND_INLINE) != 0, it == &peer_ep);
+        assert_int_equal((get_fabric().posts.back().wr.send_flags & IBV_SEND_INLINE) != 0,
+                         it == &peer_ep);
     }
     disconnect(ep, peer_ep);
 }
@@ -250,17 +251,17 @@ void failed_ia_open_leaks_nothing(void **) {
             return find_table(name)->ia_open_func(copy.data(), 8, &async, &ia);
         };
         DAT_IA_HANDLE ia;
-        net().injected.fail_nth(0, 0);
+        get_fabric().injected.fail_nth(0, 0);
         assert_success(open(ia));
-        const unsigned calls = net().injected.num_calls();
-        net().injected.stop();
+        const unsigned calls = get_fabric().injected.num_calls();
+        get_fabric().injected.stop();
         assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
         int num_failed = 0;
         for (unsigned nth = 1; nth <= calls; ++nth) {
             ia = &ia;
-            net().injected.fail_nth(nth, ENOMEM);
+            get_fabric().injected.fail_nth(nth, ENOMEM);
             const DAT_RETURN result = open(ia);
-            net().injected.stop();
+            get_fabric().injected.stop();
             const DAT_RETURN expected[] = {
                 DAT_SUCCESS, // not essential: a GID, or one of several addresses
                 dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
@@ -273,7 +274,7 @@ void failed_ia_open_leaks_nothing(void **) {
                 assert_ptr_equal(ia, &ia);
                 ++num_failed;
             }
-            assert_int_equal(net().num_all_objects(), 0);
+            assert_int_equal(get_fabric().num_all_objects(), 0);
         }
         assert_true(num_failed >= 5);
     }
@@ -288,10 +289,10 @@ void failed_ep_modify_changes_nothing(void **) {
     const DAT_EP_PARAM_MASK mask = DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_PZ_HANDLE;
     for (unsigned nth = 1; nth != 3; ++nth) {
         // Fails the new QP; the old one is then created again.
-        net().injected.fail("ibv_modify_qp", ENOMEM);
+        get_fabric().injected.fail("ibv_modify_qp", ENOMEM);
         assert_int_equal(dat().ep_modify_func(ep.handle, mask, &param),
                          no_resources(DAT_RESOURCE_TEP));
-        net().injected.stop();
+        get_fabric().injected.stop();
         DAT_EP_PARAM queried = {};
         assert_success(dat().ep_query_func(ep.handle, DAT_EP_FIELD_ALL, &queried));
         assert_int_equal(queried.ep_attr.max_recv_dtos, 16);
@@ -306,11 +307,11 @@ void failed_ep_modify_changes_nothing(void **) {
 void failed_ep_reset_leaves_ep_disconnected(void **) {
     connected_eps eps;
     disconnect(eps.active, eps.passive);
-    net().injected.fail_always("ibv_create_qp", ENOMEM);
+    get_fabric().injected.fail_always("ibv_create_qp", ENOMEM);
     assert_int_equal(dat().ep_reset_func(eps.active.handle), no_resources(DAT_RESOURCE_TEP));
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECTED);
     assert_int_equal(eps.post_send(64, 1), invalid_state(DAT_INVALID_STATE_EP_DISCONNECTED));
-    net().injected.stop();
+    get_fabric().injected.stop();
     assert_success(dat().ep_reset_func(eps.active.handle));
     assert_int_equal(eps.active.state(), DAT_EP_STATE_UNCONNECTED);
 }
@@ -327,9 +328,9 @@ void failed_rmr_bind_leaves_rmr_unbound(void **) {
                 rmr, eps.active_memory.lmr, &iov, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA,
                 eps.active.handle, cookie(0), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
         };
-        net().injected.fail(ep_scope ? "ibv_post_send" : "ibv_bind_mw", ENOMEM);
+        get_fabric().injected.fail(ep_scope ? "ibv_post_send" : "ibv_bind_mw", ENOMEM);
         assert_int_equal(DAT_GET_TYPE(bind()), DAT_INSUFFICIENT_RESOURCES);
-        net().injected.stop();
+        get_fabric().injected.stop();
         DAT_RMR_PARAM param = {};
         assert_success(dat().rmr_query_func(rmr, DAT_RMR_FIELD_ALL, &param));
         assert_int_equal(param.rmr_context, 0);

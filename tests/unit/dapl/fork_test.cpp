@@ -107,7 +107,7 @@ void child_gets_async_events(void **) {
     connected_eps eps;
     const int failed_step = run_in_child([] {
         ia_fixture ia;
-        net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+        get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
         wait_event(ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
         close(ia);
         return 0;

@@ -108,11 +108,11 @@ void cr_outlives_freed_psp(void **) {
 void unread_cr_rejected_with_psp(void **) {
     sp_fixture fixture;
     DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
-    net().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
+    get_fabric().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
     fixture.connect_to(4000);
     assert_true(wait_until([&] {
         const library_call call;
-        return !net().held_events.empty();
+        return !get_fabric().held_events.empty();
     }));
     assert_success(dat().psp_free_func(psp));
     wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
@@ -133,12 +133,12 @@ void cr_rejected_when_evd_full(void **) {
     fixture.connect_to(third, 4000); // the EVD has room again
     wait_event(fixture.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
     fixture.wait_request();
-    net().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
+    get_fabric().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
     ep_fixture callers[3] = {ep_fixture(fixture.ia), ep_fixture(fixture.ia),
                              ep_fixture(fixture.ia)};
     for (const ep_fixture &ep : callers)
         fixture.connect_to(ep, 4000);
-    net().release(RDMA_CM_EVENT_CONNECT_REQUEST);
+    get_fabric().release(RDMA_CM_EVENT_CONNECT_REQUEST);
     wait_event(callers[2].connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
     wait_event(fixture.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
     assert_success(dat().psp_free_func(psp));
@@ -323,17 +323,17 @@ void listen_errors_translated(void **) {
     ep_fixture passive(fixture.ia);
     for (const auto &it : cases) {
         DAT_HANDLE handle = &handle;
-        net().injected.fail(it.call, it.error);
+        get_fabric().injected.fail(it.call, it.error);
         assert_int_equal(dat().psp_create_func(fixture.ia.handle, 80, fixture.cr_evd,
                                                DAT_PSP_CONSUMER_FLAG, &handle),
                          it.expected);
-        net().injected.fail(it.call, it.error);
+        get_fabric().injected.fail(it.call, it.error);
         assert_int_equal(
             dat().rsp_create_func(fixture.ia.handle, 80, passive.handle, fixture.cr_evd, &handle),
             it.expected);
         assert_int_equal(passive.state(), DAT_EP_STATE_UNCONNECTED);
         assert_ptr_equal(handle, &handle);
-        net().injected.stop();
+        get_fabric().injected.stop();
     }
     passive.free(); // no reference is left
 }

@@ -21,7 +21,7 @@ DAT_LMR_PARAM query_lmr(DAT_LMR_HANDLE lmr) {
 /// The access flags passed to ibv_reg_mr.
 unsigned access_of(const memory &buffer) {
     const library_call call;
-    return net().find_mr(buffer.lmr_context)->access;
+    return get_fabric().find_mr(buffer.lmr_context)->access;
 }
 
 void pz_query_returns_ia(void **) {
@@ -82,7 +82,7 @@ void lmr_privileges_passed_to_verbs(void **) {
 }
 
 void lmr_without_mw_support_has_no_bind_access(void **) {
-    net().devices[0].attr.max_mw = 0;
+    get_fabric().devices[0].attr.max_mw = 0;
     ia_fixture ia;
     memory buffer(ia);
     assert_int_equal(access_of(buffer) & IBV_ACCESS_MW_BIND, 0);
@@ -230,12 +230,12 @@ void failed_shared_lmr_frees_cookie(void **) {
     ia_fixture ia;
     const mapping buffer(MAP_SHARED), other_memory(MAP_SHARED);
     char cookie[DAT_LMR_COOKIE_SIZE] = "unit";
-    net().injected.fail_always("ibv_reg_mr", ENOMEM);
+    get_fabric().injected.fail_always("ibv_reg_mr", ENOMEM);
     assert_int_equal(
         create_lmr(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, shared_region(buffer.addr, cookie), buffer.size)
             .result,
         dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    net().injected.stop();
+    get_fabric().injected.stop();
     const lmr_result lmr = create_lmr(ia, DAT_MEM_TYPE_SHARED_VIRTUAL,
                                       shared_region(other_memory.addr, cookie), other_memory.size);
     assert_success(lmr.result);
@@ -244,11 +244,11 @@ void failed_shared_lmr_frees_cookie(void **) {
 
 void lmr_longer_than_max_mr_size_rejected(void **) {
     ia_fixture ia;
-    net().skip_mapped_check = true;
+    get_fabric().skip_mapped_check = true;
     DAT_REGION_DESCRIPTION region_desc = {};
     region_desc.for_va = &region_desc;
     DAT_LMR_HANDLE lmr = &region_desc;
-    const DAT_VLEN max_length = net().devices[0].attr.max_mr_size;
+    const DAT_VLEN max_length = get_fabric().devices[0].attr.max_mr_size;
     assert_int_equal(dat().lmr_create_func(ia.handle, DAT_MEM_TYPE_VIRTUAL, region_desc,
                                            max_length + 1, ia.pz, DAT_MEM_PRIV_ALL_FLAG,
                                            DAT_VA_TYPE_VA, &lmr, nullptr, nullptr, nullptr,
@@ -268,7 +268,8 @@ void so_virtual_lmr_has_no_relaxed_ordering(void **) {
     assert_int_equal(query_lmr(lmr.lmr).mem_type, 3);
     {
         const library_call call;
-        assert_int_equal(net().find_mr(lmr.context)->access & IBV_ACCESS_RELAXED_ORDERING, 0);
+        assert_int_equal(get_fabric().find_mr(lmr.context)->access & IBV_ACCESS_RELAXED_ORDERING,
+                         0);
     }
     assert_success(dat().lmr_free_func(lmr.lmr));
 }
@@ -291,15 +292,15 @@ void registration_errors_translated(void **) {
     DAT_REGION_DESCRIPTION region_desc = {};
     region_desc.for_va = bytes;
     for (const auto &it : cases) {
-        net().injected.fail_always("ibv_reg_mr",
-                                   it.error); // EFAULT: retried without IBV_ACCESS_MW_BIND
+        get_fabric().injected.fail_always("ibv_reg_mr",
+                                          it.error); // EFAULT: retried without IBV_ACCESS_MW_BIND
         DAT_LMR_HANDLE lmr = bytes;
         assert_int_equal(dat().lmr_create_func(ia.handle, DAT_MEM_TYPE_VIRTUAL, region_desc, 8,
                                                ia.pz, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr,
                                                nullptr, nullptr, nullptr, nullptr),
                          it.expected);
         assert_ptr_equal(lmr, bytes);
-        net().injected.stop();
+        get_fabric().injected.stop();
     }
 }
 
@@ -440,7 +441,7 @@ void rmr_bind_across_pz_rejected(void **) {
 }
 
 void rmr_bind_unsupported_by_device_rejected(void **) {
-    net().devices[0].attr.device_cap_flags = 0;
+    get_fabric().devices[0].attr.device_cap_flags = 0;
     rmr_fixture fixture;
     assert_int_equal(fixture.bind(DAT_MEM_PRIV_REMOTE_READ_FLAG, 64),
                      dat_error(DAT_MODEL_NOT_SUPPORTED));

@@ -72,12 +72,12 @@ void posts_passed_to_verbs_unchanged(void **) {
     for (const auto &[post, opcode] : ways) {
         reset_fabric(nullptr);
         eps_fixture eps;
-        net().pause();
+        get_fabric().pause();
         for (const auto &[flags, send_flags] : all_flags)
             for (const auto &[length_a, length_b, inline_flag] : lengths) {
                 auto iov = eps.make_iov(length_a, length_b);
                 assert_success(post(eps, iov.data(), 5, flags));
-                const posted_wr &posted = net().posts.back();
+                const posted_wr &posted = get_fabric().posts.back();
                 assert_int_equal(posted.wr.opcode, opcode);
                 assert_int_equal(posted.wr.num_sge, 2);
                 assert_int_equal(posted.wr.send_flags,
@@ -123,7 +123,7 @@ void max_dtos_can_be_posted(void **) {
     for (const auto &[post, opcode] : ways) {
         reset_fabric(nullptr);
         eps_fixture eps("ib", &attr);
-        net().pause();
+        get_fabric().pause();
         auto iov = eps.make_iov(10, 10);
         for (std::uint64_t id = 0; id != 4; ++id)
             assert_success(post(eps, iov.data(), id, default_flags));
@@ -141,12 +141,12 @@ void failed_posts_free_their_slots(void **) {
         eps_fixture eps;
         auto iov = eps.make_iov(10, 10);
         for (int i = 0; i != 40; ++i) { // more than max_request_dtos
-            net().injected.fail("ibv_post_send", ENOMEM);
+            get_fabric().injected.fail("ibv_post_send", ENOMEM);
             assert_int_equal(post(eps, iov.data(), 1, default_flags), no_memory);
-            net().injected.fail("ibv_post_recv", ENOMEM);
+            get_fabric().injected.fail("ibv_post_recv", ENOMEM);
             assert_int_equal(eps.post_recv_two(1), no_memory);
         }
-        net().injected.stop();
+        get_fabric().injected.stop();
         assert_success(eps.post_recv_two(3));
         assert_success(send(eps, iov.data(), 4, default_flags));
         assert_completion(eps.active.request_evd, 4, DAT_DTO_SUCCESS, 20);
@@ -184,10 +184,10 @@ void recv_post_without_queue_rejected(void **) {
 void send_with_invalidate_needs_device_support(void **) {
     for (const char *name : {"ib", "iw"}) {
         reset_fabric(nullptr);
-        for (fake_device &dev : net().devices)
+        for (fake_device &dev : get_fabric().devices)
             dev.attr.device_cap_flags &= ~unsigned{IBV_DEVICE_MEM_MGT_EXTENSIONS};
         eps_fixture eps(name);
-        net().pause();
+        get_fabric().pause();
         auto iov = eps.make_iov(10, 10);
         // Every iWARP device supports it.
         assert_int_equal(send_with_invalidate(eps, iov.data(), 1, default_flags),

@@ -11,7 +11,7 @@ namespace {
 constexpr DAT_COMPLETION_FLAGS default_flags = DAT_COMPLETION_DEFAULT_FLAG;
 
 const ibv_send_wr &last_wr() {
-    return net().posts.back().wr;
+    return get_fabric().posts.back().wr;
 }
 
 void send_delivers_data_unchanged(void **) {
@@ -250,14 +250,14 @@ void message_longer_than_recv_fails_both_sides(void **) {
 void failed_posts_free_their_slots(void **) {
     connected_eps eps;
     for (int i = 0; i != 40; ++i) { // more than max_request_dtos
-        net().injected.fail("ibv_post_send", ENOMEM);
+        get_fabric().injected.fail("ibv_post_send", ENOMEM);
         assert_int_equal(eps.post_send(64, 1),
                          dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-        net().injected.fail("ibv_post_recv", ENOMEM);
+        get_fabric().injected.fail("ibv_post_recv", ENOMEM);
         assert_int_equal(eps.post_recv(64, 1),
                          dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
     }
-    net().injected.stop();
+    get_fabric().injected.stop();
     DAT_BOOLEAN receives, requests;
     assert_success(dat().ep_get_status_func(eps.active.handle, nullptr, &receives, &requests));
     assert_true(receives == DAT_TRUE && requests == DAT_TRUE);

@@ -82,10 +82,10 @@ void invalid_remote_calls_rejected(void **) {
     assert_int_equal(
         dat_coherdma_post_flush(eps.ia.pz, &scratch, cookie(1), &remote, default_flags),
         invalid_handle(DAT_INVALID_HANDLE_EP));
-    net().injected.fail("ibv_post_send", ENOMEM);
+    get_fabric().injected.fail("ibv_post_send", ENOMEM);
     assert_int_equal(write(&value, &remote),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    net().injected.stop();
+    get_fabric().injected.stop();
     assert_no_event(eps.active.request_evd);
     assert_success(write(&value, &remote)); // the next call succeeds
     assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 8);
@@ -116,7 +116,7 @@ void flush_reads_only_last_bytes(void **) {
 }
 
 void atomic_write_without_inline_uses_cmp_swap(void **) {
-    net().devices[0].max_inline = 0;
+    get_fabric().devices[0].max_inline = 0;
     connected_eps eps;
     memory buffer(eps.ia, 64,
                   DAT_MEM_PRIV_ALL_FLAG | static_cast<DAT_MEM_PRIV_FLAGS>(0x40)); // remote atomics
@@ -143,7 +143,7 @@ void atomic_write_without_inline_uses_cmp_swap(void **) {
 
 void remote_calls_reject_invalid_arguments(void **) {
     connected_eps eps;
-    ibv_qp *const qp = *net().qps.begin();
+    ibv_qp *const qp = *get_fabric().qps.begin();
     coherdma_remote *const remote_ops = coherdma_open_remote(qp);
     assert_non_null(remote_ops);
     ibv_sge scratch = {reinterpret_cast<std::uintptr_t>(&value), 8, 1};

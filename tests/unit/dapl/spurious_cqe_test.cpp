@@ -13,7 +13,7 @@ constexpr DAT_COMPLETION_FLAGS default_flags = DAT_COMPLETION_DEFAULT_FLAG;
 
 /// A CQE of the nth last posted work request.
 ibv_wc make_cqe(std::size_t nth, ibv_wc_status status = IBV_WC_SUCCESS) {
-    const posted_wr &posted = net().posts.at(net().posts.size() - 1 - nth);
+    const posted_wr &posted = get_fabric().posts.at(get_fabric().posts.size() - 1 - nth);
     ibv_wc wc = {};
     wc.wr_id = posted.wr.wr_id;
     wc.status = status;
@@ -78,9 +78,9 @@ void repeated_request_cqe_ignored(void **) {
         for (std::uint64_t id = 0; id != 100; ++id) {
             assert_success(id % 2 == 0 ? eps.post_read(id) : eps.post_write(id));
             const ibv_wc cqe = make_cqe(0);
-            net().add_completion(eps.request_cq(), cqe); // before and
+            get_fabric().add_completion(eps.request_cq(), cqe); // before and
             assert_completion(eps.active.request_evd, id, DAT_DTO_SUCCESS, 128);
-            net().add_completion(eps.request_cq(), cqe); // after the event is read
+            get_fabric().add_completion(eps.request_cq(), cqe); // after the event is read
             if (id % 16 == 0)
                 assert_no_completion(eps.active.request_evd);
         }
@@ -96,7 +96,7 @@ void late_repeated_cqe_ignored(void **) {
         assert_completion(eps.active.request_evd, id, DAT_DTO_SUCCESS, 128);
         // At most sixteen are outstanding.
         if (id >= 16)
-            net().add_completion(eps.request_cq(), make_cqe(16));
+            get_fabric().add_completion(eps.request_cq(), make_cqe(16));
     }
     assert_no_completion(eps.active.request_evd);
     eps.assert_all_slots_usable();
@@ -108,10 +108,10 @@ void repeated_recv_cqe_ignored(void **) {
         assert_success(eps.post_recv(64, id));
         const ibv_wc cqe = make_cqe(0);
         assert_success(eps.post_send(64, id));
-        net().add_completion(eps.recv_cq(), cqe);
+        get_fabric().add_completion(eps.recv_cq(), cqe);
         assert_completion(eps.active.request_evd, id, DAT_DTO_SUCCESS, 64);
         assert_completion(eps.passive.recv_evd, id, DAT_DTO_SUCCESS, 64);
-        net().add_completion(eps.recv_cq(), cqe);
+        get_fabric().add_completion(eps.recv_cq(), cqe);
     }
     assert_no_completion(eps.passive.recv_evd);
     eps.assert_all_slots_usable();
@@ -119,21 +119,21 @@ void repeated_recv_cqe_ignored(void **) {
 
 void repeated_error_cqe_ignored(void **) {
     eps_fixture eps;
-    net().pause();
+    get_fabric().pause();
     for (std::uint64_t id = 0; id != 4; ++id)
         assert_success(eps.post_read(id));
     const ibv_wc second = make_cqe(2, IBV_WC_WR_FLUSH_ERR);
-    net().fail_qp(qp_of(eps.active.handle));
-    net().add_completion(eps.request_cq(), second);
+    get_fabric().fail_qp(qp_of(eps.active.handle));
+    get_fabric().add_completion(eps.request_cq(), second);
     for (std::uint64_t id = 0; id != 4; ++id) {
         assert_completion(eps.active.request_evd, id, DAT_DTO_ERR_FLUSHED);
-        net().add_completion(eps.request_cq(), second);
+        get_fabric().add_completion(eps.request_cq(), second);
     }
     assert_no_completion(eps.active.request_evd);
     DAT_BOOLEAN idle;
     assert_success(dat().ep_get_status_func(eps.active.handle, nullptr, nullptr, &idle));
     assert_int_equal(idle, DAT_TRUE);
-    net().deliver();
+    get_fabric().deliver();
     free_all(eps.ia, eps.active, eps.passive, eps.active_memory, eps.passive_memory);
 }
 
@@ -152,10 +152,10 @@ void cqe_of_unposted_request_ignored(void **) {
             wc.status = status;
             for (int distance = 1; distance != 10; ++distance) { // not posted yet
                 wc.wr_id += 64;
-                net().add_completion(cq, wc);
+                get_fabric().add_completion(cq, wc);
             }
             wc.wr_id = 0;
-            net().add_completion(cq, wc);
+            get_fabric().add_completion(cq, wc);
         }
     }
     assert_no_completion(eps.active.request_evd);
@@ -168,11 +168,11 @@ void cqe_of_failed_post_ignored(void **) {
     assert_success(eps.post_write(1));
     assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 128);
     ibv_wc wc = make_cqe(0);
-    net().injected.fail("ibv_post_send", ENOMEM);
+    get_fabric().injected.fail("ibv_post_send", ENOMEM);
     assert_int_equal(eps.post_write(2), dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    net().injected.stop();
+    get_fabric().injected.stop();
     wc.wr_id += 64;
-    net().add_completion(eps.request_cq(), wc);
+    get_fabric().add_completion(eps.request_cq(), wc);
     assert_no_completion(eps.active.request_evd);
     eps.assert_all_slots_usable();
 }
@@ -181,15 +181,15 @@ void cqe_of_failed_post_ignored(void **) {
 void cqe_before_earlier_read_accepted(void **) {
     eps_fixture eps;
     for (std::uint64_t i = 0; i != 40; ++i) {
-        net().pause();
+        get_fabric().pause();
         assert_success(eps.post_read(1));
         const ibv_wc first = make_cqe(0);
         assert_success(eps.post_write(2));
-        net().add_completion(eps.request_cq(), make_cqe(0));
+        get_fabric().add_completion(eps.request_cq(), make_cqe(0));
         assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 128);
-        net().add_completion(eps.request_cq(), first);
+        get_fabric().add_completion(eps.request_cq(), first);
         assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 128);
-        net().deliver(); // completes both again
+        get_fabric().deliver(); // completes both again
         assert_no_completion(eps.active.request_evd);
     }
     eps.assert_all_slots_usable();
@@ -199,19 +199,19 @@ void cqe_with_wrong_opcode_keeps_posted_operation(void **) {
     eps_fixture eps;
     for (const ibv_wc_opcode opcode :
          {IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_BIND_MW, static_cast<ibv_wc_opcode>(77)}) {
-        net().pause();
+        get_fabric().pause();
         assert_success(eps.post_write(1));
         ibv_wc wc = make_cqe(0);
         wc.opcode = opcode;
         wc.wc_flags = IBV_WC_WITH_INV | IBV_WC_WITH_IMM;
-        net().add_completion(eps.request_cq(), wc);
+        get_fabric().add_completion(eps.request_cq(), wc);
         const auto completion = assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 128);
         assert_int_equal(completion.operation, DAT_DTO_RDMA_WRITE);
-        net().deliver();
+        get_fabric().deliver();
         assert_success(eps.post_recv(64, 2));
         wc = make_cqe(0);
         wc.opcode = IBV_WC_SEND;
-        net().add_completion(eps.recv_cq(), wc);
+        get_fabric().add_completion(eps.recv_cq(), wc);
         assert_int_equal(assert_completion(eps.passive.recv_evd, 2, DAT_DTO_SUCCESS, 64).operation,
                          DAT_DTO_RECEIVE);
         assert_success(eps.post_send(64, 3)); // consumes the receive
@@ -236,7 +236,7 @@ void repeated_srq_cqe_ignored(void **) {
     std::vector<ibv_wc> completion;
     const auto repeat_cqe = [&](std::size_t nth) {
         completion[nth].qp_num = qp_of(peer_ep.handle)->qp_num;
-        net().add_completion(ibcq, completion[nth]);
+        get_fabric().add_completion(ibcq, completion[nth]);
     };
     for (std::uint64_t id = 0; id != 4; ++id) {
         assert_success(post(id));

@@ -124,7 +124,7 @@ void srq_resize_grows_queue(void **) {
 void srq_size_as_rounded_by_device(void **) {
     for (const bool query_supported : {true, false}) {
         reset_fabric(nullptr);
-        net().fail_query_srq = !query_supported;
+        get_fabric().fail_query_srq = !query_supported;
         ia_fixture ia;
         memory buffer(ia);
         DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 64);
@@ -153,7 +153,7 @@ void srq_with_more_sge_than_device_rejected(void **) {
     ia_fixture ia;
     DAT_SRQ_ATTR attr = {};
     attr.max_recv_dtos = 4;
-    attr.max_recv_iov = net().devices[0].attr.max_srq_sge + 1;
+    attr.max_recv_iov = get_fabric().devices[0].attr.max_srq_sge + 1;
     DAT_SRQ_HANDLE srq = &attr;
     assert_int_equal(dat().srq_create_func(ia.handle, ia.pz, &attr, &srq),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ));
@@ -163,20 +163,20 @@ void srq_with_more_sge_than_device_rejected(void **) {
 void srq_resize_unsupported_by_device_fails(void **) {
     ia_fixture ia;
     DAT_SRQ_HANDLE const srq = ia.create_srq(8);
-    net().injected.fail_always("ibv_modify_srq", EOPNOTSUPP);
+    get_fabric().injected.fail_always("ibv_modify_srq", EOPNOTSUPP);
     assert_int_equal(dat().srq_resize_func(srq, 100), dat_error(DAT_MODEL_NOT_SUPPORTED));
     assert_int_equal(dat().srq_set_lw_func(srq, 3), dat_error(DAT_MODEL_NOT_SUPPORTED));
-    net().injected.fail_always("ibv_modify_srq", ENOMEM);
+    get_fabric().injected.fail_always("ibv_modify_srq", ENOMEM);
     assert_int_equal(dat().srq_resize_func(srq, 100),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ));
     assert_int_equal(query_srq(srq).max_recv_dtos, 8);
     assert_int_equal(query_srq(srq).low_watermark, 0);
-    net().injected.stop();
+    get_fabric().injected.stop();
     assert_success(dat().srq_free_func(srq));
 }
 
 void srq_unsupported_by_device_rejected(void **) {
-    net().devices[0].attr.max_srq = 0;
+    get_fabric().devices[0].attr.max_srq = 0;
     ia_fixture ia;
     DAT_SRQ_ATTR attr = {};
     attr.max_recv_dtos = attr.max_recv_iov = 1;

@@ -16,13 +16,13 @@ void sync_read_and_write_passed_to_libcoherdma(void **) {
     const DAT_LMR_TRIPLET segments[] = {buffer.lmr_triplet(0, 64), buffer.lmr_triplet(128, 3968)};
     assert_success(dat().lmr_sync_rdma_read_func(ia.handle, segments, 2));
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments, 1));
-    assert_int_equal(net().syncs.size(), 2);
-    assert_false(net().syncs[0].is_write);
-    assert_int_equal(net().syncs[0].sge_list.size(), 2);
-    assert_int_equal(net().syncs[0].sge_list[1].addr, buffer.registered_address + 128);
-    assert_int_equal(net().syncs[0].sge_list[1].length, 3968);
-    assert_true(net().syncs[1].is_write);
-    assert_int_equal(net().syncs[1].sge_list.size(), 1);
+    assert_int_equal(get_fabric().syncs.size(), 2);
+    assert_false(get_fabric().syncs[0].is_write);
+    assert_int_equal(get_fabric().syncs[0].sge_list.size(), 2);
+    assert_int_equal(get_fabric().syncs[0].sge_list[1].addr, buffer.registered_address + 128);
+    assert_int_equal(get_fabric().syncs[0].sge_list[1].length, 3968);
+    assert_true(get_fabric().syncs[1].is_write);
+    assert_int_equal(get_fabric().syncs[1].sge_list.size(), 1);
 }
 
 void sync_of_no_segments_succeeds(void **) {
@@ -42,7 +42,7 @@ void sync_translates_zero_based_addresses(void **) {
         segments.push_back(i % 2 == 0 ? buffer.lmr_triplet(i, 8) : other_buffer.lmr_triplet(i, 8));
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments.data(), segments.size()));
     std::vector<ibv_sge> sges;
-    for (const recorded_sync &it : net().syncs)
+    for (const recorded_sync &it : get_fabric().syncs)
         sges.insert(sges.end(), it.sge_list.begin(), it.sge_list.end());
     assert_int_equal(sges.size(), 100);
     for (std::size_t i = 0; i != 100; ++i) {
@@ -53,7 +53,7 @@ void sync_translates_zero_based_addresses(void **) {
 
 void sync_of_freed_lmr_rejected(void **) {
     ia_fixture ia;
-    net().reuse_keys = true;
+    get_fabric().reuse_keys = true;
     memory buffer(ia);
     const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1));
@@ -63,7 +63,7 @@ void sync_of_freed_lmr_rejected(void **) {
     assert_int_equal(new_buffer.lmr_context, segment.lmr_context);
     const DAT_LMR_TRIPLET new_segment = new_buffer.lmr_triplet(0, 64);
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &new_segment, 1));
-    assert_int_equal(net().syncs.back().sge_list[0].addr, new_buffer.registered_address);
+    assert_int_equal(get_fabric().syncs.back().sge_list[0].addr, new_buffer.registered_address);
 }
 
 void sync_of_lmr_of_other_ia_rejected(void **) {
@@ -71,7 +71,7 @@ void sync_of_lmr_of_other_ia_rejected(void **) {
     memory buffer(other_ia);
     const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
     assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1), invalid_parameter(2));
-    assert_true(net().syncs.empty());
+    assert_true(get_fabric().syncs.empty());
 }
 
 void sync_with_one_bad_segment_does_nothing(void **) {
@@ -80,7 +80,7 @@ void sync_with_one_bad_segment_does_nothing(void **) {
     const DAT_LMR_TRIPLET segments[] = {
         buffer.lmr_triplet(0, 64), buffer.lmr_triplet(64, 64), {1, 1, 1}};
     assert_int_equal(dat().lmr_sync_rdma_read_func(ia.handle, segments, 3), invalid_parameter(2));
-    assert_true(net().syncs.empty());
+    assert_true(get_fabric().syncs.empty());
 }
 
 void sync_finds_each_of_1000_lmrs(void **) {
@@ -101,7 +101,7 @@ void sync_finds_each_of_1000_lmrs(void **) {
 void lmr_sync_req_follows_device(void **) {
     for (const std::uint32_t sync_required : {0U, 3U}) {
         reset_fabric(nullptr);
-        net().sync_required = sync_required;
+        get_fabric().sync_required = sync_required;
         ia_fixture ia;
         DAT_PROVIDER_ATTR attr = {};
         assert_success(
@@ -115,7 +115,7 @@ void sync_unsupported_by_libcoherdma_fails(void **) {
     ia_fixture ia;
     memory buffer(ia);
     const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
-    net().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
+    get_fabric().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
     assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1),
                      dat_error(DAT_MODEL_NOT_SUPPORTED));
 }

@@ -254,8 +254,8 @@ void async_events_during_create_and_free(void **) {
         if (index == 0) {
             DAT_EVENT event;
             while (num_working != 0) {
-                net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
-                net().queue_async_event(0, IBV_EVENT_PORT_ERR);
+                get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+                get_fabric().queue_async_event(0, IBV_EVENT_PORT_ERR);
                 while (dat().evd_dequeue_func(ia.async_evd, &event) == DAT_SUCCESS) {
                 }
                 std::this_thread::yield();
@@ -264,8 +264,8 @@ void async_events_during_create_and_free(void **) {
         }
         for (int i = 0; i != 40; ++i) {
             ep_fixture ep(ia);
-            net().queue_async_event(0, IBV_EVENT_QP_FATAL, qp_of(ep.handle));
-            net().queue_async_event(0, IBV_EVENT_CQ_ERR, qp_of(ep.handle)->recv_cq);
+            get_fabric().queue_async_event(0, IBV_EVENT_QP_FATAL, qp_of(ep.handle));
+            get_fabric().queue_async_event(0, IBV_EVENT_CQ_ERR, qp_of(ep.handle)->recv_cq);
         }
         --num_working;
     });

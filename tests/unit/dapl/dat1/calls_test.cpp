@@ -277,7 +277,7 @@ void dat1_srq_calls_and_states(void **) {
     assert_success(v1::dat().srq_create_func(ia.handle, ia.pz, &attr, &srq));
     dat1::lmr_triplet iov[] = {buffer.lmr_triplet(0, 64), buffer.lmr_triplet(64, 64)};
     assert_success(v1::dat().srq_post_recv_func(srq, 2, iov, cookie(1)));
-    assert_int_equal(net().posts.back().sge_list[1].addr, buffer.registered_address + 64);
+    assert_int_equal(get_fabric().posts.back().sge_list[1].addr, buffer.registered_address + 64);
     iov[1].segment_length = UINT64_C(1) << 32;
     assert_int_equal(v1::dat().srq_post_recv_func(srq, 2, iov, cookie(1)),
                      dat_error(DAT_LENGTH_ERROR));

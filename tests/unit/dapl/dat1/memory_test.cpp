@@ -71,7 +71,8 @@ void dat1_relaxed_ordering_only_for_aware_ia(void **) {
             nullptr, nullptr, nullptr));
         {
             const library_call call;
-            assert_int_equal((net().find_mr(lkey)->access & IBV_ACCESS_RELAXED_ORDERING) != 0,
+            assert_int_equal((get_fabric().find_mr(lkey)->access & IBV_ACCESS_RELAXED_ORDERING) !=
+                                 0,
                              it.relaxed);
         }
         assert_success(v1::dat().lmr_free_func(lmr));
@@ -128,7 +129,7 @@ struct rmr_fixture {
         assert_success(v1::dat().psp_free_func(psp));
         assert_success(v1::dat().evd_free_func(cr_evd));
         assert_success(v1::dat().rmr_create_func(ia.pz, &rmr));
-        net().posts.clear();
+        get_fabric().posts.clear();
     }
     ~rmr_fixture() {
         assert_success(v1::dat().rmr_free_func(rmr));
@@ -220,7 +221,7 @@ void dat1_rmr_bind_arguments_checked(void **) {
     const dat1::lmr_triplet lmr_of_other_ia = other_buffer.lmr_triplet(0, 64);
     assert_int_equal(fixture.bind(&lmr_of_other_ia, write, fixture.passive.handle),
                      v1::invalid_parameter(2));
-    assert_true(net().posts.empty());
+    assert_true(get_fabric().posts.empty());
     other_buffer.free();
     other_ia.close();
     v1::ep_fixture unconnected(fixture.ia);
@@ -262,7 +263,7 @@ void dat1_segments_above_4_gigabytes_rejected_by_posts(void **) {
                                                cookie(1), default_flags),
                          v1::invalid_parameter(2));
     }
-    assert_true(net().posts.empty());
+    assert_true(get_fabric().posts.empty());
 }
 
 void dat1_post_arguments_checked(void **) {
@@ -294,10 +295,10 @@ void dat1_post_arguments_checked(void **) {
     assert_int_equal(dat.ep_post_send_func(unconnected.handle, 1, &iov, cookie(1), default_flags),
                      v1::invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
     unconnected.free();
-    assert_true(net().posts.empty());
+    assert_true(get_fabric().posts.empty());
     // The sge of the posted wr matches the segment.
     assert_success(dat.ep_post_recv_func(ep, 1, &iov, cookie(1), default_flags));
-    const auto &posted = net().posts.back();
+    const auto &posted = get_fabric().posts.back();
     assert_int_equal(posted.sge_list.size(), 1);
     assert_int_equal(posted.sge_list[0].addr, iov.virtual_address);
     assert_int_equal(posted.sge_list[0].length, 64);
@@ -305,9 +306,9 @@ void dat1_post_arguments_checked(void **) {
     const dat1::rmr_triplet large = fixture.buffer.rmr_triplet(8, UINT64_C(5) << 32);
     iov.segment_length = 16;
     assert_success(dat.ep_post_rdma_read_func(ep, 1, &iov, cookie(2), &large, default_flags));
-    assert_int_equal(net().posts.back().wr.wr.rdma.remote_addr,
+    assert_int_equal(get_fabric().posts.back().wr.wr.rdma.remote_addr,
                      fixture.buffer.registered_address + 8);
-    assert_int_equal(net().posts.back().wr.wr.rdma.rkey, fixture.buffer.rmr_context);
+    assert_int_equal(get_fabric().posts.back().wr.wr.rdma.rkey, fixture.buffer.rmr_context);
     v1::assert_completion(v1::wait_event(fixture.passive.request_evd, DAT_DTO_COMPLETION_EVENT), ep,
                           2, 16);
 }
@@ -316,7 +317,7 @@ void dat1_post_arguments_checked(void **) {
 
 std::vector<ibv_sge> synced_sges(bool write) {
     std::vector<ibv_sge> sge_list;
-    for (const recorded_sync &it : net().syncs) {
+    for (const recorded_sync &it : get_fabric().syncs) {
         assert_int_equal(it.is_write, write);
         assert_in_range(it.sge_list.size(), 1, 64);
         sge_list.insert(sge_list.end(), it.sge_list.begin(), it.sge_list.end());
@@ -329,14 +330,14 @@ void dat1_sync_of_many_segments_split(void **) {
     v1::memory buffer(ia);
     for (const bool write : {false, true})
         for (const std::size_t count : {1U, 63U, 64U, 65U, 128U, 200U}) {
-            net().syncs.clear();
+            get_fabric().syncs.clear();
             std::vector<dat1::lmr_triplet> list;
             for (std::size_t i = 0; i != count; ++i)
                 list.push_back(buffer.lmr_triplet(i * 16, 8 + i % 8));
             const auto sync =
                 write ? v1::dat().lmr_sync_rdma_write_func : v1::dat().lmr_sync_rdma_read_func;
             assert_success(sync(ia.handle, list.data(), count));
-            assert_int_equal(net().syncs.size(), (count + 63) / 64);
+            assert_int_equal(get_fabric().syncs.size(), (count + 63) / 64);
             const std::vector<ibv_sge> sge_list = synced_sges(write);
             assert_int_equal(sge_list.size(), count);
             for (std::size_t i = 0; i != count; ++i) {
@@ -349,8 +350,8 @@ void dat1_sync_of_many_segments_split(void **) {
 
 // The fake fabric skips its check that the region is mapped.
 void dat1_sync_splits_segments_above_4_gigabytes(void **) {
-    net().devices[0].attr.max_mr_size = UINT64_C(1) << 40;
-    net().skip_mapped_check = true;
+    get_fabric().devices[0].attr.max_mr_size = UINT64_C(1) << 40;
+    get_fabric().skip_mapped_check = true;
     v1::ia_fixture ia;
     alignas(64) static char begin[64];
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
@@ -362,7 +363,7 @@ void dat1_sync_splits_segments_above_4_gigabytes(void **) {
                                              nullptr, nullptr, &first));
     for (const DAT_VLEN length :
          {4 * gigabyte - 1, 4 * gigabyte, 4 * gigabyte + 1, 9 * gigabyte, size - 64}) {
-        net().syncs.clear();
+        get_fabric().syncs.clear();
         const dat1::lmr_triplet list[] = {{lkey, 0, first, 64}, {lkey, 0, first + 64, length}};
         assert_success(v1::dat().lmr_sync_rdma_write_func(ia.handle, list, 2));
         DAT_VADDR next = first;
@@ -372,11 +373,11 @@ void dat1_sync_splits_segments_above_4_gigabytes(void **) {
         }
         assert_int_equal(next, first + 64 + length);
     }
-    net().syncs.clear();
+    get_fabric().syncs.clear();
     const dat1::lmr_triplet beyond[] = {{lkey, 0, first, 64}, {lkey, 0, first + 64, size - 63}};
     assert_int_equal(v1::dat().lmr_sync_rdma_write_func(ia.handle, beyond, 2),
                      v1::invalid_parameter(2));
-    assert_true(net().syncs.empty());
+    assert_true(get_fabric().syncs.empty());
     assert_success(v1::dat().lmr_free_func(lmr));
 }
 
@@ -401,12 +402,12 @@ void dat1_sync_with_one_bad_segment_does_nothing(void **) {
         }
     assert_int_equal(v1::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 1),
                      v1::invalid_parameter(2));
-    assert_true(net().syncs.empty());
+    assert_true(get_fabric().syncs.empty());
     assert_success(v1::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
     const dat1::lmr_triplet empty = {0x666, 0, 1, 0};
     assert_success(v1::dat().lmr_sync_rdma_read_func(ia.handle, &empty, 1));
     const dat1::lmr_triplet valid = buffer.lmr_triplet(0, 64);
-    net().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
+    get_fabric().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
     assert_int_equal(v1::dat().lmr_sync_rdma_write_func(ia.handle, &valid, 1),
                      dat_error(DAT_MODEL_NOT_SUPPORTED));
 }

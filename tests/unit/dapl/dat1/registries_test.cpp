@@ -35,14 +35,14 @@ struct registry_library {
 };
 
 template <class table>
-DAT_IA_HANDLE open(const table &provider, const char *name, DAT_EVD_HANDLE &async) {
-    std::string copy = name;
+DAT_IA_HANDLE open_ia(const table &provider, const char *ia_name, DAT_EVD_HANDLE &async_evd) {
+    std::string writable_name = ia_name;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-    async = DAT_HANDLE_NULL;
+    async_evd = DAT_HANDLE_NULL;
     if constexpr (std::is_same_v<table, dat1::provider>)
-        assert_success(provider.ia_open_func(copy.data(), 8, &async, &ia, DAT_TRUE));
+        assert_success(provider.ia_open_func(writable_name.data(), 8, &async_evd, &ia, DAT_TRUE));
     else
-        assert_success(provider.ia_open_func(copy.data(), 8, &async, &ia));
+        assert_success(provider.ia_open_func(writable_name.data(), 8, &async_evd, &ia));
     return ia;
 }
 
@@ -66,8 +66,8 @@ void each_registry_gets_its_own_table(void **) {
     assert_null(find_table("both")); // nothing was added to the fake registry of this program
 
     DAT_EVD_HANDLE async_1, async_2;
-    DAT_IA_HANDLE const ia_1 = open(*table_1, "both", async_1);
-    DAT_IA_HANDLE const ia_2 = open(*table_2, "both", async_2);
+    DAT_IA_HANDLE const ia_1 = open_ia(*table_1, "both", async_1);
+    DAT_IA_HANDLE const ia_2 = open_ia(*table_2, "both", async_2);
     assert_ptr_equal(*static_cast<const void **>(ia_1), table_1);
     assert_ptr_equal(*static_cast<const void **>(async_1), table_1);
     assert_ptr_equal(*static_cast<const void **>(ia_2), table_2);
@@ -89,7 +89,7 @@ void each_registry_gets_its_own_table(void **) {
     assert_int_equal(table_1->ia_open_func(name.data(), 8, &async_1, &failed_ia, DAT_FALSE),
                      dat_error(DAT_PROVIDER_NOT_FOUND, 98));
     assert_success(
-        table_2->ia_close_func(open(*table_2, "both", async_2), DAT_CLOSE_GRACEFUL_FLAG));
+        table_2->ia_close_func(open_ia(*table_2, "both", async_2), DAT_CLOSE_GRACEFUL_FLAG));
     dat_provider_fini(&dat2_info);
     assert_null(dat2_registry.registered<DAT_PROVIDER>());
 }
@@ -120,8 +120,8 @@ void ro_aware_only_from_registry_that_passes_it(void **) {
         const registry_library dat1_registry(it.folder, "libdat.so.1");
         dat_provider_init(&info, "roce0 0");
         const auto *const table = dat1_registry.registered<dat1::provider>();
-        DAT_EVD_HANDLE async;
-        DAT_IA_HANDLE const ia = open(*table, "relaxed", async);
+        DAT_EVD_HANDLE async_evd;
+        DAT_IA_HANDLE const ia = open_ia(*table, "relaxed", async_evd);
         assert_int_equal(is_ro_aware(ia), it.ro_aware);
         assert_success(table->ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
         dat_provider_fini(&info);
@@ -147,8 +147,8 @@ void thread_safe_and_unsafe_tables_differ(void **) {
     dat_provider_init(&unsafe_info, "roce0 0");
     const auto *const unsafe_table = dat1_registry.registered<dat1::provider>();
     for (const auto *const it : {safe_table, unsafe_table}) {
-        DAT_EVD_HANDLE async;
-        DAT_IA_HANDLE const ia = open(*it, "safety", async);
+        DAT_EVD_HANDLE async_evd;
+        DAT_IA_HANDLE const ia = open_ia(*it, "safety", async_evd);
         dat1::provider_attr attr = {};
         assert_success(it->ia_query_func(ia, nullptr, 0, nullptr, 0x3ffffff, &attr));
         assert_int_equal(attr.is_thread_safe, it == safe_table ? DAT_TRUE : DAT_FALSE);
@@ -200,7 +200,7 @@ void handles_of_other_dat_version_accepted(void **) {
                                             dat1_ep.request_evd, dat2_ep.connect_evd, nullptr,
                                             &ep));
     socket_address unreachable = parse_address("203.0.113.9");
-    net().resolve_addr_results.push_back(-ENETUNREACH);
+    get_fabric().resolve_addr_results.push_back(-ENETUNREACH);
     assert_success(v1::dat().ep_connect_func(ep, &unreachable.sa, 1, event_timeout_us, 0, nullptr,
                                              DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
     const DAT_EVENT event = wait_event(dat2_ep.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);

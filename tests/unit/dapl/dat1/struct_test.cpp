@@ -31,7 +31,7 @@ void assert_distinct(const std::vector<DAT_VLEN> &values) {
 }
 
 void dat1_ia_attributes_converted(void **) {
-    ibv_device_attr &limits = net().devices[0].attr;
+    ibv_device_attr &limits = get_fabric().devices[0].attr;
     limits.max_mr = 11111;
     limits.max_qp_rd_atom = 17;
     limits.max_qp_init_rd_atom = 9;
@@ -102,7 +102,7 @@ void dat1_ia_attributes_converted(void **) {
 
 // The device's max_sge exceeds what DAT 1.2 calls accept: DAT 1.2's limit of 256 applies.
 void dat1_iov_limits_clamped(void **) {
-    net().devices[0].attr.max_sge = 300;
+    get_fabric().devices[0].attr.max_sge = 300;
     v1::ia_fixture ia;
     dat1::ia_attr attr;
     assert_success(v1::dat().ia_query_func(ia.handle, nullptr, 0x7ffffffff, &attr, 0, nullptr));
@@ -130,7 +130,7 @@ void dat1_iov_limits_clamped(void **) {
 }
 
 void dat1_provider_attributes_converted(void **) {
-    net().sync_required = 3;
+    get_fabric().sync_required = 3;
     v1::ia_fixture ia;
     dat1::provider_attr dat1_value;
     DAT_PROVIDER_ATTR dat2_value;
@@ -254,7 +254,8 @@ void dat1_ep_parameters_converted(void **) {
 }
 
 void dat1_values_without_equivalent_rejected(void **) {
-    net().devices[0].port_attr.max_msg_sz = UINT32_MAX; // siw's value: any 32-bit size is valid
+    get_fabric().devices[0].port_attr.max_msg_sz =
+        UINT32_MAX; // siw's value: any 32-bit size is valid
     v1::ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG);
     for (DAT_VLEN dat1::ep_attr::*const member :
@@ -342,7 +343,7 @@ void dat1_ep_modify_converted(void **) {
 
 void dat1_async_error_event_converted(void **) {
     v1::ia_fixture ia;
-    net().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
+    get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     const dat1::event event = v1::wait_event(ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
     assert_non_null(event.event_data.asynch_error_event_data.dat_handle);
     assert_int_equal(event.event_data.asynch_error_event_data.reason, DAT_IA_CATASTROPHIC_ERROR);

@@ -143,7 +143,7 @@ void dat1_multi_segment_write(void **) {
     for (std::size_t i = 0; i != 4; written += 100 + i, ++i)
         assert_memory_equal(written, eps.dat1_memory.bytes.data() + i * 1000, 100 + i);
     // Each sge of the posted wr matches its segment.
-    const auto &posted = net().posts.back();
+    const auto &posted = get_fabric().posts.back();
     assert_int_equal(posted.sge_list.size(), 4);
     assert_int_equal(posted.sge_list[3].addr, eps.dat1_memory.registered_address + 3000);
     assert_int_equal(posted.sge_list[3].length, 103);

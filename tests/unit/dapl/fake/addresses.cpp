@@ -84,7 +84,7 @@ void set_port(sockaddr &address, std::uint16_t port) {
 fake_device *find_device(const sockaddr &address) {
     const interface *const entry = find_interface(address);
     return entry != nullptr && entry->device >= 0
-               ? &net().devices.at(static_cast<std::size_t>(entry->device))
+               ? &get_fabric().devices.at(static_cast<std::size_t>(entry->device))
                : nullptr;
 }
 
@@ -132,7 +132,7 @@ int getifaddrs(ifaddrs **list) noexcept {
         }
         head = entry;
     }
-    fake::net().num_objects("getifaddrs", 1);
+    fake::get_fabric().count_objects("getifaddrs", 1);
     *list = head;
     return 0;
 }
@@ -140,7 +140,7 @@ int getifaddrs(ifaddrs **list) noexcept {
 void freeifaddrs(ifaddrs *list) noexcept {
     const fake::library_call call;
     if (list != nullptr)
-        fake::net().num_objects("getifaddrs", -1);
+        fake::get_fabric().count_objects("getifaddrs", -1);
     while (list != nullptr) {
         auto *const entry = static_cast<ifaddrs_entry *>(list);
         list = list->ifa_next;

@@ -20,7 +20,7 @@ int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
     const library_call call;
     if (const int error = injected_error(name))
         return error;
-    net().syncs.push_back({write, {list, list + count}});
+    get_fabric().syncs.push_back({write, {list, list + count}});
     return 0;
 }
 
@@ -34,13 +34,13 @@ coherdma_device *coherdma_open_device(ibv_context *context) {
         errno = error;
         return nullptr;
     }
-    net().num_objects("coherdma_device", 1);
+    get_fabric().count_objects("coherdma_device", 1);
     return new coherdma_device{context};
 }
 
 void coherdma_close(coherdma_device *device) {
     const library_call call;
-    net().num_objects("coherdma_device", -1);
+    get_fabric().count_objects("coherdma_device", -1);
     delete device;
 }
 
@@ -49,8 +49,9 @@ int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, s
     if (const int error = injected_error("coherdma_query_device"))
         return error;
     coherdma_device_attr device_attr = {};
-    device_attr.verdict = net().sync_required != 0 ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
-    device_attr.sync_required = net().sync_required;
+    device_attr.verdict =
+        get_fabric().sync_required != 0 ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
+    device_attr.sync_required = get_fabric().sync_required;
     device_attr.line_size = 64;
     device_attr.alignment = 128;
     std::memcpy(attr, &device_attr, size);

@@ -24,7 +24,7 @@ int set_errno(int error) {
 }
 
 bool is_iwarp(const fake::fake_id &id) {
-    return id.verbs != nullptr && net().device_of(id.verbs).is_iwarp();
+    return id.verbs != nullptr && get_fabric().device_of(id.verbs).is_iwarp();
 }
 
 bytes pad_private_data(const fake::fake_id &id, const void *data, std::size_t length,
@@ -45,35 +45,35 @@ rdma_conn_param to_peer_view(const rdma_conn_param &param) {
 }
 
 bool is_valid(const fake::fake_id &id, const rdma_conn_param &param) {
-    const ibv_device_attr &limits = net().device_of(id.verbs).attr;
+    const ibv_device_attr &limits = get_fabric().device_of(id.verbs).attr;
     return param.responder_resources <= limits.max_qp_rd_atom &&
            param.initiator_depth <= limits.max_qp_init_rd_atom &&
-           (id.ps == RDMA_PS_UDP || net().qp_by_num.contains(param.qp_num));
+           (id.ps == RDMA_PS_UDP || get_fabric().qp_by_num.contains(param.qp_num));
 }
 
 fake::fake_id *find_listener(const sockaddr &addr, rdma_port_space space) {
-    const auto it =
-        std::find_if(net().all_ids.begin(), net().all_ids.end(), [&](const fake::fake_id *id) {
+    const auto it = std::find_if(
+        get_fabric().all_ids.begin(), get_fabric().all_ids.end(), [&](const fake::fake_id *id) {
             return id->state == id_state::listening && id->ps == space &&
                    fake::get_port(id->route.addr.src_addr) == fake::get_port(addr) &&
                    same_host(id->route.addr.src_addr, addr);
         });
-    return it != net().all_ids.end() ? *it : nullptr;
+    return it != get_fabric().all_ids.end() ? *it : nullptr;
 }
 
 /// iWARP: the kernel modifies the QP's state.
 void modify_qp_state(const fake::fake_id &id, ibv_qp_state state) {
-    const auto it = net().qp_by_num.find(id.qp_num);
-    if (it == net().qp_by_num.end() || !is_iwarp(id))
+    const auto it = get_fabric().qp_by_num.find(id.qp_num);
+    if (it == get_fabric().qp_by_num.end() || !is_iwarp(id))
         return;
     fake_qp &qp = *it->second;
     if (state == IBV_QPS_ERR)
-        return net().qp_to_err(qp);
+        return get_fabric().qp_to_err(qp);
     if (qp.state == IBV_QPS_ERR)
         return;
     qp.state = state;
     qp.dest_qp_num = id.peer->qp_num;
-    net().run_work_requests();
+    get_fabric().run_work_requests();
 }
 
 void queue_datagram_event(fake::fake_id &peer, int status, const fake::fake_id &id, bytes data) {
@@ -88,7 +88,7 @@ void queue_datagram_event(fake::fake_id &peer, int status, const fake::fake_id &
     event->param.ud.qkey = RDMA_UDP_QKEY;
     event->param.ud.ah_attr.is_global = 1;
     event->param.ud.ah_attr.port_num = 1;
-    event->param.ud.ah_attr.grh.dgid = net().device_of(id.verbs).gids[0];
+    event->param.ud.ah_attr.grh.dgid = get_fabric().device_of(id.verbs).gids[0];
     queue_event(event);
 }
 
@@ -115,7 +115,7 @@ void queue_request(fake::fake_id &id, fake::fake_id &listener, bytes data) {
     request->peer = &id;
     id.peer = request;
     id.state = id_state::connect_sent;
-    net().all_ids.push_back(request);
+    get_fabric().all_ids.push_back(request);
     auto *const event = new fake_cm_event{};
     event->id = request;
     event->listen_id = &listener;
@@ -175,7 +175,7 @@ void close_connection(fake::fake_id &id) {
 }
 
 void fail_connection(std::uint32_t number) {
-    for (fake::fake_id *id : net().all_ids)
+    for (fake::fake_id *id : get_fabric().all_ids)
         if (id->qp_num == number && id->state == id_state::connected && is_iwarp(*id)) {
             id->state = id_state::closed;
             queue_event(*id, RDMA_CM_EVENT_DISCONNECTED);
@@ -205,15 +205,15 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
         return set_errno(EINVAL);
     if (!is_iwarp(id) && id.ps == RDMA_PS_TCP && param->private_data_len > request_data_len)
         return set_errno(EINVAL);
-    if (!net().connect_results.empty()) {
-        const int error = net().connect_results.front();
-        net().connect_results.pop_front();
+    if (!get_fabric().connect_results.empty()) {
+        const int error = get_fabric().connect_results.front();
+        get_fabric().connect_results.pop_front();
         if (error != 0)
             return set_errno(error);
     }
     id.conn_param = *param;
     id.qp_num = param->qp_num;
-    if (net().drop_connects || !is_local(id.route.addr.dst_addr)) {
+    if (get_fabric().drop_connects || !is_local(id.route.addr.dst_addr)) {
         id.state = id_state::connect_sent;
         return 0;
     }
@@ -304,13 +304,14 @@ int rdma_reject(rdma_cm_id *cm_id, const void *data, std::uint8_t length) {
 }
 
 int rdma_disconnect(rdma_cm_id *cm_id) {
-    if (const int delay_ms = net().disconnect_delay_ms; delay_ms != 0)
+    if (const int delay_ms = get_fabric().disconnect_delay_ms; delay_ms != 0)
         usleep(static_cast<useconds_t>(delay_ms) * 1000);
     const library_call call;
     if (const int error = injected_error("rdma_disconnect"))
         return set_errno(error);
     auto &id = *static_cast<fake::fake_id *>(cm_id);
-    if (std::find(net().all_ids.begin(), net().all_ids.end(), &id) == net().all_ids.end())
+    if (std::find(get_fabric().all_ids.begin(), get_fabric().all_ids.end(), &id) ==
+        get_fabric().all_ids.end())
         die("rdma_disconnect: no such id");
     fake::fake_id *const peer = id.peer;
     if (id.state != id_state::connected)

@@ -19,13 +19,13 @@ void register_names() {
 }
 
 int reset_fabric(void **) {
-    net().reset();
+    get_fabric().reset();
     fake_registry().ia_handles.clear();
     return 0;
 }
 
 int assert_no_leaks(void **) {
-    return net().num_all_objects();
+    return get_fabric().num_all_objects();
 }
 
 socket_address parse_address(const char *address, std::uint16_t port) {
@@ -217,7 +217,7 @@ void disconnect(const ep_fixture &ep, const ep_fixture &peer_ep) {
 ibv_qp *qp_of(DAT_EP_HANDLE ep) {
     const library_call call;
     fake_qp *newest = nullptr;
-    for (ibv_qp *const qp : net().qps)
+    for (ibv_qp *const qp : get_fabric().qps)
         if (qp->qp_context == ep && (newest == nullptr || newest->qp_num < qp->qp_num))
             newest = static_cast<fake_qp *>(qp);
     return newest;

@@ -66,17 +66,17 @@ ibv_context **rdma_get_devices(int *count) {
     }
     auto **const list = new ibv_context *[3] {
     };
-    list[0] = &net().devices[0].ctx;
-    list[1] = &net().devices[1].ctx;
+    list[0] = &get_fabric().devices[0].ctx;
+    list[1] = &get_fabric().devices[1].ctx;
     if (count != nullptr)
         *count = 2;
-    net().num_objects("rdma_get_devices", 1);
+    get_fabric().count_objects("rdma_get_devices", 1);
     return list;
 }
 
 void rdma_free_devices(ibv_context **list) {
     const library_call call;
-    net().num_objects("rdma_get_devices", -1);
+    get_fabric().count_objects("rdma_get_devices", -1);
     delete[] list;
 }
 
@@ -85,14 +85,14 @@ const char *ibv_get_device_name(ibv_device *ibdev) {
 }
 
 __be64 ibv_get_device_guid(ibv_device *ibdev) {
-    return ibdev == &net().devices[0].ibdev ? 0x0807060504030201 : 0x1817161514131211;
+    return ibdev == &get_fabric().devices[0].ibdev ? 0x0807060504030201 : 0x1817161514131211;
 }
 
 int ibv_query_device(ibv_context *context, ibv_device_attr *attr) {
     const library_call call;
     if (const int error = injected_error("ibv_query_device"))
         return error;
-    *attr = net().device_of(context).attr;
+    *attr = get_fabric().device_of(context).attr;
     return 0;
 }
 
@@ -103,7 +103,7 @@ int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_at
         return error;
     if (port != 1)
         return EINVAL;
-    std::memcpy(attr, &net().device_of(context).port_attr,
+    std::memcpy(attr, &get_fabric().device_of(context).port_attr,
                 offsetof(ibv_port_attr, port_cap_flags2));
     return 0;
 }
@@ -116,7 +116,7 @@ int ibv_query_gid(ibv_context *context, std::uint8_t port, int index, ibv_gid *g
     }
     if (port != 1 || index < 0 || index > 1)
         return -1;
-    *gid = net().device_of(context).gids.at(static_cast<std::size_t>(index));
+    *gid = get_fabric().device_of(context).gids.at(static_cast<std::size_t>(index));
     return 0;
 }
 
@@ -128,7 +128,7 @@ int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t in
     if (port != 1 || index > 1)
         return EINVAL;
     *entry = {};
-    entry->gid = net().device_of(context).gids.at(index);
+    entry->gid = get_fabric().device_of(context).gids.at(index);
     entry->gid_index = index;
     entry->port_num = port;
     return 0;
@@ -137,7 +137,7 @@ int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t in
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
     {
         const library_call call;
-        fake_device &dev = net().device_of(context);
+        fake_device &dev = get_fabric().device_of(context);
         if (dev.async_events.empty()) {
             if ((fcntl(dev.ctx.async_fd, F_GETFL) & O_NONBLOCK) == 0)
                 die("ibv_get_async_event would block");
@@ -163,6 +163,6 @@ void ibv_ack_async_event(ibv_async_event *event) {
     const library_call call;
     if (ack_count *const acks = acks_of(*event))
         ++acks->acknowledged;
-    net().changed.notify_all();
+    get_fabric().changed.notify_all();
 }
 }

@@ -62,7 +62,7 @@ void init_device(fake_device &dev, const char *name, bool iwarp) {
 
 // In the child no thread exists that would unlock it.
 void reset_in_child() {
-    new (&net().lock) std::mutex;
+    new (&get_fabric().lock) std::mutex;
     depth = 0;
 }
 
@@ -79,7 +79,7 @@ fabric::~fabric() {
         close(dev.ctx.async_fd);
 }
 
-fabric &net() {
+fabric &get_fabric() {
     static fabric instance;
     return instance;
 }
@@ -115,7 +115,7 @@ void fabric::reset() {
     }
 }
 
-std::map<std::string, int> fabric::num_objects() {
+std::map<std::string, int> fabric::count_objects() {
     const library_call call;
     auto copy = object_counts_;
     std::erase_if(copy, [](const auto &count) { return count.second == 0; });
@@ -124,7 +124,7 @@ std::map<std::string, int> fabric::num_objects() {
 
 int fabric::num_all_objects() {
     int sum = 0;
-    for (const auto &[kind, count] : num_objects()) {
+    for (const auto &[kind, count] : count_objects()) {
         std::fprintf(stderr, "%d %s leaked\n", count, kind.c_str());
         sum += count;
     }
@@ -168,7 +168,7 @@ bool in_library_call() {
 }
 
 library_call::library_call()
-    : lock(net().lock) {
+    : lock(get_fabric().lock) {
     ++depth;
 }
 library_call::~library_call() {

@@ -70,7 +70,7 @@ struct fabric {
     /// Restores the initial settings; objects stay.
     void reset();
     /// The number of objects by type name, and of all types.
-    std::map<std::string, int> num_objects();
+    std::map<std::string, int> count_objects();
     int num_all_objects();
 
     /// Work requests are queued, and executed by deliver().
@@ -112,7 +112,7 @@ struct fabric {
 
     // -- for the fake libraries, with lock held
 
-    void num_objects(const char *kind, int delta) { object_counts_[kind] += delta; }
+    void count_objects(const char *kind, int delta) { object_counts_[kind] += delta; }
 
     fake_device &device_of(ibv_context *context) {
         return *static_cast<fake::fake_context *>(context)->dev;
@@ -147,7 +147,7 @@ struct fabric {
     std::map<std::string, int> object_counts_;
 };
 
-fabric &net();
+fabric &get_fabric();
 
 /// Aborts: a caller error that is undefined behavior with the real libraries.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char *format, ...);
@@ -172,7 +172,7 @@ class library_call {
 
 /// The errno that the call must fail with, or 0.
 inline int injected_error(const char *call) {
-    return net().injected.error_for(call);
+    return get_fabric().injected.error_for(call);
 }
 
 template <class condition_type>

@@ -21,22 +21,23 @@ int set_errno(int error) {
 }
 
 fake::fake_id &find_id(rdma_cm_id *cm_id) {
-    auto &ids = net().all_ids;
+    auto &ids = get_fabric().all_ids;
     if (std::find(ids.begin(), ids.end(), cm_id) == ids.end())
         die("no such id");
     return *static_cast<fake::fake_id *>(cm_id);
 }
 
 std::uint16_t new_port() {
-    return net().next_port++;
+    return get_fabric().next_port++;
 }
 
 bool is_addr_in_use(const fake::fake_id &id, const sockaddr &addr) {
-    return std::any_of(net().all_ids.begin(), net().all_ids.end(), [&](const fake::fake_id *it) {
-        return it != &id && it->state == id_state::listening && it->ps == id.ps &&
-               fake::get_port(it->route.addr.src_addr) == fake::get_port(addr) &&
-               same_host(it->route.addr.src_addr, addr);
-    });
+    return std::any_of(
+        get_fabric().all_ids.begin(), get_fabric().all_ids.end(), [&](const fake::fake_id *it) {
+            return it != &id && it->state == id_state::listening && it->ps == id.ps &&
+                   fake::get_port(it->route.addr.src_addr) == fake::get_port(addr) &&
+                   same_host(it->route.addr.src_addr, addr);
+        });
 }
 
 void copy_address(sockaddr &dst, const sockaddr &src) {
@@ -72,11 +73,11 @@ int next_result(std::deque<int> &script) {
 namespace fake {
 
 void queue_event(fake_cm_event *event) {
-    if (net().held_types.contains(event->event)) {
-        net().held_events.push_back(event);
+    if (get_fabric().held_types.contains(event->event)) {
+        get_fabric().held_events.push_back(event);
         return;
     }
-    net().queued_events.push_back(event);
+    get_fabric().queued_events.push_back(event);
     increment_eventfd(event->ack_id->channel->fd);
 }
 
@@ -99,18 +100,18 @@ void drop_events(const fake::fake_id &id) {
     const auto belongs_to_id = [&id](const fake_cm_event *it) {
         return it->ack_id == &id || it->id == &id;
     };
-    for (auto it = net().queued_events.begin(); it != net().queued_events.end();)
+    for (auto it = get_fabric().queued_events.begin(); it != get_fabric().queued_events.end();)
         if (belongs_to_id(*it)) {
             decrement_eventfd(id.channel->fd);
             delete *it;
-            it = net().queued_events.erase(it);
+            it = get_fabric().queued_events.erase(it);
         } else {
             ++it;
         }
-    for (auto it = net().held_events.begin(); it != net().held_events.end();)
+    for (auto it = get_fabric().held_events.begin(); it != get_fabric().held_events.end();)
         if (belongs_to_id(*it)) {
             delete *it;
-            it = net().held_events.erase(it);
+            it = get_fabric().held_events.erase(it);
         } else {
             ++it;
         }
@@ -168,19 +169,19 @@ rdma_event_channel *rdma_create_event_channel() {
         return nullptr;
     }
     auto *const channel = new rdma_event_channel{eventfd(0, EFD_SEMAPHORE)};
-    net().channels.insert(channel);
-    net().num_objects("rdma_event_channel", 1);
+    get_fabric().channels.insert(channel);
+    get_fabric().count_objects("rdma_event_channel", 1);
     return channel;
 }
 
 void rdma_destroy_event_channel(rdma_event_channel *channel) {
     const library_call call;
-    for (const fake::fake_id *id : net().all_ids)
+    for (const fake::fake_id *id : get_fabric().all_ids)
         if (id->channel == channel)
             die("rdma_destroy_event_channel while it has ids");
-    net().channels.erase(channel);
+    get_fabric().channels.erase(channel);
     close(channel->fd);
-    net().num_objects("rdma_event_channel", -1);
+    get_fabric().count_objects("rdma_event_channel", -1);
     delete channel;
 }
 
@@ -190,15 +191,15 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id_out, void *conte
     const library_call call;
     if (const int error = injected_error("rdma_create_id"))
         return set_errno(error);
-    if (!net().channels.contains(channel))
+    if (!get_fabric().channels.contains(channel))
         die("rdma_create_id: no such channel");
     auto *const id = new fake::fake_id{};
     id->channel = channel;
     id->context = context;
     id->ps = space;
     id->delivered = true;
-    net().all_ids.push_back(id);
-    net().num_objects("rdma_cm_id", 1);
+    get_fabric().all_ids.push_back(id);
+    get_fabric().count_objects("rdma_cm_id", 1);
     *id_out = id;
     return 0;
 }
@@ -211,22 +212,22 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
         drop_events(id);
         // Rejects requests that are not delivered yet.
         if (id.state == id_state::listening) {
-            const auto ids = net().all_ids;
+            const auto ids = get_fabric().all_ids;
             for (fake::fake_id *request : ids)
                 if (!request->delivered && request->context == id.context &&
                     request->state == id_state::request_received) {
                     close_connection(*request);
-                    std::erase(net().all_ids, request);
+                    std::erase(get_fabric().all_ids, request);
                     delete request;
                 }
         }
         close_connection(id);
-        net().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
-                   [&id] { return id.events.all_acked(); });
+        get_fabric().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
+                          [&id] { return id.events.all_acked(); });
         // Events that were queued during the wait.
         drop_events(id);
-        std::erase(net().all_ids, &id);
-        net().num_objects("rdma_cm_id", -1);
+        std::erase(get_fabric().all_ids, &id);
+        get_fabric().count_objects("rdma_cm_id", -1);
         destroyed = &id;
     }
     tsan_acquire(cm_id); // before the memory is freed
@@ -275,7 +276,8 @@ int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
         return set_errno(error);
     auto &id = find_id(cm_id);
     copy_address(id.route.addr.dst_addr, *dst);
-    const int status = has_route(*dst) ? next_result(net().resolve_addr_results) : -ENETUNREACH;
+    const int status =
+        has_route(*dst) ? next_result(get_fabric().resolve_addr_results) : -ENETUNREACH;
     if (status != 0) {
         queue_event(id, RDMA_CM_EVENT_ADDR_ERROR, status);
         return 0;
@@ -287,12 +289,13 @@ int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
                 return set_errno(error);
         } else {
             fake_device *const dev = find_device(*dst);
-            id.verbs = dev != nullptr ? &dev->ctx : &net().devices[0].ctx;
+            id.verbs = dev != nullptr ? &dev->ctx : &get_fabric().devices[0].ctx;
             id.port_num = 1;
         }
     }
     fake_device *const dst_dev = find_device(*dst);
-    id.route.addr.addr.ibaddr.dgid = (dst_dev != nullptr ? *dst_dev : net().devices[0]).gids[0];
+    id.route.addr.addr.ibaddr.dgid =
+        (dst_dev != nullptr ? *dst_dev : get_fabric().devices[0]).gids[0];
     id.state = id_state::resolved;
     queue_event(id, RDMA_CM_EVENT_ADDR_RESOLVED);
     return 0;
@@ -305,7 +308,7 @@ int rdma_resolve_route(rdma_cm_id *cm_id, int) {
     auto &id = find_id(cm_id);
     if (id.state != id_state::resolved)
         return set_errno(EINVAL);
-    const int status = next_result(net().resolve_route_results);
+    const int status = next_result(get_fabric().resolve_route_results);
     if (status != 0) {
         queue_event(id, RDMA_CM_EVENT_ROUTE_ERROR, status);
         return 0;
@@ -318,7 +321,7 @@ int rdma_resolve_route(rdma_cm_id *cm_id, int) {
 int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
     {
         const library_call call;
-        auto &events = net().queued_events;
+        auto &events = get_fabric().queued_events;
         const auto it =
             std::find_if(events.begin(), events.end(), [channel](const fake_cm_event *event) {
                 return event->ack_id->channel == channel;
@@ -336,9 +339,9 @@ int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
         ++event->ack_id->events.reported;
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
             static_cast<fake::fake_id *>(event->id)->delivered = true;
-            net().num_objects("rdma_cm_id", 1);
+            get_fabric().count_objects("rdma_cm_id", 1);
         }
-        net().num_objects("rdma_cm_event", 1);
+        get_fabric().count_objects("rdma_cm_event", 1);
         *event_out = event;
     }
     tsan_acquire((*event_out)->id);
@@ -353,9 +356,9 @@ int rdma_ack_cm_event(rdma_cm_event *cm_event) {
     tsan_release(event->ack_id);
     const library_call call;
     ++event->ack_id->events.acknowledged;
-    net().num_objects("rdma_cm_event", -1);
+    get_fabric().count_objects("rdma_cm_event", -1);
     delete event;
-    net().changed.notify_all();
+    get_fabric().changed.notify_all();
     return 0;
 }
 }

@@ -16,7 +16,7 @@ namespace {
 
 /// The upper 24 bits of a key; the low byte is free for ibv_inc_rkey.
 std::uint32_t new_key() {
-    auto &state = net();
+    auto &state = get_fabric();
     if (!state.reuse_keys || state.free_keys.empty())
         return ++state.next_key << 8;
     const std::uint32_t key = state.free_keys.back();
@@ -25,7 +25,7 @@ std::uint32_t new_key() {
 }
 
 void free_key(std::uint32_t key) {
-    net().free_keys.push_back(key & ~std::uint32_t{0xff});
+    get_fabric().free_keys.push_back(key & ~std::uint32_t{0xff});
 }
 
 /// Whether the whole range is mapped readable, and writable if required.
@@ -61,11 +61,11 @@ ibv_mr *register_memory(ibv_pd *ibpd, void *addr, std::size_t length, std::uint6
         return nullptr;
     }
     if ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0 &&
-        net().device_of(ibpd->context).attr.atomic_cap == IBV_ATOMIC_NONE) {
+        get_fabric().device_of(ibpd->context).attr.atomic_cap == IBV_ATOMIC_NONE) {
         errno = EINVAL;
         return nullptr;
     }
-    if (!net().skip_mapped_check &&
+    if (!get_fabric().skip_mapped_check &&
         !is_mapped(addr, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
         errno = EFAULT;
         return nullptr;
@@ -81,10 +81,10 @@ ibv_mr *register_memory(ibv_pd *ibpd, void *addr, std::size_t length, std::uint6
     // Different, to detect an lkey used as an rkey.
     mr->lkey = key | 1;
     mr->rkey = key | 2;
-    net().mr_by_lkey[mr->lkey] = mr;
-    net().mr_by_rkey[mr->rkey] = mr;
+    get_fabric().mr_by_lkey[mr->lkey] = mr;
+    get_fabric().mr_by_rkey[mr->rkey] = mr;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    net().num_objects("ibv_mr", 1);
+    get_fabric().count_objects("ibv_mr", 1);
     return mr;
 }
 
@@ -108,9 +108,9 @@ ibv_mw *alloc_mw(ibv_pd *ibpd, ibv_mw_type type) {
     mw->pd = ibpd;
     mw->type = type;
     mw->rkey = new_key();
-    net().mw_by_key[mw->rkey >> 8] = mw;
+    get_fabric().mw_by_key[mw->rkey >> 8] = mw;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    net().num_objects("ibv_mw", 1);
+    get_fabric().count_objects("ibv_mw", 1);
     return mw;
 }
 
@@ -119,10 +119,10 @@ int dealloc_mw(ibv_mw *ibmw) {
     auto *const mw = static_cast<fake_mw *>(ibmw);
     if (mw->mr != nullptr)
         --mw->mr->num_bound_mws;
-    net().mw_by_key.erase(mw->rkey >> 8);
+    get_fabric().mw_by_key.erase(mw->rkey >> 8);
     free_key(mw->rkey);
     --static_cast<fake_pd *>(mw->pd)->refs;
-    net().num_objects("ibv_mw", -1);
+    get_fabric().count_objects("ibv_mw", -1);
     delete mw;
     return 0;
 }
@@ -139,7 +139,7 @@ ibv_pd *ibv_alloc_pd(ibv_context *context) {
     }
     auto *const pd = new fake_pd;
     pd->context = context;
-    net().num_objects("ibv_pd", 1);
+    get_fabric().count_objects("ibv_pd", 1);
     return pd;
 }
 
@@ -148,7 +148,7 @@ int ibv_dealloc_pd(ibv_pd *ibpd) {
     auto *const pd = static_cast<fake_pd *>(ibpd);
     if (pd->refs != 0)
         die("ibv_dealloc_pd while %d objects use it", pd->refs);
-    net().num_objects("ibv_pd", -1);
+    get_fabric().count_objects("ibv_pd", -1);
     delete pd;
     return 0;
 }
@@ -171,11 +171,11 @@ int ibv_dereg_mr(ibv_mr *ibmr) {
     auto *const mr = static_cast<fake_mr *>(ibmr);
     if (mr->num_bound_mws != 0)
         die("ibv_dereg_mr while %d MWs are bound to it", mr->num_bound_mws);
-    net().mr_by_lkey.erase(mr->lkey);
-    net().mr_by_rkey.erase(mr->rkey);
+    get_fabric().mr_by_lkey.erase(mr->lkey);
+    get_fabric().mr_by_rkey.erase(mr->rkey);
     free_key(mr->lkey);
     --static_cast<fake_pd *>(mr->pd)->refs;
-    net().num_objects("ibv_mr", -1);
+    get_fabric().count_objects("ibv_mr", -1);
     delete mr;
     return 0;
 }
@@ -191,7 +191,7 @@ ibv_ah *ibv_create_ah(ibv_pd *ibpd, ibv_ah_attr *attr) {
     ah->pd = ibpd;
     ah->attr = *attr;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    net().num_objects("ibv_ah", 1);
+    get_fabric().count_objects("ibv_ah", 1);
     return ah;
 }
 
@@ -199,7 +199,7 @@ int ibv_destroy_ah(ibv_ah *ibah) {
     const library_call call;
     auto *const ah = static_cast<fake_ah *>(ibah);
     --static_cast<fake_pd *>(ah->pd)->refs;
-    net().num_objects("ibv_ah", -1);
+    get_fabric().count_objects("ibv_ah", -1);
     delete ah;
     return 0;
 }

@@ -21,7 +21,7 @@ int required_mask(const fake_qp &qp, ibv_qp_state new_state) {
     if (new_state == IBV_QPS_ERR || new_state == IBV_QPS_RESET)
         return IBV_QP_STATE;
     const bool datagrams = qp.qp_type == IBV_QPT_UD;
-    if (net().device_of(qp.context).is_iwarp())
+    if (get_fabric().device_of(qp.context).is_iwarp())
         return -1; // done by the kernel
     if (new_state == IBV_QPS_INIT && qp.state == IBV_QPS_RESET)
         return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -65,14 +65,14 @@ void drop_cqes(fake_cq &cq, const fake_qp &qp) {
     for (auto it = cq.entries.begin(); it != cq.entries.end();)
         if (it->qp != &qp)
             ++it;
-        else if (net().destroy_qp_cleans_cq)
+        else if (get_fabric().destroy_qp_cleans_cq)
             it = cq.entries.erase(it);
         else
             (it++)->qp = nullptr;
 }
 
 void drop_async_events(const fake_qp &qp) {
-    fake_device &dev = net().device_of(qp.context);
+    fake_device &dev = get_fabric().device_of(qp.context);
     for (auto it = dev.async_events.begin(); it != dev.async_events.end();) {
         const bool is_qp_event = it->event_type != IBV_EVENT_CQ_ERR &&
                                  it->event_type != IBV_EVENT_SRQ_ERR &&
@@ -87,7 +87,7 @@ void drop_async_events(const fake_qp &qp) {
 }
 
 int check_send_wr(const fake_qp &qp, const ibv_send_wr &wr) {
-    const bool iwarp = net().device_of(qp.context).is_iwarp();
+    const bool iwarp = get_fabric().device_of(qp.context).is_iwarp();
     if (qp.state != IBV_QPS_RTS && qp.state != IBV_QPS_ERR && !(iwarp && qp.state == IBV_QPS_SQD))
         return EINVAL;
     if (qp.num_posted - qp.num_completed >= qp.cap.max_send_wr)
@@ -118,9 +118,9 @@ int post(fake_qp &qp, const ibv_send_wr &wr) {
             const auto *const data = reinterpret_cast<const unsigned char *>(sge.addr);
             wqe.inline_data.insert(wqe.inline_data.end(), data, data + sge.length);
         }
-    net().posts.push_back({&qp, nullptr, false, wr, wqe.sge_list});
+    get_fabric().posts.push_back({&qp, nullptr, false, wr, wqe.sge_list});
     qp.send_queue.push_back(std::move(wqe));
-    net().run_work_requests();
+    get_fabric().run_work_requests();
     return 0;
 }
 
@@ -147,7 +147,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
         return error;
     auto &qp = *static_cast<fake_qp *>(ibqp);
     if (qp.srq != nullptr ||
-        (qp.state == IBV_QPS_RESET && !net().device_of(qp.context).is_iwarp()) ||
+        (qp.state == IBV_QPS_RESET && !get_fabric().device_of(qp.context).is_iwarp()) ||
         list->num_sge < 0 || static_cast<unsigned>(list->num_sge) > qp.cap.max_recv_sge)
         return EINVAL;
     if (qp.num_recvs_used + qp.recv_queue.size() - qp.num_recvs_completed >= qp.cap.max_recv_wr)
@@ -156,9 +156,9 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
     ibv_send_wr recorded_wr = {};
     recorded_wr.wr_id = list->wr_id;
     recorded_wr.num_sge = list->num_sge;
-    net().posts.push_back({ibqp, nullptr, true, recorded_wr, segments});
+    get_fabric().posts.push_back({ibqp, nullptr, true, recorded_wr, segments});
     qp.recv_queue.push_back({list->wr_id, segments});
-    net().run_work_requests();
+    get_fabric().run_work_requests();
     return 0;
 }
 
@@ -190,7 +190,7 @@ ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init_attr) {
         errno = error;
         return nullptr;
     }
-    const fake_device &dev = net().device_of(ibpd->context);
+    const fake_device &dev = get_fabric().device_of(ibpd->context);
     ibv_qp_cap &cap = init_attr->cap;
     if (exceeds(cap.max_send_wr, dev.attr.max_qp_wr) ||
         exceeds(cap.max_recv_wr, dev.attr.max_qp_wr) ||
@@ -211,7 +211,7 @@ ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init_attr) {
     qp->state = IBV_QPS_RESET;
     qp->cap = cap;
     qp->all_signaled = init_attr->sq_sig_all != 0;
-    qp->qp_num = net().next_qp_num++;
+    qp->qp_num = get_fabric().next_qp_num++;
     if (dev.is_iwarp())
         qp->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     ++static_cast<fake_pd *>(ibpd)->refs;
@@ -219,9 +219,9 @@ ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init_attr) {
     ++static_cast<fake_cq *>(qp->recv_cq)->refs;
     if (qp->srq != nullptr)
         ++static_cast<fake_srq *>(qp->srq)->refs;
-    net().qps.insert(qp);
-    net().qp_by_num[qp->qp_num] = qp;
-    net().num_objects("ibv_qp", 1);
+    get_fabric().qps.insert(qp);
+    get_fabric().qp_by_num[qp->qp_num] = qp;
+    get_fabric().count_objects("ibv_qp", 1);
     return qp;
 }
 
@@ -229,12 +229,12 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
     {
         library_call call;
         auto *const qp = static_cast<fake_qp *>(ibqp);
-        if (net().qps.erase(ibqp) != 1)
+        if (get_fabric().qps.erase(ibqp) != 1)
             die("ibv_destroy_qp: no such QP");
         drop_async_events(*qp);
-        net().wait(call.lock, "ibv_destroy_qp waits for events to be acknowledged",
-                   [qp] { return qp->errors.all_acked(); });
-        net().qp_by_num.erase(qp->qp_num);
+        get_fabric().wait(call.lock, "ibv_destroy_qp waits for events to be acknowledged",
+                          [qp] { return qp->errors.all_acked(); });
+        get_fabric().qp_by_num.erase(qp->qp_num);
         drop_cqes(*static_cast<fake_cq *>(qp->send_cq), *qp);
         drop_cqes(*static_cast<fake_cq *>(qp->recv_cq), *qp);
         --static_cast<fake_cq *>(qp->send_cq)->refs;
@@ -242,9 +242,9 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
         if (qp->srq != nullptr)
             --static_cast<fake_srq *>(qp->srq)->refs;
         --static_cast<fake_pd *>(qp->pd)->refs;
-        net().num_objects("ibv_qp", -1);
+        get_fabric().count_objects("ibv_qp", -1);
         delete qp;
-        net().run_work_requests();
+        get_fabric().run_work_requests();
     }
     tsan_acquire(ibqp);
     return 0;
@@ -272,7 +272,7 @@ int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask) {
     if (required < 0 || (mask & required) != required)
         return EINVAL;
     if (attr->qp_state == IBV_QPS_ERR) {
-        net().qp_to_err(qp);
+        get_fabric().qp_to_err(qp);
         return 0;
     }
     qp.state = attr->qp_state;
@@ -281,7 +281,7 @@ int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask) {
         qp.send_queue.clear();
         qp.recv_queue.clear();
     }
-    net().run_work_requests();
+    get_fabric().run_work_requests();
     return 0;
 }
 }

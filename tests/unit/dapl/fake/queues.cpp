@@ -23,7 +23,7 @@ int round_up_cqe(int cqe) {
 /// Drops queued asynchronous events of an object that is destroyed.
 template <class predicate_type>
 void drop_async_events(ibv_context *context, predicate_type &&predicate) {
-    fake_device &dev = net().device_of(context);
+    fake_device &dev = get_fabric().device_of(context);
     for (auto it = dev.async_events.begin(); it != dev.async_events.end();)
         if (predicate(*it)) {
             it = dev.async_events.erase(it);
@@ -104,9 +104,9 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
     ibv_send_wr recorded_wr = {};
     recorded_wr.wr_id = list->wr_id;
     recorded_wr.num_sge = list->num_sge;
-    net().posts.push_back({nullptr, ibsrq, true, recorded_wr, segments});
+    get_fabric().posts.push_back({nullptr, ibsrq, true, recorded_wr, segments});
     srq.recv_queue.push_back({list->wr_id, segments});
-    net().run_work_requests();
+    get_fabric().run_work_requests();
     return 0;
 }
 
@@ -124,7 +124,7 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
     channel->context = context;
     channel->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     channel->refcnt = 0;
-    net().num_objects("ibv_comp_channel", 1);
+    get_fabric().count_objects("ibv_comp_channel", 1);
     return channel;
 }
 
@@ -134,7 +134,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel) {
     if (channel->refs != 0)
         die("ibv_destroy_comp_channel while %d CQs use it", channel->refs);
     close(channel->fd);
-    net().num_objects("ibv_comp_channel", -1);
+    get_fabric().count_objects("ibv_comp_channel", -1);
     delete channel;
     return 0;
 }
@@ -146,7 +146,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
         errno = error;
         return nullptr;
     }
-    if (cqe < 1 || cqe > net().device_of(context).attr.max_cqe) {
+    if (cqe < 1 || cqe > get_fabric().device_of(context).attr.max_cqe) {
         errno = EINVAL;
         return nullptr;
     }
@@ -157,7 +157,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
     cq->cqe = round_up_cqe(cqe);
     if (ibchannel != nullptr)
         ++static_cast<fake_channel *>(ibchannel)->refs;
-    net().num_objects("ibv_cq", 1);
+    get_fabric().count_objects("ibv_cq", 1);
     return cq;
 }
 
@@ -192,9 +192,9 @@ int ibv_destroy_cq(ibv_cq *ibcq) {
         drop_async_events(cq->context, [cq](const ibv_async_event &it) {
             return it.event_type == IBV_EVENT_CQ_ERR && it.element.cq == cq;
         });
-        net().wait(call.lock, "ibv_destroy_cq waits for events to be acknowledged",
-                   [cq] { return cq->completions.all_acked() && cq->errors.all_acked(); });
-        net().num_objects("ibv_cq", -1);
+        get_fabric().wait(call.lock, "ibv_destroy_cq waits for events to be acknowledged",
+                          [cq] { return cq->completions.all_acked() && cq->errors.all_acked(); });
+        get_fabric().count_objects("ibv_cq", -1);
         delete cq;
     }
     tsan_acquire(ibcq);
@@ -229,7 +229,7 @@ void ibv_ack_cq_events(ibv_cq *ibcq, unsigned count) {
     acks.acknowledged += count;
     if (acks.acknowledged > acks.reported)
         die("ibv_ack_cq_events of more events than reported");
-    net().changed.notify_all();
+    get_fabric().changed.notify_all();
 }
 
 ibv_srq *ibv_create_srq(ibv_pd *ibpd, ibv_srq_init_attr *init_attr) {
@@ -245,7 +245,7 @@ ibv_srq *ibv_create_srq(ibv_pd *ibpd, ibv_srq_init_attr *init_attr) {
     srq->attr = init_attr->attr; // larger than requested, but ibv_create_srq does not return that
     srq->attr.max_wr = std::bit_ceil(init_attr->attr.max_wr);
     ++static_cast<fake_pd *>(ibpd)->refs;
-    net().num_objects("ibv_srq", 1);
+    get_fabric().count_objects("ibv_srq", 1);
     return srq;
 }
 
@@ -269,7 +269,7 @@ int ibv_modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int mask) {
 
 int ibv_query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) {
     const library_call call;
-    if (net().fail_query_srq)
+    if (get_fabric().fail_query_srq)
         return EOPNOTSUPP;
     *attr = static_cast<fake_srq *>(ibsrq)->attr;
     return 0;
@@ -286,10 +286,10 @@ int ibv_destroy_srq(ibv_srq *ibsrq) {
                     it.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) &&
                    it.element.srq == srq;
         });
-        net().wait(call.lock, "ibv_destroy_srq waits for events to be acknowledged",
-                   [srq] { return srq->errors.all_acked(); });
+        get_fabric().wait(call.lock, "ibv_destroy_srq waits for events to be acknowledged",
+                          [srq] { return srq->errors.all_acked(); });
         --static_cast<fake_pd *>(srq->pd)->refs;
-        net().num_objects("ibv_srq", -1);
+        get_fabric().count_objects("ibv_srq", -1);
         delete srq;
     }
     tsan_acquire(ibsrq);

@@ -28,7 +28,7 @@ bool map_sge_list(const fake_qp &qp, const std::vector<ibv_sge> &sge_list, unsig
     for (const ibv_sge &sge : sge_list) {
         if (sge.length == 0)
             continue;
-        const fake_mr *const mr = net().find_mr(sge.lkey);
+        const fake_mr *const mr = get_fabric().find_mr(sge.lkey);
         if (mr == nullptr || mr->pd != qp.pd || (mr->access & access) != access ||
             sge.addr < mr->iova || sge.length > mr->length ||
             sge.addr - mr->iova > mr->length - sge.length)
@@ -78,15 +78,15 @@ unsigned char *map_remote(const fake_qp &qp, std::uint32_t rkey, std::uint64_t a
     const auto contains = [addr, length](std::uint64_t begin, std::size_t size) {
         return addr >= begin && length <= size && addr - begin <= size - length;
     };
-    if (const auto it = net().mr_by_rkey.find(rkey); it != net().mr_by_rkey.end()) {
+    if (const auto it = get_fabric().mr_by_rkey.find(rkey); it != get_fabric().mr_by_rkey.end()) {
         const fake_mr &mr = *it->second;
         return mr.pd == qp.pd && (mr.access & access) == access && contains(mr.iova, mr.length)
                    ? static_cast<unsigned char *>(mr.addr) + (addr - mr.iova)
                    : nullptr;
     }
-    const auto it = net().mw_by_key.find(rkey >> 8);
-    if (it == net().mw_by_key.end() || it->second->rkey != rkey || it->second->mr == nullptr ||
-        it->second->pd != qp.pd)
+    const auto it = get_fabric().mw_by_key.find(rkey >> 8);
+    if (it == get_fabric().mw_by_key.end() || it->second->rkey != rkey ||
+        it->second->mr == nullptr || it->second->pd != qp.pd)
         return nullptr;
     const fake_mw &mw = *it->second;
     const bool zero_based = (mw.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0;
@@ -130,7 +130,7 @@ void complete_send(fake_qp &qp, const send_wqe &wqe, ibv_wc_status status) {
     wc.opcode = wc_opcode(wqe.wr.opcode);
     wc.byte_len = static_cast<std::uint32_t>(total_length(wqe.sge_list));
     wc.qp_num = qp.qp_num;
-    net().push_cqe(*static_cast<fake_cq *>(qp.send_cq), {wc, &qp, wqe.index, true}, false);
+    get_fabric().push_cqe(*static_cast<fake_cq *>(qp.send_cq), {wc, &qp, wqe.index, true}, false);
 }
 
 /// How a peer's work request completes a receive.
@@ -157,8 +157,8 @@ void complete_recv(fake_qp &qp, const recv_wqe &wqe, const recv_info &info, ibv_
     wc.wc_flags = info.wc_flags;
     wc.qp_num = qp.qp_num;
     wc.src_qp = info.src_qp;
-    net().push_cqe(*static_cast<fake_cq *>(qp.recv_cq), {wc, &qp, qp.num_recvs_used, false},
-                   info.solicited);
+    get_fabric().push_cqe(*static_cast<fake_cq *>(qp.recv_cq), {wc, &qp, qp.num_recvs_used, false},
+                          info.solicited);
 }
 
 recv_wqe pop_recv_wqe(fake_qp &qp) {
@@ -171,7 +171,8 @@ recv_wqe pop_recv_wqe(fake_qp &qp) {
     auto &srq = *static_cast<fake_srq *>(qp.srq);
     if (srq.attr.srq_limit != 0 && srq.recv_queue.size() < srq.attr.srq_limit) {
         srq.attr.srq_limit = 0;
-        net().queue_async_event(net().device_of(srq.context), IBV_EVENT_SRQ_LIMIT_REACHED, &srq);
+        get_fabric().queue_async_event(get_fabric().device_of(srq.context),
+                                       IBV_EVENT_SRQ_LIMIT_REACHED, &srq);
     }
     return wqe;
 }
@@ -192,19 +193,19 @@ ibv_wc_status deliver(fake_qp &responder, const bytes &data, const recv_info &in
     }
     complete_recv(responder, wqe, info, recv_status);
     if (recv_status != IBV_WC_SUCCESS)
-        net().qp_to_err(responder);
+        get_fabric().qp_to_err(responder);
     return send_status;
 }
 
 int rnr_status(const fake_qp &requester) {
     const bool retries_forever =
-        requester.attr.rnr_retry == 7 || net().device_of(requester.context).is_iwarp();
+        requester.attr.rnr_retry == 7 || get_fabric().device_of(requester.context).is_iwarp();
     return retries_forever ? not_ready : int{IBV_WC_RNR_RETRY_EXC_ERR};
 }
 
 bool invalidate(const fake_qp &qp, std::uint32_t rkey) {
-    const auto it = net().mw_by_key.find(rkey >> 8);
-    if (it == net().mw_by_key.end() || it->second->rkey != rkey || it->second->pd != qp.pd)
+    const auto it = get_fabric().mw_by_key.find(rkey >> 8);
+    if (it == get_fabric().mw_by_key.end() || it->second->rkey != rkey || it->second->pd != qp.pd)
         return false;
     if (it->second->mr != nullptr)
         --it->second->mr->num_bound_mws;
@@ -260,7 +261,7 @@ int execute_write(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) {
 }
 
 int execute_read(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) {
-    const fake_device &dev = net().device_of(requester.context);
+    const fake_device &dev = get_fabric().device_of(requester.context);
     const unsigned access = dev.is_iwarp() && dev.attr.vendor_id != 0x626d74
                                 ? unsigned{IBV_ACCESS_REMOTE_WRITE}
                                 : unsigned{IBV_ACCESS_LOCAL_WRITE};
@@ -326,8 +327,8 @@ int send_datagram(fake_qp &requester, const send_wqe &wqe) {
     if (!read_payload(requester, wqe, payload))
         return IBV_WC_LOC_PROT_ERR;
     data.insert(data.end(), payload.begin(), payload.end());
-    const auto it = net().qp_by_num.find(wqe.wr.wr.ud.remote_qpn);
-    if (it == net().qp_by_num.end() || it->second->qp_type != IBV_QPT_UD ||
+    const auto it = get_fabric().qp_by_num.find(wqe.wr.wr.ud.remote_qpn);
+    if (it == get_fabric().qp_by_num.end() || it->second->qp_type != IBV_QPT_UD ||
         it->second->attr.qkey != wqe.wr.wr.ud.remote_qkey || recv_queue_of(*it->second).empty())
         return IBV_WC_SUCCESS;
     recv_info info;
@@ -349,8 +350,8 @@ int execute(fake_qp &requester, const send_wqe &wqe) {
     }
     if (requester.qp_type == IBV_QPT_UD)
         return send_datagram(requester, wqe);
-    const auto it = net().qp_by_num.find(requester.dest_qp_num);
-    if (it == net().qp_by_num.end() || it->second->state == IBV_QPS_ERR ||
+    const auto it = get_fabric().qp_by_num.find(requester.dest_qp_num);
+    if (it == get_fabric().qp_by_num.end() || it->second->state == IBV_QPS_ERR ||
         it->second->dest_qp_num != requester.qp_num)
         return IBV_WC_RETRY_EXC_ERR;
     fake_qp &responder = *it->second;
@@ -371,7 +372,7 @@ int execute(fake_qp &requester, const send_wqe &wqe) {
 }
 
 bool run_one_wqe(fake_qp &requester) {
-    const bool can_execute = requester.state == IBV_QPS_RTS && !net().paused;
+    const bool can_execute = requester.state == IBV_QPS_RTS && !get_fabric().paused;
     if (requester.send_queue.empty() || !(can_execute || requester.state == IBV_QPS_ERR))
         return false;
     if (requester.state == IBV_QPS_ERR) {
@@ -387,10 +388,10 @@ bool run_one_wqe(fake_qp &requester) {
     complete_send(requester, wqe, static_cast<ibv_wc_status>(status));
     if (status != IBV_WC_SUCCESS) {
         if (status == IBV_WC_REM_ACCESS_ERR)
-            if (const auto it = net().qp_by_num.find(requester.dest_qp_num);
-                it != net().qp_by_num.end())
-                net().qp_to_err(*it->second);
-        net().qp_to_err(requester);
+            if (const auto it = get_fabric().qp_by_num.find(requester.dest_qp_num);
+                it != get_fabric().qp_by_num.end())
+                get_fabric().qp_to_err(*it->second);
+        get_fabric().qp_to_err(requester);
     }
     return true;
 }
