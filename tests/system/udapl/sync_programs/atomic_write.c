@@ -25,25 +25,25 @@ static uint16_t check_word(uint64_t word, uint16_t before) {
     char why[80];
     snprintf(why, sizeof why, "is 0x%016" PRIx64 " after %#x", word, before);
     if (word != number * quarter)
-        stop("the word: torn", why);
+        fail("the word: torn", why);
     if ((uint16_t)(number - before) > STRIDE)
-        stop("the word: backwards", why);
+        fail("the word: backwards", why);
     return number;
 }
 
 static void watch_word(struct process *process, struct connection *connection,
                        const struct memory *mem) {
     const _Atomic uint64_t *const word = (const void *)(mem->addr + AT);
-    const DAT_LMR_TRIPLET all = triplet(mem, AT, WORD);
+    const DAT_LMR_TRIPLET all = make_lmr_triplet(mem, AT, WORD);
     time_t limit = time(NULL) + wait_seconds(process, 1);
     long seen = 0, values = 0, reported = 0;
     for (uint16_t before = 0; seen < process->count;) {
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &all, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &all, 1));
         const uint16_t now = check_word(atomic_load_explicit(word, memory_order_acquire), before);
         if (now == before) {
             if (time(NULL) > limit)
-                stop("the word", "does not change any more");
+                fail("the word", "does not change any more");
             continue;
         }
         seen += (uint16_t)(now - before);
@@ -53,7 +53,7 @@ static void watch_word(struct process *process, struct connection *connection,
         for (; reported < seen / STRIDE; ++reported)
             send_message(connection, NULL, 0);
     }
-    expect(seen == process->count, "that the last value is the last");
+    require(seen == process->count, "that the last value is the last");
     printf("%ld values seen of %ld\n", values, process->count);
 }
 
@@ -62,7 +62,7 @@ static void server(struct process *process) {
     struct connection connection;
     register_memory(process, &word, process->pz, PAGE, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
     connect_peers(process, &connection, process->pz);
-    const struct range name = remote_range(&word, AT, WORD);
+    const struct range name = make_remote_range(&word, AT, WORD);
     send_message(&connection, &name, 1);
     watch_word(process, &connection, &word);
     disconnect_peers(process, &connection);
@@ -82,7 +82,7 @@ static void client(struct process *process) {
     DAT_COHERDMA_METHODS methods;
     const DAT_DTO_COOKIE no_cookie = {.as_64 = 0};
     connect_peers(process, &connection, process->pz);
-    MUST(dat_coherdma_query_methods(connection.ep, &methods));
+    CHECK_DAT(dat_coherdma_query_methods(connection.ep, &methods));
     printf("atomic writes: %s\n", method_name(methods.atomic_write));
     receive_message(&connection, &word, 1);
     const DAT_RMR_TRIPLET rmr_triplet = {.virtual_address = word.address,
@@ -91,15 +91,17 @@ static void client(struct process *process) {
     for (long each = 1; each <= process->count; ++each) {
         const uint64_t value = (uint16_t)each * quarter;
         const int signaled = each % WINDOW == 0 || each == process->count;
-        MUST(dat_coherdma_post_atomic_write(connection.ep, &value, NULL, no_cookie, &rmr_triplet,
-                                            signaled ? DAT_COMPLETION_DEFAULT_FLAG
-                                                     : DAT_COMPLETION_SUPPRESS_FLAG));
+        CHECK_DAT(dat_coherdma_post_atomic_write(
+            connection.ep, &value, NULL, no_cookie, &rmr_triplet,
+            signaled ? DAT_COMPLETION_DEFAULT_FLAG : DAT_COMPLETION_SUPPRESS_FLAG));
         if (signaled)
-            expect(wait_for_send(&connection) == DAT_DTO_SUCCESS, "that an atomic write succeeds");
+            require(wait_send_status(&connection) == DAT_DTO_SUCCESS,
+                    "that an atomic write succeeds");
         if (each % STRIDE == 0)
             receive_message(&connection, NULL, 0);
     }
     disconnect_peers(process, &connection);
 }
 
-SYNC_PROGRAM(.name = "atomic_write", .syncs = 1, .server = server, .client = client, .count = COUNT)
+SYNC_PROGRAM(.name = "atomic_write", .num_syncs = 1, .server = server, .client = client,
+             .count = COUNT)

@@ -20,13 +20,13 @@ enum { FIRST_OF_OTHER = 4 };
 /* What is written lies apart from what is modified and read. */
 static void list(DAT_LMR_TRIPLET *out, const struct memory *regions, DAT_VLEN offset) {
     for (int each = 0; each < RANGES; ++each)
-        out[each] = triplet(&regions[ranges[each].region], offset + ranges[each].offset,
-                            ranges[each].length);
+        out[each] = make_lmr_triplet(&regions[ranges[each].region], offset + ranges[each].offset,
+                                     ranges[each].length);
 }
 static void ranges_to_send(struct range *out, const struct memory *regions, DAT_VLEN offset) {
     for (int each = 0; each < RANGES; ++each)
-        out[each] = remote_range(&regions[ranges[each].region], offset + ranges[each].offset,
-                                 ranges[each].length);
+        out[each] = make_remote_range(&regions[ranges[each].region], offset + ranges[each].offset,
+                                      ranges[each].length);
 }
 
 static void server(struct process *process) {
@@ -36,7 +36,7 @@ static void server(struct process *process) {
     struct connection connection, second;
     DAT_LMR_TRIPLET modified[RANGES], written[RANGES];
     struct range to_read[RANGES], to_write[RANGES];
-    MUST(dat_pz_create(process->ia, &other));
+    CHECK_DAT(dat_pz_create(process->ia, &other));
     for (int each = 0; each < REGIONS; ++each)
         register_memory(process, &regions[each], each < 2 ? process->pz : other, SIZE, both);
     list(modified, regions, 0);
@@ -47,9 +47,10 @@ static void server(struct process *process) {
     connect_peers(process, &second, other);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         for (int each = 0; each < RANGES; ++each)
-            fill(&regions[ranges[each].region], ranges[each].offset, ranges[each].length, round);
+            fill_pattern(&regions[ranges[each].region], ranges[each].offset, ranges[each].length,
+                         round);
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_read(process->ia, modified, RANGES));
+            CHECK_DAT(dat_lmr_sync_rdma_read(process->ia, modified, RANGES));
         send_message(&connection, to_read, FIRST_OF_OTHER);
         send_message(&second, to_read + FIRST_OF_OTHER, RANGES - FIRST_OF_OTHER);
         send_message(&connection, to_write, FIRST_OF_OTHER);
@@ -57,16 +58,16 @@ static void server(struct process *process) {
         receive_message(&connection, NULL, 0);
         receive_message(&second, NULL, 0);
         if (needs_sync(process, 2))
-            MUST(dat_lmr_sync_rdma_write(process->ia, written, RANGES));
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, written, RANGES));
         for (int each = 0; each < RANGES; ++each)
-            verify(process, &regions[ranges[each].region], WRITTEN + ranges[each].offset,
-                   ranges[each].length, round);
+            verify_pattern(process, &regions[ranges[each].region], WRITTEN + ranges[each].offset,
+                           ranges[each].length, round);
     }
     disconnect_peers(process, &second);
     disconnect_peers(process, &connection);
     for (int each = 0; each < REGIONS; ++each)
         free_memory(&regions[each]);
-    MUST(dat_pz_free(other));
+    CHECK_DAT(dat_pz_free(other));
 }
 
 static void client(struct process *process) {
@@ -83,15 +84,15 @@ static void client(struct process *process) {
         receive_message(&second, all + FIRST_OF_OTHER, RANGES - FIRST_OF_OTHER);
         for (int each = 0; each < RANGES; ++each) {
             struct connection *const conn = each < FIRST_OF_OTHER ? &connection : &second;
-            rdma_read(conn, triplet(&copy, 0, all[each].length), all[each]);
-            verify(process, &copy, 0, all[each].length, round);
+            rdma_read(conn, make_lmr_triplet(&copy, 0, all[each].length), all[each]);
+            verify_pattern(process, &copy, 0, all[each].length, round);
         }
         receive_message(&connection, all, FIRST_OF_OTHER);
         receive_message(&second, all + FIRST_OF_OTHER, RANGES - FIRST_OF_OTHER);
         for (int each = 0; each < RANGES; ++each) {
             struct connection *const conn = each < FIRST_OF_OTHER ? &connection : &second;
-            fill(&source, 0, all[each].length, round);
-            rdma_write(conn, triplet(&source, 0, all[each].length), all[each]);
+            fill_pattern(&source, 0, all[each].length, round);
+            rdma_write(conn, make_lmr_triplet(&source, 0, all[each].length), all[each]);
         }
         send_message(&connection, NULL, 0);
         send_message(&second, NULL, 0);
@@ -102,4 +103,4 @@ static void client(struct process *process) {
     free_memory(&copy);
 }
 
-SYNC_PROGRAM(.name = "batch", .syncs = 2, .server = server, .client = client)
+SYNC_PROGRAM(.name = "batch", .num_syncs = 2, .server = server, .client = client)

@@ -15,11 +15,11 @@ static void server(struct process *process) {
     register_memory(process, &table, process->pz, SIZE, DAT_MEM_PRIV_REMOTE_READ_FLAG);
     connect_peers(process, &connection, process->pz);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
-        const DAT_LMR_TRIPLET modified = triplet(&table, AT, LENGTH);
-        const struct range name = remote_range(&table, AT, LENGTH);
-        fill(&table, AT, LENGTH, round);
+        const DAT_LMR_TRIPLET modified = make_lmr_triplet(&table, AT, LENGTH);
+        const struct range name = make_remote_range(&table, AT, LENGTH);
+        fill_pattern(&table, AT, LENGTH, round);
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_read(process->ia, &modified, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_read(process->ia, &modified, 1));
         send_message(&connection, &name, 1);
         receive_message(&connection, NULL, 0); /* it was read, and may be modified again */
     }
@@ -35,12 +35,12 @@ static void client(struct process *process) {
     connect_peers(process, &connection, process->pz);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         receive_message(&connection, &name, 1);
-        rdma_read(&connection, triplet(&copy, 0, LENGTH), name);
-        verify(process, &copy, 0, LENGTH, round);
+        rdma_read(&connection, make_lmr_triplet(&copy, 0, LENGTH), name);
+        verify_pattern(process, &copy, 0, LENGTH, round);
         send_message(&connection, NULL, 0);
     }
     disconnect_peers(process, &connection);
     free_memory(&copy);
 }
 
-SYNC_PROGRAM(.name = "modify_then_read", .syncs = 1, .server = server, .client = client)
+SYNC_PROGRAM(.name = "modify_then_read", .num_syncs = 1, .server = server, .client = client)

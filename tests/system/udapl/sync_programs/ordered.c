@@ -19,26 +19,26 @@ static void register_ordered(struct process *process, struct memory *mem) {
     DAT_VADDR address;
     map_pages(mem, PAGE);
     region.for_va = mem->addr;
-    MUST(dat_lmr_create(process->ia, DAT_MEM_TYPE_SO_VIRTUAL, region, PAGE, process->pz,
-                        DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &mem->lmr, &mem->local, &mem->remote,
-                        &mem->length, &address));
-    MUST(dat_lmr_query(mem->lmr, DAT_LMR_FIELD_ALL, &is));
-    expect(is.mem_type == DAT_MEM_TYPE_SO_VIRTUAL && is.region_desc.for_va == mem->addr,
-           "a region of its type");
+    CHECK_DAT(dat_lmr_create(process->ia, DAT_MEM_TYPE_SO_VIRTUAL, region, PAGE, process->pz,
+                             DAT_MEM_PRIV_REMOTE_WRITE_FLAG, &mem->lmr, &mem->local, &mem->remote,
+                             &mem->length, &address));
+    CHECK_DAT(dat_lmr_query(mem->lmr, DAT_LMR_FIELD_ALL, &is));
+    require(is.mem_type == DAT_MEM_TYPE_SO_VIRTUAL && is.region_desc.for_va == mem->addr,
+            "a region of its type");
 }
 
 /* Until the flag is the round's. */
 static void wait_for_flag(struct process *process, const struct memory *flag, unsigned round) {
     const volatile unsigned char *const addr = flag->addr + AT;
-    const DAT_LMR_TRIPLET all = triplet(flag, AT, 1);
+    const DAT_LMR_TRIPLET all = make_lmr_triplet(flag, AT, 1);
     const time_t limit = time(NULL) + wait_seconds(process, 1);
     for (;;) {
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &all, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &all, 1));
         if (*addr == round)
             return;
         if (time(NULL) > limit)
-            stop("the flag", "has not come");
+            fail("the flag", "has not come");
     }
 }
 
@@ -49,14 +49,14 @@ static void server(struct process *process) {
     register_ordered(process, &flag);
     connect_peers(process, &connection, process->pz);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
-        const DAT_LMR_TRIPLET written = triplet(&data, AT, LENGTH);
-        const struct range ranges_to_send[] = {remote_range(&data, AT, LENGTH),
-                                               remote_range(&flag, AT, 1)};
+        const DAT_LMR_TRIPLET written = make_lmr_triplet(&data, AT, LENGTH);
+        const struct range ranges_to_send[] = {make_remote_range(&data, AT, LENGTH),
+                                               make_remote_range(&flag, AT, 1)};
         send_message(&connection, ranges_to_send, 2);
         wait_for_flag(process, &flag, round);
         if (needs_sync(process, 2))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &written, 1));
-        verify(process, &data, AT, LENGTH, round);
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &written, 1));
+        verify_pattern(process, &data, AT, LENGTH, round);
     }
     disconnect_peers(process, &connection);
     free_memory(&flag);
@@ -71,13 +71,13 @@ static void client(struct process *process) {
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         struct range ranges_to_send[2];
         receive_message(&connection, ranges_to_send, 2);
-        fill(&source, 0, LENGTH, round);
+        fill_pattern(&source, 0, LENGTH, round);
         source.addr[LENGTH] = (unsigned char)round;
-        rdma_write(&connection, triplet(&source, 0, LENGTH), ranges_to_send[0]);
-        rdma_write(&connection, triplet(&source, LENGTH, 1), ranges_to_send[1]);
+        rdma_write(&connection, make_lmr_triplet(&source, 0, LENGTH), ranges_to_send[0]);
+        rdma_write(&connection, make_lmr_triplet(&source, LENGTH, 1), ranges_to_send[1]);
     }
     disconnect_peers(process, &connection);
     free_memory(&source);
 }
 
-SYNC_PROGRAM(.name = "ordered", .syncs = 2, .server = server, .client = client)
+SYNC_PROGRAM(.name = "ordered", .num_syncs = 2, .server = server, .client = client)

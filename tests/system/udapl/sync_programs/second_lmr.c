@@ -21,30 +21,30 @@ static struct memory create_second(struct process *process, const struct memory 
     DAT_REGION_DESCRIPTION region;
     DAT_VADDR address;
     region.for_lmr_handle = first->lmr;
-    MUST(dat_lmr_create(process->ia, DAT_MEM_TYPE_LMR, region, 1, pz, privileges,
-                        VIRTUAL_ADDRESSES & mem.lmr, &mem.local, &mem.remote, &mem.length,
-                        &address));
-    expect(mem.length == first->length && address == (DAT_VADDR)first->addr, "of the same memory");
+    CHECK_DAT(dat_lmr_create(process->ia, DAT_MEM_TYPE_LMR, region, 1, pz, privileges,
+                             VIRTUAL_ADDRESSES & mem.lmr, &mem.local, &mem.remote, &mem.length,
+                             &address));
+    require(mem.length == first->length && address == (DAT_VADDR)first->addr, "of the same memory");
     return mem;
 }
 
 /* Either LMR's context will do for a sync. */
 static void transfer(struct process *process, const struct memory *first,
                      const struct memory *second) {
-    const DAT_LMR_TRIPLET modified = triplet(first, AT, LENGTH);
-    const DAT_LMR_TRIPLET written = triplet(second, WRITTEN, LENGTH);
-    const struct range ranges_to_send[] = {remote_range(second, AT, LENGTH),
-                                           remote_range(second, WRITTEN, LENGTH)};
+    const DAT_LMR_TRIPLET modified = make_lmr_triplet(first, AT, LENGTH);
+    const DAT_LMR_TRIPLET written = make_lmr_triplet(second, WRITTEN, LENGTH);
+    const struct range ranges_to_send[] = {make_remote_range(second, AT, LENGTH),
+                                           make_remote_range(second, WRITTEN, LENGTH)};
     struct connection connection;
     connect_peers(process, &connection, process->pz);
-    fill(first, AT, LENGTH, 1);
+    fill_pattern(first, AT, LENGTH, 1);
     if (needs_sync(process, 1))
-        MUST(dat_lmr_sync_rdma_read(process->ia, &modified, 1));
+        CHECK_DAT(dat_lmr_sync_rdma_read(process->ia, &modified, 1));
     send_message(&connection, ranges_to_send, 2);
     receive_message(&connection, NULL, 0);
     if (needs_sync(process, 2))
-        MUST(dat_lmr_sync_rdma_write(process->ia, &written, 1));
-    verify(process, first, WRITTEN, LENGTH, 2);
+        CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &written, 1));
+    verify_pattern(process, first, WRITTEN, LENGTH, 2);
     disconnect_peers(process, &connection);
 }
 
@@ -56,35 +56,35 @@ static void expect_refusals(struct process *process, const struct memory *first,
         create_second(process, first, process->pz, DAT_MEM_PRIV_REMOTE_READ_FLAG);
     struct memory elsewhere = create_second(process, first, other, DAT_MEM_PRIV_REMOTE_READ_FLAG);
     const DAT_UINT64 contexts[REFUSED] = {0, local.local, readable.remote, elsewhere.remote};
-    expect(local.remote == 0, "no context without a remote privilege, of a second LMR");
+    require(local.remote == 0, "no context without a remote privilege, of a second LMR");
     for (int each = 0; each < REFUSED; ++each) {
         struct connection connection;
-        struct range name = remote_range(first, AT, LENGTH);
+        struct range name = make_remote_range(first, AT, LENGTH);
         name.context = contexts[each];
         connect_peers(process, &connection, process->pz);
         send_last_message(&connection, &name, 1);
         disconnect_broken(process, &connection);
-        verify(process, first, AT, LENGTH, 1); /* as it was */
+        verify_pattern(process, first, AT, LENGTH, 1); /* as it was */
     }
-    MUST(dat_lmr_free(local.lmr));
-    MUST(dat_lmr_free(readable.lmr));
-    MUST(dat_lmr_free(elsewhere.lmr));
+    CHECK_DAT(dat_lmr_free(local.lmr));
+    CHECK_DAT(dat_lmr_free(readable.lmr));
+    CHECK_DAT(dat_lmr_free(elsewhere.lmr));
 }
 
 static void server(struct process *process) {
     DAT_PZ_HANDLE other;
     struct memory first, second;
-    MUST(dat_pz_create(process->ia, &other));
+    CHECK_DAT(dat_pz_create(process->ia, &other));
     register_memory(process, &first, other, SIZE, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
-    expect(first.remote == 0, "no context without a remote privilege");
+    require(first.remote == 0, "no context without a remote privilege");
     second = create_second(process, &first, process->pz,
                            DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
-    expect(second.remote != 0, "a context with remote privileges");
+    require(second.remote != 0, "a context with remote privileges");
     transfer(process, &first, &second);
-    MUST(dat_lmr_free(second.lmr));
+    CHECK_DAT(dat_lmr_free(second.lmr));
     expect_refusals(process, &first, other);
     free_memory(&first);
-    MUST(dat_pz_free(other));
+    CHECK_DAT(dat_pz_free(other));
 }
 
 /* An RDMA Write to iWARP ends when it is on its way; a Read knows. */
@@ -94,12 +94,12 @@ static void expect_refusal(struct process *process, const struct memory *mem, in
     connect_peers(process, &connection, process->pz);
     receive_message(&connection, &name, 1);
     if (writes)
-        try_write(&connection, triplet(mem, 0, LENGTH), name);
+        try_write(&connection, make_lmr_triplet(mem, 0, LENGTH), name);
     else
-        expect(try_read(&connection, triplet(mem, 0, LENGTH), name) != DAT_DTO_SUCCESS,
-               "that the Read is refused");
+        require(try_read(&connection, make_lmr_triplet(mem, 0, LENGTH), name) != DAT_DTO_SUCCESS,
+                "that the Read is refused");
     disconnect_broken(process, &connection);
-    verify(process, mem, 0, LENGTH, ITS_OWN);
+    verify_pattern(process, mem, 0, LENGTH, ITS_OWN);
 }
 
 static void client(struct process *process) {
@@ -109,16 +109,16 @@ static void client(struct process *process) {
     register_memory(process, &mem, process->pz, SIZE, process->read_sink_flags);
     connect_peers(process, &connection, process->pz);
     receive_message(&connection, ranges_to_send, 2);
-    rdma_read(&connection, triplet(&mem, 0, LENGTH), ranges_to_send[0]);
-    verify(process, &mem, 0, LENGTH, 1);
-    fill(&mem, 0, LENGTH, 2);
-    rdma_write(&connection, triplet(&mem, 0, LENGTH), ranges_to_send[1]);
+    rdma_read(&connection, make_lmr_triplet(&mem, 0, LENGTH), ranges_to_send[0]);
+    verify_pattern(process, &mem, 0, LENGTH, 1);
+    fill_pattern(&mem, 0, LENGTH, 2);
+    rdma_write(&connection, make_lmr_triplet(&mem, 0, LENGTH), ranges_to_send[1]);
     send_message(&connection, NULL, 0);
     disconnect_peers(process, &connection);
-    fill(&mem, 0, LENGTH, ITS_OWN);
+    fill_pattern(&mem, 0, LENGTH, ITS_OWN);
     for (int each = 0; each < REFUSED; ++each)
         expect_refusal(process, &mem, is_write[each]);
     free_memory(&mem);
 }
 
-SYNC_PROGRAM(.name = "second_lmr", .syncs = 2, .server = server, .client = client)
+SYNC_PROGRAM(.name = "second_lmr", .num_syncs = 2, .server = server, .client = client)

@@ -23,7 +23,7 @@ static char cookie[DAT_LMR_COOKIE_SIZE]; /* any 40 bytes that both know; zeros c
 static void map_shared(void) {
     shared = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     other = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    expect(shared != MAP_FAILED && other != MAP_FAILED, "shared memory");
+    require(shared != MAP_FAILED && other != MAP_FAILED, "shared memory");
     snprintf(cookie, sizeof cookie, "situation %ld", (long)getpid());
 }
 
@@ -38,7 +38,7 @@ static DAT_RETURN register_by(struct process *process, DAT_LMR_COOKIE id, struct
 }
 static struct memory register_shared(struct process *process) {
     struct memory mem = {.addr = shared};
-    MUST(register_by(process, &cookie, &mem));
+    CHECK_DAT(register_by(process, &cookie, &mem));
     return mem;
 }
 
@@ -51,41 +51,41 @@ static void expect_refusals(struct process *process) {
     similar[sizeof similar - 1] = 1;
     memcpy(unused, cookie, sizeof unused);
     unused[sizeof unused - 1] = 2;
-    expect(DAT_GET_TYPE(register_by(process, &cookie, &other_mem)) == DAT_INVALID_STATE,
-           "that other memory by the same cookie is refused");
-    MUST(register_by(process, &similar, &other_mem));
-    MUST(dat_lmr_free(other_mem.lmr));
+    require(DAT_GET_TYPE(register_by(process, &cookie, &other_mem)) == DAT_INVALID_STATE,
+            "that other memory by the same cookie is refused");
+    CHECK_DAT(register_by(process, &similar, &other_mem));
+    CHECK_DAT(dat_lmr_free(other_mem.lmr));
     register_memory(process, &private_mem, process->pz, SIZE, DAT_MEM_PRIV_LOCAL_READ_FLAG);
     other_mem.addr = private_mem.addr;
-    expect(DAT_GET_TYPE(register_by(process, &unused, &other_mem)) == DAT_INVALID_STATE,
-           "that memory of a process's own is refused");
+    require(DAT_GET_TYPE(register_by(process, &unused, &other_mem)) == DAT_INVALID_STATE,
+            "that memory of a process's own is refused");
     free_memory(&private_mem);
 }
 
 static void server(struct process *process) {
     const struct memory mem = register_shared(process);
-    const struct range ranges_to_send[] = {remote_range(&mem, AT, LENGTH),
-                                           remote_range(&mem, SECOND, LENGTH)};
-    const DAT_LMR_TRIPLET first = triplet(&mem, AT, LENGTH);
+    const struct range ranges_to_send[] = {make_remote_range(&mem, AT, LENGTH),
+                                           make_remote_range(&mem, SECOND, LENGTH)};
+    const DAT_LMR_TRIPLET first = make_lmr_triplet(&mem, AT, LENGTH);
     struct connection connection;
     connect_peers(process, &connection, process->pz);
     send_message(&connection, ranges_to_send, 2);
     receive_message(&connection, NULL, 0); /* the first range is written */
     if (needs_sync(process, 1))
-        MUST(dat_lmr_sync_rdma_write(process->ia, &first, 1));
+        CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &first, 1));
     send_message(&connection, NULL, 0);
-    verify(process, &mem, AT, LENGTH, 1);
+    verify_pattern(process, &mem, AT, LENGTH, 1);
     receive_message(&connection, NULL, 0); /* the second is written */
     send_message(&connection, NULL, 0);
     receive_message(&connection, NULL, 0); /* and synced by the other process */
-    verify(process, &mem, SECOND, LENGTH, 2);
+    verify_pattern(process, &mem, SECOND, LENGTH, 2);
     disconnect_peers(process, &connection);
-    MUST(dat_lmr_free(mem.lmr));
+    CHECK_DAT(dat_lmr_free(mem.lmr));
 }
 
 static void client(struct process *process) {
     const struct memory mem = register_shared(process);
-    const DAT_LMR_TRIPLET second = triplet(&mem, SECOND, LENGTH);
+    const DAT_LMR_TRIPLET second = make_lmr_triplet(&mem, SECOND, LENGTH);
     struct memory source;
     struct connection connection;
     struct range ranges_to_send[2];
@@ -93,23 +93,23 @@ static void client(struct process *process) {
     register_memory(process, &source, process->pz, SIZE, DAT_MEM_PRIV_LOCAL_READ_FLAG);
     connect_peers(process, &connection, process->pz);
     receive_message(&connection, ranges_to_send, 2);
-    fill(&source, 0, LENGTH, 1);
-    rdma_write(&connection, triplet(&source, 0, LENGTH), ranges_to_send[0]);
+    fill_pattern(&source, 0, LENGTH, 1);
+    rdma_write(&connection, make_lmr_triplet(&source, 0, LENGTH), ranges_to_send[0]);
     send_message(&connection, NULL, 0);
     receive_message(&connection, NULL, 0); /* the server has synced */
-    verify(process, &mem, AT, LENGTH, 1);
-    fill(&source, 0, LENGTH, 2);
-    rdma_write(&connection, triplet(&source, 0, LENGTH), ranges_to_send[1]);
+    verify_pattern(process, &mem, AT, LENGTH, 1);
+    fill_pattern(&source, 0, LENGTH, 2);
+    rdma_write(&connection, make_lmr_triplet(&source, 0, LENGTH), ranges_to_send[1]);
     send_message(&connection, NULL, 0);
     receive_message(&connection, NULL, 0); /* so it has arrived */
     if (needs_sync(process, 2))
-        MUST(dat_lmr_sync_rdma_write(process->ia, &second, 1));
+        CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &second, 1));
     send_message(&connection, NULL, 0);
-    verify(process, &mem, SECOND, LENGTH, 2);
+    verify_pattern(process, &mem, SECOND, LENGTH, 2);
     disconnect_peers(process, &connection);
     free_memory(&source);
-    MUST(dat_lmr_free(mem.lmr));
+    CHECK_DAT(dat_lmr_free(mem.lmr));
 }
 
-SYNC_PROGRAM(.name = "shared", .syncs = 2, .server = server, .client = client,
+SYNC_PROGRAM(.name = "shared", .num_syncs = 2, .server = server, .client = client,
              .prepare = map_shared)

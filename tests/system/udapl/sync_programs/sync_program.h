@@ -24,7 +24,7 @@ struct process;
 
 struct sync_program {
     const char *name;
-    int syncs; /* how many sync calls it has, each of which can be skipped */
+    int num_syncs; /* how many sync calls it has, each of which can be skipped */
     void (*server)(struct process *);
     void (*client)(struct process *);
     void (*prepare)(void); /* runs before the fork; may be NULL */
@@ -38,35 +38,35 @@ struct process {
     DAT_PZ_HANDLE pz;
     DAT_MEM_PRIV_FLAGS read_sink_flags; /* privileges of memory that an RDMA Read fills */
     DAT_IA_ADDRESS_PTR ia_address;      /* of the IA, which both sides use */
-    DAT_CONN_QUAL port;
-    DAT_PSP_HANDLE listener; /* the server's */
-    DAT_EVD_HANDLE requests;
+    DAT_CONN_QUAL conn_qual;
+    DAT_PSP_HANDLE psp; /* the server's */
+    DAT_EVD_HANDLE cr_evd;
     DAT_BOOLEAN lmr_sync_req;
     long count;
-    int skipped_sync, wrong;
+    int skipped_sync, data_wrong;
 };
 
 /* Returns the exit status. */
-int run(const struct sync_program *, int count, char **argv);
+int run_program(const struct sync_program *, int count, char **argv);
 #define SYNC_PROGRAM(...)                                                                          \
     int main(int argc, char **argv) {                                                              \
         const struct sync_program program = {__VA_ARGS__};                                         \
-        return run(&program, argc, argv);                                                          \
+        return run_program(&program, argc, argv);                                                  \
     }
 
-/* Whether the provider requires sync call number 1, 2, ..., and --skip-sync does not name it. */
-int needs_sync(const struct process *, int which);
+/* Whether the provider requires sync call sync_num (from 1), and --skip-sync does not name it. */
+int needs_sync(const struct process *, int sync_num);
 
-/* How long to wait for a change of memory that the peer writes, before which comes sync call WHICH.
- * Without that call a program may never see it, so the wait is short; else the limit only ends a
- * hang. */
-long wait_seconds(const struct process *, int which);
+/* How long to wait for a change of memory that the peer writes, before which comes sync call
+ * sync_num. Without that call a program may never see it, so the wait is short; else the limit only
+ * ends a hang. */
+long wait_seconds(const struct process *, int sync_num);
 
 /* Exits with an error. */
-_Noreturn void stop(const char *what, const char *why);
-void expect(int right, const char *what);
-void must(DAT_RETURN, const char *call);
-#define MUST(call) must((call), #call)
+_Noreturn void fail(const char *operation, const char *reason);
+void require(int ok, const char *operation);
+void check_dat(DAT_RETURN, const char *call);
+#define CHECK_DAT(call) check_dat((call), #call)
 
 /* Pages of their own, of zeros: mapped, and registered. */
 struct memory {
@@ -81,26 +81,26 @@ void map_pages(struct memory *, DAT_VLEN length);
 void register_memory(struct process *, struct memory *, DAT_PZ_HANDLE, DAT_VLEN length,
                      DAT_MEM_PRIV_FLAGS);
 void free_memory(struct memory *);
-DAT_LMR_TRIPLET triplet(const struct memory *, DAT_VLEN offset, DAT_VLEN length);
+DAT_LMR_TRIPLET make_lmr_triplet(const struct memory *, DAT_VLEN offset, DAT_VLEN length);
 
 /* A pattern that differs between rounds. */
-void fill(const struct memory *, DAT_VLEN offset, DAT_VLEN length, unsigned round);
+void fill_pattern(const struct memory *, DAT_VLEN offset, DAT_VLEN length, unsigned round);
 /* Whether the memory holds it; if not, prints where, and the status will be 1. */
-int verify(struct process *, const struct memory *, DAT_VLEN offset, DAT_VLEN length,
-           unsigned round);
+int verify_pattern(struct process *, const struct memory *, DAT_VLEN offset, DAT_VLEN length,
+                   unsigned round);
 
 /* What a message names: memory of its sender. The same layout in both versions of uDAPL. */
 struct range {
     DAT_UINT64 address, length, context;
 };
 enum { MAX_RANGES = 8 };
-struct range remote_range(const struct memory *, DAT_VLEN offset, DAT_VLEN length);
+struct range make_remote_range(const struct memory *, DAT_VLEN offset, DAT_VLEN length);
 
 /* Its messages need no sync: the provider keeps Sends and receives coherent. */
 struct connection {
     DAT_PZ_HANDLE pz;
     DAT_EP_HANDLE ep;
-    DAT_EVD_HANDLE sent, received, connection_evd;
+    DAT_EVD_HANDLE request_evd, recv_evd, connection_evd;
     struct memory messages;
     unsigned next;
 };
@@ -120,7 +120,7 @@ void rdma_write(struct connection *, DAT_LMR_TRIPLET src, struct range dst);
 /* The same, if it may be refused: its status. */
 DAT_DTO_COMPLETION_STATUS try_read(struct connection *, DAT_LMR_TRIPLET dst, struct range src);
 DAT_DTO_COMPLETION_STATUS try_write(struct connection *, DAT_LMR_TRIPLET src, struct range dst);
-DAT_DTO_COMPLETION_STATUS wait_for_send(struct connection *);
+DAT_DTO_COMPLETION_STATUS wait_send_status(struct connection *);
 
 /* A client's part: each round, writes the pattern to the one range that the server offers, then
  * sends a message, which names the range if named. The client's own memory needs no sync. */

@@ -16,16 +16,16 @@ static void server(struct process *process) {
     register_memory(process, &mem, process->pz, SIZE, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
     connect_peers(process, &connection, process->pz);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
-        const DAT_LMR_TRIPLET range = triplet(&mem, AT, LENGTH);
-        const struct range name = remote_range(&mem, AT, LENGTH);
-        fill(&mem, AT, LENGTH, OURS + round);
+        const DAT_LMR_TRIPLET range = make_lmr_triplet(&mem, AT, LENGTH);
+        const struct range name = make_remote_range(&mem, AT, LENGTH);
+        fill_pattern(&mem, AT, LENGTH, OURS + round);
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &range, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &range, 1));
         send_message(&connection, &name, 1);
         receive_message(&connection, NULL, 0);
         if (needs_sync(process, 2))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &range, 1));
-        verify(process, &mem, AT, LENGTH, round);
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &range, 1));
+        verify_pattern(process, &mem, AT, LENGTH, round);
     }
     disconnect_peers(process, &connection);
     free_memory(&mem);
@@ -35,4 +35,4 @@ static void client(struct process *process) {
     write_offered_ranges(process, ROUNDS, SIZE, 0);
 }
 
-SYNC_PROGRAM(.name = "touch_then_be_written", .syncs = 2, .server = server, .client = client)
+SYNC_PROGRAM(.name = "touch_then_be_written", .num_syncs = 2, .server = server, .client = client)

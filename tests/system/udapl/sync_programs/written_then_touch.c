@@ -25,15 +25,15 @@ static void server(struct process *process) {
     connect_peers(process, &connection, process->pz);
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         const DAT_VLEN offset = (round - 1) * EACH + AT;
-        const DAT_LMR_TRIPLET range = triplet(&mem, offset, LENGTH);
-        const struct range name = remote_range(&mem, offset, LENGTH);
+        const DAT_LMR_TRIPLET range = make_lmr_triplet(&mem, offset, LENGTH);
+        const struct range name = make_remote_range(&mem, offset, LENGTH);
         send_message(&connection, &name, 1);
         receive_message(&connection, NULL, 0); /* it is written */
         if (needs_sync(process, 1))
-            MUST(dat_lmr_sync_rdma_write(process->ia, &range, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_write(process->ia, &range, 1));
         touch(mem.addr + offset);
         if (needs_sync(process, 2))
-            MUST(dat_lmr_sync_rdma_read(process->ia, &range, 1));
+            CHECK_DAT(dat_lmr_sync_rdma_read(process->ia, &range, 1));
         send_message(&connection, NULL, 0);
         receive_message(&connection, NULL, 0); /* it is read */
     }
@@ -50,13 +50,13 @@ static void client(struct process *process) {
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         struct range mem;
         receive_message(&connection, &mem, 1);
-        fill(&source, 0, LENGTH, round);
-        rdma_write(&connection, triplet(&source, 0, LENGTH), mem);
+        fill_pattern(&source, 0, LENGTH, round);
+        rdma_write(&connection, make_lmr_triplet(&source, 0, LENGTH), mem);
         send_message(&connection, NULL, 0);
         receive_message(&connection, NULL, 0);
-        rdma_read(&connection, triplet(&copy, 0, LENGTH), mem);
+        rdma_read(&connection, make_lmr_triplet(&copy, 0, LENGTH), mem);
         touch(copy.addr);
-        verify(process, &copy, 0, LENGTH, round);
+        verify_pattern(process, &copy, 0, LENGTH, round);
         send_message(&connection, NULL, 0);
     }
     disconnect_peers(process, &connection);
@@ -64,4 +64,4 @@ static void client(struct process *process) {
     free_memory(&source);
 }
 
-SYNC_PROGRAM(.name = "written_then_touch", .syncs = 2, .server = server, .client = client)
+SYNC_PROGRAM(.name = "written_then_touch", .num_syncs = 2, .server = server, .client = client)
