@@ -22,17 +22,17 @@ namespace {
 struct async_watcher final : fd_watcher {
     void ready() noexcept override;
 
-    ibv_context *verbs = nullptr;
-    unsigned refs = 0;
+    ibv_context *context = nullptr;
+    unsigned num_ias = 0;
     async_watcher *next = nullptr;
 };
 
 // No member has a destructor: the event thread still runs while the program is in exit().
-struct {
+struct async_registry {
     mutex lock; ///< of the members below
-    async_watcher *first = nullptr;
+    async_watcher *first_watcher = nullptr;
     std::array<dapl_ia *, 256> ias = {};
-} state;
+} registry;
 
 void handle_qp_event(dapl_ep *ep, ibv_event_type type) noexcept {
     switch (type) {
@@ -50,14 +50,14 @@ void handle_qp_event(dapl_ep *ep, ibv_event_type type) noexcept {
     }
 }
 
-void post_to_all_ias(ibv_context *verbs, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
-    for (dapl_ia *ia : state.ias)
-        if (ia != nullptr && ia->ctx() == verbs)
+void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
+    for (dapl_ia *ia : registry.ias)
+        if (ia != nullptr && ia->ctx() == context)
             post_async_event(*ia, number, ia->handle(), reason);
 }
 
-void handle_async_event(ibv_context *verbs, const ibv_async_event &event) noexcept {
-    const std::lock_guard guard(state.lock);
+void handle_async_event(ibv_context *context, const ibv_async_event &event) noexcept {
+    const std::lock_guard guard(registry.lock);
     switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
         if (dapl_evd *const evd = lookup<dapl_evd>(event.element.cq->cq_context))
@@ -73,7 +73,7 @@ void handle_async_event(ibv_context *verbs, const ibv_async_event &event) noexce
             srq->report_limit();
         break;
     case IBV_EVENT_DEVICE_FATAL:
-        post_to_all_ias(verbs, DAT_ASYNC_ERROR_IA_CATASTROPHIC, DAT_IA_CATASTROPHIC_ERROR);
+        post_to_all_ias(context, DAT_ASYNC_ERROR_IA_CATASTROPHIC, DAT_IA_CATASTROPHIC_ERROR);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -93,8 +93,8 @@ void handle_async_event(ibv_context *verbs, const ibv_async_event &event) noexce
 
 void async_watcher::ready() noexcept {
     ibv_async_event event;
-    while (ibv_get_async_event(verbs, &event) == 0) {
-        handle_async_event(verbs, event);
+    while (ibv_get_async_event(context, &event) == 0) {
+        handle_async_event(context, event);
         ibv_ack_async_event(&event);
     }
 }
@@ -102,46 +102,50 @@ void async_watcher::ready() noexcept {
 } // namespace
 
 int async_register(dapl_ia &ia) noexcept {
-    const std::lock_guard guard(state.lock);
-    dapl_ia **slot = nullptr;
-    for (dapl_ia *&it : state.ias)
-        if (it == nullptr)
-            slot = &it;
-    if (slot == nullptr)
+    const std::lock_guard guard(registry.lock);
+    dapl_ia **free_slot = nullptr;
+    for (dapl_ia *&ia_slot : registry.ias)
+        if (ia_slot == nullptr) {
+            free_slot = &ia_slot;
+            break;
+        }
+    if (free_slot == nullptr)
         return ENOMEM;
-    for (async_watcher *it = state.first; it != nullptr; it = it->next)
-        if (it->verbs == ia.ctx()) {
-            ++it->refs;
-            *slot = &ia;
+    for (async_watcher *watcher = registry.first_watcher; watcher != nullptr;
+         watcher = watcher->next)
+        if (watcher->context == ia.ctx()) {
+            ++watcher->num_ias;
+            *free_slot = &ia;
             return 0;
         }
     auto watcher = std::make_unique<async_watcher>();
-    watcher->verbs = ia.ctx();
-    const int fd = watcher->verbs->async_fd;
+    watcher->context = ia.ctx();
+    const int fd = watcher->context->async_fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
         return errno;
     if (const int error = event_thread::watch(fd, *watcher))
         return error;
-    watcher->refs = 1;
-    watcher->next = state.first;
-    state.first = watcher.release();
-    *slot = &ia;
+    watcher->num_ias = 1;
+    watcher->next = registry.first_watcher;
+    registry.first_watcher = watcher.release();
+    *free_slot = &ia;
     return 0;
 }
 
 void async_unregister(dapl_ia &ia) noexcept {
     std::unique_ptr<async_watcher> removed;
     {
-        const std::lock_guard guard(state.lock);
-        for (dapl_ia *&it : state.ias)
-            if (it == &ia)
-                it = nullptr;
-        for (async_watcher **link = &state.first; *link != nullptr; link = &(*link)->next)
-            if ((*link)->verbs == ia.ctx() && --(*link)->refs == 0) {
+        const std::lock_guard guard(registry.lock);
+        for (dapl_ia *&ia_slot : registry.ias)
+            if (ia_slot == &ia)
+                ia_slot = nullptr;
+        for (async_watcher **link = &registry.first_watcher; *link != nullptr;
+             link = &(*link)->next)
+            if ((*link)->context == ia.ctx() && --(*link)->num_ias == 0) {
                 removed.reset(*link);
                 *link = removed->next;
                 // Under the lock: another thread that opens the device watches the same fd.
-                event_thread::remove_fd(removed->verbs->async_fd);
+                event_thread::remove_fd(removed->context->async_fd);
                 break;
             }
     }
@@ -169,27 +173,27 @@ void report_overflow(dapl_evd &evd) noexcept {
 }
 
 void async_forget(const void *obj) noexcept {
-    const std::lock_guard guard(state.lock);
+    const std::lock_guard guard(registry.lock);
     // An abrupt close of one IA destroys an EVD that other IAs still use, though the consumer must
     // keep it.
-    for (dapl_ia *ia : state.ias)
+    for (dapl_ia *ia : registry.ias)
         if (ia != nullptr && ia->async_evd == obj)
             ia->async_evd = nullptr;
 }
 
 void async_atfork_prepare() noexcept {
-    state.lock.lock();
+    registry.lock.lock();
 }
 
 void async_atfork_parent() noexcept {
-    state.lock.unlock();
+    registry.lock.unlock();
 }
 
 void async_atfork_child() noexcept {
-    while (state.first != nullptr)
-        delete std::exchange(state.first, state.first->next);
-    state.ias.fill(nullptr);
-    state.lock.unlock();
+    while (registry.first_watcher != nullptr)
+        delete std::exchange(registry.first_watcher, registry.first_watcher->next);
+    registry.ias.fill(nullptr);
+    registry.lock.unlock();
 }
 
 } // namespace coherdma::dapl

@@ -32,7 +32,7 @@ std::string port_gid(const device &dev) {
     return text;
 }
 
-const char *port_state(const device &dev) {
+const char *port_state_name(const device &dev) {
     switch (dev.port_attr.state) {
     case IBV_PORT_DOWN:
         return "PORT_DOWN";
@@ -61,7 +61,7 @@ named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_NODE_GUID", node_guid(dev));
     add("DAT_IB_GID", port_gid(dev));
     add("DAT_IB_TRANSPORT_MTU", std::to_string(128 << dev.port_attr.active_mtu));
-    add("DAT_IB_PORT_STATUS", port_state(dev));
+    add("DAT_IB_PORT_STATUS", port_state_name(dev));
     add("DAT_IB_PORT_NUMBER", std::to_string(dev.port));
     num_base = attrs.size();
     add("DAT_EXTENSION_INTERFACE", bool_text(!dev.iwarp));
