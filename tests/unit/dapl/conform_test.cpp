@@ -69,7 +69,7 @@ conform::kernel_counts conform::count_kernel_objects(const std::string &) {
 }
 
 long conform::count_posted_requests() {
-    const fake::library_call call;
+    const fake::library_call_guard call;
     return static_cast<long>(fake::get_fabric().posts.size());
 }
 

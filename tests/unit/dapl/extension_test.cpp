@@ -158,22 +158,25 @@ DAT_EP_ATTR ud_ep_attr() {
     return attr;
 }
 
-/// A UD EP that resolves another one.
+constexpr DAT_CONN_QUAL ud_conn_qual = 4000, unused_conn_qual = 9999;
+
+/// A UD EP that resolves another one, which listens at ud_conn_qual.
 struct ud_fixture {
     ud_fixture()
         : active(ia, &attr)
         , passive(ia, &attr)
         , cr_evd(ia.create_evd(DAT_EVD_CR_FLAG))
         , buffer(ia) {
-        assert_success(dat().psp_create_func(ia.handle, 4000, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+        assert_success(
+            dat().psp_create_func(ia.handle, ud_conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
     }
     ~ud_fixture() {
         assert_success(dat().psp_free_func(psp));
         assert_success(dat().evd_free_func(cr_evd));
     }
-    void resolve(DAT_CONN_QUAL port, const char *private_data = "") const {
+    void request_ud_connection(DAT_CONN_QUAL conn_qual, const char *private_data = "") const {
         socket_address addr = parse_address(ia.address);
-        assert_success(dat().ep_connect_func(active.handle, &addr.sa, port, event_timeout_us,
+        assert_success(dat().ep_connect_func(active.handle, &addr.sa, conn_qual, event_timeout_us,
                                              static_cast<DAT_COUNT>(std::strlen(private_data)),
                                              const_cast<char *>(private_data), DAT_QOS_BEST_EFFORT,
                                              DAT_CONNECT_DEFAULT_FLAG));
@@ -192,7 +195,7 @@ struct ud_fixture {
 
 void ud_send_reaches_resolved_peer(void **) {
     ud_fixture fixture;
-    fixture.resolve(4000, "who");
+    fixture.request_ud_connection(ud_conn_qual, "who");
     DAT_CR_HANDLE const cr = fixture.wait_request();
     DAT_CR_PARAM param = {};
     assert_success(dat().cr_query_func(cr, DAT_CR_FIELD_ALL, &param));
@@ -234,7 +237,7 @@ void ud_send_reaches_resolved_peer(void **) {
 void ud_ep_connects_to_many_peers(void **) {
     ud_fixture fixture;
     for (int i = 0; i != 3; ++i) {
-        fixture.resolve(4000);
+        fixture.request_ud_connection(ud_conn_qual);
         assert_success(
             dat().cr_accept_func(fixture.wait_request(), fixture.passive.handle, 0, nullptr));
         for (const ep_fixture *ep : {&fixture.active, &fixture.passive}) {
@@ -246,15 +249,15 @@ void ud_ep_connects_to_many_peers(void **) {
 
 void ud_connect_failures_reported(void **) {
     ud_fixture fixture;
-    fixture.resolve(4000);
+    fixture.request_ud_connection(ud_conn_qual);
     assert_success(dat().cr_reject_func(fixture.wait_request(), 0, nullptr));
     assert_int_equal(extension_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_REJECT_EVENT)
                          .extension.type,
                      DAT_IB_UD_CONNECT_REJECT);
-    fixture.resolve(9999); // no listener
+    fixture.request_ud_connection(unused_conn_qual);
     wait_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_REJECT_EVENT);
     get_fabric().resolve_addr_results = {-EHOSTUNREACH};
-    fixture.resolve(4000);
+    fixture.request_ud_connection(ud_conn_qual);
     assert_int_equal(extension_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_ERROR_EVENT)
                          .extension.type,
                      DAT_IB_UD_CONNECT_ERROR);
@@ -263,7 +266,7 @@ void ud_connect_failures_reported(void **) {
 void ud_request_not_accepted_by_rc_ep(void **) {
     ud_fixture fixture;
     ep_fixture connected(fixture.ia);
-    fixture.resolve(4000);
+    fixture.request_ud_connection(ud_conn_qual);
     DAT_CR_HANDLE const cr = fixture.wait_request();
     assert_int_equal(dat().cr_accept_func(cr, connected.handle, 0, nullptr),
                      invalid_handle(DAT_INVALID_HANDLE_EP));

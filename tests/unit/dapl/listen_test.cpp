@@ -111,7 +111,7 @@ void unread_cr_rejected_with_psp(void **) {
     get_fabric().hold(RDMA_CM_EVENT_CONNECT_REQUEST);
     fixture.connect_to(4000);
     assert_true(wait_until([&] {
-        const library_call call;
+        const library_call_guard call;
         return !get_fabric().held_events.empty();
     }));
     assert_success(dat().psp_free_func(psp));

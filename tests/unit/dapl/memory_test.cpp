@@ -20,7 +20,7 @@ DAT_LMR_PARAM query_lmr(DAT_LMR_HANDLE lmr) {
 }
 /// The access flags passed to ibv_reg_mr.
 unsigned access_of(const memory &buffer) {
-    const library_call call;
+    const library_call_guard call;
     return get_fabric().find_mr(buffer.lmr_context)->access;
 }
 
@@ -244,7 +244,7 @@ void failed_shared_lmr_frees_cookie(void **) {
 
 void lmr_longer_than_max_mr_size_rejected(void **) {
     ia_fixture ia;
-    get_fabric().skip_mapped_check = true;
+    get_fabric().allow_unmapped_memory = true;
     DAT_REGION_DESCRIPTION region_desc = {};
     region_desc.for_va = &region_desc;
     DAT_LMR_HANDLE lmr = &region_desc;
@@ -267,7 +267,7 @@ void so_virtual_lmr_has_no_relaxed_ordering(void **) {
     assert_success(lmr.result);
     assert_int_equal(query_lmr(lmr.lmr).mem_type, 3);
     {
-        const library_call call;
+        const library_call_guard call;
         assert_int_equal(get_fabric().find_mr(lmr.context)->access & IBV_ACCESS_RELAXED_ORDERING,
                          0);
     }

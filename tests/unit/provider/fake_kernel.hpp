@@ -77,7 +77,7 @@ class kernel {
 
     std::size_t num_rings() const { return rings_.size(); }
     /// The size of a ring in bytes.
-    std::size_t ring_size(std::size_t ring) const { return rings_.at(ring).size; }
+    std::size_t ring_size(std::size_t ring_index) const { return rings_.at(ring_index).size; }
     /// Of rings, by the driver.
     std::size_t mapped_bytes() const;
 
@@ -96,7 +96,7 @@ class kernel {
     static constexpr std::size_t page_size = 4096;
 
     /// The rings in the order of creation.
-    const shared_memory &ring_memory(std::size_t ring) const { return rings_.at(ring); }
+    const shared_memory &ring_memory(std::size_t ring_index) const { return rings_.at(ring_index); }
     const shared_memory &make_memory(std::size_t bytes);
     std::uint32_t add_object(const command &cmd);
     int remove_object(std::uint32_t handle);

@@ -42,8 +42,8 @@ siw_uresp_create_qp siw_kernel::add_qp(std::uint32_t max_send_wr, std::uint32_t 
     return resp;
 }
 
-void siw_kernel::add_cqe(std::size_t ring, siw_cqe cqe) {
-    auto &slot = entry<siw_cqe>(ring, num_cqes_[ring]++);
+void siw_kernel::add_cqe(std::size_t ring_index, siw_cqe cqe) {
+    auto &slot = entry<siw_cqe>(ring_index, num_cqes_added_[ring_index]++);
     if (slot.flags != 0)
         std::abort();
     cqe.flags |= SIW_WQE_VALID;

@@ -21,22 +21,24 @@ class siw_kernel : public kernel {
     ibv_qp_state state = IBV_QPS_RTS;                        ///< reported by query_qp
     std::uint8_t max_dest_rd_atomic = 1;                     ///< reported by query_qp
 
-    std::uint32_t num_entries(std::size_t ring) const { return num_entries_.at(ring); }
+    std::uint32_t num_entries(std::size_t ring_index) const { return num_entries_.at(ring_index); }
     template <class type>
-    type &entry(std::size_t ring, std::uint32_t number) const {
-        return reinterpret_cast<type *>(ring_memory(ring).addr)[number % num_entries(ring)];
+    type &entry(std::size_t ring_index, std::uint32_t number) const {
+        return reinterpret_cast<type *>(
+            ring_memory(ring_index).addr)[number % num_entries(ring_index)];
     }
-    siw_sqe &sqe(std::size_t ring, std::uint32_t number) const {
-        return entry<siw_sqe>(ring, number);
+    siw_sqe &sqe(std::size_t ring_index, std::uint32_t number) const {
+        return entry<siw_sqe>(ring_index, number);
     }
-    siw_rqe &rqe(std::size_t ring, std::uint32_t number) const {
-        return entry<siw_rqe>(ring, number);
+    siw_rqe &rqe(std::size_t ring_index, std::uint32_t number) const {
+        return entry<siw_rqe>(ring_index, number);
     }
-    siw_cq_ctrl &control(std::size_t ring) const {
-        return *reinterpret_cast<siw_cq_ctrl *>(&entry<siw_cqe>(ring, num_entries(ring) - 1) + 1);
+    siw_cq_ctrl &control(std::size_t ring_index) const {
+        return *reinterpret_cast<siw_cq_ctrl *>(
+            &entry<siw_cqe>(ring_index, num_entries(ring_index) - 1) + 1);
     }
     /// Adds the next CQE to a CQ's ring.
-    void add_cqe(std::size_t ring, siw_cqe cqe);
+    void add_cqe(std::size_t ring_index, siw_cqe cqe);
 
   private:
     verbs_context *open_driver(ibv_device *device) override;
@@ -46,8 +48,8 @@ class siw_kernel : public kernel {
                             std::size_t trailer_size = 0);
     siw_uresp_create_qp add_qp(std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
 
-    std::vector<std::uint32_t> num_entries_;        ///< by ring
-    std::map<std::size_t, std::uint32_t> num_cqes_; ///< by ring
+    std::vector<std::uint32_t> num_entries_;              ///< by ring
+    std::map<std::size_t, std::uint32_t> num_cqes_added_; ///< by ring
     std::uint32_t last_qp_num_ = 0x12;
     std::uint32_t last_stag_index_ = 0;
 };

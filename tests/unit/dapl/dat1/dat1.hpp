@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace fake::v1 {
+namespace fake::dat1_test {
 
 namespace dat1 = coherdma::dapl::dat1;
 
@@ -170,4 +170,4 @@ inline void assert_completion(const dat1::event &event, DAT_EP_HANDLE ep, std::u
     assert_int_equal(data.transfered_length, length);
 }
 
-} // namespace fake::v1
+} // namespace fake::dat1_test

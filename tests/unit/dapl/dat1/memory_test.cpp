@@ -8,7 +8,7 @@
 #include <cerrno>
 
 using namespace fake;
-namespace dat1 = v1::dat1;
+namespace dat1 = dat1_test::dat1;
 
 namespace {
 
@@ -22,12 +22,12 @@ DAT_REGION_DESCRIPTION region_at(void *addr) {
 }
 
 void dat1_lmr_query_returns_create_arguments(void **) {
-    v1::ia_fixture ia;
-    v1::memory buffer(ia);
+    dat1_test::ia_fixture ia;
+    dat1_test::memory buffer(ia);
     dat1::lmr_param param;
     std::memset(static_cast<void *>(&param), 0xa5, sizeof param);
-    assert_success(
-        v1::dat().lmr_query_func(buffer.lmr, static_cast<DAT_LMR_PARAM_MASK>(0x3ff), &param));
+    assert_success(dat1_test::dat().lmr_query_func(buffer.lmr,
+                                                   static_cast<DAT_LMR_PARAM_MASK>(0x3ff), &param));
     assert_int_equal(reinterpret_cast<std::uintptr_t>(param.ia_handle),
                      1); // from dats_get_ia_handle()
     assert_int_equal(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
@@ -41,8 +41,8 @@ void dat1_lmr_query_returns_create_arguments(void **) {
     assert_int_equal(param.registered_size, 4096);
     assert_int_equal(param.registered_address, buffer.registered_address);
     const auto dat2_bit = static_cast<DAT_LMR_PARAM_MASK>(0x400);
-    assert_int_equal(v1::dat().lmr_query_func(buffer.lmr, dat2_bit, &param),
-                     v1::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().lmr_query_func(buffer.lmr, dat2_bit, &param),
+                     dat1_test::invalid_parameter(2));
 }
 
 // An IA that was opened with ro_aware gets relaxed ordering, except in regions that ask for strong
@@ -62,49 +62,53 @@ void dat1_relaxed_ordering_only_for_aware_ia(void **) {
     };
     char bytes[64];
     for (const auto &it : cases) {
-        v1::ia_fixture ia("ib", it.ro_aware);
+        dat1_test::ia_fixture ia("ib", it.ro_aware);
         DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
         DAT_LMR_CONTEXT lkey;
-        assert_success(v1::dat().lmr_create_func(
+        assert_success(dat1_test::dat().lmr_create_func(
             ia.handle, static_cast<DAT_MEM_TYPE>(it.mem_type), region_at(bytes), 64, ia.pz,
             DAT_MEM_PRIV_ALL_FLAG | static_cast<DAT_MEM_PRIV_FLAGS>(it.extra_priv), &lmr, &lkey,
             nullptr, nullptr, nullptr));
         {
-            const library_call call;
+            const library_call_guard call;
             assert_int_equal((get_fabric().find_mr(lkey)->access & IBV_ACCESS_RELAXED_ORDERING) !=
                                  0,
                              it.relaxed);
         }
-        assert_success(v1::dat().lmr_free_func(lmr));
+        assert_success(dat1_test::dat().lmr_free_func(lmr));
     }
 }
 
 // dat_lmr_create of DAT 1.2 has no va_type: later arguments have lower numbers than in 2.0.
 void dat1_lmr_create_arguments_checked(void **) {
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     char bytes[64];
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
     DAT_LMR_CONTEXT lkey;
     const auto create = [&](DAT_MEM_TYPE mem_type, void *addr, DAT_VLEN length, DAT_PZ_HANDLE pz,
                             DAT_UINT32 mem_priv, DAT_LMR_HANDLE *lmr_out) {
-        return v1::dat().lmr_create_func(ia.handle, mem_type, region_at(addr), length, pz,
-                                         static_cast<DAT_MEM_PRIV_FLAGS>(mem_priv), lmr_out, &lkey,
-                                         nullptr, nullptr, nullptr);
+        return dat1_test::dat().lmr_create_func(ia.handle, mem_type, region_at(addr), length, pz,
+                                                static_cast<DAT_MEM_PRIV_FLAGS>(mem_priv), lmr_out,
+                                                &lkey, nullptr, nullptr, nullptr);
     };
     constexpr auto mem_type = DAT_MEM_TYPE_VIRTUAL;
     assert_int_equal(create(static_cast<DAT_MEM_TYPE>(9), bytes, 64, ia.pz, 0x11, &lmr),
-                     v1::invalid_parameter(2));
-    assert_int_equal(create(mem_type, nullptr, 64, ia.pz, 0x11, &lmr), v1::invalid_parameter(3));
-    assert_int_equal(create(mem_type, bytes, 0, ia.pz, 0x11, &lmr), v1::invalid_parameter(4));
+                     dat1_test::invalid_parameter(2));
+    assert_int_equal(create(mem_type, nullptr, 64, ia.pz, 0x11, &lmr),
+                     dat1_test::invalid_parameter(3));
+    assert_int_equal(create(mem_type, bytes, 0, ia.pz, 0x11, &lmr),
+                     dat1_test::invalid_parameter(4));
     assert_int_equal(create(mem_type, bytes, UINT64_MAX, ia.pz, 0x11, &lmr),
-                     v1::invalid_parameter(4));
+                     dat1_test::invalid_parameter(4));
     assert_int_equal(create(mem_type, bytes, 64, ia.handle, 0x11, &lmr),
                      invalid_handle(DAT_INVALID_HANDLE_PZ));
-    assert_int_equal(create(mem_type, bytes, 64, ia.pz, 0x8000, &lmr), v1::invalid_parameter(6));
-    assert_int_equal(create(mem_type, bytes, 64, ia.pz, 0x11, nullptr), v1::invalid_parameter(7));
+    assert_int_equal(create(mem_type, bytes, 64, ia.pz, 0x8000, &lmr),
+                     dat1_test::invalid_parameter(6));
+    assert_int_equal(create(mem_type, bytes, 64, ia.pz, 0x11, nullptr),
+                     dat1_test::invalid_parameter(7));
     assert_null(lmr);
     assert_success(create(mem_type, bytes, 64, ia.pz, 0x11, &lmr));
-    assert_success(v1::dat().lmr_free_func(lmr));
+    assert_success(dat1_test::dat().lmr_free_func(lmr));
 }
 
 /// Two connected EPs, an LMR and an RMR of one DAT 1.2 IA.
@@ -116,58 +120,58 @@ struct rmr_fixture {
         DAT_EVD_HANDLE const cr_evd = ia.create_evd(DAT_EVD_CR_FLAG);
         DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
         assert_success(
-            v1::dat().psp_create_func(ia.handle, 7002, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+            dat1_test::dat().psp_create_func(ia.handle, 7002, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
         socket_address addr = parse_address(ia.address);
-        assert_success(v1::dat().ep_connect_func(passive.handle, &addr.sa, 7002, event_timeout_us,
-                                                 0, nullptr, DAT_QOS_BEST_EFFORT,
-                                                 DAT_CONNECT_DEFAULT_FLAG));
-        const dat1::event event = v1::wait_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-        assert_success(v1::dat().cr_accept_func(event.event_data.cr_arrival_event_data.cr_handle,
-                                                active.handle, 0, nullptr));
-        v1::wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        v1::wait_event(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        assert_success(v1::dat().psp_free_func(psp));
-        assert_success(v1::dat().evd_free_func(cr_evd));
-        assert_success(v1::dat().rmr_create_func(ia.pz, &rmr));
+        assert_success(dat1_test::dat().ep_connect_func(
+            passive.handle, &addr.sa, 7002, event_timeout_us, 0, nullptr, DAT_QOS_BEST_EFFORT,
+            DAT_CONNECT_DEFAULT_FLAG));
+        const dat1::event event = dat1_test::wait_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+        assert_success(dat1_test::dat().cr_accept_func(
+            event.event_data.cr_arrival_event_data.cr_handle, active.handle, 0, nullptr));
+        dat1_test::wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        dat1_test::wait_event(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        assert_success(dat1_test::dat().psp_free_func(psp));
+        assert_success(dat1_test::dat().evd_free_func(cr_evd));
+        assert_success(dat1_test::dat().rmr_create_func(ia.pz, &rmr));
         get_fabric().posts.clear();
     }
     ~rmr_fixture() {
-        assert_success(v1::dat().rmr_free_func(rmr));
-        assert_success(v1::dat().ep_disconnect_func(passive.handle, DAT_CLOSE_ABRUPT_FLAG));
-        v1::wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-        v1::wait_event(active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+        assert_success(dat1_test::dat().rmr_free_func(rmr));
+        assert_success(dat1_test::dat().ep_disconnect_func(passive.handle, DAT_CLOSE_ABRUPT_FLAG));
+        dat1_test::wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+        dat1_test::wait_event(active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     }
     DAT_RETURN bind(const dat1::lmr_triplet *iov, DAT_UINT32 mem_priv, DAT_EP_HANDLE ep) {
-        return v1::dat().rmr_bind_func(rmr, iov, static_cast<DAT_MEM_PRIV_FLAGS>(mem_priv), ep,
-                                       cookie(0xb1d), default_flags, &context);
+        return dat1_test::dat().rmr_bind_func(rmr, iov, static_cast<DAT_MEM_PRIV_FLAGS>(mem_priv),
+                                              ep, cookie(0xb1d), default_flags, &context);
     }
     void wait_bind() const {
         const dat1::event event =
-            v1::wait_event(passive.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+            dat1_test::wait_event(passive.request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
         const auto &data = event.event_data.rmr_completion_event_data;
         assert_ptr_equal(data.rmr_handle, rmr);
         assert_int_equal(data.user_cookie.as_64, 0xb1d);
         assert_int_equal(data.status, DAT_DTO_SUCCESS);
     }
 
-    v1::ia_fixture ia;
-    v1::ep_fixture passive, active;
-    v1::memory buffer;
+    dat1_test::ia_fixture ia;
+    dat1_test::ep_fixture passive, active;
+    dat1_test::memory buffer;
     DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
     DAT_RMR_CONTEXT context = 0;
 };
 
 void dat1_rmr_bind_finds_lmr(void **) {
     rmr_fixture fixture;
-    v1::memory peer_buffer(fixture.ia);
+    dat1_test::memory peer_buffer(fixture.ia);
     peer_buffer.fill(3);
     dat1::lmr_triplet iov = fixture.buffer.lmr_triplet(64, 128);
     assert_success(fixture.bind(&iov, DAT_MEM_PRIV_REMOTE_WRITE_FLAG, fixture.passive.handle));
     fixture.wait_bind();
     dat1::rmr_param param;
     std::memset(static_cast<void *>(&param), 0xa5, sizeof param);
-    assert_success(
-        v1::dat().rmr_query_func(fixture.rmr, static_cast<DAT_RMR_PARAM_MASK>(0x1f), &param));
+    assert_success(dat1_test::dat().rmr_query_func(fixture.rmr,
+                                                   static_cast<DAT_RMR_PARAM_MASK>(0x1f), &param));
     assert_int_equal(reinterpret_cast<std::uintptr_t>(param.ia_handle), 1);
     assert_ptr_equal(param.pz_handle, fixture.ia.pz);
     assert_int_equal(param.lmr_triplet.lmr_context, fixture.buffer.lmr_context);
@@ -176,19 +180,20 @@ void dat1_rmr_bind_finds_lmr(void **) {
     assert_int_equal(param.mem_priv, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
     assert_int_equal(param.rmr_context, fixture.context);
     for (const DAT_UINT32 dat2_mask : {0x20U, 0x40U})
-        assert_int_equal(v1::dat().rmr_query_func(
+        assert_int_equal(dat1_test::dat().rmr_query_func(
                              fixture.rmr, static_cast<DAT_RMR_PARAM_MASK>(dat2_mask), &param),
-                         v1::invalid_parameter(2));
-    assert_int_equal(v1::dat().lmr_free_func(fixture.buffer.lmr),
-                     v1::invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
+                         dat1_test::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().lmr_free_func(fixture.buffer.lmr),
+                     dat1_test::invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
 
     dat1::lmr_triplet write_iov = peer_buffer.lmr_triplet(0, 128);
     const dat1::rmr_triplet remote = {fixture.context, 0, fixture.buffer.registered_address + 64,
                                       128};
-    assert_success(v1::dat().ep_post_rdma_write_func(fixture.active.handle, 1, &write_iov,
-                                                     cookie(1), &remote, default_flags));
-    v1::assert_completion(v1::wait_event(fixture.active.request_evd, DAT_DTO_COMPLETION_EVENT),
-                          fixture.active.handle, 1, 128);
+    assert_success(dat1_test::dat().ep_post_rdma_write_func(fixture.active.handle, 1, &write_iov,
+                                                            cookie(1), &remote, default_flags));
+    dat1_test::assert_completion(
+        dat1_test::wait_event(fixture.active.request_evd, DAT_DTO_COMPLETION_EVENT),
+        fixture.active.handle, 1, 128);
     assert_memory_equal(fixture.buffer.bytes.data() + 64, peer_buffer.bytes.data(), 128);
 
     iov.segment_length = 0; // unbinds; lmr_context is ignored
@@ -205,34 +210,34 @@ void dat1_rmr_bind_arguments_checked(void **) {
                             unknown_lmr = {0x666, 0, fixture.buffer.registered_address, 64};
     constexpr DAT_UINT32 write = DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
     assert_int_equal(fixture.bind(nullptr, write, fixture.passive.handle),
-                     v1::invalid_parameter(2));
+                     dat1_test::invalid_parameter(2));
     assert_int_equal(fixture.bind(&beyond, write, fixture.passive.handle),
-                     v1::invalid_parameter(2));
+                     dat1_test::invalid_parameter(2));
     assert_int_equal(fixture.bind(&unknown_lmr, write, fixture.passive.handle),
-                     v1::invalid_parameter(2));
+                     dat1_test::invalid_parameter(2));
     assert_int_equal(fixture.bind(&huge, write, fixture.passive.handle),
                      dat_error(DAT_LENGTH_ERROR));
     assert_int_equal(fixture.bind(&valid, 0x8000, fixture.passive.handle),
-                     v1::invalid_parameter(3));
+                     dat1_test::invalid_parameter(3));
     assert_int_equal(fixture.bind(&valid, write, fixture.rmr),
                      invalid_handle(DAT_INVALID_HANDLE_EP));
-    v1::ia_fixture other_ia;
-    v1::memory other_buffer(other_ia);
+    dat1_test::ia_fixture other_ia;
+    dat1_test::memory other_buffer(other_ia);
     const dat1::lmr_triplet lmr_of_other_ia = other_buffer.lmr_triplet(0, 64);
     assert_int_equal(fixture.bind(&lmr_of_other_ia, write, fixture.passive.handle),
-                     v1::invalid_parameter(2));
+                     dat1_test::invalid_parameter(2));
     assert_true(get_fabric().posts.empty());
     other_buffer.free();
     other_ia.close();
-    v1::ep_fixture unconnected(fixture.ia);
+    dat1_test::ep_fixture unconnected(fixture.ia);
     assert_int_equal(fixture.bind(&valid, write, unconnected.handle),
-                     v1::invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
+                     dat1_test::invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
 }
 
 // DAT_LENGTH_ERROR comes after the checks of handles and other arguments; nothing is posted.
 void dat1_segments_above_4_gigabytes_rejected_by_posts(void **) {
     rmr_fixture fixture;
-    const dat1::provider &dat = v1::dat();
+    const dat1::provider &dat = dat1_test::dat();
     const dat1::rmr_triplet remote = fixture.buffer.rmr_triplet(0, 64);
     for (const DAT_VLEN length : {UINT64_C(1) << 32, (UINT64_C(1) << 32) + 64, UINT64_MAX}) {
         dat1::lmr_triplet list[] = {fixture.buffer.lmr_triplet(0, 8),
@@ -256,19 +261,19 @@ void dat1_segments_above_4_gigabytes_rejected_by_posts(void **) {
                 invalid_handle(DAT_INVALID_HANDLE_EP));
             assert_int_equal(
                 dat.ep_post_rdma_write_func(ep, segments, iov, cookie(1), nullptr, default_flags),
-                v1::invalid_parameter(5));
+                dat1_test::invalid_parameter(5));
         }
         std::vector<dat1::lmr_triplet> segments_9(9, list[1]);
         assert_int_equal(dat.ep_post_send_func(fixture.passive.handle, 9, segments_9.data(),
                                                cookie(1), default_flags),
-                         v1::invalid_parameter(2));
+                         dat1_test::invalid_parameter(2));
     }
     assert_true(get_fabric().posts.empty());
 }
 
 void dat1_post_arguments_checked(void **) {
     rmr_fixture fixture;
-    const dat1::provider &dat = v1::dat();
+    const dat1::provider &dat = dat1_test::dat();
     const DAT_EP_HANDLE ep = fixture.passive.handle;
     dat1::lmr_triplet iov = fixture.buffer.lmr_triplet(0, 64);
     const dat1::rmr_triplet remote = fixture.buffer.rmr_triplet(0, 64);
@@ -276,24 +281,24 @@ void dat1_post_arguments_checked(void **) {
     for (const DAT_COUNT segments : {-1, 5, 257, 4096}) {
         dat1::lmr_triplet *const list = segments_9.data();
         assert_int_equal(dat.ep_post_send_func(ep, segments, list, cookie(1), default_flags),
-                         v1::invalid_parameter(2));
+                         dat1_test::invalid_parameter(2));
         assert_int_equal(dat.ep_post_recv_func(ep, segments, list, cookie(1), default_flags),
-                         v1::invalid_parameter(2));
+                         dat1_test::invalid_parameter(2));
         assert_int_equal(
             dat.ep_post_rdma_read_func(ep, segments, list, cookie(1), &remote, default_flags),
-            v1::invalid_parameter(2));
+            dat1_test::invalid_parameter(2));
     }
     assert_int_equal(dat.ep_post_send_func(ep, 1, nullptr, cookie(1), default_flags),
-                     v1::invalid_parameter(3));
+                     dat1_test::invalid_parameter(3));
     assert_int_equal(dat.ep_post_recv_func(ep, 1, nullptr, cookie(1), default_flags),
-                     v1::invalid_parameter(3));
+                     dat1_test::invalid_parameter(3));
     assert_int_equal(dat.ep_post_rdma_write_func(ep, 1, nullptr, cookie(1), &remote, default_flags),
-                     v1::invalid_parameter(3));
+                     dat1_test::invalid_parameter(3));
     assert_int_equal(dat.ep_post_rdma_write_func(ep, 1, &iov, cookie(1), nullptr, default_flags),
-                     v1::invalid_parameter(5));
-    v1::ep_fixture unconnected(fixture.ia);
+                     dat1_test::invalid_parameter(5));
+    dat1_test::ep_fixture unconnected(fixture.ia);
     assert_int_equal(dat.ep_post_send_func(unconnected.handle, 1, &iov, cookie(1), default_flags),
-                     v1::invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
+                     dat1_test::invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
     unconnected.free();
     assert_true(get_fabric().posts.empty());
     // The sge of the posted wr matches the segment.
@@ -309,16 +314,18 @@ void dat1_post_arguments_checked(void **) {
     assert_int_equal(get_fabric().posts.back().wr.wr.rdma.remote_addr,
                      fixture.buffer.registered_address + 8);
     assert_int_equal(get_fabric().posts.back().wr.wr.rdma.rkey, fixture.buffer.rmr_context);
-    v1::assert_completion(v1::wait_event(fixture.passive.request_evd, DAT_DTO_COMPLETION_EVENT), ep,
-                          2, 16);
+    dat1_test::assert_completion(
+        dat1_test::wait_event(fixture.passive.request_evd, DAT_DTO_COMPLETION_EVENT), ep, 2, 16);
 }
 
 // -- syncing
 
-std::vector<ibv_sge> synced_sges(bool write) {
+enum class sync_direction { rdma_read, rdma_write };
+
+std::vector<ibv_sge> synced_sges(sync_direction direction) {
     std::vector<ibv_sge> sge_list;
     for (const recorded_sync &it : get_fabric().syncs) {
-        assert_int_equal(it.is_write, write);
+        assert_int_equal(it.is_write, direction == sync_direction::rdma_write);
         assert_in_range(it.sge_list.size(), 1, 64);
         sge_list.insert(sge_list.end(), it.sge_list.begin(), it.sge_list.end());
     }
@@ -326,19 +333,20 @@ std::vector<ibv_sge> synced_sges(bool write) {
 }
 
 void dat1_sync_of_many_segments_split(void **) {
-    v1::ia_fixture ia;
-    v1::memory buffer(ia);
-    for (const bool write : {false, true})
+    dat1_test::ia_fixture ia;
+    dat1_test::memory buffer(ia);
+    for (const sync_direction direction : {sync_direction::rdma_read, sync_direction::rdma_write})
         for (const std::size_t count : {1U, 63U, 64U, 65U, 128U, 200U}) {
             get_fabric().syncs.clear();
             std::vector<dat1::lmr_triplet> list;
             for (std::size_t i = 0; i != count; ++i)
                 list.push_back(buffer.lmr_triplet(i * 16, 8 + i % 8));
-            const auto sync =
-                write ? v1::dat().lmr_sync_rdma_write_func : v1::dat().lmr_sync_rdma_read_func;
+            const auto sync = direction == sync_direction::rdma_write
+                                  ? dat1_test::dat().lmr_sync_rdma_write_func
+                                  : dat1_test::dat().lmr_sync_rdma_read_func;
             assert_success(sync(ia.handle, list.data(), count));
             assert_int_equal(get_fabric().syncs.size(), (count + 63) / 64);
-            const std::vector<ibv_sge> sge_list = synced_sges(write);
+            const std::vector<ibv_sge> sge_list = synced_sges(direction);
             assert_int_equal(sge_list.size(), count);
             for (std::size_t i = 0; i != count; ++i) {
                 assert_int_equal(sge_list[i].addr, buffer.registered_address + i * 16);
@@ -351,23 +359,23 @@ void dat1_sync_of_many_segments_split(void **) {
 // The fake fabric skips its check that the region is mapped.
 void dat1_sync_splits_segments_above_4_gigabytes(void **) {
     get_fabric().devices[0].attr.max_mr_size = UINT64_C(1) << 40;
-    get_fabric().skip_mapped_check = true;
-    v1::ia_fixture ia;
+    get_fabric().allow_unmapped_memory = true;
+    dat1_test::ia_fixture ia;
     alignas(64) static char begin[64];
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
     DAT_LMR_CONTEXT lkey = 0;
     constexpr DAT_VLEN size = 300 * gigabyte;
     DAT_VADDR first = 0;
-    assert_success(v1::dat().lmr_create_func(ia.handle, DAT_MEM_TYPE_VIRTUAL, region_at(begin),
-                                             size, ia.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, &lkey,
-                                             nullptr, nullptr, &first));
+    assert_success(dat1_test::dat().lmr_create_func(
+        ia.handle, DAT_MEM_TYPE_VIRTUAL, region_at(begin), size, ia.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+        &lkey, nullptr, nullptr, &first));
     for (const DAT_VLEN length :
          {4 * gigabyte - 1, 4 * gigabyte, 4 * gigabyte + 1, 9 * gigabyte, size - 64}) {
         get_fabric().syncs.clear();
         const dat1::lmr_triplet list[] = {{lkey, 0, first, 64}, {lkey, 0, first + 64, length}};
-        assert_success(v1::dat().lmr_sync_rdma_write_func(ia.handle, list, 2));
+        assert_success(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, list, 2));
         DAT_VADDR next = first;
-        for (const ibv_sge &it : synced_sges(true)) { // no gap, no overlap
+        for (const ibv_sge &it : synced_sges(sync_direction::rdma_write)) { // no gap, no overlap
             assert_int_equal(it.addr, next);
             next += it.length;
         }
@@ -375,15 +383,15 @@ void dat1_sync_splits_segments_above_4_gigabytes(void **) {
     }
     get_fabric().syncs.clear();
     const dat1::lmr_triplet beyond[] = {{lkey, 0, first, 64}, {lkey, 0, first + 64, size - 63}};
-    assert_int_equal(v1::dat().lmr_sync_rdma_write_func(ia.handle, beyond, 2),
-                     v1::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, beyond, 2),
+                     dat1_test::invalid_parameter(2));
     assert_true(get_fabric().syncs.empty());
-    assert_success(v1::dat().lmr_free_func(lmr));
+    assert_success(dat1_test::dat().lmr_free_func(lmr));
 }
 
 void dat1_sync_with_one_bad_segment_does_nothing(void **) {
-    v1::ia_fixture ia, other_ia;
-    v1::memory buffer(ia), lmr_of_other_ia(other_ia);
+    dat1_test::ia_fixture ia, other_ia;
+    dat1_test::memory buffer(ia), lmr_of_other_ia(other_ia);
     const dat1::lmr_triplet wrong[] = {
         buffer.lmr_triplet(4000, 97),
         buffer.lmr_triplet(0, UINT64_C(1) << 32),
@@ -395,20 +403,20 @@ void dat1_sync_with_one_bad_segment_does_nothing(void **) {
         for (const std::size_t addr : {0U, 70U, 99U}) {
             std::vector<dat1::lmr_triplet> list(100, buffer.lmr_triplet(0, 64));
             list[addr] = it;
-            assert_int_equal(v1::dat().lmr_sync_rdma_read_func(ia.handle, list.data(), 100),
-                             v1::invalid_parameter(2));
-            assert_int_equal(v1::dat().lmr_sync_rdma_write_func(ia.handle, list.data(), 100),
-                             v1::invalid_parameter(2));
+            assert_int_equal(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, list.data(), 100),
+                             dat1_test::invalid_parameter(2));
+            assert_int_equal(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, list.data(), 100),
+                             dat1_test::invalid_parameter(2));
         }
-    assert_int_equal(v1::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 1),
-                     v1::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 1),
+                     dat1_test::invalid_parameter(2));
     assert_true(get_fabric().syncs.empty());
-    assert_success(v1::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
+    assert_success(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
     const dat1::lmr_triplet empty = {0x666, 0, 1, 0};
-    assert_success(v1::dat().lmr_sync_rdma_read_func(ia.handle, &empty, 1));
+    assert_success(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, &empty, 1));
     const dat1::lmr_triplet valid = buffer.lmr_triplet(0, 64);
     get_fabric().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
-    assert_int_equal(v1::dat().lmr_sync_rdma_write_func(ia.handle, &valid, 1),
+    assert_int_equal(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, &valid, 1),
                      dat_error(DAT_MODEL_NOT_SUPPORTED));
 }
 
@@ -417,8 +425,8 @@ void dat1_sync_translates_zero_based_addresses(void **) {
     ia_fixture ia;
     memory buffer(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
     const dat1::lmr_triplet iov = {buffer.lmr_context, 0, 16, 32};
-    assert_success(v1::dat().lmr_sync_rdma_write_func(ia.handle, &iov, 1));
-    assert_int_equal(synced_sges(true).at(0).addr,
+    assert_success(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, &iov, 1));
+    assert_int_equal(synced_sges(sync_direction::rdma_write).at(0).addr,
                      reinterpret_cast<std::uintptr_t>(buffer.bytes.data()) + 16);
 }
 
@@ -438,5 +446,5 @@ int main() {
         TEST(dat1_sync_with_one_bad_segment_does_nothing),
         TEST(dat1_sync_translates_zero_based_addresses),
     };
-    return v1::run_cases(tests);
+    return dat1_test::run_cases(tests);
 }

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 
 using namespace fake;
-namespace dat1 = v1::dat1;
+namespace dat1 = dat1_test::dat1;
 
 namespace {
 
@@ -126,7 +126,7 @@ void ro_aware_only_from_registry_that_passes_it(void **) {
         assert_success(table->ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
         dat_provider_fini(&info);
     }
-    v1::ia_fixture aware("ib", DAT_TRUE), unaware("ib", DAT_FALSE),
+    dat1_test::ia_fixture aware("ib", DAT_TRUE), unaware("ib", DAT_FALSE),
         garbage("ib", static_cast<DAT_BOOLEAN>(0x5a5a));
     assert_true(is_ro_aware(aware.handle));
     assert_false(is_ro_aware(unaware.handle));
@@ -134,7 +134,7 @@ void ro_aware_only_from_registry_that_passes_it(void **) {
     ia_fixture dat2_ia;
     assert_false(is_ro_aware(dat2_ia.handle));
     close(dat2_ia);
-    for (v1::ia_fixture *const ia : {&aware, &unaware, &garbage})
+    for (dat1_test::ia_fixture *const ia : {&aware, &unaware, &garbage})
         ia->close();
 }
 
@@ -162,50 +162,51 @@ void thread_safe_and_unsafe_tables_differ(void **) {
 // Both versions share the objects, so the handle that a call is made on may be of either version.
 // Handles in the other arguments must be of the same IA.
 void handles_of_other_dat_version_accepted(void **) {
-    v1::ia_fixture dat1_ia;
+    dat1_test::ia_fixture dat1_ia;
     ia_fixture dat2_ia;
-    const v1::ep_fixture dat1_ep(dat1_ia);
+    const dat1_test::ep_fixture dat1_ep(dat1_ia);
     const ep_fixture dat2_ep(dat2_ia);
     DAT_EP_STATE state = DAT_EP_STATE_CONNECTED;
-    assert_success(v1::dat().ep_get_status_func(dat2_ep.handle, &state, nullptr, nullptr));
+    assert_success(dat1_test::dat().ep_get_status_func(dat2_ep.handle, &state, nullptr, nullptr));
     assert_int_equal(state, DAT_EP_STATE_UNCONNECTED);
     dat1::ep_param dat1_param;
     DAT_EP_PARAM dat2_param;
-    assert_success(v1::dat().ep_query_func(dat2_ep.handle, 0x7ffff7ff, &dat1_param));
+    assert_success(dat1_test::dat().ep_query_func(dat2_ep.handle, 0x7ffff7ff, &dat1_param));
     assert_ptr_equal(dat1_param.pz_handle, dat2_ia.pz);
     assert_success(fake::dat().ep_query_func(dat1_ep.handle, DAT_EP_FIELD_ALL, &dat2_param));
     assert_ptr_equal(dat2_param.pz_handle, dat1_ia.pz);
 
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-    assert_int_equal(v1::dat().ep_create_func(dat1_ia.handle, dat2_ia.pz, dat1_ep.recv_evd,
-                                              dat1_ep.request_evd, dat1_ep.connect_evd, nullptr,
-                                              &ep),
+    assert_int_equal(dat1_test::dat().ep_create_func(dat1_ia.handle, dat2_ia.pz, dat1_ep.recv_evd,
+                                                     dat1_ep.request_evd, dat1_ep.connect_evd,
+                                                     nullptr, &ep),
                      invalid_handle(DAT_INVALID_HANDLE_PZ));
-    assert_int_equal(v1::dat().ep_create_func(dat1_ia.handle, dat1_ia.pz, dat2_ep.recv_evd,
-                                              dat1_ep.request_evd, dat1_ep.connect_evd, nullptr,
-                                              &ep),
+    assert_int_equal(dat1_test::dat().ep_create_func(dat1_ia.handle, dat1_ia.pz, dat2_ep.recv_evd,
+                                                     dat1_ep.request_evd, dat1_ep.connect_evd,
+                                                     nullptr, &ep),
                      invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
     char byte;
     DAT_REGION_DESCRIPTION region_desc = {};
     region_desc.for_va = &byte;
-    assert_int_equal(v1::dat().lmr_create_func(dat1_ia.handle, DAT_MEM_TYPE_VIRTUAL, region_desc, 1,
-                                               dat2_ia.pz, DAT_MEM_PRIV_ALL_FLAG, &lmr, nullptr,
-                                               nullptr, nullptr, nullptr),
+    assert_int_equal(dat1_test::dat().lmr_create_func(
+                         dat1_ia.handle, DAT_MEM_TYPE_VIRTUAL, region_desc, 1, dat2_ia.pz,
+                         DAT_MEM_PRIV_ALL_FLAG, &lmr, nullptr, nullptr, nullptr, nullptr),
                      invalid_handle(DAT_INVALID_HANDLE_PZ));
     assert_null(ep);
     assert_null(lmr);
     // The connect EVD may be of another IA.
-    assert_success(v1::dat().ep_create_func(dat1_ia.handle, dat1_ia.pz, dat1_ep.recv_evd,
-                                            dat1_ep.request_evd, dat2_ep.connect_evd, nullptr,
-                                            &ep));
+    assert_success(dat1_test::dat().ep_create_func(dat1_ia.handle, dat1_ia.pz, dat1_ep.recv_evd,
+                                                   dat1_ep.request_evd, dat2_ep.connect_evd,
+                                                   nullptr, &ep));
     socket_address unreachable = parse_address("203.0.113.9");
     get_fabric().resolve_addr_results.push_back(-ENETUNREACH);
-    assert_success(v1::dat().ep_connect_func(ep, &unreachable.sa, 1, event_timeout_us, 0, nullptr,
-                                             DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    assert_success(dat1_test::dat().ep_connect_func(ep, &unreachable.sa, 1, event_timeout_us, 0,
+                                                    nullptr, DAT_QOS_BEST_EFFORT,
+                                                    DAT_CONNECT_DEFAULT_FLAG));
     const DAT_EVENT event = wait_event(dat2_ep.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
     assert_ptr_equal(event.event_data.connect_event_data.ep_handle, ep);
-    assert_success(v1::dat().ep_free_func(ep));
+    assert_success(dat1_test::dat().ep_free_func(ep));
 }
 
 } // namespace
@@ -218,5 +219,5 @@ int main() {
         TEST(thread_safe_and_unsafe_tables_differ),
         TEST(handles_of_other_dat_version_accepted),
     };
-    return v1::run_cases(tests);
+    return dat1_test::run_cases(tests);
 }

@@ -9,7 +9,7 @@
 #include <set>
 
 using namespace fake;
-namespace dat1 = v1::dat1;
+namespace dat1 = dat1_test::dat1;
 
 namespace {
 
@@ -36,14 +36,14 @@ void dat1_ia_attributes_converted(void **) {
     limits.max_qp_rd_atom = 17;
     limits.max_qp_init_rd_atom = 9;
     limits.max_mr_size = UINT64_C(1) << 40;
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     dat1::ia_attr dat1_value;
     DAT_IA_ATTR dat2_value;
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
     DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
     assert_success(
-        v1::dat().ia_query_func(ia.handle, &async, 0x7ffffffff, &dat1_value, 0, nullptr));
+        dat1_test::dat().ia_query_func(ia.handle, &async, 0x7ffffffff, &dat1_value, 0, nullptr));
     assert_success(
         fake::dat().ia_query_func(ia.handle, nullptr, DAT_IA_FIELD_ALL, &dat2_value, 0, nullptr));
     assert_ptr_equal(async, ia.async_evd);
@@ -93,19 +93,20 @@ void dat1_ia_attributes_converted(void **) {
                      dat1_value.max_message_size, to_vlen(dat1_value.max_rmrs),
                      to_vlen(dat1_value.max_srqs), to_vlen(dat1_value.max_rdma_read_in),
                      to_vlen(dat1_value.max_rdma_read_out)});
-    assert_int_equal(
-        v1::dat().ia_query_func(ia.handle, nullptr, UINT64_C(0x800000000), &dat1_value, 0, nullptr),
-        v1::invalid_parameter(3));
-    assert_int_equal(v1::dat().ia_query_func(ia.handle, nullptr, 1, nullptr, 0, nullptr),
-                     v1::invalid_parameter(4));
+    assert_int_equal(dat1_test::dat().ia_query_func(ia.handle, nullptr, UINT64_C(0x800000000),
+                                                    &dat1_value, 0, nullptr),
+                     dat1_test::invalid_parameter(3));
+    assert_int_equal(dat1_test::dat().ia_query_func(ia.handle, nullptr, 1, nullptr, 0, nullptr),
+                     dat1_test::invalid_parameter(4));
 }
 
 // The device's max_sge exceeds what DAT 1.2 calls accept: DAT 1.2's limit of 256 applies.
 void dat1_iov_limits_clamped(void **) {
     get_fabric().devices[0].attr.max_sge = 300;
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     dat1::ia_attr attr;
-    assert_success(v1::dat().ia_query_func(ia.handle, nullptr, 0x7ffffffff, &attr, 0, nullptr));
+    assert_success(
+        dat1_test::dat().ia_query_func(ia.handle, nullptr, 0x7ffffffff, &attr, 0, nullptr));
     assert_int_equal(attr.max_iov_segments_per_dto, 256);
     assert_int_equal(attr.max_iov_segments_per_rdma_read, 256);
     assert_int_equal(attr.max_iov_segments_per_rdma_write, 256);
@@ -115,28 +116,29 @@ void dat1_iov_limits_clamped(void **) {
     ep_attr.max_request_iov = 257;
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
     const auto create = [&] {
-        return v1::dat().ep_create_func(ia.handle, ia.pz, DAT_HANDLE_NULL, evd, DAT_HANDLE_NULL,
-                                        &ep_attr, &ep);
+        return dat1_test::dat().ep_create_func(ia.handle, ia.pz, DAT_HANDLE_NULL, evd,
+                                               DAT_HANDLE_NULL, &ep_attr, &ep);
     };
-    assert_int_equal(create(), v1::invalid_parameter(6));
+    assert_int_equal(create(), dat1_test::invalid_parameter(6));
     ep_attr.max_request_iov = 256;
     assert_success(create());
     std::vector<dat1::lmr_triplet> list(257);
-    assert_int_equal(
-        v1::dat().ep_post_send_func(ep, 257, list.data(), cookie(1), DAT_COMPLETION_DEFAULT_FLAG),
-        v1::invalid_parameter(2));
-    assert_success(v1::dat().ep_free_func(ep));
-    assert_success(v1::dat().evd_free_func(evd));
+    assert_int_equal(dat1_test::dat().ep_post_send_func(ep, 257, list.data(), cookie(1),
+                                                        DAT_COMPLETION_DEFAULT_FLAG),
+                     dat1_test::invalid_parameter(2));
+    assert_success(dat1_test::dat().ep_free_func(ep));
+    assert_success(dat1_test::dat().evd_free_func(evd));
 }
 
 void dat1_provider_attributes_converted(void **) {
     get_fabric().sync_required = 3;
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     dat1::provider_attr dat1_value;
     DAT_PROVIDER_ATTR dat2_value;
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
-    assert_success(v1::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 0x3ffffff, &dat1_value));
+    assert_success(
+        dat1_test::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 0x3ffffff, &dat1_value));
     assert_success(fake::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL,
                                              &dat2_value));
     assert_string_equal(dat1_value.provider_name, dat2_value.provider_name);
@@ -178,10 +180,10 @@ void dat1_provider_attributes_converted(void **) {
         dat2_value.provider_specific_attr[dat1_value.num_provider_specific_attr].name,
         "DAT_EXTENSION_INTERFACE");
     assert_int_equal(
-        v1::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 0x4000000, &dat1_value),
-        v1::invalid_parameter(5));
-    assert_int_equal(v1::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 1, nullptr),
-                     v1::invalid_parameter(6));
+        dat1_test::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 0x4000000, &dat1_value),
+        dat1_test::invalid_parameter(5));
+    assert_int_equal(dat1_test::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 1, nullptr),
+                     dat1_test::invalid_parameter(6));
 }
 
 dat1::ep_attr distinct_ep_attr() {
@@ -226,14 +228,14 @@ void assert_same_ep_attr(const dat1_type &dat1_value, const dat2_type &dat2_valu
 }
 
 void dat1_ep_parameters_converted(void **) {
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     const dat1::ep_attr attr = distinct_ep_attr();
-    v1::ep_fixture ep(ia, &attr);
+    dat1_test::ep_fixture ep(ia, &attr);
     dat1::ep_param dat1_value;
     DAT_EP_PARAM dat2_value;
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
-    assert_success(v1::dat().ep_query_func(ep.handle, 0x7ffff7ff, &dat1_value));
+    assert_success(dat1_test::dat().ep_query_func(ep.handle, 0x7ffff7ff, &dat1_value));
     assert_success(fake::dat().ep_query_func(ep.handle, DAT_EP_FIELD_ALL, &dat2_value));
     assert_same_ep_attr(dat1_value.ep_attr, attr);
     assert_same_ep_attr(dat1_value.ep_attr, dat2_value.ep_attr);
@@ -248,15 +250,16 @@ void dat1_ep_parameters_converted(void **) {
     assert_ptr_equal(dat1_value.request_evd_handle, ep.request_evd);
     assert_ptr_equal(dat1_value.connect_evd_handle, ep.connect_evd);
     assert_null(dat1_value.srq_handle);
-    assert_int_equal(v1::dat().ep_query_func(ep.handle, 0x800, &dat1_value),
-                     v1::invalid_parameter(2));
-    assert_int_equal(v1::dat().ep_query_func(ep.handle, 1, nullptr), v1::invalid_parameter(3));
+    assert_int_equal(dat1_test::dat().ep_query_func(ep.handle, 0x800, &dat1_value),
+                     dat1_test::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().ep_query_func(ep.handle, 1, nullptr),
+                     dat1_test::invalid_parameter(3));
 }
 
 void dat1_values_without_equivalent_rejected(void **) {
     get_fabric().devices[0].port_attr.max_msg_sz =
         UINT32_MAX; // siw's value: any 32-bit size is valid
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_DTO_FLAG);
     for (DAT_VLEN dat1::ep_attr::*const member :
          {&dat1::ep_attr::max_message_size, &dat1::ep_attr::max_rdma_size}) {
@@ -264,23 +267,23 @@ void dat1_values_without_equivalent_rejected(void **) {
         attr.max_recv_dtos = attr.max_request_dtos = attr.max_recv_iov = attr.max_request_iov = 1;
         attr.*member = (UINT64_C(1) << 32) + 4096; // 4096 if truncated
         DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-        assert_int_equal(
-            v1::dat().ep_create_func(ia.handle, ia.pz, evd, evd, DAT_HANDLE_NULL, &attr, &ep),
-            v1::invalid_parameter(6));
+        assert_int_equal(dat1_test::dat().ep_create_func(ia.handle, ia.pz, evd, evd,
+                                                         DAT_HANDLE_NULL, &attr, &ep),
+                         dat1_test::invalid_parameter(6));
         assert_null(ep);
     }
     dat1::ep_attr ud_attr = {};
     ud_attr.service_type = static_cast<DAT_SERVICE_TYPE>(1);
     ud_attr.max_request_dtos = ud_attr.max_request_iov = 1;
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-    assert_int_equal(v1::dat().ep_create_func(ia.handle, ia.pz, DAT_HANDLE_NULL, evd,
-                                              DAT_HANDLE_NULL, &ud_attr, &ep),
-                     v1::invalid_parameter(6));
+    assert_int_equal(dat1_test::dat().ep_create_func(ia.handle, ia.pz, DAT_HANDLE_NULL, evd,
+                                                     DAT_HANDLE_NULL, &ud_attr, &ep),
+                     dat1_test::invalid_parameter(6));
     // The PZ handle is checked before the attributes.
-    assert_int_equal(v1::dat().ep_create_func(ia.handle, evd, DAT_HANDLE_NULL, evd, DAT_HANDLE_NULL,
-                                              &ud_attr, &ep),
+    assert_int_equal(dat1_test::dat().ep_create_func(ia.handle, evd, DAT_HANDLE_NULL, evd,
+                                                     DAT_HANDLE_NULL, &ud_attr, &ep),
                      invalid_handle(DAT_INVALID_HANDLE_PZ));
-    assert_success(v1::dat().evd_free_func(evd));
+    assert_success(dat1_test::dat().evd_free_func(evd));
 }
 
 /// Call dat_ep_modify with garbage in all fields that set_field does not set.
@@ -289,16 +292,16 @@ DAT_RETURN modify(DAT_EP_HANDLE ep, DAT_EP_PARAM_MASK mask,
     dat1::ep_param param;
     fill_with_garbage(param);
     set_field(param);
-    return v1::dat().ep_modify_func(ep, mask, &param);
+    return dat1_test::dat().ep_modify_func(ep, mask, &param);
 }
 
 void dat1_ep_modify_converted(void **) {
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     const dat1::ep_attr attr = distinct_ep_attr();
-    v1::ep_fixture ep(ia, &attr);
+    dat1_test::ep_fixture ep(ia, &attr);
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
-    assert_success(v1::dat().pz_create_func(ia.handle, &pz));
-    v1::ep_fixture other_ep(ia);
+    assert_success(dat1_test::dat().pz_create_func(ia.handle, &pz));
+    dat1_test::ep_fixture other_ep(ia);
     assert_success(modify(ep.handle, 0x40, [&](auto &param) { param.pz_handle = pz; }));
     assert_success(
         modify(ep.handle, 0x80, [&](auto &param) { param.recv_evd_handle = other_ep.recv_evd; }));
@@ -316,17 +319,17 @@ void dat1_ep_modify_converted(void **) {
     assert_int_equal(
         modify(ep.handle, 0x2000,
                [&](auto &param) { param.ep_attr.max_message_size = UINT64_C(1) << 32; }),
-        v1::invalid_parameter(3));
+        dat1_test::invalid_parameter(3));
     for (const unsigned fixed : {0x1U, 0x2U, 0x4U, 0x8U, 0x10U, 0x20U, 0x800U})
-        assert_int_equal(modify(ep.handle, fixed, [](auto &) {}), v1::invalid_parameter(2));
-    assert_int_equal(v1::dat().ep_modify_func(ep.handle, 0x2000, nullptr),
-                     v1::invalid_parameter(3));
+        assert_int_equal(modify(ep.handle, fixed, [](auto &) {}), dat1_test::invalid_parameter(2));
+    assert_int_equal(dat1_test::dat().ep_modify_func(ep.handle, 0x2000, nullptr),
+                     dat1_test::invalid_parameter(3));
     assert_int_equal(modify(ep.handle, 0x40, [&](auto &param) { param.pz_handle = ep.handle; }),
                      invalid_handle(DAT_INVALID_HANDLE_PZ));
     assert_int_equal(modify(ep.handle, 0x400, [&](auto &param) { param.srq_handle = ep.handle; }),
                      invalid_handle(DAT_INVALID_HANDLE_SRQ));
     dat1::ep_param queried;
-    assert_success(v1::dat().ep_query_func(ep.handle, 0x7ffff7ff, &queried));
+    assert_success(dat1_test::dat().ep_query_func(ep.handle, 0x7ffff7ff, &queried));
     assert_ptr_equal(queried.pz_handle, pz);
     assert_ptr_equal(queried.recv_evd_handle, other_ep.recv_evd);
     assert_ptr_equal(queried.request_evd_handle, other_ep.request_evd);
@@ -338,13 +341,13 @@ void dat1_ep_modify_converted(void **) {
     assert_same_ep_attr(queried.ep_attr, expected);
     ep.free();
     other_ep.free();
-    assert_success(v1::dat().pz_free_func(pz));
+    assert_success(dat1_test::dat().pz_free_func(pz));
 }
 
 void dat1_async_error_event_converted(void **) {
-    v1::ia_fixture ia;
+    dat1_test::ia_fixture ia;
     get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
-    const dat1::event event = v1::wait_event(ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
+    const dat1::event event = dat1_test::wait_event(ia.async_evd, DAT_ASYNC_ERROR_IA_CATASTROPHIC);
     assert_non_null(event.event_data.asynch_error_event_data.dat_handle);
     assert_int_equal(event.event_data.asynch_error_event_data.reason, DAT_IA_CATASTROPHIC_ERROR);
 }
@@ -361,5 +364,5 @@ int main() {
         TEST(dat1_ep_modify_converted),
         TEST(dat1_async_error_event_converted),
     };
-    return v1::run_cases(tests);
+    return dat1_test::run_cases(tests);
 }

@@ -116,7 +116,7 @@ extern "C" {
 
 int getifaddrs(ifaddrs **list) noexcept {
     ifaddrs *head = nullptr;
-    const fake::library_call call;
+    const fake::library_call_guard call;
     if (const int error = fake::injected_error("getifaddrs")) {
         errno = error;
         return -1;
@@ -132,15 +132,15 @@ int getifaddrs(ifaddrs **list) noexcept {
         }
         head = entry;
     }
-    fake::get_fabric().count_objects("getifaddrs", 1);
+    fake::get_fabric().adjust_object_count("getifaddrs", 1);
     *list = head;
     return 0;
 }
 
 void freeifaddrs(ifaddrs *list) noexcept {
-    const fake::library_call call;
+    const fake::library_call_guard call;
     if (list != nullptr)
-        fake::get_fabric().count_objects("getifaddrs", -1);
+        fake::get_fabric().adjust_object_count("getifaddrs", -1);
     while (list != nullptr) {
         auto *const entry = static_cast<ifaddrs_entry *>(list);
         list = list->ifa_next;

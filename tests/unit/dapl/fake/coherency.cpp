@@ -17,7 +17,7 @@ struct coherdma_device {
 namespace {
 
 int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error(name))
         return error;
     get_fabric().syncs.push_back({write, {list, list + count}});
@@ -29,23 +29,23 @@ int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
 extern "C" {
 
 coherdma_device *coherdma_open_device(ibv_context *context) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("coherdma_open_device")) {
         errno = error;
         return nullptr;
     }
-    get_fabric().count_objects("coherdma_device", 1);
+    get_fabric().adjust_object_count("coherdma_device", 1);
     return new coherdma_device{context};
 }
 
 void coherdma_close(coherdma_device *device) {
-    const library_call call;
-    get_fabric().count_objects("coherdma_device", -1);
+    const library_call_guard call;
+    get_fabric().adjust_object_count("coherdma_device", -1);
     delete device;
 }
 
 int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, std::size_t size) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("coherdma_query_device"))
         return error;
     coherdma_device_attr device_attr = {};

@@ -23,11 +23,11 @@ int set_errno(int error) {
     return -1;
 }
 
-bool is_iwarp(const fake::fake_id &id) {
+bool is_iwarp(const fake::fake_cm_id &id) {
     return id.verbs != nullptr && get_fabric().device_of(id.verbs).is_iwarp();
 }
 
-bytes pad_private_data(const fake::fake_id &id, const void *data, std::size_t length,
+bytes pad_private_data(const fake::fake_cm_id &id, const void *data, std::size_t length,
                        std::size_t size) {
     const auto *const begin = static_cast<const unsigned char *>(data);
     bytes copy(begin, begin + (begin != nullptr ? length : 0));
@@ -44,25 +44,26 @@ rdma_conn_param to_peer_view(const rdma_conn_param &param) {
     return peer_param;
 }
 
-bool is_valid(const fake::fake_id &id, const rdma_conn_param &param) {
+bool is_valid(const fake::fake_cm_id &id, const rdma_conn_param &param) {
     const ibv_device_attr &limits = get_fabric().device_of(id.verbs).attr;
     return param.responder_resources <= limits.max_qp_rd_atom &&
            param.initiator_depth <= limits.max_qp_init_rd_atom &&
            (id.ps == RDMA_PS_UDP || get_fabric().qp_by_num.contains(param.qp_num));
 }
 
-fake::fake_id *find_listener(const sockaddr &addr, rdma_port_space space) {
-    const auto it = std::find_if(
-        get_fabric().all_ids.begin(), get_fabric().all_ids.end(), [&](const fake::fake_id *id) {
-            return id->state == id_state::listening && id->ps == space &&
-                   fake::get_port(id->route.addr.src_addr) == fake::get_port(addr) &&
-                   same_host(id->route.addr.src_addr, addr);
-        });
-    return it != get_fabric().all_ids.end() ? *it : nullptr;
+fake::fake_cm_id *find_listener(const sockaddr &addr, rdma_port_space space) {
+    const auto it =
+        std::find_if(get_fabric().all_cm_ids.begin(), get_fabric().all_cm_ids.end(),
+                     [&](const fake::fake_cm_id *id) {
+                         return id->state == id_state::listening && id->ps == space &&
+                                fake::get_port(id->route.addr.src_addr) == fake::get_port(addr) &&
+                                same_host(id->route.addr.src_addr, addr);
+                     });
+    return it != get_fabric().all_cm_ids.end() ? *it : nullptr;
 }
 
 /// iWARP: the kernel modifies the QP's state.
-void modify_qp_state(const fake::fake_id &id, ibv_qp_state state) {
+void modify_qp_state(const fake::fake_cm_id &id, ibv_qp_state state) {
     const auto it = get_fabric().qp_by_num.find(id.qp_num);
     if (it == get_fabric().qp_by_num.end() || !is_iwarp(id))
         return;
@@ -76,7 +77,8 @@ void modify_qp_state(const fake::fake_id &id, ibv_qp_state state) {
     get_fabric().run_work_requests();
 }
 
-void queue_datagram_event(fake::fake_id &peer, int status, const fake::fake_id &id, bytes data) {
+void queue_datagram_event(fake::fake_cm_id &peer, int status, const fake::fake_cm_id &id,
+                          bytes data) {
     auto *const event = new fake_cm_event{};
     event->id = event->ack_id = &peer;
     event->event = status == 0 ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE;
@@ -92,15 +94,15 @@ void queue_datagram_event(fake::fake_id &peer, int status, const fake::fake_id &
     queue_event(event);
 }
 
-void reject_request(fake::fake_id &requester, int reason, bytes data) {
+void reject_request(fake::fake_cm_id &requester, int reason, bytes data) {
     requester.state = id_state::closed;
     if (requester.ps == RDMA_PS_UDP)
         return queue_datagram_event(requester, reason, requester, std::move(data));
     queue_event(requester, RDMA_CM_EVENT_REJECTED, reason, std::move(data));
 }
 
-void queue_request(fake::fake_id &id, fake::fake_id &listener, bytes data) {
-    auto *const request = new fake::fake_id{};
+void queue_request(fake::fake_cm_id &id, fake::fake_cm_id &listener, bytes data) {
+    auto *const request = new fake::fake_cm_id{};
     request->channel = listener.channel;
     request->context = listener.context;
     request->ps = listener.ps;
@@ -115,7 +117,7 @@ void queue_request(fake::fake_id &id, fake::fake_id &listener, bytes data) {
     request->peer = &id;
     id.peer = request;
     id.state = id_state::connect_sent;
-    get_fabric().all_ids.push_back(request);
+    get_fabric().all_cm_ids.push_back(request);
     auto *const event = new fake_cm_event{};
     event->id = request;
     event->listen_id = &listener;
@@ -137,8 +139,8 @@ void queue_request(fake::fake_id &id, fake::fake_id &listener, bytes data) {
 
 namespace fake {
 
-void close_connection(fake::fake_id &id) {
-    fake::fake_id *const peer = id.peer;
+void close_connection(fake::fake_cm_id &id) {
+    fake::fake_cm_id *const peer = id.peer;
     id.peer = nullptr;
     if (peer == nullptr)
         return;
@@ -175,11 +177,11 @@ void close_connection(fake::fake_id &id) {
 }
 
 void fail_connection(std::uint32_t number) {
-    for (fake::fake_id *id : get_fabric().all_ids)
+    for (fake::fake_cm_id *id : get_fabric().all_cm_ids)
         if (id->qp_num == number && id->state == id_state::connected && is_iwarp(*id)) {
             id->state = id_state::closed;
             queue_event(*id, RDMA_CM_EVENT_DISCONNECTED);
-            if (fake::fake_id *const peer = id->peer; peer != nullptr) {
+            if (fake::fake_cm_id *const peer = id->peer; peer != nullptr) {
                 id->peer = nullptr;
                 peer->peer = nullptr;
                 peer->state = id_state::closed;
@@ -196,10 +198,10 @@ extern "C" {
 
 int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
     tsan_release(cm_id);
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_connect"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     if (id.state != id_state::routed || !is_valid(id, *param) ||
         param->private_data_len > (is_iwarp(id) ? iwarp_data_len : 180))
         return set_errno(EINVAL);
@@ -219,7 +221,7 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
     }
     const std::size_t data_len = id.ps == RDMA_PS_UDP ? 180 : request_data_len;
     bytes data = pad_private_data(id, param->private_data, param->private_data_len, data_len);
-    if (fake::fake_id *const peer = find_listener(id.route.addr.dst_addr, id.ps))
+    if (fake::fake_cm_id *const peer = find_listener(id.route.addr.dst_addr, id.ps))
         queue_request(id, *peer, std::move(data));
     else if (id.ps == RDMA_PS_UDP)
         reject_request(id, sidr_no_service_id, {});
@@ -231,15 +233,15 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
 
 int rdma_accept(rdma_cm_id *cm_id, rdma_conn_param *param) {
     tsan_release(cm_id);
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_accept"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     if (id.state != id_state::request_received || id.peer == nullptr || !is_valid(id, *param))
         return set_errno(id.state == id_state::closed ? ECONNRESET : EINVAL);
     id.conn_param = *param;
     id.qp_num = param->qp_num;
-    fake::fake_id &requester = *id.peer;
+    fake::fake_cm_id &requester = *id.peer;
     if (id.ps == RDMA_PS_UDP) {
         id.state = requester.state = id_state::closed;
         id.peer = requester.peer = nullptr;
@@ -264,10 +266,10 @@ int rdma_accept(rdma_cm_id *cm_id, rdma_conn_param *param) {
 }
 
 int rdma_establish(rdma_cm_id *cm_id) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_establish"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     if (id.state != id_state::connect_sent || id.peer == nullptr ||
         id.peer->state != id_state::accepted)
         return set_errno(EINVAL);
@@ -277,10 +279,10 @@ int rdma_establish(rdma_cm_id *cm_id) {
 }
 
 int rdma_notify(rdma_cm_id *cm_id, ibv_event_type kind) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_notify"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     if (kind != IBV_EVENT_COMM_EST || id.state != id_state::accepted)
         return set_errno(EINVAL);
     id.state = id_state::connected;
@@ -289,13 +291,13 @@ int rdma_notify(rdma_cm_id *cm_id, ibv_event_type kind) {
 }
 
 int rdma_reject(rdma_cm_id *cm_id, const void *data, std::uint8_t length) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_reject"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     if (id.peer == nullptr || id.state != id_state::request_received)
         return set_errno(EINVAL);
-    fake::fake_id &requester = *id.peer;
+    fake::fake_cm_id &requester = *id.peer;
     id.peer = requester.peer = nullptr;
     id.state = id_state::closed;
     const int reason = id.ps == RDMA_PS_UDP ? 2 : is_iwarp(id) ? -ECONNRESET : consumer_reject;
@@ -306,14 +308,14 @@ int rdma_reject(rdma_cm_id *cm_id, const void *data, std::uint8_t length) {
 int rdma_disconnect(rdma_cm_id *cm_id) {
     if (const int delay_ms = get_fabric().disconnect_delay_ms; delay_ms != 0)
         usleep(static_cast<useconds_t>(delay_ms) * 1000);
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_disconnect"))
         return set_errno(error);
-    auto &id = *static_cast<fake::fake_id *>(cm_id);
-    if (std::find(get_fabric().all_ids.begin(), get_fabric().all_ids.end(), &id) ==
-        get_fabric().all_ids.end())
+    auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
+    if (std::find(get_fabric().all_cm_ids.begin(), get_fabric().all_cm_ids.end(), &id) ==
+        get_fabric().all_cm_ids.end())
         die("rdma_disconnect: no such id");
-    fake::fake_id *const peer = id.peer;
+    fake::fake_cm_id *const peer = id.peer;
     if (id.state != id_state::connected)
         return set_errno(EINVAL);
     if (peer == nullptr)
@@ -339,10 +341,10 @@ int rdma_disconnect(rdma_cm_id *cm_id) {
 }
 
 int rdma_init_qp_attr(rdma_cm_id *cm_id, ibv_qp_attr *attr, int *mask) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_init_qp_attr"))
         return set_errno(error);
-    const auto &id = *static_cast<fake::fake_id *>(cm_id);
+    const auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
     const ibv_qp_state state = attr->qp_state;
     *attr = {};
     attr->qp_state = state;

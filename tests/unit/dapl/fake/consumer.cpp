@@ -215,7 +215,7 @@ void disconnect(const ep_fixture &ep, const ep_fixture &peer_ep) {
 }
 
 ibv_qp *qp_of(DAT_EP_HANDLE ep) {
-    const library_call call;
+    const library_call_guard call;
     fake_qp *newest = nullptr;
     for (ibv_qp *const qp : get_fabric().qps)
         if (qp->qp_context == ep && (newest == nullptr || newest->qp_num < qp->qp_num))

@@ -41,7 +41,7 @@ namespace fake {
 
 void fabric::queue_async_event(unsigned number, ibv_event_type kind, void *element) {
     {
-        const library_call call;
+        const library_call_guard call;
         queue_async_event(devices.at(number), kind, element);
     }
 }
@@ -59,7 +59,7 @@ void fabric::queue_async_event(fake_device &dev, ibv_event_type kind, void *elem
 extern "C" {
 
 ibv_context **rdma_get_devices(int *count) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_get_devices")) {
         errno = error;
         return nullptr;
@@ -70,13 +70,13 @@ ibv_context **rdma_get_devices(int *count) {
     list[1] = &get_fabric().devices[1].ctx;
     if (count != nullptr)
         *count = 2;
-    get_fabric().count_objects("rdma_get_devices", 1);
+    get_fabric().adjust_object_count("rdma_get_devices", 1);
     return list;
 }
 
 void rdma_free_devices(ibv_context **list) {
-    const library_call call;
-    get_fabric().count_objects("rdma_get_devices", -1);
+    const library_call_guard call;
+    get_fabric().adjust_object_count("rdma_get_devices", -1);
     delete[] list;
 }
 
@@ -89,7 +89,7 @@ __be64 ibv_get_device_guid(ibv_device *ibdev) {
 }
 
 int ibv_query_device(ibv_context *context, ibv_device_attr *attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_query_device"))
         return error;
     *attr = get_fabric().device_of(context).attr;
@@ -98,7 +98,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr) {
 
 // verbs.h calls this for contexts that are not extended, as the fake ones.
 int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_attr *attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_query_port"))
         return error;
     if (port != 1)
@@ -109,7 +109,7 @@ int(ibv_query_port)(ibv_context *context, std::uint8_t port, _compat_ibv_port_at
 }
 
 int ibv_query_gid(ibv_context *context, std::uint8_t port, int index, ibv_gid *gid) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_query_gid")) {
         errno = error;
         return -1;
@@ -122,7 +122,7 @@ int ibv_query_gid(ibv_context *context, std::uint8_t port, int index, ibv_gid *g
 
 int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t index,
                       ibv_gid_entry *entry, std::uint32_t, std::size_t) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_query_gid_ex"))
         return error;
     if (port != 1 || index > 1)
@@ -136,7 +136,7 @@ int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t in
 
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
     {
-        const library_call call;
+        const library_call_guard call;
         fake_device &dev = get_fabric().device_of(context);
         if (dev.async_events.empty()) {
             if ((fcntl(dev.ctx.async_fd, F_GETFL) & O_NONBLOCK) == 0)
@@ -160,7 +160,7 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
 
 void ibv_ack_async_event(ibv_async_event *event) {
     tsan_release(event->element.qp);
-    const library_call call;
+    const library_call_guard call;
     if (ack_count *const acks = acks_of(*event))
         ++acks->acknowledged;
     get_fabric().changed.notify_all();

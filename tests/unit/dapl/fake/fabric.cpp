@@ -91,7 +91,7 @@ void fabric::reset() {
     resolve_addr_results.clear();
     resolve_route_results.clear();
     connect_results.clear();
-    drop_connects = destroy_qp_cleans_cq = skip_mapped_check = reuse_keys = fail_query_srq =
+    drop_connects = destroy_qp_cleans_cq = allow_unmapped_memory = reuse_keys = fail_query_srq =
         suppress_last_wqe = paused = false;
     disconnect_delay_ms = 0;
     sync_required = 0;
@@ -116,7 +116,7 @@ void fabric::reset() {
 }
 
 std::map<std::string, int> fabric::count_objects() {
-    const library_call call;
+    const library_call_guard call;
     auto copy = object_counts_;
     std::erase_if(copy, [](const auto &count) { return count.second == 0; });
     return copy;
@@ -132,24 +132,24 @@ int fabric::num_all_objects() {
 }
 
 void fabric::pause() {
-    const library_call call;
+    const library_call_guard call;
     paused = true;
 }
 
 void fabric::deliver() {
-    const library_call call;
+    const library_call_guard call;
     paused = false;
     run_work_requests();
 }
 
 ibv_qp *fabric::find_qp(std::uint32_t number) {
-    const library_call call;
+    const library_call_guard call;
     const auto it = qp_by_num.find(number);
     return it != qp_by_num.end() ? it->second : nullptr;
 }
 
 void fabric::fail_qp(ibv_qp *ibqp) {
-    const library_call call;
+    const library_call_guard call;
     qp_to_err(*static_cast<fake_qp *>(ibqp));
 }
 
@@ -167,11 +167,11 @@ bool in_library_call() {
     return depth != 0;
 }
 
-library_call::library_call()
+library_call_guard::library_call_guard()
     : lock(get_fabric().lock) {
     ++depth;
 }
-library_call::~library_call() {
+library_call_guard::~library_call_guard() {
     --depth;
 }
 

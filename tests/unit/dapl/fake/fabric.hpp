@@ -30,7 +30,7 @@
 
 namespace fake {
 
-struct fake_id;
+struct fake_cm_id;
 struct fake_cm_event;
 
 struct fake_device {
@@ -99,20 +99,20 @@ struct fabric {
     std::vector<posted_wr> posts;
     std::vector<recorded_sync> syncs;
     std::deque<int> resolve_addr_results, resolve_route_results; ///< of the next calls; empty: 0
-    std::deque<int> connect_results;   ///< of the next rdma_connect calls; empty: 0
-    bool drop_connects = false;        ///< no peer answers rdma_connect
-    bool destroy_qp_cleans_cq = false; ///< ibv_destroy_qp removes the QP's completions
-    bool skip_mapped_check = false;    ///< any address may be registered
-    bool reuse_keys = false;           ///< the last freed key is allocated next
-    bool fail_query_srq = false;       ///< ibv_query_srq is not supported
-    bool suppress_last_wqe = false;    ///< no IBV_EVENT_QP_LAST_WQE_REACHED
-    int disconnect_delay_ms = 0;       ///< duration of rdma_disconnect
-    std::uint32_t sync_required = 0;   ///< returned by coherdma_query_device
+    std::deque<int> connect_results;    ///< of the next rdma_connect calls; empty: 0
+    bool drop_connects = false;         ///< no peer answers rdma_connect
+    bool destroy_qp_cleans_cq = false;  ///< ibv_destroy_qp removes the QP's completions
+    bool allow_unmapped_memory = false; ///< any address may be registered
+    bool reuse_keys = false;            ///< the last freed key is allocated next
+    bool fail_query_srq = false;        ///< ibv_query_srq is not supported
+    bool suppress_last_wqe = false;     ///< no IBV_EVENT_QP_LAST_WQE_REACHED
+    int disconnect_delay_ms = 0;        ///< duration of rdma_disconnect
+    std::uint32_t sync_required = 0;    ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
 
     // -- for the fake libraries, with lock held
 
-    void count_objects(const char *kind, int delta) { object_counts_[kind] += delta; }
+    void adjust_object_count(const char *kind, int delta) { object_counts_[kind] += delta; }
 
     fake_device &device_of(ibv_context *context) {
         return *static_cast<fake::fake_context *>(context)->dev;
@@ -140,7 +140,7 @@ struct fabric {
     std::set<rdma_cm_event_type> held_types;
     std::deque<fake_cm_event *> held_events;
     std::deque<fake_cm_event *> queued_events;
-    std::vector<fake_id *> all_ids;
+    std::vector<fake_cm_id *> all_cm_ids;
     std::set<rdma_event_channel *> channels;
 
   private:
@@ -156,12 +156,12 @@ fabric &get_fabric();
 bool in_library_call();
 
 /// Held during each call of the fake libraries, except in tsan_acquire and tsan_release.
-class library_call {
+class library_call_guard {
   public:
-    library_call();
-    ~library_call();
-    library_call(const library_call &) = delete;
-    library_call &operator=(const library_call &) = delete;
+    library_call_guard();
+    ~library_call_guard();
+    library_call_guard(const library_call_guard &) = delete;
+    library_call_guard &operator=(const library_call_guard &) = delete;
 
   private:
     tsan_ignore unseen_;

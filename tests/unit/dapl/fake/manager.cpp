@@ -20,31 +20,32 @@ int set_errno(int error) {
     return -1;
 }
 
-fake::fake_id &find_id(rdma_cm_id *cm_id) {
-    auto &ids = get_fabric().all_ids;
+fake::fake_cm_id &find_id(rdma_cm_id *cm_id) {
+    auto &ids = get_fabric().all_cm_ids;
     if (std::find(ids.begin(), ids.end(), cm_id) == ids.end())
         die("no such id");
-    return *static_cast<fake::fake_id *>(cm_id);
+    return *static_cast<fake::fake_cm_id *>(cm_id);
 }
 
 std::uint16_t new_port() {
     return get_fabric().next_port++;
 }
 
-bool is_addr_in_use(const fake::fake_id &id, const sockaddr &addr) {
-    return std::any_of(
-        get_fabric().all_ids.begin(), get_fabric().all_ids.end(), [&](const fake::fake_id *it) {
-            return it != &id && it->state == id_state::listening && it->ps == id.ps &&
-                   fake::get_port(it->route.addr.src_addr) == fake::get_port(addr) &&
-                   same_host(it->route.addr.src_addr, addr);
-        });
+bool is_addr_in_use(const fake::fake_cm_id &id, const sockaddr &addr) {
+    return std::any_of(get_fabric().all_cm_ids.begin(), get_fabric().all_cm_ids.end(),
+                       [&](const fake::fake_cm_id *it) {
+                           return it != &id && it->state == id_state::listening &&
+                                  it->ps == id.ps &&
+                                  fake::get_port(it->route.addr.src_addr) == fake::get_port(addr) &&
+                                  same_host(it->route.addr.src_addr, addr);
+                       });
 }
 
 void copy_address(sockaddr &dst, const sockaddr &src) {
     std::memcpy(&dst, &src, src.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
 }
 
-int bind(fake::fake_id &id, const sockaddr &addr) {
+int bind(fake::fake_cm_id &id, const sockaddr &addr) {
     fake_device *const dev = find_device(addr);
     if (dev == nullptr)
         return is_local(addr) ? ENODEV : EADDRNOTAVAIL;
@@ -81,7 +82,7 @@ void queue_event(fake_cm_event *event) {
     increment_eventfd(event->ack_id->channel->fd);
 }
 
-void queue_event(fake::fake_id &id, rdma_cm_event_type kind, int status, bytes data,
+void queue_event(fake::fake_cm_id &id, rdma_cm_event_type kind, int status, bytes data,
                  const rdma_conn_param *param) {
     auto *const event = new fake_cm_event{};
     event->id = &id;
@@ -96,7 +97,7 @@ void queue_event(fake::fake_id &id, rdma_cm_event_type kind, int status, bytes d
     queue_event(event);
 }
 
-void drop_events(const fake::fake_id &id) {
+void drop_events(const fake::fake_cm_id &id) {
     const auto belongs_to_id = [&id](const fake_cm_event *it) {
         return it->ack_id == &id || it->id == &id;
     };
@@ -118,12 +119,12 @@ void drop_events(const fake::fake_id &id) {
 }
 
 void fabric::hold(rdma_cm_event_type kind) {
-    const library_call call;
+    const library_call_guard call;
     held_types.insert(kind);
 }
 
 void fabric::release(rdma_cm_event_type kind) {
-    const library_call call;
+    const library_call_guard call;
     held_types.erase(kind);
     for (auto it = held_events.begin(); it != held_events.end();)
         if ((*it)->event == kind) {
@@ -136,26 +137,26 @@ void fabric::release(rdma_cm_event_type kind) {
 }
 
 std::vector<rdma_cm_id *> fabric::ids() {
-    const library_call call;
+    const library_call_guard call;
     std::vector<rdma_cm_id *> delivered_ids;
-    for (fake::fake_id *id : all_ids)
+    for (fake::fake_cm_id *id : all_cm_ids)
         if (id->delivered)
             delivered_ids.push_back(id);
     return delivered_ids;
 }
 
 std::size_t fabric::num_unanswered_connects() {
-    const library_call call;
+    const library_call_guard call;
     return static_cast<std::size_t>(
-        std::count_if(all_ids.begin(), all_ids.end(), [](const fake::fake_id *id) {
+        std::count_if(all_cm_ids.begin(), all_cm_ids.end(), [](const fake::fake_cm_id *id) {
             return id->delivered && id->state == id_state::connect_sent;
         }));
 }
 
 void fabric::queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status,
                             const std::vector<unsigned char> &data) {
-    const library_call call;
-    queue_event(*static_cast<fake::fake_id *>(cm_id), kind, status, data);
+    const library_call_guard call;
+    queue_event(*static_cast<fake::fake_cm_id *>(cm_id), kind, status, data);
 }
 
 } // namespace fake
@@ -163,61 +164,61 @@ void fabric::queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int stat
 extern "C" {
 
 rdma_event_channel *rdma_create_event_channel() {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_create_event_channel")) {
         errno = error;
         return nullptr;
     }
     auto *const channel = new rdma_event_channel{eventfd(0, EFD_SEMAPHORE)};
     get_fabric().channels.insert(channel);
-    get_fabric().count_objects("rdma_event_channel", 1);
+    get_fabric().adjust_object_count("rdma_event_channel", 1);
     return channel;
 }
 
 void rdma_destroy_event_channel(rdma_event_channel *channel) {
-    const library_call call;
-    for (const fake::fake_id *id : get_fabric().all_ids)
+    const library_call_guard call;
+    for (const fake::fake_cm_id *id : get_fabric().all_cm_ids)
         if (id->channel == channel)
             die("rdma_destroy_event_channel while it has ids");
     get_fabric().channels.erase(channel);
     close(channel->fd);
-    get_fabric().count_objects("rdma_event_channel", -1);
+    get_fabric().adjust_object_count("rdma_event_channel", -1);
     delete channel;
 }
 
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id_out, void *context,
                    rdma_port_space space) {
     tsan_release(context);
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_create_id"))
         return set_errno(error);
     if (!get_fabric().channels.contains(channel))
         die("rdma_create_id: no such channel");
-    auto *const id = new fake::fake_id{};
+    auto *const id = new fake::fake_cm_id{};
     id->channel = channel;
     id->context = context;
     id->ps = space;
     id->delivered = true;
-    get_fabric().all_ids.push_back(id);
-    get_fabric().count_objects("rdma_cm_id", 1);
+    get_fabric().all_cm_ids.push_back(id);
+    get_fabric().adjust_object_count("rdma_cm_id", 1);
     *id_out = id;
     return 0;
 }
 
 int rdma_destroy_id(rdma_cm_id *cm_id) {
-    fake::fake_id *destroyed;
+    fake::fake_cm_id *destroyed;
     {
-        library_call call;
+        library_call_guard call;
         auto &id = find_id(cm_id);
         drop_events(id);
         // Rejects requests that are not delivered yet.
         if (id.state == id_state::listening) {
-            const auto ids = get_fabric().all_ids;
-            for (fake::fake_id *request : ids)
+            const auto ids = get_fabric().all_cm_ids;
+            for (fake::fake_cm_id *request : ids)
                 if (!request->delivered && request->context == id.context &&
                     request->state == id_state::request_received) {
                     close_connection(*request);
-                    std::erase(get_fabric().all_ids, request);
+                    std::erase(get_fabric().all_cm_ids, request);
                     delete request;
                 }
         }
@@ -226,8 +227,8 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
                           [&id] { return id.events.all_acked(); });
         // Events that were queued during the wait.
         drop_events(id);
-        std::erase(get_fabric().all_ids, &id);
-        get_fabric().count_objects("rdma_cm_id", -1);
+        std::erase(get_fabric().all_cm_ids, &id);
+        get_fabric().adjust_object_count("rdma_cm_id", -1);
         destroyed = &id;
     }
     tsan_acquire(cm_id); // before the memory is freed
@@ -236,7 +237,7 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
 }
 
 int rdma_bind_addr(rdma_cm_id *cm_id, sockaddr *addr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_bind_addr"))
         return set_errno(error);
     const int error = bind(find_id(cm_id), *addr);
@@ -244,7 +245,7 @@ int rdma_bind_addr(rdma_cm_id *cm_id, sockaddr *addr) {
 }
 
 int rdma_listen(rdma_cm_id *cm_id, int) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_listen"))
         return set_errno(error);
     auto &id = find_id(cm_id);
@@ -257,7 +258,7 @@ int rdma_listen(rdma_cm_id *cm_id, int) {
 }
 
 int rdma_set_option(rdma_cm_id *cm_id, int, int, void *, std::size_t) {
-    const library_call call;
+    const library_call_guard call;
     find_id(cm_id);
     if (const int error = injected_error("rdma_set_option"))
         return set_errno(error);
@@ -265,13 +266,13 @@ int rdma_set_option(rdma_cm_id *cm_id, int, int, void *, std::size_t) {
 }
 
 __be16 rdma_get_src_port(rdma_cm_id *cm_id) {
-    const library_call call;
+    const library_call_guard call;
     return htons(fake::get_port(find_id(cm_id).route.addr.src_addr));
 }
 
 int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
     tsan_release(cm_id);
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_resolve_addr"))
         return set_errno(error);
     auto &id = find_id(cm_id);
@@ -302,7 +303,7 @@ int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
 }
 
 int rdma_resolve_route(rdma_cm_id *cm_id, int) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("rdma_resolve_route"))
         return set_errno(error);
     auto &id = find_id(cm_id);
@@ -320,7 +321,7 @@ int rdma_resolve_route(rdma_cm_id *cm_id, int) {
 
 int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
     {
-        const library_call call;
+        const library_call_guard call;
         auto &events = get_fabric().queued_events;
         const auto it =
             std::find_if(events.begin(), events.end(), [channel](const fake_cm_event *event) {
@@ -338,10 +339,10 @@ int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
         decrement_eventfd(channel->fd);
         ++event->ack_id->events.reported;
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-            static_cast<fake::fake_id *>(event->id)->delivered = true;
-            get_fabric().count_objects("rdma_cm_id", 1);
+            static_cast<fake::fake_cm_id *>(event->id)->delivered = true;
+            get_fabric().adjust_object_count("rdma_cm_id", 1);
         }
-        get_fabric().count_objects("rdma_cm_event", 1);
+        get_fabric().adjust_object_count("rdma_cm_event", 1);
         *event_out = event;
     }
     tsan_acquire((*event_out)->id);
@@ -354,9 +355,9 @@ int rdma_get_cm_event(rdma_event_channel *channel, rdma_cm_event **event_out) {
 int rdma_ack_cm_event(rdma_cm_event *cm_event) {
     auto *const event = static_cast<fake_cm_event *>(cm_event);
     tsan_release(event->ack_id);
-    const library_call call;
+    const library_call_guard call;
     ++event->ack_id->events.acknowledged;
-    get_fabric().count_objects("rdma_cm_event", -1);
+    get_fabric().adjust_object_count("rdma_cm_event", -1);
     delete event;
     get_fabric().changed.notify_all();
     return 0;

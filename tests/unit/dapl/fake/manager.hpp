@@ -23,9 +23,9 @@ enum class id_state {
     closed,
 };
 
-struct fake_id : rdma_cm_id {
+struct fake_cm_id : rdma_cm_id {
     id_state state = id_state::created;
-    fake_id *peer = nullptr;
+    fake_cm_id *peer = nullptr;
     bool delivered = false; ///< to the code under test; false: a request that is not read yet
     std::uint32_t qp_num = 0;
     rdma_conn_param conn_param = {};
@@ -33,21 +33,21 @@ struct fake_id : rdma_cm_id {
 };
 
 struct fake_cm_event : rdma_cm_event {
-    fake::fake_id *ack_id = nullptr; ///< rdma_destroy_id of this id waits for the acknowledgment
+    fake::fake_cm_id *ack_id = nullptr; ///< rdma_destroy_id of this id waits for the acknowledgment
     std::vector<unsigned char> data;
 };
 
 using bytes = std::vector<unsigned char>;
 
 /// Queues a CM event, with the lock held.
-void queue_event(fake::fake_id &id, rdma_cm_event_type kind, int status = 0, bytes data = {},
+void queue_event(fake::fake_cm_id &id, rdma_cm_event_type kind, int status = 0, bytes data = {},
                  const rdma_conn_param *param = nullptr);
 void queue_event(fake_cm_event *event);
 /// Drops the id's queued events.
-void drop_events(const fake::fake_id &id);
+void drop_events(const fake::fake_cm_id &id);
 
 /// Ends the id's connection in the kernel and notifies the peer.
-void close_connection(fake::fake_id &id);
+void close_connection(fake::fake_cm_id &id);
 /// iWARP: ends the connection of a QP that failed.
 void fail_connection(std::uint32_t number);
 

@@ -50,7 +50,7 @@ bool is_mapped(const void *addr, std::size_t length, bool writable) {
 
 ibv_mr *register_memory(ibv_pd *ibpd, void *addr, std::size_t length, std::uint64_t iova,
                         unsigned access) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_reg_mr")) {
         errno = error;
         return nullptr;
@@ -65,7 +65,7 @@ ibv_mr *register_memory(ibv_pd *ibpd, void *addr, std::size_t length, std::uint6
         errno = EINVAL;
         return nullptr;
     }
-    if (!get_fabric().skip_mapped_check &&
+    if (!get_fabric().allow_unmapped_memory &&
         !is_mapped(addr, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0)) {
         errno = EFAULT;
         return nullptr;
@@ -84,7 +84,7 @@ ibv_mr *register_memory(ibv_pd *ibpd, void *addr, std::size_t length, std::uint6
     get_fabric().mr_by_lkey[mr->lkey] = mr;
     get_fabric().mr_by_rkey[mr->rkey] = mr;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    get_fabric().count_objects("ibv_mr", 1);
+    get_fabric().adjust_object_count("ibv_mr", 1);
     return mr;
 }
 
@@ -98,7 +98,7 @@ fake_mr *fabric::find_mr(std::uint32_t key) const {
 }
 
 ibv_mw *alloc_mw(ibv_pd *ibpd, ibv_mw_type type) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_alloc_mw")) {
         errno = error;
         return nullptr;
@@ -110,19 +110,19 @@ ibv_mw *alloc_mw(ibv_pd *ibpd, ibv_mw_type type) {
     mw->rkey = new_key();
     get_fabric().mw_by_key[mw->rkey >> 8] = mw;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    get_fabric().count_objects("ibv_mw", 1);
+    get_fabric().adjust_object_count("ibv_mw", 1);
     return mw;
 }
 
 int dealloc_mw(ibv_mw *ibmw) {
-    const library_call call;
+    const library_call_guard call;
     auto *const mw = static_cast<fake_mw *>(ibmw);
     if (mw->mr != nullptr)
         --mw->mr->num_bound_mws;
     get_fabric().mw_by_key.erase(mw->rkey >> 8);
     free_key(mw->rkey);
     --static_cast<fake_pd *>(mw->pd)->refs;
-    get_fabric().count_objects("ibv_mw", -1);
+    get_fabric().adjust_object_count("ibv_mw", -1);
     delete mw;
     return 0;
 }
@@ -132,23 +132,23 @@ int dealloc_mw(ibv_mw *ibmw) {
 extern "C" {
 
 ibv_pd *ibv_alloc_pd(ibv_context *context) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_alloc_pd")) {
         errno = error;
         return nullptr;
     }
     auto *const pd = new fake_pd;
     pd->context = context;
-    get_fabric().count_objects("ibv_pd", 1);
+    get_fabric().adjust_object_count("ibv_pd", 1);
     return pd;
 }
 
 int ibv_dealloc_pd(ibv_pd *ibpd) {
-    const library_call call;
+    const library_call_guard call;
     auto *const pd = static_cast<fake_pd *>(ibpd);
     if (pd->refs != 0)
         die("ibv_dealloc_pd while %d objects use it", pd->refs);
-    get_fabric().count_objects("ibv_pd", -1);
+    get_fabric().adjust_object_count("ibv_pd", -1);
     delete pd;
     return 0;
 }
@@ -167,7 +167,7 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *ibpd, void *addr, std::size_t length, std::uint
 }
 
 int ibv_dereg_mr(ibv_mr *ibmr) {
-    const library_call call;
+    const library_call_guard call;
     auto *const mr = static_cast<fake_mr *>(ibmr);
     if (mr->num_bound_mws != 0)
         die("ibv_dereg_mr while %d MWs are bound to it", mr->num_bound_mws);
@@ -175,13 +175,13 @@ int ibv_dereg_mr(ibv_mr *ibmr) {
     get_fabric().mr_by_rkey.erase(mr->rkey);
     free_key(mr->lkey);
     --static_cast<fake_pd *>(mr->pd)->refs;
-    get_fabric().count_objects("ibv_mr", -1);
+    get_fabric().adjust_object_count("ibv_mr", -1);
     delete mr;
     return 0;
 }
 
 ibv_ah *ibv_create_ah(ibv_pd *ibpd, ibv_ah_attr *attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_create_ah")) {
         errno = error;
         return nullptr;
@@ -191,15 +191,15 @@ ibv_ah *ibv_create_ah(ibv_pd *ibpd, ibv_ah_attr *attr) {
     ah->pd = ibpd;
     ah->attr = *attr;
     ++static_cast<fake_pd *>(ibpd)->refs;
-    get_fabric().count_objects("ibv_ah", 1);
+    get_fabric().adjust_object_count("ibv_ah", 1);
     return ah;
 }
 
 int ibv_destroy_ah(ibv_ah *ibah) {
-    const library_call call;
+    const library_call_guard call;
     auto *const ah = static_cast<fake_ah *>(ibah);
     --static_cast<fake_pd *>(ah->pd)->refs;
-    get_fabric().count_objects("ibv_ah", -1);
+    get_fabric().adjust_object_count("ibv_ah", -1);
     delete ah;
     return 0;
 }

@@ -130,7 +130,7 @@ namespace fake {
 
 int post_send(ibv_qp *ibqp, ibv_send_wr *list, ibv_send_wr **bad_wr) {
     tsan_release(reinterpret_cast<const void *>(list->wr_id));
-    const library_call call;
+    const library_call_guard call;
     *bad_wr = list;
     if (list->next != nullptr)
         die("ibv_post_send: lists are not supported");
@@ -141,7 +141,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *list, ibv_send_wr **bad_wr) {
 
 int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
     tsan_release(reinterpret_cast<const void *>(list->wr_id));
-    const library_call call;
+    const library_call_guard call;
     *bad_wr = list;
     if (const int error = injected_error("ibv_post_recv"))
         return error;
@@ -164,7 +164,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
 
 int bind_mw(ibv_qp *ibqp, ibv_mw *ibmw, ibv_mw_bind *bind_attr) {
     tsan_release(reinterpret_cast<const void *>(bind_attr->wr_id));
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_bind_mw"))
         return error;
     ibv_send_wr wr = {};
@@ -185,7 +185,7 @@ int bind_mw(ibv_qp *ibqp, ibv_mw *ibmw, ibv_mw_bind *bind_attr) {
 extern "C" {
 
 ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init_attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_create_qp")) {
         errno = error;
         return nullptr;
@@ -221,13 +221,13 @@ ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init_attr) {
         ++static_cast<fake_srq *>(qp->srq)->refs;
     get_fabric().qps.insert(qp);
     get_fabric().qp_by_num[qp->qp_num] = qp;
-    get_fabric().count_objects("ibv_qp", 1);
+    get_fabric().adjust_object_count("ibv_qp", 1);
     return qp;
 }
 
 int ibv_destroy_qp(ibv_qp *ibqp) {
     {
-        library_call call;
+        library_call_guard call;
         auto *const qp = static_cast<fake_qp *>(ibqp);
         if (get_fabric().qps.erase(ibqp) != 1)
             die("ibv_destroy_qp: no such QP");
@@ -242,7 +242,7 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
         if (qp->srq != nullptr)
             --static_cast<fake_srq *>(qp->srq)->refs;
         --static_cast<fake_pd *>(qp->pd)->refs;
-        get_fabric().count_objects("ibv_qp", -1);
+        get_fabric().adjust_object_count("ibv_qp", -1);
         delete qp;
         get_fabric().run_work_requests();
     }
@@ -251,7 +251,7 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
 }
 
 int ibv_query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init_attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_query_qp"))
         return error;
     attr->cap = init_attr->cap = static_cast<const fake_qp *>(ibqp)->cap;
@@ -264,7 +264,7 @@ ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *) {
 }
 
 int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_modify_qp"))
         return error;
     auto &qp = *static_cast<fake_qp *>(ibqp);

@@ -55,14 +55,14 @@ void fabric::push_cqe(fake_cq &cq, const queued_cqe &cqe, bool solicited) {
 }
 
 void fabric::add_completion(ibv_cq *ibcq, const ibv_wc &wc) {
-    const library_call call;
+    const library_call_guard call;
     push_cqe(*static_cast<fake_cq *>(ibcq), {wc, nullptr, 0, false}, false);
 }
 
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *list) {
     int count = 0;
     {
-        const library_call call;
+        const library_call_guard call;
         if (injected_error("ibv_poll_cq") != 0)
             return -1;
         auto &entries = static_cast<fake_cq *>(ibcq)->entries;
@@ -80,7 +80,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *list) {
 }
 
 int req_notify_cq(ibv_cq *ibcq, int solicited_only) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_req_notify_cq"))
         return error;
     auto *const cq = static_cast<fake_cq *>(ibcq);
@@ -91,7 +91,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) {
 
 int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
     tsan_release(reinterpret_cast<const void *>(list->wr_id));
-    const library_call call;
+    const library_call_guard call;
     *bad_wr = list;
     if (const int error = injected_error("ibv_post_srq_recv"))
         return error;
@@ -115,7 +115,7 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
 extern "C" {
 
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_create_comp_channel")) {
         errno = error;
         return nullptr;
@@ -124,24 +124,24 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
     channel->context = context;
     channel->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     channel->refcnt = 0;
-    get_fabric().count_objects("ibv_comp_channel", 1);
+    get_fabric().adjust_object_count("ibv_comp_channel", 1);
     return channel;
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel) {
-    const library_call call;
+    const library_call_guard call;
     auto *const channel = static_cast<fake_channel *>(ibchannel);
     if (channel->refs != 0)
         die("ibv_destroy_comp_channel while %d CQs use it", channel->refs);
     close(channel->fd);
-    get_fabric().count_objects("ibv_comp_channel", -1);
+    get_fabric().adjust_object_count("ibv_comp_channel", -1);
     delete channel;
     return 0;
 }
 
 ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *ibchannel,
                       int) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_create_cq")) {
         errno = error;
         return nullptr;
@@ -157,12 +157,12 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
     cq->cqe = round_up_cqe(cqe);
     if (ibchannel != nullptr)
         ++static_cast<fake_channel *>(ibchannel)->refs;
-    get_fabric().count_objects("ibv_cq", 1);
+    get_fabric().adjust_object_count("ibv_cq", 1);
     return cq;
 }
 
 int ibv_resize_cq(ibv_cq *ibcq, int cqe) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_resize_cq"))
         return error;
     auto *const cq = static_cast<fake_cq *>(ibcq);
@@ -174,7 +174,7 @@ int ibv_resize_cq(ibv_cq *ibcq, int cqe) {
 
 int ibv_destroy_cq(ibv_cq *ibcq) {
     {
-        library_call call;
+        library_call_guard call;
         auto *const cq = static_cast<fake_cq *>(ibcq);
         if (cq->refs != 0)
             die("ibv_destroy_cq while %d QPs use it", cq->refs);
@@ -194,7 +194,7 @@ int ibv_destroy_cq(ibv_cq *ibcq) {
         });
         get_fabric().wait(call.lock, "ibv_destroy_cq waits for events to be acknowledged",
                           [cq] { return cq->completions.all_acked() && cq->errors.all_acked(); });
-        get_fabric().count_objects("ibv_cq", -1);
+        get_fabric().adjust_object_count("ibv_cq", -1);
         delete cq;
     }
     tsan_acquire(ibcq);
@@ -202,7 +202,7 @@ int ibv_destroy_cq(ibv_cq *ibcq) {
 }
 
 int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **ibcq, void **cq_context) {
-    const library_call call;
+    const library_call_guard call;
     auto *const channel = static_cast<fake_channel *>(ibchannel);
     if (channel->events.empty()) {
         if ((fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0)
@@ -224,7 +224,7 @@ int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **ibcq, void **cq_conte
 }
 
 void ibv_ack_cq_events(ibv_cq *ibcq, unsigned count) {
-    const library_call call;
+    const library_call_guard call;
     auto &acks = static_cast<fake_cq *>(ibcq)->completions;
     acks.acknowledged += count;
     if (acks.acknowledged > acks.reported)
@@ -233,7 +233,7 @@ void ibv_ack_cq_events(ibv_cq *ibcq, unsigned count) {
 }
 
 ibv_srq *ibv_create_srq(ibv_pd *ibpd, ibv_srq_init_attr *init_attr) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_create_srq")) {
         errno = error;
         return nullptr;
@@ -245,12 +245,12 @@ ibv_srq *ibv_create_srq(ibv_pd *ibpd, ibv_srq_init_attr *init_attr) {
     srq->attr = init_attr->attr; // larger than requested, but ibv_create_srq does not return that
     srq->attr.max_wr = std::bit_ceil(init_attr->attr.max_wr);
     ++static_cast<fake_pd *>(ibpd)->refs;
-    get_fabric().count_objects("ibv_srq", 1);
+    get_fabric().adjust_object_count("ibv_srq", 1);
     return srq;
 }
 
 int ibv_modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int mask) {
-    const library_call call;
+    const library_call_guard call;
     if (const int error = injected_error("ibv_modify_srq"))
         return error;
     auto *const srq = static_cast<fake_srq *>(ibsrq);
@@ -268,7 +268,7 @@ int ibv_modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int mask) {
 }
 
 int ibv_query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) {
-    const library_call call;
+    const library_call_guard call;
     if (get_fabric().fail_query_srq)
         return EOPNOTSUPP;
     *attr = static_cast<fake_srq *>(ibsrq)->attr;
@@ -277,7 +277,7 @@ int ibv_query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) {
 
 int ibv_destroy_srq(ibv_srq *ibsrq) {
     {
-        library_call call;
+        library_call_guard call;
         auto *const srq = static_cast<fake_srq *>(ibsrq);
         if (srq->refs != 0)
             die("ibv_destroy_srq while %d QPs use it", srq->refs);
@@ -289,7 +289,7 @@ int ibv_destroy_srq(ibv_srq *ibsrq) {
         get_fabric().wait(call.lock, "ibv_destroy_srq waits for events to be acknowledged",
                           [srq] { return srq->errors.all_acked(); });
         --static_cast<fake_pd *>(srq->pd)->refs;
-        get_fabric().count_objects("ibv_srq", -1);
+        get_fabric().adjust_object_count("ibv_srq", -1);
         delete srq;
     }
     tsan_acquire(ibsrq);
