@@ -36,10 +36,10 @@ int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr)
     return ibv_cmd().query_port(context, port_num, attr, &command, command.size);
 }
 
-verbs_context *set_ops(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops ops,
-                       int error) noexcept {
-    if (error == 0)
-        error = emulate(context, driver_id, ops);
+/// Sets the operations. Frees the context on error, also if init_error is not 0.
+verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
+                              abi::verbs_context_ops ops, int init_error) noexcept {
+    const int error = init_error != 0 ? init_error : attach_emulation(context, driver_id, ops);
     if (error != 0) {
         abi::uninit_and_free_context(context);
         errno = error;
@@ -59,7 +59,7 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
     abi::message<abi::response::get_context, std::uint64_t> response = {};
     const int error = ibv_cmd().get_context(abi::to_verbs_context(context), &command, command.size,
                                             &response, response.size);
-    return set_ops(context, driver_id, ops, error);
+    return finish_context(context, driver_id, ops, error);
 }
 
 // These kernel drivers do not report the number of completion vectors: it is the number of possible
@@ -71,7 +71,7 @@ verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
         error = 0;
     }
-    return set_ops(context, driver_id, ops, error);
+    return finish_context(context, driver_id, ops, error);
 }
 
 void fill_context_ops(abi::verbs_context_ops &ops) noexcept {

@@ -30,8 +30,8 @@ struct post_send_cmd {
 static_assert(sizeof(post_send_cmd) == 32);
 constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
 
-// The same command by ioctl(): the kernel refuses write() to a process whose credentials have
-// changed since it opened the device.
+// The same command by ioctl(): the kernel refuses write(), with EACCES, to a process whose
+// credentials have changed since it opened the device.
 [[gnu::noinline, gnu::cold]] int ring_doorbell_ioctl(const ibv_qp &qp,
                                                      std::uint32_t driver_id) noexcept {
     std::uint32_t response = 0;
@@ -63,7 +63,7 @@ constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
 [[gnu::always_inline]] inline int ring_doorbell_inline(const ibv_qp &qp,
                                                        std::uint32_t driver_id) noexcept {
     post_send_cmd cmd;
-    // The kernel has read cmd before it writes the response.
+    // The response may overwrite cmd: the kernel has copied cmd by then.
     cmd.response = reinterpret_cast<std::uintptr_t>(&cmd);
     cmd.qp_handle = qp.handle;
     int error = 0;

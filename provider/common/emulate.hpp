@@ -10,6 +10,7 @@ namespace coherdma::provider {
 /// Emulates a device that is not coherent with the CPU's cache, if the user requests that: the
 /// emulation module replaces some of the operations. Returns 0, or an errno if emulation is
 /// requested and the module cannot be loaded.
-int emulate(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops &ops) noexcept;
+int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
+                     abi::verbs_context_ops &ops) noexcept;
 
 } // namespace coherdma::provider

@@ -106,6 +106,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
     cmd.solicited_only = solicited_only != 0;
     if (write(ibcq->context->cmd_fd, &cmd, sizeof(cmd)) == ssize_t{sizeof(cmd)})
         return 0;
+    // A failed write() has not armed the CQ: the command may repeat it, and reports the error.
     return ibv_cmd().req_notify_cq(ibcq, solicited_only);
 }
 

@@ -26,56 +26,57 @@ std::pair<double, double> y_range(const std::vector<cell> &cells) {
     return {low / 1.3, high * 1.2};
 }
 
-std::string draw_times(const measurements &results) {
-    const auto [low, high] = y_range(results.cells);
+std::string draw_time_plots(const measurements &results) {
+    const auto [y_low, y_high] = y_range(results.cells);
     std::string html = "<div class=plots>\n";
     for (const auto &[instructions, call] : instruction_calls(results)) {
-        plot p;
-        p.title = instructions + ", " + format_call(call);
-        p.described = "Nanoseconds for a line over size: " + p.title;
-        p.x_unit = "bytes in the call";
-        p.y_unit = "ns for one line";
-        p.low = low;
-        p.high = high;
+        plot time_plot;
+        time_plot.title = instructions + ", " + format_call(call);
+        time_plot.description = "Nanoseconds for a line over size: " + time_plot.title;
+        time_plot.x_unit = "bytes in the call";
+        time_plot.y_unit = "ns for one line";
+        time_plot.y_low = y_low;
+        time_plot.y_high = y_high;
         for (const std::size_t bytes : results.options.sizes)
-            p.x_ticks.emplace_back(bytes, size_name(bytes));
+            time_plot.x_ticks.emplace_back(bytes, size_name(bytes));
         for (const auto &[state, color] : STATES) {
-            series line{state, color, {}};
+            series curve{state, color, {}};
             for (const std::size_t bytes : results.options.sizes)
                 if (const cell *c = find(results, instructions, call, state, bytes))
-                    line.points.push_back(
+                    curve.points.push_back(
                         {static_cast<double>(bytes), c->call_ns.p50, c->call_ns.p90});
-            p.lines.push_back(std::move(line));
+            time_plot.curves.push_back(std::move(curve));
         }
-        html += draw(p);
+        html += draw(time_plot);
     }
     return html + "</div>\n";
 }
 
 std::string draw_batches(const measurements &results) {
-    plot p;
-    p.title = "Scattered dirty lines, " + results.batch_instructions + ", before a Read";
-    p.described = "Nanoseconds for a range over the number of ranges";
-    p.x_unit = "ranges";
-    p.y_unit = "ns for one range";
-    p.low = 1e9;
-    p.high = 0;
-    p.lines = {{"a call each", "one", {}}, {"one call", "two", {}}};
+    plot batch_plot;
+    batch_plot.title = "Scattered dirty lines, " + results.batch_instructions + ", before a Read";
+    batch_plot.description = "Nanoseconds for a range over the number of ranges";
+    batch_plot.x_unit = "ranges";
+    batch_plot.y_unit = "ns for one range";
+    batch_plot.y_low = 1e9;
+    batch_plot.y_high = 0;
+    batch_plot.curves = {{"a call each", "one", {}}, {"one call", "two", {}}};
     for (const batch &b : results.batches) {
         const auto num_ranges = static_cast<double>(b.segments);
-        p.x_ticks.emplace_back(num_ranges, std::to_string(b.segments));
-        p.lines[0].points.push_back(
+        batch_plot.x_ticks.emplace_back(num_ranges, std::to_string(b.segments));
+        batch_plot.curves[0].points.push_back(
             {num_ranges, b.calls_each_ns.p50 / num_ranges, b.calls_each_ns.p90 / num_ranges});
-        p.lines[1].points.push_back(
+        batch_plot.curves[1].points.push_back(
             {num_ranges, b.one_call_ns.p50 / num_ranges, b.one_call_ns.p90 / num_ranges});
-        p.low = std::min({p.low, b.one_call_ns.p50 / num_ranges, b.calls_each_ns.p50 / num_ranges});
-        p.high =
-            std::max({p.high, b.one_call_ns.p90 / num_ranges, b.calls_each_ns.p90 / num_ranges});
+        batch_plot.y_low = std::min(
+            {batch_plot.y_low, b.one_call_ns.p50 / num_ranges, b.calls_each_ns.p50 / num_ranges});
+        batch_plot.y_high = std::max(
+            {batch_plot.y_high, b.one_call_ns.p90 / num_ranges, b.calls_each_ns.p90 / num_ranges});
     }
-    p.low /= 1.3;
-    p.high *= 1.2;
+    batch_plot.y_low /= 1.3;
+    batch_plot.y_high *= 1.2;
     std::string html =
-        "<div class=plots>\n" + draw(p) +
+        "<div class=plots>\n" + draw(batch_plot) +
         "<div><div class=scroll><table><thead><tr><th class=name>ranges</th>"
         "<th>one call, ns</th><th>a call each, ns</th><th>faster</th></tr></thead>\n";
     for (const batch &b : results.batches)
@@ -189,7 +190,7 @@ std::string as_html(const measurements &results) {
     if (!results.cells.empty())
         html += "<h2>Time for one line</h2>\n<p>Curves are medians, the bands reach up to the 90th "
                 "percentile. Both axes are logarithmic, and all plots have the same scale.</p>\n" +
-                draw_times(results);
+                draw_time_plots(results);
     if (!results.batches.empty())
         html += "<h2>One call or many</h2>\n<p>A call waits once, at its end, however many ranges "
                 "it is given.</p>\n" +

@@ -35,24 +35,24 @@ std::vector<double> tick_values(double low, double high) {
     return values;
 }
 
-void draw_grid(std::string &svg, const plot &p, const axis &x, const axis &y) {
-    for (const double value : tick_values(p.low, p.high))
+void draw_grid(std::string &svg, const plot &plot, const axis &x, const axis &y) {
+    for (const double value : tick_values(plot.y_low, plot.y_high))
         svg += fmt::format("<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />"
                            "<text class=tick x={:.1f} y={:.1f} text-anchor=end>{:g}</text>\n",
                            x.begin, x.end, y.position(value), y.position(value), x.begin - 6,
                            y.position(value) + 4, value);
-    for (const auto &[value, name] : p.x_ticks)
+    for (const auto &[value, name] : plot.x_ticks)
         svg += fmt::format("<text class=tick x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
                            x.position(value), y.begin + 16, escape_html(name));
     svg += fmt::format("<text class=unit x={:.1f} y={:.1f} text-anchor=middle>{}</text>\n",
-                       (x.begin + x.end) / 2, HEIGHT - 6, escape_html(p.x_unit));
-    svg +=
-        fmt::format("<text class=unit x=4 y={:.1f}>{}</text>\n", TOP - 12, escape_html(p.y_unit));
+                       (x.begin + x.end) / 2, HEIGHT - 6, escape_html(plot.x_unit));
+    svg += fmt::format("<text class=unit x=4 y={:.1f}>{}</text>\n", TOP - 12,
+                       escape_html(plot.y_unit));
 }
 
-void draw_curve(std::string &svg, const series &line, const axis &x, const axis &y) {
+void draw_curve(std::string &svg, const series &curve, const axis &x, const axis &y) {
     std::string path, lower, upper;
-    for (const point &pt : line.points) {
+    for (const point &pt : curve.points) {
         const auto to_coordinates = [&](double value) {
             return fmt::format("{:.1f},{:.1f} ", x.position(pt.x), y.position(value));
         };
@@ -60,33 +60,33 @@ void draw_curve(std::string &svg, const series &line, const axis &x, const axis 
         lower += to_coordinates(pt.y);
         upper.insert(0, to_coordinates(std::max(pt.high, pt.y)));
     }
-    svg += fmt::format("<g class={}>", line.color);
+    svg += fmt::format("<g class={}>", curve.color);
     svg += fmt::format("<polygon class=band points=\"{}{}\"/>", lower, upper);
     svg += fmt::format("<polyline class=curve points=\"{}\"/>", path);
-    for (const point &pt : line.points)
+    for (const point &pt : curve.points)
         svg += fmt::format("<circle class=dot cx={:.1f} cy={:.1f} r=3 />", x.position(pt.x),
                            y.position(pt.y));
     svg += "</g>\n";
 }
 
 /// At the right ends of the curves, moved apart where they would overlap.
-void draw_labels(std::string &svg, const plot &p, const axis &x, const axis &y) {
+void draw_labels(std::string &svg, const plot &plot, const axis &x, const axis &y) {
     std::vector<std::pair<double, const series *>> label_positions;
-    for (const series &line : p.lines)
-        if (!line.points.empty())
-            label_positions.emplace_back(y.position(line.points.back().y), &line);
+    for (const series &curve : plot.curves)
+        if (!curve.points.empty())
+            label_positions.emplace_back(y.position(curve.points.back().y), &curve);
     std::sort(label_positions.begin(), label_positions.end(),
               [](const auto &a, const auto &b) { return a.first < b.first; });
     double lower_bound = TOP - LABEL_HEIGHT;
-    for (auto &[position, line] : label_positions)
+    for (auto &[position, curve] : label_positions)
         lower_bound = position = std::max(position, lower_bound + LABEL_HEIGHT);
     double upper_bound = y.begin - 5 + LABEL_HEIGHT; // clear of the text below the axis
     for (auto it = label_positions.rbegin(); it != label_positions.rend(); ++it)
         upper_bound = it->first = std::min(it->first, upper_bound - LABEL_HEIGHT);
-    for (const auto &[position, line] : label_positions)
-        svg += fmt::format("<text class=\"label {}\" x={:.1f} y={:.1f}>{}</text>\n", line->color,
-                           x.position(line->points.back().x) + 9, position + 4,
-                           escape_html(line->label));
+    for (const auto &[position, curve] : label_positions)
+        svg += fmt::format("<text class=\"label {}\" x={:.1f} y={:.1f}>{}</text>\n", curve->color,
+                           x.position(curve->points.back().x) + 9, position + 4,
+                           escape_html(curve->label));
 }
 
 } // namespace
@@ -117,20 +117,21 @@ std::string escape_html(const std::string &text) {
     return result;
 }
 
-std::string draw(const plot &p) {
+std::string draw(const plot &plot) {
     const auto [min_tick, max_tick] =
-        std::minmax_element(p.x_ticks.begin(), p.x_ticks.end(),
+        std::minmax_element(plot.x_ticks.begin(), plot.x_ticks.end(),
                             [](const auto &a, const auto &b) { return a.first < b.first; });
     const axis x{min_tick->first, max_tick->first, LEFT, WIDTH - RIGHT};
-    const axis y{p.low, p.high, HEIGHT - BOTTOM, TOP};
-    std::string svg = fmt::format("<figure><figcaption>{}</figcaption>"
-                                  "<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">\n",
-                                  escape_html(p.title), WIDTH, HEIGHT, escape_html(p.described));
-    draw_grid(svg, p, x, y);
-    for (const series &line : p.lines)
-        if (!line.points.empty())
-            draw_curve(svg, line, x, y);
-    draw_labels(svg, p, x, y);
+    const axis y{plot.y_low, plot.y_high, HEIGHT - BOTTOM, TOP};
+    std::string svg =
+        fmt::format("<figure><figcaption>{}</figcaption>"
+                    "<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">\n",
+                    escape_html(plot.title), WIDTH, HEIGHT, escape_html(plot.description));
+    draw_grid(svg, plot, x, y);
+    for (const series &curve : plot.curves)
+        if (!curve.points.empty())
+            draw_curve(svg, curve, x, y);
+    draw_labels(svg, plot, x, y);
     return svg + "</svg></figure>\n";
 }
 

@@ -19,15 +19,15 @@ struct series {
 };
 
 struct plot {
-    std::string title, described; ///< described: for screen readers
+    std::string title, description; ///< description: for screen readers
     std::string x_unit, y_unit;
     std::vector<std::pair<double, std::string>> x_ticks;
-    double low = 1, high = 10; ///< range of y
-    std::vector<series> lines;
+    double y_low = 1, y_high = 10;
+    std::vector<series> curves;
 };
 
 /// Draws a plot with logarithmic axes.
-std::string draw(const plot &p);
+std::string draw(const plot &plot);
 
 /// Escapes a text for HTML and its attributes.
 std::string escape_html(const std::string &text);

@@ -65,7 +65,7 @@ remote_buffer lmr_buffer::as_remote_buffer() const {
     return {reinterpret_cast<DAT_VADDR>(memory_.get()), size_, rmr_context_};
 }
 
-const char *name_of(dto_kind kind) {
+const char *dto_kind_name(dto_kind kind) {
     switch (kind) {
     case dto_kind::RECV:
         return "Receive";

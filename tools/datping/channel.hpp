@@ -34,7 +34,7 @@ class lmr_buffer {
 
 /// The kinds of DTOs that datping posts.
 enum class dto_kind : std::uint8_t { RECV, SEND, WRITE, READ };
-const char *name_of(dto_kind kind);
+const char *dto_kind_name(dto_kind kind);
 
 /// An EP, its buffers and the DTOs of datping. Completions go to dto_evd; their cookies hold the
 /// number of the channel and the kind of DTO.

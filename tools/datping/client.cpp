@@ -41,7 +41,7 @@ void client::handle_dto_event(const DAT_EVENT &event) {
     if (data.status != DAT_DTO_SUCCESS)
         throw std::runtime_error(failure_reason(
             fmt::format("{} {}: {} completed with {}", selected_.destination.to_string(), phase_,
-                        name_of(kind), dat::status_to_string(data.status))));
+                        dto_kind_name(kind), dat::status_to_string(data.status))));
     if (kind == dto_kind::RECV)
         received_length_ = data.transfered_length;
     if (kind == dto_kind::SEND)
@@ -94,7 +94,7 @@ void client::wait_for(dto_kind kind) {
         if (clock::now() > deadline)
             throw std::runtime_error(
                 fmt::format("{} did not answer {}: no {} completed within {} s",
-                            selected_.destination.to_string(), phase_, name_of(kind),
+                            selected_.destination.to_string(), phase_, dto_kind_name(kind),
                             static_cast<double>(opts_.timeout.count()) / 1000));
     }
     if (kind != dto_kind::SEND)
@@ -155,7 +155,7 @@ void client::check_reply(const message &msg, mode round_mode, std::uint64_t numb
     if (msg.mode != round_mode || msg.round != number)
         throw std::runtime_error(fmt::format("{} replied to the wrong round (round {}, {}) {}",
                                              selected_.destination.to_string(), msg.round,
-                                             name_of(msg.mode), phase_));
+                                             mode_name(msg.mode), phase_));
     if (round_mode == mode::SEND && received_length_ != MESSAGE_BYTES + opts_.size)
         throw std::runtime_error(fmt::format("{} returned {} bytes, not {}, {}",
                                              selected_.destination.to_string(),
@@ -163,7 +163,7 @@ void client::check_reply(const message &msg, mode round_mode, std::uint64_t numb
 }
 
 client::round_result client::run_round(mode round_mode, std::uint64_t number) {
-    phase_ = fmt::format("in round {} ({})", number, name_of(round_mode));
+    phase_ = fmt::format("in round {} ({})", number, mode_name(round_mode));
     if (opts_.verify)
         fill(channel_.outgoing(), number);
     wait_for(dto_kind::SEND); // the previous message is in the same buffer

@@ -20,7 +20,7 @@ std::vector<mode> parse_modes(const std::string &name) {
     if (name == "all")
         return modes;
     for (const mode m : modes)
-        if (name == name_of(m))
+        if (name == mode_name(m))
             return {m};
     return {};
 }

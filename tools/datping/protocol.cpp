@@ -84,7 +84,7 @@ remote_buffer get_buffer(byte_reader &reader) {
 
 } // namespace
 
-const char *name_of(mode value) {
+const char *mode_name(mode value) {
     switch (value) {
     case mode::SEND:
         return "send";

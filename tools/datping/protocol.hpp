@@ -32,7 +32,7 @@ constexpr std::uint16_t PROTOCOL_VERSION = 1;
 constexpr std::uint64_t MAX_SIZE = std::uint64_t{1} << 30;
 
 enum class mode : std::uint8_t { SEND = 1, WRITE = 2, READ = 3, PINGPONG = 4 };
-const char *name_of(mode value);
+const char *mode_name(mode value);
 
 /// Why a server rejects a client.
 enum class reject_reason : std::uint8_t {

@@ -17,7 +17,8 @@ std::string format_rows(const client_result &result) {
                                    "ROUNDS", "WRONG", "MIN us", "MEDIAN us", "P99 us", "MAX us");
     for (const mode_result &m : result.modes) {
         const auto latencies = m.times.summarize();
-        text += fmt::format("{:<9} {:>10} {:>8}", name_of(m.mode), m.times.count(), m.wrong_rounds);
+        text +=
+            fmt::format("{:<9} {:>10} {:>8}", mode_name(m.mode), m.times.count(), m.wrong_rounds);
         if (m.times.count() == 0)
             text += fmt::format("  {:>11} {:>11} {:>11} {:>11}\n", "-", "-", "-", "-");
         else
@@ -56,7 +57,7 @@ bool server_result::is_good() const {
 std::string describe_mismatch(mode round_mode, std::uint64_t round, std::uint64_t size,
                               const data_mismatch &mismatch, const char *side) {
     return fmt::format("round {} ({}): {} of {} bytes wrong {}; at {} is {:#04x}, not {:#04x}",
-                       round, name_of(round_mode), mismatch.count, size, side,
+                       round, mode_name(round_mode), mismatch.count, size, side,
                        mismatch.first_offset, mismatch.actual, mismatch.expected);
 }
 

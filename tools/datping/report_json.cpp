@@ -24,7 +24,7 @@ double round_to_ns(double microseconds) {
 }
 
 json to_json(const mode_result &m, const options &opts) {
-    json object = {{"mode", name_of(m.mode)}, {"rounds", m.times.count()}};
+    json object = {{"mode", mode_name(m.mode)}, {"rounds", m.times.count()}};
     if (opts.verify) {
         object["wrong"] = m.wrong_rounds;
         object["wrong_at_server"] = m.wrong_at_server;

@@ -87,7 +87,7 @@ class runner {
         const bool is_correct = round.at_client.count == 0 && round.at_server.count == 0;
         if (is_correct && opts_.verbose && prints_text())
             fmt::print(out_, "{} bytes from {}: round={} mode={} time={:.1f} us\n", opts_.size,
-                       result_.address, round_number_, name_of(round_mode), round.microseconds);
+                       result_.address, round_number_, mode_name(round_mode), round.microseconds);
         if (is_correct)
             return;
         ++wrong_rounds_;

@@ -64,8 +64,8 @@ void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
         (state_ == state::BYE_RECEIVED && dto.status != DAT_DTO_SUCCESS))
         return; // flushed with the connection
     if (dto.status != DAT_DTO_SUCCESS) {
-        dto_failure_ =
-            fmt::format("{} completed with {}", name_of(kind), dat::status_to_string(dto.status));
+        dto_failure_ = fmt::format("{} completed with {}", dto_kind_name(kind),
+                                   dat::status_to_string(dto.status));
         if (dto.status != DAT_DTO_ERR_FLUSHED)
             throw std::runtime_error(dto_failure_);
         deadline_ = std::min(deadline_, clock::now() + CLOSE_TIMEOUT);

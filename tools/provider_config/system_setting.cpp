@@ -51,6 +51,7 @@ bool driver_file::has_soft_driver() const {
 }
 
 bool driver_file::prefers_coherdma() const {
+    // The last line wins: libibverbs tries the drivers of a file in reverse order.
     bool is_coherdma_last = false;
     for (const driver_line &line : parse_driver_lines(text)) {
         if (is_coherdma(line.name) || is_soft_driver(line.name))
