@@ -97,8 +97,10 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     input.settings = &settings;
     input.context = attr.context;
     input.try_reg_mr = coherency::try_reg_mr;
-    device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES));
-    device.verdict = device.decision.findings[device.decision.deciding].second.verdict;
+    device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES)
+                                                   ? coherency::rule_scope::all
+                                                   : coherency::rule_scope::until_decided);
+    device.verdict = device.decision.findings[device.decision.deciding_index].second.verdict;
     return 0;
 }
 
@@ -141,7 +143,8 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
 }
 
 std::string make_explanation(const coherdma_device &device) {
-    const coherency::finding &finding = device.decision.findings[device.decision.deciding].second;
+    const coherency::finding &finding =
+        device.decision.findings[device.decision.deciding_index].second;
     std::string text = device.name + " is " +
                        (device.verdict == COHERDMA_UNKNOWN ? "of unknown coherency"
                                                            : coherdma_verdict_name(device.verdict));

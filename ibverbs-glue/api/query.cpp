@@ -12,7 +12,7 @@ using coherdma::api::fail;
 int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *attr, size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
-    const auto &[rule, finding] = device->decision.findings[device->decision.deciding];
+    const auto &[rule, finding] = device->decision.findings[device->decision.deciding_index];
     coherdma_device_attr result = {};
     result.verdict = device->verdict;
     result.sync_required = device->sync_required ? 1 : 0;
@@ -39,7 +39,7 @@ int coherdma_query_evidence(const coherdma_device *device, size_t index,
     const auto &[rule, finding] = findings[index];
     coherdma_evidence result = {};
     result.verdict = finding.verdict;
-    result.decided = index == device->decision.deciding ? 1 : 0;
+    result.decided = index == device->decision.deciding_index ? 1 : 0;
     result.rule = rule->name;
     result.source = finding.source.c_str();
     result.value = finding.value.c_str();

@@ -28,17 +28,17 @@ constexpr rule RULES[] = {
 
 } // namespace
 
-decision decide(const rule_input &input, bool all_rules) {
+decision decide(const rule_input &input, rule_scope scope) {
     decision result;
     bool is_decided = false;
     for (const rule &rule : RULES) {
         result.findings.emplace_back(&rule, rule.evaluate(input));
         if (!is_decided) {
-            result.deciding = result.findings.size() - 1;
+            result.deciding_index = result.findings.size() - 1;
             is_decided = result.findings.back().second.verdict != COHERDMA_UNKNOWN;
         }
         const bool only_unknown_left = &rule + 2 == std::end(RULES);
-        if (is_decided && (!all_rules || only_unknown_left))
+        if (is_decided && (scope == rule_scope::until_decided || only_unknown_left))
             break;
     }
     return result;

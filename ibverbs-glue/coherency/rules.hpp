@@ -43,11 +43,13 @@ struct rule {
 
 struct decision {
     std::vector<std::pair<const rule *, finding>> findings; ///< in order of evaluation
-    std::size_t deciding = 0; ///< index of the deciding finding; of the last if all are unknown
+    std::size_t deciding_index = 0; ///< in findings; of the last if all are unknown
 };
 
-/// all_rules: evaluates also the rules after the deciding one.
-decision decide(const rule_input &, bool all_rules);
+/// Which rules are evaluated: all, or those up to the deciding one.
+enum class rule_scope { all, until_decided };
+
+decision decide(const rule_input &, rule_scope scope);
 
 finding evaluate_emulation(const rule_input &);
 finding evaluate_override(const rule_input &);

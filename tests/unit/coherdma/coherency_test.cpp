@@ -45,27 +45,28 @@ const finding *find_finding(const decision &decision, const std::string &rule_na
 void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
     const rule_input input = make_rule_input(machine);
-    const decision decision = decide(input, true);
-    const auto &[deciding_rule, finding] = decision.findings[decision.deciding];
-    const std::string result =
+    const decision result = decide(input, rule_scope::all);
+    const auto &[deciding_rule, finding] = result.findings[result.deciding_index];
+    const std::string rule_and_verdict =
         std::string(deciding_rule->name) + " " + coherdma_verdict_name(finding.verdict);
-    assert_string_equal(result.c_str(), machine["expect"].c_str());
+    assert_string_equal(rule_and_verdict.c_str(), machine["expect"].c_str());
     if (const std::string value = machine["value"]; !value.empty())
         assert_string_equal(finding.value.c_str(), value.c_str());
     if (const std::string remark = machine["remark"]; !remark.empty()) {
-        const std::size_t blank = remark.find(' ');
-        const auto *remark_finding = find_finding(decision, remark.substr(0, blank));
+        const std::size_t blank_pos = remark.find(' ');
+        const auto *remark_finding = find_finding(result, remark.substr(0, blank_pos));
         assert_non_null(remark_finding);
-        assert_string_equal(remark_finding->value.c_str(), remark.substr(blank + 1).c_str());
+        assert_string_equal(remark_finding->value.c_str(), remark.substr(blank_pos + 1).c_str());
     }
-    for (const auto &entry : decision.findings) {
+    for (const auto &entry : result.findings) {
         assert_false(entry.second.reason.empty());
         // The source is a path of the machine, without the folder of the test.
         assert_null(std::strstr(entry.second.source.c_str(), machine.root.c_str()));
     }
-    const auto first_match = decide(input, false);
-    assert_int_equal(first_match.deciding, decision.deciding);
-    assert_int_equal(first_match.findings.size(), first_match.deciding + 1);
+    const auto decision_at_first_match = decide(input, rule_scope::until_decided);
+    assert_int_equal(decision_at_first_match.deciding_index, result.deciding_index);
+    assert_int_equal(decision_at_first_match.findings.size(),
+                     decision_at_first_match.deciding_index + 1);
 }
 
 void override_precedes_other_rules(void **) {
@@ -74,12 +75,12 @@ void override_precedes_other_rules(void **) {
     settings settings;
     parse_variable("rxe*=no", settings);
     input.settings = &settings;
-    decision decision = decide(input, false);
-    assert_string_equal(decision.findings[decision.deciding].first->name, "override");
-    assert_int_equal(decision.findings[decision.deciding].second.verdict, COHERDMA_NON_COHERENT);
+    decision result = decide(input, rule_scope::until_decided);
+    assert_string_equal(result.findings[result.deciding_index].first->name, "override");
+    assert_int_equal(result.findings[result.deciding_index].second.verdict, COHERDMA_NON_COHERENT);
     parse_variable("rxe0=auto", settings);
-    decision = decide(input, false);
-    assert_string_equal(decision.findings[decision.deciding].first->name, "software");
+    result = decide(input, rule_scope::until_decided);
+    assert_string_equal(result.findings[result.deciding_index].first->name, "software");
 }
 
 } // namespace
