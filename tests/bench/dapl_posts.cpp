@@ -81,7 +81,7 @@ class verbs_loopback {
 
 void check_dat(DAT_RETURN status, const char *operation) {
     if (status != DAT_SUCCESS)
-        throw failure(text(operation, ": DAT_RETURN 0x", std::hex, status));
+        throw failure(concat(operation, ": DAT_RETURN 0x", std::hex, status));
 }
 
 /// Two endpoints of one IA, connected. All of it ends with the IA.
@@ -174,7 +174,7 @@ class dat_loopback {
         DAT_COUNT nmore = 0;
         check_dat(dat_evd_wait(evd, timeout_us, 1, &event, &nmore), "wait for an event");
         if (event.event_number != expected)
-            throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", expected));
+            throw failure(concat("event 0x", std::hex, event.event_number, ", not 0x", expected));
         return event;
     }
     void connect() {
@@ -213,7 +213,7 @@ class dat_loopback {
 
 void require(bool succeeded, const char *operation) {
     if (!succeeded)
-        throw failure(text(operation, ": try again"));
+        throw failure(concat(operation, ": try again"));
 }
 
 template <class loopback>

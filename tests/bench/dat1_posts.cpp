@@ -23,7 +23,7 @@
 namespace {
 
 namespace dat1 = coherdma::dapl::dat1;
-using verbs_test::failure, verbs_test::text;
+using verbs_test::concat, verbs_test::failure;
 
 const DAT_PROVIDER *added_provider = nullptr; ///< the last table
 
@@ -42,7 +42,7 @@ constexpr DAT_UINT32 length = 8;
 
 void check_dat(DAT_RETURN status, const char *operation) {
     if (status != DAT_SUCCESS)
-        throw failure(text(operation, ": DAT_RETURN 0x", std::hex, status));
+        throw failure(concat(operation, ": DAT_RETURN 0x", std::hex, status));
 }
 
 /// What differs between the versions, and a name for what does not.
@@ -113,7 +113,7 @@ class loopback {
         added_provider = nullptr;
         init(&info, ia_params);
         if (added_provider == nullptr)
-            throw failure(text("the provider has added nothing for DAT ", version::name));
+            throw failure(concat("the provider has added nothing for DAT ", version::name));
         table_ = reinterpret_cast<const typename version::table *>(added_provider);
         DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
         check_dat(version::open_ia(*table_, info.ia_name, &async_evd, &ia_), "open the IA");
@@ -204,7 +204,7 @@ class loopback {
         DAT_COUNT nmore = 0;
         check_dat(table_->evd_wait_func(evd, timeout_us, 1, &event, &nmore), "wait for an event");
         if (event.event_number != expected)
-            throw failure(text("event 0x", std::hex, event.event_number, ", not 0x", expected));
+            throw failure(concat("event 0x", std::hex, event.event_number, ", not 0x", expected));
         return event;
     }
     void connect() const {
@@ -241,7 +241,7 @@ class loopback {
 
 void require(bool succeeded, const char *operation) {
     if (!succeeded)
-        throw failure(text(operation, ": try again"));
+        throw failure(concat(operation, ": try again"));
 }
 
 template <class version>
@@ -271,7 +271,7 @@ void count_calls(loopback<version> &loop) {
     for (const auto &[kind, name] : counted_kinds) {
         for (int repetition = 0; repetition < num_rounds; ++repetition)
             run_round(loop, meter(kind));
-        const std::string account = text(version::name, " ", name);
+        const std::string account = concat(version::name, " ", name);
         CALLGRIND_DUMP_STATS_AT(account.c_str());
         std::printf("%d 1 %s\n", kind == call_kind::reap ? num_rounds * 3 : num_rounds,
                     account.c_str());

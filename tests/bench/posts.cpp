@@ -32,16 +32,17 @@ enum class call_kind { none, post, post_recv, poll, poll_receive, poll_empty, ar
 // One round: what was posted has completed before it is polled, so that no call is in vain.
 class exchange {
   public:
-    exchange(const rdmacm_loopback &loop, ibv_wr_opcode opcode, std::size_t batch_size)
-        : loop_(loop)
+    exchange(const rdmacm_loopback &loopback, ibv_wr_opcode opcode, std::size_t batch_size)
+        : loopback_(loopback)
         , batch_size_(batch_size)
         , is_send_(opcode == IBV_WR_SEND) {
         for (std::size_t i = 0; i < batch_size_; ++i) {
             const bool last = i + 1 == batch_size_;
-            send_sges_.at(i) = loop_.requester.make_sge(8);
-            send_wrs_.at(i) = loop_.requester.make_wr(i, opcode, send_sges_.at(i), loop_.responder);
+            send_sges_.at(i) = loopback_.requester.make_sge(8);
+            send_wrs_.at(i) =
+                loopback_.requester.make_wr(i, opcode, send_sges_.at(i), loopback_.responder);
             send_wrs_.at(i).next = last ? nullptr : &send_wrs_.at(i + 1);
-            recv_sges_.at(i) = loop_.responder.make_sge(8);
+            recv_sges_.at(i) = loopback_.responder.make_sge(8);
             recv_wrs_.at(i) = {i, last ? nullptr : &recv_wrs_.at(i + 1), &recv_sges_.at(i), 1};
         }
     }
@@ -52,31 +53,31 @@ class exchange {
         ibv_send_wr *bad_send_wr = nullptr;
         ibv_recv_wr *bad_recv_wr = nullptr;
         const auto post_recv = [&] {
-            return ibv_post_recv(loop_.responder.qp(), recv_wrs_.data(), &bad_recv_wr);
+            return ibv_post_recv(loopback_.responder.qp(), recv_wrs_.data(), &bad_recv_wr);
         };
         const auto post_send = [&] {
-            return ibv_post_send(loop_.requester.qp(), send_wrs_.data(), &bad_send_wr);
+            return ibv_post_send(loopback_.requester.qp(), send_wrs_.data(), &bad_send_wr);
         };
         const auto arm = [&] {
-            return ibv_req_notify_cq(loop_.requester.send_cq.cq.get(), 0);
+            return ibv_req_notify_cq(loopback_.requester.send_cq.cq.get(), 0);
         };
         if (is_send_)
             check(measure(call_kind::post_recv, post_recv), "post receives");
         check(measure(call_kind::arm, arm), "arm");
         check(measure(call_kind::post, post_send), "post requests");
-        loop_.requester.send_cq.wait_event(trial_timeout());
+        loopback_.requester.send_cq.wait_event(trial_timeout());
         pause_for_completions(); // for the other completions of a list
-        poll_completions(measure, call_kind::poll, loop_.requester.send_cq);
+        poll_completions(measure, call_kind::poll, loopback_.requester.send_cq);
         if (is_send_)
-            poll_completions(measure, call_kind::poll_receive, loop_.responder.recv_cq);
+            poll_completions(measure, call_kind::poll_receive, loopback_.responder.recv_cq);
         std::array<ibv_wc, max_batch> no_wcs{};
         const int num_entries = static_cast<int>(batch_size_);
         const auto poll_empty = [&] {
-            return ibv_poll_cq(loop_.requester.send_cq.cq.get(), num_entries, no_wcs.data());
+            return ibv_poll_cq(loopback_.requester.send_cq.cq.get(), num_entries, no_wcs.data());
         };
         if (measure(call_kind::poll_empty, poll_empty) != 0)
             throw failure("completions of no request");
-        while (loop_.requester.send_cq.wait_event(milliseconds(0)))
+        while (loopback_.requester.send_cq.wait_event(milliseconds(0)))
             continue;
     }
 
@@ -89,13 +90,13 @@ class exchange {
             measure(kind, [&] { return ibv_poll_cq(cq.cq.get(), num_entries, wcs.data()); });
         if (num_polled != num_entries)
             throw failure(
-                text("polled ", num_polled, " completions, not ", num_entries, ": try again"));
+                concat("polled ", num_polled, " completions, not ", num_entries, ": try again"));
         for (std::size_t i = 0; i < batch_size_; ++i)
             if (wcs.at(i).status != IBV_WC_SUCCESS)
                 throw failure(ibv_wc_status_str(wcs.at(i).status));
     }
 
-    const rdmacm_loopback &loop_;
+    const rdmacm_loopback &loopback_;
     std::size_t batch_size_;
     bool is_send_;
     std::array<ibv_sge, max_batch> send_sges_{}, recv_sges_{};
@@ -123,16 +124,16 @@ constexpr std::array counted_calls{
 void count_calls(const std::string &address, bool single_threaded) {
     qp_options options;
     options.single_threaded = single_threaded;
-    const rdmacm_loopback loop(address, options, options);
+    const rdmacm_loopback loopback(address, options, options);
     for (const std::size_t batch_size : {std::size_t{1}, max_batch})
         for (const counted_call &each : counted_calls) {
             if (batch_size != 1 &&
                 (each.kind == call_kind::arm || each.kind == call_kind::poll_empty))
                 continue;
-            exchange round(loop, each.opcode, batch_size);
+            exchange round(loopback, each.opcode, batch_size);
             for (int warmup = 0; warmup < 2; ++warmup)
                 round(meter(call_kind::none));
-            const std::string name = text(each.name, ", ", batch_size, " at a time");
+            const std::string name = concat(each.name, ", ", batch_size, " at a time");
             write_words("account " + name);
             for (int repetition = 0; repetition < num_rounds; ++repetition)
                 round(meter(each.kind));
@@ -144,22 +145,22 @@ void count_calls(const std::string &address, bool single_threaded) {
 // Threads that share a queue pair, and take completions when there is no room to post.
 void race(const std::string &address, unsigned threads, double seconds) {
     using clock = std::chrono::steady_clock;
-    const rdmacm_loopback loop(address);
+    const rdmacm_loopback loopback(address);
     std::atomic<std::uint64_t> completed{0};
     const auto begin = clock::now();
     const auto end =
         begin + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds));
     std::atomic<clock::rep> last_completion{0};
     const auto run = [&] {
-        ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr wr = loop.requester.make_wr(0, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        ibv_sge sge = loopback.requester.make_sge(8);
+        ibv_send_wr wr = loopback.requester.make_wr(0, IBV_WR_RDMA_WRITE, sge, loopback.responder);
         std::array<ibv_wc, max_batch> wcs{};
         while (clock::now() < end) {
-            const int error = loop.requester.post_send(wr);
+            const int error = loopback.requester.post_send(wr);
             if (error != 0 && error != ENOMEM && error != -ENOMEM)
-                throw failure(text("post: error ", error));
+                throw failure(concat("post: error ", error));
             const int num_polled =
-                ibv_poll_cq(loop.requester.send_cq.cq.get(), max_batch, wcs.data());
+                ibv_poll_cq(loopback.requester.send_cq.cq.get(), max_batch, wcs.data());
             if (num_polled > 0) {
                 completed += static_cast<std::uint64_t>(num_polled);
                 last_completion = (clock::now() - begin).count();
@@ -176,7 +177,7 @@ void race(const std::string &address, unsigned threads, double seconds) {
     std::printf("%llu writes per second%s\n",
                 static_cast<unsigned long long>(static_cast<double>(completed.load()) / seconds),
                 stalled_seconds > seconds / 4
-                    ? text(", none in the last ", stalled_seconds, " s").c_str()
+                    ? concat(", none in the last ", stalled_seconds, " s").c_str()
                     : "");
 }
 

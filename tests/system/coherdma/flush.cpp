@@ -97,7 +97,7 @@ outcome expect_error(const opened_remote &flusher, std::string_view method,
         wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion";
     return {flusher.method == method && wc.has_completion && wc.status == status &&
                 wc.id == signaled_id,
-            text(flusher.method, ", ", status_text)};
+            concat(flusher.method, ", ", status_text)};
 }
 
 // The responder permits flushes but not Reads, so a success cannot be a Read.
@@ -120,15 +120,16 @@ outcome native(const device &dev) {
                                                   address(responder, 1), length - 2, nullptr);
         if (!wc.has_completion || wc.status != IBV_WC_SUCCESS || wc.id != signaled_id ||
             wc.opcode != flush_done)
-            return {false, text("in round ", round, ": ",
-                                wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
-                                ", opcode ", wc.opcode, ", id ", wc.id)};
+            return {false,
+                    concat("in round ", round, ": ",
+                           wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
+                           ", opcode ", wc.opcode, ", id ", wc.id)};
         if (responder.memory != requester.memory)
-            return {false, text("in round ", round, " the written data are missing")};
+            return {false, concat("in round ", round, " the written data are missing")};
     }
     if (wait_completion(requester, short_timeout).has_completion)
         return {false, "a completion of no request"};
-    return {true, text(flusher.method, ", ", rounds, " times")};
+    return {true, concat(flusher.method, ", ", rounds, " times")};
 }
 
 // Reads are permitted, so a read-back would succeed.
@@ -188,10 +189,10 @@ outcome read_back(const device &dev) {
     return {flusher.method == "read back" && wc.has_completion && wc.status == IBV_WC_SUCCESS &&
                 wc.opcode == IBV_WC_RDMA_READ && wc.id == signaled_id && has_written_data &&
                 has_read_end,
-            text(flusher.method, ", ",
-                 wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
-                 has_written_data ? "" : ", the written data are missing",
-                 has_read_end ? "" : ", the end was not read")};
+            concat(flusher.method, ", ",
+                   wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
+                   has_written_data ? "" : ", the written data are missing",
+                   has_read_end ? "" : ", the end was not read")};
 }
 
 outcome read_back_without_permission(const device &dev) {

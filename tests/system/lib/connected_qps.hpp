@@ -34,7 +34,7 @@ inline device open_device(std::string_view name, int gid_index) {
         check(ibv_query_gid(dev.context.get(), 1, gid_index, &dev.gid), "its address");
         return dev;
     }
-    throw failure(text("no device ", name));
+    throw failure(concat("no device ", name));
 }
 
 // A QP with its own CQ and some memory.

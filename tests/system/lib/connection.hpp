@@ -134,7 +134,7 @@ class connection {
             if (poll_completion(operation))
                 continue;
             if (was_disconnected)
-                throw failure(text("the connection ended during ", operation));
+                throw failure(concat("the connection ended during ", operation));
             if (!std::exchange(armed, true)) {
                 check(ibv_req_notify_cq(cq_.get(), 0), "arm the completion queue");
                 continue; // one may have come before it was armed
@@ -164,7 +164,8 @@ class connection {
             if (ibv_poll_cq(cq_.get(), 1, &wc) == 1)
                 count_completion(wc);
             else if (clock::now() > deadline)
-                throw failure(text(outstanding_, " WRs did not complete after the disconnection"));
+                throw failure(
+                    concat(outstanding_, " WRs did not complete after the disconnection"));
         }
         return failed_;
     }
@@ -200,7 +201,7 @@ class connection {
         hints.ai_flags = flags;
         hints.ai_socktype = SOCK_STREAM;
         if (const int error = getaddrinfo(address.c_str(), port.c_str(), &hints, &info))
-            throw failure(text(address, ": ", gai_strerror(error)));
+            throw failure(concat(address, ": ", gai_strerror(error)));
         return unique_handle<addrinfo, freeaddrinfo>(info);
     }
 
@@ -256,10 +257,10 @@ class connection {
         this->count_completion(wc);
         // How a device reports the end first differs: rxe by an event, siw by flushing.
         if (wc.status == IBV_WC_WR_FLUSH_ERR)
-            throw failure(text("the connection ended during ", operation));
+            throw failure(concat("the connection ended during ", operation));
         if (wc.status != IBV_WC_SUCCESS)
-            throw failure(text(operation, " failed: ", ibv_wc_status_str(wc.status),
-                               " (vendor code ", wc.vendor_err, ")"));
+            throw failure(concat(operation, " failed: ", ibv_wc_status_str(wc.status),
+                                 " (vendor code ", wc.vendor_err, ")"));
         unclaimed_.at(wc.wr_id) = wc;
         return true;
     }
@@ -279,7 +280,7 @@ class connection {
         if (count < 0 && errno != EINTR)
             check(-1, "poll");
         if (count == 0 && timeout_ms == 0)
-            throw failure(text("no event within ", timeout_.count(), " s: ", operation));
+            throw failure(concat("no event within ", timeout_.count(), " s: ", operation));
     }
 
     // Takes one CM event; its private data, where it brings the peer's hello, goes to peer_.
@@ -312,8 +313,8 @@ class connection {
             return id;
         if (type == RDMA_CM_EVENT_REJECTED)
             throw refused("no process listens");
-        throw failure(text("waited for ", operation, " and got ", rdma_event_str(type), " (status ",
-                           status_, ")"));
+        throw failure(concat("waited for ", operation, " and got ", rdma_event_str(type),
+                             " (status ", status_, ")"));
     }
 
     std::span<std::byte> memory_;

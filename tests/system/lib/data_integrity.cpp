@@ -64,8 +64,8 @@ class worker {
             conn_.disconnect();
         }
         conn_.wait_disconnected();
-        std::cout << text("data_integrity: ", number, " transfers, ", verified_,
-                          " bytes verified\n");
+        std::cout << concat("data_integrity: ", number, " transfers, ", verified_,
+                            " bytes verified\n");
     }
 
   private:
@@ -106,7 +106,7 @@ class worker {
         // A Write is not waited for: the message behind it must not arrive before the data.
         if (t.operation == IBV_WR_RDMA_WRITE)
             send_message(message::kind::done, t.number);
-        conn_.wait_completion(work::transfer, text("a ", t.name(), " of ", t.size, " bytes"));
+        conn_.wait_completion(work::transfer, concat("a ", t.name(), " of ", t.size, " bytes"));
     }
 
     void follow_transfer(const transfer &t, bytes payload) {
@@ -118,9 +118,10 @@ class worker {
             return;
         }
         send_message(message::kind::ready, t.number, payload);
-        const auto wc = conn_.wait_completion(work::receive, text("a Send of ", t.size, " bytes"));
+        const auto wc =
+            conn_.wait_completion(work::receive, concat("a Send of ", t.size, " bytes"));
         if (wc.byte_len != t.size)
-            throw failure(text("Send of ", t.size, " bytes: the receive says ", wc.byte_len));
+            throw failure(concat("Send of ", t.size, " bytes: the receive says ", wc.byte_len));
     }
 
     void verify_memory(const transfer &t, end held, bytes guarded,
@@ -131,7 +132,7 @@ class worker {
         const auto [actual_it, expected_it] = std::ranges::mismatch(guarded, expected);
         const auto offset = actual_it - guarded.begin() - static_cast<std::ptrdiff_t>(guard);
         const bool in_payload = offset >= 0 && offset < static_cast<std::ptrdiff_t>(t.size);
-        throw failure(text(
+        throw failure(concat(
             t.name(), " of ", t.size, " bytes, led by the ",
             t.leader == role::client ? "client" : "server", ", round ", t.round, ", ",
             held == end::source ? "source" : "sink", " at offset ", payload_offset(t, held) - guard,
@@ -158,13 +159,13 @@ class worker {
     }
 
     void receive_message(message::kind content, std::uint32_t number) {
-        conn_.wait_completion(work::receive, text("the peer's message about transfer ", number));
+        conn_.wait_completion(work::receive, concat("the peer's message about transfer ", number));
         message message_in{};
         std::memcpy(&message_in, inbox().data(), sizeof message_in);
         if (message_in.content != content || message_in.number != number)
-            throw failure(text("expected message ", static_cast<int>(content), " about transfer ",
-                               number, ", got ", static_cast<int>(message_in.content), " about ",
-                               message_in.number));
+            throw failure(concat("expected message ", static_cast<int>(content), " about transfer ",
+                                 number, ", got ", static_cast<int>(message_in.content), " about ",
+                                 message_in.number));
     }
 
     role side_;
@@ -206,7 +207,7 @@ Number number(std::string_view name, std::string_view value, Number min, Number 
     Number result{};
     const auto [stop, error] = std::from_chars(value.begin(), value.end(), result);
     if (error != std::errc{} || stop != value.end() || result < min || result > max)
-        throw misuse(text(name, ": not a number from ", min, " to ", max, ": ", value));
+        throw misuse(concat(name, ": not a number from ", min, " to ", max, ": ", value));
     return result;
 }
 
@@ -215,14 +216,14 @@ options parse_options(std::span<char *> arguments) {
         throw misuse("which side, and which address?");
     const std::string_view side = arguments[0];
     if (side != "server" && side != "client")
-        throw misuse(text("neither server nor client: ", side));
+        throw misuse(concat("neither server nor client: ", side));
     options o;
     o.side = side == "server" ? role::server : role::client;
     o.address = arguments[1];
     for (auto rest = arguments.subspan(2); !rest.empty(); rest = rest.subspan(2)) {
         const std::string_view name = rest[0];
         if (rest.size() < 2)
-            throw misuse(text("no value, or no such option: ", name));
+            throw misuse(concat("no value, or no such option: ", name));
         const std::string_view value = rest[1];
         if (name == "--port")
             o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
@@ -231,13 +232,13 @@ options parse_options(std::span<char *> arguments) {
         else if (name == "--clients" && o.side == role::server)
             o.clients = number<std::uint32_t>(name, value, 1, 1000000);
         else if (o.side == role::server || name == "--clients")
-            throw misuse(text("not an option of the ", side, ": ", name));
+            throw misuse(concat("not an option of the ", side, ": ", name));
         else if (name == "--rounds")
             o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
         else if (name == "--seed")
             o.seed = number<std::uint64_t>(name, value, 0, UINT64_MAX);
         else
-            throw misuse(text("no such option: ", name));
+            throw misuse(concat("no such option: ", name));
     }
     return o;
 }
@@ -263,14 +264,15 @@ void run_side(const options &o, bool may_fail) {
             return side_worker.run();
         } catch (const refused &error) {
             if (std::chrono::steady_clock::now() > deadline)
-                throw failure(text(error.what(), " at ", o.address, " port ", o.port, ", after ",
-                                   o.timeout, " s"));
+                throw failure(concat(error.what(), " at ", o.address, " port ", o.port, ", after ",
+                                     o.timeout, " s"));
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
         } catch (const failure &error) {
             if (!may_fail)
                 throw;
             const unsigned failed = side_worker.conn().drain();
-            std::cout << text("data_integrity: ", error.what(), "; ", failed, " requests failed\n")
+            std::cout << concat("data_integrity: ", error.what(), "; ", failed,
+                                " requests failed\n")
                       << std::flush;
             return;
         }
@@ -295,10 +297,10 @@ int main(int argc, char **argv) try {
         run_side(o, client < o.clients);
     return 0;
 } catch (const misuse &error) {
-    std::cerr << text("data_integrity: ", error.what(),
-                      " (see data_integrity --help)\n"); // at once, not in pieces
+    std::cerr << concat("data_integrity: ", error.what(),
+                        " (see data_integrity --help)\n"); // at once, not in pieces
     return 2;
 } catch (const std::exception &error) {
-    std::cerr << text("data_integrity: ", error.what(), '\n');
+    std::cerr << concat("data_integrity: ", error.what(), '\n');
     return 1;
 }

@@ -66,9 +66,9 @@ inline std::optional<ibv_wc> wait_completion(ibv_cq *cq, milliseconds timeout) {
 inline ibv_wc expect_success(ibv_cq *cq, const char *operation) {
     const auto wc = wait_completion(cq, std::max(trial_timeout(), milliseconds(60'000)));
     if (!wc)
-        throw failure(text("no completion of ", operation));
+        throw failure(concat("no completion of ", operation));
     if (wc->status != IBV_WC_SUCCESS)
-        throw failure(text(operation, ": ", ibv_wc_status_str(wc->status)));
+        throw failure(concat(operation, ": ", ibv_wc_status_str(wc->status)));
     return *wc;
 }
 
@@ -113,7 +113,7 @@ int run_trials(std::span<const trial<target>> trials, std::span<char *const> tri
             print_result(trial.name, "wrong",
                          WTERMSIG(child_status) == SIGALRM
                              ? "never returned"
-                             : text("crashed: ", strsignal(WTERMSIG(child_status))));
+                             : concat("crashed: ", strsignal(WTERMSIG(child_status))));
         else if (WEXITSTATUS(child_status) != 0)
             status = 1;
     }

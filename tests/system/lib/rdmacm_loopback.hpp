@@ -200,7 +200,7 @@ class rdmacm_loopback {
         sockaddr_in addr{};
         addr.sin_family = AF_INET;
         if (inet_pton(AF_INET, address.c_str(), &addr.sin_addr) != 1)
-            throw failure(text("not an address: ", address));
+            throw failure(concat("not an address: ", address));
         check(rdma_bind_addr(listener_.get(), reinterpret_cast<sockaddr *>(&addr)), "bind to it");
         check(rdma_listen(listener_.get(), 1), "listen");
         requester.id = create_id();
@@ -246,14 +246,14 @@ class rdmacm_loopback {
         pollfd poll_fd{events_->fd, POLLIN, 0};
         rdma_cm_event *event = nullptr;
         if (poll(&poll_fd, 1, static_cast<int>(trial_timeout().count())) <= 0)
-            throw failure(text("did not get ", rdma_event_str(expected)));
+            throw failure(concat("did not get ", rdma_event_str(expected)));
         check(rdma_get_cm_event(events_.get(), &event), "CM event");
         const rdma_cm_event_type type = event->event;
         rdma_cm_id *const id = event->id;
         rdma_ack_cm_event(event);
         if (type != expected)
             throw failure(
-                text("expected ", rdma_event_str(expected), ", got ", rdma_event_str(type)));
+                concat("expected ", rdma_event_str(expected), ", got ", rdma_event_str(type)));
         return id;
     }
     void send_first_message() const {

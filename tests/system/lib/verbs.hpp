@@ -16,7 +16,7 @@ namespace verbs_test {
 using failure = std::runtime_error;
 
 template <class... Parts>
-std::string text(const Parts &...parts) {
+std::string concat(const Parts &...parts) {
     std::ostringstream out;
     (out << ... << parts);
     return out.str();
@@ -36,7 +36,7 @@ using unique_handle = std::unique_ptr<T, releaser<Release>>;
 inline void check(int result, const char *operation) {
     if (result != 0) {
         const int error = result > 0 ? result : errno;
-        throw failure(text(operation, ": ", std::strerror(error)));
+        throw failure(concat(operation, ": ", std::strerror(error)));
     }
 }
 template <class Owned>

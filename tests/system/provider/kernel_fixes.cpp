@@ -264,7 +264,7 @@ class client_server {
         try {
             step();
         } catch (const std::exception &error) {
-            outcomes_.add(text(role, ": ", error.what()));
+            outcomes_.add(concat(role, ": ", error.what()));
         }
     }
     void add_outcome(const std::string &outcome) {
@@ -291,7 +291,7 @@ class client_server {
             check(rdma_accept(id, &param), "rdma_accept");
             add_outcome(fix_.server(server));
         } catch (const std::exception &error) {
-            outcomes_.add(text("server: ", error.what()));
+            outcomes_.add(concat("server: ", error.what()));
         }
         rdma_disconnect(id);
         server.id.reset(); // as soon as the case ends; the memory stays for the client
@@ -322,7 +322,7 @@ const std::string success = "success";
 /// receives it.
 std::string send_and_wait_for_end(endpoint &server) {
     if (const int error = server.post_send(IBV_WR_SEND))
-        return text("server: ibv_post_send: ", std::strerror(error));
+        return concat("server: ibv_post_send: ", std::strerror(error));
     ibv_wc wc{};
     while (server.poll(wc, completion_timeout) && wc.opcode != IBV_WC_SEND &&
            wc.status == IBV_WC_SUCCESS)
@@ -339,7 +339,7 @@ std::string receive_one_message(endpoint &server) {
 }
 std::string send_one_message(endpoint &client, const std::function<endpoint &()> &) {
     if (const int error = client.post_send(IBV_WR_SEND))
-        return text("client: ibv_post_send: ", std::strerror(error));
+        return concat("client: ibv_post_send: ", std::strerror(error));
     client.wait_status();
     ibv_wc wc{};
     client.poll(wc, completion_timeout); // flushed when the server disconnects
@@ -356,7 +356,7 @@ std::string receive_and_disconnect(endpoint &server) {
 }
 std::string send_before_disconnect(endpoint &client, const std::function<endpoint &()> &) {
     if (const int error = client.post_send(IBV_WR_SEND))
-        return text("client: ibv_post_send: ", std::strerror(error));
+        return concat("client: ibv_post_send: ", std::strerror(error));
     std::this_thread::sleep_for(milliseconds(5)); // the kernel has this processor meanwhile
     return client.wait_send_status();
 }
@@ -377,7 +377,7 @@ std::string send_and_set_error(endpoint &client, const std::function<endpoint &(
     // The send task is busy with the first message's completion when the second is acknowledged.
     check(client.post_send(IBV_WR_SEND, send_wr_id + 1), "ibv_post_send");
     if (const int error = client.post_send(IBV_WR_SEND))
-        return text("client: ibv_post_send: ", std::strerror(error));
+        return concat("client: ibv_post_send: ", std::strerror(error));
     server.has_message.wait(false);
     client.to_error();
     std::string outcome = client.wait_send_status();
@@ -424,7 +424,7 @@ std::string read_until_flushed(endpoint &client, const std::function<endpoint &(
             ++completions[wc.wr_id];
     for (const auto &[wr_id, count] : completions)
         if (count > 1)
-            return text("a Read completes ", count, " times");
+            return concat("a Read completes ", count, " times");
     return success;
 }
 
@@ -439,7 +439,7 @@ std::string post_repeatedly(const endpoint &requester, ibv_wr_opcode opcode,
                             const std::function<bool(unsigned)> &should_continue) {
     for (unsigned count = 0; should_continue(count); ++count) {
         if (const int error = requester.post_send(opcode, send_wr_id, &responder, header_length))
-            return text("ibv_post_send: ", std::strerror(error));
+            return concat("ibv_post_send: ", std::strerror(error));
         if (const std::string outcome = requester.wait_send_status(); outcome != success)
             return outcome;
     }
@@ -480,7 +480,7 @@ int run_case(std::string_view name, const char *address, unsigned connections) {
     sockaddr_in addr{};
     addr.sin_family = AF_INET;
     if (fix == nullptr || inet_pton(AF_INET, address, &addr.sin_addr) != 1)
-        throw failure(text("no such case or address: ", name, " ", address));
+        throw failure(concat("no such case or address: ", name, " ", address));
     outcomes counted;
     std::vector<std::unique_ptr<client_server>> client_servers;
     for (unsigned i = 0; i < fix->num_parallel; ++i) {

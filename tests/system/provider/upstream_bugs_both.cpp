@@ -19,36 +19,37 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
-int post_write(const rdmacm_loopback &loop, std::uint64_t wr_id) {
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr write = loop.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loop.responder);
-    return loop.requester.post_send(write);
+int post_write(const rdmacm_loopback &loopback, std::uint64_t wr_id) {
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr write =
+        loopback.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
+    return loopback.requester.post_send(write);
 }
 
 // The kernel refuses write() on a uverbs file by a process whose credentials changed after it was
 // opened.
 outcome changed_user(const address &addr) {
-    const rdmacm_loopback loop(addr);
+    const rdmacm_loopback loopback(addr);
     constexpr uid_t other_user = 65534;
     check(setresuid(other_user, other_user, other_user), "become another user");
-    loop.requester.send_cq.arm(false);
-    if (const int error = post_write(loop, 1))
-        return {false, text("posting: ", std::strerror(error))};
-    if (!loop.requester.send_cq.wait_event(trial_timeout()))
+    loopback.requester.send_cq.arm(false);
+    if (const int error = post_write(loopback, 1))
+        return {false, concat("posting: ", std::strerror(error))};
+    if (!loopback.requester.send_cq.wait_event(trial_timeout()))
         return {false, "no event"};
-    const auto wc = loop.requester.send_cq.wait_completion(trial_timeout());
+    const auto wc = loopback.requester.send_cq.wait_completion(trial_timeout());
     return {wc && wc->status == IBV_WC_SUCCESS, wc ? "posted and woken" : "no completion"};
 }
 
 // A PD or TD in use cannot be deallocated.
 outcome thread_domain(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    ibv_context *const dev = loop.requester.id->verbs;
+    const rdmacm_loopback loopback(addr);
+    ibv_context *const dev = loopback.requester.id->verbs;
     ibv_td_init_attr attr{};
     ibv_pd *const pd = check(ibv_alloc_pd(dev), "protection domain");
     ibv_td *const td = ibv_alloc_td(dev, &attr);
     if (td == nullptr)
-        return {false, text("thread domain: ", std::strerror(errno))};
+        return {false, concat("thread domain: ", std::strerror(errno))};
     ibv_parent_domain_init_attr parent_attr{};
     parent_attr.pd = pd;
     parent_attr.td = td;
@@ -63,18 +64,18 @@ outcome thread_domain(const address &addr) {
     const bool errors_ok = early_td_error == EBUSY && early_pd_error == EBUSY &&
                            used_pd_error == EBUSY && parent_error == 0 && td_error == 0 &&
                            pd_error == 0;
-    return {errors_ok, text("in use: ", early_td_error, ' ', early_pd_error, ' ', used_pd_error,
-                            ", after: ", parent_error, ' ', td_error, ' ', pd_error)};
+    return {errors_ok, concat("in use: ", early_td_error, ' ', early_pd_error, ' ', used_pd_error,
+                              ", after: ", parent_error, ' ', td_error, ' ', pd_error)};
 }
 
 outcome thread_domain_used(const address &addr) {
     qp_options options;
     options.single_threaded = true;
     try {
-        const rdmacm_loopback loop(addr, options, options);
+        const rdmacm_loopback loopback(addr, options, options);
         for (std::uint64_t wr_id = 0; wr_id < 100; ++wr_id) {
-            check(post_write(loop, wr_id), "post");
-            if (loop.requester.send_cq.expect_success("a write").wr_id != wr_id)
+            check(post_write(loopback, wr_id), "post");
+            if (loopback.requester.send_cq.expect_success("a write").wr_id != wr_id)
                 return {false, "another write"};
         }
         return {true, "100 writes"};
@@ -85,35 +86,35 @@ outcome thread_domain_used(const address &addr) {
 
 // What another process does that has received the file descriptor and two handles.
 outcome imported_device(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    ibv_context *const imported = ibv_import_device(dup(loop.requester.id->verbs->cmd_fd));
+    const rdmacm_loopback loopback(addr);
+    ibv_context *const imported = ibv_import_device(dup(loopback.requester.id->verbs->cmd_fd));
     if (imported == nullptr)
-        return {false, text("import the device: ", std::strerror(errno))};
+        return {false, concat("import the device: ", std::strerror(errno))};
     ibv_device_attr attributes{};
     check(ibv_query_device(imported, &attributes), "query the device");
     ibv_pd *const pd =
-        check(ibv_import_pd(imported, loop.requester.pd->handle), "import the domain");
-    ibv_mr *const mr = check(ibv_import_mr(pd, loop.requester.mr->handle), "import the memory");
-    const bool same_keys = mr->lkey == loop.requester.mr->lkey &&
-                           mr->rkey == loop.requester.mr->rkey &&
-                           mr->length == loop.requester.mr->length;
+        check(ibv_import_pd(imported, loopback.requester.pd->handle), "import the domain");
+    ibv_mr *const mr = check(ibv_import_mr(pd, loopback.requester.mr->handle), "import the memory");
+    const bool same_keys = mr->lkey == loopback.requester.mr->lkey &&
+                           mr->rkey == loopback.requester.mr->rkey &&
+                           mr->length == loopback.requester.mr->length;
     ibv_cq *const cq = check(ibv_create_cq(imported, 8, nullptr, nullptr, 0), "completion queue");
     check(ibv_destroy_cq(cq), "destroy it");
     ibv_unimport_mr(mr);
     ibv_unimport_pd(pd);
     check(ibv_close_device(imported), "close");
-    const bool is_usable =
-        post_write(loop, 1) == 0 && loop.requester.send_cq.expect_success("a write").wr_id == 1;
+    const bool is_usable = post_write(loopback, 1) == 0 &&
+                           loopback.requester.send_cq.expect_success("a write").wr_id == 1;
     return {same_keys && is_usable,
-            text(same_keys ? "the same keys" : "other keys", is_usable ? ", goes on" : "")};
+            concat(same_keys ? "the same keys" : "other keys", is_usable ? ", goes on" : "")};
 }
 
 // Threads post to one QP and poll one CQ: every WR completes once.
 outcome many_threads(const address &addr) {
     constexpr std::uint64_t num_wrs = 500, num_posters = 4, num_pollers = 2,
                             max_outstanding = 60; // of the queue's 64
-    const rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester, &responder = loop.responder;
+    const rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester, &responder = loopback.responder;
     std::array<std::atomic<int>, num_wrs * num_posters> completed{};
     std::atomic<std::uint64_t> num_posted{0}, num_completed{0};
     std::atomic<bool> failed{false};
@@ -163,7 +164,7 @@ outcome many_threads(const address &addr) {
     bool completed_once = !failed;
     for (const auto &num_completions : completed)
         completed_once = completed_once && num_completions == 1;
-    return {completed_once, text(num_completed, " writes", failed ? ", one failed" : "")};
+    return {completed_once, concat(num_completed, " writes", failed ? ", one failed" : "")};
 }
 
 constexpr std::array trials{

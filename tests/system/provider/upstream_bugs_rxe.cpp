@@ -44,7 +44,7 @@ outcome invalidation_flag(const device &dev) {
     const bool flags_ok = (wc.wc_flags & IBV_WC_WITH_INV) != 0 &&
                           (wc.wc_flags & IBV_WC_IP_CSUM_OK) == 0 &&
                           wc.invalidated_rkey == bind.bind_mw.rkey;
-    return {flags_ok, text("flags ", wc.wc_flags)};
+    return {flags_ok, concat("flags ", wc.wc_flags)};
 }
 
 // A QP that is not connected yet refuses a Send, names it in bad_wr, and never sends it.
@@ -67,8 +67,8 @@ outcome send_before_connect(const device &dev) {
     const auto wc = requester.wait_completion(trial_timeout());
     const bool only_second_sent = wc && wc->wr_id == 7;
     return {error > 0 && is_bad_wr && only_second_sent,
-            text("error ", error, is_bad_wr ? ", named" : ", not named",
-                 only_second_sent ? ", not sent" : ", sent later")};
+            concat("error ", error, is_bad_wr ? ", named" : ", not named",
+                   only_second_sent ? ", not sent" : ", sent later")};
 }
 
 // A receive posted to a QP in the error state is flushed.
@@ -119,7 +119,7 @@ void wait_state(const endpoint &requester, ibv_qp_state state) {
     ibv_qp_init_attr init_attr{};
     do {
         if (std::chrono::steady_clock::now() > deadline)
-            throw failure(text("the QP does not come to state ", static_cast<int>(state)));
+            throw failure(concat("the QP does not come to state ", static_cast<int>(state)));
         std::this_thread::sleep_for(milliseconds(1));
         check(ibv_query_qp(requester.qp.get(), &attr, IBV_QP_STATE, &init_attr), "query the QP");
     } while (attr.qp_state != state);
@@ -145,7 +145,7 @@ outcome qp_reset(const device &dev) {
     check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a message");
     const auto wc = requester.wait_completion(trial_timeout());
     if (!wc || wc->wr_id != 3 || wc->status != IBV_WC_SUCCESS)
-        return {false, wc ? text("number ", wc->wr_id, ": ", ibv_wc_status_str(wc->status))
+        return {false, wc ? concat("number ", wc->wr_id, ": ", ibv_wc_status_str(wc->status))
                           : "the message does not complete"};
     return {responder.wait_completion(trial_timeout()).has_value(), "goes on"};
 }
@@ -163,7 +163,7 @@ outcome bad_send_wr(const device &dev) {
     const int error = ibv_post_send(requester.qp.get(), &good_wr, &bad_wr);
     const bool is_bad_wr = bad_wr == &unsupported_wr;
     if (error != EINVAL || !is_bad_wr)
-        return {false, text("error ", error, is_bad_wr ? ", named" : ", not named")};
+        return {false, concat("error ", error, is_bad_wr ? ", named" : ", not named")};
     responder.expect_success("the good message");
     requester.expect_success("the good message");
     bad_wr = nullptr;
@@ -173,7 +173,7 @@ outcome bad_send_wr(const device &dev) {
     unsupported_wr.num_sge = static_cast<int>(excess_sges.size());
     const int sges_error = ibv_post_send(requester.qp.get(), &unsupported_wr, &bad_wr);
     return {sges_error == EINVAL && bad_wr == &unsupported_wr,
-            text("error ", sges_error, " for the pieces")};
+            concat("error ", sges_error, " for the pieces")};
 }
 
 // A CQ that ibv_next_poll() has emptied is empty for the next ibv_start_poll().
@@ -202,7 +202,7 @@ outcome start_poll_at_end(const device &dev) {
     if (third_result == 0)
         ibv_end_poll(cq);
     return {sent && second_result == ENOENT && third_result == ENOENT,
-            text(second_result, ", then ", third_result)};
+            concat(second_result, ", then ", third_result)};
 }
 
 // Data of ibv_wr_set_inline_data() are sent without IBV_SEND_INLINE.
@@ -238,7 +238,7 @@ outcome atomic_write_offered(const device &dev) {
     try {
         requester.emplace(dev, true, std::uint64_t{1} << 12);
     } catch (const failure &) {
-        return {!is_capable, text("refused, the device ", is_capable ? "has it" : "lacks it")};
+        return {!is_capable, concat("refused, the device ", is_capable ? "has it" : "lacks it")};
     }
     if (!is_capable)
         return {false, "accepted, the device lacks it"};
@@ -269,16 +269,16 @@ outcome cq_resize(const device &dev) {
         if (wr_id % 4 != 3)
             continue;
         if (requester.expect_success("a write").wr_id != expected++)
-            return {false, text("not number ", expected - 1)};
+            return {false, concat("not number ", expected - 1)};
         const int min_cqe = 100 << (wr_id / 4);
         check(ibv_resize_cq(requester.cq.get(), min_cqe), "resize the queue");
         if (requester.cq->cqe < min_cqe)
             return {false, "not larger"};
         while (expected <= wr_id)
             if (requester.expect_success("a write").wr_id != expected++)
-                return {false, text("not number ", expected - 1)};
+                return {false, concat("not number ", expected - 1)};
     }
-    return {!requester.wait_completion(milliseconds(50)), text(expected, " writes")};
+    return {!requester.wait_completion(milliseconds(50)), concat(expected, " writes")};
 }
 
 // Receives of an SRQ are consumed in order, before and after it was resized.
@@ -311,7 +311,7 @@ outcome srq_resize(const device &dev) {
     ibv_srq_attr queried_attr{};
     check(ibv_query_srq(srq.get(), &queried_attr), "query the queue");
     if (queried_attr.max_wr < 40)
-        return {false, text("room for ", queried_attr.max_wr)};
+        return {false, concat("room for ", queried_attr.max_wr)};
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
     for (std::uint64_t wr_id = 0; wr_id < 40; ++wr_id) {
@@ -319,7 +319,7 @@ outcome srq_resize(const device &dev) {
         requester.expect_success("a message");
         const auto wc = responder.wait_completion(trial_timeout());
         if (!wc || wc->status != IBV_WC_SUCCESS || wc->wr_id != wr_id)
-            return {false, text("not number ", wr_id)};
+            return {false, concat("not number ", wr_id)};
     }
     return {true, "40 messages"};
 }
@@ -352,7 +352,7 @@ outcome lengths_ex(const device &dev) {
     const bool is_joined = std::memcmp(responder.memory.data(), address_at(100), 5) == 0 &&
                            std::memcmp(&responder.memory.at(5), address_at(200), 11) == 0;
     if (first_wc.byte_len != 16 || !is_joined)
-        return {false, text("two pieces of 16 bytes arrive as ", first_wc.byte_len)};
+        return {false, concat("two pieces of 16 bytes arrive as ", first_wc.byte_len)};
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // the flag is allowed
     ibv_wr_send(qp);
@@ -361,7 +361,7 @@ outcome lengths_ex(const device &dev) {
     requester.expect_success("the words");
     const ibv_wc second_wc = responder.expect_success("their receive");
     if (second_wc.byte_len != 12 || std::memcmp(&responder.memory.at(10), address_at(500), 2) != 0)
-        return {false, text("three words of 12 bytes arrive as ", second_wc.byte_len)};
+        return {false, concat("three words of 12 bytes arrive as ", second_wc.byte_len)};
     return {true, "16 and 12 bytes"};
 }
 
@@ -376,7 +376,7 @@ outcome too_long_ex(const device &dev) {
     ibv_wr_send(qp);
     ibv_wr_set_sge_list(qp, sges.size(), sges.data());
     const int error = ibv_wr_complete(qp);
-    return {error == EINVAL, error == 0 ? "accepted" : text("error ", error)};
+    return {error == EINVAL, error == 0 ? "accepted" : concat("error ", error)};
 }
 
 // The kernel is called once for a list, and not at all if there is nothing new for it.
@@ -399,8 +399,8 @@ outcome doorbells_for_lists(const device &dev) {
     const int error = ibv_post_send(requester.qp.get(), list.data(), &bad_wr);
     const unsigned num_for_bad_list = num_doorbells() - before_posts - num_for_list;
     return {error != 0 && num_for_list == 1 && num_for_bad_list == 0,
-            text(num_for_list, " for a list, ", num_for_bad_list,
-                 " for one that begins with a bad request")};
+            concat(num_for_list, " for a list, ", num_for_bad_list,
+                   " for one that begins with a bad request")};
 }
 
 // While one thread rings the doorbell, others can post.
@@ -469,7 +469,7 @@ outcome qp_destroyed(const device &dev) {
     for (std::uint64_t wr_id = 2; wr_id <= 6; wr_id += 2) {
         const auto wc = destroyed->wait_completion(trial_timeout());
         in_order = in_order && wc && wc->wr_id == wr_id;
-        wr_ids += wc ? text(' ', wc->wr_id) : " none";
+        wr_ids += wc ? concat(' ', wc->wr_id) : " none";
     }
     if (destroyed->wait_completion(milliseconds(50))) {
         in_order = false;

@@ -4,6 +4,7 @@
 //
 // upstream_bugs_siw ADDRESS [TRIAL...]
 
+#include "upstream_bugs_siw.hpp"
 #include "../lib/rdmacm_loopback.hpp"
 #include "../lib/writes.hpp"
 
@@ -20,37 +21,16 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
-// A request is refused: with that error, a positive number as of all verbs, and named.
-outcome check_refusal(int error, bool is_bad_wr, int expected = EINVAL) {
-    return {error == expected && is_bad_wr, text(error == 0 ? "accepted" : text("error ", error),
-                                                 is_bad_wr ? ", named" : ", not named")};
-}
-
-// After a request that was refused, the queue goes on: a write arrives.
-bool write_succeeds(const rdmacm_loopback &loop) {
-    const endpoint &requester = loop.requester;
-    ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr write = requester.make_wr(77, IBV_WR_RDMA_WRITE, sge, loop.responder);
-    if (requester.post_send(write) != 0)
-        return false;
-    const auto wc = requester.send_cq.wait_completion(trial_timeout());
-    return wc && wc->wr_id == 77 && wc->status == IBV_WC_SUCCESS;
-}
-
-std::string status_text(const std::optional<ibv_wc> &wc) {
-    return wc ? ibv_wc_status_str(wc->status) : "no completion";
-}
-
 // A request that this device may lack is refused, or works; in both cases the queue goes on. If it
 // fails, the connection is over, and all that is posted later is flushed.
-outcome expect_success_or_refusal(const rdmacm_loopback &loop, ibv_send_wr &wr) {
+outcome expect_success_or_refusal(const rdmacm_loopback &loopback, ibv_send_wr &wr) {
     bool is_bad_wr = false;
-    const int error = loop.requester.post_send(wr, &is_bad_wr);
+    const int error = loopback.requester.post_send(wr, &is_bad_wr);
     const bool is_verbs_error = error == 0 || (error > 0 && is_bad_wr);
     std::string seen = error != 0 ? check_refusal(error, is_bad_wr).seen : "";
     bool connection_ended = false;
     if (error == 0) {
-        const auto wc = loop.requester.send_cq.wait_completion(trial_timeout());
+        const auto wc = loopback.requester.send_cq.wait_completion(trial_timeout());
         seen = status_text(wc);
         connection_ended = wc && wc->status != IBV_WC_SUCCESS;
         if (!wc)
@@ -58,14 +38,14 @@ outcome expect_success_or_refusal(const rdmacm_loopback &loop, ibv_send_wr &wr) 
     }
     if (connection_ended)
         return {true, seen};
-    const bool is_usable = write_succeeds(loop);
+    const bool is_usable = write_succeeds(loopback);
     return {is_verbs_error && is_usable, seen + (is_usable ? ", goes on" : ", then stuck")};
 }
 
 // A message that invalidates a key: that of the message, and no other.
 outcome invalidated_key(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester, &responder = loop.responder;
+    const rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester, &responder = loopback.responder;
     alignas(64) std::array<std::byte, 64> invalidated{}, untouched{};
     const auto invalidated_mr = responder.register_memory(invalidated.data(), invalidated.size());
     const auto untouched_mr = responder.register_memory(untouched.data(), untouched.size());
@@ -88,21 +68,22 @@ outcome invalidated_key(const address &addr) {
     const bool untouched_is_valid = is_readable(untouched_mr),
                invalidated_is_valid = is_readable(invalidated_mr);
     return {untouched_is_valid && !invalidated_is_valid,
-            text("the key meant is ", invalidated_is_valid ? "valid" : "invalid", ", the other is ",
-                 untouched_is_valid ? "valid" : "invalid")};
+            concat("the key meant is ", invalidated_is_valid ? "valid" : "invalid",
+                   ", the other is ", untouched_is_valid ? "valid" : "invalid")};
 }
 
 // An RDMA Read with two SGEs is refused, or both are filled.
 outcome read_with_two_sges(const address &addr) {
-    rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester;
-    std::fill(loop.responder.memory.begin(), loop.responder.memory.begin() + 16, std::byte{7});
+    rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester;
+    std::fill(loopback.responder.memory.begin(), loopback.responder.memory.begin() + 16,
+              std::byte{7});
     std::array<ibv_sge, 2> sges{requester.make_sge(8, 1000), requester.make_sge(8, 2000)};
-    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sges[0], loop.responder);
+    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sges[0], loopback.responder);
     read.num_sge = 2;
     bool is_bad_wr = false;
     if (const int error = requester.post_send(read, &is_bad_wr))
-        return {check_refusal(error, is_bad_wr).right && write_succeeds(loop),
+        return {check_refusal(error, is_bad_wr).right && write_succeeds(loopback),
                 check_refusal(error, is_bad_wr).seen};
     const auto wc = requester.send_cq.wait_completion(trial_timeout());
     const bool both_filled =
@@ -117,67 +98,70 @@ outcome expect_flushed(const completion_queue &cq, const ibv_qp *qp,
     for (const std::uint64_t wr_id : wr_ids) {
         const auto wc = cq.wait_completion(trial_timeout());
         if (!wc)
-            return {false, text("number ", wr_id, " never completes")};
+            return {false, concat("number ", wr_id, " never completes")};
         if (wc->wr_id != wr_id || wc->status != IBV_WC_WR_FLUSH_ERR || wc->qp_num != qp->qp_num)
-            return {false, text("number ", wc->wr_id, " of QP ", wc->qp_num, " for number ", wr_id,
-                                " of QP ", qp->qp_num, ": ", ibv_wc_status_str(wc->status))};
+            return {false,
+                    concat("number ", wc->wr_id, " of QP ", wc->qp_num, " for number ", wr_id,
+                           " of QP ", qp->qp_num, ": ", ibv_wc_status_str(wc->status))};
     }
     const auto extra_wc = cq.wait_completion(milliseconds(50));
     return {!extra_wc,
-            extra_wc ? text("then number ", extra_wc->wr_id, ", too") : "all flushed, in order"};
+            extra_wc ? concat("then number ", extra_wc->wr_id, ", too") : "all flushed, in order"};
 }
 
 // What ends the connection: a disconnection by the requester, one by the responder, or the
 // requester's transition to the error state.
 enum class end_reason { requester, responder, error };
 
-void end_connection(rdmacm_loopback &loop, end_reason reason) {
+void end_connection(rdmacm_loopback &loopback, end_reason reason) {
     if (reason != end_reason::error)
-        return loop.disconnect(reason == end_reason::requester ? loop.requester : loop.responder);
+        return loopback.disconnect(reason == end_reason::requester ? loopback.requester
+                                                                   : loopback.responder);
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    check(ibv_modify_qp(loop.requester.qp(), &attr, IBV_QP_STATE), "to ERR");
+    check(ibv_modify_qp(loopback.requester.qp(), &attr, IBV_QP_STATE), "to ERR");
 }
 
 // A message after the end; its error, if it is refused, which it may not be.
-std::string post_sends_after_end(const rdmacm_loopback &loop, std::uint64_t wr_id,
+std::string post_sends_after_end(const rdmacm_loopback &loopback, std::uint64_t wr_id,
                                  std::uint64_t last_wr_id) {
-    ibv_sge sge = loop.requester.make_sge(8);
+    ibv_sge sge = loopback.requester.make_sge(8);
     std::vector<ibv_send_wr> list;
     for (; wr_id <= last_wr_id; ++wr_id)
-        list.push_back(loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder));
+        list.push_back(loopback.requester.make_wr(wr_id, IBV_WR_SEND, sge, loopback.responder));
     for (std::size_t each = 0; each + 1 < list.size(); ++each)
         list.at(each).next = &list.at(each + 1);
     list.front().send_flags = 0; // even so
     bool is_bad_wr = false;
-    const int error = loop.requester.post_send(list.front(), &is_bad_wr);
+    const int error = loopback.requester.post_send(list.front(), &is_bad_wr);
     return error == 0 ? "" : check_refusal(error, is_bad_wr).seen;
 }
 
 // With nothing else outstanding, only the QP's state shows that the connection has ended.
-ibv_qp_state query_requester_state(const rdmacm_loopback &loop) {
+ibv_qp_state query_requester_state(const rdmacm_loopback &loopback) {
     ibv_qp_attr attr{};
     ibv_qp_init_attr init_attr{};
-    check(ibv_query_qp(loop.requester.qp(), &attr, IBV_QP_STATE, &init_attr), "ibv_query_qp");
+    check(ibv_query_qp(loopback.requester.qp(), &attr, IBV_QP_STATE, &init_attr), "ibv_query_qp");
     return attr.qp_state;
 }
-void require_state_report(const rdmacm_loopback &loop) {
-    if (query_requester_state(loop) != IBV_QPS_RTS)
+void require_state_report(const rdmacm_loopback &loopback) {
+    if (query_requester_state(loopback) != IBV_QPS_RTS)
         throw failure("this kernel does not report the state of a QP");
 }
 
 outcome flush_sends_after(const address &addr, end_reason reason) {
-    rdmacm_loopback loop(addr);
-    end_connection(loop, reason);
+    rdmacm_loopback loopback(addr);
+    end_connection(loopback, reason);
     // What is posted before the kernel has handled the peer's disconnection, the kernel flushes.
     for (const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
-         reason == end_reason::responder && query_requester_state(loop) == IBV_QPS_RTS;)
+         reason == end_reason::responder && query_requester_state(loopback) == IBV_QPS_RTS;)
         if (std::chrono::steady_clock::now() > deadline)
             return {false, "the QP stays in RTS"};
     for (const auto &[first, last] : {std::pair{1U, 1U}, std::pair{2U, 3U}})
-        if (const std::string refused = post_sends_after_end(loop, first, last); !refused.empty())
+        if (const std::string refused = post_sends_after_end(loopback, first, last);
+            !refused.empty())
             return {false, refused};
-    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), {1, 2, 3});
+    return expect_flushed(loopback.requester.send_cq, loopback.requester.qp(), {1, 2, 3});
 }
 outcome send_after_disconnect(const address &addr) {
     return flush_sends_after(addr, end_reason::requester);
@@ -191,13 +175,13 @@ outcome send_in_error(const address &addr) {
 }
 
 outcome flush_receives_around(const address &addr, end_reason reason) {
-    rdmacm_loopback loop(addr);
-    loop.requester.post_recv(1);
-    loop.requester.post_recv(2);
-    end_connection(loop, reason);
-    loop.requester.post_recv(3);
-    loop.requester.post_recv(4);
-    return expect_flushed(loop.requester.recv_cq, loop.requester.qp(), {1, 2, 3, 4});
+    rdmacm_loopback loopback(addr);
+    loopback.requester.post_recv(1);
+    loopback.requester.post_recv(2);
+    end_connection(loopback, reason);
+    loopback.requester.post_recv(3);
+    loopback.requester.post_recv(4);
+    return expect_flushed(loopback.requester.recv_cq, loopback.requester.qp(), {1, 2, 3, 4});
 }
 outcome recv_after_disconnect(const address &addr) {
     return flush_receives_around(addr, end_reason::requester);
@@ -212,18 +196,18 @@ outcome recv_in_error(const address &addr) {
 // A consumer that arms a CQ and polls it once more before it sleeps misses nothing that was posted
 // before.
 outcome flush_found_after_arming(const address &addr) {
-    rdmacm_loopback loop(addr);
-    loop.disconnect(loop.requester);
-    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
+    rdmacm_loopback loopback(addr);
+    loopback.disconnect(loopback.requester);
+    if (const std::string refused = post_sends_after_end(loopback, 1, 1); !refused.empty())
         return {false, refused};
-    loop.requester.post_recv(2);
-    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.requester.recv_cq}) {
+    loopback.requester.post_recv(2);
+    for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.requester.recv_cq}) {
         cq->arm(false);
         const bool found_wc =
             cq->wait_completion(milliseconds(0)) || cq->wait_event(trial_timeout());
         if (!found_wc)
             return {false,
-                    cq == &loop.requester.send_cq ? "sends: not found" : "receives: not found"};
+                    cq == &loopback.requester.send_cq ? "sends: not found" : "receives: not found"};
     }
     return {true, "found"};
 }
@@ -231,72 +215,73 @@ outcome flush_found_after_arming(const address &addr) {
 // A consumer that has armed a CQ, found nothing and sleeps is woken by what another thread posts
 // then.
 outcome flush_wakes_waiter(const address &addr) {
-    rdmacm_loopback loop(addr);
-    loop.disconnect(loop.requester);
-    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.requester.recv_cq}) {
+    rdmacm_loopback loopback(addr);
+    loopback.disconnect(loopback.requester);
+    for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.requester.recv_cq}) {
         cq->arm(false);
         if (cq->wait_completion(milliseconds(0)) || cq->wait_event(milliseconds(10)))
             return {false, "awake too early"};
-        if (cq == &loop.requester.recv_cq)
-            loop.requester.post_recv(2);
-        else if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
+        if (cq == &loopback.requester.recv_cq)
+            loopback.requester.post_recv(2);
+        else if (const std::string refused = post_sends_after_end(loopback, 1, 1); !refused.empty())
             return {false, refused};
-        const char *queue_name = cq == &loop.requester.send_cq ? "sends" : "receives";
+        const char *queue_name = cq == &loopback.requester.send_cq ? "sends" : "receives";
         if (!cq->wait_event(trial_timeout()))
-            return {false, text(queue_name, ": not woken")};
-        if (!expect_flushed(*cq, loop.requester.qp(), {cq == &loop.requester.send_cq ? 1U : 2U})
+            return {false, concat(queue_name, ": not woken")};
+        if (!expect_flushed(*cq, loopback.requester.qp(),
+                            {cq == &loopback.requester.send_cq ? 1U : 2U})
                  .right)
-            return {false, text(queue_name, ": woken in vain")};
+            return {false, concat(queue_name, ": woken in vain")};
     }
     return {true, "woken"};
 }
 
 // The same if nothing was outstanding when the peer disconnected.
 outcome flush_wakes_waiter_of_peer_disconnect(const address &addr) {
-    rdmacm_loopback loop(addr);
-    require_state_report(loop);
-    loop.disconnect(loop.responder);
-    loop.requester.send_cq.arm(false);
-    if (loop.requester.send_cq.wait_completion(milliseconds(0)) ||
-        loop.requester.send_cq.wait_event(milliseconds(10)))
+    rdmacm_loopback loopback(addr);
+    require_state_report(loopback);
+    loopback.disconnect(loopback.responder);
+    loopback.requester.send_cq.arm(false);
+    if (loopback.requester.send_cq.wait_completion(milliseconds(0)) ||
+        loopback.requester.send_cq.wait_event(milliseconds(10)))
         return {false, "awake too early"};
-    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
+    if (const std::string refused = post_sends_after_end(loopback, 1, 1); !refused.empty())
         return {false, refused};
-    if (!loop.requester.send_cq.wait_event(trial_timeout()))
+    if (!loopback.requester.send_cq.wait_event(trial_timeout()))
         return {false, "not woken"};
-    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), {1});
+    return expect_flushed(loopback.requester.send_cq, loopback.requester.qp(), {1});
 }
 
 // After the end a queue takes at least what it should, and whatever it takes completes.
 outcome flush_of_full_queue(const address &addr) {
-    rdmacm_loopback loop(addr);
-    loop.disconnect(loop.requester);
+    rdmacm_loopback loopback(addr);
+    loopback.disconnect(loopback.requester);
     std::vector<std::uint64_t> accepted;
-    ibv_sge sge = loop.requester.make_sge(8);
+    ibv_sge sge = loopback.requester.make_sge(8);
     int error = 0;
     for (std::uint64_t wr_id = 1; wr_id <= 100 && error == 0; ++wr_id) {
-        ibv_send_wr send = loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder);
-        error = loop.requester.post_send(send);
+        ibv_send_wr send = loopback.requester.make_wr(wr_id, IBV_WR_SEND, sge, loopback.responder);
+        error = loopback.requester.post_send(send);
         if (error == 0)
             accepted.push_back(wr_id);
     }
     if (error != 0 && error != ENOMEM)
-        return {false, text("error ", error)};
+        return {false, concat("error ", error)};
     if (accepted.size() < endpoint::requested_cap.max_send_wr)
-        return {false, text("only ", accepted.size(), " accepted")};
-    return expect_flushed(loop.requester.send_cq, loop.requester.qp(), accepted);
+        return {false, concat("only ", accepted.size(), " accepted")};
+    return expect_flushed(loopback.requester.send_cq, loopback.requester.qp(), accepted);
 }
 
 // A WR posted after the disconnection is not reported once the QP is destroyed.
 outcome no_flush_after_destroy(const address &addr) {
-    rdmacm_loopback loop(addr);
-    loop.disconnect(loop.requester);
-    if (const std::string refused = post_sends_after_end(loop, 1, 1); !refused.empty())
+    rdmacm_loopback loopback(addr);
+    loopback.disconnect(loopback.requester);
+    if (const std::string refused = post_sends_after_end(loopback, 1, 1); !refused.empty())
         return {false, refused};
-    loop.requester.post_recv(2);
-    rdma_destroy_qp(loop.requester.id.get());
-    const bool sent = loop.requester.send_cq.wait_completion(milliseconds(100)).has_value();
-    const bool received = loop.requester.recv_cq.wait_completion(milliseconds(100)).has_value();
+    loopback.requester.post_recv(2);
+    rdma_destroy_qp(loopback.requester.id.get());
+    const bool sent = loopback.requester.send_cq.wait_completion(milliseconds(100)).has_value();
+    const bool received = loopback.requester.recv_cq.wait_completion(milliseconds(100)).has_value();
     return {!sent && !received, sent || received ? "reported" : "not reported"};
 }
 
@@ -314,10 +299,10 @@ outcome send_before_connect(const address &addr) {
         alarm(static_cast<unsigned>(trial_timeout().count() / 1000));
     };
     try {
-        const rdmacm_loopback loop(addr, options);
-        const bool is_usable = write_succeeds(loop);
+        const rdmacm_loopback loopback(addr, options);
+        const bool is_usable = write_succeeds(loopback);
         const bool sent_later =
-            loop.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+            loopback.requester.send_cq.wait_completion(milliseconds(50)).has_value();
         return {result.right && is_usable && !sent_later,
                 result.seen + (is_usable && !sent_later ? ", not sent" : ", sent later")};
     } catch (const failure &error) {
@@ -327,90 +312,90 @@ outcome send_before_connect(const address &addr) {
 
 // A solicited Send wakes a consumer that waits for solicited events only.
 outcome solicited(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    loop.responder.post_recv(1);
-    loop.responder.recv_cq.arm(true);
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
+    const rdmacm_loopback loopback(addr);
+    loopback.responder.post_recv(1);
+    loopback.responder.recv_cq.arm(true);
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
     send.send_flags |= IBV_SEND_SOLICITED;
-    check(loop.requester.post_send(send), "post the message");
-    loop.requester.send_cq.expect_success("the message");
-    const bool woken = loop.responder.recv_cq.wait_event(trial_timeout());
-    loop.responder.recv_cq.expect_success("the receive");
+    check(loopback.requester.post_send(send), "post the message");
+    loopback.requester.send_cq.expect_success("the message");
+    const bool woken = loopback.responder.recv_cq.wait_event(trial_timeout());
+    loopback.responder.recv_cq.expect_success("the receive");
     return {woken, woken ? "an event" : "no event"};
 }
 
 outcome fenced_read(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr read = loop.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
+    const rdmacm_loopback loopback(addr);
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr read = loopback.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loopback.responder);
     read.send_flags |= IBV_SEND_FENCE;
-    return expect_success_or_refusal(loop, read);
+    return expect_success_or_refusal(loopback, read);
 }
 outcome inline_with_key(const address &addr) {
-    const rdmacm_loopback loop(addr);
+    const rdmacm_loopback loopback(addr);
     std::array<std::byte, 64> invalidated{};
     const auto invalidated_mr =
-        loop.responder.register_memory(invalidated.data(), invalidated.size());
-    loop.responder.post_recv(1);
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND_WITH_INV, sge, loop.responder);
+        loopback.responder.register_memory(invalidated.data(), invalidated.size());
+    loopback.responder.post_recv(1);
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND_WITH_INV, sge, loopback.responder);
     send.send_flags |= IBV_SEND_INLINE;
     send.invalidate_rkey = invalidated_mr->rkey;
-    return expect_success_or_refusal(loop, send);
+    return expect_success_or_refusal(loopback, send);
 }
 outcome read_too_many(const address &addr) {
     qp_options no_reads;
     no_reads.rd_atomic = 0;
-    const rdmacm_loopback loop(addr, no_reads, no_reads);
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr read = loop.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
-    return expect_success_or_refusal(loop, read);
+    const rdmacm_loopback loopback(addr, no_reads, no_reads);
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr read = loopback.requester.make_wr(1, IBV_WR_RDMA_READ, sge, loopback.responder);
+    return expect_success_or_refusal(loopback, read);
 }
 
 // An MR whose iova is not its address: refused, or the peer can read it there.
 outcome mr_with_iova(const address &addr) {
-    rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester;
-    auto *const memory = loop.responder.memory.data();
+    rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester;
+    auto *const memory = loopback.responder.memory.data();
     memory[0] = std::byte{9};
     constexpr std::uint64_t iova = 0x10000;
     const unique_handle<ibv_mr, ibv_dereg_mr> mr(
-        ibv_reg_mr_iova(loop.responder.pd.get(), memory, 4096, iova,
+        ibv_reg_mr_iova(loopback.responder.pd.get(), memory, 4096, iova,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
     if (!mr)
-        return {errno > 0, text("refused: ", std::strerror(errno))};
+        return {errno > 0, concat("refused: ", std::strerror(errno))};
     ibv_sge sge = requester.make_sge(8, 1000);
-    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sge, loop.responder);
+    ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sge, loopback.responder);
     read.wr.rdma.remote_addr = iova;
     read.wr.rdma.rkey = mr->rkey;
     check(requester.post_send(read), "post a read");
     const auto wc = requester.send_cq.wait_completion(trial_timeout());
     const bool is_usable =
         wc && wc->status == IBV_WC_SUCCESS && requester.memory[1000] == std::byte{9};
-    return {is_usable, text("accepted, reading it: ", status_text(wc))};
+    return {is_usable, concat("accepted, reading it: ", status_text(wc))};
 }
 
 // A receive for a message without data.
 outcome recv_without_sge(const address &addr) {
-    const rdmacm_loopback loop(addr);
+    const rdmacm_loopback loopback(addr);
     ibv_recv_wr wr{3, nullptr, nullptr, 0}, *bad_wr = nullptr;
-    if (const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr))
+    if (const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr))
         return check_refusal(error, bad_wr == &wr);
     ibv_sge sge{};
-    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
+    ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
     send.num_sge = 0;
-    check(loop.requester.post_send(send), "post a message without data");
-    const ibv_wc wc = loop.responder.recv_cq.expect_success("the receive");
-    loop.requester.send_cq.expect_success("the message");
-    return {wc.wr_id == 3 && wc.byte_len == 0, text(wc.byte_len, " bytes")};
+    check(loopback.requester.post_send(send), "post a message without data");
+    const ibv_wc wc = loopback.responder.recv_cq.expect_success("the receive");
+    loopback.requester.send_cq.expect_success("the message");
+    return {wc.wr_id == 3 && wc.byte_len == 0, concat(wc.byte_len, " bytes")};
 }
 
 // A list of receives with a bad one: those before it are posted, it is named, none after it.
 outcome bad_recv_wr(const address &addr) {
-    const rdmacm_loopback loop(addr);
+    const rdmacm_loopback loopback(addr);
     std::array<ibv_sge, 64> excess_sges{};
-    excess_sges.fill(loop.responder.make_sge(8));
+    excess_sges.fill(loopback.responder.make_sge(8));
     std::array<ibv_recv_wr, 3> list{};
     for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id)
         list.at(wr_id) = {wr_id + 1, nullptr, excess_sges.data(), 1};
@@ -418,32 +403,32 @@ outcome bad_recv_wr(const address &addr) {
     list[1].next = &list[2];
     list[1].num_sge = static_cast<int>(excess_sges.size());
     ibv_recv_wr *bad_wr = nullptr;
-    const int error = ibv_post_recv(loop.responder.qp(), &list[0], &bad_wr);
+    const int error = ibv_post_recv(loopback.responder.qp(), &list[0], &bad_wr);
     if (error != EINVAL || bad_wr != &list[1])
         return check_refusal(error, bad_wr == &list[1]);
-    loop.responder.post_recv(4);
+    loopback.responder.post_recv(4);
     for (const std::uint64_t wr_id : {1U, 4U}) {
-        ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr send = loop.requester.make_wr(wr_id, IBV_WR_SEND, sge, loop.responder);
-        check(loop.requester.post_send(send), "post a message");
-        loop.requester.send_cq.expect_success("the message");
-        const ibv_wc wc = loop.responder.recv_cq.expect_success("the receive");
+        ibv_sge sge = loopback.requester.make_sge(8);
+        ibv_send_wr send = loopback.requester.make_wr(wr_id, IBV_WR_SEND, sge, loopback.responder);
+        check(loopback.requester.post_send(send), "post a message");
+        loopback.requester.send_cq.expect_success("the message");
+        const ibv_wc wc = loopback.responder.recv_cq.expect_success("the receive");
         if (wc.wr_id != wr_id)
-            return {false, text("number ", wc.wr_id, " and not ", wr_id)};
+            return {false, concat("number ", wc.wr_id, " and not ", wr_id)};
     }
     return {true, "refused, named, the others as they should"};
 }
 
 // A receive queue that is full says so, of the first one that had no room.
 outcome recv_queue_full(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    ibv_sge sge = loop.responder.make_sge(8);
+    const rdmacm_loopback loopback(addr);
+    ibv_sge sge = loopback.responder.make_sge(8);
     for (std::uint32_t wr_id = 0; wr_id < 1000; ++wr_id) {
         ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
-        if (const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr)) {
+        if (const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr)) {
             const outcome result = check_refusal(error, bad_wr == &wr, ENOMEM);
             return {result.right && wr_id >= endpoint::requested_cap.max_recv_wr,
-                    text(result.seen, " after ", wr_id)};
+                    concat(result.seen, " after ", wr_id)};
         }
     }
     return {false, "never full"};
@@ -451,12 +436,12 @@ outcome recv_queue_full(const address &addr) {
 
 // Every field of an ibv_wc is written, whatever its memory held.
 outcome wc_fully_defined(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    loop.responder.post_recv(1);
-    ibv_sge sge = loop.requester.make_sge(8);
-    ibv_send_wr send = loop.requester.make_wr(1, IBV_WR_SEND, sge, loop.responder);
-    check(loop.requester.post_send(send), "post the message");
-    for (const completion_queue *cq : {&loop.requester.send_cq, &loop.responder.recv_cq}) {
+    const rdmacm_loopback loopback(addr);
+    loopback.responder.post_recv(1);
+    ibv_sge sge = loopback.requester.make_sge(8);
+    ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
+    check(loopback.requester.post_send(send), "post the message");
+    for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.responder.recv_cq}) {
         ibv_wc wc;
         std::memset(&wc, 0xa5, sizeof wc);
         const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
@@ -471,7 +456,7 @@ outcome wc_fully_defined(const address &addr) {
             decltype(value) pattern;
             std::memset(&pattern, 0xa5, sizeof pattern);
             if (value == pattern)
-                undefined_fields += text(' ', name);
+                undefined_fields += concat(' ', name);
         };
         check_field(wc.vendor_err, "vendor_err");
         check_field(wc.byte_len, "byte_len");
@@ -494,27 +479,27 @@ outcome wc_fully_defined(const address &addr) {
 outcome recv_beside_srq(const address &addr) {
     qp_options options;
     options.use_srq = true;
-    const rdmacm_loopback loop(addr, {}, options);
-    ibv_sge sge = loop.responder.make_sge(8);
+    const rdmacm_loopback loopback(addr, {}, options);
+    ibv_sge sge = loopback.responder.make_sge(8);
     ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
-    const int error = ibv_post_recv(loop.responder.qp(), &wr, &bad_wr);
+    const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr);
     return check_refusal(error, bad_wr == &wr);
 }
 
 // Unknown opcodes, and those that iWARP lacks.
 outcome refused_opcodes(const address &addr, std::initializer_list<int> opcodes) {
-    const rdmacm_loopback loop(addr);
-    ibv_sge sge = loop.requester.make_sge(8);
+    const rdmacm_loopback loopback(addr);
+    ibv_sge sge = loopback.requester.make_sge(8);
     for (const int opcode : opcodes) {
-        ibv_send_wr wr =
-            loop.requester.make_wr(1, static_cast<ibv_wr_opcode>(opcode), sge, loop.responder);
+        ibv_send_wr wr = loopback.requester.make_wr(1, static_cast<ibv_wr_opcode>(opcode), sge,
+                                                    loopback.responder);
         bool is_bad_wr = false;
-        const int error = loop.requester.post_send(wr, &is_bad_wr);
+        const int error = loopback.requester.post_send(wr, &is_bad_wr);
         const outcome result = check_refusal(error, is_bad_wr);
         if (!result.right)
-            return {false, text("opcode ", opcode, ": ", result.seen)};
+            return {false, concat("opcode ", opcode, ": ", result.seen)};
     }
-    const bool is_usable = write_succeeds(loop);
+    const bool is_usable = write_succeeds(loopback);
     return {is_usable, is_usable ? "all refused" : "refused, then stuck"};
 }
 outcome unknown_opcodes(const address &addr) {
@@ -529,24 +514,24 @@ outcome unsupported_opcodes(const address &addr) {
 outcome srq_query(const address &addr) {
     qp_options options;
     options.use_srq = true;
-    const rdmacm_loopback loop(addr, {}, options);
+    const rdmacm_loopback loopback(addr, {}, options);
     ibv_srq_attr srq_attr{};
-    if (const int error = ibv_query_srq(loop.responder.srq.get(), &srq_attr))
+    if (const int error = ibv_query_srq(loopback.responder.srq.get(), &srq_attr))
         return {false, std::strerror(error > 0 ? error : errno)};
-    return {srq_attr.max_wr >= 8 && srq_attr.max_sge >= 2, text("room for ", srq_attr.max_wr)};
+    return {srq_attr.max_wr >= 8 && srq_attr.max_sge >= 2, concat("room for ", srq_attr.max_wr)};
 }
 
 // The ibv_wr_* and ibv_start_poll APIs.
 outcome extended(const address &addr) {
     qp_options options;
     options.extended = true;
-    std::optional<rdmacm_loopback> loop;
+    std::optional<rdmacm_loopback> loopback;
     try {
-        loop.emplace(addr, options);
+        loopback.emplace(addr, options);
     } catch (const failure &error) {
         return {false, error.what()};
     }
-    endpoint &requester = loop->requester, &responder = loop->responder;
+    endpoint &requester = loopback->requester, &responder = loopback->responder;
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(requester.qp());
     if (qp == nullptr)
         return {false, "no functions to post by ibv_wr_*"};
@@ -587,12 +572,12 @@ outcome extended(const address &addr) {
         if (error == ENOENT && std::chrono::steady_clock::now() < deadline)
             continue;
         if (error != 0)
-            return {false, text("error ", error, " for number ", wr_id)};
+            return {false, concat("error ", error, " for number ", wr_id)};
         do {
             if (cq->wr_id != wr_id || cq->status != IBV_WC_SUCCESS ||
                 ibv_wc_read_opcode(cq) != opcodes.at(wr_id - 2) ||
                 ibv_wc_read_qp_num(cq) != requester.qp()->qp_num) {
-                const outcome result{false, text("number ", cq->wr_id, " for number ", wr_id)};
+                const outcome result{false, concat("number ", cq->wr_id, " for number ", wr_id)};
                 ibv_end_poll(cq);
                 return result;
             }
@@ -606,36 +591,37 @@ outcome extended(const address &addr) {
 
 // A WR posted behind an RDMA Read completes behind it.
 outcome write_behind_read(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester;
+    const rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester;
     constexpr std::uint64_t num_rounds = 100;
     for (std::uint64_t wr_id = 0; wr_id < 2 * num_rounds; wr_id += 2) {
         ibv_sge read_sge = requester.make_sge(4096), write_sge = requester.make_sge(8, 4096);
-        ibv_send_wr read = requester.make_wr(wr_id, IBV_WR_RDMA_READ, read_sge, loop.responder);
+        ibv_send_wr read = requester.make_wr(wr_id, IBV_WR_RDMA_READ, read_sge, loopback.responder);
         ibv_send_wr write =
-            requester.make_wr(wr_id + 1, IBV_WR_RDMA_WRITE, write_sge, loop.responder);
+            requester.make_wr(wr_id + 1, IBV_WR_RDMA_WRITE, write_sge, loopback.responder);
         read.next = &write;
         check(requester.post_send(read), "post a read and a write");
         for (const std::uint64_t expected_wr_id : {wr_id, wr_id + 1}) {
             const ibv_wc wc = requester.send_cq.expect_success("a request");
             if (wc.wr_id != expected_wr_id)
-                return {false, text("number ", wc.wr_id, " before number ", expected_wr_id)};
+                return {false, concat("number ", wc.wr_id, " before number ", expected_wr_id)};
         }
     }
-    return {true, text(num_rounds, " writes behind reads")};
+    return {true, concat(num_rounds, " writes behind reads")};
 }
 
 // A list with a bad request: those before it are sent, it is named, none after it is sent.
 outcome bad_send_wr(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester;
+    const rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester;
     for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
-        loop.responder.post_recv(wr_id);
+        loopback.responder.post_recv(wr_id);
     std::array<ibv_sge, 64> excess_sges{};
     excess_sges.fill(requester.make_sge(8));
     std::array<ibv_send_wr, 3> list;
     for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
-        list.at(wr_id - 1) = requester.make_wr(wr_id, IBV_WR_SEND, excess_sges[0], loop.responder);
+        list.at(wr_id - 1) =
+            requester.make_wr(wr_id, IBV_WR_SEND, excess_sges[0], loopback.responder);
     list[0].next = &list[1];
     list[1].next = &list[2];
     list[1].num_sge = static_cast<int>(excess_sges.size());
@@ -646,65 +632,70 @@ outcome bad_send_wr(const address &addr) {
     const auto first_wc = requester.send_cq.wait_completion(trial_timeout());
     const auto second_wc = requester.send_cq.wait_completion(milliseconds(100));
     return {first_wc && first_wc->wr_id == 1 && first_wc->status == IBV_WC_SUCCESS && !second_wc &&
-                write_succeeds(loop),
-            text("the first: ", status_text(first_wc), second_wc ? ", and another one" : "")};
+                write_succeeds(loopback),
+            concat("the first: ", status_text(first_wc), second_wc ? ", and another one" : "")};
 }
 
 // A list that is longer than the queue: the first that has no room is named, those before it go.
 outcome send_queue_full(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    ibv_sge sge = loop.requester.make_sge(8);
+    const rdmacm_loopback loopback(addr);
+    ibv_sge sge = loopback.requester.make_sge(8);
     std::array<ibv_send_wr, 1000> list;
     for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id) {
-        list.at(wr_id) = loop.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        list.at(wr_id) =
+            loopback.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
         list.at(wr_id).next = wr_id + 1 < list.size() ? &list.at(wr_id + 1) : nullptr;
     }
     ibv_send_wr *bad_wr = nullptr;
-    const int error = ibv_post_send(loop.requester.qp(), list.data(), &bad_wr);
+    const int error = ibv_post_send(loopback.requester.qp(), list.data(), &bad_wr);
     if (error != ENOMEM || bad_wr == nullptr)
         return check_refusal(error, bad_wr != nullptr, ENOMEM);
     const auto count = static_cast<std::uint64_t>(bad_wr - list.data());
     for (std::uint64_t wr_id = 0; wr_id < count; ++wr_id)
-        if (const ibv_wc wc = loop.requester.send_cq.expect_success("a write"); wc.wr_id != wr_id)
-            return {false, text("number ", wc.wr_id, " for number ", wr_id)};
-    const bool has_extra_wc = loop.requester.send_cq.wait_completion(milliseconds(50)).has_value();
-    return {count >= endpoint::requested_cap.max_send_wr && !has_extra_wc && write_succeeds(loop),
-            text(count, " accepted")};
+        if (const ibv_wc wc = loopback.requester.send_cq.expect_success("a write");
+            wc.wr_id != wr_id)
+            return {false, concat("number ", wc.wr_id, " for number ", wr_id)};
+    const bool has_extra_wc =
+        loopback.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+    return {count >= endpoint::requested_cap.max_send_wr && !has_extra_wc &&
+                write_succeeds(loopback),
+            concat(count, " accepted")};
 }
 
 outcome inline_too_long(const address &addr) {
-    const rdmacm_loopback loop(addr);
+    const rdmacm_loopback loopback(addr);
     // More than granted, and more than siw has room for; the second list is 8 bytes long in
     // 32-bit arithmetic.
-    const std::uint32_t max_inline = std::max(loop.requester.granted_cap.max_inline_data, 80U);
+    const std::uint32_t max_inline = std::max(loopback.requester.granted_cap.max_inline_data, 80U);
     const std::array<std::array<std::uint32_t, 2>, 3> lengths{
         {{max_inline, 1},
          {std::numeric_limits<std::uint32_t>::max() - 7, 16},
          {max_inline / 2 + 1, max_inline / 2 + 1}}};
     for (const auto &list_lengths : lengths) {
-        std::array<ibv_sge, 2> sges{loop.requester.make_sge(list_lengths[0]),
-                                    loop.requester.make_sge(list_lengths[1])};
-        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sges[0], loop.responder);
+        std::array<ibv_sge, 2> sges{loopback.requester.make_sge(list_lengths[0]),
+                                    loopback.requester.make_sge(list_lengths[1])};
+        ibv_send_wr write =
+            loopback.requester.make_wr(1, IBV_WR_RDMA_WRITE, sges[0], loopback.responder);
         write.num_sge = 2;
         write.send_flags |= IBV_SEND_INLINE;
         bool is_bad_wr = false;
-        const int error = loop.requester.post_send(write, &is_bad_wr);
+        const int error = loopback.requester.post_send(write, &is_bad_wr);
         const outcome result = check_refusal(error, is_bad_wr);
         if (!result.right)
             return {false,
-                    text(list_lengths[0], " and ", list_lengths[1], " bytes: ", result.seen)};
+                    concat(list_lengths[0], " and ", list_lengths[1], " bytes: ", result.seen)};
     }
-    return {write_succeeds(loop), "all refused"};
+    return {write_succeeds(loopback), "all refused"};
 }
 
 // The kernel is called once for a list, and not at all if there is nothing new for it.
 outcome doorbells_for_lists(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    const endpoint &requester = loop.requester;
+    const rdmacm_loopback loopback(addr);
+    const endpoint &requester = loopback.requester;
     ibv_sge sge = requester.make_sge(8);
     std::array<ibv_send_wr, 8> list;
     for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id) {
-        list.at(wr_id) = requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        list.at(wr_id) = requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
         list.at(wr_id).next = wr_id + 1 < list.size() ? &list.at(wr_id + 1) : nullptr;
     }
     const unsigned before_posts = num_doorbells();
@@ -716,21 +707,22 @@ outcome doorbells_for_lists(const address &addr) {
     const int error = requester.post_send(list[0]);
     const unsigned num_for_bad_list = num_doorbells() - before_posts - num_for_list;
     return {error != 0 && num_for_list == 1 && num_for_bad_list == 0,
-            text(num_for_list, " for a list, ", num_for_bad_list,
-                 " for one that begins with a bad request")};
+            concat(num_for_list, " for a list, ", num_for_bad_list,
+                   " for one that begins with a bad request")};
 }
 
 // While one thread is in the kernel for a queue, others can post to it.
 outcome post_during_doorbell(const address &addr) {
-    const rdmacm_loopback loop(addr);
-    const auto post = [&loop] {
-        ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
-        check(loop.requester.post_send(write), "post a write");
+    const rdmacm_loopback loopback(addr);
+    const auto post = [&loopback] {
+        ibv_sge sge = loopback.requester.make_sge(8);
+        ibv_send_wr write =
+            loopback.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loopback.responder);
+        check(loopback.requester.post_send(write), "post a write");
     };
     const bool can_post = can_post_during_doorbell(post, post);
-    loop.requester.send_cq.expect_success("the first");
-    loop.requester.send_cq.expect_success("the second");
+    loopback.requester.send_cq.expect_success("the first");
+    loopback.requester.send_cq.expect_success("the second");
     return {can_post, can_post ? "another thread could post" : "another thread had to wait"};
 }
 
@@ -739,17 +731,18 @@ outcome signaling(const address &addr) {
     for (const bool sq_sig_all : {false, true}) {
         qp_options options;
         options.sq_sig_all = sq_sig_all;
-        const rdmacm_loopback loop(addr, options);
-        ibv_sge sge = loop.requester.make_sge(8);
-        ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+        const rdmacm_loopback loopback(addr, options);
+        ibv_sge sge = loopback.requester.make_sge(8);
+        ibv_send_wr write =
+            loopback.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loopback.responder);
         write.send_flags = 0;
-        check(loop.requester.post_send(write), "post a write");
-        const bool has_wc =
-            loop.requester.send_cq.wait_completion(sq_sig_all ? trial_timeout() : milliseconds(200))
-                .has_value();
-        if (has_wc != sq_sig_all || !write_succeeds(loop))
+        check(loopback.requester.post_send(write), "post a write");
+        const bool has_wc = loopback.requester.send_cq
+                                .wait_completion(sq_sig_all ? trial_timeout() : milliseconds(200))
+                                .has_value();
+        if (has_wc != sq_sig_all || !write_succeeds(loopback))
             return {false,
-                    text(sq_sig_all ? "all: " : "some: ", has_wc ? "reported" : "not reported")};
+                    concat(sq_sig_all ? "all: " : "some: ", has_wc ? "reported" : "not reported")};
     }
     return {true, "as asked for"};
 }

@@ -31,37 +31,37 @@ constexpr auto WRITTEN = std::byte{7};
     return bytes[LENGTH - 10] == WRITTEN;
 }
 
-void write_to(const rdmacm_loopback &loop, bool send_message) {
-    ibv_sge sge = loop.requester.make_sge(LENGTH);
-    ibv_send_wr write = loop.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loop.responder);
+void write_to(const rdmacm_loopback &loopback, bool send_message) {
+    ibv_sge sge = loopback.requester.make_sge(LENGTH);
+    ibv_send_wr write = loopback.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loopback.responder);
     write.wr.rdma.remote_addr += OFFSET;
-    check(loop.requester.post_send(write), "post a Write");
-    loop.requester.send_cq.expect_success("the Write");
+    check(loopback.requester.post_send(write), "post a Write");
+    loopback.requester.send_cq.expect_success("the Write");
     if (!send_message)
         return;
-    ibv_send_wr send = loop.requester.make_wr(2, IBV_WR_SEND, sge, loop.responder);
+    ibv_send_wr send = loopback.requester.make_wr(2, IBV_WR_SEND, sge, loopback.responder);
     sge.length = 8;
-    check(loop.requester.post_send(send), "post a Send");
-    loop.requester.send_cq.expect_success("the Send");
-    loop.responder.recv_cq.expect_success("the Receive");
+    check(loopback.requester.post_send(send), "post a Send");
+    loopback.requester.send_cq.expect_success("the Send");
+    loopback.responder.recv_cq.expect_success("the Receive");
 }
 
 int run(const std::string &address, bool do_sync, bool poll_memory) {
     constexpr unsigned limit_seconds = 300; // ends a hang
     alarm(limit_seconds);
-    const auto loop = std::make_unique<rdmacm_loopback>(address);
+    const auto loopback = std::make_unique<rdmacm_loopback>(address);
     const unique_handle<coherdma_device, coherdma_close> device(
-        coherdma_open_device(loop->responder.id->verbs));
+        coherdma_open_device(loopback->responder.id->verbs));
     check(device ? 0 : -1, "coherdma_open_device");
-    std::byte *const data = &loop->responder.memory[OFFSET];
-    std::memset(loop->requester.memory.data(), std::to_integer<int>(WRITTEN), LENGTH);
-    loop->responder.post_recv(3);
-    const ibv_sge sge = loop->responder.make_sge(LENGTH, OFFSET);
+    std::byte *const data = &loopback->responder.memory[OFFSET];
+    std::memset(loopback->requester.memory.data(), std::to_integer<int>(WRITTEN), LENGTH);
+    loopback->responder.post_recv(3);
+    const ibv_sge sge = loopback->responder.make_sge(LENGTH, OFFSET);
     const auto sync = [&] {
         check(coherdma_sync_rdma_write(device.get(), &sge, 1), "sync");
     };
     sync();
-    write_to(*loop, !poll_memory);
+    write_to(*loopback, !poll_memory);
     bool is_right = false;
     do {
         if (do_sync)

@@ -138,7 +138,7 @@ message connection::receive_message() {
         const bytes buf = slot_memory(oldest.slot, SLOT_SIZE);
         std::memcpy(&msg, buf.data(), sizeof msg);
         if (msg.length > MAX_DATA)
-            throw failure(text("a message of ", msg.length, " bytes, more than sent"));
+            throw failure(concat("a message of ", msg.length, " bytes, more than sent"));
         std::memcpy(data_buffer_.data(), buf.data() + sizeof msg, msg.length);
         data_ = {data_buffer_.data(), msg.length};
     }
@@ -191,13 +191,13 @@ void connection::wait_completed(std::uint64_t wr_id) {
 void connection::handle_completion(std::uint64_t wr_id, ibv_wc_status status, ibv_wc_opcode opcode,
                                    std::uint32_t immediate) {
     if (status != IBV_WC_SUCCESS)
-        throw failure(text("request ", wr_id, ": ", ibv_wc_status_str(status)));
+        throw failure(concat("request ", wr_id, ": ", ibv_wc_status_str(status)));
     if (wr_id >= 1000)
         completed_.insert(wr_id);
     else if (wr_id < NUM_RECVS)
         received_.push_back({wr_id, opcode == IBV_WC_RECV_RDMA_WITH_IMM, ntohl(immediate)});
     else
-        throw failure(text("a completion of request ", wr_id, ", which was not posted"));
+        throw failure(concat("a completion of request ", wr_id, ", which was not posted"));
 }
 
 bool connection::poll_cq() {

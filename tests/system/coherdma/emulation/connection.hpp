@@ -19,8 +19,8 @@
 namespace synced {
 
 using verbs_test::check;
+using verbs_test::concat;
 using verbs_test::failure;
-using verbs_test::text;
 using verbs_test::unique_handle;
 using bytes = std::span<std::byte>;
 

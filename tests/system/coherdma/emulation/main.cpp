@@ -61,7 +61,7 @@ unique_handle<addrinfo, freeaddrinfo> resolve(const std::string &address) {
     hints.ai_flags = AI_NUMERICHOST;
     hints.ai_socktype = SOCK_STREAM;
     if (const int error = getaddrinfo(address.c_str(), nullptr, &hints, &info))
-        throw failure(text(address, ": ", gai_strerror(error)));
+        throw failure(concat(address, ": ", gai_strerror(error)));
     return unique_handle<addrinfo, freeaddrinfo>(info);
 }
 
@@ -112,7 +112,7 @@ class connections {
             check(rdma_resolve_route(id, MILLISECONDS), "resolve the route");
         }
         if (device_ != ibv_get_device_name(id->verbs->device))
-            throw failure(text("the address is not that of ", device_));
+            throw failure(concat("the address is not that of ", device_));
         if (!pd_)
             pd_ = check(decltype(pd_)(ibv_alloc_pd(id->verbs)), "protection domain");
         if (!message_memory_) // an iWARP Read response needs remote write access to its sink
@@ -151,14 +151,15 @@ void run_threads(std::deque<phase_run> &runs, process_state &process, const phas
     const std::size_t first = runs.size();
     for (std::size_t i = 0; i < NUM_THREADS; ++i)
         runs.emplace_back(process, p, conns.get(i == 0 ? 0 : std::size(STYLES) - i),
-                          text(p.name, '.', i));
+                          concat(p.name, '.', i));
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < NUM_THREADS; ++i)
         threads.emplace_back([&, first, i] {
             try {
                 runs[first + i].run_rounds();
             } catch (const std::exception &e) {
-                print_line(text("error: ", name_of(process.self), ", thread ", i, ": ", e.what()));
+                print_line(
+                    concat("error: ", name_of(process.self), ", thread ", i, ": ", e.what()));
                 std::_Exit(2);
             }
         });
@@ -176,9 +177,9 @@ int run(side self, const options &opts) try {
     coherdma_device_attr attr{};
     check(coherdma_query_device(device.get(), &attr, sizeof attr), "query the device");
     if (attr.line_size > LINE || attr.alignment > LINE)
-        throw failure(text("unsupported line size ", attr.line_size));
+        throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
-    print_line(text("verdict ", coherdma_verdict_name(attr.verdict), ' ', attr.line_size));
+    print_line(concat("verdict ", coherdma_verdict_name(attr.verdict), ' ', attr.line_size));
     const syncer sync(device.get(), self, opts.skipped);
     process_state process{self, iwarp, opts.rounds, conns.pd(), sync};
     std::deque<phase_run> runs;
@@ -195,7 +196,7 @@ int run(side self, const options &opts) try {
     exchange(0); // exiting earlier would disconnect the other side
     return process.has_wrong_data ? 1 : 0;
 } catch (const std::exception &e) {
-    print_line(text("error: ", name_of(self), ": ", e.what()));
+    print_line(concat("error: ", name_of(self), ": ", e.what()));
     return 2;
 }
 
@@ -227,8 +228,9 @@ int run_both(char **argv, int argc) {
         int status = 0;
         const pid_t pid = wait(&status);
         const bool exited = WIFEXITED(status);
-        print_line(text(pid == pids[0] ? "server " : "client ", pid, exited ? " exit " : " signal ",
-                        exited ? WEXITSTATUS(status) : WTERMSIG(status)));
+        print_line(concat(pid == pids[0] ? "server " : "client ", pid,
+                          exited ? " exit " : " signal ",
+                          exited ? WEXITSTATUS(status) : WTERMSIG(status)));
         max_status = std::max(max_status, exited ? WEXITSTATUS(status) : 2);
         // After an error the other process would wait without end.
         if (max_status > 1 && remaining == 2)

@@ -56,8 +56,8 @@ phase_run::phase_run(process_state &process, const phase &phase_info, connection
     , conn_(conn)
     , name_(name)
     , memory_(process.pd, LENGTH, access_flags(process)) {
-    print_line(text("region ", name_, ' ', memory_.range(0, 1).data(), ' ', memory_.length(), ' ',
-                    name_of(process.self)));
+    print_line(concat("region ", name_, ' ', memory_.range(0, 1).data(), ' ', memory_.length(), ' ',
+                      name_of(process.self)));
     if (is_phase("window"))
         window_ = check(decltype(window_)(ibv_alloc_mw(process.pd, IBV_MW_TYPE_2)), "window");
 }
@@ -301,9 +301,9 @@ void phase_run::expect(std::uint64_t actual, std::uint64_t expected, const char 
 void phase_run::report_wrong_data(const char *name, std::size_t i, std::uint64_t actual,
                                   std::uint64_t expected) {
     process_.has_wrong_data = true;
-    print_line(text("wrong: ", name_, ", ", name_of(process_.self), ": ", name, ", byte ", i,
-                    " is 0x", std::hex, actual, ", not 0x", expected, std::dec,
-                    "; the memory is the ", name_of(passive_), "'s"));
+    print_line(concat("wrong: ", name_, ", ", name_of(process_.self), ": ", name, ", byte ", i,
+                      " is 0x", std::hex, actual, ", not 0x", expected, std::dec,
+                      "; the memory is the ", name_of(passive_), "'s"));
 }
 
 } // namespace synced

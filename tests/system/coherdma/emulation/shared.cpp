@@ -24,15 +24,15 @@ constexpr std::size_t SIZE = 8192, OFFSET = 100, LENGTH = 3000;
 
 /// Each process has a loopback connection, so that it has opened the device.
 struct process {
-    std::unique_ptr<rdmacm_loopback> loop;
+    std::unique_ptr<rdmacm_loopback> loopback;
     unique_handle<coherdma_device, coherdma_close> device;
     unique_handle<ibv_mr, ibv_dereg_mr> mr;
     std::byte *memory;
 
     process(const std::string &address, std::byte *shared)
-        : loop(std::make_unique<rdmacm_loopback>(address))
-        , device(coherdma_open_device(loop->responder.id->verbs))
-        , mr(loop->responder.register_memory(shared, SIZE))
+        : loopback(std::make_unique<rdmacm_loopback>(address))
+        , device(coherdma_open_device(loopback->responder.id->verbs))
+        , mr(loopback->responder.register_memory(shared, SIZE))
         , memory(shared) {
         check(device ? 0 : -1, "coherdma_open_device");
     }
@@ -40,12 +40,12 @@ struct process {
         return {reinterpret_cast<std::uintptr_t>(memory + OFFSET), LENGTH, mr->lkey};
     }
     void request(ibv_wr_opcode opcode) const {
-        ibv_sge sge = loop->requester.make_sge(LENGTH);
-        ibv_send_wr request = loop->requester.make_wr(1, opcode, sge, loop->responder);
+        ibv_sge sge = loopback->requester.make_sge(LENGTH);
+        ibv_send_wr request = loopback->requester.make_wr(1, opcode, sge, loopback->responder);
         request.wr.rdma.remote_addr = range().addr;
         request.wr.rdma.rkey = mr->rkey;
-        check(loop->requester.post_send(request), "post");
-        loop->requester.send_cq.expect_success("the request");
+        check(loopback->requester.post_send(request), "post");
+        loopback->requester.send_cq.expect_success("the request");
     }
 };
 
@@ -81,7 +81,7 @@ int serve(const std::string &address, std::byte *shared, int socket, bool do_syn
 int run(const std::string &address, std::byte *shared, int socket) {
     const process self(address, shared);
     constexpr auto FIRST = std::byte{5}, SECOND = std::byte{9};
-    std::byte *const peer_data = self.loop->requester.memory.data();
+    std::byte *const peer_data = self.loopback->requester.memory.data();
     wait_for_other(socket);
     std::memset(shared + OFFSET, std::to_integer<int>(FIRST), LENGTH);
     wait_for_other(socket);

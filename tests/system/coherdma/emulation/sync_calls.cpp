@@ -109,9 +109,9 @@ const std::vector<sync_call> &sync_calls() {
 void print_calls(bool iwarp) {
     for (const sync_call &c : sync_calls())
         if (!iwarp || c.phase_info->iwarp)
-            print_line(verbs_test::text(c.number, '\t', c.phase_info->name, '\t',
-                                        name_of(c.process_side), '\t', name_of(c.type), '\t',
-                                        c.phase_info->name));
+            print_line(verbs_test::concat(c.number, '\t', c.phase_info->name, '\t',
+                                          name_of(c.process_side), '\t', name_of(c.type), '\t',
+                                          c.phase_info->name));
 }
 
 void syncer::operator()(const phase &p, kind type, const std::byte *begin,
@@ -120,8 +120,8 @@ void syncer::operator()(const phase &p, kind type, const std::byte *begin,
         if (c.phase_info != &p || c.process_side != self_ || c.type != type)
             continue;
         if (std::ranges::find(skipped_, c.number) != skipped_.end()) {
-            print_line(verbs_test::text("without ", c.number, ' ', begin, ' ', length, ' ',
-                                        name_of(self_)));
+            print_line(verbs_test::concat("without ", c.number, ' ', begin, ' ', length, ' ',
+                                          name_of(self_)));
             return;
         }
         // The two ranges share a line.
@@ -132,7 +132,7 @@ void syncer::operator()(const phase &p, kind type, const std::byte *begin,
         make_call(device_, c.number, type, ranges, 2);
         return;
     }
-    throw verbs_test::failure(verbs_test::text("no such sync call in ", p.name));
+    throw verbs_test::failure(verbs_test::concat("no such sync call in ", p.name));
 }
 
 void print_line(const std::string &line) {

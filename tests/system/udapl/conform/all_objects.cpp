@@ -109,7 +109,7 @@ void all_objects::create_freed_handles() {
     freed_handles_[DAT_HANDLE_TYPE_PSP] = free_and_return_handle(unique_psp(psp));
     freed_handles_[DAT_HANDLE_TYPE_CSP] = free_and_return_handle(create_csp());
     {
-        test_lmr lmr(eps.ia, eps.pz, page);
+        test_lmr lmr(eps.ia, eps.pz, page_size);
         freed_handles_[DAT_HANDLE_TYPE_LMR] = lmr;
         require_success(lmr.free());
     }
@@ -177,7 +177,7 @@ DAT_HANDLE handle_with_value(std::uintptr_t value) {
 /// A page that stays unreadable. One that was unmapped could be mapped again.
 char *unreadable_page() {
     static void *const page_address =
-        mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(page_address != MAP_FAILED, "mmap");
     return static_cast<char *>(page_address);
 }

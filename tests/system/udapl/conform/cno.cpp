@@ -223,8 +223,8 @@ void test_completions(bool attach_later) {
     };
     take_completions();
     for (DAT_UINT64 i = 0; i < 100; ++i) {
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), i));
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), i));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), i));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), i));
         while (taken <= i) {
             DAT_EVD_HANDLE evd_handle = nullptr;
             require_success(dat_cno_wait(cno, dat_timeout(event_timeout), &evd_handle));
@@ -241,15 +241,15 @@ void test_trigger_after_evd_wait() {
     require_success(dat_evd_modify_cno(eps.passive.recv_evd, eps.cno));
     eps.connect();
     for (DAT_UINT64 i = 0; i < 2; ++i)
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), i));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), i));
     {
         const joined_thread sender([&] {
             std::this_thread::sleep_for(milliseconds(50));
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 0));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 0));
         });
         expect_completion(eps.passive.recv_evd, eps.passive, 0, 8);
     }
-    require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 1));
+    require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 1));
     DAT_EVD_HANDLE evd_handle = nullptr;
     require_success(dat_cno_wait(eps.cno, dat_timeout(event_timeout), &evd_handle));
     expect_eq(evd_handle, eps.passive.recv_evd, "the EVD");
@@ -353,8 +353,8 @@ void add_agent_cases(case_list &cases) {
         const unique_cno cno = create_cno_with_agent(eps.ia, agent);
         eps.connect();
         require_success(dat_evd_modify_cno(eps.active.request_evd, cno));
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), 1));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), 1));
         const auto calls = agent.wait_for_calls(1);
         require(!calls.empty(), "it was not called");
         expect_eq(calls[0], eps.active.request_evd, "the EVD");

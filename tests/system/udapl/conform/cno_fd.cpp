@@ -65,8 +65,8 @@ void test_completions() {
     eps.connect();
     require_success(dat_evd_modify_cno(eps.passive.recv_evd, cno));
     for (DAT_UINT64 i = 0; i < 50; ++i) {
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), i));
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), i));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), i));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), i));
         pollfd pfd{fd, POLLIN, 0};
         require(poll(&pfd, 1, static_cast<int>(event_timeout.count())) == 1,
                 "a message was slept over");

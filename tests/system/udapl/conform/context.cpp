@@ -55,7 +55,7 @@ void add_object_cases(case_list &cases) {
     add_case(cases, "context.lmr", [] {
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
-        expect_context_and_type(test_lmr(ia, pz, page), DAT_HANDLE_TYPE_LMR);
+        expect_context_and_type(test_lmr(ia, pz, page_size), DAT_HANDLE_TYPE_LMR);
     });
     add_case(cases, "context.ep", [] {
         const test_ia ia;

@@ -105,8 +105,8 @@ void test_flush() {
     ep_pair eps;
     eps.connect();
     for (DAT_UINT64 i = 0; i < 5; ++i) {
-        require_success(post_recv(eps.active, eps.lmr.lmr_triplet(page, 8), 200 + i));
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 300 + i));
+        require_success(post_recv(eps.active, eps.lmr.make_lmr_triplet(page_size, 8), 200 + i));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), 300 + i));
     }
     eps.disconnect();
     for (DAT_UINT64 i = 0; i < 5; ++i) {
@@ -129,9 +129,9 @@ void test_graceful_drain() {
         eps.connect();
         constexpr DAT_UINT64 count = 6;
         for (DAT_UINT64 i = 0; i < count; ++i)
-            require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 4096), i));
+            require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 4096), i));
         for (DAT_UINT64 i = 0; i < count; ++i)
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 4096), i));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 4096), i));
         require_success(dat_ep_disconnect(eps.active, graceful));
         for (DAT_UINT64 i = 0; i < count; ++i)
             expect_completion(eps.active.request_evd, eps.active, i, 4096);
@@ -154,7 +154,7 @@ void add_free_cases(case_list &cases) {
         ep_pair eps;
         eps.connect();
         for (DAT_UINT64 i = 0; i < 5; ++i)
-            require_success(post_recv(eps.active, eps.lmr.lmr_triplet(page, 8), i));
+            require_success(post_recv(eps.active, eps.lmr.make_lmr_triplet(page_size, 8), i));
         require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     });
@@ -162,8 +162,8 @@ void add_free_cases(case_list &cases) {
         ep_pair eps;
         eps.connect();
         for (DAT_UINT64 i = 0; i < 5; ++i)
-            require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                            eps.lmr.rmr_triplet(page, 8), i));
+            require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                            eps.lmr.make_rmr_triplet(page_size, 8), i));
         require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     });

@@ -57,8 +57,9 @@ void test_send() {
     for (const std::size_t size : sizes) {
         const scoped_trace trace(concat(size, " bytes"));
         fixture.fill_pattern(++seed);
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target + 16, size + 8), size));
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(source + 3, size), size));
+        require_success(
+            post_recv(eps.passive, eps.lmr.make_lmr_triplet(target + 16, size + 8), size));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source + 3, size), size));
         expect_completion(eps.passive.recv_evd, eps.passive, size, size);
         expect_completion(eps.active.request_evd, eps.active, size, size);
         fixture.expect_transferred(3, 16, size);
@@ -72,12 +73,12 @@ void test_rdma_write() {
     for (const std::size_t size : sizes) {
         const scoped_trace trace(concat(size, " bytes"));
         fixture.fill_pattern(++seed);
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source + 5, size),
-                                        eps.lmr.rmr_triplet(target + 9, size), size));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source + 5, size),
+                                        eps.lmr.make_rmr_triplet(target + 9, size), size));
         expect_completion(eps.active.request_evd, eps.active, size, size);
         // On iWARP it is done when it was sent: a message that follows says that it is there.
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(0, 0), 1));
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 0), 2));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(0, 0), 1));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 2));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
         expect_completion(eps.active.request_evd, eps.active, 2, 0);
         fixture.expect_transferred(5, 9, size);
@@ -91,8 +92,8 @@ void test_rdma_read() {
     for (const std::size_t size : sizes) {
         const scoped_trace trace(concat(size, " bytes"));
         fixture.fill_pattern(++seed);
-        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target + 2, size),
-                                       eps.lmr.rmr_triplet(source + 7, size), size));
+        require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target + 2, size),
+                                       eps.lmr.make_rmr_triplet(source + 7, size), size));
         expect_completion(eps.active.request_evd, eps.active, size, size);
         fixture.expect_transferred(7, 2, size);
     }
@@ -102,14 +103,14 @@ void test_rdma_read() {
 void test_both_ways() {
     dto_fixture fixture;
     ep_pair &eps = fixture.eps;
-    require_success(post_recv(eps.active, eps.lmr.lmr_triplet(target, 5000), 1));
-    require_success(post_send(eps.passive, eps.lmr.lmr_triplet(source, 5000), 2));
+    require_success(post_recv(eps.active, eps.lmr.make_lmr_triplet(target, 5000), 1));
+    require_success(post_send(eps.passive, eps.lmr.make_lmr_triplet(source, 5000), 2));
     expect_completion(eps.active.recv_evd, eps.active, 1, 5000);
     expect_completion(eps.passive.request_evd, eps.passive, 2, 5000);
     fixture.expect_transferred(0, 0, 5000);
     fixture.fill_pattern(9);
-    require_success(post_rdma_read(eps.passive, eps.lmr.lmr_triplet(target, 300),
-                                   eps.lmr.rmr_triplet(source, 300), 3));
+    require_success(post_rdma_read(eps.passive, eps.lmr.make_lmr_triplet(target, 300),
+                                   eps.lmr.make_rmr_triplet(source, 300), 3));
     expect_completion(eps.passive.request_evd, eps.passive, 3, 300);
     fixture.expect_transferred(0, 0, 300);
 }
@@ -121,7 +122,7 @@ lmr_triplets split_lmr(const test_lmr &lmr, std::size_t offset, DAT_COUNT count,
                        std::size_t length) {
     lmr_triplets iov;
     for (DAT_COUNT i = 0; i < count; ++i) {
-        iov.push_back(lmr.lmr_triplet(offset, length));
+        iov.push_back(lmr.make_lmr_triplet(offset, length));
         offset += length;
     }
     return iov;
@@ -129,7 +130,7 @@ lmr_triplets split_lmr(const test_lmr &lmr, std::size_t offset, DAT_COUNT count,
 
 DAT_EP_ATTR max_segments_ep_attr() {
     const test_ia ia;
-    DAT_EP_ATTR attr = portable_ep_attr();
+    DAT_EP_ATTR attr = minimal_ep_attr();
     attr.max_recv_iov = attr.max_request_iov = ia.ia_attr().max_iov_segments_per_dto;
     attr.max_rdma_read_iov = ia.ia_attr().max_iov_segments_per_rdma_read;
     attr.max_rdma_write_iov = ia.ia_attr().max_iov_segments_per_rdma_write;
@@ -166,11 +167,11 @@ void test_rdma_segments() {
         fixture.fill_pattern(static_cast<unsigned>(count));
         lmr_triplets iov = split_lmr(eps.lmr, source, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
-        const DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(target, length);
+        const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(target, length);
         require_success(dat_ep_post_rdma_write(eps.active, count, iov.data(), make_context(1),
                                                &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 1, length);
-        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target - 8, 8), remote,
+        require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target - 8, 8), remote,
                                        2)); // it is behind
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
         fixture.expect_transferred(0, 0, length);
@@ -180,7 +181,7 @@ void test_rdma_segments() {
         fixture.fill_pattern(static_cast<unsigned>(count));
         lmr_triplets iov = split_lmr(eps.lmr, target, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
-        const DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(source, length);
+        const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(source, length);
         require_success(dat_ep_post_rdma_read(eps.active, count, iov.data(), make_context(3),
                                               &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 3, length);
@@ -209,8 +210,8 @@ void add_transfer_cases(case_list &cases) {
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
         const DAT_LMR_TRIPLET empty_segment{0, 0, 0xdeadbeef};
-        lmr_triplets iov{empty_segment, eps.lmr.lmr_triplet(source, 10), empty_segment};
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 10), 1));
+        lmr_triplets iov{empty_segment, eps.lmr.make_lmr_triplet(source, 10), empty_segment};
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 10), 1));
         require_success(dat_ep_post_send(eps.active, 3, iov.data(), make_context(2),
                                          DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 10);
@@ -225,15 +226,15 @@ void test_operations() {
     const auto expect_operation = [&](DAT_EVD_HANDLE evd, DAT_DTOS operation, const char *message) {
         expect_eq(next_completion(evd).operation, operation, message);
     };
-    require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 1));
-    require_success(post_send(eps.active, eps.lmr.lmr_triplet(source, 8), 2));
+    require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 1));
+    require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source, 8), 2));
     expect_operation(eps.passive.recv_evd, DAT_DTO_RECEIVE, "the operation of a receive");
     expect_operation(eps.active.request_evd, DAT_DTO_SEND, "the operation of a Send");
-    require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                    eps.lmr.rmr_triplet(target, 8), 3));
+    require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                    eps.lmr.make_rmr_triplet(target, 8), 3));
     expect_operation(eps.active.request_evd, DAT_DTO_RDMA_WRITE, "the operation of a Write");
-    require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target, 8),
-                                   eps.lmr.rmr_triplet(source, 8), 4));
+    require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target, 8),
+                                   eps.lmr.make_rmr_triplet(source, 8), 4));
     expect_operation(eps.active.request_evd, DAT_DTO_RDMA_READ, "the operation of a Read");
 }
 
@@ -247,10 +248,10 @@ void test_completion_order() {
     for (int round = 0; round < 20; ++round) {
         for (DAT_UINT64 i = 0; i < 4; ++i)
             require_success(
-                post_recv(eps.passive, eps.lmr.lmr_triplet(target, 600), cookie(100 + i)));
+                post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 600), cookie(100 + i)));
         for (DAT_UINT64 i = 0; i < 12; ++i) {
-            const auto local = eps.lmr.lmr_triplet(source, 500 + i);
-            const auto remote = eps.lmr.rmr_triplet(target + page, 500 + i);
+            const auto local = eps.lmr.make_lmr_triplet(source, 500 + i);
+            const auto remote = eps.lmr.make_rmr_triplet(target + page_size, 500 + i);
             switch (i % 3) {
             case 0:
                 require_success(post_send(eps.active, local, cookie(i)));
@@ -274,11 +275,11 @@ void test_write_visible_after_send() {
     ep_pair &eps = fixture.eps;
     for (unsigned round = 1; round <= 20; ++round) {
         fixture.fill_pattern(round);
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(0, 0), 1));
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 20000),
-                                        eps.lmr.rmr_triplet(target, 20000), 2,
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(0, 0), 1));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 20000),
+                                        eps.lmr.make_rmr_triplet(target, 20000), 2,
                                         DAT_COMPLETION_SUPPRESS_FLAG));
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 0), 3));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 3));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
         fixture.expect_transferred(0, 0, 20000);
         expect_completion(eps.active.request_evd, eps.active, 3, 0);
@@ -287,13 +288,14 @@ void test_write_visible_after_send() {
 
 /// More Reads at once than the connection has in flight.
 void test_many_reads() {
-    DAT_EP_ATTR attr = portable_ep_attr();
+    DAT_EP_ATTR attr = minimal_ep_attr();
     attr.max_request_dtos = 32;
     dto_fixture fixture(&attr);
     ep_pair &eps = fixture.eps;
     for (DAT_UINT64 i = 0; i < 24; ++i)
-        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(target + i * 1000, 1000),
-                                       eps.lmr.rmr_triplet(source + i * 1000, 1000), i));
+        require_success(post_rdma_read(eps.active,
+                                       eps.lmr.make_lmr_triplet(target + i * 1000, 1000),
+                                       eps.lmr.make_rmr_triplet(source + i * 1000, 1000), i));
     for (DAT_UINT64 i = 0; i < 24; ++i)
         expect_completion(eps.active.request_evd, eps.active, i, 1000);
     fixture.expect_transferred(0, 0, 24000);
@@ -311,24 +313,24 @@ void add_order_cases(case_list &cases) {
         require_success(dat_ep_create(eps.ia, eps.pz, dto_evd, dto_evd, eps.active.connect_evd,
                                       nullptr, &handle));
         const unique_ep ep(handle);
-        require_success(post_recv(ep, eps.lmr.lmr_triplet(target, 8), 1));
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 2));
+        require_success(post_recv(ep, eps.lmr.make_lmr_triplet(target, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 2));
         require_success(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port));
         require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-        require_success(post_send(ep, eps.lmr.lmr_triplet(source, 8), 3));
+        require_success(post_send(ep, eps.lmr.make_lmr_triplet(source, 8), 3));
         expect_completion(eps.passive.recv_evd, eps.passive, 2, 8);
         expect_completion(dto_evd, ep, 3, 8);
-        require_success(post_send(eps.passive, eps.lmr.lmr_triplet(source, 8), 4));
+        require_success(post_send(eps.passive, eps.lmr.make_lmr_triplet(source, 8), 4));
         expect_completion(dto_evd, ep, 1, 8);
     });
     add_case(cases, "dto.threshold", [] { // evd_wait counts completions
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
         for (DAT_UINT64 i = 0; i < 5; ++i)
-            require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                            eps.lmr.rmr_triplet(target, 8), i));
+            require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                            eps.lmr.make_rmr_triplet(target, 8), i));
         poisoned<DAT_EVENT> event;
         DAT_COUNT nmore = -1;
         require_success(dat_evd_wait(eps.active.request_evd, dat_timeout(event_timeout), 5,
@@ -347,37 +349,37 @@ void add_completion_flag_cases(case_list &cases) {
         ep_pair &eps = fixture.eps;
         for (DAT_UINT64 round = 0; round < 30; ++round) { // more than it has room for
             for (DAT_UINT64 i = 0; i < 8; ++i)
-                require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                                eps.lmr.rmr_triplet(target, 8), i,
+                require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                                eps.lmr.make_rmr_triplet(target, 8), i,
                                                 DAT_COMPLETION_SUPPRESS_FLAG));
-            require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                            eps.lmr.rmr_triplet(target, 8), 99));
+            require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                            eps.lmr.make_rmr_triplet(target, 8), 99));
             expect_completion(eps.active.request_evd, eps.active, 99, 8);
         }
         expect_no_event(eps.active.request_evd);
     });
     add_case(cases, "dto.unsignalled", [] { // an event, which wakes no thread
-        DAT_EP_ATTR attr = portable_ep_attr();
+        DAT_EP_ATTR attr = minimal_ep_attr();
         attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
         ep_pair eps;
         eps.active = test_ep(eps.ia, eps.pz, &attr);
         eps.connect();
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                        eps.lmr.rmr_triplet(target, 8), 7,
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                        eps.lmr.make_rmr_triplet(target, 8), 7,
                                         DAT_COMPLETION_UNSIGNALLED_FLAG));
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(source, 8),
-                                        eps.lmr.rmr_triplet(target, 8), 8));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                        eps.lmr.make_rmr_triplet(target, 8), 8));
         expect_completion(eps.active.request_evd, eps.active, 7, 8);
         expect_completion(eps.active.request_evd, eps.active, 8, 8);
     });
     add_case(cases, "dto.solicited", [] {
-        DAT_EP_ATTR attr = portable_ep_attr();
+        DAT_EP_ATTR attr = minimal_ep_attr();
         attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
         ep_pair eps;
         eps.passive = test_ep(eps.ia, eps.pz, &attr);
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 1));
         eps.connect_without_messages();
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(source, 8), 2,
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source, 8), 2,
                                   DAT_COMPLETION_SOLICITED_WAIT_FLAG));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 8);
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
@@ -385,13 +387,13 @@ void add_completion_flag_cases(case_list &cases) {
     add_case(cases, "dto.fence", [] { // what was read is sent on
         dto_fixture fixture;
         ep_pair &eps = fixture.eps;
-        constexpr std::size_t relay = target - page;
+        constexpr std::size_t relay = target - page_size;
         for (unsigned round = 1; round <= 30; ++round) {
             fixture.fill_pattern(round);
-            require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 2000), 1));
-            require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(relay, 2000),
-                                           eps.lmr.rmr_triplet(source, 2000), 2));
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(relay, 2000), 3,
+            require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 2000), 1));
+            require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(relay, 2000),
+                                           eps.lmr.make_rmr_triplet(source, 2000), 2));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(relay, 2000), 3,
                                       DAT_COMPLETION_BARRIER_FENCE_FLAG));
             expect_completion(eps.active.request_evd, eps.active, 2, 2000);
             expect_completion(eps.active.request_evd, eps.active, 3, 2000);

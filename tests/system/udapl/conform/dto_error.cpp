@@ -20,16 +20,16 @@ struct dto_error_fixture {
 
     dto_error_fixture() {
         eps.connect();
-        std::fill_n(eps.lmr.data() + target, 2 * page, std::byte{0x5e});
+        std::fill_n(eps.lmr.data() + target, 2 * page_size, std::byte{0x5e});
     }
     void expect_target_unchanged(source_location loc = current_location()) const {
         const std::byte *target_start = eps.lmr.data() + target;
-        expect_true(std::all_of(target_start, target_start + 2 * page,
+        expect_true(std::all_of(target_start, target_start + 2 * page_size,
                                 [](std::byte byte) { return byte == std::byte{0x5e}; }),
                     "the peer's memory was written", loc);
     }
     DAT_LMR_TRIPLET source_triplet(std::size_t length = 64) const {
-        return eps.lmr.lmr_triplet(source, length);
+        return eps.lmr.make_lmr_triplet(source, length);
     }
 
     /// The next completion of the active side's requests has one of these statuses.
@@ -101,48 +101,48 @@ void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixtu
 void add_remote_error_cases(case_list &cases) {
     add_case(cases, "dto_error.rmr_context_unknown", [] {
         dto_error_fixture fixture;
-        DAT_RMR_TRIPLET remote = fixture.eps.lmr.rmr_triplet(target, 64);
+        DAT_RMR_TRIPLET remote = fixture.eps.lmr.make_rmr_triplet(target, 64);
         remote.rmr_context ^= 0x5a5a5a00U;
         expect_remote_access_error(remote, fixture, true);
     });
     add_case(cases, "dto_error.remote_before", [] {
         dto_error_fixture fixture;
-        DAT_RMR_TRIPLET remote = fixture.eps.lmr.rmr_triplet(0, 64);
+        DAT_RMR_TRIPLET remote = fixture.eps.lmr.make_rmr_triplet(0, 64);
         remote.virtual_address -= 8;
         expect_remote_access_error(remote, fixture, true);
     });
     add_case(cases, "dto_error.remote_behind", [] {
         dto_error_fixture fixture;
-        expect_remote_access_error(fixture.eps.lmr.rmr_triplet(ep_pair::size - 32, 64), fixture,
-                                   true);
+        expect_remote_access_error(fixture.eps.lmr.make_rmr_triplet(ep_pair::size - 32, 64),
+                                   fixture, true);
     });
     add_case(cases, "dto_error.remote_without_privilege", [] {
         dto_error_fixture fixture;
-        const test_lmr local_lmr(fixture.eps.ia, fixture.eps.pz, page,
+        const test_lmr local_lmr(fixture.eps.ia, fixture.eps.pz, page_size,
                                  DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
-        expect_remote_access_error(local_lmr.rmr_triplet(0, 64), fixture, true);
+        expect_remote_access_error(local_lmr.make_rmr_triplet(0, 64), fixture, true);
     });
     add_case(cases, "dto_error.remote_read_only", [] {
         dto_error_fixture fixture;
-        const test_lmr read_only_lmr(fixture.eps.ia, fixture.eps.pz, page,
+        const test_lmr read_only_lmr(fixture.eps.ia, fixture.eps.pz, page_size,
                                      DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG);
-        require_success(post_rdma_read(fixture.eps.active, fixture.eps.lmr.lmr_triplet(0, 64),
-                                       read_only_lmr.rmr_triplet(0, 64), 5));
+        require_success(post_rdma_read(fixture.eps.active, fixture.eps.lmr.make_lmr_triplet(0, 64),
+                                       read_only_lmr.make_rmr_triplet(0, 64), 5));
         expect_completion(fixture.eps.active.request_evd, fixture.eps.active, 5, 64);
-        expect_remote_access_error(read_only_lmr.rmr_triplet(0, 64), fixture, false);
+        expect_remote_access_error(read_only_lmr.make_rmr_triplet(0, 64), fixture, false);
     });
     add_case(cases, "dto_error.remote_freed", [] {
         dto_error_fixture fixture;
-        test_lmr freed_lmr(fixture.eps.ia, fixture.eps.pz, page);
-        const DAT_RMR_TRIPLET remote = freed_lmr.rmr_triplet(0, 64);
+        test_lmr freed_lmr(fixture.eps.ia, fixture.eps.pz, page_size);
+        const DAT_RMR_TRIPLET remote = freed_lmr.make_rmr_triplet(0, 64);
         require_success(freed_lmr.free());
         expect_remote_access_error(remote, fixture, true);
     });
     add_case(cases, "dto_error.remote_of_another_zone", [] {
         dto_error_fixture fixture;
         const unique_pz pz = fixture.eps.ia.create_pz();
-        const test_lmr other_lmr(fixture.eps.ia, pz, page);
-        expect_remote_access_error(other_lmr.rmr_triplet(0, 64), fixture, true);
+        const test_lmr other_lmr(fixture.eps.ia, pz, page_size);
+        expect_remote_access_error(other_lmr.make_rmr_triplet(0, 64), fixture, true);
     });
 }
 
@@ -168,43 +168,43 @@ void add_local_error_cases(case_list &cases) {
         dto_error_fixture fixture;
         DAT_LMR_TRIPLET local = fixture.source_triplet(500); // too much to go inline
         local.lmr_context ^= 0x5a5a5a00U;
-        expect_local_protection_error(fixture,
-                                      post_rdma_write(fixture.eps.active, local,
-                                                      fixture.eps.lmr.rmr_triplet(target, 500), 1));
+        expect_local_protection_error(
+            fixture, post_rdma_write(fixture.eps.active, local,
+                                     fixture.eps.lmr.make_rmr_triplet(target, 500), 1));
     });
     add_case(cases, "dto_error.local_behind", [] {
         dto_error_fixture fixture;
-        DAT_LMR_TRIPLET local = fixture.eps.lmr.lmr_triplet(ep_pair::size - 32, 500);
-        expect_local_protection_error(fixture,
-                                      post_rdma_write(fixture.eps.active, local,
-                                                      fixture.eps.lmr.rmr_triplet(target, 500), 1));
+        DAT_LMR_TRIPLET local = fixture.eps.lmr.make_lmr_triplet(ep_pair::size - 32, 500);
+        expect_local_protection_error(
+            fixture, post_rdma_write(fixture.eps.active, local,
+                                     fixture.eps.lmr.make_rmr_triplet(target, 500), 1));
     });
     add_case(cases, "dto_error.local_of_another_zone", [] {
         dto_error_fixture fixture;
         const unique_pz pz = fixture.eps.ia.create_pz();
-        const test_lmr other_lmr(fixture.eps.ia, pz, page);
+        const test_lmr other_lmr(fixture.eps.ia, pz, page_size);
         expect_local_protection_error(
-            fixture, post_rdma_write(fixture.eps.active, other_lmr.lmr_triplet(0, 500),
-                                     fixture.eps.lmr.rmr_triplet(target, 500), 1));
+            fixture, post_rdma_write(fixture.eps.active, other_lmr.make_lmr_triplet(0, 500),
+                                     fixture.eps.lmr.make_rmr_triplet(target, 500), 1));
     });
     add_case(cases, "dto_error.local_freed", [] {
         dto_error_fixture fixture;
-        test_lmr freed_lmr(fixture.eps.ia, fixture.eps.pz, page);
-        const DAT_LMR_TRIPLET local = freed_lmr.lmr_triplet(0, 500);
+        test_lmr freed_lmr(fixture.eps.ia, fixture.eps.pz, page_size);
+        const DAT_LMR_TRIPLET local = freed_lmr.make_lmr_triplet(0, 500);
         require_success(freed_lmr.free());
-        expect_local_protection_error(fixture,
-                                      post_rdma_write(fixture.eps.active, local,
-                                                      fixture.eps.lmr.rmr_triplet(target, 500), 1));
+        expect_local_protection_error(
+            fixture, post_rdma_write(fixture.eps.active, local,
+                                     fixture.eps.lmr.make_rmr_triplet(target, 500), 1));
     });
     add_case(cases, "dto_error.read_into_read_only", [] {
         dto_error_fixture fixture;
-        const test_lmr read_only_lmr(fixture.eps.ia, fixture.eps.pz, page,
+        const test_lmr read_only_lmr(fixture.eps.ia, fixture.eps.pz, page_size,
                                      DAT_MEM_PRIV_LOCAL_READ_FLAG);
-        std::fill_n(read_only_lmr.data(), page, std::byte{0x5e});
+        std::fill_n(read_only_lmr.data(), page_size, std::byte{0x5e});
         expect_local_protection_error(
-            fixture, post_rdma_read(fixture.eps.active, read_only_lmr.lmr_triplet(0, 500),
-                                    fixture.eps.lmr.rmr_triplet(source, 500), 1));
-        expect_true(std::all_of(read_only_lmr.data(), read_only_lmr.data() + page,
+            fixture, post_rdma_read(fixture.eps.active, read_only_lmr.make_lmr_triplet(0, 500),
+                                    fixture.eps.lmr.make_rmr_triplet(source, 500), 1));
+        expect_true(std::all_of(read_only_lmr.data(), read_only_lmr.data() + page_size,
                                 [](std::byte byte) { return byte == std::byte{0x5e}; }),
                     "it was written");
     });
@@ -214,7 +214,7 @@ void add_receive_error_cases(case_list &cases) {
     add_case(cases, "dto_error.receive_too_small", [] {
         dto_error_fixture fixture;
         ep_pair &eps = fixture.eps;
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(target, 100), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 100), 1));
         require_success(post_send(eps.active, fixture.source_triplet(101), 2));
         const auto dto = next_completion(eps.passive.recv_evd);
         // rxe's kernel has another word for it.
@@ -232,8 +232,8 @@ void add_receive_error_cases(case_list &cases) {
     add_case(cases, "dto_error.receive_read_only", [] {
         dto_error_fixture fixture;
         ep_pair &eps = fixture.eps;
-        const test_lmr read_only_lmr(eps.ia, eps.pz, page, DAT_MEM_PRIV_LOCAL_READ_FLAG);
-        const DAT_RETURN ret = post_recv(eps.passive, read_only_lmr.lmr_triplet(0, 64), 1);
+        const test_lmr read_only_lmr(eps.ia, eps.pz, page_size, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+        const DAT_RETURN ret = post_recv(eps.passive, read_only_lmr.make_lmr_triplet(0, 64), 1);
         if (ret != DAT_SUCCESS) {
             expect_return(ret, {dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE),
                                 dat_error(DAT_PROTECTION_VIOLATION, DAT_PROTECTION_WRITE)});
@@ -243,7 +243,7 @@ void add_receive_error_cases(case_list &cases) {
         const auto status = next_completion(eps.passive.recv_evd).status;
         expect_true(status != DAT_DTO_SUCCESS && status != DAT_DTO_ERR_FLUSHED,
                     "the receiver's status is " + to_string(status));
-        expect_true(std::all_of(read_only_lmr.data(), read_only_lmr.data() + page,
+        expect_true(std::all_of(read_only_lmr.data(), read_only_lmr.data() + page_size,
                                 [](std::byte byte) { return byte == std::byte{0}; }),
                     "it was written");
         fixture.reconnect();
@@ -253,7 +253,7 @@ void add_receive_error_cases(case_list &cases) {
         ep_pair &eps = fixture.eps;
         if (eps.ia.is_iwarp())
             throw case_skipped{"a Write of iWARP is done before it fails"};
-        DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(target, 64);
+        DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(target, 64);
         remote.rmr_context ^= 0x5a5a5a00U;
         require_success(post_rdma_write(eps.active, fixture.source_triplet(), remote, 42,
                                         DAT_COMPLETION_SUPPRESS_FLAG));
@@ -265,13 +265,14 @@ void add_receive_error_cases(case_list &cases) {
     add_case(cases, "dto_error.later_are_flushed", [] {
         dto_error_fixture fixture;
         ep_pair &eps = fixture.eps;
-        DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(source, 64);
+        DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(source, 64);
         remote.rmr_context ^= 0x5a5a5a00U;
-        require_success(post_rdma_read(eps.active, eps.lmr.lmr_triplet(page, 64), remote, 0));
+        require_success(
+            post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(page_size, 64), remote, 0));
         for (DAT_UINT64 i = 1; i < 5; ++i) {
-            const DAT_RETURN ret = post_rdma_read(eps.active, eps.lmr.lmr_triplet(page, 64),
-                                                  eps.lmr.rmr_triplet(source, 64), i,
-                                                  DAT_COMPLETION_BARRIER_FENCE_FLAG);
+            const DAT_RETURN ret = post_rdma_read(
+                eps.active, eps.lmr.make_lmr_triplet(page_size, 64),
+                eps.lmr.make_rmr_triplet(source, 64), i, DAT_COMPLETION_BARRIER_FENCE_FLAG);
             // It may be over by then.
             expect_return(ret, DAT_SUCCESS);
         }

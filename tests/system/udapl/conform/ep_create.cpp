@@ -18,7 +18,7 @@ struct ep_create_fixture {
     unique_evd recv_evd = ia.create_evd(DAT_EVD_DTO_FLAG);
     unique_evd request_evd = ia.create_evd(DAT_EVD_DTO_FLAG);
     unique_evd connect_evd = ia.create_evd(DAT_EVD_CONNECTION_FLAG);
-    DAT_EP_ATTR attr = portable_ep_attr();
+    DAT_EP_ATTR attr = minimal_ep_attr();
 
     DAT_RETURN create_ep(unique_ep &ep, source_location loc = current_location()) const {
         return create_ep(ep, pz, recv_evd, request_evd, connect_evd, loc);

@@ -23,7 +23,7 @@ struct ep_modify_fixture {
     DAT_EP_PARAM param = query_ep(ep);
 
     test_ep create_ep() const {
-        const DAT_EP_ATTR attr = portable_ep_attr();
+        const DAT_EP_ATTR attr = minimal_ep_attr();
         return test_ep(ia, pz, &attr);
     }
     DAT_RETURN modify(DAT_UINT64 mask) const { return dat_ep_modify(ep, mask, &param); }
@@ -125,15 +125,15 @@ void test_attributes() {
     expect_true(attr.max_request_dtos >= 20, "max_request_dtos is as before");
     expect_true(attr.max_recv_iov >= 3 && attr.max_request_iov >= 3,
                 "the iov limits are as before");
-    const test_lmr lmr(fixture.ia, fixture.pz, page);
+    const test_lmr lmr(fixture.ia, fixture.pz, page_size);
     for (DAT_UINT64 i = 0; i < 30; ++i)
-        require_success(post_recv(fixture.ep, lmr.lmr_triplet(0, 8), i));
+        require_success(post_recv(fixture.ep, lmr.make_lmr_triplet(0, 8), i));
 }
 
 /// An endpoint gets what it needs only after it was made, and works.
 void test_configured_later() {
     ep_pair eps;
-    DAT_EP_ATTR empty_attr = portable_ep_attr();
+    DAT_EP_ATTR empty_attr = minimal_ep_attr();
     empty_attr.max_recv_dtos = empty_attr.max_request_dtos = empty_attr.max_recv_iov =
         empty_attr.max_request_iov = 0;
     DAT_EP_HANDLE handle = nullptr;
@@ -145,7 +145,7 @@ void test_configured_later() {
     new_param.recv_evd_handle = eps.active.recv_evd;
     new_param.request_evd_handle = eps.active.request_evd;
     new_param.connect_evd_handle = eps.active.connect_evd;
-    new_param.ep_attr = portable_ep_attr();
+    new_param.ep_attr = minimal_ep_attr();
     require_success(dat_ep_modify(
         handle,
         DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE |
@@ -175,8 +175,8 @@ void add_valid_cases(case_list &cases) {
             &new_param));
         expect_return(eps.active.recv_evd.free(), DAT_SUCCESS); // not needed
         eps.connect_without_messages();
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), 5));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), 5));
         expect_completion(request_evd, eps.active, 5, 8);
         require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd);
@@ -184,14 +184,14 @@ void add_valid_cases(case_list &cases) {
     add_case(cases, "ep_modify.pz", [] { // memory of the new zone is right
         ep_pair eps;
         const unique_pz pz = eps.ia.create_pz();
-        const test_lmr lmr(eps.ia, pz, page);
+        const test_lmr lmr(eps.ia, pz, page_size);
         DAT_EP_PARAM new_param = query_ep(eps.active);
         new_param.pz_handle = pz;
         require_success(dat_ep_modify(eps.active, DAT_EP_FIELD_PZ_HANDLE, &new_param));
         expect_eq(query_ep(eps.active).pz_handle, pz, "pz_handle");
         eps.connect_without_messages();
-        require_success(
-            post_rdma_write(eps.active, lmr.lmr_triplet(0, 8), eps.lmr.rmr_triplet(0, 8), 6));
+        require_success(post_rdma_write(eps.active, lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(0, 8), 6));
         expect_completion(eps.active.request_evd, eps.active, 6, 8);
         require_success(eps.active.handle.free());
         next_event(eps.passive.connect_evd);
@@ -250,7 +250,7 @@ void add_reset_cases(case_list &cases) {
         ep_pair eps;
         eps.connect();
         for (DAT_UINT64 i = 0; i < 3; ++i)
-            require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 50 + i));
+            require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), 50 + i));
         eps.disconnect();
         for (DAT_UINT64 i = 0; i < 3; ++i) {
             const auto dto = next_completion(eps.passive.recv_evd);
@@ -265,12 +265,12 @@ void add_reset_cases(case_list &cases) {
     add_case(cases, "ep_reset.completions_stay", [] { // what is in the EVD already
         ep_pair eps;
         eps.connect();
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), 60));
-        require_success(post_recv(eps.active, eps.lmr.lmr_triplet(page, 8), 61));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), 60));
+        require_success(post_recv(eps.active, eps.lmr.make_lmr_triplet(page_size, 8), 61));
         expect_completion(eps.active.request_evd, eps.active, 60, 8);
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), 62));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), 62));
         eps.disconnect();
         require_success(dat_ep_reset(eps.active));
         // Whether it came through before the end is open.

@@ -57,8 +57,8 @@ struct ep_post_fixture {
 
     ep_post_fixture() {
         eps.connect();
-        iov.fill(eps.lmr.lmr_triplet(0, 8));
-        remote = eps.lmr.rmr_triplet(page, 8 * iov.size());
+        iov.fill(eps.lmr.make_lmr_triplet(0, 8));
+        remote = eps.lmr.make_rmr_triplet(page_size, 8 * iov.size());
     }
     /// Nothing was posted.
     void expect_no_completion(source_location loc = current_location()) const {
@@ -71,8 +71,8 @@ struct ep_post_fixture {
 void test_unknown_flags() {
     const ep_post_fixture fixture;
     const ep_pair &eps = fixture.eps;
-    require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                    eps.lmr.rmr_triplet(page, 8), 7,
+    require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                    eps.lmr.make_rmr_triplet(page_size, 8), 7,
                                     enum_cast<DAT_COMPLETION_FLAGS>(0x100)));
     expect_completion(eps.active.request_evd, eps.active, 7, 8);
 }
@@ -148,8 +148,8 @@ void add_state_cases(case_list &cases) {
         for (const post_operation &op : operations)
             if (op.post != operations[0].post) {
                 const scoped_trace trace(op.name);
-                DAT_LMR_TRIPLET local = eps.lmr.lmr_triplet(0, 8);
-                const DAT_RMR_TRIPLET remote = eps.lmr.rmr_triplet(page, 8);
+                DAT_LMR_TRIPLET local = eps.lmr.make_lmr_triplet(0, 8);
+                const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(page_size, 8);
                 expect_return(op.post(eps.active, 1, &local, &remote, no_flag),
                               {invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED),
                                invalid_state(DAT_INVALID_STATE_EP_ACTCONNPENDING)});
@@ -172,11 +172,11 @@ void add_state_cases(case_list &cases) {
     add_case(cases, "ep_post.receive_before_connect", [] {
         ep_pair eps;
         for (DAT_UINT64 i = 0; i < 4; ++i)
-            require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 64), i));
+            require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 64), i));
         expect_no_event(eps.passive.recv_evd);
         eps.connect_without_messages();
         for (DAT_UINT64 i = 0; i < 4; ++i) {
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 64), i));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 64), i));
             expect_completion(eps.passive.recv_evd, eps.passive, i, 64);
             expect_completion(eps.active.request_evd, eps.active, i, 64);
         }
@@ -184,10 +184,10 @@ void add_state_cases(case_list &cases) {
     add_case(cases, "ep_post.receives_and_free", [] { // without a connection
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
-        const test_lmr lmr(ia, pz, page);
+        const test_lmr lmr(ia, pz, page_size);
         test_ep ep(ia, pz);
         for (DAT_UINT64 i = 0; i < 4; ++i)
-            require_success(post_recv(ep, lmr.lmr_triplet(0, 64), i));
+            require_success(post_recv(ep, lmr.make_lmr_triplet(0, 64), i));
         expect_return(ep.handle.free(), DAT_SUCCESS);
     });
 }
@@ -199,24 +199,24 @@ void add_queue_full_cases(case_list &cases) {
     add_case(cases, "ep_post.receives_full", [] {
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
-        const test_lmr lmr(ia, pz, page);
-        const DAT_EP_ATTR attr = portable_ep_attr();
+        const test_lmr lmr(ia, pz, page_size);
+        const DAT_EP_ATTR attr = minimal_ep_attr();
         const test_ep ep(ia, pz, &attr);
         DAT_UINT64 posted = 0;
         DAT_RETURN ret = DAT_SUCCESS;
         for (; ret == DAT_SUCCESS && posted < far_too_many; ++posted)
-            ret = post_recv(ep, lmr.lmr_triplet(0, 8), posted);
+            ret = post_recv(ep, lmr.make_lmr_triplet(0, 8), posted);
         expect_true(posted > 8, concat(posted, " were taken, not 8"));
         expect_return(ret, insufficient_resources(DAT_RESOURCE_MEMORY));
     });
     add_case(cases, "ep_post.requests_full", [] {
         ep_pair eps;
-        const DAT_EP_ATTR attr = portable_ep_attr();
+        const DAT_EP_ATTR attr = minimal_ep_attr();
         eps.active = test_ep(eps.ia, eps.pz, &attr);
         eps.connect();
         const auto post = [&](DAT_UINT64 cookie) {
-            return post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                   eps.lmr.rmr_triplet(page, 8), cookie);
+            return post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                   eps.lmr.make_rmr_triplet(page_size, 8), cookie);
         };
         DAT_UINT64 posted = 0;
         DAT_RETURN ret = DAT_SUCCESS;
@@ -255,19 +255,19 @@ void add_idle_cases(case_list &cases) {
     add_case(cases, "ep_post.not_idle_with_receives", [] {
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
-        const test_lmr lmr(ia, pz, page);
+        const test_lmr lmr(ia, pz, page_size);
         const test_ep ep(ia, pz);
         for (DAT_UINT64 i = 0; i < 3; ++i)
-            require_success(post_recv(ep, lmr.lmr_triplet(0, 8), i));
+            require_success(post_recv(ep, lmr.make_lmr_triplet(0, 8), i));
         expect_eq(get_idle(ep).recv_idle, DAT_FALSE, "recv_idle");
         expect_eq(get_idle(ep).request_idle, DAT_TRUE, "request_idle");
     });
     add_case(cases, "ep_post.idle_again", [] {
         ep_post_fixture fixture;
         ep_pair &eps = fixture.eps;
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), 1));
         expect_eq(get_idle(eps.passive).recv_idle, DAT_FALSE, "recv_idle before");
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 2));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 2));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 8);
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
         expect_eq(get_idle(eps.passive).recv_idle, DAT_TRUE, "recv_idle");
@@ -278,9 +278,9 @@ void add_idle_cases(case_list &cases) {
         ep_pair &eps = fixture.eps;
         if (eps.ia.is_iwarp())
             throw case_skipped{"iWARP knows no receiver that is not ready"};
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 2));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 2));
         expect_eq(get_idle(eps.active).request_idle, DAT_FALSE, "request_idle");
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), 1));
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
         expect_eq(get_idle(eps.active).request_idle, DAT_TRUE, "request_idle after");
     });

@@ -304,7 +304,7 @@ void add_free_cases(case_list &cases) {
 /// reports it.
 void test_overflow() {
     ep_pair eps;
-    DAT_EP_ATTR attr = portable_ep_attr();
+    DAT_EP_ATTR attr = minimal_ep_attr();
     attr.max_request_dtos = attr.max_recv_dtos = 256;
     const unique_evd small_evd = eps.ia.create_evd(DAT_EVD_DTO_FLAG, 1);
     DAT_EVD_PARAM param{};
@@ -319,8 +319,8 @@ void test_overflow() {
         require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         for (DAT_UINT64 i = 0; i < 256; ++i) {
-            const DAT_RETURN ret =
-                post_rdma_write(sender, eps.lmr.lmr_triplet(0, 8), eps.lmr.rmr_triplet(page, 8), i);
+            const DAT_RETURN ret = post_rdma_write(sender, eps.lmr.make_lmr_triplet(0, 8),
+                                                   eps.lmr.make_rmr_triplet(page_size, 8), i);
             if (ret != DAT_SUCCESS) // as soon as it is broken
                 break;
         }

@@ -75,7 +75,7 @@ void add_software_event_cases(case_list &cases) {
 /// Completions wait in the EVD, among them errors, while it is resized.
 void test_resize_with_completions(DAT_COUNT old_qlen, DAT_COUNT new_qlen) {
     ep_pair eps;
-    DAT_EP_ATTR attr = portable_ep_attr();
+    DAT_EP_ATTR attr = minimal_ep_attr();
     attr.max_request_dtos = 64;
     const unique_evd dto_evd = eps.ia.create_evd(DAT_EVD_DTO_FLAG, old_qlen);
     DAT_EP_HANDLE handle = nullptr;
@@ -86,8 +86,8 @@ void test_resize_with_completions(DAT_COUNT old_qlen, DAT_COUNT new_qlen) {
     require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
     next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     const auto write = [&](DAT_UINT64 cookie) {
-        require_success(post_rdma_write(sender, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), cookie));
+        require_success(post_rdma_write(sender, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), cookie));
     };
     for (DAT_UINT64 i = 0; i < 10; ++i)
         write(i);

@@ -45,12 +45,12 @@ constexpr handle_call ia_calls[] = {
      CALL(create_lmr(handle, objects.eps.pz, objects))},
     {"dat_lmr_sync_rdma_read", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return dat_lmr_sync_rdma_read(handle, &local, 1);
      }},
     {"dat_lmr_sync_rdma_write", ia, DAT_INVALID_HANDLE_IA,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return dat_lmr_sync_rdma_write(handle, &local, 1);
      }},
     {"dat_evd_create", ia, DAT_INVALID_HANDLE_IA,
@@ -145,15 +145,15 @@ constexpr handle_call ep_calls[] = {
     {"dat_ep_reset", ep_type, DAT_INVALID_HANDLE_EP, CALL(dat_ep_reset(handle))},
     {"dat_ep_free", ep_type, DAT_INVALID_HANDLE_EP, CALL(dat_ep_free(handle))},
     {"dat_ep_post_recv", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(post_recv(handle, objects.eps.lmr.lmr_triplet(0, 8), 1))},
+     CALL(post_recv(handle, objects.eps.lmr.make_lmr_triplet(0, 8), 1))},
     {"dat_ep_post_send", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(post_send(handle, objects.eps.lmr.lmr_triplet(0, 8), 1))},
+     CALL(post_send(handle, objects.eps.lmr.make_lmr_triplet(0, 8), 1))},
     {"dat_ep_post_rdma_write", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(post_rdma_write(handle, objects.eps.lmr.lmr_triplet(0, 8),
-                          objects.eps.lmr.rmr_triplet(page, 8), 1))},
+     CALL(post_rdma_write(handle, objects.eps.lmr.make_lmr_triplet(0, 8),
+                          objects.eps.lmr.make_rmr_triplet(page_size, 8), 1))},
     {"dat_ep_post_rdma_read", ep_type, DAT_INVALID_HANDLE_EP,
-     CALL(post_rdma_read(handle, objects.eps.lmr.lmr_triplet(0, 8),
-                         objects.eps.lmr.rmr_triplet(page, 8), 1))},
+     CALL(post_rdma_read(handle, objects.eps.lmr.make_lmr_triplet(0, 8),
+                         objects.eps.lmr.make_rmr_triplet(page_size, 8), 1))},
     {"dat_ep_recv_query", ep_type, DAT_INVALID_HANDLE_EP,
      CALL(dat_ep_recv_query(handle, ignored<DAT_COUNT>(), ignored<DAT_COUNT>()))},
     {"dat_ep_set_watermark", ep_type, DAT_INVALID_HANDLE_EP,
@@ -163,13 +163,13 @@ constexpr handle_call ep_calls[] = {
                                           1000000, 0, nullptr))},
     {"dat_ep_post_send_with_invalidate", ep_type, DAT_INVALID_HANDLE_EP,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return EXPORTED(dat_ep_post_send_with_invalidate)(
              handle, 1, &local, make_context(1), DAT_COMPLETION_DEFAULT_FLAG, DAT_TRUE, 1);
      }},
     {"dat_ep_post_rdma_read_to_rmr", ep_type, DAT_INVALID_HANDLE_EP,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 8);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.make_rmr_triplet(0, 8);
          return EXPORTED(dat_ep_post_rdma_read_to_rmr)(handle, &rmr_triplet, make_context(1),
                                                        &rmr_triplet, DAT_COMPLETION_DEFAULT_FLAG);
      }},
@@ -199,7 +199,7 @@ constexpr handle_call other_calls[] = {
      CALL(dat_rmr_query(handle, DAT_RMR_FIELD_ALL, ignored<DAT_RMR_PARAM>()))},
     {"dat_rmr_bind", DAT_HANDLE_TYPE_RMR, DAT_INVALID_HANDLE_RMR,
      [](DAT_HANDLE handle, live_objects &objects) {
-         const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 64);
+         const DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 64);
          return dat_rmr_bind(handle, objects.eps.lmr, &local, DAT_MEM_PRIV_REMOTE_READ_FLAG,
                              DAT_VA_TYPE_VA, objects.eps.active, make_context(1),
                              DAT_COMPLETION_DEFAULT_FLAG, ignored<DAT_RMR_CONTEXT>());
@@ -218,7 +218,7 @@ constexpr handle_call other_calls[] = {
      CALL(dat_srq_query(handle, DAT_SRQ_FIELD_ALL, ignored<DAT_SRQ_PARAM>()))},
     {"dat_srq_post_recv", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,
      [](DAT_HANDLE handle, live_objects &objects) {
-         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return dat_srq_post_recv(handle, 1, &local, make_context(1));
      }},
     {"dat_srq_resize", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ,

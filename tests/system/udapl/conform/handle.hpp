@@ -43,7 +43,7 @@ inline DAT_REGION_DESCRIPTION describe_lmr(const live_objects &objects) {
     return desc;
 }
 inline DAT_RETURN create_lmr(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, const live_objects &objects) {
-    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, describe_lmr(objects), page, pz,
+    return dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, describe_lmr(objects), page_size, pz,
                           DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, ignored<DAT_HANDLE>(),
                           ignored<DAT_LMR_CONTEXT>(), ignored<DAT_RMR_CONTEXT>(),
                           ignored<DAT_VLEN>(), ignored<DAT_VADDR>());

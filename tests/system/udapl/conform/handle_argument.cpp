@@ -53,7 +53,7 @@ DAT_RETURN modify_ep(DAT_HANDLE handle, const all_objects &objects) {
 DAT_RETURN bind_rmr(const all_objects &objects, DAT_LMR_HANDLE lmr, DAT_EP_HANDLE ep) {
     if (!objects.rmr)
         throw case_skipped{"the device has no memory windows"};
-    const DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 64);
+    const DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 64);
     return dat_rmr_bind(objects.rmr, lmr, &local, DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA, ep,
                         make_context(1), DAT_COMPLETION_DEFAULT_FLAG, nullptr);
 }

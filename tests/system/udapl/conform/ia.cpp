@@ -211,7 +211,7 @@ void add_close_cases(case_list &cases) {
         });
     });
     add_case(cases, "ia.close_over_lmr", [] {
-        static mapping memory(page); // outlives its registration
+        static mapping memory(page_size); // outlives its registration
         test_close_in_use([](raw_ia &ia) {
             DAT_REGION_DESCRIPTION desc{};
             desc.for_va = memory.data();
@@ -220,7 +220,7 @@ void add_close_cases(case_list &cases) {
             DAT_RMR_CONTEXT rmr_context = 0;
             DAT_VLEN size = 0;
             DAT_VADDR start = 0;
-            require_success(dat_lmr_create(ia.handle, DAT_MEM_TYPE_VIRTUAL, desc, page,
+            require_success(dat_lmr_create(ia.handle, DAT_MEM_TYPE_VIRTUAL, desc, page_size,
                                            create_pz(ia), DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA,
                                            &handle, &lmr_context, &rmr_context, &size, &start));
         });

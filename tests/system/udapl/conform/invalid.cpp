@@ -268,8 +268,8 @@ constexpr invalid_call srq_calls[] = {
 };
 
 DAT_RETURN sync_with_context(const all_objects &objects, DAT_LMR_CONTEXT lmr_context) {
-    DAT_LMR_TRIPLET iov[2] = {objects.eps.lmr.lmr_triplet(0, 64),
-                              objects.eps.lmr.lmr_triplet(64, 64)};
+    DAT_LMR_TRIPLET iov[2] = {objects.eps.lmr.make_lmr_triplet(0, 64),
+                              objects.eps.lmr.make_lmr_triplet(64, 64)};
     iov[1].lmr_context = lmr_context;
     const DAT_RETURN ret = dat_lmr_sync_rdma_read(objects.eps.ia, iov, 2);
     expect_return(dat_lmr_sync_rdma_write(objects.eps.ia, iov, 2), ret);

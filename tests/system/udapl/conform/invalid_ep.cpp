@@ -172,8 +172,8 @@ DAT_RETURN post_dto(dto_type type, DAT_EP_HANDLE handle, DAT_COUNT num_segments,
 
 struct post_args {
     explicit post_args(const all_objects &objects, std::size_t count = 2)
-        : iov(count, objects.eps.lmr.lmr_triplet(0, 64))
-        , remote(objects.eps.lmr.rmr_triplet(page, 64)) {}
+        : iov(count, objects.eps.lmr.make_lmr_triplet(0, 64))
+        , remote(objects.eps.lmr.make_rmr_triplet(page_size, 64)) {}
     DAT_COUNT count() const { return static_cast<DAT_COUNT>(iov.size()); }
 
     std::vector<DAT_LMR_TRIPLET> iov;
@@ -278,23 +278,24 @@ constexpr invalid_call dto_calls[] = {
      post_null_remote<dto_type::read>},
     {"dat_ep_post_rdma_read_to_rmr", "local NULL", invalid_parameter(2),
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.make_rmr_triplet(0, 64);
          return post_rdma_read_to_rmr(objects, nullptr, &rmr_triplet);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "remote NULL", invalid_parameter(4),
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.make_rmr_triplet(0, 64);
          return post_rdma_read_to_rmr(objects, &rmr_triplet, nullptr);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "rmr_context of local unknown", not_writable,
      [](const all_objects &objects) {
-         DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(0, 64);
+         DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.make_rmr_triplet(0, 64);
          rmr_triplet.rmr_context = 0xdeadbeef;
          return post_rdma_read_to_rmr(objects, &rmr_triplet, &rmr_triplet);
      }},
     {"dat_ep_post_rdma_read_to_rmr", "local behind the LMR", not_writable,
      [](const all_objects &objects) {
-         const DAT_RMR_TRIPLET rmr_triplet = objects.eps.lmr.rmr_triplet(ep_pair::size - 6, 64);
+         const DAT_RMR_TRIPLET rmr_triplet =
+             objects.eps.lmr.make_rmr_triplet(ep_pair::size - 6, 64);
          return post_rdma_read_to_rmr(objects, &rmr_triplet, &rmr_triplet);
      }},
 };
@@ -303,7 +304,7 @@ constexpr invalid_call dto_calls[] = {
 
 DAT_RETURN post_fetch_and_add(const all_objects &objects, DAT_LMR_TRIPLET *local,
                               std::size_t offset, bool has_remote = true) {
-    DAT_RMR_TRIPLET remote = objects.eps.lmr.rmr_triplet(page + offset, 8);
+    DAT_RMR_TRIPLET remote = objects.eps.lmr.make_rmr_triplet(page_size + offset, 8);
     return dat_ib_post_fetch_and_add(objects.eps.active, 1, local, make_context(1),
                                      has_remote ? &remote : nullptr, no_flag);
 }
@@ -316,17 +317,17 @@ constexpr invalid_call extension_calls[] = {
      CALL(post_fetch_and_add(objects, nullptr, 0))},
     {"dat_ib_post_fetch_and_add", "remote NULL", invalid_parameter(5),
      [](const all_objects &objects) {
-         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return post_fetch_and_add(objects, &local, 0, false);
      }},
     {"dat_ib_post_fetch_and_add", "remote not aligned", invalid_parameter(5),
      [](const all_objects &objects) {
-         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 8);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 8);
          return post_fetch_and_add(objects, &local, 4);
      }},
     {"dat_ib_post_fetch_and_add", "length 16", dat_error(DAT_LENGTH_ERROR),
      [](const all_objects &objects) {
-         DAT_LMR_TRIPLET local = objects.eps.lmr.lmr_triplet(0, 16);
+         DAT_LMR_TRIPLET local = objects.eps.lmr.make_lmr_triplet(0, 16);
          return post_fetch_and_add(objects, &local, 0);
      }},
     {"dat_ib_post_send_ud", "num_segments -1", invalid_parameter(2),

@@ -18,7 +18,7 @@ namespace {
 struct registration {
     DAT_MEM_TYPE mem_type = DAT_MEM_TYPE_VIRTUAL;
     DAT_REGION_DESCRIPTION region_desc{};
-    DAT_VLEN length = page;
+    DAT_VLEN length = page_size;
     DAT_MEM_PRIV_FLAGS mem_priv = DAT_MEM_PRIV_ALL_FLAG;
     DAT_VA_TYPE va_type = DAT_VA_TYPE_VA;
     DAT_LMR_CONTEXT lmr_context = 0;
@@ -48,7 +48,7 @@ DAT_REGION_DESCRIPTION describe_va(void *address) {
 struct lmr_fixture {
     test_ia ia;
     unique_pz pz = ia.create_pz();
-    mapping memory{4 * page};
+    mapping memory{4 * page_size};
 
     registration default_registration() const {
         return {.region_desc = describe_va(memory.data())};
@@ -206,10 +206,10 @@ void add_invalid_argument_cases(case_list &cases) {
     });
     add_case(cases, "lmr.unmapped_end", [] { // the first page is there
         const lmr_fixture fixture;
-        const mapping memory(page, MAP_PRIVATE, unmapped_address);
+        const mapping memory(page_size, MAP_PRIVATE, unmapped_address);
         registration reg = fixture.default_registration();
         reg.region_desc = describe_va(memory.data());
-        reg.length = 2 * page;
+        reg.length = 2 * page_size;
         fixture.expect_refused(std::move(reg), no_access_returns);
     });
     add_case(cases, "lmr.va_type_unknown", [] {
@@ -272,7 +272,7 @@ void add_mem_type_cases(case_list &cases) {
         DAT_LMR_PARAM param{};
         require_success(dat_lmr_query(reg.lmr, DAT_LMR_FIELD_ALL, &param));
         expect_eq(param.va_type, DAT_VA_TYPE_ZB, "va_type");
-        expect_true(param.registered_address < page, "its addresses do not begin at zero");
+        expect_true(param.registered_address < page_size, "its addresses do not begin at zero");
     });
     add_case(cases, "lmr.of_lmr", [] {
         const lmr_fixture fixture;
@@ -305,7 +305,7 @@ void add_mem_type_cases(case_list &cases) {
     });
     add_case(cases, "lmr.shared", [] {
         const lmr_fixture fixture;
-        const mapping memory(4 * page, MAP_SHARED);
+        const mapping memory(4 * page_size, MAP_SHARED);
         std::array<char, DAT_LMR_COOKIE_SIZE> cookie{"conform"};
         registration first = fixture.default_registration(),
                      second = fixture.default_registration();

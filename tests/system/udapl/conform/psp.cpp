@@ -211,8 +211,8 @@ void add_free_cases(case_list &cases) {
         ep_pair eps;
         eps.connect();
         require_success(eps.psp.free());
-        require_success(post_rdma_write(eps.active, eps.lmr.lmr_triplet(0, 8),
-                                        eps.lmr.rmr_triplet(page, 8), 1));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(0, 8),
+                                        eps.lmr.make_rmr_triplet(page_size, 8), 1));
         expect_completion(eps.active.request_evd, eps.active, 1, 8);
         eps.disconnect();
     });

@@ -40,7 +40,7 @@ void add_in_use_cases(case_list &cases) {
     add_case(cases, "pz.free_under_lmr", [] {
         const test_ia ia;
         const unique_pz pz = ia.create_pz();
-        const test_lmr lmr(ia, pz, page);
+        const test_lmr lmr(ia, pz, page_size);
         expect_pz_in_use(pz);
     });
     add_case(cases, "pz.free_under_ep", [] {

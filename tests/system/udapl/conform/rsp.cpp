@@ -121,14 +121,14 @@ void add_state_cases(case_list &cases) {
     add_case(cases, "rsp.accept", [] {
         rsp_fixture fixture;
         ep_pair &eps = fixture.eps;
-        require_success(post_recv(eps.passive, eps.lmr.lmr_triplet(page, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(page_size, 8), 1));
         const auto arrival = fixture.request_connection();
         require_success(dat_cr_accept(arrival.cr_handle, nullptr, 0, nullptr));
         next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
         eps.passive.expect_state(DAT_EP_STATE_CONNECTED);
         require_success(fixture.rsp.free());
-        require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 2));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 2));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 8);
         eps.disconnect();
     });

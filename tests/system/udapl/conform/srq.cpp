@@ -112,7 +112,7 @@ void add_create_cases(case_list &cases) {
     add_case(cases, "srq.free_with_receives", [] {
         srq_fixture fixture;
         for (DAT_UINT64 i = 0; i < 4; ++i)
-            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.make_lmr_triplet(0, 8), i));
         expect_return(fixture.srq.free(), DAT_SUCCESS);
     });
 }
@@ -122,7 +122,7 @@ void add_post_cases(case_list &cases) {
         const srq_fixture fixture;
         DAT_LMR_TRIPLET iov[64];
         for (DAT_LMR_TRIPLET &segment : iov)
-            segment = fixture.eps.lmr.lmr_triplet(0, 8);
+            segment = fixture.eps.lmr.make_lmr_triplet(0, 8);
         expect_return(dat_srq_post_recv(fixture.srq, -1, iov, make_context(1)),
                       invalid_parameter(2));
         expect_return(dat_srq_post_recv(fixture.srq, 64, iov, make_context(1)),
@@ -134,7 +134,7 @@ void add_post_cases(case_list &cases) {
     add_case(cases, "srq.post_counted", [] {
         const srq_fixture fixture;
         for (DAT_UINT64 i = 0; i < 5; ++i)
-            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.make_lmr_triplet(0, 8), i));
         const DAT_SRQ_PARAM param = query_srq(fixture.srq);
         expect_eq(param.outstanding_dto_count, 5, "outstanding_dto_count");
         expect_true(param.available_dto_count == DAT_VALUE_UNKNOWN ||
@@ -147,7 +147,7 @@ void add_post_cases(case_list &cases) {
         DAT_UINT64 posted = 0;
         DAT_RETURN ret = DAT_SUCCESS;
         for (; ret == DAT_SUCCESS && posted < 5000; ++posted)
-            ret = post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), posted);
+            ret = post_srq_recv(fixture.srq, fixture.eps.lmr.make_lmr_triplet(0, 8), posted);
         expect_true(posted > max_recv_dtos, concat(posted, " were taken, not ", max_recv_dtos));
         expect_return(ret, insufficient_resources(DAT_RESOURCE_MEMORY));
     });
@@ -157,7 +157,7 @@ void add_post_cases(case_list &cases) {
         DAT_EP_PARAM param{};
         require_success(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param));
         expect_eq(param.srq_handle, fixture.srq, "srq_handle");
-        expect_return(post_recv(ep, fixture.eps.lmr.lmr_triplet(0, 8), 1),
+        expect_return(post_recv(ep, fixture.eps.lmr.make_lmr_triplet(0, 8), 1),
                       invalid_state(DAT_INVALID_STATE_SRQ_IN_USE));
     });
     add_case(cases, "srq.ep_wrong", [] {
@@ -183,7 +183,8 @@ void test_two_eps() {
     eps.passive = fixture.create_ep();
     const test_ep second_active(eps.ia, eps.pz), second_ep = fixture.create_ep();
     for (DAT_UINT64 i = 0; i < max_recv_dtos; ++i)
-        require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page * (4 + i), 100), i));
+        require_success(
+            post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size * (4 + i), 100), i));
     eps.connect_without_messages();
     require_success(connect_ep(second_active, ia_address(eps.ia.ipv4_address()), eps.port));
     require_success(dat_cr_accept(eps.next_cr(), second_ep, 0, nullptr));
@@ -197,10 +198,11 @@ void test_two_eps() {
             const std::size_t length = 40 + round;
             const auto data = make_pattern(length, static_cast<unsigned>(next));
             std::memcpy(eps.lmr.data(), data.data(), length);
-            require_success(post_send(*active, eps.lmr.lmr_triplet(0, length), next));
+            require_success(post_send(*active, eps.lmr.make_lmr_triplet(0, length), next));
             expect_completion(passive->recv_evd, *passive, next, length);
             expect_completion(active->request_evd, *active, next, length);
-            expect_true(std::memcmp(eps.lmr.data() + page * (4 + next), data.data(), length) == 0,
+            expect_true(std::memcmp(eps.lmr.data() + page_size * (4 + next), data.data(), length) ==
+                            0,
                         "the data is not what was sent");
             ++next;
         }
@@ -215,7 +217,7 @@ void add_connected_cases(case_list &cases) {
         srq_fixture fixture;
         ep_pair &eps = fixture.eps;
         eps.passive = fixture.create_ep();
-        require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), 1));
+        require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), 1));
         eps.connect_without_messages();
         eps.disconnect();
         const DAT_EVENT event = next_event(eps.ia.async_evd(), DAT_ASYNC_ERROR_EP_BROKEN);
@@ -226,12 +228,12 @@ void add_connected_cases(case_list &cases) {
     add_case(cases, "srq.receives_outlive_ep", [] { // the next one has them
         srq_fixture fixture;
         ep_pair &eps = fixture.eps;
-        require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), 11));
-        require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), 12));
+        require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), 11));
+        require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), 12));
         for (DAT_UINT64 cookie : {11U, 12U}) {
             eps.passive = fixture.create_ep();
             eps.connect_without_messages();
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), 1));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), 1));
             expect_completion(eps.passive.recv_evd, eps.passive, cookie, 8);
             expect_completion(eps.active.request_evd, eps.active, 1, 8);
             eps.disconnect();
@@ -253,21 +255,21 @@ void add_resize_cases(case_list &cases) {
         require_success(ret);
         expect_true(query_srq(fixture.srq).max_recv_dtos >= 200, "max_recv_dtos is as before");
         for (DAT_UINT64 i = 0; i < 200; ++i)
-            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.make_lmr_triplet(0, 8), i));
     });
     add_case(cases, "srq.resize_with_receives", [] {
         srq_fixture fixture;
         ep_pair &eps = fixture.eps;
         eps.passive = fixture.create_ep();
         for (DAT_UINT64 i = 0; i < 6; ++i)
-            require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), i));
+            require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), i));
         if (dat_srq_resize(fixture.srq, 100) != DAT_SUCCESS)
             return; // srq.resize_larger says whether that is right
         for (DAT_UINT64 i = 6; i < 20; ++i)
-            require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), i));
+            require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), i));
         eps.connect_without_messages();
         for (DAT_UINT64 i = 0; i < 20; ++i) {
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), i));
             expect_completion(eps.passive.recv_evd, eps.passive, i, 8);
             expect_completion(eps.active.request_evd, eps.active, i, 8);
         }
@@ -282,7 +284,7 @@ void add_resize_cases(case_list &cases) {
     add_case(cases, "srq.resize_too_small", [] { // for what is there
         const srq_fixture fixture;
         for (DAT_UINT64 i = 0; i < max_recv_dtos; ++i)
-            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_srq_recv(fixture.srq, fixture.eps.lmr.make_lmr_triplet(0, 8), i));
         const DAT_RETURN ret = dat_srq_resize(fixture.srq, 2);
         expect_true(DAT_GET_TYPE(ret) == DAT_INVALID_STATE && (ret & DAT_CLASS_ERROR),
                     "returned " + return_name(ret) + ", not INVALID_STATE");
@@ -301,7 +303,7 @@ void add_watermark_cases(case_list &cases) {
         ep_pair &eps = fixture.eps;
         eps.passive = fixture.create_ep();
         for (DAT_UINT64 i = 0; i < 6; ++i)
-            require_success(post_srq_recv(fixture.srq, eps.lmr.lmr_triplet(page, 8), i));
+            require_success(post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size, 8), i));
         const DAT_RETURN ret = dat_srq_set_lw(fixture.srq, 3);
         if (!has_watermarks(eps.ia)) {
             expect_return(ret, {not_supported, dat_error(DAT_NOT_IMPLEMENTED)});
@@ -312,7 +314,7 @@ void add_watermark_cases(case_list &cases) {
         eps.connect_without_messages();
         expect_no_event(eps.ia.async_evd());
         for (DAT_UINT64 i = 0; i < 4; ++i) {
-            require_success(post_send(eps.active, eps.lmr.lmr_triplet(0, 8), i));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 8), i));
             expect_completion(eps.passive.recv_evd, eps.passive, i, 8);
             expect_completion(eps.active.request_evd, eps.active, i, 8);
         }

@@ -8,7 +8,7 @@
 
 namespace conform {
 
-DAT_EP_ATTR portable_ep_attr() {
+DAT_EP_ATTR minimal_ep_attr() {
     DAT_EP_ATTR attr{};
     attr.service_type = DAT_SERVICE_TYPE_RC;
     attr.max_message_size = 65536;
@@ -172,13 +172,13 @@ void ep_pair::connect_without_messages(source_location loc) {
 
 void ep_pair::connect(source_location loc) {
     constexpr std::size_t length = 8;
-    require_success(post_recv(passive, lmr.lmr_triplet(size - length, length), 101), loc);
-    require_success(post_recv(active, lmr.lmr_triplet(size - 2 * length, length), 102), loc);
+    require_success(post_recv(passive, lmr.make_lmr_triplet(size - length, length), 101), loc);
+    require_success(post_recv(active, lmr.make_lmr_triplet(size - 2 * length, length), 102), loc);
     connect_without_messages(loc);
-    require_success(post_send(active, lmr.lmr_triplet(0, length), 103), loc);
+    require_success(post_send(active, lmr.make_lmr_triplet(0, length), 103), loc);
     expect_completion(passive.recv_evd, passive, 101, length, loc);
     expect_completion(active.request_evd, active, 103, length, loc);
-    require_success(post_send(passive, lmr.lmr_triplet(0, length), 104), loc);
+    require_success(post_send(passive, lmr.make_lmr_triplet(0, length), 104), loc);
     expect_completion(active.recv_evd, active, 102, length, loc);
     expect_completion(passive.request_evd, passive, 104, length, loc);
 }

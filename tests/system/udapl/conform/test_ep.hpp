@@ -9,7 +9,7 @@
 namespace conform {
 
 /// Attributes that any provider takes.
-DAT_EP_ATTR portable_ep_attr();
+DAT_EP_ATTR minimal_ep_attr();
 
 /// A function that changes a field; limits are the IA's attributes.
 #define SET(field, value)                                                                          \

@@ -150,10 +150,10 @@ test_lmr::test_lmr(const test_ia &ia, DAT_PZ_HANDLE pz, std::size_t bytes,
                     loc);
     handle_ = unique_lmr(handle, loc);
 }
-DAT_LMR_TRIPLET test_lmr::lmr_triplet(std::size_t offset, std::size_t length) const {
+DAT_LMR_TRIPLET test_lmr::make_lmr_triplet(std::size_t offset, std::size_t length) const {
     return {address(offset), static_cast<DAT_SEG_LENGTH>(length), lmr_context_};
 }
-DAT_RMR_TRIPLET test_lmr::rmr_triplet(std::size_t offset, std::size_t length) const {
+DAT_RMR_TRIPLET test_lmr::make_rmr_triplet(std::size_t offset, std::size_t length) const {
     return {address(offset), static_cast<DAT_SEG_LENGTH>(length), rmr_context_};
 }
 

@@ -91,8 +91,8 @@ class test_lmr {
     DAT_VADDR address(std::size_t offset = 0) const {
         return reinterpret_cast<DAT_VADDR>(memory_.data() + offset);
     }
-    DAT_LMR_TRIPLET lmr_triplet(std::size_t offset, std::size_t length) const;
-    DAT_RMR_TRIPLET rmr_triplet(std::size_t offset, std::size_t length) const;
+    DAT_LMR_TRIPLET make_lmr_triplet(std::size_t offset, std::size_t length) const;
+    DAT_RMR_TRIPLET make_rmr_triplet(std::size_t offset, std::size_t length) const;
     DAT_LMR_CONTEXT lmr_context() const { return lmr_context_; }
     DAT_RMR_CONTEXT rmr_context() const { return rmr_context_; }
     DAT_RETURN free() { return handle_.free(); }
@@ -104,7 +104,7 @@ class test_lmr {
     DAT_RMR_CONTEXT rmr_context_ = 0;
 };
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t page_size = 4096;
 constexpr milliseconds event_timeout{60000}; ///< in which an event has to come
 
 /// The next event, or the case ends.

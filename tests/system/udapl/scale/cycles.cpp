@@ -18,13 +18,13 @@ namespace {
 constexpr std::size_t size = 1024;
 
 struct connection_test {
-    explicit connection_test(const adapter &ia)
+    explicit connection_test(const scale_ia &ia)
         : shared(ia, 4) {
         eps.create(shared);
     }
     ~connection_test() {
         eps.free();
-        memory.free();
+        lmr.free();
     }
     connection_test(const connection_test &) = delete;
     connection_test &operator=(const connection_test &) = delete;
@@ -33,17 +33,17 @@ struct connection_test {
         std::memset(bytes.data(), static_cast<int>(number & 0xff), size);
         std::memcpy(bytes.data(), &number, sizeof number);
         std::memset(&bytes[size], 0, size);
-        post_send(active, memory.make_triplet(0, size), number);
+        post_send(active, lmr.make_triplet(0, size), number);
         require(expect_dto(shared.recv_evd, size) == number, "the message comes");
         require(expect_dto(shared.request_evd, size) == number, "the message is sent");
         require(std::memcmp(bytes.data(), &bytes[size], size) == 0, "it comes as it was sent");
-        post_recv(passive, memory.make_triplet(size, size),
+        post_recv(passive, lmr.make_triplet(size, size),
                   number + 1); // It will be flushed, or not be seen.
     }
 
     void run_cycle(std::size_t number) {
-        post_recv(eps.passive, memory.make_triplet(size, size), 2 * number);
-        post_recv(eps.active, memory.make_triplet(size, size), 2 * number + 1);
+        post_recv(eps.passive, lmr.make_triplet(size, size), 2 * number);
+        post_recv(eps.active, lmr.make_triplet(size, size), 2 * number + 1);
         eps.connect(shared);
         verify_message(eps.active, eps.passive, 2 * number);
         verify_message(eps.passive, eps.active, 2 * number + 1);
@@ -67,12 +67,12 @@ struct connection_test {
     shared_objects shared;
     ep_pair eps;
     std::vector<std::byte> bytes = std::vector<std::byte>(2 * size);
-    region memory{shared.ia, bytes};
+    registered_lmr lmr{shared.ia, bytes};
 };
 
 } // namespace
 
-void test_cycles(const adapter &ia, std::size_t count) {
+void test_cycles(const scale_ia &ia, std::size_t count) {
     connection_test test(ia);
     const std::size_t num_warmup = std::max<std::size_t>(count / 10, 30);
     for (std::size_t i = 0; i != num_warmup; ++i)

@@ -27,7 +27,7 @@ void require(bool condition, const char *requirement) {
         fail("not so", requirement);
 }
 
-adapter::adapter(const char *name) {
+scale_ia::scale_ia(const char *name) {
     check_dat(dat_ia_open(const_cast<char *>(name), 8, &async_evd_, &handle), "dat_ia_open");
     check_dat(dat_pz_create(handle, &pz), "dat_pz_create");
     DAT_IA_ATTR ia_attr;
@@ -36,18 +36,18 @@ adapter::adapter(const char *name) {
     address = ia_attr.ia_address_ptr;
 }
 
-adapter::~adapter() {
+scale_ia::~scale_ia() {
     check_dat(dat_pz_free(pz), "dat_pz_free");
     check_dat(dat_ia_close(handle, DAT_CLOSE_GRACEFUL_FLAG), "dat_ia_close");
 }
 
-DAT_EVD_HANDLE adapter::create_evd(DAT_COUNT min_qlen, DAT_EVD_FLAGS flags) const {
+DAT_EVD_HANDLE scale_ia::create_evd(DAT_COUNT min_qlen, DAT_EVD_FLAGS flags) const {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     check_dat(dat_evd_create(handle, min_qlen, DAT_HANDLE_NULL, flags, &evd), "dat_evd_create");
     return evd;
 }
 
-region::region(const adapter &ia, std::span<std::byte> memory) {
+registered_lmr::registered_lmr(const scale_ia &ia, std::span<std::byte> memory) {
     DAT_REGION_DESCRIPTION region_desc;
     region_desc.for_va = memory.data();
     DAT_RMR_CONTEXT rmr_context;
@@ -61,7 +61,7 @@ region::region(const adapter &ia, std::span<std::byte> memory) {
     triplet.segment_length = static_cast<DAT_SEG_LENGTH>(memory.size());
 }
 
-DAT_LMR_TRIPLET region::make_triplet(std::size_t offset, std::size_t size) const {
+DAT_LMR_TRIPLET registered_lmr::make_triplet(std::size_t offset, std::size_t size) const {
     DAT_LMR_TRIPLET part = triplet;
     part.virtual_address += offset;
     part.segment_length = static_cast<DAT_SEG_LENGTH>(size);

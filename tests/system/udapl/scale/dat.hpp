@@ -14,11 +14,11 @@ namespace scale {
 void check_dat(DAT_RETURN result, const char *operation);
 void require(bool condition, const char *requirement);
 
-struct adapter {
-    explicit adapter(const char *name);
-    ~adapter();
-    adapter(const adapter &) = delete;
-    adapter &operator=(const adapter &) = delete;
+struct scale_ia {
+    explicit scale_ia(const char *name);
+    ~scale_ia();
+    scale_ia(const scale_ia &) = delete;
+    scale_ia &operator=(const scale_ia &) = delete;
 
     DAT_EVD_HANDLE create_evd(DAT_COUNT min_qlen, DAT_EVD_FLAGS flags) const;
 
@@ -31,11 +31,11 @@ struct adapter {
 };
 
 /// Registered memory.
-struct region {
+struct registered_lmr {
     DAT_LMR_HANDLE handle = DAT_HANDLE_NULL;
     DAT_LMR_TRIPLET triplet = {};
 
-    region(const adapter &ia, std::span<std::byte> memory);
+    registered_lmr(const scale_ia &ia, std::span<std::byte> memory);
     void free() const { check_dat(dat_lmr_free(handle), "dat_lmr_free"); }
     DAT_LMR_TRIPLET make_triplet(std::size_t offset, std::size_t size) const;
 };

@@ -4,12 +4,12 @@
 
 namespace scale {
 
-shared_objects::shared_objects(const adapter &adapter_used, DAT_COUNT num_pairs)
-    : ia(adapter_used)
-    , cr_evd(adapter_used.create_evd(8, DAT_EVD_CR_FLAG))
-    , connect_evd(adapter_used.create_evd(2 * num_pairs + 8, DAT_EVD_CONNECTION_FLAG))
-    , request_evd(adapter_used.create_evd(2 * num_pairs + 8, DAT_EVD_DTO_FLAG))
-    , recv_evd(adapter_used.create_evd(2 * num_pairs + 8, DAT_EVD_DTO_FLAG)) {
+shared_objects::shared_objects(const scale_ia &used_ia, DAT_COUNT num_pairs)
+    : ia(used_ia)
+    , cr_evd(used_ia.create_evd(8, DAT_EVD_CR_FLAG))
+    , connect_evd(used_ia.create_evd(2 * num_pairs + 8, DAT_EVD_CONNECTION_FLAG))
+    , request_evd(used_ia.create_evd(2 * num_pairs + 8, DAT_EVD_DTO_FLAG))
+    , recv_evd(used_ia.create_evd(2 * num_pairs + 8, DAT_EVD_DTO_FLAG)) {
     check_dat(dat_psp_create_any(ia.handle, &conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp_),
               "dat_psp_create_any");
     // The first wait on an EVD opens its file descriptor: done here for all, since some are seldom

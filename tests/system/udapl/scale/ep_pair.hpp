@@ -9,12 +9,12 @@ namespace scale {
 
 /// What all pairs have in common: a listener, and the EVDs of all that happens to them.
 struct shared_objects {
-    shared_objects(const adapter &adapter_used, DAT_COUNT num_pairs);
+    shared_objects(const scale_ia &used_ia, DAT_COUNT num_pairs);
     ~shared_objects();
     shared_objects(const shared_objects &) = delete;
     shared_objects &operator=(const shared_objects &) = delete;
 
-    const adapter &ia;
+    const scale_ia &ia;
     DAT_EVD_HANDLE cr_evd, connect_evd, request_evd, recv_evd;
     DAT_CONN_QUAL conn_qual = 0;
 

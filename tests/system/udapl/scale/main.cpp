@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     if (std::strcmp(argv[2], "opens") == 0) {
         test_opens(argv[1], count);
     } else {
-        const adapter ia(argv[1]);
+        const scale_ia ia(argv[1]);
         const char *const mode = argv[2];
         if (std::strcmp(mode, "endpoints") == 0)
             test_endpoints(ia, count);

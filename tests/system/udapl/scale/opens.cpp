@@ -11,10 +11,10 @@ namespace scale {
 void test_opens(const char *name, std::size_t count) {
     constexpr std::size_t num_warmup = 10;
     for (std::size_t i = 0; i != num_warmup; ++i)
-        const adapter ia(name);
+        const scale_ia ia(name);
     const usage before = read_usage();
     for (std::size_t i = 0; i != count; ++i)
-        const adapter ia(name);
+        const scale_ia ia(name);
     require_no_growth("opens", before, read_usage());
 }
 

@@ -17,25 +17,28 @@ namespace scale {
 namespace {
 
 constexpr std::size_t size = 256, pages = 1 << 20;
+// Primes: the LMRs are visited in scattered order, and all before one is visited again.
+constexpr std::size_t sync_stride = 7919, send_stride = 6007;
 
-void sync_lmrs(const adapter &ia, const std::vector<region> &regions) {
+void sync_lmrs(const scale_ia &ia, const std::vector<registered_lmr> &lmrs) {
     for (std::size_t i = 0; i != 1000; ++i) {
-        const DAT_LMR_TRIPLET &triplet = regions[i * 7919 % regions.size()].triplet;
+        const DAT_LMR_TRIPLET &triplet = lmrs[i * sync_stride % lmrs.size()].triplet;
         check_dat(dat_lmr_sync_rdma_read(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_read");
         check_dat(dat_lmr_sync_rdma_write(ia.handle, &triplet, 1), "dat_lmr_sync_rdma_write");
     }
 }
 
 /// Some of them are sent from, into some others.
-void send_between_lmrs(const adapter &ia, const std::vector<region> &regions, std::byte *memory) {
+void send_between_lmrs(const scale_ia &ia, const std::vector<registered_lmr> &lmrs,
+                       std::byte *memory) {
     const shared_objects shared(ia, 4);
     ep_pair eps;
     eps.create(shared);
     eps.connect(shared);
     for (std::size_t i = 0; i != 20; ++i) {
-        const DAT_LMR_TRIPLET &src = regions[i * 6007 % regions.size()].triplet;
+        const DAT_LMR_TRIPLET &src = lmrs[i * send_stride % lmrs.size()].triplet;
         const DAT_LMR_TRIPLET &dst =
-            regions[(i * 6007 + regions.size() / 2) % regions.size()].triplet;
+            lmrs[(i * send_stride + lmrs.size() / 2) % lmrs.size()].triplet;
         auto *const src_data =
             memory + (src.virtual_address - reinterpret_cast<std::uintptr_t>(memory));
         auto *const dst_data =
@@ -54,15 +57,15 @@ void send_between_lmrs(const adapter &ia, const std::vector<region> &regions, st
     eps.free();
 }
 
-void run_round(const adapter &ia, std::size_t count, std::byte *memory) {
-    std::vector<region> regions;
-    regions.reserve(count);
+void run_round(const scale_ia &ia, std::size_t count, std::byte *memory) {
+    std::vector<registered_lmr> lmrs;
+    lmrs.reserve(count);
     for (std::size_t i = 0; i != count; ++i)
-        regions.emplace_back(ia, std::span(memory + i * size % pages, size));
-    sync_lmrs(ia, regions);
-    send_between_lmrs(ia, regions, memory);
-    const DAT_LMR_TRIPLET freed_triplet = regions.back().triplet;
-    for (const region &lmr : regions)
+        lmrs.emplace_back(ia, std::span(memory + i * size % pages, size));
+    sync_lmrs(ia, lmrs);
+    send_between_lmrs(ia, lmrs, memory);
+    const DAT_LMR_TRIPLET freed_triplet = lmrs.back().triplet;
+    for (const registered_lmr &lmr : lmrs)
         lmr.free();
     require(dat_lmr_sync_rdma_read(ia.handle, &freed_triplet, 1) != DAT_SUCCESS,
             "what is freed is unknown");
@@ -70,7 +73,7 @@ void run_round(const adapter &ia, std::size_t count, std::byte *memory) {
 
 } // namespace
 
-void test_regions(const adapter &ia, std::size_t count) {
+void test_regions(const scale_ia &ia, std::size_t count) {
     void *const memory =
         mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(memory != MAP_FAILED, "there is memory");
