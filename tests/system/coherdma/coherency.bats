@@ -8,7 +8,6 @@ source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 tool=$BUILD/tools/coherdma
 conf=$BATS_TEST_TMPDIR/coherdma.conf
-as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
 # Restores what tests remove.
 teardown() {

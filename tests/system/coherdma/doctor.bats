@@ -8,7 +8,6 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 doctor() { "$BUILD/tools/coherdma" doctor "$@"; }
-as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
 # check_result DEVICE ID: state and evidence of a check; device "": of the machine.
 check_result() {

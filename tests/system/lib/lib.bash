@@ -28,6 +28,15 @@ pause() {
     (read -rt "$1" -u "$idle_pipe") || true # the time was over
 }
 
+# as_nobody PROGRAM ARGUMENT...: a program of the build as an ordinary user. The build folder may not be readable to
+# that user, so the program and its library are copied to one that is.
+as_nobody() {
+    local folder=/run/as_nobody
+    mkdir -p $folder
+    cp "$1" "$BUILD/ibverbs-glue/libcoherdma.so.1" $folder
+    LD_LIBRARY_PATH=$folder setpriv --reuid 65534 --regid 65534 --clear-groups "$folder/${1##*/}" "${@:2}"
+}
+
 # read_text FILE: sets text to what the file has, without zero bytes.
 read_text() {
     local part
