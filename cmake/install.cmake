@@ -41,6 +41,6 @@ install(FILES ${PROJECT_BINARY_DIR}/coherdmaConfig.cmake
 install(EXPORT coherdmaTargets NAMESPACE coherdma:: DESTINATION ${package})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES docs/forgotten-sync.md docs/rdma-in-ci.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 install(FILES containers/Containerfile examples/mailbox.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})
