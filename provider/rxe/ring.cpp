@@ -8,10 +8,11 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-// Invalid values from the kernel must not lead to writes outside the mapping.
+// Invalid values from the kernel must not lead to writes outside the mapping. Mask 0 is valid: a
+// queue of length zero has one entry.
 bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t mapped_size,
                        std::size_t min_elem_size) noexcept {
-    if (mask == 0 || (mask & (mask + 1)) != 0 || log2_size > 20)
+    if ((mask & (mask + 1)) != 0 || log2_size > 20)
         return false;
     const std::size_t entries_size = mapped_size - sizeof(rxe_queue_buf);
     const std::size_t elem_size = std::size_t{1} << log2_size;

@@ -2,7 +2,8 @@
 //
 // A queue in memory shared with the kernel: entries of equal size, the producer index, written by
 // the producer only, and the consumer index, written by the consumer only. Equal indices mean
-// empty, so one entry is always unused. The program produces WQEs and consumes CQEs.
+// empty, so one entry is always unused: in a queue of length zero, its only one. The program
+// produces WQEs and consumes CQEs.
 //
 // Protocol:
 // - An entry belongs to the consumer once the producer index has passed it, until the consumer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Two RC QPs of one process, connected to each other by verbs alone.
+// Two QPs of one process, connected to each other by verbs alone.
 
 #pragma once
 
@@ -45,8 +45,10 @@ struct endpoint {
 
     static constexpr std::uint8_t ack_timeout = 11; // 8 ms
 
+    static constexpr std::uint32_t qkey = 0x1234;
+
     const device *dev;
-    std::array<std::byte, 4096> memory{};
+    alignas(8) std::array<std::byte, 4096> memory{}; ///< atomics need aligned addresses
     unique_handle<ibv_pd, ibv_dealloc_pd> pd;
     unique_handle<ibv_mr, ibv_dereg_mr> mr;
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
@@ -55,24 +57,40 @@ struct endpoint {
     explicit endpoint(const device &device, bool extended = false, std::uint64_t extra_send_ops = 0,
                       unsigned access = mr_access)
         : dev(&device) {
-        ibv_context *const context = device.context.get();
+        create_mr_and_cq(extended, access);
+        ibv_qp_init_attr_ex attr = make_init_attr(IBV_QPT_RC, {8, 8, 2, 2, 64});
+        if (extended) {
+            attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+            attr.send_ops_flags = IBV_QP_EX_WITH_SEND | extra_send_ops;
+        }
+        create_qp(attr);
+    }
+    endpoint(const device &device, ibv_qp_type type, const ibv_qp_cap &cap)
+        : dev(&device) {
+        create_mr_and_cq(false, mr_access);
+        ibv_qp_init_attr_ex attr = make_init_attr(type, cap);
+        create_qp(attr);
+    }
+    void create_mr_and_cq(bool extended, unsigned access) {
+        ibv_context *const context = dev->context.get();
         pd = check(decltype(pd)(ibv_alloc_pd(context)), "protection domain");
         mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), access)),
                    "register memory");
         cq = check(decltype(cq)(extended ? create_cq_ex(context)
                                          : ibv_create_cq(context, 64, nullptr, nullptr, 0)),
                    "completion queue");
+    }
+    ibv_qp_init_attr_ex make_init_attr(ibv_qp_type type, const ibv_qp_cap &cap) const {
         ibv_qp_init_attr_ex attr{};
-        attr.qp_type = IBV_QPT_RC;
+        attr.qp_type = type;
         attr.send_cq = attr.recv_cq = cq.get();
-        attr.cap = {8, 8, 2, 2, 64};
+        attr.cap = cap;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr.pd = pd.get();
-        if (extended) {
-            attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-            attr.send_ops_flags = IBV_QP_EX_WITH_SEND | extra_send_ops;
-        }
-        qp = check(decltype(qp)(ibv_create_qp_ex(context, &attr)), "queue pair");
+        return attr;
+    }
+    void create_qp(ibv_qp_init_attr_ex &attr) {
+        qp = check(decltype(qp)(ibv_create_qp_ex(dev->context.get(), &attr)), "queue pair");
     }
     static ibv_cq *create_cq_ex(ibv_context *context) {
         ibv_cq_init_attr_ex attr{};
@@ -90,13 +108,24 @@ struct endpoint {
     endpoint(const endpoint &) = delete;
     endpoint &operator=(const endpoint &) = delete;
 
+    ibv_ah_attr make_ah_attr() const {
+        ibv_ah_attr attr{};
+        attr.is_global = 1;
+        attr.port_num = 1;
+        attr.grh.dgid = dev->gid;
+        attr.grh.sgid_index = dev->gid_index;
+        attr.grh.hop_limit = 1;
+        return attr;
+    }
     void to_init(unsigned access = qp_access) const {
         ibv_qp_attr attr{};
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = 1;
+        attr.qkey = qkey;
         attr.qp_access_flags = access;
+        const int type_mask = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
         check(ibv_modify_qp(qp.get(), &attr,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | type_mask),
               "to INIT");
     }
     void to_rtr(const endpoint &peer) const {
@@ -106,15 +135,13 @@ struct endpoint {
         attr.dest_qp_num = peer.qp->qp_num;
         attr.max_dest_rd_atomic = 1;
         attr.min_rnr_timer = 1;
-        attr.ah_attr.is_global = 1;
-        attr.ah_attr.port_num = 1;
-        attr.ah_attr.grh.dgid = dev->gid;
-        attr.ah_attr.grh.sgid_index = dev->gid_index;
-        attr.ah_attr.grh.hop_limit = 1;
-        check(ibv_modify_qp(qp.get(), &attr,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              "to RTR");
+        attr.ah_attr = make_ah_attr();
+        int mask = IBV_QP_STATE;
+        if (qp->qp_type != IBV_QPT_UD)
+            mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        if (qp->qp_type == IBV_QPT_RC)
+            mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        check(ibv_modify_qp(qp.get(), &attr, mask), "to RTR");
     }
     void to_rts(std::uint8_t timeout = ack_timeout) const {
         ibv_qp_attr attr{};
@@ -123,10 +150,10 @@ struct endpoint {
         attr.retry_cnt = 7;
         attr.rnr_retry = 7;
         attr.max_rd_atomic = 1;
-        check(ibv_modify_qp(qp.get(), &attr,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              "to RTS");
+        int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+        if (qp->qp_type == IBV_QPT_RC)
+            mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        check(ibv_modify_qp(qp.get(), &attr, mask), "to RTS");
     }
     void to_error() const {
         ibv_qp_attr attr{};

@@ -23,6 +23,8 @@ namespace verbs_test {
 
 /// How an endpoint differs from a plain one.
 struct qp_options {
+    static constexpr ibv_qp_cap default_cap{32, 32, 2, 2, 64};
+    ibv_qp_cap cap = default_cap;
     bool extended = false; ///< by the ibv_wr_* API, and a CQ by the ibv_start_poll API
     bool use_srq = false;  ///< with an SRQ
     bool sq_sig_all = false;
@@ -77,7 +79,6 @@ struct completion_queue {
 
 /// A QP with a CQ for each direction and some memory.
 struct endpoint {
-    static constexpr ibv_qp_cap requested_cap{32, 32, 2, 2, 64};
     alignas(4096) std::array<std::byte, 8192> memory{};
     unique_handle<ibv_pd, ibv_dealloc_pd> base_pd;
     struct td_deleter { // the verb itself is inline, so it is no template's argument
@@ -136,7 +137,7 @@ struct endpoint {
         attr.send_cq = send_cq.cq.get();
         attr.recv_cq = recv_cq.cq.get();
         attr.sq_sig_all = options.sq_sig_all;
-        attr.cap = requested_cap;
+        attr.cap = options.cap;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr.pd = pd.get();
         if (options.extended) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Programs of rdma-core and perftest on one rxe and one siw device, with the provider $PROVIDER: stock (the
-# default), the baseline that all other tests are compared with, or ours.
+# Programs of rdma-core and perftest, and unusual verbs calls, on one rxe and one siw device, with the provider
+# $PROVIDER: stock (the default), the baseline that all other tests are compared with, or ours.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
@@ -22,6 +22,15 @@ expect_device_listed() {
 expect_port_active() {
     run -0 ibv_devinfo -d "$(device_fact "$1" DEVICE)"
     [[ $output == *"PORT_ACTIVE"* ]]
+}
+
+# expect_right DRIVER TRIAL...: each trial of edge_cases_DRIVER is right.
+expect_right() {
+    local results target=("$(device_fact "$1" ADDRESS)")
+    [[ $1 != rxe ]] || target=("$(device_fact rxe DEVICE)" "$(device_fact rxe GID_INDEX)")
+    results=$("$BUILD/tests/system/provider/edge_cases_$1" "${target[@]}" "${@:2}") || true # it prints the failure
+    echo "$results"
+    [[ $(grep -c ': right ' <<<"$results") == $(($# - 1)) ]]
 }
 
 # bats test_tags=gate
@@ -53,3 +62,16 @@ expect_port_active() {
 @test "rxe: data_integrity verifies every byte of Send, Write and Read" { with_chosen_provider 2 verify_data_on rxe; }
 # bats test_tags=gate
 @test "siw: data_integrity verifies every byte of Send, Write and Read" { with_chosen_provider 2 verify_data_on siw; }
+# bats test_tags=gate
+@test "rxe: RC, UC and UD QPs with an unused queue of length zero transfer data" {
+    with_chosen_provider 3 expect_right rxe zero-length-queues-rc zero-length-queues-uc zero-length-queues-ud
+}
+# bats test_tags=gate
+@test "siw: a QP with a receive queue of length zero transfers data" {
+    [[ ${PROVIDER:-stock} != stock ]] || skip 'the stock provider cannot create it'
+    with_chosen_provider 1 expect_right siw zero-length-recv-queue
+}
+# bats test_tags=gate
+@test "siw: a QP with a send queue of length zero is refused" {
+    with_chosen_provider 1 expect_right siw zero-length-send-queue
+}

@@ -267,7 +267,7 @@ outcome flush_of_full_queue(const address &addr) {
     }
     if (error != 0 && error != ENOMEM)
         return {false, concat("error ", error)};
-    if (accepted.size() < endpoint::requested_cap.max_send_wr)
+    if (accepted.size() < qp_options::default_cap.max_send_wr)
         return {false, concat("only ", accepted.size(), " accepted")};
     return expect_flushed(loopback.requester.send_cq, loopback.requester.qp(), accepted);
 }
@@ -427,7 +427,7 @@ outcome recv_queue_full(const address &addr) {
         ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
         if (const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr)) {
             const outcome result = check_refusal(error, bad_wr == &wr, ENOMEM);
-            return {result.right && wr_id >= endpoint::requested_cap.max_recv_wr,
+            return {result.right && wr_id >= qp_options::default_cap.max_recv_wr,
                     concat(result.seen, " after ", wr_id)};
         }
     }
@@ -657,7 +657,7 @@ outcome send_queue_full(const address &addr) {
             return {false, concat("number ", wc.wr_id, " for number ", wr_id)};
     const bool has_extra_wc =
         loopback.requester.send_cq.wait_completion(milliseconds(50)).has_value();
-    return {count >= endpoint::requested_cap.max_send_wr && !has_extra_wc &&
+    return {count >= qp_options::default_cap.max_send_wr && !has_extra_wc &&
                 write_succeeds(loopback),
             concat(count, " accepted")};
 }

@@ -144,6 +144,27 @@ void invalid_indices_stay_within_entries(void **) {
     }
 }
 
+// Its only entry is always unused.
+void queue_of_length_zero_is_full_and_empty(void **) {
+    const fake_kernel kernel;
+    kernel.buf->index_mask = 0;
+    for (const std::uint32_t index : {0U, 1U, 0xffffffffU}) {
+        wq_ring wq = {};
+        assert_int_equal(kernel.map(wq, sizeof(rxe_queue_buf) + 64), 0);
+        kernel.buf->producer_index = kernel.buf->consumer_index = index;
+        wq.reset();
+        assert_true(wq.is_full());
+        assert_false(wq.publish());
+        assert_int_equal(kernel.buf->producer_index, index);
+        wq.unmap();
+        cq_ring cq = {};
+        assert_int_equal(kernel.map(cq, sizeof(rxe_queue_buf) + 64), 0);
+        cq.reset();
+        assert_null(cq.peek());
+        cq.unmap();
+    }
+}
+
 void map_rejects_invalid_geometry(void **) {
     const fake_kernel kernel;
     wq_ring queue = {};
@@ -154,7 +175,7 @@ void map_rejects_invalid_geometry(void **) {
     queue.unmap();
     assert_int_equal(kernel.map(queue, fake_kernel::size, 1), EINVAL); // unaligned
     assert_int_equal(kernel.map(queue, fake_kernel::size, UINT64_MAX), EPROTO);
-    for (const std::uint32_t mask : {0U, 6U, 63U, 0x7fffffffU, 0xffffffffU}) {
+    for (const std::uint32_t mask : {6U, 63U, 0x7fffffffU, 0xffffffffU}) {
         kernel.buf->index_mask = mask;
         assert_int_equal(kernel.map(queue), EPROTO);
     }
@@ -174,6 +195,7 @@ int main() {
         cmocka_unit_test(consumer_returns_each_entry_once_in_order),
         cmocka_unit_test(unpublished_entry_can_be_dropped),
         cmocka_unit_test(invalid_indices_stay_within_entries),
+        cmocka_unit_test(queue_of_length_zero_is_full_and_empty),
         cmocka_unit_test(map_rejects_invalid_geometry),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

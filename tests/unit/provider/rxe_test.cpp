@@ -395,6 +395,48 @@ void reset_qp_continues_at_kernel_index(rxe_kernel &kernel, rxe_objects &objects
     assert_int_equal(buf.producer_index, (5 + buf.index_mask) & buf.index_mask);
 }
 
+ibv_qp *create_connected_qp(const rxe_objects &objects, const ibv_qp_cap &cap, ibv_qp_type type) {
+    ibv_qp_init_attr init_attr{};
+    init_attr.send_cq = init_attr.recv_cq = objects.cq;
+    init_attr.cap = cap;
+    init_attr.qp_type = type;
+    ibv_qp *const qp = ibv_create_qp(objects.pd, &init_attr);
+    assert_non_null(qp);
+    ibv_qp_attr attr{};
+    for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+        attr.qp_state = state;
+        assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    }
+    return qp;
+}
+
+// Posts to it are refused, also after a reset. The other queue works.
+void queue_of_length_zero_refuses_posts(rxe_kernel &kernel, rxe_objects &objects) {
+    for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC})
+        for (const std::uint32_t send_wr : {0U, 3U})
+            for (const std::uint32_t recv_wr : {0U, 3U}) {
+                const std::size_t new_rq_ring = kernel.num_rings(), new_sq_ring = new_rq_ring + 1;
+                ibv_qp *const qp = create_connected_qp(objects, {send_wr, recv_wr, 1, 1, 0}, type);
+                ibv_sge sge{};
+                ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+                ibv_recv_wr recv{9, nullptr, &sge, 1}, *bad_recv = nullptr;
+                assert_int_equal(ibv_post_send(qp, &wr, &bad_wr), send_wr != 0 ? 0 : ENOMEM);
+                assert_ptr_equal(bad_wr, send_wr != 0 ? nullptr : &wr);
+                assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), recv_wr != 0 ? 0 : ENOMEM);
+                assert_ptr_equal(bad_recv, recv_wr != 0 ? nullptr : &recv);
+                assert_int_equal(kernel.ring(new_sq_ring).producer_index, send_wr != 0);
+                assert_int_equal(kernel.ring(new_rq_ring).producer_index, recv_wr != 0);
+                ibv_qp_attr attr{};
+                attr.qp_state = IBV_QPS_RESET;
+                assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+                assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
+                attr.qp_state = IBV_QPS_INIT;
+                assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+                assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), recv_wr != 0 ? 0 : ENOMEM);
+                assert_int_equal(ibv_destroy_qp(qp), 0);
+            }
+}
+
 } // namespace
 
 int main() {
@@ -413,6 +455,7 @@ int main() {
         objects_unit_test(reset_qp_discards_only_filled_cqes),
         objects_unit_test(wqes_stay_within_ring),
         objects_unit_test(reset_qp_continues_at_kernel_index),
+        objects_unit_test(queue_of_length_zero_refuses_posts),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -106,6 +106,30 @@ void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.size(), 0);
 }
 
+// The kernel makes no receive ring then, as for a QP with an SRQ. It refuses a send queue of length
+// zero.
+void recv_queue_of_length_zero_has_no_ring(siw_kernel &kernel, siw_objects &objects) {
+    kernel.mappings.clear();
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = objects.cq;
+    attr.cap = {6, 0, 1, 0, 0};
+    attr.qp_type = IBV_QPT_RC;
+    ibv_qp *const qp = ibv_create_qp(objects.pd, &attr);
+    assert_non_null(qp);
+    assert_int_equal(attr.cap.max_recv_wr, 0);
+    assert_int_equal(kernel.mappings.size(), 1);
+    assert_int_equal(kernel.mappings[0].second, 8 * sizeof(siw_sqe));
+    ibv_recv_wr recv{9, nullptr, nullptr, 0}, *bad_recv = nullptr;
+    assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
+    assert_ptr_equal(bad_recv, &recv);
+    assert_int_equal(post_write(objects, qp, 1), 0);
+    assert_int_equal(kernel.sqe(num_rings, 0).id, 1);
+    ibv_qp_attr qp_attr{};
+    qp_attr.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 void reg_mr_with_other_iova_fails(siw_kernel &kernel, siw_objects &objects) {
     kernel.commands.clear();
     const auto other_iova = reinterpret_cast<std::uintptr_t>(objects.memory.data()) + 4096;
@@ -192,6 +216,7 @@ int main() {
         cmocka_unit_test(objects_use_expected_commands),
         objects_unit_test(command_fields_match_attributes),
         objects_unit_test(qp_create_flags_reach_kernel),
+        objects_unit_test(recv_queue_of_length_zero_has_no_ring),
         objects_unit_test(reg_mr_with_other_iova_fails),
         objects_unit_test(td_and_parent_domain_need_no_command),
         no_leak_unit_test(siw_kernel, siw_objects),
