@@ -56,9 +56,17 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
     return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
 
-// Sets the destination of a WR other than RDMA Write and Read. Returns false if it has none.
-bool set_remote(rxe_send_wqe &wqe, const ibv_send_wr &wr, bool is_ud) noexcept {
-    if (is_ud) {
+// The kernel does not check an atomic before it sends it. If the SGEs are too short or the address
+// is unaligned, the atomic fails, and the QP enters the error state.
+bool is_valid_atomic(const ibv_send_wr &wr, std::uint32_t max_send_sge) noexcept {
+    const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    return wr.wr.atomic.remote_addr % ATOMIC_SIZE == 0 && num_sge <= max_send_sge &&
+           total_length(wr.sg_list, num_sge) >= ATOMIC_SIZE;
+}
+
+// Sets the destination of a WR other than RDMA Write and Read. Returns false if it is invalid.
+bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcept {
+    if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
         const auto &ud = wr.wr.ud;
         if (ud.ah == nullptr)
             return false;
@@ -66,6 +74,8 @@ bool set_remote(rxe_send_wqe &wqe, const ibv_send_wr &wr, bool is_ud) noexcept {
         return true;
     }
     if ((bit(wr.opcode) & ATOMIC_OPCODES) != 0) {
+        if (!is_valid_atomic(wr, qp.max_send_sge))
+            return false;
         const auto &atomic = wr.wr.atomic;
         wqe.wr.wr.atomic = {atomic.remote_addr, atomic.compare_add, atomic.swap, atomic.rkey, 0};
         wqe.iova = atomic.remote_addr;
@@ -95,7 +105,7 @@ int post_one_send(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     if ((rdma_opcodes >> opcode & 1) != 0) {
         wqe.wr.wr.rdma.remote_addr = wqe.iova = wr.wr.rdma.remote_addr;
         wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
-    } else if (!set_remote(wqe, wr, qp.verbs.qp.qp_type == IBV_QPT_UD)) {
+    } else if (!set_remote(wqe, qp, wr)) {
         return EINVAL;
     }
     if ((OPCODES_WITHOUT_SGE >> opcode & 1) != 0) {

@@ -169,6 +169,8 @@ inline constexpr std::uint64_t QP_EX_WITH_FLUSH = std::uint64_t{1} << 11;
 inline constexpr std::uint64_t QP_EX_WITH_ATOMIC_WRITE = std::uint64_t{1} << 12;
 inline constexpr std::uint64_t DEVICE_FLUSH_GLOBAL_AND_PERSISTENT = std::uint64_t{3} << 38;
 inline constexpr std::uint64_t DEVICE_ATOMIC_WRITE = std::uint64_t{1} << 40;
+/// The size of the operand of atomics.
+inline constexpr std::uint32_t ATOMIC_SIZE = 8;
 /// The size of an atomic write's data, which follow the WQE.
 inline constexpr std::uint32_t ATOMIC_WRITE_SIZE = 8;
 

@@ -75,3 +75,11 @@ expect_right() {
 @test "siw: a QP with a send queue of length zero is refused" {
     with_chosen_provider 1 expect_right siw zero-length-send-queue
 }
+# bats test_tags=gate
+@test "rxe: ibv_post_send refuses atomics of less than 8 bytes or on an unaligned address, and the QP goes on" {
+    with_chosen_provider 2 expect_right rxe atomic-short-list atomic-unaligned
+}
+# bats test_tags=gate
+@test "rxe: such atomics posted by ibv_wr_* complete with an error" {
+    with_chosen_provider 2 expect_right rxe atomic-short-list-ex atomic-unaligned-ex
+}

@@ -69,10 +69,113 @@ outcome zero_length_queues_ud(const device &dev) {
     return transfer_with_zero_length_queues(dev, IBV_QPT_UD);
 }
 
+// Two QPs, and 8 bytes of the responder that are the target of atomics.
+struct atomic_pair {
+    static constexpr std::uint64_t initial_value = 100;
+    static constexpr std::uint64_t send_ops =
+        IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
+
+    endpoint requester, responder;
+
+    explicit atomic_pair(const device &dev, bool extended = false)
+        : requester(dev, extended, extended ? send_ops : 0)
+        , responder(dev, false, 0, endpoint::mr_access | IBV_ACCESS_REMOTE_ATOMIC) {
+        connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
+        std::memcpy(responder.memory.data(), &initial_value, sizeof initial_value);
+    }
+    std::uint64_t target_addr() const {
+        return reinterpret_cast<std::uintptr_t>(responder.memory.data());
+    }
+    // Adds 1, or swaps if the value is 1.
+    ibv_send_wr make_wr(ibv_wr_opcode opcode, ibv_sge *sg_list, int num_sge,
+                        std::uint64_t offset = 0) const {
+        ibv_send_wr wr = requester.make_wr(opcode);
+        wr.sg_list = sg_list;
+        wr.num_sge = num_sge;
+        wr.wr.atomic = {target_addr() + offset, 1, 2, responder.mr->rkey};
+        return wr;
+    }
+    bool is_refused(ibv_send_wr wr) const {
+        ibv_send_wr *bad_wr = nullptr;
+        return ibv_post_send(requester.qp.get(), &wr, &bad_wr) == EINVAL && bad_wr == &wr;
+    }
+    // An atomic into two SGEs of four bytes.
+    bool add_succeeds() const {
+        std::array<ibv_sge, 2> sges{requester.make_sge(4), requester.make_sge(4)};
+        sges[1].addr += 4;
+        ibv_send_wr wr = make_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, sges.data(), 2), *bad_wr = nullptr;
+        if (ibv_post_send(requester.qp.get(), &wr, &bad_wr) != 0)
+            return false;
+        const auto wc = requester.wait_completion(trial_timeout());
+        std::uint64_t fetched = 0, value = 0;
+        std::memcpy(&fetched, requester.memory.data(), sizeof fetched);
+        std::memcpy(&value, responder.memory.data(), sizeof value);
+        return wc && wc->status == IBV_WC_SUCCESS && fetched == initial_value &&
+               value == initial_value + 1;
+    }
+};
+
+outcome judge_refusals(const atomic_pair &pair, int num_refused, int num_posted) {
+    const bool usable = pair.add_succeeds();
+    return {num_refused == num_posted && usable,
+            concat(num_refused, " of ", num_posted, " refused, ",
+                   usable ? "an atomic succeeds then" : "no atomic succeeds then")};
+}
+constexpr std::array atomic_opcodes{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
+
+outcome atomic_short_list(const device &dev) {
+    const atomic_pair pair(dev);
+    std::array<ibv_sge, 2> sges{pair.requester.make_sge(4), pair.requester.make_sge(3)};
+    int num_refused = 0, num_posted = 0;
+    for (const ibv_wr_opcode opcode : atomic_opcodes)
+        for (int num_sge = 0; num_sge <= 2; ++num_sge, ++num_posted)
+            num_refused += pair.is_refused(pair.make_wr(opcode, sges.data(), num_sge));
+    return judge_refusals(pair, num_refused, num_posted);
+}
+
+outcome atomic_unaligned(const device &dev) {
+    const atomic_pair pair(dev);
+    ibv_sge sge = pair.requester.make_sge(8);
+    int num_refused = 0, num_posted = 0;
+    for (const ibv_wr_opcode opcode : atomic_opcodes)
+        for (const std::uint64_t offset : {1U, 2U, 4U}) {
+            num_refused += pair.is_refused(pair.make_wr(opcode, &sge, 1, offset));
+            ++num_posted;
+        }
+    return judge_refusals(pair, num_refused, num_posted);
+}
+
+// ibv_wr_* does not check it: the atomic completes with an error.
+outcome expect_failed_atomic_ex(const device &dev, std::uint32_t length, std::uint64_t offset) {
+    const atomic_pair pair(dev, true);
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(pair.requester.qp.get());
+    ibv_wr_start(qp);
+    qp->wr_id = 1;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_atomic_fetch_add(qp, pair.responder.mr->rkey, pair.target_addr() + offset, 1);
+    const ibv_sge sge = pair.requester.make_sge(length);
+    ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
+    if (const int error = ibv_wr_complete(qp))
+        return {false, concat("refused: error ", error)};
+    const auto wc = pair.requester.wait_completion(trial_timeout());
+    return {wc && wc->status != IBV_WC_SUCCESS,
+            wc ? ibv_wc_status_str(wc->status) : "no completion"};
+}
+outcome atomic_short_list_ex(const device &dev) {
+    return expect_failed_atomic_ex(dev, 4, 0);
+}
+outcome atomic_unaligned_ex(const device &dev) {
+    return expect_failed_atomic_ex(dev, 8, 4);
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
     trial<device>{"zero-length-queues-ud", zero_length_queues_ud},
+    trial<device>{"atomic-short-list", atomic_short_list},
+    trial<device>{"atomic-unaligned", atomic_unaligned},
+    trial<device>{"atomic-short-list-ex", atomic_short_list_ex},
+    trial<device>{"atomic-unaligned-ex", atomic_unaligned_ex},
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <initializer_list>
 
 namespace {
 
@@ -264,6 +265,49 @@ void inline_data_is_copied_into_wqe_up_to_max_inline_data(rxe_kernel &kernel,
     assert_int_equal(kernel.ring(sq_ring).producer_index, 1);
 }
 
+// The operand has 8 bytes, in one or more SGEs, and its address is a multiple of 8.
+void invalid_atomic_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
+    const rxe::rxe_queue_buf &buf = kernel.ring(sq_ring);
+    for (const ibv_wr_opcode opcode : {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
+        ibv_sge sge{};
+        ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+        std::array<ibv_sge, 5> sges{sge, sge, sge, sge, sge};
+        wr.opcode = opcode;
+        wr.sg_list = sges.data();
+        const std::uint32_t first = buf.producer_index;
+        const auto post = [&](std::uint64_t remote_addr, int num_sge, std::uint32_t length) {
+            for (ibv_sge &each : sges)
+                each.length = length;
+            wr.num_sge = num_sge;
+            wr.wr.atomic = {remote_addr, 5, 6, 0x77};
+            bad_wr = nullptr;
+            return ibv_post_send(objects.qp, &wr, &bad_wr);
+        };
+        kernel.commands.clear();
+        for (const auto &[remote_addr, num_sge, length] :
+             std::initializer_list<std::array<unsigned, 3>>{{0x1000, 0, 8},
+                                                            {0x1000, 1, 7},
+                                                            {0x1000, 2, 3},
+                                                            {0x1000, 5, 8}, // above max_send_sge
+                                                            {0x1001, 1, 8},
+                                                            {0x1004, 1, 8}}) {
+            assert_int_equal(post(remote_addr, static_cast<int>(num_sge), length), EINVAL);
+            assert_ptr_equal(bad_wr, &wr);
+        }
+        assert_int_equal(post(0x1000, -1, 8), EINVAL);
+        assert_int_equal(buf.producer_index, first);
+        assert_int_equal(kernel.commands.size(), 0);
+        assert_int_equal(post(0x1008, 2, 4), 0);
+        assert_int_equal(buf.producer_index, first + 1);
+        rxe::rxe_send_wqe wqe{};
+        std::memcpy(&wqe, entry_at(kernel, sq_ring, first), sizeof wqe);
+        assert_int_equal(wqe.wr.opcode, opcode);
+        assert_int_equal(wqe.wr.wr.atomic.remote_addr, 0x1008);
+        assert_int_equal(wqe.dma.length, 8);
+        assert_int_equal(wqe.dma.num_sge, 2);
+    }
+}
+
 std::vector<unsigned char> copy_ring(const rxe_kernel &kernel, std::size_t ring) {
     const auto *const bytes = reinterpret_cast<const unsigned char *>(&kernel.ring(ring));
     return {bytes, bytes + kernel.ring_size(ring)};
@@ -450,6 +494,7 @@ int main() {
         objects_unit_test(wqe_has_all_fields_read_by_kernel),
         objects_unit_test(wqe_length_is_sum_of_sges),
         objects_unit_test(inline_data_is_copied_into_wqe_up_to_max_inline_data),
+        objects_unit_test(invalid_atomic_is_refused),
         objects_unit_test(invalid_cqes_are_polled_safely),
         objects_unit_test(failed_completion_after_others_is_polled_once),
         objects_unit_test(reset_qp_discards_only_filled_cqes),
