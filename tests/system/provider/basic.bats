@@ -83,3 +83,7 @@ expect_right() {
 @test "rxe: such atomics posted by ibv_wr_* complete with an error" {
     with_chosen_provider 2 expect_right rxe atomic-short-list-ex atomic-unaligned-ex
 }
+# bats test_tags=gate
+@test "rxe: ibv_bind_mw refuses a zero-based MW of type 1, and the QP goes on" {
+    with_chosen_provider 1 expect_right rxe bind-zero-based-mw
+}

@@ -168,6 +168,32 @@ outcome atomic_unaligned_ex(const device &dev) {
     return expect_failed_atomic_ex(dev, 8, 4);
 }
 
+// A zero-based MW of type 1 is refused; another can then be bound, and written to.
+outcome bind_zero_based_mw(const device &dev) {
+    const endpoint requester(dev), responder(dev);
+    connect(requester, responder);
+    const unique_handle<ibv_mw, ibv_dealloc_mw> mw = check(
+        unique_handle<ibv_mw, ibv_dealloc_mw>(ibv_alloc_mw(responder.pd.get(), IBV_MW_TYPE_1)),
+        "memory window");
+    const std::uint32_t rkey = mw->rkey;
+    ibv_mw_bind bind{};
+    bind.send_flags = IBV_SEND_SIGNALED;
+    bind.bind_info = {responder.mr.get(), reinterpret_cast<std::uintptr_t>(responder.memory.data()),
+                      64, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED};
+    const int error = ibv_bind_mw(responder.qp.get(), mw.get(), &bind);
+    if (error != EINVAL || mw->rkey != rkey)
+        return {false, concat("error ", error, mw->rkey != rkey ? ", another rkey" : "")};
+    bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    check(ibv_bind_mw(responder.qp.get(), mw.get(), &bind), "bind the window");
+    responder.expect_success("the bind");
+    ibv_sge sge = requester.make_sge(8);
+    ibv_send_wr write = requester.make_wr(IBV_WR_RDMA_WRITE, sge, responder), *bad_wr = nullptr;
+    write.wr.rdma.rkey = mw->rkey;
+    check(ibv_post_send(requester.qp.get(), &write, &bad_wr), "post a Write to the window");
+    requester.expect_success("the Write");
+    return {true, "refused, and bound without it"};
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
@@ -176,6 +202,7 @@ constexpr std::array trials{
     trial<device>{"atomic-unaligned", atomic_unaligned},
     trial<device>{"atomic-short-list-ex", atomic_short_list_ex},
     trial<device>{"atomic-unaligned-ex", atomic_unaligned_ex},
+    trial<device>{"bind-zero-based-mw", bind_zero_based_mw},
 };
 
 } // namespace

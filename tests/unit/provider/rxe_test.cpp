@@ -308,6 +308,36 @@ void invalid_atomic_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
     }
 }
 
+// Only an MW of type 2 can be zero-based.
+void zero_based_bind_of_type_1_mw_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_mw *const mw = ibv_alloc_mw(objects.pd, IBV_MW_TYPE_1);
+    if (mw == nullptr)
+        return fail();
+    const std::uint32_t rkey = mw->rkey, first = kernel.ring(sq_ring).producer_index;
+    ibv_mw_bind bind{};
+    bind.bind_info = {objects.mr, reinterpret_cast<std::uintptr_t>(objects.memory.data()), 8,
+                      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED};
+    assert_int_equal(ibv_bind_mw(objects.qp, mw, &bind), EINVAL);
+    assert_int_equal(mw->rkey, rkey);
+    assert_int_equal(kernel.ring(sq_ring).producer_index, first);
+    bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    assert_int_equal(ibv_bind_mw(objects.qp, mw, &bind), 0);
+    assert_int_equal(mw->rkey, ibv_inc_rkey(rkey));
+    rxe::rxe_send_wqe wqe{};
+    std::memcpy(&wqe, entry_at(kernel, sq_ring, first), sizeof wqe);
+    assert_int_equal(wqe.wr.opcode, IBV_WR_BIND_MW);
+    assert_int_equal(wqe.wr.wr.mw.access, IBV_ACCESS_REMOTE_WRITE);
+    // One of type 2 can be.
+    ibv_send_wr wr{}, *bad_wr = nullptr;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.bind_mw.mw = objects.mw;
+    wr.bind_mw.rkey = ibv_inc_rkey(objects.mw->rkey);
+    wr.bind_mw.bind_info = bind.bind_info;
+    wr.bind_mw.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 std::vector<unsigned char> copy_ring(const rxe_kernel &kernel, std::size_t ring) {
     const auto *const bytes = reinterpret_cast<const unsigned char *>(&kernel.ring(ring));
     return {bytes, bytes + kernel.ring_size(ring)};
@@ -495,6 +525,7 @@ int main() {
         objects_unit_test(wqe_length_is_sum_of_sges),
         objects_unit_test(inline_data_is_copied_into_wqe_up_to_max_inline_data),
         objects_unit_test(invalid_atomic_is_refused),
+        objects_unit_test(zero_based_bind_of_type_1_mw_is_refused),
         objects_unit_test(invalid_cqes_are_polled_safely),
         objects_unit_test(failed_completion_after_others_is_polled_once),
         objects_unit_test(reset_qp_discards_only_filled_cqes),
