@@ -98,6 +98,13 @@ run_server_client() {
     ((status == 0)) || tail -n 40 "$BATS_TEST_TMPDIR"/*.out
     return "$status"
 }
+# run_programs DRIVER PORT SERVER CLIENT: @ in the commands is the device's address.
+run_programs() {
+    local address=SOFTRDMA_${1^^}_ADDRESS
+    PORT=$2 run_server_client "${3//@/${!address}}" "${4//@/${!address}}"
+}
+# run_with_daemon DRIVER PORT SERVER CLIENT: the server does not end by itself: SIGTERM ends it.
+run_with_daemon() { run_programs "$1" "$2" "$3; ((\$? == 143))" "$4 && kill \$(listener_pid $2)"; }
 # run_limited COMMAND: with the library $PRELOAD if there is one, and with a shell only if the command needs one.
 run_limited() {
     [[ ! -e ${PRELOAD:-} ]] || export LD_PRELOAD=$PRELOAD

@@ -1,19 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The programs of rdmacm-utils, each as server and client on one device; where the driver is one of
+# The programs of rdmacm-utils but rping, each as server and client on one device; where the driver is one of
 # OUR_DRIVERS (lib.bash), with our plugin. iWARP has no UD QPs, and no QPs that a program connects itself.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
-
-# run_programs DRIVER PORT SERVER CLIENT: @ in the commands is the device's address.
-run_programs() {
-    local address=SOFTRDMA_${1^^}_ADDRESS
-    PORT=$2 run_server_client "${3//@/${!address}}" "${4//@/${!address}}"
-}
-# run_with_daemon DRIVER PORT SERVER CLIENT: the server does not end by itself: SIGTERM ends it.
-run_with_daemon() { run_programs "$1" "$2" "$3; ((\$? == 143))" "$4 && kill \$(listener_pid $2)"; }
 
 expect_output_of_both() { # PATTERN
     expect_output server "$1" && expect_output client "$1"
@@ -54,14 +46,6 @@ run_cmtime() { # DRIVER: each step of twenty connections took some time
         expect_output client "^$step *: +[0-9]+\.[0-9]+ "
     done
 }
-# run_persistent_rping DRIVER: three clients, one after the other: see rping_until_served for siw. An rping
-# that fails after its work is judged by its output: see is_rping_exit_race.
-run_persistent_rping() {
-    local client='rping -c -a @ -V -v -C 30'
-    run_with_daemon "$1" 7174 'rping -s -P -a @ -V' "$client; $client; $client; true"
-    expect_pings 90
-    [[ $(grep -c 'DISCONNECT EVENT' "$BATS_TEST_TMPDIR/server.out") == 3 ]]
-}
 compare_devinfo() { # DRIVER: with what the stock provider reports
     local device
     device=$(device_fact "$1" DEVICE)
@@ -88,8 +72,3 @@ compare_devinfo() { # DRIVER: with what the stock provider reports
 @test "siw: rcopy copies a file over rsockets" { with_provider siw run_rcopy; }
 @test "rxe: cmtime completes all steps of twenty connections" { with_provider rxe run_cmtime; }
 @test "siw: cmtime completes all steps of twenty connections" { with_provider siw run_cmtime; }
-@test "rxe: rping verifies 200 rounds of 8 KiB" { with_provider rxe run_rping 200 '-S 8192' '-S 8192'; }
-@test "siw: rping verifies 200 rounds of 8 KiB" { with_provider siw run_rping 200 '-S 8192' '-S 8192'; }
-@test "rxe: rping's persistent server serves three clients" { with_provider rxe run_persistent_rping; }
-@test "siw: rping's persistent server serves three clients" { with_provider siw run_persistent_rping; }
-@test "rxe: rping verifies 50 rounds on QPs that it connects itself" { with_provider rxe run_rping 50 -q -q; }
