@@ -66,6 +66,7 @@ class Runner:
     def __init__(self, build: str) -> None:
         self.build = os.path.abspath(build)
         self.logs = f"{self.build}/logs"
+        os.makedirs(self.logs, exist_ok=True)
 
     def ctest(self, *options: str) -> List[str]:
         return ["ctest", "--test-dir", self.build, *options]

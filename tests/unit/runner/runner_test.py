@@ -26,7 +26,6 @@ class Runner(unittest.TestCase):
     def setUp(self) -> None:
         self.build = tempfile.mkdtemp(prefix="runner-")
         self.addCleanup(shutil.rmtree, self.build)
-        os.mkdir(f"{self.build}/logs")
 
     def add_test(self, name: str, script: str, *labels: str, **options: Any) -> None:
         """Add a test that runs the shell script, which prints TAP."""
