@@ -63,14 +63,14 @@ std::string as_comparison(const measurements &results, const measurements &basel
             if (current.segments == previous.segments)
                 add_row(text, counts, fmt::format("{} ranges in one call", current.segments),
                         current.one_call_ns, previous.one_call_ns, 0);
-    for (const cell &current : results.cells)
-        if (const cell *previous =
-                find(baseline, current.instructions, current.call, current.state, current.bytes))
+    for (const sync_timing &current : results.timings)
+        if (const sync_timing *previous = find(baseline, current.instructions, current.call,
+                                               current.line_state, current.bytes))
             add_row(text, counts,
-                    fmt::format("{} {}, {}, {}", current.instructions, current.call, current.state,
-                                size_name(current.bytes)),
-                    current.call_ns, previous->call_ns,
-                    raw_ratio(current.raw_ns, previous->raw_ns));
+                    fmt::format("{} {}, {}, {}", current.instructions, current.call,
+                                current.line_state, size_name(current.bytes)),
+                    current.ns_per_line, previous->ns_per_line,
+                    raw_ratio(current.raw_ns_per_line, previous->raw_ns_per_line));
     text += "bare: ratio of the bare loop, which is due to the machine, not the library.\n";
     text += fmt::format("verdict: {} slower, {} faster, of {}\n", counts.slower, counts.faster,
                         counts.all);

@@ -17,19 +17,19 @@ std::string format_call(const std::string &call) {
     return call == "read" ? "before a Read" : "around a Write";
 }
 
-const cell *find(const measurements &results, const std::string &instructions,
-                 const std::string &call, const std::string &state, std::size_t bytes) {
-    for (const cell &c : results.cells)
-        if (c.instructions == instructions && c.call == call && c.state == state &&
-            c.bytes == bytes)
-            return &c;
+const sync_timing *find(const measurements &results, const std::string &instructions,
+                        const std::string &call, const std::string &state, std::size_t bytes) {
+    for (const sync_timing &timing : results.timings)
+        if (timing.instructions == instructions && timing.call == call &&
+            timing.line_state == state && timing.bytes == bytes)
+            return &timing;
     return nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results) {
     std::vector<std::pair<std::string, std::string>> calls;
-    for (const cell &c : results.cells) {
-        const std::pair call{c.instructions, c.call};
+    for (const sync_timing &timing : results.timings) {
+        const std::pair call{timing.instructions, timing.call};
         if (std::find(calls.begin(), calls.end(), call) == calls.end())
             calls.push_back(call);
     }

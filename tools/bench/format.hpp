@@ -15,8 +15,8 @@ std::string format_number(double value);
 /// "before a Read", "around a Write"
 std::string format_call(const std::string &call);
 
-const cell *find(const measurements &results, const std::string &instructions,
-                 const std::string &call, const std::string &state, std::size_t bytes);
+const sync_timing *find(const measurements &results, const std::string &instructions,
+                        const std::string &call, const std::string &state, std::size_t bytes);
 
 /// The measured pairs of instructions and call, in order.
 std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results);

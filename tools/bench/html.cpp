@@ -17,17 +17,17 @@ constexpr std::pair<const char *, const char *> STATES[] = {
     {"dirty", "one"}, {"clean", "two"}, {"uncached", "three"}};
 
 /// The range of all times, so that all plots have the same scale.
-std::pair<double, double> y_range(const std::vector<cell> &cells) {
+std::pair<double, double> y_range(const std::vector<sync_timing> &timings) {
     double low = 1e9, high = 0;
-    for (const cell &c : cells) {
-        low = std::min(low, c.call_ns.p50);
-        high = std::max(high, c.call_ns.p90);
+    for (const sync_timing &timing : timings) {
+        low = std::min(low, timing.ns_per_line.p50);
+        high = std::max(high, timing.ns_per_line.p90);
     }
     return {low / 1.3, high * 1.2};
 }
 
 std::string draw_time_plots(const measurements &results) {
-    const auto [y_low, y_high] = y_range(results.cells);
+    const auto [y_low, y_high] = y_range(results.timings);
     std::string html = "<div class=plots>\n";
     for (const auto &[instructions, call] : instruction_calls(results)) {
         plot time_plot;
@@ -42,9 +42,9 @@ std::string draw_time_plots(const measurements &results) {
         for (const auto &[state, color] : STATES) {
             series curve{state, color, {}};
             for (const std::size_t bytes : results.options.sizes)
-                if (const cell *c = find(results, instructions, call, state, bytes))
-                    curve.points.push_back(
-                        {static_cast<double>(bytes), c->call_ns.p50, c->call_ns.p90});
+                if (const sync_timing *timing = find(results, instructions, call, state, bytes))
+                    curve.points.push_back({static_cast<double>(bytes), timing->ns_per_line.p50,
+                                            timing->ns_per_line.p90});
             time_plot.curves.push_back(std::move(curve));
         }
         html += draw(time_plot);
@@ -102,8 +102,8 @@ std::string table_over_sizes(const measurements &results, Entry format_entry) {
                              : "<tr><th class=name></th>";
             html += std::string("<th class=name>") + state + "</th>";
             for (const std::size_t bytes : results.options.sizes) {
-                const cell *c = find(results, instructions, call, state, bytes);
-                html += c ? format_entry(*c) : "<td>–</td>";
+                const sync_timing *timing = find(results, instructions, call, state, bytes);
+                html += timing ? format_entry(*timing) : "<td>–</td>";
             }
             html += "</tr>\n";
         }
@@ -111,16 +111,17 @@ std::string table_over_sizes(const measurements &results, Entry format_entry) {
     return html + "</table></div>\n";
 }
 
-std::string format_ratio(const cell &c) {
-    if (!(c.ratio > 0))
+std::string format_ratio(const sync_timing &timing) {
+    if (!(timing.ratio > 0))
         return "<td class=soft>–</td>";
-    const char *css_class = c.ratio > 1.03 ? "bad" : c.ratio < 0.97 ? "good" : "soft";
-    return fmt::format("<td class={}>{:.2f}</td>", css_class, c.ratio);
+    const char *css_class = timing.ratio > 1.03 ? "bad" : timing.ratio < 0.97 ? "good" : "soft";
+    return fmt::format("<td class={}>{:.2f}</td>", css_class, timing.ratio);
 }
 
-std::string format_percentiles(const cell &c) {
-    return fmt::format("<td>{} / {} / {}</td>", format_number(c.call_ns.p50),
-                       format_number(c.call_ns.p90), format_number(c.call_ns.p99));
+std::string format_percentiles(const sync_timing &timing) {
+    return fmt::format("<td>{} / {} / {}</td>", format_number(timing.ns_per_line.p50),
+                       format_number(timing.ns_per_line.p90),
+                       format_number(timing.ns_per_line.p99));
 }
 
 std::string format_fact(const std::string &figure, const std::string &words) {
@@ -132,10 +133,11 @@ std::string format_facts(const measurements &results) {
     std::string html =
         "<div class=facts>\n" +
         format_fact(results.batch_instructions, "the instructions that sync uses on this CPU");
-    const cell *large = nullptr;
+    const sync_timing *large = nullptr;
     for (const std::size_t bytes : results.options.sizes)
-        if (const cell *c = find(results, results.batch_instructions, "read", "dirty", bytes))
-            large = c;
+        if (const sync_timing *timing =
+                find(results, results.batch_instructions, "read", "dirty", bytes))
+            large = timing;
     if (large)
         html += format_fact(
             fmt::format("{} GB/s", format_number(large->gigabytes_per_second())),
@@ -187,7 +189,7 @@ std::string as_html(const measurements &results) {
     if (results.interrupted)
         html += "<p class=warning>Interrupted: these are the results so far.</p>\n";
     html += format_facts(results);
-    if (!results.cells.empty())
+    if (!results.timings.empty())
         html += "<h2>Time for one line</h2>\n<p>Curves are medians, the bands reach up to the 90th "
                 "percentile. Both axes are logarithmic, and all plots have the same scale.</p>\n" +
                 draw_time_plots(results);
@@ -195,7 +197,7 @@ std::string as_html(const measurements &results) {
         html += "<h2>One call or many</h2>\n<p>A call waits once, at its end, however many ranges "
                 "it is given.</p>\n" +
                 draw_batches(results);
-    if (!results.cells.empty())
+    if (!results.timings.empty())
         html +=
             "<h2>Against a bare loop</h2>\n<p>The time of a call to that of nothing but the "
             "instruction in a loop, the median of pairs. 1.00 is as fast as it can be. A call also "

@@ -31,16 +31,17 @@ ordered_json to_json(const machine &m) {
             {"time_source", m.time_source}, {"time_cost_ns", m.clock_ns}};
 }
 
-ordered_json to_json(const cell &c) {
-    return {{"instructions", c.instructions},
-            {"call", "coherdma_sync_rdma_" + c.call},
-            {"state", c.state},
-            {"size_bytes", c.bytes},
-            {"lines", c.lines},
-            {"ns_per_line", to_json(c.call_ns)},
-            {"gigabytes_per_second", c.gigabytes_per_second()},
-            {"raw_ns_per_line", to_json(c.raw_ns)},
-            {"ratio_to_raw", c.ratio > 0 ? ordered_json(c.ratio) : ordered_json(nullptr)}};
+ordered_json to_json(const sync_timing &timing) {
+    return {
+        {"instructions", timing.instructions},
+        {"call", "coherdma_sync_rdma_" + timing.call},
+        {"state", timing.line_state},
+        {"size_bytes", timing.bytes},
+        {"lines", timing.lines},
+        {"ns_per_line", to_json(timing.ns_per_line)},
+        {"gigabytes_per_second", timing.gigabytes_per_second()},
+        {"raw_ns_per_line", to_json(timing.raw_ns_per_line)},
+        {"ratio_to_raw", timing.ratio > 0 ? ordered_json(timing.ratio) : ordered_json(nullptr)}};
 }
 
 ordered_json to_json(const batch &b) {
@@ -50,20 +51,20 @@ ordered_json to_json(const batch &b) {
             {"ratio_each_to_one", b.ratio}};
 }
 
-cell cell_of(const ordered_json &json) {
-    cell c{json.at("instructions"),
-           json.at("call"),
-           json.at("state"),
-           json.at("size_bytes"),
-           json.at("lines"),
-           {},
-           {},
-           0};
-    c.call = c.call.substr(c.call.rfind('_') + 1);
-    c.call_ns = summary_of(json.at("ns_per_line"));
-    c.raw_ns = summary_of(json.at("raw_ns_per_line"));
-    c.ratio = json.at("ratio_to_raw").is_null() ? 0.0 : json.at("ratio_to_raw").get<double>();
-    return c;
+sync_timing parse_timing(const ordered_json &json) {
+    sync_timing timing{json.at("instructions"),
+                       json.at("call"),
+                       json.at("state"),
+                       json.at("size_bytes"),
+                       json.at("lines"),
+                       {},
+                       {},
+                       0};
+    timing.call = timing.call.substr(timing.call.rfind('_') + 1);
+    timing.ns_per_line = summary_of(json.at("ns_per_line"));
+    timing.raw_ns_per_line = summary_of(json.at("raw_ns_per_line"));
+    timing.ratio = json.at("ratio_to_raw").is_null() ? 0.0 : json.at("ratio_to_raw").get<double>();
+    return timing;
 }
 
 } // namespace
@@ -83,8 +84,8 @@ std::string as_json(const measurements &results) {
         {"figures", ordered_json::array()}};
     for (const batch &b : results.batches)
         json["batches"].push_back(to_json(b));
-    for (const cell &c : results.cells)
-        json["figures"].push_back(to_json(c));
+    for (const sync_timing &timing : results.timings)
+        json["figures"].push_back(to_json(timing));
     // CPU names need not be UTF-8.
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -105,7 +106,7 @@ measurements from_json(const std::string &text) {
                                       summary_of(entry.at("calls_each_ns")),
                                       entry.at("ratio_each_to_one")});
         for (const ordered_json &entry : json.at("figures"))
-            parsed.cells.push_back(cell_of(entry));
+            parsed.timings.push_back(parse_timing(entry));
         return parsed;
     } catch (const ordered_json::exception &e) {
         throw std::runtime_error(std::string("not written by --json: ") + e.what());

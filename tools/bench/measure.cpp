@@ -39,34 +39,35 @@ ibv_sge make_range(std::uintptr_t begin, std::size_t bytes) {
 }
 
 /// Brings the lines into the state to measure.
-void prepare(const memory &bytes, const coherdma_device *dev, const cell &c, std::size_t line) {
-    if (c.state == "dirty")
-        return bytes.dirty(c.bytes, line);
-    const ibv_sge range = make_range(bytes.begin(), c.bytes);
+void prepare(const memory &bytes, const coherdma_device *dev, const sync_timing &timing,
+             std::size_t line) {
+    if (timing.line_state == "dirty")
+        return bytes.dirty(timing.bytes, line);
+    const ibv_sge range = make_range(bytes.begin(), timing.bytes);
     coherdma_sync_rdma_write(dev, &range, 1);
-    if (c.state == "clean")
-        bytes.load(c.bytes, line);
+    if (timing.line_state == "clean")
+        bytes.load(timing.bytes, line);
 }
 
-sample_pairs measure_cell(const cell &c, const memory &bytes, std::size_t line,
+sample_pairs measure_sync(const sync_timing &timing, const memory &bytes, std::size_t line,
                           const sample_budget &budget, const stop_predicate &should_stop) {
-    const device dev = open(c.instructions.c_str(), COHERDMA_NON_COHERENT);
-    const bool read = c.call == "read";
+    const device dev = open(timing.instructions.c_str(), COHERDMA_NON_COHERENT);
+    const bool read = timing.call == "read";
     const auto call = read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
-    const raw_loop *loop = find_raw_loop(c.instructions);
+    const raw_loop *loop = find_raw_loop(timing.instructions);
     const auto raw_function = !loop ? nullptr : read ? loop->writeback : loop->writeback_invalidate;
-    const ibv_sge range = make_range(bytes.begin(), c.bytes);
+    const ibv_sge range = make_range(bytes.begin(), timing.bytes);
     const auto time_call = [&] {
-        prepare(bytes, dev.get(), c, line);
+        prepare(bytes, dev.get(), timing, line);
         return timed_ns([&] { call(dev.get(), &range, 1); });
     };
     const auto time_raw = [&] {
         if (!raw_function)
             return 0.0;
-        prepare(bytes, dev.get(), c, line);
-        return timed_ns([&] { raw_function(bytes.begin(), bytes.begin() + c.bytes, line); });
+        prepare(bytes, dev.get(), timing, line);
+        return timed_ns([&] { raw_function(bytes.begin(), bytes.begin() + timing.bytes, line); });
     };
-    sample_pairs samples = measure_paired(budget, should_stop, c.lines, time_call, time_raw);
+    sample_pairs samples = measure_paired(budget, should_stop, timing.lines, time_call, time_raw);
     if (!raw_function)
         samples.second.clear();
     return samples;
@@ -116,16 +117,16 @@ sample_pairs measure_coherent(const memory &bytes, std::size_t line, const sampl
     return measure_paired(budget, should_stop, CALLS, time_calls, [] { return 0.0; });
 }
 
-std::vector<cell> make_cells(const std::vector<std::string> &choices,
-                             const measurement_options &opts, std::size_t line) {
-    std::vector<cell> cells;
+std::vector<sync_timing> make_timings(const std::vector<std::string> &choices,
+                                      const measurement_options &opts, std::size_t line) {
+    std::vector<sync_timing> timings;
     for (const std::string &choice : choices)
         for (const char *call : {"read", "write"})
             for (const char *state : {"dirty", "clean", "uncached"})
                 for (const std::size_t bytes : opts.sizes)
-                    cells.push_back(
+                    timings.push_back(
                         {choice, call, state, bytes, (bytes + line - 1) / line, {}, {}, 0});
-    return cells;
+    return timings;
 }
 
 } // namespace
@@ -144,11 +145,11 @@ void measure(measurements &out, const std::vector<std::string> &choices,
     const std::size_t max_bytes =
         *std::max_element(out.options.sizes.begin(), out.options.sizes.end());
     const memory bytes(std::max(max_bytes + line, SCATTER_BYTES));
-    std::vector<cell> cells = make_cells(choices, out.options, line);
+    std::vector<sync_timing> timings = make_timings(choices, out.options, line);
     std::vector<batch> batches{{1, {}, {}, 0}, {4, {}, {}, 0}, {16, {}, {}, 0}, {256, {}, {}, 0}};
-    std::vector<sample_pairs> cell_samples(cells.size()), batch_samples(batches.size());
+    std::vector<sample_pairs> timing_samples(timings.size()), batch_samples(batches.size());
     sample_pairs coherent;
-    const std::size_t total = PASSES * (cells.size() + batches.size() + 1);
+    const std::size_t total = PASSES * (timings.size() + batches.size() + 1);
     std::size_t done = 0;
 
     for (std::size_t pass = 0; pass < PASSES && !should_stop(); ++pass) {
@@ -159,9 +160,9 @@ void measure(measurements &out, const std::vector<std::string> &choices,
             batch_samples[i].append(measure_batch(batches[i], out.batch_instructions.c_str(), bytes,
                                                   line, budget, should_stop));
         }
-        for (std::size_t i = 0; i < cells.size(); ++i) {
-            report_progress(done++, total, cells[i].instructions + ", " + cells[i].state);
-            cell_samples[i].append(measure_cell(cells[i], bytes, line, budget, should_stop));
+        for (std::size_t i = 0; i < timings.size(); ++i) {
+            report_progress(done++, total, timings[i].instructions + ", " + timings[i].line_state);
+            timing_samples[i].append(measure_sync(timings[i], bytes, line, budget, should_stop));
         }
     }
     out.coherent_call_ns = summarize(coherent.first);
@@ -171,13 +172,13 @@ void measure(measurements &out, const std::vector<std::string> &choices,
             out.batches.push_back({batches[i].segments, summarize(one_call), summarize(calls_each),
                                    median_ratio(calls_each, one_call)});
     }
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-        const auto &[call, raw] = cell_samples[i];
-        cells[i].call_ns = summarize(call);
-        cells[i].raw_ns = summarize(raw);
-        cells[i].ratio = median_ratio(call, raw);
+    for (std::size_t i = 0; i < timings.size(); ++i) {
+        const auto &[call, raw] = timing_samples[i];
+        timings[i].ns_per_line = summarize(call);
+        timings[i].raw_ns_per_line = summarize(raw);
+        timings[i].ratio = median_ratio(call, raw);
         if (!call.empty())
-            out.cells.push_back(std::move(cells[i]));
+            out.timings.push_back(std::move(timings[i]));
     }
     out.interrupted = should_stop();
 }

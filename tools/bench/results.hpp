@@ -24,17 +24,17 @@ struct measurement_options {
 };
 
 /// The time of one call with one choice of instructions, state of the lines and size.
-struct cell {
-    std::string instructions;
-    std::string call;  ///< "read" or "write": coherdma_sync_rdma_...
-    std::string state; ///< state of the lines: "dirty", "clean" or "uncached"
+struct sync_timing {
+    std::string instructions; ///< for the cache: "clwb", "dc" ...
+    std::string call;         ///< "read" or "write": coherdma_sync_rdma_...
+    std::string line_state;   ///< "dirty", "clean" or "uncached"
     std::size_t bytes = 0, lines = 0;
-    summary call_ns;  ///< per line
-    summary raw_ns;   ///< the same for the raw loop; count is 0 if there is none
-    double ratio = 0; ///< call to raw loop, median of pairs
+    summary ns_per_line;
+    summary raw_ns_per_line; ///< of the bare loop; count is 0 if there is none
+    double ratio = 0;        ///< call to raw loop, median of pairs
 
     [[nodiscard]] double gigabytes_per_second() const {
-        const double ns = call_ns.p50 * static_cast<double>(lines);
+        const double ns = ns_per_line.p50 * static_cast<double>(lines);
         return ns > 0 ? static_cast<double>(bytes) / ns : 0;
     }
 };
@@ -51,7 +51,7 @@ struct measurements {
     machine host;
     measurement_options options;
     std::string batch_instructions; ///< cache instructions used for the batches
-    std::vector<cell> cells;
+    std::vector<sync_timing> timings;
     std::vector<batch> batches;
     summary coherent_call_ns; ///< a call with one range on a device that needs no sync
     bool interrupted = false;

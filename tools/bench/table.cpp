@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char *STATES[] = {"dirty", "clean", "uncached"};
 
-std::string format_cell(const cell *c) {
-    if (!c)
+std::string format_timing(const sync_timing *timing) {
+    if (!timing)
         return fmt::format("{:24}", "");
-    return fmt::format(" {:>6} {:>5} {:>5} {:>4}", format_number(c->call_ns.p50),
-                       format_number(c->call_ns.p99), format_number(c->gigabytes_per_second()),
-                       c->ratio > 0 ? fmt::format("{:.2f}", c->ratio) : "-");
+    return fmt::format(" {:>6} {:>5} {:>5} {:>4}", format_number(timing->ns_per_line.p50),
+                       format_number(timing->ns_per_line.p99),
+                       format_number(timing->gigabytes_per_second()),
+                       timing->ratio > 0 ? fmt::format("{:.2f}", timing->ratio) : "-");
 }
 
 void add_rows(std::string &text, const measurements &results, const std::string &instructions,
@@ -31,7 +32,7 @@ void add_rows(std::string &text, const measurements &results, const std::string 
     for (const std::size_t bytes : results.options.sizes) {
         text += fmt::format("{:8}", size_name(bytes));
         for (const char *state : STATES)
-            text += format_cell(find(results, instructions, call, state, bytes));
+            text += format_timing(find(results, instructions, call, state, bytes));
         text += '\n';
     }
 }

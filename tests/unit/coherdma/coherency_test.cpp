@@ -52,11 +52,11 @@ void expected_rule_decides(void **state) {
     assert_string_equal(rule_and_verdict.c_str(), machine["expect"].c_str());
     if (const std::string value = machine["value"]; !value.empty())
         assert_string_equal(finding.value.c_str(), value.c_str());
-    if (const std::string remark = machine["remark"]; !remark.empty()) {
-        const std::size_t blank_pos = remark.find(' ');
-        const auto *remark_finding = find_finding(result, remark.substr(0, blank_pos));
-        assert_non_null(remark_finding);
-        assert_string_equal(remark_finding->value.c_str(), remark.substr(blank_pos + 1).c_str());
+    if (const std::string other_finding = machine["other_finding"]; !other_finding.empty()) {
+        const std::size_t blank_pos = other_finding.find(' ');
+        const auto *found = find_finding(result, other_finding.substr(0, blank_pos));
+        assert_non_null(found);
+        assert_string_equal(found->value.c_str(), other_finding.substr(blank_pos + 1).c_str());
     }
     for (const auto &entry : result.findings) {
         assert_false(entry.second.reason.empty());

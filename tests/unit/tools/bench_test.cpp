@@ -78,8 +78,9 @@ measurements make_results() {
     results.host.line_bytes = 64;
     results.options.sizes = {64, 4096};
     results.batch_instructions = "clwb";
-    results.cells = {{"clwb", "read", "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
-                     {"clwb", "read", "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
+    results.timings = {
+        {"clwb", "read", "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
+        {"clwb", "read", "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
     results.batches = {{1, {9, 200, 210, 220}, {9, 200, 210, 220}, 1},
                        {256, {9, 900, 910, 920}, {9, 45000, 46000, 47000}, 50}};
     results.coherent_call_ns = {9, 4, 5, 6};
@@ -88,11 +89,11 @@ measurements make_results() {
 
 void json_round_trip(void **) {
     const measurements results = make_results(), parsed = from_json(as_json(results));
-    assert_int_equal(parsed.cells.size(), 2);
-    assert_string_equal(parsed.cells[0].call.c_str(), "read");
-    assert_near(parsed.cells[0].call_ns.p99, 300);
-    assert_near(parsed.cells[0].ratio, 1.05);
-    assert_int_equal(parsed.cells[1].raw_ns.count, 0);
+    assert_int_equal(parsed.timings.size(), 2);
+    assert_string_equal(parsed.timings[0].call.c_str(), "read");
+    assert_near(parsed.timings[0].ns_per_line.p99, 300);
+    assert_near(parsed.timings[0].ratio, 1.05);
+    assert_int_equal(parsed.timings[1].raw_ns_per_line.count, 0);
     assert_near(parsed.batches[1].calls_each_ns.p50, 45000);
     std::string newer_schema = as_json(results);
     newer_schema.replace(newer_schema.find("\"schema\": 1"), 11, "\"schema\": 2");
@@ -116,11 +117,12 @@ void assert_contains(const std::string &text, const char *part) {
 void comparison_counts_slower_and_faster(void **) {
     measurements baseline = make_results(), results = make_results();
     assert_contains(as_comparison(results, baseline), "verdict: 0 slower, 0 faster, of 5");
-    results.cells[0].call_ns = {9, 260, 270, 280}; // above the old range
-    results.cells[1].call_ns = {9, 4, 4.5, 7};
+    results.timings[0].ns_per_line = {9, 260, 270, 280}; // above the old range
+    results.timings[1].ns_per_line = {9, 4, 4.5, 7};
     results.coherent_call_ns = {9, 4.1, 5, 6}; // within the old range
     assert_contains(as_comparison(results, baseline), "verdict: 1 slower, 1 faster, of 5");
-    results.cells[0].raw_ns = {9, 250, 260, 270}; // the raw loop is slower too: a slower machine
+    results.timings[0].raw_ns_per_line = {9, 250, 260,
+                                          270}; // the raw loop is slower too: a slower machine
     assert_contains(as_comparison(results, baseline), "verdict: 0 slower, 1 faster, of 5");
 }
 
@@ -139,7 +141,7 @@ void empty_results_are_printed(void **) {
     results.interrupted = true;
     assert_contains(as_table(results), "Interrupted");
     assert_contains(as_html(results), "Interrupted");
-    assert_int_equal(from_json(as_json(results)).cells.size(), 0);
+    assert_int_equal(from_json(as_json(results)).timings.size(), 0);
 }
 
 void text_fits_80_columns(void **) {
