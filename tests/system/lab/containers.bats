@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # Two podman containers, each with a network namespace and a device of `softrdma cdi`. Programs run as a user
-# without capabilities, in a root of Debian 13 (CONTAINER_ROOT) or in this machine's.
+# without capabilities, in a root of Debian 13 ($BUILD/container_root) or in this machine's.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
@@ -54,7 +54,7 @@ box() {
     done
     shift
     pod run --network "ns:/run/netns/box$number" --device "softrdma.alt/rdma=dev$number" --user 1000 \
-        --workdir /tmp "${options[@]}" --rootfs "${ROOT:-$CONTAINER_ROOT}:O" "$@"
+        --workdir /tmp "${options[@]}" --rootfs "${ROOT:-$(realpath "$BUILD/container_root")}:O" "$@"
 }
 # box_with_ours NUMBER [OPTION...] -- COMMAND...: the same with the programs of this build, in this machine's root,
 # which has their libraries.
@@ -150,7 +150,7 @@ write_bw_between_boxes() { # SERVER CLIENT
 @test "cdi --with-provider: the plugin serves devices in an image that has none" {
     COHERDMA_PROVIDER=$BUILD/provider/libcoherdma-rdmav34.so \
         "$softrdma" cdi --with-provider --output /etc/cdi/softrdma.json
-    run ! ls "$CONTAINER_ROOT"/usr/lib/*/libibverbs/libcoherdma-*
+    run ! ls "$BUILD/container_root"/usr/lib/*/libibverbs/libcoherdma-*
     # The write to the plugin must fail: the message is checked.
     run_logged box 1 --rm --env VERBS_LOG_LEVEL=3 --env VERBS_LOG_FILE=/tmp/verbs -- \
         sh -c 'ibv_devinfo; cat /tmp/verbs; echo >/usr/lib/coherdma/libcoherdma-rdmav34.so || true'
