@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The interface between libcoherdma and the emulation module, which emulates a cache for devices of
-// its process: the module exports one object of this struct.
+// its process: the module exports one object of this struct, which the plugin hands over.
 #pragma once
 
 #include "cache.hpp"
@@ -24,5 +24,10 @@ struct emulated_cache {
 
 inline constexpr const char *emulation_file = "libcoherdma-emulation.so";
 inline constexpr const char *emulation_symbol = "coherdma_emulation";
+
+/// Exported by the plugin, extern "C": nullptr if the context is not emulated.
+using find_emulated_cache_function = const emulated_cache *(const ibv_context *);
+inline constexpr const char *find_emulated_cache_name = "coherdma_find_emulated_cache";
+inline constexpr const char *find_emulated_cache_version = "COHERDMA_PRIVATE";
 
 } // namespace coherdma::cache

@@ -2,9 +2,9 @@
 
 #include "emulate.hpp"
 
-#include "cache/emulated_cache.hpp"
 #include "emulation/interface.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -19,6 +19,9 @@
 
 namespace coherdma::provider {
 namespace {
+
+/// Of the module; nullptr: no device of this process is emulated.
+constinit std::atomic<const cache::emulated_cache *> emulated_cache = nullptr;
 
 bool is_set(const char *value) noexcept {
     return value != nullptr && *value != '\0';
@@ -70,10 +73,19 @@ int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
             context->device->name, reason != nullptr ? reason : "the emulation module is missing");
         return ENOENT;
     }
+    const cache::emulated_cache *cache = nullptr;
     const emulation::module_args arguments = {
         sizeof arguments, driver_id, &ops, [](abi::verbs_mr *mr) { return ibv_cmd().dereg_mr(mr); },
-        abi::set_ops};
-    return begin(context, &arguments);
+        abi::set_ops,     &cache};
+    const int error = begin(context, &arguments);
+    if (cache != nullptr)
+        emulated_cache.store(cache, std::memory_order_release);
+    return error;
+}
+
+const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
+    const cache::emulated_cache *const cache = emulated_cache.load(std::memory_order_acquire);
+    return cache != nullptr && cache->is_emulated(context) ? cache : nullptr;
 }
 
 } // namespace coherdma::provider

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
+#include "cache/emulated_cache.hpp"
 #include "objects.hpp"
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -12,5 +13,8 @@ namespace coherdma::provider {
 /// requested and the module cannot be loaded.
 int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
                      abi::verbs_context_ops &ops) noexcept;
+
+/// nullptr: the device is not emulated.
+const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept;
 
 } // namespace coherdma::provider

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "abi/context_ops.hpp"
+#include "cache/emulated_cache.hpp"
 
 #include <cstdint>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -17,6 +18,7 @@ struct module_args {
     /// Deregisters in the kernel only; the object is not freed.
     int (*kernel_dereg_mr)(abi::verbs_mr *);
     void (*set_ops)(ibv_context *, const abi::verbs_context_ops &);
+    const cache::emulated_cache **cache; ///< set if the device is emulated from now on
 };
 
 /// extern "C", exported as begin_name. Returns 0, whether or not the device is emulated from now

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The symbols that the plugin and libcoherdma look up. A device is emulated from the moment it is
-// opened, and all devices of a process with the settings of the first.
+// The symbols that the plugin and libcoherdma look up. A device is emulated from the
+// moment it is opened, and all devices of a process with the settings of the first.
 
 #include "cache/emulated_cache.hpp"
 #include "hooks/peer_ipc.hpp"
@@ -89,42 +89,6 @@ void start_process(const settings &config) {
         peer_ipc::open_slot();
 }
 
-int begin_emulation(ibv_context *ctx, const module_args &args) {
-    const char *const name = ibv_get_device_name(ctx->device);
-    const settings config = read_settings(name, args.driver_id == RDMA_DRIVER_SIW ? "siw" : "rxe");
-    if (!config.problem.empty()) {
-        std::fprintf(stderr, "coherdma: %s: cannot emulate a non-coherent device: %s\n", name,
-                     config.problem.c_str());
-        return EINVAL;
-    }
-    if (config.mode == cache_mode::OFF)
-        return 0;
-    auto device = std::make_unique<emulated_device>();
-    device->ctx = ctx;
-    device->name = name;
-    device->driver_id = args.driver_id;
-    device->driver_ops = *args.ops;
-    device->kernel_dereg_mr = args.kernel_dereg_mr;
-    device->set_ops = args.set_ops;
-    add_device(std::move(device), config);
-    {
-        const std::lock_guard guard(start_mutex);
-        if (!is_started)
-            start_process(config);
-        is_started = true;
-    }
-    if (process_state().config.mode != config.mode)
-        process_state().log.note(std::string(name) + ": mode " + mode_name(config.mode) +
-                                 " is ignored, as this process already emulates mode " +
-                                 mode_name(process_state().config.mode));
-    hook_mr_ops(*args.ops);
-    hook_post_ops(*args.ops);
-    hook_poll_ops(*args.ops);
-    hook_qp_ops(*args.ops);
-    args.ops->free_context = free_context;
-    return 0;
-}
-
 // -- for libcoherdma
 
 using range_array = const coherdma::cache::range *;
@@ -176,6 +140,57 @@ std::size_t line_size() noexcept {
 } // namespace
 } // namespace coherdma::emulation
 
+extern "C"
+    [[gnu::visibility("default")]] const coherdma::cache::emulated_cache coherdma_emulation = {
+        sizeof(coherdma::cache::emulated_cache), coherdma::emulation::is_emulated,
+        coherdma::emulation::check_readable,     coherdma::emulation::current_mode,
+        coherdma::emulation::line_size,          &coherdma::emulation::CACHE_OPS};
+
+namespace coherdma::emulation {
+namespace {
+
+// -- for the plugin
+
+int begin_emulation(ibv_context *ctx, const module_args &args) {
+    const char *const name = ibv_get_device_name(ctx->device);
+    const settings config = read_settings(name, args.driver_id == RDMA_DRIVER_SIW ? "siw" : "rxe");
+    if (!config.problem.empty()) {
+        std::fprintf(stderr, "coherdma: %s: cannot emulate a non-coherent device: %s\n", name,
+                     config.problem.c_str());
+        return EINVAL;
+    }
+    if (config.mode == cache_mode::OFF)
+        return 0;
+    auto device = std::make_unique<emulated_device>();
+    device->ctx = ctx;
+    device->name = name;
+    device->driver_id = args.driver_id;
+    device->driver_ops = *args.ops;
+    device->kernel_dereg_mr = args.kernel_dereg_mr;
+    device->set_ops = args.set_ops;
+    add_device(std::move(device), config);
+    {
+        const std::lock_guard guard(start_mutex);
+        if (!is_started)
+            start_process(config);
+        is_started = true;
+    }
+    if (process_state().config.mode != config.mode)
+        process_state().log.note(std::string(name) + ": mode " + mode_name(config.mode) +
+                                 " is ignored, as this process already emulates mode " +
+                                 mode_name(process_state().config.mode));
+    hook_mr_ops(*args.ops);
+    hook_post_ops(*args.ops);
+    hook_poll_ops(*args.ops);
+    hook_qp_ops(*args.ops);
+    args.ops->free_context = free_context;
+    *args.cache = &coherdma_emulation;
+    return 0;
+}
+
+} // namespace
+} // namespace coherdma::emulation
+
 using namespace coherdma::emulation;
 
 extern "C" [[gnu::visibility("default")]] int coherdma_emulation_begin(ibv_context *ctx,
@@ -189,12 +204,3 @@ extern "C" [[gnu::visibility("default")]] int coherdma_emulation_begin(ibv_conte
         return ENOMEM;
     }
 }
-
-extern "C"
-    [[gnu::visibility("default")]] const coherdma::cache::emulated_cache coherdma_emulation = {
-        sizeof(coherdma::cache::emulated_cache),
-        is_emulated,
-        check_readable,
-        current_mode,
-        line_size,
-        &CACHE_OPS};

@@ -81,6 +81,9 @@ inline rxe_qp &to_rxe_qp(ibv_qp_ex *ibqp) noexcept {
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
+/// All operations of the driver.
+abi::verbs_context_ops context_ops() noexcept;
+
 void fill_ah_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
@@ -101,6 +104,11 @@ void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept;
 
 /// Bits of the ibv_wr_opcodes that a QP type supports.
 std::uint32_t supported_opcodes(ibv_qp_type type) noexcept;
+
+/// The send operations that a QP type supports on this device and with this libibverbs. Queries the
+/// device only if send_ops has an atomic write or a flush.
+std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
+                            std::uint64_t send_ops) noexcept;
 
 /// Writes a WQE for each receive WR of the list and publishes them. Returns 0 or an errno and sets
 /// *bad_wr.

@@ -82,7 +82,8 @@ static_assert(IBV_QP_EX_WITH_SEND == 1U << IBV_WR_SEND);
 static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1U << IBV_WR_SEND_WITH_INV);
 static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
 
-// The send operations that a QP type supports on this device and with this libibverbs.
+} // namespace
+
 std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
                             std::uint64_t send_ops) noexcept {
     std::uint64_t supported = supported_opcodes(type);
@@ -99,6 +100,8 @@ std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
         supported |= QP_EX_WITH_FLUSH;
     return supported;
 }
+
+namespace {
 
 // Called after the QP entered RESET. The kernel has dropped its WQEs; its completions are
 // discarded.

@@ -3,8 +3,6 @@
 #include "objects.hpp"
 
 namespace coherdma::provider::siw {
-namespace {
-
 abi::verbs_context_ops context_ops() noexcept {
     abi::verbs_context_ops ops = {};
     fill_context_ops(ops);
@@ -17,6 +15,8 @@ abi::verbs_context_ops context_ops() noexcept {
     fill_srq_ops(ops);
     return ops;
 }
+
+namespace {
 
 siw_context *open_context(ibv_device *device, int cmd_fd) noexcept {
     auto *const context = abi::init_and_alloc_context<siw_context>(device, cmd_fd, RDMA_DRIVER_SIW);

@@ -87,6 +87,9 @@ inline siw_qp &to_siw_qp(ibv_qp_ex *ibqp) noexcept {
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
+/// All operations of the driver.
+abi::verbs_context_ops context_ops() noexcept;
+
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_post_ops(abi::verbs_context_ops &ops) noexcept;

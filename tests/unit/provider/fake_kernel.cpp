@@ -134,7 +134,8 @@ kernel::~kernel() {
 ibv_context *kernel::open() {
     if (!coherdma::abi::is_supported())
         std::abort();
-    verbs_context *const vctx = open_driver(device_);
+    reinterpret_cast<coherdma::abi::verbs_device *>(device_)->ops = &device_ops();
+    verbs_context *const vctx = device_ops().alloc_context(device_, fd, nullptr);
     if (vctx == nullptr)
         return nullptr;
     auto *const bytes = reinterpret_cast<unsigned char *>(vctx);

@@ -101,7 +101,8 @@ class kernel {
     std::uint32_t add_object(const command &cmd);
     int remove_object(std::uint32_t handle);
 
-    virtual verbs_context *open_driver(ibv_device *device) = 0;
+    /// The operations with which the driver registers.
+    virtual const coherdma::abi::verbs_device_ops &device_ops() const = 0;
     /// Answers the commands that differ between drivers.
     virtual int answer_driver(const command &cmd) = 0;
     virtual int check_mapping(std::uint64_t offset, std::size_t bytes);

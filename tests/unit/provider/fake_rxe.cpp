@@ -9,8 +9,13 @@
 
 namespace fake {
 
-verbs_context *rxe_kernel::open_driver(ibv_device *device) {
-    return rxe::alloc_context(device, fd, nullptr);
+const coherdma::abi::verbs_device_ops &rxe_kernel::device_ops() const {
+    static const coherdma::abi::verbs_device_ops ops = [] {
+        coherdma::abi::verbs_device_ops rxe_ops = {};
+        rxe_ops.alloc_context = rxe::alloc_context;
+        return rxe_ops;
+    }();
+    return ops;
 }
 
 rxe::mminfo rxe_kernel::make_ring(std::uint32_t entries, std::size_t entry_size) {
@@ -104,6 +109,13 @@ int rxe_kernel::answer_driver(const command &cmd) {
 
 int rxe_kernel::answer_extended(const command &cmd) {
     switch (cmd.number & ~extended) {
+    case IB_USER_VERBS_CMD_QUERY_DEVICE: {
+        ib_uverbs_ex_query_device_resp resp{};
+        resp.response_length = sizeof resp;
+        resp.device_cap_flags_ex = device_cap_flags_ex;
+        respond(cmd, resp);
+        return 0;
+    }
     case IB_USER_VERBS_EX_CMD_CREATE_CQ: {
         const auto req = cmd.as<ib_uverbs_ex_create_cq>();
         const rxe::mminfo mi = make_ring(req.cqe, sizeof(rxe::rxe_cqe));

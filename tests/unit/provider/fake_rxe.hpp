@@ -16,6 +16,7 @@ namespace rxe = coherdma::provider::rxe;
 class rxe_kernel : public kernel {
   public:
     std::function<void(rxe::mminfo &, rxe::rxe_queue_buf &)> corrupt; ///< alters the next rings
+    std::uint64_t device_cap_flags_ex = 0;                            ///< reported by query_device
 
     /// The rings in the order of creation.
     rxe::rxe_queue_buf &ring(std::size_t index) const {
@@ -23,7 +24,7 @@ class rxe_kernel : public kernel {
     }
 
   private:
-    verbs_context *open_driver(ibv_device *device) override;
+    const coherdma::abi::verbs_device_ops &device_ops() const override;
     int answer_driver(const command &cmd) override;
     int answer_extended(const command &cmd);
     rxe::mminfo make_ring(std::uint32_t entries, std::size_t entry_size);

@@ -10,8 +10,13 @@
 
 namespace fake {
 
-verbs_context *siw_kernel::open_driver(ibv_device *device) {
-    return coherdma::provider::siw::alloc_context(device, fd, nullptr);
+const coherdma::abi::verbs_device_ops &siw_kernel::device_ops() const {
+    static const coherdma::abi::verbs_device_ops ops = [] {
+        coherdma::abi::verbs_device_ops siw_ops = {};
+        siw_ops.alloc_context = coherdma::provider::siw::alloc_context;
+        return siw_ops;
+    }();
+    return ops;
 }
 
 // A mapping must cover exactly one ring.

@@ -41,7 +41,7 @@ class siw_kernel : public kernel {
     void add_cqe(std::size_t ring_index, siw_cqe cqe);
 
   private:
-    verbs_context *open_driver(ibv_device *device) override;
+    const coherdma::abi::verbs_device_ops &device_ops() const override;
     int answer_driver(const command &cmd) override;
     int check_mapping(std::uint64_t offset, std::size_t bytes) override;
     std::uint64_t make_ring(std::uint32_t &entries, std::size_t entry_size,
