@@ -3,12 +3,12 @@
 // Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
 // None of them changes later.
 
-#include "coherency/emulation.hpp"
 #include "copy_out.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
 #include "devices/devices.hpp"
 #include "memory.hpp"
+#include "provider_query.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -97,6 +97,10 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     input.settings = &settings;
     input.context = attr.context;
     input.try_reg_mr = coherency::try_reg_mr;
+    coherdmadv_device_attr provider_attr = {};
+    if (attr.context &&
+        api::query_provider(attr.context, &provider_attr, sizeof provider_attr) == 0)
+        input.provider = &provider_attr;
     device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES)
                                                    ? coherency::rule_scope::all
                                                    : coherency::rule_scope::until_decided);
@@ -116,8 +120,13 @@ void assume_verdict(const coherdma_open_attr &attr, coherdma_device &device) {
 }
 
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
-    device.emulated = coherency::find_emulated_cache(attr.context);
-    if (device.emulated) {
+    if (device.verdict == COHERDMA_EMULATED) {
+        device.emulated = api::find_emulated_cache(attr.context);
+        if (!device.emulated)
+            return fail(EOPNOTSUPP,
+                        "%s is emulated by a provider of another release than this libcoherdma: "
+                        "install coherdma-provider and libcoherdma of one release",
+                        device.name.c_str());
         device.line_size = device.emulated->line_size();
         device.ops = device.emulated->ops;
         device.sync_required = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The interface between libcoherdma and the emulation module, which emulates a cache for devices of
-// its process: the module exports one object of this struct, which the plugin hands over.
+// its process. The plugin hands over the module's object.
 #pragma once
 
 #include "cache.hpp"
@@ -21,9 +21,6 @@ struct emulated_cache {
     std::size_t (*line_size)() noexcept;
     const cache_ops *ops;
 };
-
-inline constexpr const char *emulation_file = "libcoherdma-emulation.so";
-inline constexpr const char *emulation_symbol = "coherdma_emulation";
 
 /// Exported by the plugin, extern "C": nullptr if the context is not emulated.
 using find_emulated_cache_function = const emulated_cache *(const ibv_context *);

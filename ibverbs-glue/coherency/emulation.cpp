@@ -3,42 +3,26 @@
 // A device that coherdma's provider emulates as non-coherent, on the user's request for this
 // process. This rule precedes all others.
 
-#include "emulation.hpp"
 #include "rules.hpp"
-
-#include <dlfcn.h>
 
 namespace coherdma::coherency {
 
-// The provider loads the module before it opens an emulated device, and never unloads it.
-const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
-    if (context == nullptr)
-        return nullptr;
-    void *const module = dlopen(cache::emulation_file, RTLD_LAZY | RTLD_NOLOAD);
-    if (module == nullptr) {
-        dlerror(); // discards the error
-        return nullptr;
-    }
-    const auto *const emulated =
-        static_cast<const cache::emulated_cache *>(dlsym(module, cache::emulation_symbol));
-    dlclose(module);
-    return emulated != nullptr && emulated->size == sizeof *emulated &&
-                   emulated->is_emulated(context)
-               ? emulated
-               : nullptr;
-}
-
 finding evaluate_emulation(const rule_input &input) {
     finding result;
-    result.source = "COHERDMA_EMULATE";
-    const cache::emulated_cache *const emulated = find_emulated_cache(input.context);
-    if (emulated == nullptr) {
-        result.reason = input.context != nullptr ? "not emulated" : "the device is not open";
+    result.source = "coherdma's provider";
+    if (input.provider == nullptr) {
+        result.reason = input.context != nullptr ? "coherdma's provider does not serve the device"
+                                                 : "the device is not open";
+        return result;
+    }
+    if (input.provider->coherency != COHERDMA_EMULATED) {
+        result.value = coherdma_verdict_name(input.provider->coherency);
+        result.reason = "not emulated";
         return result;
     }
     result.verdict = COHERDMA_EMULATED;
-    result.value = emulated->mode();
-    result.reason = "coherdma's provider emulates a non-coherent device";
+    result.value = std::string("mode ") + input.provider->mode;
+    result.reason = input.provider->evidence;
     return result;
 }
 

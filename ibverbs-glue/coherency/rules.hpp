@@ -10,6 +10,7 @@
 #include "config.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/coherdmadv.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,8 @@ struct rule_input {
     const struct settings *settings = nullptr;
     ibv_context *context = nullptr;        ///< nullptr: not open
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
+    /// What coherdma's provider knows; nullptr: it does not serve the device, or it is not open.
+    const coherdmadv_device_attr *provider = nullptr;
 };
 
 struct finding {

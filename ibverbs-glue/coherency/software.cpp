@@ -6,6 +6,8 @@
 #include "files.hpp"
 #include "rules.hpp"
 
+#include <rdma/ib_user_ioctl_verbs.h>
+
 namespace coherdma::coherency {
 namespace {
 
@@ -20,6 +22,12 @@ bool has_virtual_cache(const std::string &machine) {
 } // namespace
 
 finding evaluate_software(const rule_input &input) {
+    // The provider is built only for CPUs without a virtually indexed cache.
+    if (input.provider != nullptr && input.provider->coherency == COHERDMA_COHERENT) {
+        const bool is_siw = input.provider->driver_id == RDMA_DRIVER_SIW;
+        return {COHERDMA_COHERENT, "coherdma's provider", is_siw ? "driver siw" : "driver rxe",
+                input.provider->evidence};
+    }
     const std::string folder = "/sys/class/infiniband/" + input.name;
     const std::string device = real_path(input.root, folder);
     finding result;

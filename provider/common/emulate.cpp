@@ -20,6 +20,8 @@
 namespace coherdma::provider {
 namespace {
 
+constexpr const char *emulation_file = "libcoherdma-emulation.so";
+
 /// Of the module; nullptr: no device of this process is emulated.
 constinit std::atomic<const cache::emulated_cache *> emulated_cache = nullptr;
 
@@ -45,10 +47,10 @@ void *load_module() noexcept {
     const char *const slash = std::strrchr(info.dli_fname, '/');
     const std::size_t dir_length =
         slash != nullptr ? static_cast<std::size_t>(slash - info.dli_fname) + 1 : 0;
-    if (dir_length + std::strlen(cache::emulation_file) >= sizeof path)
+    if (dir_length + std::strlen(emulation_file) >= sizeof path)
         return nullptr;
     std::memcpy(path, info.dli_fname, dir_length);
-    std::strcpy(path + dir_length, cache::emulation_file);
+    std::strcpy(path + dir_length, emulation_file);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The symbols that the plugin and libcoherdma look up. A device is emulated from the
+// What the plugin calls, and the cache operations for libcoherdma. A device is emulated from the
 // moment it is opened, and all devices of a process with the settings of the first.
 
 #include "cache/emulated_cache.hpp"
@@ -137,17 +137,12 @@ std::size_t line_size() noexcept {
     return process_state().config.line_size;
 }
 
-} // namespace
-} // namespace coherdma::emulation
-
-extern "C"
-    [[gnu::visibility("default")]] const coherdma::cache::emulated_cache coherdma_emulation = {
-        sizeof(coherdma::cache::emulated_cache), coherdma::emulation::is_emulated,
-        coherdma::emulation::check_readable,     coherdma::emulation::current_mode,
-        coherdma::emulation::line_size,          &coherdma::emulation::CACHE_OPS};
-
-namespace coherdma::emulation {
-namespace {
+const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::emulated_cache),
+                                                        is_emulated,
+                                                        check_readable,
+                                                        current_mode,
+                                                        line_size,
+                                                        &CACHE_OPS};
 
 // -- for the plugin
 
@@ -184,7 +179,7 @@ int begin_emulation(ibv_context *ctx, const module_args &args) {
     hook_poll_ops(*args.ops);
     hook_qp_ops(*args.ops);
     args.ops->free_context = free_context;
-    *args.cache = &coherdma_emulation;
+    *args.cache = &EMULATED_CACHE;
     return 0;
 }
 

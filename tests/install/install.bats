@@ -89,16 +89,16 @@ exported() { nm -D --defined-only "$1" | awk '$2 == "T" { print $3 }' | sort; }
 needed() { readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; }
 soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p'; }
 
-@test "libcoherdma exports the functions of its header, each with a manual page" {
+@test "libcoherdma exports the functions of its headers, each with a manual page" {
     local library=$stage/lib/libcoherdma.so.1 file
-    diff -u --label map <(grep -o 'coherdma_[a-z_]*' ibverbs-glue/coherdma.map | sort) \
-        --label header <(grep -o 'coherdma_[a-z_]*(' ibverbs-glue/include/coherdma/coherdma.h |
+    diff -u --label map <(grep -o 'coherdma\(dv\)\?_[a-z_]*' ibverbs-glue/coherdma.map | sort) \
+        --label headers <(grep -oh 'coherdma\(dv\)\?_[a-z_]*(' ibverbs-glue/include/coherdma/*.h |
             tr -d '(' | sort -u)
     diff -u --label map <(map COHERDMA_1.0 ibverbs-glue/coherdma.map) \
         --label library <(exported "$library")
     while read -r file; do
         [[ -f man/$file.3 ]] || { echo "no man page: $file.3" && return 1; }
-    done < <(grep -o 'coherdma_[a-z_]*' ibverbs-glue/coherdma.map)
+    done < <(grep -o 'coherdma\(dv\)\?_[a-z_]*' ibverbs-glue/coherdma.map)
     [[ $(soname "$library") == libcoherdma.so.1 ]]
 }
 # Programs built for OFED's libdat2 run with ours: it has the same names and versions, and its own

@@ -135,6 +135,15 @@ compiles() {
     in_order example man/udapl12.7 | grep RO_AWARE_
     compiles man/udapl12.7
 }
+@test "the example of coherdmadv_query_device(3) compiles, and the page has the struct of the header" {
+    in_order example man/coherdmadv_query_device.3 | grep 'coherdmadv_query_device(context'
+    compiles man/coherdmadv_query_device.3
+    local header=ibverbs-glue/include/coherdma/coherdmadv.h page=man/coherdmadv_query_device.3
+    diff -u <(sed -n '/^struct coherdmadv_device_attr {/,/^};/p' "$header" | sed 's, */\*.*,,') \
+        <(sed -n '/^struct coherdmadv_device_attr {/,/^};/p' "$page")
+    diff -u <(grep -o '^    COHERDMADV_[A-Z_]*' "$header" | tr -d ' ' | sort) \
+        <(grep -v '^\.TH' "$page" | grep -o '\bCOHERDMADV_[A-Z][A-Z_]*' | sort -u)
+}
 @test "the examples of atomic writes and flushes compile" {
     for page in man/coherdma_post_atomic_write.3 man/dat_coherdma_extensions.3; do
         in_order example "$page" | grep post_atomic_write

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <rdma/ib_user_ioctl_verbs.h>
 
 using namespace coherdma::coherency;
 
@@ -83,6 +84,37 @@ void override_precedes_other_rules(void **) {
     assert_string_equal(result.findings[result.deciding_index].first->name, "software");
 }
 
+// The provider's answer decides where a rule of the machine would decide otherwise.
+void provider_decides_software_and_emulation(void **) {
+    const fake_sysfs machine("tests/data/coherency/virtual-cache.tree");
+    rule_input input = make_rule_input(machine);
+    coherdmadv_device_attr provider = {};
+    provider.coherency = COHERDMA_COHERENT;
+    provider.driver_id = RDMA_DRIVER_SIW;
+    std::strcpy(provider.evidence, "reason of the provider");
+    input.provider = &provider;
+    decision result = decide(input, rule_scope::until_decided);
+    finding found = result.findings[result.deciding_index].second;
+    assert_string_equal(result.findings[result.deciding_index].first->name, "software");
+    assert_int_equal(found.verdict, COHERDMA_COHERENT);
+    assert_string_equal(found.source.c_str(), "coherdma's provider");
+    assert_string_equal(found.value.c_str(), "driver siw");
+    assert_string_equal(found.reason.c_str(), "reason of the provider");
+    assert_string_equal(find_finding(result, "emulation")->value.c_str(), "coherent");
+
+    settings settings;
+    parse_variable("rxe*=no,siw*=no", settings);
+    input.settings = &settings;
+    provider.coherency = COHERDMA_EMULATED;
+    std::strcpy(provider.mode, "poison");
+    result = decide(input, rule_scope::until_decided);
+    found = result.findings[result.deciding_index].second;
+    assert_string_equal(result.findings[result.deciding_index].first->name, "emulation");
+    assert_int_equal(found.verdict, COHERDMA_EMULATED);
+    assert_string_equal(found.value.c_str(), "mode poison");
+    assert_string_equal(found.reason.c_str(), "reason of the provider");
+}
+
 } // namespace
 
 int main() {
@@ -93,7 +125,8 @@ int main() {
     std::vector<std::string> names;
     for (const std::string &file : files)
         names.push_back("machine " + std::filesystem::path(file).stem().string());
-    std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules)};
+    std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules),
+                                     cmocka_unit_test(provider_decides_software_and_emulation)};
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(
             {names[i].c_str(), expected_rule_decides, nullptr, nullptr, files[i].data()});

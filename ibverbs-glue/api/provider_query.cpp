@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "provider_query.hpp"
+#include "error.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+namespace coherdma::api {
+namespace {
+
+/// A function of the provider that serves the context. By version: libcoherdma, which a module may
+/// be linked with, exports a function of the same name.
+void *find_provider_function(const ibv_context *context, const char *name,
+                             const char *version) noexcept {
+    // The emulation replaces other operations, but not this one.
+    auto *const operation = reinterpret_cast<void *>(context->ops.req_notify_cq);
+    Dl_info info = {};
+    if (dladdr(operation, &info) == 0)
+        return nullptr;
+    void *const module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *const function = module != nullptr ? dlvsym(module, name, version) : nullptr;
+    if (function == nullptr)
+        dlerror(); // discards the error
+    if (module != nullptr)
+        dlclose(module);
+    return function;
+}
+
+} // namespace
+
+int query_provider(ibv_context *context, coherdmadv_device_attr *attr,
+                   std::uint32_t inlen) noexcept {
+    auto *const query = reinterpret_cast<decltype(coherdmadv_query_device) *>(
+        find_provider_function(context, "coherdmadv_query_device", "COHERDMADV_1.0"));
+    return query != nullptr ? query(context, attr, inlen) : EOPNOTSUPP;
+}
+
+const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
+    auto *const find =
+        reinterpret_cast<cache::find_emulated_cache_function *>(find_provider_function(
+            context, cache::find_emulated_cache_name, cache::find_emulated_cache_version));
+    const cache::emulated_cache *const emulated = find != nullptr ? find(context) : nullptr;
+    return emulated != nullptr && emulated->size == sizeof *emulated ? emulated : nullptr;
+}
+
+} // namespace coherdma::api
+
+int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
+                            std::uint32_t inlen) {
+    using coherdma::api::fail;
+    if (!context)
+        return fail(EINVAL, "context is NULL");
+    const int error = coherdma::api::query_provider(context, attr, inlen);
+    if (error == 0)
+        return 0;
+    const char *const name = ibv_get_device_name(context->device);
+    if (error == EOPNOTSUPP)
+        return fail(error,
+                    "%s is not served by coherdma's provider, which serves rxe and siw devices "
+                    "if it is selected: by coherdma_use_provider() before the first "
+                    "ibv_get_device_list(), or for the system by: coherdma enable",
+                    name);
+    if (error == EINVAL)
+        return fail(error, "%s: attr is NULL, or inlen %u excludes comp_mask", name, inlen);
+    return fail(error, "%s: cannot query the provider: %s", name, std::strerror(error));
+}
