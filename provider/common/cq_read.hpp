@@ -12,7 +12,7 @@
 namespace coherdma::provider {
 
 /// Sets the CQ's wr_id and status from its current completion; ENOENT if there is none.
-inline int set_current(ibv_cq_ex *ibcq, const ibv_wc *cur_wc) noexcept {
+inline int set_wr_id_and_status(ibv_cq_ex *ibcq, const ibv_wc *cur_wc) noexcept {
     if (cur_wc == nullptr)
         return ENOENT;
     ibcq->wr_id = cur_wc->wr_id;

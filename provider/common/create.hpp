@@ -70,9 +70,9 @@ ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
     return created != nullptr ? &created->verbs.qp : nullptr;
 }
 
-/// supported_ops() returns the send operations that a QP of this type can have; set_wr_ops() sets
-/// the functions of the requested ones.
-template <class driver_qp, class driver_resp, auto finish, auto supported_ops>
+/// get_supported_ops() returns the send operations that a QP of this type can have; set_wr_ops()
+/// sets the functions of the requested ones.
+template <class driver_qp, class driver_resp, auto finish, auto get_supported_ops>
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     // The kernel checks create_flags.
     constexpr unsigned supported_mask =
@@ -82,7 +82,7 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return fail_with(EINVAL);
     if ((attr->comp_mask & ~supported_mask) != 0 ||
-        (send_ops & ~supported_ops(context, attr->qp_type, send_ops)) != 0)
+        (send_ops & ~get_supported_ops(context, attr->qp_type, send_ops)) != 0)
         return fail_with(EOPNOTSUPP);
     calloc_ptr<driver_qp> qp;
     if (!qp)

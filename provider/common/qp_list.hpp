@@ -25,12 +25,12 @@ class qp_list {
 
     void add(qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
-        qp.next = first_;
-        first_ = &qp;
+        qp.next = head_;
+        head_ = &qp;
     }
     void remove(const qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
-        qp_type **link = &first_;
+        qp_type **link = &head_;
         while (*link != &qp)
             link = &(*link)->next;
         *link = qp.next;
@@ -39,13 +39,13 @@ class qp_list {
     template <class function>
     void for_each(const function &visit) noexcept {
         const std::lock_guard guard(mutex_);
-        for (qp_type *qp = first_; qp != nullptr; qp = qp->next)
+        for (qp_type *qp = head_; qp != nullptr; qp = qp->next)
             visit(*qp);
     }
 
   private:
     mutex mutex_;
-    qp_type *first_;
+    qp_type *head_;
 };
 
 } // namespace coherdma::provider

@@ -13,12 +13,12 @@ class spinlock {
   public:
     void init(bool single_threaded) noexcept { single_threaded_ = single_threaded; }
     /// The consumer has promised to use the object from one thread at a time.
-    bool single_threaded() const noexcept { return single_threaded_; }
+    bool is_single_threaded() const noexcept { return single_threaded_; }
 
     bool try_lock() noexcept { return single_threaded_ || acquire(); }
     void lock() noexcept {
         if (!try_lock())
-            wait();
+            lock_contended();
     }
     // Ordering: unlock() stores with release, and acquire() changes the same word with acquire, so
     // the next holder sees all that this one wrote.
@@ -31,7 +31,7 @@ class spinlock {
             unlocked, 1, std::memory_order_acquire, std::memory_order_relaxed);
     }
     // The holder may have been preempted on this CPU, or wait for the kernel to replace the ring.
-    [[gnu::noinline, gnu::cold]] void wait() noexcept {
+    [[gnu::noinline, gnu::cold]] void lock_contended() noexcept {
         constexpr unsigned spin_limit = 100;
         for (unsigned spins = 1;; ++spins) {
             if (std::atomic_ref(locked_).load(std::memory_order_relaxed) == 0 && acquire())

@@ -3,7 +3,7 @@
 #include "objects.hpp"
 
 namespace coherdma::provider::rxe {
-abi::verbs_context_ops context_ops() noexcept {
+abi::verbs_context_ops make_context_ops() noexcept {
     abi::verbs_context_ops ops = {};
     fill_context_ops(ops);
     fill_pd_ops(ops);
@@ -32,14 +32,14 @@ rxe_context *open_context(ibv_device *device, int cmd_fd) noexcept {
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
     rxe_context *const context = open_context(device, cmd_fd);
-    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_RXE, context_ops())
+    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_RXE, make_context_ops())
                               : nullptr;
 }
 
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
     rxe_context *const context = open_context(device, cmd_fd);
     return context != nullptr
-               ? init_imported_context(&context->verbs, RDMA_DRIVER_RXE, context_ops())
+               ? init_imported_context(&context->verbs, RDMA_DRIVER_RXE, make_context_ops())
                : nullptr;
 }
 

@@ -137,13 +137,13 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
     const std::lock_guard guard(cq.lock);
     cq_ring &ring = cq.ring;
-    const std::uint32_t first = ring.cons;
+    const std::uint32_t saved_cons = ring.cons;
     while (auto *const cqe = static_cast<rxe_cqe *>(ring.peek())) {
         if (cqe->qp_num == qp_num)
             cqe->status = CQE_DISCARDED;
         ring.advance_consumer();
     }
-    ring.cons = first;
+    ring.cons = saved_cons;
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {

@@ -11,7 +11,7 @@ namespace {
 
 int next_poll(ibv_cq_ex *ibcq) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
-    return set_current(ibcq, poll_cqes(cq, &cq.cur_wc, 1) != 0 ? &cq.cur_wc : nullptr);
+    return set_wr_id_and_status(ibcq, poll_cqes(cq, &cq.cur_wc, 1) != 0 ? &cq.cur_wc : nullptr);
 }
 
 int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {

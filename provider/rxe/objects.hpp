@@ -82,7 +82,7 @@ verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
 /// All operations of the driver.
-abi::verbs_context_ops context_ops() noexcept;
+abi::verbs_context_ops make_context_ops() noexcept;
 
 void fill_ah_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
@@ -103,12 +103,12 @@ void set_poll_ops(rxe_cq &cq) noexcept;
 void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept;
 
 /// Bits of the ibv_wr_opcodes that a QP type supports.
-std::uint32_t supported_opcodes(ibv_qp_type type) noexcept;
+std::uint32_t get_supported_opcodes(ibv_qp_type type) noexcept;
 
 /// The send operations that a QP type supports on this device and with this libibverbs. Queries the
 /// device only if send_ops has an atomic write or a flush.
-std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
-                            std::uint64_t send_ops) noexcept;
+std::uint64_t get_supported_ops(ibv_context *context, ibv_qp_type type,
+                                std::uint64_t send_ops) noexcept;
 
 /// Writes a WQE for each receive WR of the list and publishes them. Returns 0 or an errno and sets
 /// *bad_wr.

@@ -21,7 +21,7 @@ std::uint64_t set_inline_data(rxe_send_wqe &wqe, const ibv_send_wr &wr,
         length += sge.length;
         if (length > max_inline_data)
             return LENGTH_LIMIT;
-        end = append(end, reinterpret_cast<const void *>(sge.addr), sge.length);
+        end = append_data(end, reinterpret_cast<const void *>(sge.addr), sge.length);
     }
     return length;
 }
@@ -183,8 +183,8 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 } // namespace
 
 int rxe_qp::ring_doorbell() noexcept {
-    return sq_lock.single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
-                                     : sq_doorbell.ring(verbs.qp, RDMA_DRIVER_RXE);
+    return sq_lock.is_single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
+                                        : sq_doorbell.ring(verbs.qp, RDMA_DRIVER_RXE);
 }
 
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
@@ -202,7 +202,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     return error;
 }
 
-std::uint32_t supported_opcodes(ibv_qp_type type) noexcept {
+std::uint32_t get_supported_opcodes(ibv_qp_type type) noexcept {
     switch (type) {
     case IBV_QPT_RC:
         return SEND_OPCODES | WRITE_OPCODES | ATOMIC_OPCODES | OPCODES_WITHOUT_SGE |

@@ -119,7 +119,7 @@ void wr_atomic_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_a
         return;
     set_rdma(wqe, rkey, remote_addr);
     wqe->dma.length = wqe->dma.resid = ATOMIC_WRITE_SIZE;
-    append(wqe_data(*wqe), data, ATOMIC_WRITE_SIZE);
+    append_data(wqe_data(*wqe), data, ATOMIC_WRITE_SIZE);
     to_rxe_qp(ibqp).cur_wqe = nullptr; // its data are set
 }
 
@@ -163,7 +163,7 @@ void wr_set_sge_list(ibv_qp_ex *ibqp, std::size_t num_sge, const ibv_sge *sg_lis
     const std::uint64_t length = total_length(sg_list, num_sge);
     if (length >= LENGTH_LIMIT)
         return set_wr_err(qp, EINVAL);
-    append(wqe_data(*wqe), sg_list, num_sge * sizeof(ibv_sge));
+    append_data(wqe_data(*wqe), sg_list, num_sge * sizeof(ibv_sge));
     wqe->dma.num_sge = static_cast<std::uint32_t>(num_sge);
     wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);
 }
@@ -187,7 +187,7 @@ void wr_set_inline_data_list(ibv_qp_ex *ibqp, std::size_t num_buf,
         if (buf->length > qp.max_inline_data - length)
             return set_wr_err(qp, EINVAL);
         length += buf->length;
-        end = append(end, buf->addr, buf->length);
+        end = append_data(end, buf->addr, buf->length);
     }
     wqe->wr.send_flags |= IBV_SEND_INLINE; // else the kernel takes the data for SGEs
     wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);

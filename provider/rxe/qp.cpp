@@ -65,7 +65,7 @@ template <class init_attr>
 rxe_qp *finish_create(calloc_ptr<rxe_qp> &qp, const init_attr &attr, const rxe_create_qp_resp &resp,
                       bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
-    qp->opcodes = supported_opcodes(attr.qp_type);
+    qp->opcodes = get_supported_opcodes(attr.qp_type);
     qp->sq_lock.init(single_threaded);
     qp->rq_lock.init(single_threaded);
     if (const int error = map_rings(*qp, resp, attr.cap, attr.srq == nullptr)) {
@@ -84,9 +84,9 @@ static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
 
 } // namespace
 
-std::uint64_t supported_ops(ibv_context *context, ibv_qp_type type,
-                            std::uint64_t send_ops) noexcept {
-    std::uint64_t supported = supported_opcodes(type);
+std::uint64_t get_supported_ops(ibv_context *context, ibv_qp_type type,
+                                std::uint64_t send_ops) noexcept {
+    std::uint64_t supported = get_supported_opcodes(type);
     if ((send_ops & (QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH)) == 0 || type != IBV_QPT_RC)
         return supported;
     ibv_device_attr_ex attr = {};
@@ -167,8 +167,8 @@ void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept {
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
     ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr>>;
-    ops.create_qp_ex =
-        create_qp_ex<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr_ex>, supported_ops>;
+    ops.create_qp_ex = create_qp_ex<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr_ex>,
+                                    get_supported_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

@@ -42,7 +42,8 @@ inline unsigned char *wqe_data(rxe_send_wqe &wqe) noexcept {
 }
 
 /// Copies length bytes and returns the end of the copy.
-inline unsigned char *append(unsigned char *dest, const void *src, std::size_t length) noexcept {
+inline unsigned char *append_data(unsigned char *dest, const void *src,
+                                  std::size_t length) noexcept {
     if (length != 0)
         std::memcpy(dest, src, length);
     return dest + length;

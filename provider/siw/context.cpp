@@ -3,7 +3,7 @@
 #include "objects.hpp"
 
 namespace coherdma::provider::siw {
-abi::verbs_context_ops context_ops() noexcept {
+abi::verbs_context_ops make_context_ops() noexcept {
     abi::verbs_context_ops ops = {};
     fill_context_ops(ops);
     fill_pd_ops(ops);
@@ -29,14 +29,14 @@ siw_context *open_context(ibv_device *device, int cmd_fd) noexcept {
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
     siw_context *const context = open_context(device, cmd_fd);
-    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_SIW, context_ops())
+    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_SIW, make_context_ops())
                               : nullptr;
 }
 
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
     siw_context *const context = open_context(device, cmd_fd);
     return context != nullptr
-               ? init_imported_context(&context->verbs, RDMA_DRIVER_SIW, context_ops())
+               ? init_imported_context(&context->verbs, RDMA_DRIVER_SIW, make_context_ops())
                : nullptr;
 }
 

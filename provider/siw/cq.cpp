@@ -98,7 +98,7 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
 }
 
 // Flushes one WQE that the kernel left.
-bool poll_flushed(siw_cq &cq, ibv_wc &wc) noexcept {
+bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     siw_wq *wq = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
     for (; wq != nullptr; wq = wq->next) {
         wqe_header &wqe = wq->ring.wqe(wq->flush_index);
@@ -119,8 +119,8 @@ bool poll_flushed(siw_cq &cq, ibv_wc &wc) noexcept {
 // Called with the lock held. Other threads only add at the front.
 void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     std::atomic_ref flush_list(cq.flush_list);
-    siw_wq *first = flush_list.load();
-    if (first == &wq && flush_list.compare_exchange_strong(first, wq.next))
+    siw_wq *head = flush_list.load();
+    if (head == &wq && flush_list.compare_exchange_strong(head, wq.next))
         return;
     for (siw_wq *it = flush_list.load(); it != nullptr; it = it->next) {
         if (it->next == &wq) {
@@ -167,7 +167,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
         ++cons;
     }
     cq.ring.cons = cons;
-    if (count == 0 && (cq.ring.load_next_flags() != 0 || cq.has_flushes_or_stalls())) [[unlikely]]
+    if (count == 0 && (cq.ring.load_next_flags() != 0 || cq.needs_slow_poll())) [[unlikely]]
         return poll_cq_slow(cq, num_entries, wc);
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
@@ -188,7 +188,7 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     for (;;) {
         const std::uint8_t flags = ring.load_next_flags();
         if ((flags & SIW_WQE_VALID) == 0)
-            return poll_flushed(cq, wc);
+            return poll_flushed_wqe(cq, wc);
         siw_cqe &cqe = ring.cqe(ring.cons++);
         to_wc(cqe, to_wc_status(cqe.status), wc);
         std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
@@ -205,8 +205,8 @@ void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
     remove_from_flush_list(cq, qp.sq);
     remove_from_flush_list(cq, qp.rq);
     cq_ring &ring = cq.ring;
-    const std::uint32_t first = ring.cons;
-    for (; ring.cons - first <= ring.mem.index_mask; ++ring.cons) {
+    const std::uint32_t saved_cons = ring.cons;
+    for (; ring.cons - saved_cons <= ring.mem.index_mask; ++ring.cons) {
         const std::uint8_t flags = ring.load_next_flags();
         if ((flags & SIW_WQE_VALID) == 0)
             break;
@@ -214,7 +214,7 @@ void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
         if (cqe.qp_id == qp.verbs.qp.qp_num)
             std::atomic_ref(cqe.flags).store(flags | CQE_DISCARDED, std::memory_order_relaxed);
     }
-    ring.cons = first;
+    ring.cons = saved_cons;
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {

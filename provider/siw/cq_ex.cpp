@@ -11,7 +11,7 @@ namespace {
 
 int next_poll(ibv_cq_ex *ibcq) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
-    return set_current(ibcq, poll_one(cq, cq.cur_wc) ? &cq.cur_wc : nullptr);
+    return set_wr_id_and_status(ibcq, poll_one(cq, cq.cur_wc) ? &cq.cur_wc : nullptr);
 }
 
 int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
@@ -19,7 +19,7 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
         return EINVAL;
     siw_cq &cq = to_siw_cq(ibcq);
     cq.lock.lock();
-    const int error = set_current(ibcq, poll_first(cq, cq.cur_wc) ? &cq.cur_wc : nullptr);
+    const int error = set_wr_id_and_status(ibcq, poll_first(cq, cq.cur_wc) ? &cq.cur_wc : nullptr);
     if (error != 0)
         cq.lock.unlock();
     return error;

@@ -34,7 +34,7 @@ struct siw_cq {
     bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
 
     /// Whether there may be completions that are not in the ring.
-    bool has_flushes_or_stalls() noexcept {
+    bool needs_slow_poll() noexcept {
         return std::atomic_ref(flush_list).load(std::memory_order_acquire) != nullptr ||
                std::atomic_ref(has_stalled_qp).load(std::memory_order_relaxed);
     }
@@ -88,7 +88,7 @@ verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept;
 
 /// All operations of the driver.
-abi::verbs_context_ops context_ops() noexcept;
+abi::verbs_context_ops make_context_ops() noexcept;
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;

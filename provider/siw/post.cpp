@@ -47,7 +47,7 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     if (ibv_opcode >= SIW_OPCODES.size() || SIW_OPCODES[ibv_opcode] == NO_OPCODE || wr.num_sge < 0)
         return EINVAL;
     const std::uint8_t opcode = SIW_OPCODES[ibv_opcode];
-    wqe_header *const wqe = qp.sq.ring.free_wqe(index);
+    wqe_header *const wqe = qp.sq.ring.get_free_wqe(index);
     if (wqe == nullptr)
         return ENOMEM;
     siw_sqe &sqe = to_sqe(*wqe);
@@ -111,7 +111,7 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     qp_to_err_notify(qp);
 }
 
-[[gnu::always_inline]] inline int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept {
+[[gnu::always_inline]] inline int submit_wqes_inline(siw_qp &qp, std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     const std::uint32_t begin = ring.prod;
     if (begin == end) {
@@ -129,12 +129,12 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
         return submit_first(qp, begin, end);
     // No doorbell if the WQE before the first new one is still pending: the kernel is processing
     // the SQ and will reach the new ones.
-    const bool kernel_is_active =
+    const bool is_kernel_active =
         end - begin <= ring.mem.index_mask && is_pending(ring.wqe(begin - 1));
     qp.sq_lock.unlock();
-    if (kernel_is_active)
+    if (is_kernel_active)
         return 0;
-    const int error = qp.sq_lock.single_threaded()
+    const int error = qp.sq_lock.is_single_threaded()
                           ? ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW)
                           : qp.sq_doorbell.ring(qp.verbs.qp, RDMA_DRIVER_SIW);
     if (error != 0) [[unlikely]]
@@ -157,7 +157,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
         }
         ++end;
     }
-    if (const int submit_error = submit_wqes(qp, end)) [[unlikely]] {
+    if (const int submit_error = submit_wqes_inline(qp, end)) [[unlikely]] {
         *bad_wr = wr_list;
         error = submit_error;
     }
@@ -190,7 +190,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
         return EINVAL;
     }
     const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
-    // Ordering: as in submit_wqes().
+    // Ordering: as in submit_wqes_inline().
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         force_cq_event(to_siw_cq(ibqp->recv_cq), ibqp->pd);
@@ -211,8 +211,8 @@ bool is_read_allowed(siw_qp &qp) noexcept {
     return qp.read_allowed;
 }
 
-int submit(siw_qp &qp, std::uint32_t end) noexcept {
-    return submit_wqes(qp, end);
+int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept {
+    return submit_wqes_inline(qp, end);
 }
 
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,

@@ -37,7 +37,7 @@ int submit_batch(siw_qp &qp) noexcept {
         wqe.opcode &= OPCODE_MASK;
         store_flags(wqe, flags | SIW_WQE_VALID);
     }
-    return submit(qp, qp.wr_end_index);
+    return submit_wqes(qp, qp.wr_end_index);
 }
 
 int wr_complete(ibv_qp_ex *ibqp) noexcept {
@@ -56,7 +56,7 @@ siw_sqe *start_wqe(ibv_qp_ex *ibqp, std::uint8_t opcode) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     if (qp.wr_err != 0)
         return nullptr;
-    wqe_header *const wqe = qp.sq.ring.free_wqe(qp.wr_end_index);
+    wqe_header *const wqe = qp.sq.ring.get_free_wqe(qp.wr_end_index);
     if (wqe == nullptr) {
         set_wr_err(qp, ENOMEM);
         return nullptr;

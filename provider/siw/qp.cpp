@@ -78,7 +78,7 @@ siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_c
     return qp.release();
 }
 
-std::uint64_t supported_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
+std::uint64_t get_supported_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
     return SEND_OPS;
 }
 
@@ -110,13 +110,13 @@ int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *i
 
 // The kernel takes WQEs in order, so the WQEs that it left are the last ones before prod.
 void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
-    std::uint32_t first = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
-        if (!is_pending(wq.ring.wqe(first - 1)))
+        if (!is_pending(wq.ring.wqe(flush_index - 1)))
             break;
-        --first;
+        --flush_index;
     }
-    wq.flush_index = first;
+    wq.flush_index = flush_index;
     std::atomic_ref flush_list(cq.flush_list);
     wq.next = flush_list.load();
     while (!flush_list.compare_exchange_weak(wq.next, &wq)) {
@@ -222,7 +222,7 @@ void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
     ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr>>;
     ops.create_qp_ex = create_qp_ex<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr_ex>,
-                                    supported_ops>;
+                                    get_supported_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

@@ -71,7 +71,7 @@ struct wq_ring {
     }
     /// The WQE if it can be written, or nullptr if the queue is full. A batch writes WQEs after
     /// prod.
-    wqe_header *free_wqe(std::uint32_t index) const noexcept {
+    wqe_header *get_free_wqe(std::uint32_t index) const noexcept {
         wqe_header &header = wqe(index);
         return index - prod <= mem.index_mask && load_flags(header) == 0 ? &header : nullptr;
     }

@@ -80,6 +80,6 @@ bool is_read_allowed(siw_qp &qp) noexcept;
 
 /// Submits the VALID WQEs before index end and releases sq_lock. Returns 0, also if they will be
 /// flushed; or an errno, and the WQEs are withdrawn.
-int submit(siw_qp &qp, std::uint32_t end) noexcept;
+int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept;
 
 } // namespace coherdma::provider::siw
