@@ -36,7 +36,8 @@ int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr)
     return ibv_cmd().query_port(context, port_num, attr, &command, command.size);
 }
 
-/// Sets the operations. Frees the context on error, also if init_error is not 0.
+/// Sets the operations. If that fails, or init_error is not 0: frees the context, sets errno and
+/// returns nullptr.
 verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
                               abi::verbs_context_ops ops, int init_error) noexcept {
     const int error = init_error != 0 ? init_error : attach_emulation(context, driver_id, ops);
@@ -62,8 +63,8 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
     return finish_context(context, driver_id, ops, error);
 }
 
-// These kernel drivers do not report the number of completion vectors: it is the number of possible
-// CPUs.
+// rdma_rxe and siw do not answer query_context(). Their number of completion vectors is the number
+// of possible CPUs.
 verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
                                      const abi::verbs_context_ops &ops) noexcept {
     int error = ibv_cmd().query_context(context, nullptr);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The ibv_wc_read_* functions: they read a copy of the completion, which the CQ keeps in cur_wc
-// between start_poll and end_poll.
+// The ibv_wc_read_* functions. They read cur_wc, the CQ's copy of the current completion.
 #pragma once
 
 #include "objects.hpp"
@@ -11,7 +10,7 @@
 
 namespace coherdma::provider {
 
-/// Sets the CQ's wr_id and status from its current completion; ENOENT if there is none.
+/// Sets the CQ's wr_id and status from cur_wc. Returns ENOENT if cur_wc is nullptr.
 inline int set_wr_id_and_status(ibv_cq_ex *ibcq, const ibv_wc *cur_wc) noexcept {
     if (cur_wc == nullptr)
         return ENOENT;

@@ -13,6 +13,7 @@
 
 namespace coherdma::provider {
 
+/// Sets errno and returns nullptr.
 inline std::nullptr_t fail_with(int error) noexcept {
     errno = error;
     return nullptr;

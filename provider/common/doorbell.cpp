@@ -67,6 +67,7 @@ constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
     cmd.response = reinterpret_cast<std::uintptr_t>(&cmd);
     cmd.qp_handle = qp.handle;
     int error = 0;
+    // write() would be a cancellation point: a cancelled thread would leave the state BUSY.
     if (syscall(SYS_write, qp.context->cmd_fd, &cmd, sizeof(cmd)) != long{sizeof(cmd)})
         error = errno == EACCES ? ring_doorbell_ioctl(qp, driver_id) : errno;
     trace::doorbell(qp.qp_num, error);
@@ -79,8 +80,6 @@ int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     return ring_doorbell_inline(qp, driver_id);
 }
 
-// Sets BUSY and returns true: this thread rings. Or sets PENDING and returns false: another thread
-// rings.
 bool doorbell::acquire_or_set_pending(std::uint32_t state) noexcept {
     const std::atomic_ref shared_state(state_);
     while (!shared_state.compare_exchange_weak(state, state == IDLE ? BUSY : PENDING)) {
@@ -92,19 +91,19 @@ void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexce
     const std::atomic_ref shared_state(state_);
     std::uint32_t state;
     do {
+        // Ordering: sequentially consistent, before the system call. The kernel sees the WQEs of
+        // each thread whose PENDING this replaces.
         shared_state.store(BUSY);
         ring_doorbell(qp, driver_id);
         state = BUSY;
     } while (!shared_state.compare_exchange_strong(state, IDLE));
 }
 
-// Ordering: a thread publishes its WQEs, then reads the state; the ringing thread writes the state,
-// then makes the system call. All four are sequentially consistent, so either the publisher reads
-// IDLE and rings itself, or the ringing thread reads PENDING and rings after the WQEs were
-// published.
 int doorbell::ring(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     const std::atomic_ref shared_state(state_);
     std::uint32_t state = IDLE;
+    // Ordering: the WQEs are published before the state changes. This thread either finds IDLE and
+    // rings, or sets PENDING, which the thread that rings finds before it sets IDLE.
     if (!shared_state.compare_exchange_strong(state, BUSY) && !acquire_or_set_pending(state))
         return 0;
     const int error = ring_doorbell_inline(qp, driver_id);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The doorbell: the system call that has the kernel process a send queue. It covers all WQEs that
-// any thread published before it, and may carry out whole transfers, so no lock is held over it.
+// The doorbell: the system call that has the kernel process an SQ. The kernel may carry out whole
+// transfers in it.
 //
-// Doorbells on one SQ are coalesced: a thread that finds one in progress sets PENDING and returns;
-// the thread in the system call rings again before it sets IDLE.
+// Doorbells on one SQ are coalesced:
+// - A doorbell covers all WQEs that any thread published before it.
+// - A thread that finds IDLE sets BUSY and rings.
+// - A thread that finds BUSY sets PENDING and returns.
+// - The thread that rang sets IDLE, or rings again if it finds PENDING.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +15,18 @@
 
 namespace coherdma::provider {
 
-/// Returns 0 or an errno. Not a pthread cancellation point, since the state may be BUSY.
+/// Returns 0 or an errno.
 int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept;
 
 class doorbell {
   public:
-    /// Returns 0 or an errno; also 0 if another thread rings.
+    /// Returns 0 or an errno. If another thread is ringing, returns 0: that thread rings again.
     int ring(const ibv_qp &qp, std::uint32_t driver_id) noexcept;
 
   private:
     enum : std::uint32_t { IDLE, BUSY, PENDING };
 
+    /// Returns true if this thread has to ring, false if another thread does.
     [[gnu::noinline, gnu::cold]] bool acquire_or_set_pending(std::uint32_t state) noexcept;
     [[gnu::noinline, gnu::cold]] void ring_until_idle(const ibv_qp &qp,
                                                       std::uint32_t driver_id) noexcept;

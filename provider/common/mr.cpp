@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Memory regions. The kernel rejects operations that its driver does not support.
+// MRs. The kernel refuses the operations that its driver does not support.
 
 #include "objects.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What the rxe and siw drivers share: contexts, PDs, and the memory operations that need nothing
-// from the driver. Each object begins with libibverbs' part.
+// What both drivers use: contexts, PDs, and the MR operations that are the same for both. Each of
+// the drivers' objects begins with the object of libibverbs.
 #pragma once
 
 #include "abi/abi.hpp"
@@ -15,7 +15,7 @@ namespace coherdma::provider {
 
 using abi::ibv_cmd;
 
-/// The driver's object that begins with libibverbs' `object`.
+/// Returns the driver's object that begins with this object of libibverbs.
 template <class driver_object, class verbs_object>
 driver_object &container(verbs_object *object) noexcept {
     return *reinterpret_cast<driver_object *>(object);
@@ -27,7 +27,7 @@ driver_object &container(verbs_object *object) noexcept {
 verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
                             const abi::verbs_context_ops &ops) noexcept;
 
-/// The same for import_context: a context that another process opened.
+/// The same for import_context, which imports a context that another process opened.
 verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
                                      const abi::verbs_context_ops &ops) noexcept;
 
@@ -39,7 +39,7 @@ void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
 /// Whether the consumer has promised to use the objects of this PD from one thread at a time.
 bool is_single_threaded(ibv_pd *pd) noexcept;
 
-/// Checks the attributes of a CQ. Returns 0 or an errno.
+/// Checks the attributes of a CQ and sets single_threaded. Returns 0 or an errno.
 int check_cq_attr(const ibv_cq_init_attr_ex &attr, bool &single_threaded) noexcept;
 
 } // namespace coherdma::provider

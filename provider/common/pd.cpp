@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Protection domains, thread domains and parent domains. The kernel knows protection domains only.
-// Objects of a parent domain with a thread domain take no locks. The kernel allocates the rings, so
-// the allocator of a parent domain is not called.
+// PDs, thread domains (TDs) and parent domains. The kernel has only PDs. Objects that are created
+// in a parent domain with a TD take no locks. The allocator of a parent domain is not called, since
+// the kernel allocates the rings.
 
 #include "objects.hpp"
 
@@ -14,13 +14,13 @@ namespace {
 
 struct driver_td {
     ibv_td verbs;
-    std::uint32_t refcount;
+    std::uint32_t refcount; ///< the number of parent domains with this TD
 };
 
 struct driver_pd {
     ibv_pd verbs;
-    driver_pd *protection_domain; ///< of a parent domain; nullptr in a PD
-    driver_td *td;                ///< of a parent domain, or nullptr
+    driver_pd *protection_domain; ///< in a parent domain: its PD; in a PD: nullptr
+    driver_td *td;                ///< in a parent domain: its TD or nullptr; in a PD: nullptr
     std::uint32_t refcount;       ///< the number of parent domains of this PD
 };
 

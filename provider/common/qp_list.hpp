@@ -6,7 +6,7 @@
 
 namespace coherdma::provider {
 
-/// std::mutex without the C++ library.
+/// A mutex that does not need the C++ library.
 class mutex {
   public:
     void init() noexcept { pthread_mutex_init(&mutex_, nullptr); }
@@ -17,7 +17,8 @@ class mutex {
     pthread_mutex_t mutex_;
 };
 
-/// The QPs of a context, linked by their member next. They are searched only after an error.
+/// The QPs of a context, linked by their member next. Neither a post nor a poll uses the list,
+/// except after an error and to check stalled QPs.
 template <class qp_type>
 class qp_list {
   public:

@@ -8,7 +8,7 @@
 namespace coherdma::provider {
 
 /// The lock of a ring: held while WQEs are written or CQEs are read, and while the kernel replaces
-/// the ring; never over a doorbell.
+/// the ring. It is not held over a doorbell, except over siw's first.
 class spinlock {
   public:
     void init(bool single_threaded) noexcept { single_threaded_ = single_threaded; }
@@ -20,8 +20,8 @@ class spinlock {
         if (!try_lock())
             lock_contended();
     }
-    // Ordering: unlock() stores with release, and acquire() changes the same word with acquire, so
-    // the next holder sees all that this one wrote.
+    // Ordering: release. acquire() changes the same word with acquire, so the next holder sees all
+    // that this holder wrote.
     void unlock() noexcept { std::atomic_ref(locked_).store(0, std::memory_order_release); }
 
   private:
@@ -30,7 +30,8 @@ class spinlock {
         return std::atomic_ref(locked_).compare_exchange_strong(
             unlocked, 1, std::memory_order_acquire, std::memory_order_relaxed);
     }
-    // The holder may have been preempted on this CPU, or wait for the kernel to replace the ring.
+    // Yields the CPU after spin_limit attempts: the holder may be preempted on this CPU, or wait
+    // for the kernel to replace the ring.
     [[gnu::noinline, gnu::cold]] void lock_contended() noexcept {
         constexpr unsigned spin_limit = 100;
         for (unsigned spins = 1;; ++spins) {
