@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Address handles. The kernel keeps the address and numbers it. Kernels before 5.18 give no number
-// and expect the address in each WQE; that is not supported.
+// AHs. The kernel keeps the address vector and returns its number, ah_num. Kernels before 5.18
+// return no number and expect the address vector in each WQE, which is not supported.
 
 #include "objects.hpp"
 

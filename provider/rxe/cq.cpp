@@ -31,8 +31,7 @@ rxe_cq *finish_create(calloc_ptr<rxe_cq> &cq, ibv_context *context,
     return cq.release();
 }
 
-// The kernel moves the CQEs to the new ring. The lock is held, so that no CQE is polled from the
-// old ring meanwhile.
+// The kernel moves the CQEs to a new ring. The lock is held so that no thread polls the old ring.
 int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     const std::lock_guard guard(cq.lock);
@@ -51,7 +50,8 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     return 0;
 }
 
-// Handles CQEs that failed or were discarded. The caller holds the lock, which is released here.
+// Polls CQEs that may have failed or been discarded. The caller holds the lock; this function
+// releases it.
 [[gnu::noinline]] int poll_cq_slow(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
     const int count = poll_cqes(cq, wc, num_entries);
     cq.ring.update_consumer();
@@ -66,13 +66,13 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     return poll_cq_slow(cq, num_entries, wc);
 }
 
-// The fast path: no contention, and all CQEs succeeded.
+// The fast path, for an uncontended lock and CQEs without errors.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
         return poll_cq_contended(cq, num_entries, wc);
     cq_ring &ring = cq.ring;
-    // Local copies stay in registers; the compiler must assume that a store to *wc changes members.
+    // Local copies stay in registers: for the compiler, a store to *wc may change the members.
     const auto *const entries = static_cast<const unsigned char *>(ring.entry(0));
     const std::uint32_t mask = ring.index_mask, log2_elem_size = ring.log2_elem_size;
     std::uint32_t cons = ring.cons;
@@ -98,15 +98,14 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     return count;
 }
 
-// Uses write(), which takes fewer instructions than libibverbs' command, and that command where the
-// kernel refuses write().
+// Uses write(), which takes fewer instructions than libibverbs' command. If the kernel refuses
+// write(), libibverbs' command arms the CQ, or reports the error.
 int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
     req_notify_cq_cmd cmd;
     cmd.cq_handle = ibcq->handle;
     cmd.solicited_only = solicited_only != 0;
     if (write(ibcq->context->cmd_fd, &cmd, sizeof(cmd)) == ssize_t{sizeof(cmd)})
         return 0;
-    // A failed write() has not armed the CQ: the command may repeat it, and reports the error.
     return ibv_cmd().req_notify_cq(ibcq, solicited_only);
 }
 
@@ -120,8 +119,7 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
         if (cqe == nullptr)
             break;
         ring.advance_consumer();
-        const std::uint32_t status =
-            cqe->status; // not ibv_wc_status: the kernel may write any value
+        const std::uint32_t status = cqe->status;
         if (status == CQE_DISCARDED)
             continue;
         ibv_wc &next_wc = wc[count++];
@@ -133,7 +131,8 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
     return count;
 }
 
-// CQEs between the consumer and the producer index belong to the program, which may write to them.
+// The CQEs that have not been polled belong to the program, which may therefore change their
+// status.
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
     const std::lock_guard guard(cq.lock);
     cq_ring &ring = cq.ring;

@@ -28,8 +28,8 @@ int dealloc_mw(ibv_mw *mw) noexcept {
     return error;
 }
 
-// Binds an MW of type 1: posts a bind WR with a new rkey. A zero-based MW is refused, since only
-// MWs of type 2 can be: the kernel would complete the bind with an error.
+// Binds an MW of type 1: posts a bind WR with a new rkey. Only MWs of type 2 can be zero-based: the
+// kernel would complete the bind of another with an error.
 int bind_mw(ibv_qp *ibqp, ibv_mw *mw, ibv_mw_bind *mw_bind) noexcept {
     const ibv_mw_bind_info &info = mw_bind->bind_info;
     if (mw->type != IBV_MW_TYPE_1 || (info.mr == nullptr && info.length != 0) ||

@@ -51,7 +51,7 @@ struct rxe_qp {
     std::uint32_t wr_start_index; ///< sq.prod at wr_start
     rxe_send_wqe *cur_wqe;        ///< the WQE that wr_set_* changes, or nullptr
     int wr_err;                   ///< the first error of the batch, or 0
-    bool in_error;                ///< the QP is in the error state, or about to be
+    bool in_error;                ///< the QP is in ERR, or a thread is moving it to ERR or RESET
 
     int ring_doorbell() noexcept;
 };
@@ -93,7 +93,7 @@ void fill_post_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept;
 
-/// Discards the CQEs of a QP that have not been polled.
+/// Discards a QP's CQEs that have not been polled.
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept;
 
 /// Sets the CQ's functions of the start_poll API.
@@ -102,7 +102,7 @@ void set_poll_ops(rxe_cq &cq) noexcept;
 /// Sets the QP's functions of the ibv_wr_* API that are in send_ops.
 void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept;
 
-/// Bits of the ibv_wr_opcodes that a QP type supports.
+/// Returns bits of the ibv_wr_opcodes that a QP type supports.
 std::uint32_t get_supported_opcodes(ibv_qp_type type) noexcept;
 
 /// The send operations that a QP type supports on this device and with this libibverbs. Queries the
@@ -118,7 +118,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
 /// Moves a QP to ERR. If it is there already, the kernel flushes the receives posted since.
 int qp_to_err(rxe_qp &qp) noexcept;
 
-/// Moves the QP to ERR after a failed completion.
+/// Called after a failed completion: moves the QP with that number to ERR if it is an RC QP.
 void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept;
 
 } // namespace coherdma::provider::rxe

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// ibv_post_send and ibv_post_recv. Each WR is checked before any is published. The doorbell is rung
-// once for a list, without the lock: it may carry out the whole transfer.
+// ibv_post_send and ibv_post_recv. A list is published up to its first invalid WR, with one store
+// of the producer index. Then the lock is released and the doorbell is rung once.
 
 #include "wqe.hpp"
 
@@ -26,7 +26,7 @@ std::uint64_t set_inline_data(rxe_send_wqe &wqe, const ibv_send_wr &wr,
     return length;
 }
 
-// Copies the SGEs and returns the length of their data.
+// Copies the SGEs. Returns the length of their data.
 std::uint64_t set_sge_list(void *data, const ibv_sge *sg_list, std::uint32_t num_sge) noexcept {
     auto *sge = static_cast<ibv_sge *>(data);
     std::uint64_t length = 0;
@@ -37,7 +37,7 @@ std::uint64_t set_sge_list(void *data, const ibv_sge *sg_list, std::uint32_t num
     return length;
 }
 
-// Returns 0, or an errno: the content of the WQE is then undefined.
+// Sets the SGEs or inline data. Returns 0, or an errno: the content of the WQE is then undefined.
 int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     std::uint64_t length = 0;
     auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
@@ -56,15 +56,16 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
     return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
 
-// The kernel does not check an atomic before it sends it. If the SGEs are too short or the address
-// is unaligned, the atomic fails, and the QP enters the error state.
+// The kernel sends an atomic without a check. If the SGEs are too short or the address is
+// unaligned, the atomic fails and the QP enters ERR.
 bool is_valid_atomic(const ibv_send_wr &wr, std::uint32_t max_send_sge) noexcept {
     const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
     return wr.wr.atomic.remote_addr % ATOMIC_SIZE == 0 && num_sge <= max_send_sge &&
            total_length(wr.sg_list, num_sge) >= ATOMIC_SIZE;
 }
 
-// Sets the destination of a WR other than RDMA Write and Read. Returns false if it is invalid.
+// Sets what a WR other than RDMA Write and Read refers to: the AH of a UD Send, the remote address
+// of an atomic, the MW of a bind. Returns false if that is invalid.
 bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
         const auto &ud = wr.wr.ud;
@@ -99,7 +100,7 @@ int post_one_send(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     wqe.wr.wr_id = wr.wr_id;
     wqe.wr.opcode = opcode;
     wqe.wr.send_flags = wr.send_flags & SEND_FLAGS;
-    wqe.wr.imm_data = wr.imm_data;
+    wqe.wr.ex.imm_data = wr.imm_data;
     wqe.status = wqe.state = wqe.has_rd_atomic = 0;
     constexpr std::uint32_t rdma_opcodes = WRITE_OPCODES | bit(IBV_WR_RDMA_READ);
     if ((rdma_opcodes >> opcode & 1) != 0) {
@@ -119,7 +120,7 @@ int post_one_send(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
 
 int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
-    // Before RTS the kernel refuses the doorbell, but would send the WQEs after the QP is in RTS.
+    // Before RTS the kernel refuses the doorbell, but in RTS it would send the WQEs.
     if (wr_list != nullptr && ibqp->state < IBV_QPS_RTS) {
         *bad_wr = wr_list;
         return EINVAL;
@@ -170,9 +171,9 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
         return EINVAL;
     }
     const int error = post_recvs(qp.rq, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
-    // The kernel flushes receives when the QP enters ERR, and not again. Ordering: modify_qp() sets
-    // in_error before the system call; here it is read after the receives are published. So either
-    // the kernel flushes them, or in_error is seen and they are flushed now.
+    // The kernel flushes receives when the QP is modified to ERR, not later. Ordering: modify_qp()
+    // sets in_error before the system call, and this thread reads it after publish(). Either the
+    // system call flushes these receives, or in_error is set here and qp_to_err() flushes them.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         qp_to_err(qp);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The ibv_wr_* API. WQEs are written at once but published by wr_complete, so a batch with an error
-// publishes none. As in other providers, wr_start takes the lock and wr_complete or wr_abort
-// releases it; the doorbell comes after that.
+// The ibv_wr_* API. wr_start takes the lock; wr_complete publishes the batch, or none of it after
+// an error, releases the lock and rings the doorbell; wr_abort drops the batch and releases the
+// lock.
 
 #include "wqe.hpp"
 
@@ -61,7 +61,7 @@ rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
     wqe.wr.wr_id = ibqp->wr_id;
     wqe.wr.opcode = opcode;
     wqe.wr.send_flags = ibqp->wr_flags & SEND_FLAGS & ~unsigned{IBV_SEND_INLINE};
-    wqe.wr.imm_data = imm_data;
+    wqe.wr.ex.imm_data = imm_data;
     qp.sq.advance_producer();
     qp.cur_wqe = &wqe;
     return &wqe;
@@ -120,7 +120,7 @@ void wr_atomic_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_a
     set_rdma(wqe, rkey, remote_addr);
     wqe->dma.length = wqe->dma.resid = ATOMIC_WRITE_SIZE;
     append_data(wqe_data(*wqe), data, ATOMIC_WRITE_SIZE);
-    to_rxe_qp(ibqp).cur_wqe = nullptr; // its data are set
+    to_rxe_qp(ibqp).cur_wqe = nullptr; // wr_set_* must not set its data
 }
 
 void wr_flush(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t length,
@@ -134,7 +134,7 @@ void wr_flush(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr, st
     wqe->wr.wr.flush = {remote_addr, length32, rkey, type, level, 0, 0};
     wqe->iova = remote_addr;
     wqe->dma.length = wqe->dma.resid = length32;
-    to_rxe_qp(ibqp).cur_wqe = nullptr; // it has no data
+    to_rxe_qp(ibqp).cur_wqe = nullptr; // wr_set_* must not set data
 }
 
 void wr_bind_mw(ibv_qp_ex *ibqp, ibv_mw *mw, std::uint32_t rkey,
@@ -189,7 +189,7 @@ void wr_set_inline_data_list(ibv_qp_ex *ibqp, std::size_t num_buf,
         length += buf->length;
         end = append_data(end, buf->addr, buf->length);
     }
-    wqe->wr.send_flags |= IBV_SEND_INLINE; // else the kernel takes the data for SGEs
+    wqe->wr.send_flags |= IBV_SEND_INLINE;
     wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);
 }
 void wr_set_inline_data(ibv_qp_ex *ibqp, void *addr, std::size_t length) noexcept {

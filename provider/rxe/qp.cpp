@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Queue pairs and their states.
+// QPs and their states.
 
 #include "common/create.hpp"
 #include "objects.hpp"
@@ -24,8 +24,8 @@ void clean_cqs(const rxe_qp &qp) noexcept {
         cq_clean(to_rxe_cq(ibqp.recv_cq), ibqp.qp_num);
 }
 
-// The QP leaves the list first, so that a poller finds neither a QP that the kernel has destroyed
-// nor a new QP with the same number.
+// The QP is removed from the list first, so that a thread that polls finds neither a QP that the
+// kernel has destroyed nor another QP with the same number.
 int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     qp_list<rxe_qp> &qps = to_rxe_context(ibqp->context).qps;
@@ -40,7 +40,7 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
     return 0;
 }
 
-// The limits are those that the kernel granted. The entries of each ring must have room for them.
+// cap has the limits that the kernel granted. The entries of the rings must have room for them.
 int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
               bool has_rq) noexcept {
     const int fd = qp.verbs.qp.context->cmd_fd;
@@ -103,8 +103,7 @@ std::uint64_t get_supported_ops(ibv_context *context, ibv_qp_type type,
 
 namespace {
 
-// Called after the QP entered RESET. The kernel has dropped its WQEs; its completions are
-// discarded.
+// Called after the QP entered RESET: the kernel has dropped its WQEs.
 void reset_qp(rxe_qp &qp) noexcept {
     clean_cqs(qp);
     {
@@ -127,9 +126,9 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     const bool has_state = (attr_mask & IBV_QP_STATE) != 0;
     std::atomic_ref in_error(qp.in_error);
     const bool was_in_error = in_error.load();
-    // Ordering: set before the system call, and read by post_recv() after a receive is published.
-    // So a receive is either there when the kernel flushes, or post_recv() has it flushed. Also set
-    // during a reset, so that a completion from before it does not move the QP to ERR.
+    // Ordering: set before the system call; post_recv() reads it after publish(). So either the
+    // system call flushes a receive, or post_recv() does. Also set during a reset, so that an
+    // earlier failed completion does not move the QP to ERR.
     if (has_state && (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
         in_error.store(true);
     if (const int error = modify_qp_cmd(qp, attr, attr_mask)) {
@@ -156,7 +155,7 @@ int qp_to_err(rxe_qp &qp) noexcept {
     return modify_qp_cmd(qp, &attr, IBV_QP_STATE);
 }
 
-// A failed completion puts an RC QP into the error state, but not necessarily a UC or UD QP.
+// A failed completion means that an RC QP is in the error state, but not that a UC or UD QP is.
 void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](rxe_qp &qp) {
         if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&

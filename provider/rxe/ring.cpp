@@ -8,7 +8,7 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-// Invalid values from the kernel must not lead to writes outside the mapping. Mask 0 is valid: a
+// Invalid values of the kernel must not lead to an access outside the mapping. Mask 0 is valid: a
 // queue of length zero has one entry.
 bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t mapped_size,
                        std::size_t min_elem_size) noexcept {
@@ -29,7 +29,7 @@ int ring::map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept {
     if (addr == MAP_FAILED)
         return errno;
     auto *const mapped = static_cast<rxe_queue_buf *>(addr);
-    // Read once: the kernel could change them between check and use.
+    // Each is loaded once, so that the values checked are the values used.
     const std::uint32_t mask = std::atomic_ref(mapped->index_mask).load(std::memory_order_relaxed);
     const std::uint32_t log2_size =
         std::atomic_ref(mapped->log2_elem_size).load(std::memory_order_relaxed);

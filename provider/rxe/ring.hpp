@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A queue in memory shared with the kernel: entries of equal size, the producer index, written by
-// the producer only, and the consumer index, written by the consumer only. Equal indices mean
-// empty, so one entry is always unused: in a queue of length zero, its only one. The program
-// produces WQEs and consumes CQEs.
+// The queues of rdma_rxe in memory shared with the kernel. A queue has entries of equal size, a
+// producer index and a consumer index.
 //
 // Protocol:
-// - An entry belongs to the consumer once the producer index has passed it, until the consumer
-//   index has; then to the producer. Neither side touches the other's entries.
-// - The kernel changes WQEs in place while it processes them: the program neither reads nor writes
-//   a WQE between publish() and the kernel's consumer index passing it.
-// - Indices are stored masked, as the kernel expects. Those loaded from the kernel are masked too,
-//   so that an invalid index cannot lead outside the queue. The program uses its private copy of
-//   the index that it writes, not the one in shared memory.
+// - The program produces WQEs and consumes CQEs; the kernel does the opposite.
+// - Each side writes its own index only. The program uses its private copy of that index.
+// - Entries from the consumer index up to the producer index belong to the consumer, the others to
+//   the producer. Neither side accesses entries of the other. The program does not read a WQE after
+//   publish() either: the kernel changes it until its consumer index has passed it.
+// - Equal indices mean that the queue is empty, so one entry is always unused. A queue of length
+//   zero has one entry.
+// - Both sides store masked indices. The program also masks the kernel's indices, so that an
+//   invalid index does not lead outside the queue.
 #pragma once
 
 #include "rxe_abi.hpp"
@@ -42,8 +42,8 @@ struct ring {
     }
 
   protected:
-    // Ordering: the acquire pairs with the other side's release store of its index after its last
-    // access to the entry. Both are on one word, so this holds on weakly ordered CPUs too.
+    // Ordering: acquire, before the first access to the entry. The kernel stores its index with
+    // release, after its last access.
     std::uint32_t load_index(std::uint32_t &shared_index) const noexcept {
         return std::atomic_ref(shared_index).load(std::memory_order_acquire) & index_mask;
     }
@@ -55,7 +55,7 @@ struct wq_ring : ring {
     std::uint32_t prod_published; ///< the producer index that the kernel sees
     std::uint32_t cons;           ///< the kernel's index when it was last loaded
 
-    /// Takes both indices from shared memory. The kernel must not be processing the queue.
+    /// Loads both indices from shared memory. The kernel must not be processing the queue.
     void reset() noexcept {
         cons = load_index(buf->consumer_index);
         prod = prod_published = load_index(buf->producer_index);
@@ -68,7 +68,7 @@ struct wq_ring : ring {
     }
     void *next_wqe() const noexcept { return entry(prod); }
     void advance_producer() noexcept { prod = next_index(prod); }
-    /// Shows the kernel the WQEs written so far. Returns false if no WQE is new.
+    /// Publishes the WQEs written so far to the kernel. Returns false if there are none.
     bool publish() noexcept {
         if (prod_published == prod)
             return false;
@@ -83,11 +83,10 @@ struct wq_ring : ring {
 struct cq_ring : ring {
     std::uint32_t cons; ///< the next CQE to read
 
-    /// Takes the consumer index from shared memory. The kernel must not be processing the queue.
+    /// Loads the consumer index from shared memory.
     void reset() noexcept { cons = load_index(buf->consumer_index); }
-    /// The number of CQEs to read. The kernel's index is not cached: poll_cq() reads entries
-    /// without updating a cache, which would then lag behind cons and make the whole ring look
-    /// filled.
+    /// The number of CQEs to read. The kernel's index is not cached: a cached index that cons has
+    /// passed would make the ring look full.
     std::uint32_t num_ready() const noexcept {
         // Ordering: as in load_index().
         const std::uint32_t prod =

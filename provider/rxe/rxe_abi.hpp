@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The user interface of rdma_rxe, with the names of <rdma/rdma_user_rxe.h>: WQEs, CQEs, queues, the
-// driver's parts of responses, and the command that is written to the kernel without libibverbs.
-// The structures are declared here because Debian 12's header has flexible arrays of size 1 in C++,
-// and no flush.
+// driver's parts of commands and responses, and a command that is written without libibverbs. It is
+// declared here because in Debian 12's header flexible arrays have size 1 in C++, and flush is
+// missing.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace coherdma::provider::rxe {
 
-/// Arguments for mmap() of a queue. The kernel accepts them once.
+/// Offset and size for mmap() of a queue, which the kernel permits once.
 struct mminfo {
     std::uint64_t offset;
     std::uint32_t size;
@@ -90,7 +90,7 @@ struct rxe_ud_wr {
     std::uint32_t remote_qkey;
     std::uint16_t pkey_index;
     std::uint16_t reserved;
-    std::uint32_t ah_num; ///< not 0: the kernel would then read the whole address here
+    std::uint32_t ah_num; ///< if 0, the kernel uses the address vector in the WQE
 };
 struct rxe_flush_wr {
     std::uint64_t remote_addr;
@@ -115,7 +115,10 @@ struct rxe_send_wr {
     std::uint32_t reserved;
     std::uint32_t opcode;     ///< an ibv_wr_opcode; the kernel does not check it
     std::uint32_t send_flags; ///< ibv_send_flags
-    std::uint32_t imm_data;   ///< or invalidate_rkey
+    union {
+        std::uint32_t imm_data;
+        std::uint32_t invalidate_rkey;
+    } ex;
     union {
         rxe_rdma_wr rdma;
         rxe_atomic_wr atomic;
@@ -136,7 +139,7 @@ struct rxe_send_wqe {
     std::uint32_t last_psn;
     std::uint32_t ack_length;
     std::uint32_t ssn;
-    std::uint32_t has_rd_atomic; ///< if not 0, the kernel returns a read credit that it never took
+    std::uint32_t has_rd_atomic; ///< if not 0, the kernel releases a read credit it did not take
     rxe_dma_info dma;
 };
 static_assert(offsetof(rxe_send_wr, wr) == 24 && offsetof(rxe_send_wqe, status) == 144);
@@ -146,7 +149,8 @@ static_assert(offsetof(rxe_send_wqe, dma) == 184 && sizeof(rxe_send_wqe) == 208)
 
 struct rxe_recv_wqe {
     std::uint64_t wr_id;
-    std::uint64_t reserved;
+    std::uint32_t reserved;
+    std::uint32_t padding;
     rxe_dma_info dma;
 };
 static_assert(sizeof(rxe_recv_wqe) == 40);
@@ -161,15 +165,15 @@ static_assert(offsetof(ibv_wc, dlid_path_bits) == offsetof(rxe_cqe, dlid_path_bi
 /// The kernel's ib_wc_flags.
 inline constexpr unsigned IB_WC_GRH = 1, IB_WC_WITH_IMM = 2, IB_WC_WITH_INVALIDATE = 4;
 
-/// What the oldest supported libibverbs headers lack: opcodes, send operations, device
-/// capabilities.
+/// Opcodes, send operations and device capabilities that the oldest supported libibverbs headers
+/// lack.
 inline constexpr std::uint32_t WR_FLUSH = 14;
 inline constexpr std::uint32_t WR_ATOMIC_WRITE = 15;
 inline constexpr std::uint64_t QP_EX_WITH_FLUSH = std::uint64_t{1} << 11;
 inline constexpr std::uint64_t QP_EX_WITH_ATOMIC_WRITE = std::uint64_t{1} << 12;
 inline constexpr std::uint64_t DEVICE_FLUSH_GLOBAL_AND_PERSISTENT = std::uint64_t{3} << 38;
 inline constexpr std::uint64_t DEVICE_ATOMIC_WRITE = std::uint64_t{1} << 40;
-/// The size of the operand of atomics.
+/// The size of an atomic's operand.
 inline constexpr std::uint32_t ATOMIC_SIZE = 8;
 /// The size of an atomic write's data, which follow the WQE.
 inline constexpr std::uint32_t ATOMIC_WRITE_SIZE = 8;

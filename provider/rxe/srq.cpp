@@ -36,8 +36,8 @@ ibv_srq *finish_create(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_sr
     return &srq.release()->verbs.srq;
 }
 
-// If the size changes, the kernel moves the WQEs to a new ring. The lock is held, so that no WQE is
-// added to the old ring meanwhile.
+// If max_wr changes, the kernel moves the WQEs to a new ring. The lock is held so that no thread
+// posts to the old ring.
 int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     rxe_srq &srq = to_rxe_srq(ibsrq);
     mminfo mi = {};

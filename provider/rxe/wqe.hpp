@@ -36,7 +36,7 @@ inline std::uint64_t total_length(const ibv_sge *sg_list, std::size_t num_sge) n
     return length;
 }
 
-/// The SGEs or inline data, which follow the WQE.
+/// The address of the SGEs or inline data, which follow the WQE.
 inline unsigned char *wqe_data(rxe_send_wqe &wqe) noexcept {
     return reinterpret_cast<unsigned char *>(&wqe) + sizeof(wqe);
 }
