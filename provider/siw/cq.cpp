@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Completion queues. A poll reads the kernel's completions from the ring, then flushes the WQEs
-// that the kernel left in the queues on the flush list (QPs in error).
+// CQs. A poll reads the CQEs of the ring, then flushes the WQEs of the SQs and RQs on the flush
+// list, whose QPs are in error.
 
 #include "common/create.hpp"
 #include "objects.hpp"
@@ -37,7 +37,7 @@ siw_cq *finish_create(calloc_ptr<siw_cq> &cq, ibv_context *context,
     return cq.release();
 }
 
-// Returns whether the interval was over and the QPs were checked.
+// Checks the stalled QPs if the last check was at least 50 ms ago. Returns whether it did.
 bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
     constexpr std::uint64_t ns_per_s = 1000000000, interval_ns = ns_per_s / 20;
     timespec now = {};
@@ -51,9 +51,9 @@ bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
     return true;
 }
 
-// Arms for the next completion, also if solicited_only: the kernel treats no receive as solicited.
-// A completion between the last poll and this call is found by the poll that has to follow the
-// call.
+// Arms the CQ for the next completion, also if solicited_only: the kernel treats no receive as
+// solicited. The consumer polls after this call, as the verbs require, and so finds a completion
+// from before it. Ordering: see check_wqe_taken().
 int req_notify_cq(ibv_cq *ibcq, int) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     std::atomic_ref(cq.ring.ctrl->flags).store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
@@ -85,7 +85,7 @@ ibv_wc_opcode to_wc_opcode(std::uint8_t siw_opcode) noexcept {
     return WC_OPCODE[siw_opcode % WC_OPCODE.size()];
 }
 
-/// In the flags of a CQE that cq_clean() discarded; the kernel has no such flag.
+/// A flag of CQEs that cq_clean() discarded; the kernel has no such flag.
 constexpr std::uint8_t CQE_DISCARDED = 128;
 
 void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
@@ -97,7 +97,7 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
 }
 
-// Flushes one WQE that the kernel left.
+// Flushes one WQE of the queues on the flush list. Returns false if there is none.
 bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     siw_wq *wq = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
     for (; wq != nullptr; wq = wq->next) {
@@ -116,7 +116,7 @@ bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     return false;
 }
 
-// Called with the lock held. Other threads only add at the front.
+// Called with the CQ's lock held. Other threads add queues at the head, without the lock.
 void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     std::atomic_ref flush_list(cq.flush_list);
     siw_wq *head = flush_list.load();
@@ -130,8 +130,8 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     }
 }
 
-// Handles CQEs that failed or were discarded, and flushes. The caller holds the lock, which is
-// released here.
+// Polls CQEs that may have failed or been discarded, and flushes WQEs. The caller holds the lock;
+// this function releases it.
 [[gnu::noinline]] int poll_cq_slow(siw_cq &cq, int num_entries, ibv_wc *wc) noexcept {
     int count = 0;
     while (count < num_entries && (count == 0 ? poll_first(cq, *wc) : poll_one(cq, wc[count])))
@@ -147,12 +147,12 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     return poll_cq_slow(cq, num_entries, wc);
 }
 
-// The fast path: no contention, and CQEs that succeeded.
+// The fast path, for an uncontended lock and CQEs without errors.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
         return poll_cq_contended(cq, num_entries, wc);
-    // Local copies stay in registers; the compiler must assume that a store to *wc changes members.
+    // Local copies stay in registers: for the compiler, a store to *wc may change the members.
     auto *const cqes = reinterpret_cast<siw_cqe *>(cq.ring.mem.addr);
     const std::uint32_t mask = cq.ring.mem.index_mask;
     std::uint32_t cons = cq.ring.cons;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The start_poll API. As in other providers, start_poll takes the lock if it finds a completion,
-// and end_poll releases it.
+// The start_poll API. start_poll returns with the lock held if it finds a completion; end_poll
+// releases the lock.
 
 #include "common/cq_read.hpp"
 #include "objects.hpp"

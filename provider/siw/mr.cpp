@@ -8,8 +8,8 @@
 namespace coherdma::provider::siw {
 namespace {
 
-// siw supports no iova other than the address. The program chooses the low byte of the key: it
-// differs each time, so that the use of a stale key fails.
+// siw supports no IOVA other than the address. This provider chooses the low byte of the STag, a
+// different one each time, so that the use of a stale STag fails.
 ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
     if (iova != reinterpret_cast<std::uintptr_t>(addr)) {

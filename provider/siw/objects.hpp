@@ -25,15 +25,15 @@ struct siw_cq {
     abi::verbs_cq verbs;
     spinlock lock;
     cq_ring ring;
-    bool has_stalled_qp;         ///< a QP that sends to this CQ is maybe_stalled
+    bool has_stalled_qp;         ///< a QP with this send CQ is maybe_stalled
     std::uint64_t last_check_ns; ///< when check_stalled_qps() was last called by a poll
-    siw_wq *flush_list;          ///< the queues whose WQEs are flushed to this CQ
+    siw_wq *flush_list;          ///< the SQs and RQs whose WQEs are flushed to this CQ
     ibv_wc cur_wc;               ///< between start_poll and end_poll
 
-    /// Whether the kernel will raise an event for the next completion.
+    /// Whether the kernel raises an event for the next completion.
     bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
 
-    /// Whether there may be completions that are not in the ring.
+    /// Whether a poll has WQEs to flush or stalled QPs to check.
     bool needs_slow_poll() noexcept {
         return std::atomic_ref(flush_list).load(std::memory_order_acquire) != nullptr ||
                std::atomic_ref(has_stalled_qp).load(std::memory_order_relaxed);
@@ -57,10 +57,10 @@ struct siw_qp {
     unsigned default_wqe_flags; ///< SIW_WQE_SIGNALLED if sq_sig_all
     bool connected_once;        ///< a doorbell has succeeded
     bool read_allowed;          ///< the peer accepts RDMA Reads
-    bool maybe_stalled;         ///< the kernel left a WQE after a doorbell: busy, or QP in error
-    bool in_error;              ///< WQEs posted from now on are flushed by this provider
+    bool maybe_stalled;         ///< a WQE is left after a doorbell: kernel busy, or QP in error
+    bool in_error;              ///< this provider flushes the WQEs that the kernel has not taken
     // Between wr_start and wr_complete:
-    std::uint32_t wr_end_index; ///< after the last WQE
+    std::uint32_t wr_end_index; ///< the index after the batch's last WQE
     siw_sqe *cur_wqe;           ///< the WQE that wr_set_* changes, or nullptr
     int wr_err;                 ///< the first error of the batch, or 0
 };
@@ -101,10 +101,10 @@ void set_poll_ops(siw_cq &cq) noexcept;
 
 /// Reads the next completion. Returns false if there is none.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept;
-/// The same; if there is none, checks stalled QPs at most every 50 ms.
+/// The same; if there is none, checks stalled QPs, at most every 50 ms, and reads again.
 bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept;
 
-/// Discards the completions of a QP that have not been polled.
+/// Discards a QP's CQEs that have not been polled, and the WQEs that were to be flushed to the CQ.
 void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept;
 
 /// Sets the QP's functions of the ibv_wr_* API that are in send_ops.
@@ -118,7 +118,8 @@ inline constexpr std::uint64_t SEND_OPS = 1U << IBV_WR_RDMA_WRITE | 1U << IBV_WR
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
                ibv_recv_wr **bad_wr) noexcept;
 
-/// Moves a QP to ERR; this provider then flushes the WQEs that the kernel leaves.
+/// Moves a QP to ERR. From then on a poll of its CQs flushes the WQEs that the kernel has not
+/// taken.
 void qp_to_err(siw_qp &qp) noexcept;
 
 /// qp_to_err() for the QP with that number, if it still exists.
@@ -131,10 +132,10 @@ void qp_to_err_notify(siw_qp &qp) noexcept;
 /// After a doorbell: marks the QP maybe_stalled if the kernel has not taken the WQE.
 void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept;
 
-/// Queries the maybe_stalled QPs that send to the CQ, and moves those in error to ERR.
+/// Queries the maybe_stalled QPs with this send CQ, and moves those in error to ERR.
 void check_stalled_qps(siw_cq &cq) noexcept;
 
-/// Raises an event on the CQ if it is armed. Called after a post on a QP in error.
+/// Has the kernel raise an event on the CQ if it is armed. Called when the CQ has WQEs to flush.
 void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept;
 
 } // namespace coherdma::provider::siw

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// ibv_post_send and ibv_post_recv. A WR that the kernel cannot execute stops the SQ for good, so
+// ibv_post_send and ibv_post_recv. A WR that the kernel cannot execute stops the SQ forever, so
 // each is checked here.
 
 #include "wqe.hpp"
@@ -73,9 +73,9 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     return 0;
 }
 
-// Used until a doorbell has succeeded. The kernel refuses it if the QP was never connected; the
-// WQEs are then withdrawn. The lock is held over the doorbell, so that no other thread's WQEs
-// follow.
+// Used until a doorbell has succeeded. If the kernel refuses the doorbell, the QP was never
+// connected and the WQEs are withdrawn. The lock is held over the doorbell so that no other thread
+// adds WQEs.
 [[gnu::noinline]] int submit_first(siw_qp &qp, std::uint32_t begin, std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
@@ -97,8 +97,8 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     return 0;
 }
 
-// ENOTCONN may be transient while the kernel changes the state: retry three times. After that the
-// connection is closed, and the QP goes to ERR.
+// ENOTCONN may be transient, while the kernel changes the QP's state: retries three times. If the
+// doorbell still fails, the connection is closed: moves the QP to ERR.
 [[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp) noexcept {
     for (int retries = 0; retries < 3; ++retries) {
         sched_yield();
@@ -119,16 +119,16 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
         return 0;
     }
     ring.set_prod(end);
-    // Ordering: the WQEs and prod are stored before in_error and the flags of the WQE before them
-    // are read. qp_to_err() sets in_error before it reads prod, and the kernel clears the flags of
-    // a WQE before it reads the next WQE. So each WQE is processed by the kernel or flushed here.
+    // Ordering: stores the WQEs and prod, then loads in_error and the flags of the WQE before them.
+    // qp_to_err() sets in_error, then loads prod; the kernel clears the flags of a WQE, then loads
+    // the next WQE. So each WQE is either processed by the kernel or flushed by this provider.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) [[unlikely]]
         return submit_in_error(qp);
     if (!qp.connected_once) [[unlikely]]
         return submit_first(qp, begin, end);
-    // No doorbell if the WQE before the first new one is still pending: the kernel is processing
-    // the SQ and will reach the new ones.
+    // If the WQE before the first new one is pending, the kernel is processing the SQ and reaches
+    // the new ones without a doorbell.
     const bool is_kernel_active =
         end - begin <= ring.mem.index_mask && is_pending(ring.wqe(begin - 1));
     qp.sq_lock.unlock();
@@ -190,7 +190,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
         return EINVAL;
     }
     const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
-    // Ordering: as in submit_wqes_inline().
+    // Ordering: stores the WQEs, then loads in_error; see submit_wqes_inline().
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         force_cq_event(to_siw_cq(ibqp->recv_cq), ibqp->pd);
@@ -200,7 +200,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 
 } // namespace
 
-// In max_dest_rd_atomic the kernel reports how many outgoing Reads this side may have.
+// siw's kernel driver reports the number of outgoing Reads in max_dest_rd_atomic.
 bool is_read_allowed(siw_qp &qp) noexcept {
     if (qp.read_allowed)
         return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The ibv_wr_* API. WQEs are written at once but made VALID by wr_complete, so a batch with an
-// error leaves none. As in other providers, wr_start takes the lock and wr_complete or wr_abort
-// releases it; the doorbell comes after that.
+// The ibv_wr_* API. wr_start takes the lock; wr_complete makes the batch VALID, or none of it after
+// an error, releases the lock and rings the doorbell; wr_abort drops the batch and releases the
+// lock.
 
 #include "wqe.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Queue pairs and their error state. The kernel has the state: the connection manager connects a QP
-// without a call to this provider, and the peer may disconnect at any time.
+// QPs and their error state. The provider does not know a QP's state: the connection manager
+// connects the QP in the kernel, and the peer may disconnect at any time.
 //
-// In error, the kernel flushes the WQEs that it has taken. Those that it has left in the ring, and
-// those posted later, are flushed by this provider: qp_to_err() adds the SQ and RQ to the flush
-// list of their CQs.
+// If a QP is in error, the kernel flushes the WQEs that it has taken. This provider flushes those
+// that are left in the rings and those posted later: qp_to_err() adds the SQ and RQ to the flush
+// lists of their CQs, and a poll flushes their WQEs.
 
 #include "common/create.hpp"
 #include "objects.hpp"
@@ -21,8 +21,8 @@ void unmap_rings(siw_qp &qp) noexcept {
     qp.rq.ring.mem.unmap();
 }
 
-// The QP leaves the list first, so that a poller finds neither a QP that the kernel has destroyed
-// nor a new QP with the same number.
+// The QP is removed from the list first, so that a thread that polls finds neither a QP that the
+// kernel has destroyed nor another QP with the same number.
 int destroy_qp(ibv_qp *ibqp) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     qp_list<siw_qp> &qps = to_siw_context(ibqp->context).qps;
@@ -52,7 +52,7 @@ int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept
     return qp.rq.ring.mem.map(fd, resp.rq_key, resp.num_rqe, sizeof(siw_rqe));
 }
 
-// Also sets the capabilities that the kernel granted: it reports them only to ibv_query_qp().
+// Also sets attr.cap to the granted values: the kernel's core response has the requested ones.
 template <class init_attr>
 siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
                       bool single_threaded) noexcept {
@@ -82,6 +82,7 @@ std::uint64_t get_supported_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexc
     return SEND_OPS;
 }
 
+// The kernel takes WQEs in order, so the last one is pending if any is.
 bool has_pending_wqe(siw_wq &wq) noexcept {
     if (!wq.ring.mem.is_mapped())
         return false;
@@ -108,7 +109,7 @@ int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *i
     return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
 }
 
-// The kernel takes WQEs in order, so the WQEs that it left are the last ones before prod.
+// The WQEs to flush are the pending ones before prod. WQEs posted later follow them.
 void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
@@ -123,8 +124,8 @@ void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     }
 }
 
-// Queries the state of a maybe_stalled QP, and moves it to ERR if it is in error. In RTS the kernel
-// is busy: the QP is checked again.
+// Queries a maybe_stalled QP and moves it to ERR if it is in error. If it is in RTS, the kernel is
+// busy, and the QP remains maybe_stalled.
 void check_qp_state(siw_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
@@ -140,8 +141,8 @@ void check_qp_state(siw_qp &qp) noexcept {
 
 } // namespace
 
-// After the kernel has moved the QP to ERR, it has flushed what it had taken, and does not read the
-// rings again.
+// After modify_qp_cmd() the kernel has flushed the WQEs that it had taken, and does not read the
+// rings again. Ordering: in_error is set before prod is loaded; see submit_wqes_inline().
 void qp_to_err(siw_qp &qp) noexcept {
     if (std::atomic_ref(qp.in_error).exchange(true))
         return;
@@ -169,18 +170,19 @@ void qp_to_err_by_num(siw_context &context, std::uint32_t qp_num) noexcept {
     });
 }
 
-// Only a query of its state distinguishes a QP in error from a busy one. That is a system call, so
-// it is made when a poll finds nothing, not for each WR. Kernel 6.1 does not report the error
-// state.
+// Only a query distinguishes a QP in error from a kernel that is busy. The query is a system call,
+// so it is left to a poll that finds nothing. Kernel 6.1 does not report the error state.
 void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
     if (!is_pending(qp.sq.ring.wqe(index)))
         return;
     siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
     std::atomic_ref(qp.maybe_stalled).store(true, std::memory_order_relaxed);
+    // Ordering: sets has_stalled_qp, then loads the CQ's flags; req_notify_cq() stores the flags,
+    // then loads has_stalled_qp. All are sequentially consistent, so one of them queries the QP.
     std::atomic_ref(cq.has_stalled_qp).store(true);
     if (!cq.is_armed())
         return;
-    // A consumer that waits for an event does not poll: query now.
+    // The consumer may wait for an event instead of polling.
     check_qp_state(qp);
     if (std::atomic_ref(qp.in_error).load())
         force_cq_event(cq, qp.verbs.qp.pd);
@@ -195,10 +197,10 @@ void check_stalled_qps(siw_cq &cq) noexcept {
     });
 }
 
-// Only the kernel can raise an event, and does so when it completes a WQE: the receive of a QP that
-// is created for that, moved to ERR and destroyed before its completion is polled. modify_qp_cmd(),
-// not modify_qp(): if the CQ is full, the kernel cannot complete the receive, and modify_qp() would
-// call this function again.
+// Only the kernel can raise an event, and it does so when it completes a WQE. This function creates
+// a QP with one receive, moves it to ERR, so that the kernel completes the receive, and destroys
+// it, which discards the completion. It calls modify_qp_cmd(), since modify_qp() would call this
+// function again if the CQ is full and the kernel cannot complete the receive.
 void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
     ibv_cq &ibcq = cq.verbs.cq;
     if (ibcq.channel == nullptr || !cq.is_armed())

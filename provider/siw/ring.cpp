@@ -7,7 +7,8 @@
 
 namespace coherdma::provider::siw {
 
-// The kernel maps exactly the size of its queue, so num_entries is right if mmap() succeeds.
+// The kernel refuses to map another size than its queue's, so num_entries is right if mmap()
+// succeeds.
 int mapping::map(int fd, std::uint64_t key, std::uint32_t num_entries, std::size_t entry_size,
                  std::size_t trailer_size) noexcept {
     constexpr std::uint32_t max_entries = 1U << 24;

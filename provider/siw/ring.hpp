@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Queues in memory shared with the kernel. They have no shared indices: the VALID bit in an entry's
-// flags says which side owns it, and each side counts the entries that it has processed. Sizes are
-// powers of two, so the counters may wrap.
+// The queues of siw in memory shared with the kernel. A queue has no shared indices: each entry has
+// flags, and each side counts the entries that it has processed. The number of entries is a power
+// of two, so the counters may wrap.
 //
 // Protocol:
-// - A WQE whose flags are 0 belongs to the program, which fills it and stores the flags with VALID.
-//   It then belongs to the kernel, which copies it and stores 0.
+// - A WQE whose flags are 0 belongs to the program, which fills it and stores its flags with VALID.
+// - A WQE with VALID belongs to the kernel, which copies it and stores 0.
 // - A CQE with VALID belongs to the program, which copies it and stores 0.
-// - The side that hands over an entry stores the flags with release after its last access; the
-// other
-//   side loads them with acquire before its first. Both are on one word, so this holds
-//   on weakly ordered CPUs for the program's part. The kernel clears the flags of WQEs after a full
-//   barrier, but sets those of CQEs with a plain store (up to 7.2 at least): on a weakly ordered
-//   CPU they may become visible before the CQE, which cannot be fixed here.
-// - No value from the kernel is used as an index.
+// - The program stores flags with release, after its last access to the entry, and loads them with
+//   acquire, before its first.
+// - The kernel clears the flags of a WQE after a full barrier, but sets those of a CQE with a plain
+//   store (up to 7.2 at least). A weakly ordered CPU may show the program the flags before the
+//   CQE; the program cannot prevent that.
+// - The program uses no value of the kernel as an index.
 #pragma once
 
 #include <atomic>
@@ -30,7 +29,7 @@ struct mapping {
     std::size_t size;
     std::uint32_t index_mask;
 
-    /// Maps num_entries entries, followed by trailer_size bytes. Returns 0 or an errno.
+    /// Maps num_entries entries and the trailer_size bytes after them. Returns 0 or an errno.
     int map(int fd, std::uint64_t key, std::uint32_t num_entries, std::size_t entry_size,
             std::size_t trailer_size = 0) noexcept;
     void unmap() noexcept;
@@ -69,20 +68,20 @@ struct wq_ring {
         return *reinterpret_cast<wqe_header *>(mem.addr + std::size_t{index & mem.index_mask} *
                                                               std::size_t{wqe_size});
     }
-    /// The WQE if it can be written, or nullptr if the queue is full. A batch writes WQEs after
-    /// prod.
+    /// Returns the WQE, or nullptr if the queue is full. The WQEs from prod to index belong to the
+    /// caller's batch and may not be VALID yet.
     wqe_header *get_free_wqe(std::uint32_t index) const noexcept {
         wqe_header &header = wqe(index);
         return index - prod <= mem.index_mask && load_flags(header) == 0 ? &header : nullptr;
     }
-    /// Ordering: release, after the WQEs; the thread that flushes them loads it with acquire.
     void set_prod(std::uint32_t index) noexcept {
+        // Ordering: release, after the WQEs; the thread that flushes them loads it with acquire.
         std::atomic_ref(prod).store(index, std::memory_order_release);
     }
 };
 
-/// The SQ or RQ of a QP. When the QP is in error, polling its CQ flushes the WQEs that the kernel
-/// has left in the ring.
+/// The SQ or RQ of a QP. If the QP is in error, a poll of its CQ flushes the WQEs that the kernel
+/// has not taken.
 struct siw_wq {
     wq_ring ring;
     std::uint32_t flush_index; ///< the next WQE to flush

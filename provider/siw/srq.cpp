@@ -32,7 +32,7 @@ ibv_srq *finish_create(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_cre
     return &srq.release()->verbs.srq;
 }
 
-// The kernel accepts another size and ignores it.
+// A new max_wr is refused here: the kernel would accept and ignore it.
 int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     if ((attr_mask & IBV_SRQ_MAX_WR) != 0)
         return EOPNOTSUPP;

@@ -13,8 +13,8 @@ namespace coherdma::provider::siw {
 /// One more than the maximum message length.
 inline constexpr std::uint64_t LENGTH_LIMIT = std::uint64_t{1} << 32;
 
-/// Between wr_start and wr_complete, the upper half of a WQE's opcode has its flags: a flushing
-/// kernel treats any WQE with flags as posted.
+/// Until wr_complete, the flags of a WQE are in the upper half of its opcode: a kernel that flushes
+/// treats any WQE with flags as posted.
 inline constexpr std::uint8_t OPCODE_MASK = 15;
 constexpr std::uint8_t pack_flags(std::uint8_t opcode, unsigned flags) noexcept {
     return static_cast<std::uint8_t>(opcode | flags << 3);
@@ -30,9 +30,9 @@ inline siw_sqe &to_sqe(wqe_header &wqe) noexcept {
     return reinterpret_cast<siw_sqe &>(wqe);
 }
 
-/// The WQE flags for send_flags, without VALID and INLINE. The kernel executes RDMA Reads one after
-/// the other, and a fence before one stops the SQ, so Reads get none. Any other WR after a Read
-/// gets one: without it, it would complete before the Read.
+/// Returns the WQE flags for send_flags, without VALID and INLINE.
+/// - An RDMA Read gets no fence: it would stop the SQ. The kernel executes Reads in order.
+/// - Any other WR gets a fence if it follows a Read: it would complete before the Read.
 inline unsigned make_wqe_flags(const siw_qp &qp, std::uint32_t index, std::uint8_t opcode,
                                unsigned send_flags) noexcept {
     static_assert(IBV_SEND_SIGNALED << 1 == SIW_WQE_SIGNALLED);
@@ -52,14 +52,14 @@ inline unsigned make_wqe_flags(const siw_qp &qp, std::uint32_t index, std::uint8
 inline unsigned char *inline_data(siw_sqe &sqe) noexcept {
     return reinterpret_cast<unsigned char *>(&sqe.sge[1]);
 }
-/// Sets the length of the inline data and returns the flag for them, 0 if there are none.
+/// Sets the length of the inline data. Returns SIW_WQE_INLINE, or 0 if there are none.
 inline unsigned set_inline_length(siw_sqe &sqe, std::uint32_t length) noexcept {
     sqe.sge[0] = {0, length, 0};
     sqe.num_sge = length != 0;
     return length != 0 ? SIW_WQE_INLINE : 0;
 }
-/// Returns false if there are too many SGEs, if they are too long, or if a Read has not exactly one
-/// SGE: the kernel ignores further ones.
+/// Sets the SGEs. Returns false if they are too many or too long, or if a Read has not exactly one:
+/// the kernel would ignore the others.
 inline bool set_sge_list(siw_sqe &sqe, const siw_qp &qp, std::uint8_t opcode,
                          const ibv_sge *sg_list, std::size_t num_sge) noexcept {
     static_assert(sizeof(ibv_sge) == sizeof(siw_sge) && offsetof(siw_sge, length) == 8);
@@ -75,11 +75,11 @@ inline bool set_sge_list(siw_sqe &sqe, const siw_qp &qp, std::uint8_t opcode,
     return length < LENGTH_LIMIT;
 }
 
-/// Whether the peer accepts RDMA Reads. A Read that it does not accept stops the SQ.
+/// Whether the peer accepts RDMA Reads. If it does not, a Read stops the SQ.
 bool is_read_allowed(siw_qp &qp) noexcept;
 
-/// Submits the VALID WQEs before index end and releases sq_lock. Returns 0, also if they will be
-/// flushed; or an errno, and the WQEs are withdrawn.
+/// Submits the VALID WQEs from prod to end and releases sq_lock. Returns 0 if the kernel or this
+/// provider completes them; otherwise withdraws them and returns an errno.
 int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept;
 
 } // namespace coherdma::provider::siw
