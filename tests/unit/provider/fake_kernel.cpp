@@ -15,10 +15,11 @@
 namespace {
 
 constexpr std::size_t memory_size = 4 << 20;
-fake::kernel *current = nullptr;
+fake::kernel *current_kernel = nullptr;
 unsigned num_kernels = 0;
 
-// As ibv_open_device() sets it up: libibverbs calls the driver's operation and initializes the CQ.
+// The function that ibv_open_device() puts into the context: calls the driver's and initializes the
+// CQ.
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
     using namespace coherdma::abi;
     const layout &layout = current_layout();
@@ -69,21 +70,21 @@ int receive_command(const void *bytes, std::size_t count) {
     }
     fake::command cmd{
         hdr.command, {data + hdr_size, data + count}, response, out_words * word_size};
-    return size != count ? EINVAL : current->answer(cmd);
+    return size != count ? EINVAL : current_kernel->answer(cmd);
 }
 
 } // namespace
 
-// These replace the functions of the C library in the whole process, for the driver and libibverbs
-// too. syscall() reads six arguments, as that of the C library does.
+// These replace the functions of the C library, also for the driver and libibverbs. syscall() reads
+// six arguments, as the C library's does.
 extern "C" [[gnu::no_sanitize_address]] long syscall(long number, ...) noexcept {
-    va_list rest;
-    va_start(rest, number);
+    va_list ap;
+    va_start(ap, number);
     std::array<long, 6> args{};
     for (long &arg : args)
-        arg = va_arg(rest, long);
-    va_end(rest);
-    if (number != SYS_write || current == nullptr || args[0] != current->fd)
+        arg = va_arg(ap, long);
+    va_end(ap);
+    if (number != SYS_write || current_kernel == nullptr || args[0] != current_kernel->fd)
         return real_syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
     const auto count = static_cast<std::size_t>(args[2]);
     const int error = receive_command(reinterpret_cast<const void *>(args[1]), count);
@@ -96,12 +97,12 @@ extern "C" ssize_t write(int fd, const void *bytes, size_t count) {
     return syscall(SYS_write, static_cast<long>(fd), bytes, count);
 }
 
-// ThreadSanitizer itself calls it before it can follow functions.
+// ThreadSanitizer calls mmap() before it is initialized.
 extern "C" [[gnu::no_sanitize_thread]] void *mmap(void *addr, size_t bytes, int prot, int flags,
                                                   int fd, off_t offset) noexcept {
-    const int error = current == nullptr || fd != current->fd
+    const int error = current_kernel == nullptr || fd != current_kernel->fd
                           ? 0
-                          : current->map(static_cast<std::uint64_t>(offset), bytes);
+                          : current_kernel->map(static_cast<std::uint64_t>(offset), bytes);
     if (error == 0)
         return mmap64(addr, bytes, prot, flags, fd, offset);
     errno = error;
@@ -120,11 +121,11 @@ kernel::kernel()
     auto &device = *reinterpret_cast<coherdma::abi::verbs_device *>(device_);
     device.refcount = 1; // held by this class
     std::snprintf(device_->name, sizeof device_->name, "fake0");
-    current = this;
+    current_kernel = this;
 }
 
 kernel::~kernel() {
-    current = nullptr;
+    current_kernel = nullptr;
     for (const shared_memory &ring : rings_)
         munmap(ring.addr, ring.size);
     close(memory_fd_);
@@ -156,7 +157,7 @@ std::size_t kernel::mapped_bytes() const {
         const std::uint64_t begin = std::stoull(line, &pos, 16);
         bytes += std::stoull(line.substr(pos + 1), nullptr, 16) - begin;
     }
-    return bytes - memory_end_; // without the mappings of this class
+    return bytes - memory_end_; // make_memory() has mapped each ring, too
 }
 
 const kernel::shared_memory &kernel::make_memory(std::size_t bytes) {
@@ -179,7 +180,7 @@ int kernel::map(std::uint64_t offset, std::size_t bytes) {
     return check_mapping(offset, bytes);
 }
 
-std::size_t kernel::count(std::uint32_t number) const noexcept {
+std::size_t kernel::count_commands(std::uint32_t number) const noexcept {
     return static_cast<std::size_t>(
         std::count_if(commands.begin(), commands.end(),
                       [number](const command &cmd) { return cmd.number == number; }));
@@ -206,14 +207,14 @@ int kernel::answer(const command &cmd) {
     case IB_USER_VERBS_CMD_DEREG_MR:
     case IB_USER_VERBS_CMD_DEALLOC_MW:
     case IB_USER_VERBS_CMD_DESTROY_AH:
-        return remove_object(cmd.as<std::uint32_t>());
+        return remove_object(cmd.read<std::uint32_t>());
     case IB_USER_VERBS_CMD_DESTROY_CQ:
         respond(cmd, std::array<std::uint32_t, 2>{});
-        return remove_object(cmd.as<std::uint32_t>(8));
+        return remove_object(cmd.read<std::uint32_t>(8));
     case IB_USER_VERBS_CMD_DESTROY_QP:
     case IB_USER_VERBS_CMD_DESTROY_SRQ:
         respond(cmd, std::uint32_t{0});
-        return remove_object(cmd.as<std::uint32_t>(8));
+        return remove_object(cmd.read<std::uint32_t>(8));
     default:
         return answer_driver(cmd);
     }

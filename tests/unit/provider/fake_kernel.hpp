@@ -30,9 +30,9 @@ struct command {
     std::uint64_t response;
     std::size_t response_size; ///< in bytes
 
-    /// The bytes at an offset as a type: the core's part, or the driver's.
+    /// Reads the core's part, or the driver's at its offset.
     template <class type>
-    type as(std::size_t offset = 0) const {
+    type read(std::size_t offset = 0) const {
         type value; // some end in an array of no size, which cannot be initialized
         std::memset(&value, 0, sizeof value);
         std::memcpy(&value, bytes.data() + offset, std::min(sizeof value, bytes.size() - offset));
@@ -67,23 +67,23 @@ class kernel {
 
     std::vector<command> commands;
     std::map<std::uint32_t, std::uint32_t>
-        objects;                            ///< live objects: handle, command that created it
-    std::size_t failing_command = SIZE_MAX; ///< index of the command that fails
+        objects;                            ///< by handle: the command that created the object
+    std::size_t failing_command = SIZE_MAX; ///< index in commands of the one that fails
     int error = ENOSPC;                     ///< its errno
     std::vector<std::pair<std::uint64_t, std::size_t>> mappings; ///< requested: offset and size
 
-    /// Opens the device with the driver. nullptr and errno on failure.
+    /// Opens the device with the driver. Returns nullptr and sets errno on failure.
     ibv_context *open();
 
     std::size_t num_rings() const { return rings_.size(); }
     /// The size of a ring in bytes.
     std::size_t ring_size(std::size_t ring_index) const { return rings_.at(ring_index).size; }
-    /// Of rings, by the driver.
+    /// The bytes of rings that the driver has mapped.
     std::size_t mapped_bytes() const;
 
-    int answer(const command &cmd);                         ///< 0 or errno
-    int map(std::uint64_t offset, std::size_t bytes);       ///< 0 or errno
-    std::size_t count(std::uint32_t number) const noexcept; ///< of recorded commands
+    int answer(const command &cmd);                   ///< returns 0 or errno
+    int map(std::uint64_t offset, std::size_t bytes); ///< returns 0 or errno
+    std::size_t count_commands(std::uint32_t number) const noexcept;
 
     int fd; ///< of the open device
 

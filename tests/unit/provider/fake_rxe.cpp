@@ -54,35 +54,35 @@ int rxe_kernel::answer_driver(const command &cmd) {
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_CQ: {
-        const auto req = cmd.as<ib_uverbs_create_cq>();
+        const auto req = cmd.read<ib_uverbs_create_cq>();
         const rxe::mminfo mi = make_ring(req.cqe, sizeof(rxe::rxe_cqe));
         respond(cmd, std::array{add_object(cmd), req.cqe}, mi);
         return 0;
     }
     case IB_USER_VERBS_CMD_RESIZE_CQ: {
-        const auto req = cmd.as<ib_uverbs_resize_cq>();
+        const auto req = cmd.read<ib_uverbs_resize_cq>();
         const rxe::mminfo mi = make_ring(req.cqe, sizeof(rxe::rxe_cqe));
         respond(cmd, std::array{req.cqe, std::uint32_t{0}}, mi);
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_SRQ: {
-        const auto req = cmd.as<ib_uverbs_create_srq>();
+        const auto req = cmd.read<ib_uverbs_create_srq>();
         const rxe::rxe_create_srq_resp resp{
             make_ring(req.max_wr, sizeof(rxe::rxe_recv_wqe) + req.max_sge * sizeof(ibv_sge)), 5, 0};
         respond(cmd, std::array{add_object(cmd), req.max_wr, req.max_sge, std::uint32_t{5}}, resp);
         return 0;
     }
     case IB_USER_VERBS_CMD_MODIFY_SRQ: {
-        const auto req = cmd.as<ib_uverbs_modify_srq>();
+        const auto req = cmd.read<ib_uverbs_modify_srq>();
         if ((req.attr_mask & IBV_SRQ_MAX_WR) == 0)
             return 0;
         const rxe::mminfo mi =
             make_ring(req.max_wr, sizeof(rxe::rxe_recv_wqe) + 2 * sizeof(ibv_sge));
-        std::memcpy(reinterpret_cast<void *>(cmd.as<std::uint64_t>(sizeof req)), &mi, sizeof mi);
+        std::memcpy(reinterpret_cast<void *>(cmd.read<std::uint64_t>(sizeof req)), &mi, sizeof mi);
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_QP: {
-        const auto req = cmd.as<ib_uverbs_create_qp>();
+        const auto req = cmd.read<ib_uverbs_create_qp>();
         const std::size_t sge_or_inline_size =
             std::max<std::size_t>(req.max_send_sge * sizeof(ibv_sge), req.max_inline_data);
         rxe::rxe_create_qp_resp resp{};
@@ -117,13 +117,13 @@ int rxe_kernel::answer_extended(const command &cmd) {
         return 0;
     }
     case IB_USER_VERBS_EX_CMD_CREATE_CQ: {
-        const auto req = cmd.as<ib_uverbs_ex_create_cq>();
+        const auto req = cmd.read<ib_uverbs_ex_create_cq>();
         const rxe::mminfo mi = make_ring(req.cqe, sizeof(rxe::rxe_cqe));
         respond(cmd, std::array<std::uint32_t, 4>{add_object(cmd), req.cqe, 0, 16}, mi);
         return 0;
     }
     case IB_USER_VERBS_EX_CMD_CREATE_QP: {
-        const auto req = cmd.as<ib_uverbs_ex_create_qp>();
+        const auto req = cmd.read<ib_uverbs_ex_create_qp>();
         const std::size_t sge_or_inline_size =
             std::max<std::size_t>(req.max_send_sge * sizeof(ibv_sge), req.max_inline_data);
         rxe::rxe_create_qp_resp resp{};

@@ -48,11 +48,11 @@ siw_uresp_create_qp siw_kernel::add_qp(std::uint32_t max_send_wr, std::uint32_t 
 }
 
 void siw_kernel::add_cqe(std::size_t ring_index, siw_cqe cqe) {
-    auto &slot = entry<siw_cqe>(ring_index, num_cqes_added_[ring_index]++);
-    if (slot.flags != 0)
+    auto &next_cqe = entry<siw_cqe>(ring_index, num_cqes_added_[ring_index]++);
+    if (next_cqe.flags != 0)
         std::abort();
     cqe.flags |= SIW_WQE_VALID;
-    slot = cqe;
+    next_cqe = cqe;
 }
 
 int siw_kernel::answer_driver(const command &cmd) {
@@ -68,19 +68,19 @@ int siw_kernel::answer_driver(const command &cmd) {
         return 0;
     case IB_USER_VERBS_CMD_REG_MR: {
         const std::uint32_t stag =
-            ++last_stag_index_ << 8U | cmd.as<siw_ureq_reg_mr>(sizeof(ib_uverbs_reg_mr)).stag_key;
+            ++last_stag_index_ << 8U | cmd.read<siw_ureq_reg_mr>(sizeof(ib_uverbs_reg_mr)).stag_key;
         respond(cmd, std::array{add_object(cmd), stag, stag}, siw_uresp_reg_mr{stag, 0});
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_CQ: {
         siw_uresp_create_cq resp{};
-        resp.num_cqe = cmd.as<ib_uverbs_create_cq>().cqe;
+        resp.num_cqe = cmd.read<ib_uverbs_create_cq>().cqe;
         resp.cq_key = make_ring(resp.num_cqe, sizeof(siw_cqe), sizeof(siw_cq_ctrl));
         respond(cmd, std::array{add_object(cmd), resp.num_cqe}, resp);
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_SRQ: {
-        const auto req = cmd.as<ib_uverbs_create_srq>();
+        const auto req = cmd.read<ib_uverbs_create_srq>();
         siw_uresp_create_srq resp{};
         resp.num_rqe = req.max_wr;
         resp.srq_key = make_ring(resp.num_rqe, sizeof(siw_rqe));
@@ -88,7 +88,7 @@ int siw_kernel::answer_driver(const command &cmd) {
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_QP: {
-        const auto req = cmd.as<ib_uverbs_create_qp>();
+        const auto req = cmd.read<ib_uverbs_create_qp>();
         const auto resp = add_qp(req.max_send_wr, req.is_srq != 0 ? 0 : req.max_recv_wr);
         const std::array<std::uint32_t, 8> core_resp{
             add_object(cmd),  resp.qp_id,       req.max_send_wr,     req.max_recv_wr,
@@ -97,7 +97,7 @@ int siw_kernel::answer_driver(const command &cmd) {
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_QP | extended: {
-        const auto req = cmd.as<ib_uverbs_ex_create_qp>();
+        const auto req = cmd.read<ib_uverbs_ex_create_qp>();
         const auto resp = add_qp(req.max_send_wr, req.max_recv_wr);
         const std::array<std::uint32_t, 10> core_resp{
             add_object(cmd),  resp.qp_id,       req.max_send_wr,    req.max_recv_wr,
@@ -121,7 +121,7 @@ int siw_kernel::answer_driver(const command &cmd) {
         return 0;
     case IB_USER_VERBS_CMD_POST_SEND:
         respond(cmd, std::uint32_t{0});
-        return on_doorbell ? on_doorbell(cmd.as<ib_uverbs_post_send>().qp_handle) : 0;
+        return on_doorbell ? on_doorbell(cmd.read<ib_uverbs_post_send>().qp_handle) : 0;
     default:
         return EOPNOTSUPP;
     }

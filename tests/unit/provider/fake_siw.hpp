@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A fake kernel for a siw device. It can return invalid rings, and uses them only on a test's
-// request.
+// A fake kernel for a siw device. It can return invalid rings. It reads and writes rings only when
+// a test calls a function for that.
 #pragma once
 
 #include "fake_kernel.hpp"
@@ -16,8 +16,8 @@ class siw_kernel : public kernel {
   public:
     /// Alters the next rings.
     std::function<void(std::uint64_t &key, std::uint32_t &num_entries)> corrupt;
-    std::function<int(std::uint32_t qp_handle)> on_doorbell; ///< returns 0 or errno
-    std::function<void()> on_modify_qp, on_query_qp;         ///< called in the command
+    std::function<int(std::uint32_t qp_handle)> on_doorbell; ///< returns the doorbell's 0 or errno
+    std::function<void()> on_modify_qp, on_query_qp;         ///< called during the command
     ibv_qp_state state = IBV_QPS_RTS;                        ///< reported by query_qp
     std::uint8_t max_dest_rd_atomic = 1;                     ///< reported by query_qp
 
@@ -33,7 +33,7 @@ class siw_kernel : public kernel {
     siw_rqe &rqe(std::size_t ring_index, std::uint32_t number) const {
         return entry<siw_rqe>(ring_index, number);
     }
-    siw_cq_ctrl &control(std::size_t ring_index) const {
+    siw_cq_ctrl &cq_ctrl(std::size_t ring_index) const {
         return *reinterpret_cast<siw_cq_ctrl *>(
             &entry<siw_cqe>(ring_index, num_entries(ring_index) - 1) + 1);
     }

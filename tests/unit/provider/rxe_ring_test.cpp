@@ -137,9 +137,9 @@ void invalid_indices_stay_within_entries(void **) {
             [](wq_ring &ring, const fake_kernel &) { ring.advance_producer(); });
         cq_ring cq = {};
         expect_entries_within_ring<cq_ring>(cq, kernel, invalid,
-                                            [](cq_ring &ring, const fake_kernel &fake) {
+                                            [](cq_ring &ring, const fake_kernel &cq_kernel) {
                                                 ring.advance_consumer();
-                                                fake.buf->producer_index += 3;
+                                                cq_kernel.buf->producer_index += 3;
                                             });
     }
 }

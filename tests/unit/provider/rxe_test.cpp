@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The rxe driver with the real libibverbs and a fake kernel: the commands it writes, errors without
-// leaks, and invalid rings and indices, which must not lead it out of a ring.
+// The rxe driver with the real libibverbs and a fake kernel: the commands it writes, errors, which
+// must not cause a leak, and invalid rings and indices, which must not lead outside a ring.
 
 #include "fake_rxe.hpp"
 #include "verbs_objects.hpp"
@@ -44,7 +44,7 @@ class rxe_objects : public fake::verbs_objects {
     }
 };
 
-void objects_use_expected_commands(void **) {
+void each_object_is_created_and_destroyed_by_its_commands(void **) {
     rxe_kernel kernel;
     rxe_objects objects(kernel);
     assert_int_equal(objects.error, 0);
@@ -76,14 +76,14 @@ void command_fields_match_attributes(rxe_kernel &kernel, rxe_objects &objects) {
     assert_reg_mr_fields(kernel.commands[2], objects, IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal(objects.mr->lkey, 0x11);
     assert_int_equal(objects.mr->rkey, 0x22);
-    assert_int_equal(kernel.commands[3].as<ib_uverbs_alloc_mw>().mw_type, IBV_MW_TYPE_2);
-    assert_int_equal(kernel.commands[5].as<ib_uverbs_create_cq>().cqe, 20);
+    assert_int_equal(kernel.commands[3].read<ib_uverbs_alloc_mw>().mw_type, IBV_MW_TYPE_2);
+    assert_int_equal(kernel.commands[5].read<ib_uverbs_create_cq>().cqe, 20);
     assert_create_qp_fields(kernel.commands[8], objects);
-    const auto srq_qp = kernel.commands[9].as<ib_uverbs_create_qp>();
+    const auto srq_qp = kernel.commands[9].read<ib_uverbs_create_qp>();
     assert_int_equal(srq_qp.is_srq, 1);
     assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
     assert_int_equal(objects.qp->qp_num, 0x123456);
-    const auto resize = kernel.commands[11].as<ib_uverbs_resize_cq>();
+    const auto resize = kernel.commands[11].read<ib_uverbs_resize_cq>();
     assert_int_equal(resize.cq_handle, objects.cq->handle);
     assert_int_equal(resize.cqe, 40);
     assert_qp_to_rts(kernel.commands[15], objects);
@@ -151,7 +151,7 @@ void doorbell_and_req_notify_have_minimal_size(rxe_kernel &kernel, rxe_objects &
         assert_int_equal(kernel.commands.size(), 1);
         assert_int_equal(kernel.commands[0].number, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
         assert_int_equal(kernel.commands[0].bytes.size(), 16 - sizeof(ib_uverbs_cmd_hdr));
-        const auto notify = kernel.commands[0].as<ib_uverbs_req_notify_cq>();
+        const auto notify = kernel.commands[0].read<ib_uverbs_req_notify_cq>();
         assert_int_equal(notify.cq_handle, objects.cq->handle);
         assert_int_equal(notify.solicited_only, solicited);
     }
@@ -164,7 +164,7 @@ void failed_doorbell_fails_post_send(rxe_kernel &kernel, rxe_objects &objects) {
     kernel.failing_command = 0;
     assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), ENOSPC);
     assert_ptr_equal(bad_wr, &wr);
-    kernel.commands.clear(); // the short command fails, the one of libibverbs is tried
+    kernel.commands.clear(); // write() fails, so libibverbs' command is sent
     assert_int_equal(ibv_req_notify_cq(objects.cq, 0), 0);
     assert_int_equal(kernel.commands.size(), 2);
 }
@@ -276,8 +276,8 @@ void invalid_atomic_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
         wr.sg_list = sges.data();
         const std::uint32_t first = buf.producer_index;
         const auto post = [&](std::uint64_t remote_addr, int num_sge, std::uint32_t length) {
-            for (ibv_sge &each : sges)
-                each.length = length;
+            for (ibv_sge &wr_sge : sges)
+                wr_sge.length = length;
             wr.num_sge = num_sge;
             wr.wr.atomic = {remote_addr, 5, 6, 0x77};
             bad_wr = nullptr;
@@ -327,7 +327,7 @@ void zero_based_bind_of_type_1_mw_is_refused(rxe_kernel &kernel, rxe_objects &ob
     std::memcpy(&wqe, entry_at(kernel, sq_ring, first), sizeof wqe);
     assert_int_equal(wqe.wr.opcode, IBV_WR_BIND_MW);
     assert_int_equal(wqe.wr.wr.mw.access, IBV_ACCESS_REMOTE_WRITE);
-    // One of type 2 can be.
+    // An MW of type 2 can be zero-based.
     ibv_send_wr wr{}, *bad_wr = nullptr;
     wr.opcode = IBV_WR_BIND_MW;
     wr.bind_mw.mw = objects.mw;
@@ -403,7 +403,7 @@ void failed_completion_after_others_is_polled_once(rxe_kernel &kernel, rxe_objec
     }
 }
 
-// CQEs that the kernel has not filled are not marked as discarded.
+// An entry that the kernel has not filled is not marked as discarded.
 void reset_qp_discards_only_filled_cqes(rxe_kernel &kernel, rxe_objects &objects) {
     ibv_wc wc{};
     for (std::uint64_t wr_id = 0; wr_id < 5; ++wr_id) {
@@ -416,8 +416,8 @@ void reset_qp_discards_only_filled_cqes(rxe_kernel &kernel, rxe_objects &objects
     assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 0);
 }
 
-// For any index of the kernel, posts write only entries and the producer index.
-void wqes_stay_within_ring(rxe_kernel &kernel, rxe_objects &objects) {
+// For any consumer index, posts write only entries and the producer index.
+void posts_with_invalid_consumer_index_stay_within_ring(rxe_kernel &kernel, rxe_objects &objects) {
     ibv_sge sge{};
     ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
     ibv_recv_wr recv_wr{9, nullptr, &sge, 1}, *bad_recv_wr = nullptr;
@@ -484,7 +484,7 @@ ibv_qp *create_connected_qp(const rxe_objects &objects, const ibv_qp_cap &cap, i
     return qp;
 }
 
-// Posts to it are refused, also after a reset. The other queue works.
+// Posts to it are refused, also after a reset. The QP's other queue accepts posts.
 void queue_of_length_zero_refuses_posts(rxe_kernel &kernel, rxe_objects &objects) {
     for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC})
         for (const std::uint32_t send_wr : {0U, 3U})
@@ -515,7 +515,7 @@ void queue_of_length_zero_refuses_posts(rxe_kernel &kernel, rxe_objects &objects
 
 int main() {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(objects_use_expected_commands),
+        cmocka_unit_test(each_object_is_created_and_destroyed_by_its_commands),
         objects_unit_test(command_fields_match_attributes),
         no_leak_unit_test(rxe_kernel, rxe_objects),
         cmocka_unit_test(invalid_ring_fails_without_leak),
@@ -529,7 +529,7 @@ int main() {
         objects_unit_test(invalid_cqes_are_polled_safely),
         objects_unit_test(failed_completion_after_others_is_polled_once),
         objects_unit_test(reset_qp_discards_only_filled_cqes),
-        objects_unit_test(wqes_stay_within_ring),
+        objects_unit_test(posts_with_invalid_consumer_index_stay_within_ring),
         objects_unit_test(reset_qp_continues_at_kernel_index),
         objects_unit_test(queue_of_length_zero_refuses_posts),
     };

@@ -71,7 +71,7 @@ inline int post_receive(const siw_objects &objects, ibv_qp *qp, std::uint64_t wr
     return ibv_post_recv(qp, &wr, &bad_wr);
 }
 
-/// The kernel consumes all SQEs.
+/// Consumes all SQEs, as the kernel does.
 inline void consume_sqes(const siw_kernel &kernel, std::size_t ring) {
     for (std::uint32_t i = 0; i < kernel.num_entries(ring); ++i)
         kernel.sqe(ring, i).flags = 0;

@@ -30,7 +30,7 @@ std::vector<ibv_wc> poll(ibv_cq *cq, int num_entries = 1) {
     return polled;
 }
 
-// Polls the next CQE with ibv_start_poll(); false: there is none.
+// Polls the next CQE with ibv_start_poll(). Returns false if there is none.
 bool poll_ex(ibv_cq_ex *cq, ibv_wc &wc) {
     ibv_poll_cq_attr attr{};
     if (ibv_start_poll(cq, &attr) != 0)
@@ -49,7 +49,7 @@ bool poll_ex(ibv_cq_ex *cq, ibv_wc &wc) {
 std::size_t count_err_commands(const siw_kernel &kernel, const ibv_qp *qp) {
     std::size_t count = 0;
     for (const command &cmd : kernel.commands) {
-        const auto modify = cmd.as<ib_uverbs_modify_qp>();
+        const auto modify = cmd.read<ib_uverbs_modify_qp>();
         if (cmd.number == IB_USER_VERBS_CMD_MODIFY_QP && modify.qp_handle == qp->handle &&
             modify.attr_mask == IBV_QP_STATE && modify.qp_state == IBV_QPS_ERR)
             ++count;
@@ -219,7 +219,8 @@ void modify_qp_to_error_flushes_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(poll(objects.cq).size(), 0);
 }
 
-// One ENOTCONN may come during a state change; repeated ones mean a closed connection.
+// The kernel may return ENOTCONN once during a state change; repeated, it means a closed
+// connection.
 void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(post_write(objects, objects.qp, 1), 0); // the first doorbell succeeds
     consume_sqes(kernel, sq_ring);
@@ -237,7 +238,7 @@ void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &obje
     };
     kernel.commands.clear();
     assert_int_equal(post_write(objects, objects.qp, 3), 0);
-    assert_int_equal(kernel.count(IB_USER_VERBS_CMD_POST_SEND), 4);
+    assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_POST_SEND), 4);
     assert_int_equal(count_err_commands(kernel, objects.qp), 1);
     const auto wcs = poll(objects.cq);
     assert_int_equal(wcs.size(), 1);
@@ -276,17 +277,17 @@ void cqes_of_destroyed_qp_are_not_polled(siw_kernel &kernel, siw_objects &object
 void req_notify_cq_sets_flags_in_ring(siw_kernel &kernel, siw_objects &objects) {
     kernel.commands.clear();
     for (const int solicited : {0, 1}) {
-        kernel.control(cq_ring).flags = 0;
+        kernel.cq_ctrl(cq_ring).flags = 0;
         assert_int_equal(ibv_req_notify_cq(objects.cq, solicited), 0);
-        assert_int_equal(kernel.control(cq_ring).flags,
+        assert_int_equal(kernel.cq_ctrl(cq_ring).flags,
                          SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
     }
-    assert_int_equal(kernel.control(cq_ex_ring).flags, 0);
+    assert_int_equal(kernel.cq_ctrl(cq_ex_ring).flags, 0);
     assert_int_equal(kernel.commands.size(), 0);
 }
 
-// A pending SQE after a doorbell: the kernel is busy, or the QP is in error. The driver queries the
-// QP before the program may sleep.
+// An SQE that is pending after a doorbell: the kernel is busy, or the QP is in error. The driver
+// queries the QP before the program may wait for an event.
 void req_notify_cq_detects_qp_error(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(post_write(objects, objects.qp, 1), 0);
     kernel.commands.clear();
@@ -305,9 +306,9 @@ void req_notify_cq_detects_qp_error(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.size(), 0);
 }
 
-// Only the kernel can raise a completion event; it does for a receive of a helper QP created for
-// that.
-void flushed_wr_wakes_event_channel(siw_kernel &kernel, siw_objects &objects) {
+// Only the kernel can raise a completion event. The driver creates a temporary QP, whose receive
+// the kernel completes.
+void flushed_wr_raises_cq_event(siw_kernel &kernel, siw_objects &objects) {
     ibv_comp_channel *const channel = ibv_create_comp_channel(objects.context);
     assert_non_null(channel);
     ibv_cq *const cq = ibv_create_cq(objects.context, 4, nullptr, channel, 0);
@@ -324,25 +325,26 @@ void flushed_wr_wakes_event_channel(siw_kernel &kernel, siw_objects &objects) {
         if (is_armed)
             assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
         kernel.commands.clear();
-        bool has_receive = false;
+        bool temporary_qp_has_receive = false;
         kernel.on_modify_qp = [&] { // the fake kernel completes nothing
-            if (kernel.commands.back().as<ib_uverbs_modify_qp>().qp_handle != qp->handle)
-                has_receive = kernel.rqe(kernel.num_rings() - 1, 0).flags == SIW_WQE_VALID;
+            if (kernel.commands.back().read<ib_uverbs_modify_qp>().qp_handle != qp->handle)
+                temporary_qp_has_receive =
+                    kernel.rqe(kernel.num_rings() - 1, 0).flags == SIW_WQE_VALID;
             assert_true(kernel.commands.size() < 10);
         };
         ibv_qp_attr error{};
         error.qp_state = IBV_QPS_ERR;
         assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
         kernel.on_modify_qp = nullptr;
-        assert_int_equal(kernel.count(IB_USER_VERBS_CMD_CREATE_QP), is_armed ? 1 : 0);
-        assert_int_equal(kernel.count(IB_USER_VERBS_CMD_DESTROY_QP), is_armed ? 1 : 0);
+        assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_CREATE_QP), is_armed ? 1 : 0);
+        assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_DESTROY_QP), is_armed ? 1 : 0);
         const auto wcs = poll(cq);
-        assert_int_equal(wcs.size(), 1); // without that of the helper QP
+        assert_int_equal(wcs.size(), 1); // without the temporary QP's
         assert_int_equal(wcs[0].wr_id, 7);
         assert_int_equal(ibv_destroy_qp(qp), 0);
-        assert_true(has_receive == is_armed);
+        assert_true(temporary_qp_has_receive == is_armed);
     }
-    assert_int_equal(kernel.control(ring).flags, 3);
+    assert_int_equal(kernel.cq_ctrl(ring).flags, 3);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
@@ -360,7 +362,7 @@ int main() {
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
         objects_unit_test(req_notify_cq_detects_qp_error),
-        objects_unit_test(flushed_wr_wakes_event_channel),
+        objects_unit_test(flushed_wr_raises_cq_event),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

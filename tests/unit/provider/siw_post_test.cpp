@@ -14,7 +14,7 @@ namespace {
 
 using namespace fake;
 
-// As after earlier use: only the flags are 0.
+// Leaves the flags 0, as in a ring that was used before.
 void fill_with_garbage(const siw_kernel &kernel, std::size_t ring) {
     for (std::uint32_t number = 0; number < kernel.num_entries(ring); ++number) {
         std::memset(&kernel.sqe(ring, number), 0xa8, sizeof(siw_sqe));
@@ -22,7 +22,7 @@ void fill_with_garbage(const siw_kernel &kernel, std::size_t ring) {
     }
 }
 
-bool equal_sge(const siw_sge &posted, const ibv_sge &sge) {
+bool is_equal_sge(const siw_sge &posted, const ibv_sge &sge) {
     return posted.laddr == sge.addr && posted.length == sge.length && posted.lkey == sge.lkey;
 }
 
@@ -44,7 +44,7 @@ void sqe_has_all_fields_read_by_kernel(siw_kernel &kernel, siw_objects &objects)
         const siw_sqe &sqe = kernel.sqe(sq_ring, number);
         assert_int_equal(sqe.id, number + 1);
         assert_int_equal(sqe.num_sge, 1);
-        assert_true(equal_sge(sqe.sge[0], write.sge));
+        assert_true(is_equal_sge(sqe.sge[0], write.sge));
         assert_int_equal(sqe.flags, number == 1
                                         ? SIW_WQE_VALID | SIW_WQE_SIGNALLED | SIW_WQE_SOLICITED
                                         : SIW_WQE_VALID | SIW_WQE_SIGNALLED);
@@ -62,7 +62,7 @@ void sqe_has_all_fields_read_by_kernel(siw_kernel &kernel, siw_objects &objects)
     assert_int_equal(sqe.flags, SIW_WQE_VALID); // sq_sig_all is 0
     assert_int_equal(sqe.num_sge, 4);
     for (std::size_t i = 0; i < sges.size(); ++i)
-        assert_true(equal_sge(sqe.sge[i], sges[i]));
+        assert_true(is_equal_sge(sqe.sge[i], sges[i]));
 }
 
 void inline_data_is_copied_into_sqe(siw_kernel &kernel, siw_objects &objects) {
@@ -83,7 +83,7 @@ void inline_data_is_copied_into_sqe(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(sqe.num_sge, 1);
     assert_int_equal(sqe.sge[0].length, SIW_MAX_INLINE);
     assert_memory_equal(&sqe.sge[1], objects.memory.data(), SIW_MAX_INLINE);
-    sges[1].length += 1; // exceeds the slot
+    sges[1].length += 1; // exceeds max_inline_data
     assert_int_equal(send.post(objects.qp_ex), EINVAL);
     sges[0].length = sges[1].length = 0;
     assert_int_equal(send.post(objects.qp_ex), 0);
@@ -119,7 +119,7 @@ void post_recv_rings_no_doorbell(siw_kernel &kernel, siw_objects &objects) {
             assert_int_equal(rqe.id, 9);
             assert_int_equal(rqe.flags, SIW_WQE_VALID);
             assert_int_equal(rqe.num_sge, 2);
-            assert_true(equal_sge(rqe.sge[0], sge) && equal_sge(rqe.sge[1], sge));
+            assert_true(is_equal_sge(rqe.sge[0], sge) && is_equal_sge(rqe.sge[1], sge));
         }
         assert_int_equal(post(), ENOMEM);
         kernel.rqe(ring, 0).flags = 0;
@@ -141,13 +141,13 @@ void doorbell_is_skipped_while_sqes_are_pending(siw_kernel &kernel, siw_objects 
     assert_int_equal(kernel.commands.size(), 2);
     consume_sqes(kernel, sq_ring);
     // A list that fills the ring: the SQE before its first is its last.
-    send_wr request(objects, IBV_WR_RDMA_WRITE);
+    send_wr write(objects, IBV_WR_RDMA_WRITE);
     std::array<ibv_send_wr, 8> wr_list{};
     for (std::size_t i = 0; i < wr_list.size(); ++i) {
-        wr_list[i] = request.wr;
+        wr_list[i] = write.wr;
         wr_list[i].next = i + 1 < wr_list.size() ? &wr_list[i + 1] : nullptr;
     }
-    assert_int_equal(ibv_post_send(objects.qp, wr_list.data(), &request.bad_wr), 0);
+    assert_int_equal(ibv_post_send(objects.qp, wr_list.data(), &write.bad_wr), 0);
     assert_int_equal(kernel.commands.size(), 3);
     assert_int_equal(post_write(objects, objects.qp, 4), ENOMEM);
     assert_int_equal(kernel.commands.size(), 3);
@@ -204,15 +204,15 @@ void only_wr_after_read_has_read_fence(siw_kernel &kernel, siw_objects &objects)
     };
     std::uint32_t number = 0;
     const auto post_and_get_flags = [&](ibv_wr_opcode opcode, unsigned send_flags) {
-        send_wr request(objects, opcode);
-        request.wr.send_flags = send_flags;
+        send_wr posted(objects, opcode);
+        posted.wr.send_flags = send_flags;
         unsigned sqe_flags = 0;
         kernel.on_doorbell = [&](std::uint32_t) {
             sqe_flags = kernel.sqe(ex_sq_ring, number).flags;
             kernel.sqe(ex_sq_ring, number).flags = 0;
             return 0;
         };
-        assert_int_equal(request.post(objects.qp_ex), 0);
+        assert_int_equal(posted.post(objects.qp_ex), 0);
         ++number;
         kernel.on_doorbell = nullptr;
         return sqe_flags & ~unsigned{SIW_WQE_VALID};
@@ -230,7 +230,7 @@ void only_wr_after_read_has_read_fence(siw_kernel &kernel, siw_objects &objects)
 
 void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(objects.qp_ex);
-    send_wr request(objects, IBV_WR_RDMA_WRITE);
+    const ibv_sge sge = send_wr(objects, IBV_WR_SEND).sge;
     assert_null(qp->wr_rdma_write); // not in send_ops_flags
     fill_with_garbage(kernel, ex_sq_ring);
     kernel.commands.clear();
@@ -239,7 +239,7 @@ void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
         qp->wr_id = 1;
         qp->wr_flags = IBV_SEND_SIGNALED;
         ibv_wr_send(qp);
-        ibv_wr_set_sge(qp, request.sge.lkey, request.sge.addr, request.sge.length);
+        ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
         qp->wr_id = 2;
         qp->wr_flags = IBV_SEND_SOLICITED;
         ibv_wr_send(qp);
@@ -269,7 +269,7 @@ void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(first.opcode, SIW_OP_SEND);
     assert_int_equal(first.flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
     assert_int_equal(first.num_sge, 1);
-    assert_true(equal_sge(first.sge[0], request.sge));
+    assert_true(is_equal_sge(first.sge[0], sge));
     assert_int_equal(second.opcode, SIW_OP_SEND);
     assert_int_equal(second.flags, SIW_WQE_VALID | SIW_WQE_SOLICITED | SIW_WQE_INLINE);
     assert_int_equal(second.num_sge, 1);
@@ -277,8 +277,8 @@ void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_memory_equal(&second.sge[1], objects.memory.data(), 20);
 }
 
-// VALID is set last: a kernel on another CPU that consumes an SQE at once must find all of its
-// fields. A Read queries the QP between the writes of the SQE, which shows the order for certain.
+// A kernel on another CPU may consume an SQE as soon as VALID is set. A Read queries the QP after
+// its SGE is written, which shows the order in every run; the thread shows it for all fields.
 void valid_flag_is_published_last(siw_kernel &kernel, siw_objects &objects) {
     int queries = 0;
     kernel.on_query_qp = [&] {
@@ -314,12 +314,12 @@ void valid_flag_is_published_last(siw_kernel &kernel, siw_objects &objects) {
         return nullptr;
     };
     assert_int_equal(pthread_create(&thread, nullptr, read_sqes, &reader), 0);
-    send_wr request(objects, IBV_WR_RDMA_WRITE);
+    send_wr write(objects, IBV_WR_RDMA_WRITE);
     int error = 0;
     for (std::uint32_t number = 1; number <= num_wrs && (error == 0 || error == ENOMEM);) {
-        request.wr.wr_id = request.wr.wr.rdma.rkey = request.sge.length = number;
-        request.wr.wr.rdma.remote_addr = number;
-        error = request.post(objects.qp);
+        write.wr.wr_id = write.wr.wr.rdma.rkey = write.sge.length = number;
+        write.wr.wr.rdma.remote_addr = number;
+        error = write.post(objects.qp);
         if (error == 0)
             ++number;
         else

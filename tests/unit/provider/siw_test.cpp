@@ -12,7 +12,7 @@ namespace {
 
 using namespace fake;
 
-void objects_use_expected_commands(void **) {
+void each_object_is_created_and_destroyed_by_its_commands(void **) {
     siw_kernel kernel;
     siw_objects objects(kernel);
     assert_int_equal(objects.error, 0);
@@ -55,27 +55,27 @@ void command_fields_match_attributes(siw_kernel &kernel, siw_objects &objects) {
                              i == 2 ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ);
         // The driver appends the STag key only.
         assert_int_equal(kernel.commands[i].bytes.size(), sizeof(ib_uverbs_reg_mr) + 8);
-        assert_int_equal(kernel.commands[i].as<std::uint64_t>(sizeof(ib_uverbs_reg_mr)), i - 2);
+        assert_int_equal(kernel.commands[i].read<std::uint64_t>(sizeof(ib_uverbs_reg_mr)), i - 2);
         assert_int_equal(kernel.commands[i].response_size, 12 + sizeof(siw_uresp_reg_mr));
     }
     assert_int_equal(objects.mr->lkey, 0x100);
     assert_int_equal(objects.second_mr->rkey, 0x201);
-    assert_int_equal(kernel.commands[4].as<ib_uverbs_create_cq>().cqe, 20);
+    assert_int_equal(kernel.commands[4].read<ib_uverbs_create_cq>().cqe, 20);
     assert_int_equal(objects.cq->cqe, 32);
-    assert_int_equal(kernel.commands[5].as<ib_uverbs_create_cq>().cqe, 10);
-    const auto srq = kernel.commands[6].as<ib_uverbs_create_srq>();
+    assert_int_equal(kernel.commands[5].read<ib_uverbs_create_cq>().cqe, 10);
+    const auto srq = kernel.commands[6].read<ib_uverbs_create_srq>();
     assert_int_equal(srq.max_wr, 12);
     assert_int_equal(srq.max_sge, 2);
     assert_create_qp_fields(kernel.commands[7], objects);
-    const auto srq_qp = kernel.commands[8].as<ib_uverbs_create_qp>();
+    const auto srq_qp = kernel.commands[8].read<ib_uverbs_create_qp>();
     assert_int_equal(srq_qp.is_srq, 1);
     assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
-    const auto qp_ex = kernel.commands[9].as<ib_uverbs_create_qp>();
+    const auto qp_ex = kernel.commands[9].read<ib_uverbs_create_qp>();
     assert_int_equal(qp_ex.max_send_wr, 6);
     assert_int_equal(qp_ex.sq_sig_all, 0);
-    assert_int_equal(objects.granted.max_send_wr, 8); // rounded up to the ring
-    assert_int_equal(objects.granted.max_recv_wr, 8);
-    assert_int_equal(objects.granted.max_inline_data, SIW_MAX_INLINE);
+    assert_int_equal(objects.granted_cap.max_send_wr, 8); // rounded up to the ring
+    assert_int_equal(objects.granted_cap.max_recv_wr, 8);
+    assert_int_equal(objects.granted_cap.max_inline_data, SIW_MAX_INLINE);
     assert_qp_to_rts(kernel.commands[10], objects);
 }
 
@@ -92,7 +92,7 @@ void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     assert_non_null(qp);
     assert_int_equal(kernel.commands.back().number,
                      IB_USER_VERBS_EX_CMD_CREATE_QP | fake::extended);
-    assert_int_equal(kernel.commands.back().as<ib_uverbs_ex_create_qp>().create_flags,
+    assert_int_equal(kernel.commands.back().read<ib_uverbs_ex_create_qp>().create_flags,
                      IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     kernel.commands.clear();
@@ -106,8 +106,7 @@ void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.size(), 0);
 }
 
-// The kernel makes no receive ring then, as for a QP with an SRQ. It refuses a send queue of length
-// zero.
+// The kernel creates no receive ring, as for a QP with an SRQ. It refuses an SQ of length zero.
 void recv_queue_of_length_zero_has_no_ring(siw_kernel &kernel, siw_objects &objects) {
     kernel.mappings.clear();
     ibv_qp_init_attr attr{};
@@ -139,7 +138,7 @@ void reg_mr_with_other_iova_fails(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.size(), 0);
 }
 
-// The kernel has neither; objects in a parent domain are created in its PD.
+// The kernel has neither TDs nor parent domains; objects in a parent domain are created in its PD.
 void td_and_parent_domain_need_no_command(siw_kernel &kernel, siw_objects &objects) {
     kernel.commands.clear();
     ibv_td_init_attr td_attr{};
@@ -159,7 +158,7 @@ void td_and_parent_domain_need_no_command(siw_kernel &kernel, siw_objects &objec
     srq_attr.attr = {4, 1, 0};
     ibv_srq *const srq = ibv_create_srq(parent_domain, &srq_attr);
     assert_non_null(srq);
-    assert_int_equal(kernel.commands.back().as<ib_uverbs_create_srq>().pd_handle,
+    assert_int_equal(kernel.commands.back().read<ib_uverbs_create_srq>().pd_handle,
                      objects.pd->handle);
     assert_int_equal(ibv_destroy_srq(srq), 0);
     kernel.commands.clear();
@@ -169,7 +168,7 @@ void td_and_parent_domain_need_no_command(siw_kernel &kernel, siw_objects &objec
 }
 
 #define CORRUPT(statement)                                                                         \
-    []([[maybe_unused]] std::uint64_t &key, [[maybe_unused]] std::uint32_t &slots) {               \
+    []([[maybe_unused]] std::uint64_t &key, [[maybe_unused]] std::uint32_t &num_entries) {         \
         statement;                                                                                 \
     }
 
@@ -181,14 +180,14 @@ void invalid_ring_fails_without_leak(void **) {
     };
     // The driver detects EPROTO; the kernel refuses to map the others.
     constexpr std::array<corruption, 10> corruptions{{
-        {EPROTO, CORRUPT(slots = 0)},
-        {EPROTO, CORRUPT(slots -= 1)},
-        {EPROTO, CORRUPT(slots += 1)},
-        {EPROTO, CORRUPT(slots = 0xffffffff)},
-        {EPROTO, CORRUPT(slots = 1U << 25)},
+        {EPROTO, CORRUPT(num_entries = 0)},
+        {EPROTO, CORRUPT(num_entries -= 1)},
+        {EPROTO, CORRUPT(num_entries += 1)},
+        {EPROTO, CORRUPT(num_entries = 0xffffffff)},
+        {EPROTO, CORRUPT(num_entries = 1U << 25)},
         {EPROTO, CORRUPT(key |= std::uint64_t{1} << 63)},
         {EPROTO, CORRUPT(key = ~std::uint64_t{0} - 4095)},
-        {EINVAL, CORRUPT(slots *= 512)},
+        {EINVAL, CORRUPT(num_entries *= 512)},
         {EINVAL, CORRUPT(key += 1)},
         {EINVAL, CORRUPT(key += std::uint64_t{1} << 30)},
     }};
@@ -196,13 +195,13 @@ void invalid_ring_fails_without_leak(void **) {
         for (std::size_t ring = 0; ring < num_rings; ++ring) {
             siw_kernel kernel;
             std::size_t count = 0;
-            kernel.corrupt = [&](std::uint64_t &key, std::uint32_t &slots) {
+            kernel.corrupt = [&](std::uint64_t &key, std::uint32_t &num_entries) {
                 if (count++ == ring)
-                    tested.corrupt(key, slots);
+                    tested.corrupt(key, num_entries);
             };
             siw_objects objects(kernel);
             assert_int_equal(objects.error, tested.error);
-            // No mapping is requested for an impossible ring.
+            // The driver does not map a ring that it refuses.
             assert_int_equal(kernel.mappings.size(), tested.error == EPROTO ? ring : ring + 1);
             objects.destroy_all();
             assert_no_leak(kernel);
@@ -213,7 +212,7 @@ void invalid_ring_fails_without_leak(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(objects_use_expected_commands),
+        cmocka_unit_test(each_object_is_created_and_destroyed_by_its_commands),
         objects_unit_test(command_fields_match_attributes),
         objects_unit_test(qp_create_flags_reach_kernel),
         objects_unit_test(recv_queue_of_length_zero_has_no_ring),

@@ -19,8 +19,8 @@ class verbs_objects {
     ibv_cq_ex *cq_ex = nullptr;
     ibv_srq *srq = nullptr;
     ibv_qp *qp = nullptr, *srq_qp = nullptr, *qp_ex = nullptr;
-    ibv_qp_cap granted{}; ///< of the QP created last
-    int error = 0;        ///< of the last failed call
+    ibv_qp_cap granted_cap{}; ///< of the QP created last
+    int error = 0;            ///< of the last failed call
     std::array<unsigned char, 256> memory{};
 
     explicit verbs_objects(kernel &kernel) { check_created(context = kernel.open()); }
@@ -64,7 +64,7 @@ class verbs_objects {
         return check_result(ibv_modify_qp(qp, &attr, IBV_QP_STATE));
     }
 
-    /// Both record the error of a failed call.
+    /// Both return whether a call succeeded, and record its error.
     template <class type>
     bool check_created(type *object) {
         if (object == nullptr)
@@ -87,15 +87,15 @@ class verbs_objects {
     }
 
   private:
-    ibv_qp *create_qp(ibv_srq *shared_rq) {
+    ibv_qp *create_qp(ibv_srq *qp_srq) {
         ibv_qp_init_attr attr{};
         attr.send_cq = attr.recv_cq = cq;
-        attr.srq = shared_rq;
+        attr.srq = qp_srq;
         attr.cap = {6, 5, 4, 3, 48};
         attr.qp_type = IBV_QPT_RC;
         attr.sq_sig_all = 1;
         ibv_qp *const new_qp = ibv_create_qp(pd, &attr);
-        granted = attr.cap;
+        granted_cap = attr.cap;
         return new_qp;
     }
     ibv_qp *create_qp_ex() {
@@ -107,7 +107,7 @@ class verbs_objects {
         attr.pd = pd;
         attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
         ibv_qp *const new_qp = ibv_create_qp_ex(context, &attr);
-        granted = attr.cap;
+        granted_cap = attr.cap;
         return new_qp;
     }
 };
@@ -159,9 +159,9 @@ void no_leak_after_any_failed_command(void **) {
             nullptr                                                                                \
     }
 
-/// The attributes of create_qp() in the command.
+/// Asserts that the command has the attributes of create_qp().
 inline void assert_create_qp_fields(const command &cmd, const verbs_objects &objects) {
-    const auto qp = cmd.as<ib_uverbs_create_qp>();
+    const auto qp = cmd.read<ib_uverbs_create_qp>();
     assert_int_equal(qp.pd_handle, objects.pd->handle);
     assert_int_equal(qp.send_cq_handle, objects.cq->handle);
     assert_int_equal(qp.recv_cq_handle, objects.cq->handle);
@@ -176,14 +176,14 @@ inline void assert_create_qp_fields(const command &cmd, const verbs_objects &obj
 }
 
 inline void assert_qp_to_rts(const command &cmd, const verbs_objects &objects) {
-    const auto modify = cmd.as<ib_uverbs_modify_qp>();
+    const auto modify = cmd.read<ib_uverbs_modify_qp>();
     assert_int_equal(modify.qp_handle, objects.qp->handle);
     assert_int_equal(modify.attr_mask, IBV_QP_STATE);
     assert_int_equal(modify.qp_state, IBV_QPS_RTS);
 }
 
 inline void assert_reg_mr_fields(const command &cmd, const verbs_objects &objects, int access) {
-    const auto mr = cmd.as<ib_uverbs_reg_mr>();
+    const auto mr = cmd.read<ib_uverbs_reg_mr>();
     assert_int_equal(mr.start, reinterpret_cast<std::uintptr_t>(objects.memory.data()));
     assert_int_equal(mr.hca_va, mr.start);
     assert_int_equal(mr.length, objects.memory.size());
@@ -191,12 +191,13 @@ inline void assert_reg_mr_fields(const command &cmd, const verbs_objects &object
     assert_int_equal(mr.access_flags, access);
 }
 
-/// A doorbell of 32 bytes: no WR, and a WQE size that the kernel accepts.
+/// Asserts that the command is a doorbell of 32 bytes: no WR, and a WQE size that the kernel
+/// accepts.
 inline void assert_doorbell(const command &cmd, const ibv_qp *qp) {
     assert_int_equal(cmd.number, IB_USER_VERBS_CMD_POST_SEND);
     assert_int_equal(cmd.bytes.size(), 32 - sizeof(ib_uverbs_cmd_hdr));
     assert_int_not_equal(cmd.response, 0);
-    const auto doorbell = cmd.as<ib_uverbs_post_send>();
+    const auto doorbell = cmd.read<ib_uverbs_post_send>();
     assert_int_equal(doorbell.qp_handle, qp->handle);
     assert_int_equal(doorbell.wr_count, 0);
     assert_int_equal(doorbell.sge_count, 0);
