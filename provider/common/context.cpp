@@ -43,8 +43,7 @@ verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
     const int error = init_error != 0 ? init_error : attach_emulation(context, driver_id, ops);
     if (error != 0) {
         abi::uninit_and_free_context(context);
-        errno = error;
-        return nullptr;
+        return fail_with(error);
     }
     abi::set_ops(context, ops);
     abi::verbs_log(abi::log_level::info, "%s is served by coherdma", context->device->name);

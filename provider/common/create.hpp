@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// How both drivers create CQs, QPs and SRQs: allocate the object, have the kernel create its part,
-// and call the driver's finish() with the driver's part of the kernel's response. finish() returns
-// the object; if it fails, it has the kernel destroy its part, sets errno and returns nullptr.
+// The commands for CQs, QPs and SRQs that both drivers send.
+//
+// create_*() and create_*_ex() allocate the object, have the kernel create its part, and call the
+// driver's finish() with the driver's part of the kernel's response. finish() returns the object;
+// if it fails, it has the kernel destroy its part, sets errno and returns nullptr.
 #pragma once
 
 #include "objects.hpp"
@@ -12,12 +14,6 @@
 #include <cstdint>
 
 namespace coherdma::provider {
-
-/// Sets errno and returns nullptr.
-inline std::nullptr_t fail_with(int error) noexcept {
-    errno = error;
-    return nullptr;
-}
 
 template <class driver_cq, class driver_resp, auto finish>
 ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
@@ -128,6 +124,22 @@ ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcep
                                                   command.size, &response, response.size))
         return fail_with(error);
     return finish(srq, attr->pd, response.drv_payload, attr->attr);
+}
+
+inline int modify_qp_cmd(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
+    abi::message<abi::command::modify_qp> command = {};
+    return ibv_cmd().modify_qp(ibqp, attr, attr_mask, &command, command.size);
+}
+
+inline int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask,
+                    ibv_qp_init_attr *init_attr) noexcept {
+    abi::message<abi::command::query_qp> command = {};
+    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
+}
+
+inline int query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) noexcept {
+    abi::message<abi::command::query_srq> command = {};
+    return ibv_cmd().query_srq(ibsrq, attr, &command, command.size);
 }
 
 } // namespace coherdma::provider

@@ -14,10 +14,8 @@ ibv_mr *reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, std:
     calloc_ptr<abi::verbs_mr> mr;
     if (!mr)
         return nullptr;
-    if (const int error = ibv_cmd().reg_dmabuf_mr(pd, offset, length, iova, fd, access, &*mr)) {
-        errno = error;
-        return nullptr;
-    }
+    if (const int error = ibv_cmd().reg_dmabuf_mr(pd, offset, length, iova, fd, access, &*mr))
+        return fail_with(error);
     return &mr.release()->mr;
 }
 
@@ -47,10 +45,8 @@ ibv_mr *import_mr(ibv_pd *pd, std::uint32_t handle) noexcept {
     calloc_ptr<abi::verbs_mr> mr;
     if (!mr)
         return nullptr;
-    if (const int error = ibv_cmd().query_mr(pd, &*mr, handle)) {
-        errno = error;
-        return nullptr;
-    }
+    if (const int error = ibv_cmd().query_mr(pd, &*mr, handle))
+        return fail_with(error);
     return &mr.release()->mr;
 }
 

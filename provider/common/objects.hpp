@@ -9,6 +9,8 @@
 #include "spinlock.hpp"
 #include "trace.hpp"
 
+#include <cerrno>
+#include <cstddef>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::provider {
@@ -19,6 +21,12 @@ using abi::ibv_cmd;
 template <class driver_object, class verbs_object>
 driver_object &container(verbs_object *object) noexcept {
     return *reinterpret_cast<driver_object *>(object);
+}
+
+/// Sets errno and returns nullptr.
+inline std::nullptr_t fail_with(int error) noexcept {
+    errno = error;
+    return nullptr;
 }
 
 /// Finishes what abi::init_and_alloc_context() began: has the kernel open the context, and sets its

@@ -45,20 +45,16 @@ ibv_pd *alloc_pd(ibv_context *context) noexcept {
     abi::message<abi::command::alloc_pd> command = {};
     abi::message<abi::response::alloc_pd> response = {};
     if (const int error = ibv_cmd().alloc_pd(context, &pd->verbs, &command, command.size, &response,
-                                             response.size)) {
-        errno = error;
-        return nullptr;
-    }
+                                             response.size))
+        return fail_with(error);
     return &pd.release()->verbs;
 }
 
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) noexcept {
     constexpr unsigned supported_mask =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    if (attr->pd == nullptr || (attr->comp_mask & ~supported_mask) != 0) {
-        errno = attr->pd == nullptr ? EINVAL : EOPNOTSUPP;
-        return nullptr;
-    }
+    if (attr->pd == nullptr || (attr->comp_mask & ~supported_mask) != 0)
+        return fail_with(attr->pd == nullptr ? EINVAL : EOPNOTSUPP);
     calloc_ptr<driver_pd> parent;
     if (!parent)
         return nullptr;
@@ -90,10 +86,8 @@ int dealloc_pd(ibv_pd *ibpd) noexcept {
 }
 
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
-    if (attr->comp_mask != 0) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
+    if (attr->comp_mask != 0)
+        return fail_with(EOPNOTSUPP);
     calloc_ptr<driver_td> td;
     if (!td)
         return nullptr;

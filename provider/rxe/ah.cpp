@@ -22,16 +22,13 @@ ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
     if (!ah)
         return nullptr;
     abi::message<abi::response::create_ah, rxe_create_ah_resp> response = {};
-    if (const int error = ibv_cmd().create_ah(pd, &ah->verbs, attr, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
+    if (const int error = ibv_cmd().create_ah(pd, &ah->verbs, attr, &response, response.size))
+        return fail_with(error);
     ah->ah_num = response.drv_payload.ah_num;
     if (ah->ah_num == 0) {
         ah->verbs.context = pd->context;
         ibv_cmd().destroy_ah(&ah->verbs);
-        errno = EOPNOTSUPP;
-        return nullptr;
+        return fail_with(EOPNOTSUPP);
     }
     return &ah.release()->verbs;
 }

@@ -15,10 +15,8 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
     abi::message<abi::command::reg_mr> command = {};
     abi::message<abi::response::reg_mr> response = {};
     if (const int error = ibv_cmd().reg_mr(pd, addr, length, iova, access, &*mr, &command,
-                                           command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
+                                           command.size, &response, response.size))
+        return fail_with(error);
     return &mr.release()->mr;
 }
 

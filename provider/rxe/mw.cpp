@@ -14,10 +14,8 @@ ibv_mw *alloc_mw(ibv_pd *pd, ibv_mw_type type) noexcept {
     abi::message<abi::command::alloc_mw> command = {};
     abi::message<abi::response::alloc_mw> response = {};
     if (const int error =
-            ibv_cmd().alloc_mw(pd, type, &*mw, &command, command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
+            ibv_cmd().alloc_mw(pd, type, &*mw, &command, command.size, &response, response.size))
+        return fail_with(error);
     return mw.release();
 }
 

@@ -116,11 +116,6 @@ void reset_qp(rxe_qp &qp) noexcept {
     qp.rq.reset();
 }
 
-int modify_qp_cmd(rxe_qp &qp, ibv_qp_attr *attr, int attr_mask) noexcept {
-    abi::message<abi::command::modify_qp> command = {};
-    return ibv_cmd().modify_qp(&qp.verbs.qp, attr, attr_mask, &command, command.size);
-}
-
 int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     const bool has_state = (attr_mask & IBV_QP_STATE) != 0;
@@ -131,7 +126,7 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     // earlier failed completion does not move the QP to ERR.
     if (has_state && (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
         in_error.store(true);
-    if (const int error = modify_qp_cmd(qp, attr, attr_mask)) {
+    if (const int error = modify_qp_cmd(ibqp, attr, attr_mask)) {
         in_error.store(was_in_error);
         return error;
     }
@@ -142,17 +137,12 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     return 0;
 }
 
-int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *init_attr) noexcept {
-    abi::message<abi::command::query_qp> command = {};
-    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
-}
-
 } // namespace
 
 int qp_to_err(rxe_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
-    return modify_qp_cmd(qp, &attr, IBV_QP_STATE);
+    return modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
 }
 
 // A failed completion means that an RC QP is in the error state, but not that a UC or UD QP is.

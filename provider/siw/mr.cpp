@@ -12,10 +12,8 @@ namespace {
 // different one each time, so that the use of a stale STag fails.
 ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
-    if (iova != reinterpret_cast<std::uintptr_t>(addr)) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
+    if (iova != reinterpret_cast<std::uintptr_t>(addr))
+        return fail_with(EOPNOTSUPP);
     calloc_ptr<abi::verbs_mr> mr;
     if (!mr)
         return nullptr;
@@ -24,10 +22,8 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
     command.drv_payload.stag_key =
         std::atomic_ref(to_siw_context(pd->context).next_stag_key).fetch_add(1);
     if (const int error = ibv_cmd().reg_mr(pd, addr, length, iova, access, &*mr, &command,
-                                           command.size, &response, response.size)) {
-        errno = error;
-        return nullptr;
-    }
+                                           command.size, &response, response.size))
+        return fail_with(error);
     return &mr.release()->mr;
 }
 

@@ -90,23 +90,13 @@ bool has_pending_wqe(siw_wq &wq) noexcept {
     return is_pending(wq.ring.wqe(prod - 1));
 }
 
-int modify_qp_cmd(siw_qp &qp, ibv_qp_attr *attr, int attr_mask) noexcept {
-    abi::message<abi::command::modify_qp> command = {};
-    return ibv_cmd().modify_qp(&qp.verbs.qp, attr, attr_mask, &command, command.size);
-}
-
 int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
-    if (const int error = modify_qp_cmd(qp, attr, attr_mask))
+    if (const int error = modify_qp_cmd(ibqp, attr, attr_mask))
         return error;
     if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR)
         qp_to_err_notify(qp);
     return 0;
-}
-
-int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask, ibv_qp_init_attr *init_attr) noexcept {
-    abi::message<abi::command::query_qp> command = {};
-    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
 }
 
 // The WQEs to flush are the pending ones before prod. WQEs posted later follow them.
@@ -148,7 +138,7 @@ void qp_to_err(siw_qp &qp) noexcept {
         return;
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
-    modify_qp_cmd(qp, &attr, IBV_QP_STATE);
+    modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
     add_to_flush_list(qp.sq, to_siw_cq(qp.verbs.qp.send_cq));
     if (qp.rq.ring.mem.is_mapped())
         add_to_flush_list(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
@@ -215,7 +205,7 @@ void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
         ibv_qp_attr attr = {};
         attr.qp_state = IBV_QPS_ERR;
         if (ibv_post_recv(ibqp, &wr, &bad_wr) == 0)
-            modify_qp_cmd(to_siw_qp(ibqp), &attr, IBV_QP_STATE);
+            modify_qp_cmd(ibqp, &attr, IBV_QP_STATE);
         ibv_destroy_qp(ibqp);
     }
     errno = saved_errno;

@@ -40,11 +40,6 @@ int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     return ibv_cmd().modify_srq(ibsrq, attr, attr_mask, &command, command.size);
 }
 
-int query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) noexcept {
-    abi::message<abi::command::query_srq> command = {};
-    return ibv_cmd().query_srq(ibsrq, attr, &command, command.size);
-}
-
 int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     siw_srq &srq = to_siw_srq(ibsrq);
     return post_recvs(srq.ring, srq.lock, srq.max_sge, wr, bad_wr);
