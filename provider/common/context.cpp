@@ -54,6 +54,8 @@ verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
 
 verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
                             const abi::verbs_context_ops &ops) noexcept {
+    if (context == nullptr)
+        return nullptr;
     abi::message<abi::command::get_context> command = {};
     // siw requires room for its device id; rdma_rxe ignores it.
     abi::message<abi::response::get_context, std::uint64_t> response = {};
@@ -66,6 +68,8 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
 // of possible CPUs.
 verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
                                      const abi::verbs_context_ops &ops) noexcept {
+    if (context == nullptr)
+        return nullptr;
     int error = ibv_cmd().query_context(context, nullptr);
     if (error == EOPNOTSUPP) {
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));

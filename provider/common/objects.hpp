@@ -30,8 +30,8 @@ inline std::nullptr_t fail_with(int error) noexcept {
 }
 
 /// Finishes what abi::init_and_alloc_context() began: has the kernel open the context, and sets its
-/// operations. Returns what alloc_context returns; on failure nullptr with errno set, and the
-/// context is freed.
+/// operations. Returns what alloc_context returns. If that fails, frees the context, sets errno and
+/// returns nullptr; also returns nullptr if context is nullptr.
 verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
                             const abi::verbs_context_ops &ops) noexcept;
 

@@ -11,36 +11,33 @@ abi::verbs_context_ops make_context_ops() noexcept {
     fill_ah_ops(ops);
     fill_cq_ops(ops);
     fill_mr_ops(ops);
-    fill_multicast_ops(ops);
     fill_mw_ops(ops);
     fill_post_ops(ops);
     fill_qp_ops(ops);
     fill_srq_ops(ops);
+    ops.attach_mcast = ibv_cmd().attach_mcast;
+    ops.detach_mcast = ibv_cmd().detach_mcast;
     return ops;
 }
 
 namespace {
 
-rxe_context *open_context(ibv_device *device, int cmd_fd) noexcept {
+ibv_context *open_context(ibv_device *device, int cmd_fd) noexcept {
     auto *const context = abi::init_and_alloc_context<rxe_context>(device, cmd_fd, RDMA_DRIVER_RXE);
-    if (context != nullptr)
-        context->qps.init();
-    return context;
+    if (context == nullptr)
+        return nullptr;
+    context->qps.init();
+    return &context->verbs;
 }
 
 } // namespace
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
-    rxe_context *const context = open_context(device, cmd_fd);
-    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_RXE, make_context_ops())
-                              : nullptr;
+    return init_context(open_context(device, cmd_fd), RDMA_DRIVER_RXE, make_context_ops());
 }
 
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
-    rxe_context *const context = open_context(device, cmd_fd);
-    return context != nullptr
-               ? init_imported_context(&context->verbs, RDMA_DRIVER_RXE, make_context_ops())
-               : nullptr;
+    return init_imported_context(open_context(device, cmd_fd), RDMA_DRIVER_RXE, make_context_ops());
 }
 
 } // namespace coherdma::provider::rxe

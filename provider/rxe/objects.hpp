@@ -87,7 +87,6 @@ abi::verbs_context_ops make_context_ops() noexcept;
 void fill_ah_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_mr_ops(abi::verbs_context_ops &ops) noexcept;
-void fill_multicast_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_mw_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_post_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept;

@@ -18,26 +18,22 @@ abi::verbs_context_ops make_context_ops() noexcept {
 
 namespace {
 
-siw_context *open_context(ibv_device *device, int cmd_fd) noexcept {
+ibv_context *open_context(ibv_device *device, int cmd_fd) noexcept {
     auto *const context = abi::init_and_alloc_context<siw_context>(device, cmd_fd, RDMA_DRIVER_SIW);
-    if (context != nullptr)
-        context->qps.init();
-    return context;
+    if (context == nullptr)
+        return nullptr;
+    context->qps.init();
+    return &context->verbs;
 }
 
 } // namespace
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept {
-    siw_context *const context = open_context(device, cmd_fd);
-    return context != nullptr ? init_context(&context->verbs, RDMA_DRIVER_SIW, make_context_ops())
-                              : nullptr;
+    return init_context(open_context(device, cmd_fd), RDMA_DRIVER_SIW, make_context_ops());
 }
 
 verbs_context *import_context(ibv_device *device, int cmd_fd) noexcept {
-    siw_context *const context = open_context(device, cmd_fd);
-    return context != nullptr
-               ? init_imported_context(&context->verbs, RDMA_DRIVER_SIW, make_context_ops())
-               : nullptr;
+    return init_imported_context(open_context(device, cmd_fd), RDMA_DRIVER_SIW, make_context_ops());
 }
 
 } // namespace coherdma::provider::siw
