@@ -19,9 +19,9 @@ struct driver_td {
 
 struct driver_pd {
     ibv_pd verbs;
-    driver_pd *protection_domain; ///< in a parent domain: its PD; in a PD: nullptr
-    driver_td *td;                ///< in a parent domain: its TD or nullptr; in a PD: nullptr
-    std::uint32_t refcount;       ///< the number of parent domains of this PD
+    driver_pd *base_pd;     ///< of a parent domain; nullptr: this is a PD of the kernel
+    driver_td *td;          ///< in a parent domain: its TD or nullptr; in a PD: nullptr
+    std::uint32_t refcount; ///< the number of parent domains of this PD
 };
 
 driver_pd &to_driver_pd(ibv_pd *ibpd) noexcept {
@@ -59,11 +59,11 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
     if (!parent)
         return nullptr;
     driver_pd &pd = to_driver_pd(attr->pd);
-    parent->protection_domain = pd.protection_domain != nullptr ? pd.protection_domain : &pd;
+    parent->base_pd = pd.base_pd != nullptr ? pd.base_pd : &pd;
     parent->td = attr->td != nullptr ? &container<driver_td>(attr->td) : pd.td;
     parent->verbs.context = context;
-    parent->verbs.handle = parent->protection_domain->verbs.handle;
-    add_ref(parent->protection_domain->refcount);
+    parent->verbs.handle = parent->base_pd->verbs.handle;
+    add_ref(parent->base_pd->refcount);
     if (parent->td != nullptr)
         add_ref(parent->td->refcount);
     return &parent.release()->verbs;
@@ -73,11 +73,11 @@ int dealloc_pd(ibv_pd *ibpd) noexcept {
     driver_pd &pd = to_driver_pd(ibpd);
     if (is_in_use(pd.refcount))
         return EBUSY;
-    if (pd.protection_domain == nullptr) {
+    if (pd.base_pd == nullptr) {
         if (const int error = ibv_cmd().dealloc_pd(ibpd))
             return error;
     } else {
-        drop_ref(pd.protection_domain->refcount);
+        drop_ref(pd.base_pd->refcount);
         if (pd.td != nullptr)
             drop_ref(pd.td->refcount);
     }
@@ -130,8 +130,7 @@ int check_cq_attr(const ibv_cq_init_attr_ex &attr, bool &single_threaded) noexce
         return EOPNOTSUPP;
     single_threaded = false;
     if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
-        if (attr.parent_domain == nullptr ||
-            to_driver_pd(attr.parent_domain).protection_domain == nullptr)
+        if (attr.parent_domain == nullptr || to_driver_pd(attr.parent_domain).base_pd == nullptr)
             return EINVAL;
         single_threaded = is_single_threaded(attr.parent_domain);
     }

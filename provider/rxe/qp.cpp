@@ -24,8 +24,8 @@ void clean_cqs(const rxe_qp &qp) noexcept {
         cq_clean(to_rxe_cq(ibqp.recv_cq), ibqp.qp_num);
 }
 
-// The QP is removed from the list first, so that a thread that polls finds neither a QP that the
-// kernel has destroyed nor another QP with the same number.
+// The QP is removed from the list first. Once the kernel has destroyed it, its number can go to a
+// new QP, and a polling thread must find only that one.
 int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     qp_list<rxe_qp> &qps = to_rxe_context(ibqp->context).qps;
@@ -145,7 +145,8 @@ int qp_to_err(rxe_qp &qp) noexcept {
     return modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
 }
 
-// A failed completion means that an RC QP is in the error state, but not that a UC or UD QP is.
+// Called for each failed completion. Such a completion puts an RC QP in the error state; a UC or UD
+// QP may still work and is skipped.
 void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](rxe_qp &qp) {
         if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&

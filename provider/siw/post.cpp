@@ -76,7 +76,8 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
 // Used until a doorbell has succeeded. If the kernel refuses the doorbell, the QP was never
 // connected and the WQEs are withdrawn. The lock is held over the doorbell so that no other thread
 // adds WQEs.
-[[gnu::noinline]] int submit_first(siw_qp &qp, std::uint32_t begin, std::uint32_t end) noexcept {
+[[gnu::noinline]] int submit_first_and_unlock(siw_qp &qp, std::uint32_t begin,
+                                              std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
     qp.connected_once = error == 0;
@@ -91,7 +92,7 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     return error == ENOTCONN ? EINVAL : error;
 }
 
-[[gnu::noinline]] int submit_in_error(siw_qp &qp) noexcept {
+[[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
     qp.sq_lock.unlock();
     force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
     return 0;
@@ -111,7 +112,7 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     qp_to_err_notify(qp);
 }
 
-[[gnu::always_inline]] inline int submit_wqes_inline(siw_qp &qp, std::uint32_t end) noexcept {
+[[gnu::always_inline]] inline int submit_and_unlock_inline(siw_qp &qp, std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     const std::uint32_t begin = ring.prod;
     if (begin == end) {
@@ -124,9 +125,9 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     // the next WQE. So each WQE is either processed by the kernel or flushed by this provider.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) [[unlikely]]
-        return submit_in_error(qp);
+        return submit_in_error_and_unlock(qp);
     if (!qp.connected_once) [[unlikely]]
-        return submit_first(qp, begin, end);
+        return submit_first_and_unlock(qp, begin, end);
     // If the WQE before the first new one is pending, the kernel is processing the SQ and reaches
     // the new ones without a doorbell.
     const bool is_kernel_active =
@@ -157,7 +158,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
         }
         ++end;
     }
-    if (const int submit_error = submit_wqes_inline(qp, end)) [[unlikely]] {
+    if (const int submit_error = submit_and_unlock_inline(qp, end)) [[unlikely]] {
         *bad_wr = wr_list;
         error = submit_error;
     }
@@ -190,7 +191,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
         return EINVAL;
     }
     const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
-    // Ordering: stores the WQEs, then loads in_error; see submit_wqes_inline().
+    // Ordering: stores the WQEs, then loads in_error; see submit_and_unlock_inline().
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         force_cq_event(to_siw_cq(ibqp->recv_cq), ibqp->pd);
@@ -211,8 +212,8 @@ bool is_read_allowed(siw_qp &qp) noexcept {
     return qp.read_allowed;
 }
 
-int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept {
-    return submit_wqes_inline(qp, end);
+int submit_and_unlock(siw_qp &qp, std::uint32_t end) noexcept {
+    return submit_and_unlock_inline(qp, end);
 }
 
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,

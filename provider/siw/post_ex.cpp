@@ -37,7 +37,7 @@ int submit_batch(siw_qp &qp) noexcept {
         wqe.opcode &= OPCODE_MASK;
         store_flags(wqe, flags | SIW_WQE_VALID);
     }
-    return submit_wqes(qp, qp.wr_end_index);
+    return submit_and_unlock(qp, qp.wr_end_index);
 }
 
 int wr_complete(ibv_qp_ex *ibqp) noexcept {

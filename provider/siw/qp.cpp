@@ -132,7 +132,7 @@ void check_qp_state(siw_qp &qp) noexcept {
 } // namespace
 
 // After modify_qp_cmd() the kernel has flushed the WQEs that it had taken, and does not read the
-// rings again. Ordering: in_error is set before prod is loaded; see submit_wqes_inline().
+// rings again. Ordering: in_error is set before prod is loaded; see submit_and_unlock_inline().
 void qp_to_err(siw_qp &qp) noexcept {
     if (std::atomic_ref(qp.in_error).exchange(true))
         return;

@@ -80,6 +80,6 @@ bool is_read_allowed(siw_qp &qp) noexcept;
 
 /// Submits the VALID WQEs from prod to end and releases sq_lock. Returns 0 if the kernel or this
 /// provider completes them; otherwise withdraws them and returns an errno.
-int submit_wqes(siw_qp &qp, std::uint32_t end) noexcept;
+int submit_and_unlock(siw_qp &qp, std::uint32_t end) noexcept;
 
 } // namespace coherdma::provider::siw
