@@ -46,7 +46,7 @@ std::uint32_t query_caps(ibv_context *context, rdma_driver_id driver_id) noexcep
     add(COHERDMADV_CAP_MULTICAST, ops.attach_mcast != nullptr);
     add(COHERDMADV_CAP_IMPORT, ops.import_pd != nullptr && ops.import_mr != nullptr);
     if (is_rxe) {
-        const std::uint64_t send_ops = rxe::get_supported_ops(
+        const std::uint64_t send_ops = rxe::get_supported_send_ops(
             context, IBV_QPT_RC, rxe::QP_EX_WITH_ATOMIC_WRITE | rxe::QP_EX_WITH_FLUSH);
         add(COHERDMADV_CAP_ATOMIC_WRITE, (send_ops & rxe::QP_EX_WITH_ATOMIC_WRITE) != 0);
         add(COHERDMADV_CAP_FLUSH, (send_ops & rxe::QP_EX_WITH_FLUSH) != 0);

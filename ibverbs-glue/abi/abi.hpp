@@ -6,10 +6,10 @@
 //     constructor           register_driver(ops), ops a static verbs_device_ops
 //     match_device          return is_supported()
 //     alloc_device          calloc of a struct that begins with a verbs_device
-//     alloc_context         init_and_alloc_context<T>(), ibv_cmd().get_context(), set_ops();
-//                           return to_verbs_context()
+//     alloc_context         init_and_alloc_context<T>(), libibverbs().ibv_cmd_get_context(),
+//                           set_ops(); return to_verbs_context()
 //     free_context          uninit_and_free_context()
-//     other operations      ibv_cmd(), rdma-core's ibv_cmd_* functions
+//     other operations      libibverbs().ibv_cmd_*()
 //
 // layout.hpp lists what differs between releases; detect.hpp finds the release.
 //

@@ -17,8 +17,9 @@ constexpr std::nullptr_t unused = nullptr;
 
 } // namespace
 
-int ibv_cmds::get_context(verbs_context *context, void *command, std::size_t size, void *response,
-                          std::size_t response_size) const noexcept {
+int libibverbs_functions::ibv_cmd_get_context(verbs_context *context, void *command,
+                                              std::size_t size, void *response,
+                                              std::size_t response_size) const noexcept {
     if (versioned.version < abi_version::v57) {
         using before_v57 = int(verbs_context *, void *, std::size_t, void *, std::size_t);
         return function_cast<before_v57>(versioned.get_context)(context, command, size, response,
@@ -29,9 +30,11 @@ int ibv_cmds::get_context(verbs_context *context, void *command, std::size_t siz
                                                          response_size);
 }
 
-int ibv_cmds::create_cq_ex(ibv_context *context, const ibv_cq_init_attr_ex *attr, verbs_cq *cq,
-                           void *command, std::size_t size, void *response,
-                           std::size_t response_size, std::uint32_t cmd_flags) const noexcept {
+int libibverbs_functions::ibv_cmd_create_cq_ex(ibv_context *context,
+                                               const ibv_cq_init_attr_ex *attr, verbs_cq *cq,
+                                               void *command, std::size_t size, void *response,
+                                               std::size_t response_size,
+                                               std::uint32_t cmd_flags) const noexcept {
     if (versioned.version < abi_version::v59) {
         using before_v59 = int(ibv_context *, const ibv_cq_init_attr_ex *, verbs_cq *, void *,
                                std::size_t, void *, std::size_t, std::uint32_t);
@@ -44,9 +47,10 @@ int ibv_cmds::create_cq_ex(ibv_context *context, const ibv_cq_init_attr_ex *attr
                                                           response, response_size, cmd_flags);
 }
 
-int ibv_cmds::create_qp_ex2(ibv_context *context, verbs_qp *qp, ibv_qp_init_attr_ex *attr,
-                            void *command, std::size_t size, void *response,
-                            std::size_t response_size) const noexcept {
+int libibverbs_functions::ibv_cmd_create_qp_ex2(ibv_context *context, verbs_qp *qp,
+                                                ibv_qp_init_attr_ex *attr, void *command,
+                                                std::size_t size, void *response,
+                                                std::size_t response_size) const noexcept {
     // Releases before 64 lack the last parameter; the calling conventions of x86-64 and aarch64
     // let the callee ignore it.
     using current = int(ibv_context *, verbs_qp *, ibv_qp_init_attr_ex *, void *, std::size_t,
@@ -55,8 +59,9 @@ int ibv_cmds::create_qp_ex2(ibv_context *context, verbs_qp *qp, ibv_qp_init_attr
                                                            response, response_size, unused);
 }
 
-int ibv_cmds::reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length,
-                            std::uint64_t iova, int fd, int access, verbs_mr *mr) const noexcept {
+int libibverbs_functions::ibv_cmd_reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset,
+                                                std::size_t length, std::uint64_t iova, int fd,
+                                                int access, verbs_mr *mr) const noexcept {
     // Releases before 54 lack the last parameter and ignore it, as above. No symbol distinguishes
     // 53 from 54.
     using current = int(ibv_pd *, std::uint64_t, std::size_t, std::uint64_t, int, int, verbs_mr *,
@@ -65,7 +70,7 @@ int ibv_cmds::reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length
                                                            unused);
 }
 
-const char *load_commands(ibv_cmds &cmds, const layout &layout,
+const char *load_commands(libibverbs_functions &functions, const layout &layout,
                           find_symbol_function *find_symbol) noexcept {
     const char *missing = nullptr;
     const auto load_optional = [&](auto &function, const char *symbol) {
@@ -78,47 +83,47 @@ const char *load_commands(ibv_cmds &cmds, const layout &layout,
         if (!load_optional(function, symbol) && missing == nullptr)
             missing = symbol;
     };
-    load(cmds.init_and_alloc_context, "_verbs_init_and_alloc_context");
-    load(cmds.uninit_context, "verbs_uninit_context");
-    load(cmds.set_ops, "verbs_set_ops");
-    load(cmds.execute_ioctl, "execute_ioctl");
-    load(cmds.query_context, "ibv_cmd_query_context");
-    load(cmds.query_device_any, "ibv_cmd_query_device_any");
-    load(cmds.query_port, "ibv_cmd_query_port");
-    load(cmds.alloc_pd, "ibv_cmd_alloc_pd");
-    load(cmds.dealloc_pd, "ibv_cmd_dealloc_pd");
-    load(cmds.reg_mr, "ibv_cmd_reg_mr");
-    load(cmds.rereg_mr, "ibv_cmd_rereg_mr");
-    load(cmds.dereg_mr, "ibv_cmd_dereg_mr");
-    load(cmds.advise_mr, "ibv_cmd_advise_mr");
-    load(cmds.query_mr, "ibv_cmd_query_mr");
-    load(cmds.alloc_mw, "ibv_cmd_alloc_mw");
-    load(cmds.dealloc_mw, "ibv_cmd_dealloc_mw");
-    load(cmds.create_cq, "ibv_cmd_create_cq");
-    load(cmds.resize_cq, "ibv_cmd_resize_cq");
-    load(cmds.req_notify_cq, "ibv_cmd_req_notify_cq");
-    load(cmds.modify_cq, "ibv_cmd_modify_cq");
-    load(cmds.destroy_cq, "ibv_cmd_destroy_cq");
-    load(cmds.create_srq, "ibv_cmd_create_srq");
-    load(cmds.create_srq_ex, "ibv_cmd_create_srq_ex");
-    load(cmds.modify_srq, "ibv_cmd_modify_srq");
-    load(cmds.query_srq, "ibv_cmd_query_srq");
-    load(cmds.destroy_srq, "ibv_cmd_destroy_srq");
-    load(cmds.create_qp, "ibv_cmd_create_qp");
-    load(cmds.query_qp, "ibv_cmd_query_qp");
-    load(cmds.modify_qp, "ibv_cmd_modify_qp");
-    load(cmds.destroy_qp, "ibv_cmd_destroy_qp");
-    load(cmds.attach_mcast, "ibv_cmd_attach_mcast");
-    load(cmds.detach_mcast, "ibv_cmd_detach_mcast");
-    load(cmds.create_ah, "ibv_cmd_create_ah");
-    load(cmds.destroy_ah, "ibv_cmd_destroy_ah");
-    load_optional(cmds.reg_mr_ex, "ibv_cmd_reg_mr_ex");
-    load_optional(cmds.query_port_speed, "ibv_cmd_query_port_speed");
-    cmds.versioned.version = layout.version;
-    load(cmds.versioned.get_context, "ibv_cmd_get_context");
-    load(cmds.versioned.create_cq_ex, "ibv_cmd_create_cq_ex");
-    load(cmds.versioned.create_qp_ex2, "ibv_cmd_create_qp_ex2");
-    load(cmds.versioned.reg_dmabuf_mr, "ibv_cmd_reg_dmabuf_mr");
+    load(functions.verbs_init_and_alloc_context, "_verbs_init_and_alloc_context");
+    load(functions.verbs_uninit_context, "verbs_uninit_context");
+    load(functions.verbs_set_ops, "verbs_set_ops");
+    load(functions.execute_ioctl, "execute_ioctl");
+    load(functions.ibv_cmd_query_context, "ibv_cmd_query_context");
+    load(functions.ibv_cmd_query_device_any, "ibv_cmd_query_device_any");
+    load(functions.ibv_cmd_query_port, "ibv_cmd_query_port");
+    load(functions.ibv_cmd_alloc_pd, "ibv_cmd_alloc_pd");
+    load(functions.ibv_cmd_dealloc_pd, "ibv_cmd_dealloc_pd");
+    load(functions.ibv_cmd_reg_mr, "ibv_cmd_reg_mr");
+    load(functions.ibv_cmd_rereg_mr, "ibv_cmd_rereg_mr");
+    load(functions.ibv_cmd_dereg_mr, "ibv_cmd_dereg_mr");
+    load(functions.ibv_cmd_advise_mr, "ibv_cmd_advise_mr");
+    load(functions.ibv_cmd_query_mr, "ibv_cmd_query_mr");
+    load(functions.ibv_cmd_alloc_mw, "ibv_cmd_alloc_mw");
+    load(functions.ibv_cmd_dealloc_mw, "ibv_cmd_dealloc_mw");
+    load(functions.ibv_cmd_create_cq, "ibv_cmd_create_cq");
+    load(functions.ibv_cmd_resize_cq, "ibv_cmd_resize_cq");
+    load(functions.ibv_cmd_req_notify_cq, "ibv_cmd_req_notify_cq");
+    load(functions.ibv_cmd_modify_cq, "ibv_cmd_modify_cq");
+    load(functions.ibv_cmd_destroy_cq, "ibv_cmd_destroy_cq");
+    load(functions.ibv_cmd_create_srq, "ibv_cmd_create_srq");
+    load(functions.ibv_cmd_create_srq_ex, "ibv_cmd_create_srq_ex");
+    load(functions.ibv_cmd_modify_srq, "ibv_cmd_modify_srq");
+    load(functions.ibv_cmd_query_srq, "ibv_cmd_query_srq");
+    load(functions.ibv_cmd_destroy_srq, "ibv_cmd_destroy_srq");
+    load(functions.ibv_cmd_create_qp, "ibv_cmd_create_qp");
+    load(functions.ibv_cmd_query_qp, "ibv_cmd_query_qp");
+    load(functions.ibv_cmd_modify_qp, "ibv_cmd_modify_qp");
+    load(functions.ibv_cmd_destroy_qp, "ibv_cmd_destroy_qp");
+    load(functions.ibv_cmd_attach_mcast, "ibv_cmd_attach_mcast");
+    load(functions.ibv_cmd_detach_mcast, "ibv_cmd_detach_mcast");
+    load(functions.ibv_cmd_create_ah, "ibv_cmd_create_ah");
+    load(functions.ibv_cmd_destroy_ah, "ibv_cmd_destroy_ah");
+    load_optional(functions.ibv_cmd_reg_mr_ex, "ibv_cmd_reg_mr_ex");
+    load_optional(functions.ibv_cmd_query_port_speed, "ibv_cmd_query_port_speed");
+    functions.versioned.version = layout.version;
+    load(functions.versioned.get_context, "ibv_cmd_get_context");
+    load(functions.versioned.create_cq_ex, "ibv_cmd_create_cq_ex");
+    load(functions.versioned.create_qp_ex2, "ibv_cmd_create_qp_ex2");
+    load(functions.versioned.reg_dmabuf_mr, "ibv_cmd_reg_dmabuf_mr");
     return missing;
 }
 

@@ -48,7 +48,7 @@ ibv_context *init_and_alloc_context(ibv_device *device, int cmd_fd, std::size_t 
                                     std::uint32_t driver_id) noexcept {
     // Keeps find_mismatch() inside the allocation if libibverbs' verbs_context is larger.
     constexpr std::size_t min_size = sizeof(ibv_context) + 256;
-    void *const vctx = ibv_cmd().init_and_alloc_context(
+    void *const vctx = libibverbs().verbs_init_and_alloc_context(
         device, cmd_fd, context_offset(current_layout()) + std::max(driver_context_size, min_size),
         nullptr, driver_id);
     if (vctx == nullptr)
@@ -58,7 +58,7 @@ ibv_context *init_and_alloc_context(ibv_device *device, int cmd_fd, std::size_t 
         verbs_log(log_level::error,
                   "cannot open %s: libibverbs resembles that of rdma-core %s, but has %s",
                   device->name, current_layout().releases, mismatch);
-        ibv_cmd().uninit_context(static_cast<verbs_context *>(vctx));
+        libibverbs().verbs_uninit_context(static_cast<verbs_context *>(vctx));
         std::free(vctx);
         errno = EOPNOTSUPP;
         return nullptr;
@@ -73,12 +73,12 @@ verbs_context *to_verbs_context(ibv_context *context) noexcept {
 
 void set_ops(ibv_context *context, const verbs_context_ops &ops) noexcept {
     const ops_table table = convert_ops(ops, current_layout().version);
-    ibv_cmd().set_ops(to_verbs_context(context), &table);
+    libibverbs().verbs_set_ops(to_verbs_context(context), &table);
 }
 
 void uninit_and_free_context(ibv_context *context) noexcept {
     verbs_context *const vctx = to_verbs_context(context);
-    ibv_cmd().uninit_context(vctx);
+    libibverbs().verbs_uninit_context(vctx);
     std::free(vctx);
 }
 

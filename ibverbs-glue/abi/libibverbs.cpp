@@ -16,15 +16,15 @@ struct {
     abi_probe probe = {find_libibverbs_symbol, ibv_qp_to_qp_ex};
     abi::state state = state::not_probed;
     const layout *detected = nullptr;
-    ibv_cmds cmds = {};
-} libibverbs;
+    libibverbs_functions functions = {};
+} loaded;
 
 bool is_version_known() noexcept {
-    if (libibverbs.state == state::not_probed) {
-        const detection result = detect_abi(probe_abi(libibverbs.probe), layouts);
+    if (loaded.state == state::not_probed) {
+        const detection result = detect_abi(probe_abi(loaded.probe), layouts);
         dlerror(); // discards the error of failed look-ups
-        libibverbs.detected = result.detected;
-        libibverbs.state = result.detected != nullptr ? state::detected : state::unknown;
+        loaded.detected = result.detected;
+        loaded.state = result.detected != nullptr ? state::detected : state::unknown;
         if (result.detected != nullptr)
             verbs_log(log_level::debug, "detected libibverbs of rdma-core %s",
                       result.detected->releases);
@@ -39,7 +39,7 @@ bool is_version_known() noexcept {
                 "to other providers",
                 result.closest->releases, result.mismatch);
     }
-    return libibverbs.detected != nullptr;
+    return loaded.detected != nullptr;
 }
 
 } // namespace
@@ -56,8 +56,8 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
     if (!is_version_known())
         return false;
     auto *const verbs_register_driver =
-        reinterpret_cast<void (*)(const verbs_device_ops *)>(libibverbs.probe.find_symbol(
-            libibverbs.detected->register_symbol, libibverbs.detected->symbol_version));
+        reinterpret_cast<void (*)(const verbs_device_ops *)>(loaded.probe.find_symbol(
+            loaded.detected->register_symbol, loaded.detected->symbol_version));
     verbs_register_driver(&ops);
     return true;
 }
@@ -65,29 +65,29 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
 bool is_supported() noexcept {
     if (!is_version_known())
         return false;
-    if (libibverbs.state == state::detected) {
+    if (loaded.state == state::detected) {
         const char *missing =
-            load_commands(libibverbs.cmds, *libibverbs.detected, libibverbs.probe.find_symbol);
+            load_commands(loaded.functions, *loaded.detected, loaded.probe.find_symbol);
         dlerror();
-        libibverbs.state = missing == nullptr ? state::supported : state::incomplete;
+        loaded.state = missing == nullptr ? state::supported : state::incomplete;
         if (missing != nullptr)
             verbs_log(log_level::warning, "libibverbs lacks %s; leaving devices to other providers",
                       missing);
     }
-    return libibverbs.state == state::supported;
+    return loaded.state == state::supported;
 }
 
 const layout &current_layout() noexcept {
-    return *libibverbs.detected;
+    return *loaded.detected;
 }
-const ibv_cmds &ibv_cmd() noexcept {
-    return libibverbs.cmds;
+const libibverbs_functions &libibverbs() noexcept {
+    return loaded.functions;
 }
 
 void reset_detection(const abi_probe &probe) noexcept {
-    libibverbs.probe = probe;
-    libibverbs.state = state::not_probed;
-    libibverbs.detected = nullptr;
+    loaded.probe = probe;
+    loaded.state = state::not_probed;
+    loaded.detected = nullptr;
 }
 
 } // namespace coherdma::abi

@@ -18,7 +18,7 @@ bool is_supported() noexcept;
 
 // Valid after is_supported() has returned true.
 const layout &current_layout() noexcept;
-const ibv_cmds &ibv_cmd() noexcept;
+const libibverbs_functions &libibverbs() noexcept;
 
 /// Searches libibverbs only, not other libraries of the program.
 void *find_libibverbs_symbol(const char *symbol, const char *version) noexcept;

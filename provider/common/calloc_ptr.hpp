@@ -6,13 +6,13 @@
 
 namespace coherdma::provider {
 
-/// Owns an object in zeroed memory until release().
+/// Owns an object that std::calloc() allocated, until release().
 template <class type>
 class calloc_ptr {
   public:
     static_assert(std::is_trivially_destructible_v<type> && alignof(type) <= 16);
-    calloc_ptr() noexcept
-        : object_(static_cast<type *>(std::calloc(1, sizeof(type)))) {}
+    explicit calloc_ptr(type *object) noexcept
+        : object_(object) {}
     calloc_ptr(const calloc_ptr &) = delete;
     calloc_ptr &operator=(const calloc_ptr &) = delete;
     ~calloc_ptr() { std::free(object_); }
@@ -29,5 +29,11 @@ class calloc_ptr {
   private:
     type *object_;
 };
+
+/// Allocates an object in zeroed memory. If that fails, returns an empty pointer and sets errno.
+template <class type>
+calloc_ptr<type> calloc_object() noexcept {
+    return calloc_ptr<type>(static_cast<type *>(std::calloc(1, sizeof(type))));
+}
 
 } // namespace coherdma::provider

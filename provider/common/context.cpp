@@ -20,7 +20,7 @@ int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input
     abi::message<abi::response::query_device> response = {};
     std::size_t length = response.size;
     if (const int error =
-            ibv_cmd().query_device_any(context, input, attr, size, &response, &length))
+            libibverbs().ibv_cmd_query_device_any(context, input, attr, size, &response, &length))
         return error;
     std::uint64_t version; // the response begins with raw_fw_ver
     std::memcpy(&version, response.core_payload, sizeof(version));
@@ -33,7 +33,7 @@ int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input
 
 int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr) noexcept {
     abi::message<abi::command::query_port> command = {};
-    return ibv_cmd().query_port(context, port_num, attr, &command, command.size);
+    return libibverbs().ibv_cmd_query_port(context, port_num, attr, &command, command.size);
 }
 
 /// Sets the operations. If that fails, or init_error is not 0: frees the context, sets errno and
@@ -59,8 +59,8 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
     abi::message<abi::command::get_context> command = {};
     // siw requires room for its device id; rdma_rxe ignores it.
     abi::message<abi::response::get_context, std::uint64_t> response = {};
-    const int error = ibv_cmd().get_context(abi::to_verbs_context(context), &command, command.size,
-                                            &response, response.size);
+    const int error = libibverbs().ibv_cmd_get_context(abi::to_verbs_context(context), &command,
+                                                       command.size, &response, response.size);
     return finish_context(context, driver_id, ops, error);
 }
 
@@ -70,7 +70,7 @@ verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver
                                      const abi::verbs_context_ops &ops) noexcept {
     if (context == nullptr)
         return nullptr;
-    int error = ibv_cmd().query_context(context, nullptr);
+    int error = libibverbs().ibv_cmd_query_context(context, nullptr);
     if (error == EOPNOTSUPP) {
         context->num_comp_vectors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
         error = 0;

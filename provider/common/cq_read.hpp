@@ -22,34 +22,34 @@ inline int set_wr_id_and_status(ibv_cq_ex *ibcq, const ibv_wc *cur_wc) noexcept 
 template <class driver_cq>
 void set_read_ops(ibv_cq_ex &cq) noexcept {
     cq.read_opcode = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.opcode;
+        return container_of<driver_cq>(ibcq).cur_wc.opcode;
     };
     cq.read_vendor_err = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.vendor_err;
+        return container_of<driver_cq>(ibcq).cur_wc.vendor_err;
     };
     cq.read_byte_len = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.byte_len;
+        return container_of<driver_cq>(ibcq).cur_wc.byte_len;
     };
     cq.read_imm_data = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.imm_data;
+        return container_of<driver_cq>(ibcq).cur_wc.imm_data;
     };
     cq.read_qp_num = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.qp_num;
+        return container_of<driver_cq>(ibcq).cur_wc.qp_num;
     };
     cq.read_src_qp = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.src_qp;
+        return container_of<driver_cq>(ibcq).cur_wc.src_qp;
     };
     cq.read_wc_flags = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.wc_flags;
+        return container_of<driver_cq>(ibcq).cur_wc.wc_flags;
     };
     cq.read_slid = [](ibv_cq_ex *ibcq) {
-        return std::uint32_t{container<driver_cq>(ibcq).cur_wc.slid};
+        return std::uint32_t{container_of<driver_cq>(ibcq).cur_wc.slid};
     };
     cq.read_sl = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.sl;
+        return container_of<driver_cq>(ibcq).cur_wc.sl;
     };
     cq.read_dlid_path_bits = [](ibv_cq_ex *ibcq) {
-        return container<driver_cq>(ibcq).cur_wc.dlid_path_bits;
+        return container_of<driver_cq>(ibcq).cur_wc.dlid_path_bits;
     };
 }
 

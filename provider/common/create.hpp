@@ -3,8 +3,8 @@
 // The commands for CQs, QPs and SRQs that both drivers send.
 //
 // create_*() and create_*_ex() allocate the object, have the kernel create its part, and call the
-// driver's finish() with the driver's part of the kernel's response. finish() returns the object;
-// if it fails, it has the kernel destroy its part, sets errno and returns nullptr.
+// driver's finish_create_*() with the driver's part of the kernel's response. It returns the
+// object; if that fails, it has the kernel destroy its part, sets errno and returns nullptr.
 #pragma once
 
 #include "objects.hpp"
@@ -18,14 +18,15 @@ namespace coherdma::provider {
 template <class driver_cq, class driver_resp, auto finish>
 ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
                   int comp_vector) noexcept {
-    calloc_ptr<driver_cq> cq;
+    auto cq = calloc_object<driver_cq>();
     if (!cq)
         return nullptr;
     cq->lock.init(false);
     abi::message<abi::command::create_cq> command = {};
     abi::message<abi::response::create_cq, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_cq(context, cqe, channel, comp_vector, &cq->verbs.cq,
-                                              &command, command.size, &response, response.size))
+    if (const int error =
+            libibverbs().ibv_cmd_create_cq(context, cqe, channel, comp_vector, &cq->verbs.cq,
+                                           &command, command.size, &response, response.size))
         return fail_with(error);
     driver_cq *const created = finish(cq, context, response.drv_payload);
     return created != nullptr ? &created->verbs.cq : nullptr;
@@ -37,14 +38,14 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcep
     bool single_threaded;
     if (const int error = check_cq_attr(*attr, single_threaded))
         return fail_with(error);
-    calloc_ptr<driver_cq> cq;
+    auto cq = calloc_object<driver_cq>();
     if (!cq)
         return nullptr;
     cq->lock.init(single_threaded);
     abi::message<abi::command::create_cq_ex> command = {};
     abi::message<abi::response::create_cq_ex, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_cq_ex(context, attr, &cq->verbs, &command, command.size,
-                                                 &response, response.size, 0))
+    if (const int error = libibverbs().ibv_cmd_create_cq_ex(
+            context, attr, &cq->verbs, &command, command.size, &response, response.size, 0))
         return fail_with(error);
     driver_cq *const created = finish(cq, context, response.drv_payload);
     if (created == nullptr)
@@ -55,21 +56,21 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcep
 
 template <class driver_qp, class driver_resp, auto finish>
 ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
-    calloc_ptr<driver_qp> qp;
+    auto qp = calloc_object<driver_qp>();
     if (!qp)
         return nullptr;
     abi::message<abi::command::create_qp> command = {};
     abi::message<abi::response::create_qp, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_qp(pd, &qp->verbs.qp, attr, &command, command.size,
-                                              &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_create_qp(pd, &qp->verbs.qp, attr, &command,
+                                                         command.size, &response, response.size))
         return fail_with(error);
     driver_qp *const created = finish(qp, *attr, response.drv_payload, is_single_threaded(pd));
     return created != nullptr ? &created->verbs.qp : nullptr;
 }
 
-/// get_supported_ops() returns the send operations that a QP of this type can have; set_wr_ops()
-/// sets the functions of the requested ones.
-template <class driver_qp, class driver_resp, auto finish, auto get_supported_ops>
+/// get_supported_send_ops() returns the send operations that a QP of this type can have;
+/// set_wr_ops() sets the functions of the requested ones.
+template <class driver_qp, class driver_resp, auto finish, auto get_supported_send_ops>
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     // The kernel checks create_flags.
     constexpr unsigned supported_mask =
@@ -79,15 +80,15 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0)
         return fail_with(EINVAL);
     if ((attr->comp_mask & ~supported_mask) != 0 ||
-        (send_ops & ~get_supported_ops(context, attr->qp_type, send_ops)) != 0)
+        (send_ops & ~get_supported_send_ops(context, attr->qp_type, send_ops)) != 0)
         return fail_with(EOPNOTSUPP);
-    calloc_ptr<driver_qp> qp;
+    auto qp = calloc_object<driver_qp>();
     if (!qp)
         return nullptr;
     abi::message<abi::command::create_qp_ex> command = {};
     abi::message<abi::response::create_qp_ex, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_qp_ex2(context, &qp->verbs, attr, &command, command.size,
-                                                  &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_create_qp_ex2(
+            context, &qp->verbs, attr, &command, command.size, &response, response.size))
         return fail_with(error);
     driver_qp *const created =
         finish(qp, *attr, response.drv_payload, is_single_threaded(attr->pd));
@@ -100,13 +101,13 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
 
 template <class driver_srq, class driver_resp, auto finish>
 ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
-    calloc_ptr<driver_srq> srq;
+    auto srq = calloc_object<driver_srq>();
     if (!srq)
         return nullptr;
     abi::message<abi::command::create_srq> command = {};
     abi::message<abi::response::create_srq, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_srq(pd, &srq->verbs.srq, attr, &command, command.size,
-                                               &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_create_srq(pd, &srq->verbs.srq, attr, &command,
+                                                          command.size, &response, response.size))
         return fail_with(error);
     return finish(srq, pd, response.drv_payload, attr->attr);
 }
@@ -115,31 +116,31 @@ template <class driver_srq, class driver_resp, auto finish>
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)
         return fail_with(EINVAL);
-    calloc_ptr<driver_srq> srq;
+    auto srq = calloc_object<driver_srq>();
     if (!srq)
         return nullptr;
     abi::message<abi::command::create_srq_ex> command = {};
     abi::message<abi::response::create_srq, driver_resp> response = {};
-    if (const int error = ibv_cmd().create_srq_ex(context, &srq->verbs, attr, &command,
-                                                  command.size, &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_create_srq_ex(
+            context, &srq->verbs, attr, &command, command.size, &response, response.size))
         return fail_with(error);
     return finish(srq, attr->pd, response.drv_payload, attr->attr);
 }
 
 inline int modify_qp_cmd(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     abi::message<abi::command::modify_qp> command = {};
-    return ibv_cmd().modify_qp(ibqp, attr, attr_mask, &command, command.size);
+    return libibverbs().ibv_cmd_modify_qp(ibqp, attr, attr_mask, &command, command.size);
 }
 
 inline int query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask,
                     ibv_qp_init_attr *init_attr) noexcept {
     abi::message<abi::command::query_qp> command = {};
-    return ibv_cmd().query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
+    return libibverbs().ibv_cmd_query_qp(ibqp, attr, attr_mask, init_attr, &command, command.size);
 }
 
 inline int query_srq(ibv_srq *ibsrq, ibv_srq_attr *attr) noexcept {
     abi::message<abi::command::query_srq> command = {};
-    return ibv_cmd().query_srq(ibsrq, attr, &command, command.size);
+    return libibverbs().ibv_cmd_query_srq(ibsrq, attr, &command, command.size);
 }
 
 } // namespace coherdma::provider

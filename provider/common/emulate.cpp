@@ -77,8 +77,12 @@ int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
     }
     const cache::emulated_cache *cache = nullptr;
     const emulation::module_args arguments = {
-        sizeof arguments, driver_id, &ops, [](abi::verbs_mr *mr) { return ibv_cmd().dereg_mr(mr); },
-        abi::set_ops,     &cache};
+        sizeof arguments,
+        driver_id,
+        &ops,
+        [](abi::verbs_mr *mr) { return libibverbs().ibv_cmd_dereg_mr(mr); },
+        abi::set_ops,
+        &cache};
     const int error = begin(context, &arguments);
     if (cache != nullptr)
         emulated_cache.store(cache, std::memory_order_release);

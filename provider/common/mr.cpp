@@ -11,10 +11,11 @@ namespace {
 
 ibv_mr *reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                       int fd, int access) noexcept {
-    calloc_ptr<abi::verbs_mr> mr;
+    auto mr = calloc_object<abi::verbs_mr>();
     if (!mr)
         return nullptr;
-    if (const int error = ibv_cmd().reg_dmabuf_mr(pd, offset, length, iova, fd, access, &*mr))
+    if (const int error =
+            libibverbs().ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &*mr))
         return fail_with(error);
     return &mr.release()->mr;
 }
@@ -23,13 +24,13 @@ int rereg_mr(abi::verbs_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t l
              int access) noexcept {
     abi::message<abi::command::rereg_mr> command = {};
     abi::message<abi::response::rereg_mr> response = {};
-    return ibv_cmd().rereg_mr(mr, static_cast<std::uint32_t>(flags), addr, length,
-                              reinterpret_cast<std::uintptr_t>(addr), access, pd, &command,
-                              command.size, &response, response.size);
+    return libibverbs().ibv_cmd_rereg_mr(mr, static_cast<std::uint32_t>(flags), addr, length,
+                                         reinterpret_cast<std::uintptr_t>(addr), access, pd,
+                                         &command, command.size, &response, response.size);
 }
 
 int dereg_mr(abi::verbs_mr *mr) noexcept {
-    const int error = ibv_cmd().dereg_mr(mr);
+    const int error = libibverbs().ibv_cmd_dereg_mr(mr);
     if (error == 0)
         std::free(mr);
     return error;
@@ -37,21 +38,21 @@ int dereg_mr(abi::verbs_mr *mr) noexcept {
 
 int advise_mr(ibv_pd *pd, ib_uverbs_advise_mr_advice advice, std::uint32_t flags, ibv_sge *sg_list,
               std::uint32_t num_sge) noexcept {
-    return ibv_cmd().advise_mr(pd, advice, flags, sg_list, num_sge);
+    return libibverbs().ibv_cmd_advise_mr(pd, advice, flags, sg_list, num_sge);
 }
 
 // Imports an MR that another process registered on the same open device.
 ibv_mr *import_mr(ibv_pd *pd, std::uint32_t handle) noexcept {
-    calloc_ptr<abi::verbs_mr> mr;
+    auto mr = calloc_object<abi::verbs_mr>();
     if (!mr)
         return nullptr;
-    if (const int error = ibv_cmd().query_mr(pd, &*mr, handle))
+    if (const int error = libibverbs().ibv_cmd_query_mr(pd, &*mr, handle))
         return fail_with(error);
     return &mr.release()->mr;
 }
 
 void unimport_mr(ibv_mr *ibmr) noexcept {
-    std::free(&container<abi::verbs_mr>(ibmr));
+    std::free(&container_of<abi::verbs_mr>(ibmr));
 }
 
 } // namespace

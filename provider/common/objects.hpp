@@ -15,11 +15,11 @@
 
 namespace coherdma::provider {
 
-using abi::ibv_cmd;
+using abi::libibverbs;
 
 /// Returns the driver's object that begins with this object of libibverbs.
 template <class driver_object, class verbs_object>
-driver_object &container(verbs_object *object) noexcept {
+driver_object &container_of(verbs_object *object) noexcept {
     return *reinterpret_cast<driver_object *>(object);
 }
 

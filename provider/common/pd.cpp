@@ -25,7 +25,7 @@ struct driver_pd {
 };
 
 driver_pd &to_driver_pd(ibv_pd *ibpd) noexcept {
-    return container<driver_pd>(ibpd);
+    return container_of<driver_pd>(ibpd);
 }
 
 void add_ref(std::uint32_t &refcount) noexcept {
@@ -39,13 +39,13 @@ bool is_in_use(std::uint32_t &refcount) noexcept {
 }
 
 ibv_pd *alloc_pd(ibv_context *context) noexcept {
-    calloc_ptr<driver_pd> pd;
+    auto pd = calloc_object<driver_pd>();
     if (!pd)
         return nullptr;
     abi::message<abi::command::alloc_pd> command = {};
     abi::message<abi::response::alloc_pd> response = {};
-    if (const int error = ibv_cmd().alloc_pd(context, &pd->verbs, &command, command.size, &response,
-                                             response.size))
+    if (const int error = libibverbs().ibv_cmd_alloc_pd(context, &pd->verbs, &command, command.size,
+                                                        &response, response.size))
         return fail_with(error);
     return &pd.release()->verbs;
 }
@@ -55,12 +55,12 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     if (attr->pd == nullptr || (attr->comp_mask & ~supported_mask) != 0)
         return fail_with(attr->pd == nullptr ? EINVAL : EOPNOTSUPP);
-    calloc_ptr<driver_pd> parent;
+    auto parent = calloc_object<driver_pd>();
     if (!parent)
         return nullptr;
     driver_pd &pd = to_driver_pd(attr->pd);
     parent->base_pd = pd.base_pd != nullptr ? pd.base_pd : &pd;
-    parent->td = attr->td != nullptr ? &container<driver_td>(attr->td) : pd.td;
+    parent->td = attr->td != nullptr ? &container_of<driver_td>(attr->td) : pd.td;
     parent->verbs.context = context;
     parent->verbs.handle = parent->base_pd->verbs.handle;
     add_ref(parent->base_pd->refcount);
@@ -74,7 +74,7 @@ int dealloc_pd(ibv_pd *ibpd) noexcept {
     if (is_in_use(pd.refcount))
         return EBUSY;
     if (pd.base_pd == nullptr) {
-        if (const int error = ibv_cmd().dealloc_pd(ibpd))
+        if (const int error = libibverbs().ibv_cmd_dealloc_pd(ibpd))
             return error;
     } else {
         drop_ref(pd.base_pd->refcount);
@@ -88,7 +88,7 @@ int dealloc_pd(ibv_pd *ibpd) noexcept {
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
     if (attr->comp_mask != 0)
         return fail_with(EOPNOTSUPP);
-    calloc_ptr<driver_td> td;
+    auto td = calloc_object<driver_td>();
     if (!td)
         return nullptr;
     td->verbs.context = context;
@@ -96,7 +96,7 @@ ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
 }
 
 int dealloc_td(ibv_td *ibtd) noexcept {
-    driver_td &td = container<driver_td>(ibtd);
+    driver_td &td = container_of<driver_td>(ibtd);
     if (is_in_use(td.refcount))
         return EBUSY;
     std::free(&td);
@@ -105,7 +105,7 @@ int dealloc_td(ibv_td *ibtd) noexcept {
 
 // Imports a PD that another process allocated on the same open device.
 ibv_pd *import_pd(ibv_context *context, std::uint32_t handle) noexcept {
-    calloc_ptr<driver_pd> pd;
+    auto pd = calloc_object<driver_pd>();
     if (!pd)
         return nullptr;
     pd->verbs.context = context;

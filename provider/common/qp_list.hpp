@@ -18,7 +18,7 @@ class mutex {
 };
 
 /// The QPs of a context, linked by their member next. Neither a post nor a poll uses the list,
-/// except after an error and to check stalled QPs.
+/// except after an error and to check QPs for an error.
 template <class qp_type>
 class qp_list {
   public:

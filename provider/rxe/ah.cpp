@@ -11,23 +11,24 @@ namespace coherdma::provider::rxe {
 namespace {
 
 int destroy_ah(ibv_ah *ibah) noexcept {
-    const int error = ibv_cmd().destroy_ah(ibah);
+    const int error = libibverbs().ibv_cmd_destroy_ah(ibah);
     if (error == 0)
         std::free(&to_rxe_ah(ibah));
     return error;
 }
 
 ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
-    calloc_ptr<rxe_ah> ah;
+    auto ah = calloc_object<rxe_ah>();
     if (!ah)
         return nullptr;
     abi::message<abi::response::create_ah, rxe_create_ah_resp> response = {};
-    if (const int error = ibv_cmd().create_ah(pd, &ah->verbs, attr, &response, response.size))
+    if (const int error =
+            libibverbs().ibv_cmd_create_ah(pd, &ah->verbs, attr, &response, response.size))
         return fail_with(error);
     ah->ah_num = response.drv_payload.ah_num;
     if (ah->ah_num == 0) {
         ah->verbs.context = pd->context;
-        ibv_cmd().destroy_ah(&ah->verbs);
+        libibverbs().ibv_cmd_destroy_ah(&ah->verbs);
         return fail_with(EOPNOTSUPP);
     }
     return &ah.release()->verbs;

@@ -15,8 +15,8 @@ abi::verbs_context_ops make_context_ops() noexcept {
     fill_post_ops(ops);
     fill_qp_ops(ops);
     fill_srq_ops(ops);
-    ops.attach_mcast = ibv_cmd().attach_mcast;
-    ops.detach_mcast = ibv_cmd().detach_mcast;
+    ops.attach_mcast = libibverbs().ibv_cmd_attach_mcast;
+    ops.detach_mcast = libibverbs().ibv_cmd_detach_mcast;
     return ops;
 }
 

@@ -12,7 +12,7 @@ namespace coherdma::provider::rxe {
 namespace {
 
 int destroy_cq(ibv_cq *ibcq) noexcept {
-    if (const int error = ibv_cmd().destroy_cq(ibcq))
+    if (const int error = libibverbs().ibv_cmd_destroy_cq(ibcq))
         return error;
     rxe_cq &cq = to_rxe_cq(ibcq);
     cq.ring.unmap();
@@ -20,11 +20,11 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
-rxe_cq *finish_create(calloc_ptr<rxe_cq> &cq, ibv_context *context,
-                      const rxe_create_cq_resp &resp) noexcept {
+rxe_cq *finish_create_cq(calloc_ptr<rxe_cq> &cq, ibv_context *context,
+                         const rxe_create_cq_resp &resp) noexcept {
     if (const int error = cq->ring.map(context->cmd_fd, resp.mi, sizeof(rxe_cqe))) {
         cq->verbs.cq.context = context;
-        ibv_cmd().destroy_cq(&cq->verbs.cq);
+        libibverbs().ibv_cmd_destroy_cq(&cq->verbs.cq);
         return fail_with(error);
     }
     cq->ring.reset();
@@ -37,8 +37,8 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     const std::lock_guard guard(cq.lock);
     abi::message<abi::command::resize_cq> command = {};
     abi::message<abi::response::resize_cq, rxe_resize_cq_resp> response = {};
-    if (const int error =
-            ibv_cmd().resize_cq(ibcq, cqe, &command, command.size, &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_resize_cq(ibcq, cqe, &command, command.size,
+                                                         &response, response.size))
         return error;
     cq_ring new_ring = {};
     if (const int error =
@@ -106,7 +106,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
     cmd.solicited_only = solicited_only != 0;
     if (write(ibcq->context->cmd_fd, &cmd, sizeof(cmd)) == ssize_t{sizeof(cmd)})
         return 0;
-    return ibv_cmd().req_notify_cq(ibcq, solicited_only);
+    return libibverbs().ibv_cmd_req_notify_cq(ibcq, solicited_only);
 }
 
 } // namespace
@@ -126,7 +126,7 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
         std::memcpy(&next_wc, cqe, sizeof(next_wc));
         next_wc.wc_flags = to_wc_flags(cqe->wc_flags);
         if (status != IBV_WC_SUCCESS)
-            qp_to_err_by_num(to_rxe_context(cq.verbs.cq.context), next_wc.qp_num);
+            move_qp_num_to_err(to_rxe_context(cq.verbs.cq.context), next_wc.qp_num);
     }
     return count;
 }
@@ -146,8 +146,8 @@ void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, finish_create>;
-    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, finish_create>;
+    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, finish_create_cq>;
+    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, finish_create_cq>;
     ops.resize_cq = resize_cq;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;

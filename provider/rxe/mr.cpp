@@ -9,13 +9,13 @@ namespace {
 
 ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
-    calloc_ptr<abi::verbs_mr> mr;
+    auto mr = calloc_object<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     abi::message<abi::command::reg_mr> command = {};
     abi::message<abi::response::reg_mr> response = {};
-    if (const int error = ibv_cmd().reg_mr(pd, addr, length, iova, access, &*mr, &command,
-                                           command.size, &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_reg_mr(
+            pd, addr, length, iova, access, &*mr, &command, command.size, &response, response.size))
         return fail_with(error);
     return &mr.release()->mr;
 }

@@ -8,19 +8,19 @@ namespace coherdma::provider::rxe {
 namespace {
 
 ibv_mw *alloc_mw(ibv_pd *pd, ibv_mw_type type) noexcept {
-    calloc_ptr<ibv_mw> mw;
+    auto mw = calloc_object<ibv_mw>();
     if (!mw)
         return nullptr;
     abi::message<abi::command::alloc_mw> command = {};
     abi::message<abi::response::alloc_mw> response = {};
-    if (const int error =
-            ibv_cmd().alloc_mw(pd, type, &*mw, &command, command.size, &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_alloc_mw(pd, type, &*mw, &command, command.size,
+                                                        &response, response.size))
         return fail_with(error);
     return mw.release();
 }
 
 int dealloc_mw(ibv_mw *mw) noexcept {
-    const int error = ibv_cmd().dealloc_mw(mw);
+    const int error = libibverbs().ibv_cmd_dealloc_mw(mw);
     if (error == 0)
         std::free(mw);
     return error;

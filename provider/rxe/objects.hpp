@@ -57,25 +57,25 @@ struct rxe_qp {
 };
 
 inline rxe_context &to_rxe_context(ibv_context *context) noexcept {
-    return container<rxe_context>(context);
+    return container_of<rxe_context>(context);
 }
 inline rxe_ah &to_rxe_ah(ibv_ah *ibah) noexcept {
-    return container<rxe_ah>(ibah);
+    return container_of<rxe_ah>(ibah);
 }
 inline rxe_cq &to_rxe_cq(ibv_cq *ibcq) noexcept {
-    return container<rxe_cq>(ibcq);
+    return container_of<rxe_cq>(ibcq);
 }
 inline rxe_cq &to_rxe_cq(ibv_cq_ex *ibcq) noexcept {
-    return container<rxe_cq>(ibcq);
+    return container_of<rxe_cq>(ibcq);
 }
 inline rxe_srq &to_rxe_srq(ibv_srq *ibsrq) noexcept {
-    return container<rxe_srq>(ibsrq);
+    return container_of<rxe_srq>(ibsrq);
 }
 inline rxe_qp &to_rxe_qp(ibv_qp *ibqp) noexcept {
-    return container<rxe_qp>(ibqp);
+    return container_of<rxe_qp>(ibqp);
 }
 inline rxe_qp &to_rxe_qp(ibv_qp_ex *ibqp) noexcept {
-    return container<rxe_qp>(ibqp);
+    return container_of<rxe_qp>(ibqp);
 }
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
@@ -106,8 +106,8 @@ std::uint32_t get_supported_opcodes(ibv_qp_type type) noexcept;
 
 /// The send operations that a QP type supports on this device and with this libibverbs. Queries the
 /// device only if send_ops has an atomic write or a flush.
-std::uint64_t get_supported_ops(ibv_context *context, ibv_qp_type type,
-                                std::uint64_t send_ops) noexcept;
+std::uint64_t get_supported_send_ops(ibv_context *context, ibv_qp_type type,
+                                     std::uint64_t send_ops) noexcept;
 
 /// Writes a WQE for each receive WR of the list and publishes them. Returns 0 or an errno and sets
 /// *bad_wr.
@@ -115,9 +115,9 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
                ibv_recv_wr **bad_wr) noexcept;
 
 /// Moves a QP to ERR. If it is there already, the kernel flushes the receives posted since.
-int qp_to_err(rxe_qp &qp) noexcept;
+int move_qp_to_err(rxe_qp &qp) noexcept;
 
 /// Called after a failed completion: moves the QP with that number to ERR if it is an RC QP.
-void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept;
+void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept;
 
 } // namespace coherdma::provider::rxe

@@ -89,7 +89,7 @@ bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noex
     return true;
 }
 
-int post_one_send(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
+int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     const auto opcode = static_cast<unsigned>(wr.opcode);
     if (opcode >= 32 || (qp.opcodes >> opcode & 1) == 0)
         return EINVAL;
@@ -128,7 +128,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     int error = 0;
     qp.sq_lock.lock();
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
-        error = post_one_send(qp, *wr);
+        error = write_send_wqe(qp, *wr);
         if (error != 0) [[unlikely]] {
             *bad_wr = wr;
             break;
@@ -147,7 +147,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     return error;
 }
 
-int post_one_recv(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) noexcept {
+int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) noexcept {
     const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
     if (num_sge > max_sge)
         return EINVAL;
@@ -173,10 +173,11 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     const int error = post_recvs(qp.rq, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
     // The kernel flushes receives when the QP is modified to ERR, not later. Ordering: modify_qp()
     // sets in_error before the system call, and this thread reads it after publish(). Either the
-    // system call flushes these receives, or in_error is set here and qp_to_err() flushes them.
+    // system call flushes these receives, or in_error is set here and move_qp_to_err() flushes
+    // them.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
-        qp_to_err(qp);
+        move_qp_to_err(qp);
     trace::post_receive(ibqp->qp_num, error);
     return error;
 }
@@ -193,7 +194,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     const std::lock_guard guard(lock);
     int error = 0;
     for (; wr != nullptr; wr = wr->next) {
-        error = post_one_recv(ring, max_sge, *wr);
+        error = write_recv_wqe(ring, max_sge, *wr);
         if (error != 0) {
             *bad_wr = wr;
             break;

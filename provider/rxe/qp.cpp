@@ -17,7 +17,7 @@ void unmap_rings(rxe_qp &qp) noexcept {
     qp.rq.unmap();
 }
 
-void clean_cqs(const rxe_qp &qp) noexcept {
+void discard_cqes(const rxe_qp &qp) noexcept {
     const ibv_qp &ibqp = qp.verbs.qp;
     cq_clean(to_rxe_cq(ibqp.send_cq), ibqp.qp_num);
     if (ibqp.recv_cq != ibqp.send_cq)
@@ -30,11 +30,11 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     qp_list<rxe_qp> &qps = to_rxe_context(ibqp->context).qps;
     qps.remove(qp);
-    if (const int error = ibv_cmd().destroy_qp(ibqp)) {
+    if (const int error = libibverbs().ibv_cmd_destroy_qp(ibqp)) {
         qps.add(qp);
         return error;
     }
-    clean_cqs(qp);
+    discard_cqes(qp);
     unmap_rings(qp);
     std::free(&qp);
     return 0;
@@ -62,14 +62,14 @@ int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
 }
 
 template <class init_attr>
-rxe_qp *finish_create(calloc_ptr<rxe_qp> &qp, const init_attr &attr, const rxe_create_qp_resp &resp,
-                      bool single_threaded) noexcept {
+rxe_qp *finish_create_qp(calloc_ptr<rxe_qp> &qp, const init_attr &attr,
+                         const rxe_create_qp_resp &resp, bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
     qp->opcodes = get_supported_opcodes(attr.qp_type);
     qp->sq_lock.init(single_threaded);
     qp->rq_lock.init(single_threaded);
     if (const int error = map_rings(*qp, resp, attr.cap, attr.srq == nullptr)) {
-        ibv_cmd().destroy_qp(ibqp);
+        libibverbs().ibv_cmd_destroy_qp(ibqp);
         unmap_rings(*qp);
         return fail_with(error);
     }
@@ -84,8 +84,8 @@ static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
 
 } // namespace
 
-std::uint64_t get_supported_ops(ibv_context *context, ibv_qp_type type,
-                                std::uint64_t send_ops) noexcept {
+std::uint64_t get_supported_send_ops(ibv_context *context, ibv_qp_type type,
+                                     std::uint64_t send_ops) noexcept {
     std::uint64_t supported = get_supported_opcodes(type);
     if ((send_ops & (QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH)) == 0 || type != IBV_QPT_RC)
         return supported;
@@ -105,7 +105,7 @@ namespace {
 
 // Called after the QP entered RESET: the kernel has dropped its WQEs.
 void reset_qp(rxe_qp &qp) noexcept {
-    clean_cqs(qp);
+    discard_cqes(qp);
     {
         const std::lock_guard guard(qp.sq_lock);
         qp.sq.reset();
@@ -139,7 +139,7 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
 
 } // namespace
 
-int qp_to_err(rxe_qp &qp) noexcept {
+int move_qp_to_err(rxe_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
     return modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
@@ -147,18 +147,18 @@ int qp_to_err(rxe_qp &qp) noexcept {
 
 // Called for each failed completion. Such a completion puts an RC QP in the error state; a UC or UD
 // QP may still work and is skipped.
-void qp_to_err_by_num(rxe_context &context, std::uint32_t qp_num) noexcept {
+void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](rxe_qp &qp) {
         if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&
             !std::atomic_ref(qp.in_error).exchange(true))
-            qp_to_err(qp);
+            move_qp_to_err(qp);
     });
 }
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr>>;
-    ops.create_qp_ex = create_qp_ex<rxe_qp, rxe_create_qp_resp, finish_create<ibv_qp_init_attr_ex>,
-                                    get_supported_ops>;
+    ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, finish_create_qp<ibv_qp_init_attr>>;
+    ops.create_qp_ex = create_qp_ex<rxe_qp, rxe_create_qp_resp,
+                                    finish_create_qp<ibv_qp_init_attr_ex>, get_supported_send_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

@@ -14,7 +14,7 @@ std::size_t recv_wqe_size(std::uint32_t max_sge) noexcept {
 }
 
 int destroy_srq(ibv_srq *ibsrq) noexcept {
-    if (const int error = ibv_cmd().destroy_srq(ibsrq))
+    if (const int error = libibverbs().ibv_cmd_destroy_srq(ibsrq))
         return error;
     rxe_srq &srq = to_rxe_srq(ibsrq);
     srq.ring.unmap();
@@ -22,14 +22,14 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
-ibv_srq *finish_create(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_srq_resp &resp,
-                       const ibv_srq_attr &attr) noexcept {
+ibv_srq *finish_create_srq(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_srq_resp &resp,
+                           const ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
     srq->max_sge = attr.max_sge;
     if (const int error =
             srq->ring.map(pd->context->cmd_fd, resp.mi, recv_wqe_size(attr.max_sge))) {
         srq->verbs.srq.context = pd->context;
-        ibv_cmd().destroy_srq(&srq->verbs.srq);
+        libibverbs().ibv_cmd_destroy_srq(&srq->verbs.srq);
         return fail_with(error);
     }
     srq->ring.reset();
@@ -44,9 +44,10 @@ int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     abi::message<abi::command::modify_srq, rxe_modify_srq_cmd> command = {};
     command.drv_payload.mmap_info_addr = reinterpret_cast<std::uintptr_t>(&mi);
     if ((attr_mask & IBV_SRQ_MAX_WR) == 0)
-        return ibv_cmd().modify_srq(ibsrq, attr, attr_mask, &command, command.size);
+        return libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size);
     const std::lock_guard guard(srq.lock);
-    if (const int error = ibv_cmd().modify_srq(ibsrq, attr, attr_mask, &command, command.size))
+    if (const int error =
+            libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size))
         return error;
     wq_ring new_ring = {};
     if (const int error = new_ring.map(ibsrq->context->cmd_fd, mi, recv_wqe_size(srq.max_sge)))
@@ -65,8 +66,8 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcep
 } // namespace
 
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_srq = create_srq<rxe_srq, rxe_create_srq_resp, finish_create>;
-    ops.create_srq_ex = create_srq_ex<rxe_srq, rxe_create_srq_resp, finish_create>;
+    ops.create_srq = create_srq<rxe_srq, rxe_create_srq_resp, finish_create_srq>;
+    ops.create_srq_ex = create_srq_ex<rxe_srq, rxe_create_srq_resp, finish_create_srq>;
     ops.modify_srq = modify_srq;
     ops.query_srq = query_srq;
     ops.destroy_srq = destroy_srq;

@@ -15,7 +15,7 @@ namespace coherdma::provider::siw {
 namespace {
 
 int destroy_cq(ibv_cq *ibcq) noexcept {
-    if (const int error = ibv_cmd().destroy_cq(ibcq))
+    if (const int error = libibverbs().ibv_cmd_destroy_cq(ibcq))
         return error;
     siw_cq &cq = to_siw_cq(ibcq);
     cq.ring.mem.unmap();
@@ -23,13 +23,13 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
-siw_cq *finish_create(calloc_ptr<siw_cq> &cq, ibv_context *context,
-                      const siw_uresp_create_cq &resp) noexcept {
+siw_cq *finish_create_cq(calloc_ptr<siw_cq> &cq, ibv_context *context,
+                         const siw_uresp_create_cq &resp) noexcept {
     cq_ring &ring = cq->ring;
     if (const int error = ring.mem.map(context->cmd_fd, resp.cq_key, resp.num_cqe, sizeof(siw_cqe),
                                        sizeof(siw_cq_ctrl))) {
         cq->verbs.cq.context = context;
-        ibv_cmd().destroy_cq(&cq->verbs.cq);
+        libibverbs().ibv_cmd_destroy_cq(&cq->verbs.cq);
         return fail_with(error);
     }
     const std::size_t num_cqe = std::size_t{ring.mem.index_mask} + 1;
@@ -37,8 +37,8 @@ siw_cq *finish_create(calloc_ptr<siw_cq> &cq, ibv_context *context,
     return cq.release();
 }
 
-// Checks the stalled QPs if the last check was at least 50 ms ago. Returns whether it did.
-bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
+// Calls check_qps_for_error() if the last check was at least 50 ms ago. Returns whether it did.
+bool check_qps_for_error_if_due(siw_cq &cq) noexcept {
     constexpr std::uint64_t ns_per_s = 1000000000, interval_ns = ns_per_s / 20;
     timespec now = {};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -47,7 +47,7 @@ bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
     if (now_ns - cq.last_check_ns < interval_ns)
         return false;
     cq.last_check_ns = now_ns;
-    check_stalled_qps(cq);
+    check_qps_for_error(cq);
     return true;
 }
 
@@ -57,8 +57,8 @@ bool check_stalled_qps_if_due(siw_cq &cq) noexcept {
 int req_notify_cq(ibv_cq *ibcq, int) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     std::atomic_ref(cq.ring.ctrl->flags).store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
-    if (std::atomic_ref(cq.has_stalled_qp).load())
-        check_stalled_qps(cq);
+    if (std::atomic_ref(cq.has_qp_to_check).load())
+        check_qps_for_error(cq);
     return 0;
 }
 
@@ -179,8 +179,8 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
 bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
     if (poll_one(cq, wc))
         return true;
-    return std::atomic_ref(cq.has_stalled_qp).load(std::memory_order_relaxed) &&
-           check_stalled_qps_if_due(cq) && poll_one(cq, wc);
+    return std::atomic_ref(cq.has_qp_to_check).load(std::memory_order_relaxed) &&
+           check_qps_for_error_if_due(cq) && poll_one(cq, wc);
 }
 
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
@@ -195,7 +195,7 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
         if ((flags & CQE_DISCARDED) != 0)
             continue;
         if (wc.status != IBV_WC_SUCCESS)
-            qp_to_err_by_num(to_siw_context(cq.verbs.cq.context), wc.qp_num);
+            move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
         return true;
     }
 }
@@ -218,8 +218,8 @@ void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, finish_create>;
-    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, finish_create>;
+    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, finish_create_cq>;
+    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, finish_create_cq>;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;

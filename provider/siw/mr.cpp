@@ -14,15 +14,15 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
     if (iova != reinterpret_cast<std::uintptr_t>(addr))
         return fail_with(EOPNOTSUPP);
-    calloc_ptr<abi::verbs_mr> mr;
+    auto mr = calloc_object<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     abi::message<abi::command::reg_mr, siw_ureq_reg_mr> command = {};
     abi::message<abi::response::reg_mr, siw_uresp_reg_mr> response = {};
     command.drv_payload.stag_key =
         std::atomic_ref(to_siw_context(pd->context).next_stag_key).fetch_add(1);
-    if (const int error = ibv_cmd().reg_mr(pd, addr, length, iova, access, &*mr, &command,
-                                           command.size, &response, response.size))
+    if (const int error = libibverbs().ibv_cmd_reg_mr(
+            pd, addr, length, iova, access, &*mr, &command, command.size, &response, response.size))
         return fail_with(error);
     return &mr.release()->mr;
 }

@@ -25,18 +25,18 @@ struct siw_cq {
     abi::verbs_cq verbs;
     spinlock lock;
     cq_ring ring;
-    bool has_stalled_qp;         ///< a QP with this send CQ is maybe_stalled
-    std::uint64_t last_check_ns; ///< when check_stalled_qps() was last called by a poll
+    bool has_qp_to_check;        ///< a QP with this send CQ may be in error
+    std::uint64_t last_check_ns; ///< when check_qps_for_error() was last called by a poll
     siw_wq *flush_list;          ///< the SQs and RQs whose WQEs are flushed to this CQ
     ibv_wc cur_wc;               ///< between start_poll and end_poll
 
     /// Whether the kernel raises an event for the next completion.
     bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
 
-    /// Whether a poll has WQEs to flush or stalled QPs to check.
+    /// Whether a poll has WQEs to flush or QPs to check for an error.
     bool needs_slow_poll() noexcept {
         return std::atomic_ref(flush_list).load(std::memory_order_acquire) != nullptr ||
-               std::atomic_ref(has_stalled_qp).load(std::memory_order_relaxed);
+               std::atomic_ref(has_qp_to_check).load(std::memory_order_relaxed);
     }
 };
 
@@ -57,7 +57,7 @@ struct siw_qp {
     unsigned default_wqe_flags; ///< SIW_WQE_SIGNALLED if sq_sig_all
     bool connected_once;        ///< a doorbell has succeeded
     bool read_allowed;          ///< the peer accepts RDMA Reads
-    bool maybe_stalled;         ///< a WQE is left after a doorbell: kernel busy, or QP in error
+    bool may_be_in_error;       ///< a WQE is left after a doorbell: kernel busy, or QP in error
     bool in_error;              ///< this provider flushes the WQEs that the kernel has not taken
     // Between wr_start and wr_complete:
     std::uint32_t wr_end_index; ///< the index after the batch's last WQE
@@ -66,22 +66,22 @@ struct siw_qp {
 };
 
 inline siw_context &to_siw_context(ibv_context *context) noexcept {
-    return container<siw_context>(context);
+    return container_of<siw_context>(context);
 }
 inline siw_cq &to_siw_cq(ibv_cq *ibcq) noexcept {
-    return container<siw_cq>(ibcq);
+    return container_of<siw_cq>(ibcq);
 }
 inline siw_cq &to_siw_cq(ibv_cq_ex *ibcq) noexcept {
-    return container<siw_cq>(ibcq);
+    return container_of<siw_cq>(ibcq);
 }
 inline siw_srq &to_siw_srq(ibv_srq *ibsrq) noexcept {
-    return container<siw_srq>(ibsrq);
+    return container_of<siw_srq>(ibsrq);
 }
 inline siw_qp &to_siw_qp(ibv_qp *ibqp) noexcept {
-    return container<siw_qp>(ibqp);
+    return container_of<siw_qp>(ibqp);
 }
 inline siw_qp &to_siw_qp(ibv_qp_ex *ibqp) noexcept {
-    return container<siw_qp>(ibqp);
+    return container_of<siw_qp>(ibqp);
 }
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;
@@ -101,7 +101,7 @@ void set_poll_ops(siw_cq &cq) noexcept;
 
 /// Reads the next completion. Returns false if there is none.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept;
-/// The same; if there is none, checks stalled QPs, at most every 50 ms, and reads again.
+/// The same; if there is none, checks the QPs for an error, at most every 50 ms, and reads again.
 bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept;
 
 /// Discards a QP's CQEs that have not been polled, and the WQEs that were to be flushed to the CQ.
@@ -120,20 +120,20 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
 
 /// Moves a QP to ERR. From then on a poll of its CQs flushes the WQEs that the kernel has not
 /// taken.
-void qp_to_err(siw_qp &qp) noexcept;
+void move_qp_to_err(siw_qp &qp) noexcept;
 
-/// qp_to_err() for the QP with that number, if it still exists.
-void qp_to_err_by_num(siw_context &context, std::uint32_t qp_num) noexcept;
+/// move_qp_to_err() for the QP with that number, if it still exists.
+void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept;
 
-/// qp_to_err(), and raises an event on each of the QP's CQs that has WQEs to flush. The caller
+/// move_qp_to_err(), and raises an event on each of the QP's CQs that has WQEs to flush. The caller
 /// holds no lock.
-void qp_to_err_notify(siw_qp &qp) noexcept;
+void move_qp_to_err_and_notify(siw_qp &qp) noexcept;
 
-/// After a doorbell: marks the QP maybe_stalled if the kernel has not taken the WQE.
+/// After a doorbell: sets may_be_in_error if the kernel has not taken the WQE.
 void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept;
 
-/// Queries the maybe_stalled QPs with this send CQ, and moves those in error to ERR.
-void check_stalled_qps(siw_cq &cq) noexcept;
+/// Queries the QPs with this send CQ that may be in error, and moves those that are to ERR.
+void check_qps_for_error(siw_cq &cq) noexcept;
 
 /// Has the kernel raise an event on the CQ if it is armed. Called when the CQ has WQEs to flush.
 void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept;

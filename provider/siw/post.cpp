@@ -42,7 +42,7 @@ bool set_inline_data(const siw_qp &qp, siw_sqe &sqe, const ibv_send_wr &wr,
     return true;
 }
 
-int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexcept {
+int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexcept {
     const auto ibv_opcode = static_cast<unsigned>(wr.opcode);
     if (ibv_opcode >= SIW_OPCODES.size() || SIW_OPCODES[ibv_opcode] == NO_OPCODE || wr.num_sge < 0)
         return EINVAL;
@@ -109,7 +109,7 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
         if (error != ENOTCONN)
             break;
     }
-    qp_to_err_notify(qp);
+    move_qp_to_err_and_notify(qp);
 }
 
 [[gnu::always_inline]] inline int submit_and_unlock_inline(siw_qp &qp, std::uint32_t end) noexcept {
@@ -121,8 +121,9 @@ int post_one_send(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexce
     }
     ring.set_prod(end);
     // Ordering: stores the WQEs and prod, then loads in_error and the flags of the WQE before them.
-    // qp_to_err() sets in_error, then loads prod; the kernel clears the flags of a WQE, then loads
-    // the next WQE. So each WQE is either processed by the kernel or flushed by this provider.
+    // move_qp_to_err() sets in_error, then loads prod; the kernel clears the flags of a WQE, then
+    // loads the next WQE. So each WQE is either processed by the kernel or flushed by this
+    // provider.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) [[unlikely]]
         return submit_in_error_and_unlock(qp);
@@ -151,7 +152,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     qp.sq_lock.lock();
     std::uint32_t end = qp.sq.ring.prod;
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
-        error = post_one_send(qp, end, *wr);
+        error = write_send_wqe(qp, end, *wr);
         if (error != 0) [[unlikely]] {
             *bad_wr = wr;
             break;
@@ -166,8 +167,8 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     return error;
 }
 
-int post_one_recv(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
-                  const ibv_recv_wr &wr) noexcept {
+int write_recv_wqe(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
+                   const ibv_recv_wr &wr) noexcept {
     const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
     if (num_sge > max_sge)
         return EINVAL;
@@ -222,7 +223,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     std::uint32_t index = ring.prod;
     int error = 0;
     for (; wr != nullptr; wr = wr->next, ++index) {
-        error = post_one_recv(ring, index, max_sge, *wr);
+        error = write_recv_wqe(ring, index, max_sge, *wr);
         if (error != 0) [[unlikely]] {
             *bad_wr = wr;
             break;

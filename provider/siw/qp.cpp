@@ -4,8 +4,8 @@
 // connects the QP in the kernel, and the peer may disconnect at any time.
 //
 // If a QP is in error, the kernel flushes the WQEs that it has taken. This provider flushes those
-// that are left in the rings and those posted later: qp_to_err() adds the SQ and RQ to the flush
-// lists of their CQs, and a poll flushes their WQEs.
+// that are left in the rings and those posted later: move_qp_to_err() adds the SQ and RQ to the
+// flush lists of their CQs, and a poll flushes their WQEs.
 
 #include "common/create.hpp"
 #include "objects.hpp"
@@ -27,7 +27,7 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     qp_list<siw_qp> &qps = to_siw_context(ibqp->context).qps;
     qps.remove(qp);
-    if (const int error = ibv_cmd().destroy_qp(ibqp)) {
+    if (const int error = libibverbs().ibv_cmd_destroy_qp(ibqp)) {
         qps.add(qp);
         return error;
     }
@@ -54,8 +54,8 @@ int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept
 
 // Also sets attr.cap to the granted values: the kernel's core response has the requested ones.
 template <class init_attr>
-siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
-                      bool single_threaded) noexcept {
+siw_qp *finish_create_qp(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
+                         bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
     ibv_qp_cap &cap = attr.cap;
     const bool has_rq = attr.srq == nullptr && cap.max_recv_wr != 0;
@@ -63,7 +63,7 @@ siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_c
     qp->rq_lock.init(single_threaded);
     qp->default_wqe_flags = attr.sq_sig_all != 0 ? unsigned{SIW_WQE_SIGNALLED} : 0U;
     if (const int error = map_rings(*qp, resp, has_rq)) {
-        ibv_cmd().destroy_qp(ibqp);
+        libibverbs().ibv_cmd_destroy_qp(ibqp);
         unmap_rings(*qp);
         return fail_with(error);
     }
@@ -78,7 +78,7 @@ siw_qp *finish_create(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_c
     return qp.release();
 }
 
-std::uint64_t get_supported_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
+std::uint64_t get_supported_send_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
     return SEND_OPS;
 }
 
@@ -95,7 +95,7 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     if (const int error = modify_qp_cmd(ibqp, attr, attr_mask))
         return error;
     if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR)
-        qp_to_err_notify(qp);
+        move_qp_to_err_and_notify(qp);
     return 0;
 }
 
@@ -114,26 +114,26 @@ void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     }
 }
 
-// Queries a maybe_stalled QP and moves it to ERR if it is in error. If it is in RTS, the kernel is
-// busy, and the QP remains maybe_stalled.
-void check_qp_state(siw_qp &qp) noexcept {
+// Queries a QP that may be in error, and moves it to ERR if it is. If it is in RTS, the kernel is
+// busy, and the QP may still be in error later.
+void check_qp_for_error(siw_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
     const bool has_state =
         has_pending_wqe(qp.sq) && query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) == 0;
     if (has_state && attr.qp_state == IBV_QPS_ERR)
-        qp_to_err(qp);
+        move_qp_to_err(qp);
     else if (has_state && attr.qp_state == IBV_QPS_RTS)
-        std::atomic_ref(to_siw_cq(qp.verbs.qp.send_cq).has_stalled_qp).store(true);
+        std::atomic_ref(to_siw_cq(qp.verbs.qp.send_cq).has_qp_to_check).store(true);
     else
-        std::atomic_ref(qp.maybe_stalled).store(false, std::memory_order_relaxed);
+        std::atomic_ref(qp.may_be_in_error).store(false, std::memory_order_relaxed);
 }
 
 } // namespace
 
 // After modify_qp_cmd() the kernel has flushed the WQEs that it had taken, and does not read the
 // rings again. Ordering: in_error is set before prod is loaded; see submit_and_unlock_inline().
-void qp_to_err(siw_qp &qp) noexcept {
+void move_qp_to_err(siw_qp &qp) noexcept {
     if (std::atomic_ref(qp.in_error).exchange(true))
         return;
     ibv_qp_attr attr = {};
@@ -144,19 +144,19 @@ void qp_to_err(siw_qp &qp) noexcept {
         add_to_flush_list(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
 }
 
-void qp_to_err_notify(siw_qp &qp) noexcept {
+void move_qp_to_err_and_notify(siw_qp &qp) noexcept {
     ibv_qp &ibqp = qp.verbs.qp;
-    qp_to_err(qp);
+    move_qp_to_err(qp);
     if (has_pending_wqe(qp.sq))
         force_cq_event(to_siw_cq(ibqp.send_cq), ibqp.pd);
     if (has_pending_wqe(qp.rq))
         force_cq_event(to_siw_cq(ibqp.recv_cq), ibqp.pd);
 }
 
-void qp_to_err_by_num(siw_context &context, std::uint32_t qp_num) noexcept {
+void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](siw_qp &qp) {
         if (qp.verbs.qp.qp_num == qp_num)
-            qp_to_err(qp);
+            move_qp_to_err(qp);
     });
 }
 
@@ -166,24 +166,24 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
     if (!is_pending(qp.sq.ring.wqe(index)))
         return;
     siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
-    std::atomic_ref(qp.maybe_stalled).store(true, std::memory_order_relaxed);
-    // Ordering: sets has_stalled_qp, then loads the CQ's flags; req_notify_cq() stores the flags,
-    // then loads has_stalled_qp. All are sequentially consistent, so one of them queries the QP.
-    std::atomic_ref(cq.has_stalled_qp).store(true);
+    std::atomic_ref(qp.may_be_in_error).store(true, std::memory_order_relaxed);
+    // Ordering: sets has_qp_to_check, then loads the CQ's flags; req_notify_cq() stores the flags,
+    // then loads has_qp_to_check. All are sequentially consistent, so one of them queries the QP.
+    std::atomic_ref(cq.has_qp_to_check).store(true);
     if (!cq.is_armed())
         return;
     // The consumer may wait for an event instead of polling.
-    check_qp_state(qp);
+    check_qp_for_error(qp);
     if (std::atomic_ref(qp.in_error).load())
         force_cq_event(cq, qp.verbs.qp.pd);
 }
 
-void check_stalled_qps(siw_cq &cq) noexcept {
-    std::atomic_ref(cq.has_stalled_qp).store(false);
+void check_qps_for_error(siw_cq &cq) noexcept {
+    std::atomic_ref(cq.has_qp_to_check).store(false);
     to_siw_context(cq.verbs.cq.context).qps.for_each([&cq](siw_qp &qp) {
         if (qp.verbs.qp.send_cq == &cq.verbs.cq &&
-            std::atomic_ref(qp.maybe_stalled).load(std::memory_order_relaxed))
-            check_qp_state(qp);
+            std::atomic_ref(qp.may_be_in_error).load(std::memory_order_relaxed))
+            check_qp_for_error(qp);
     });
 }
 
@@ -212,9 +212,9 @@ void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
 }
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr>>;
-    ops.create_qp_ex = create_qp_ex<siw_qp, siw_uresp_create_qp, finish_create<ibv_qp_init_attr_ex>,
-                                    get_supported_ops>;
+    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, finish_create_qp<ibv_qp_init_attr>>;
+    ops.create_qp_ex = create_qp_ex<siw_qp, siw_uresp_create_qp,
+                                    finish_create_qp<ibv_qp_init_attr_ex>, get_supported_send_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

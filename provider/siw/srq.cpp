@@ -9,7 +9,7 @@ namespace coherdma::provider::siw {
 namespace {
 
 int destroy_srq(ibv_srq *ibsrq) noexcept {
-    if (const int error = ibv_cmd().destroy_srq(ibsrq))
+    if (const int error = libibverbs().ibv_cmd_destroy_srq(ibsrq))
         return error;
     siw_srq &srq = to_siw_srq(ibsrq);
     srq.ring.mem.unmap();
@@ -17,15 +17,15 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
-ibv_srq *finish_create(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_create_srq &resp,
-                       ibv_srq_attr &attr) noexcept {
+ibv_srq *finish_create_srq(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_create_srq &resp,
+                           ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
     srq->ring.wqe_size = sizeof(siw_rqe);
     srq->max_sge = attr.max_sge;
     if (const int error =
             srq->ring.mem.map(pd->context->cmd_fd, resp.srq_key, resp.num_rqe, sizeof(siw_rqe))) {
         srq->verbs.srq.context = pd->context;
-        ibv_cmd().destroy_srq(&srq->verbs.srq);
+        libibverbs().ibv_cmd_destroy_srq(&srq->verbs.srq);
         return fail_with(error);
     }
     attr.max_wr = resp.num_rqe;
@@ -37,7 +37,7 @@ int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     if ((attr_mask & IBV_SRQ_MAX_WR) != 0)
         return EOPNOTSUPP;
     abi::message<abi::command::modify_srq> command = {};
-    return ibv_cmd().modify_srq(ibsrq, attr, attr_mask, &command, command.size);
+    return libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size);
 }
 
 int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
@@ -48,8 +48,8 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcep
 } // namespace
 
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_srq = create_srq<siw_srq, siw_uresp_create_srq, finish_create>;
-    ops.create_srq_ex = create_srq_ex<siw_srq, siw_uresp_create_srq, finish_create>;
+    ops.create_srq = create_srq<siw_srq, siw_uresp_create_srq, finish_create_srq>;
+    ops.create_srq_ex = create_srq_ex<siw_srq, siw_uresp_create_srq, finish_create_srq>;
     ops.modify_srq = modify_srq;
     ops.query_srq = query_srq;
     ops.destroy_srq = destroy_srq;

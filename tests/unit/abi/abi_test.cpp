@@ -53,7 +53,7 @@ void each_release_is_recognized(void **) {
         assert_true(is_supported());
         assert_int_equal(static_cast<std::size_t>(current_layout().version), version);
         assert_true(register_driver(driver_ops));
-        assert_ptr_equal(libibverbs.registered, &driver_ops);
+        assert_ptr_equal(fake.registered, &driver_ops);
     }
 }
 
@@ -63,7 +63,7 @@ void assert_refused(const std::string &mismatch) {
     reset_detection(fake_probe);
     assert_false(register_driver(driver_ops));
     assert_false(is_supported());
-    assert_null(libibverbs.registered);
+    assert_null(fake.registered);
     const std::string text = log.text();
     if (text.find("unknown libibverbs") == std::string::npos ||
         text.find(mismatch) == std::string::npos)
@@ -85,7 +85,7 @@ void unexpected_symbol_is_refused(void **) {
             if (present || (version == v45 && std::strcmp(symbol, "ibv_wr_opcode_str") == 0))
                 continue; // v45 with this symbol is v49
             use_release(version);
-            libibverbs.added = {symbol};
+            fake.added = {symbol};
             assert_refused(std::strncmp(symbol, "verbs_register", 14) == 0 ? ""
                            : std::strstr(symbol, "export") != nullptr      ? "export_dmabuf_fd"
                                                                            : symbol);
@@ -106,7 +106,7 @@ void missing_symbol_is_refused(void **) {
                 (version == v49 && std::strcmp(symbol, "ibv_wr_opcode_str") == 0))
                 continue; // v49 without this symbol is v45
             use_release(version);
-            libibverbs.hidden = {symbol};
+            fake.hidden = {symbol};
             assert_refused(std::strstr(symbol, "export") != nullptr ? "export_dmabuf_fd" : symbol);
         }
     }
@@ -121,33 +121,33 @@ void comp_mask_offset_mismatch_is_refused(void **) {
             if (offset == layouts[version].comp_mask_offset ||
                 (version <= v45 && offset >= v36_offset && offset <= v36_offset + 16))
                 continue; // v36, v44 and v45 differ in this offset only
-            libibverbs.comp_masks = {offset};
+            fake.comp_masks = {offset};
             assert_refused(version == v49 && offset >= v36_offset
                                ? ""
                                : "ibv_qp_to_qp_ex"); // v49 is then close to v36
         }
         use_release(version);
-        libibverbs.comp_masks = {v36_offset - 4, layouts[version].comp_mask_offset};
+        fake.comp_masks = {v36_offset - 4, layouts[version].comp_mask_offset};
         assert_refused("ibv_qp_to_qp_ex");
     }
 }
 
 void unknown_release_is_refused(void **) {
     use_release(num_abi_versions - 1);
-    libibverbs.hidden = {"verbs_register_driver_65"};
+    fake.hidden = {"verbs_register_driver_65"};
     assert_refused("no verbs_register_driver symbol");
 }
 
 void log_level_error_hides_refusal(void **) {
     const temporary_log log("1");
     use_release(v44);
-    libibverbs.hidden = {"ibv_import_dm"};
+    fake.hidden = {"ibv_import_dm"};
     assert_false(is_supported());
     use_release(v44);
-    libibverbs.hidden = {"verbs_register_driver_34"};
+    fake.hidden = {"verbs_register_driver_34"};
     assert_false(is_supported());
     use_release(v44);
-    libibverbs.hidden = {"ibv_cmd_destroy_qp"};
+    fake.hidden = {"ibv_cmd_destroy_qp"};
     assert_false(is_supported());
     assert_true(log.text().empty());
 }
@@ -155,7 +155,7 @@ void log_level_error_hides_refusal(void **) {
 void missing_command_leaves_devices_to_other_drivers(void **) {
     const temporary_log log("2");
     use_release(v44);
-    libibverbs.hidden = {"ibv_cmd_destroy_qp"};
+    fake.hidden = {"ibv_cmd_destroy_qp"};
     assert_true(register_driver(driver_ops));
     assert_false(is_supported());
     assert_false(is_supported());
@@ -163,10 +163,10 @@ void missing_command_leaves_devices_to_other_drivers(void **) {
                                             "leaving devices to other providers\n");
     use_release(v44);
     assert_true(is_supported());
-    assert_null(ibv_cmd().reg_mr_ex);
+    assert_null(libibverbs().ibv_cmd_reg_mr_ex);
     use_release(v59);
     assert_true(is_supported());
-    assert_non_null(ibv_cmd().reg_mr_ex);
+    assert_non_null(libibverbs().ibv_cmd_reg_mr_ex);
 }
 
 template <class type>
@@ -180,35 +180,36 @@ void command_arguments_match_release(void **) {
         use_release(version);
         assert_true(is_supported());
         const auto assert_arguments = [](std::vector<std::uintptr_t> expected) {
-            assert_true(libibverbs.arguments == expected);
+            assert_true(fake.arguments == expected);
         };
-        assert_int_equal(ibv_cmd().get_context(fake_pointer<verbs_context>(1), fake_pointer<int>(2),
-                                               3, fake_pointer<int>(4), 5),
+        assert_int_equal(libibverbs().ibv_cmd_get_context(fake_pointer<verbs_context>(1),
+                                                          fake_pointer<int>(2), 3,
+                                                          fake_pointer<int>(4), 5),
                          7);
         if (version < v57)
             assert_arguments({16, 32, 3, 64, 5});
         else
             assert_arguments({16, 32, 3, 0, 64, 5});
-        assert_int_equal(ibv_cmd().create_cq_ex(fake_pointer<ibv_context>(1),
-                                                fake_pointer<ibv_cq_init_attr_ex>(2),
-                                                fake_pointer<verbs_cq>(3), fake_pointer<int>(4), 5,
-                                                fake_pointer<int>(6), 7, 8),
+        assert_int_equal(libibverbs().ibv_cmd_create_cq_ex(
+                             fake_pointer<ibv_context>(1), fake_pointer<ibv_cq_init_attr_ex>(2),
+                             fake_pointer<verbs_cq>(3), fake_pointer<int>(4), 5,
+                             fake_pointer<int>(6), 7, 8),
                          7);
         if (version < v59)
             assert_arguments({16, 32, 48, 64, 5, 96, 7, 8});
         else
             assert_arguments({16, 32, 0, 48, 64, 5, 96, 7, 8});
-        assert_int_equal(ibv_cmd().create_qp_ex2(fake_pointer<ibv_context>(1),
-                                                 fake_pointer<verbs_qp>(2),
-                                                 fake_pointer<ibv_qp_init_attr_ex>(3),
-                                                 fake_pointer<int>(4), 5, fake_pointer<int>(6), 7),
+        assert_int_equal(libibverbs().ibv_cmd_create_qp_ex2(
+                             fake_pointer<ibv_context>(1), fake_pointer<verbs_qp>(2),
+                             fake_pointer<ibv_qp_init_attr_ex>(3), fake_pointer<int>(4), 5,
+                             fake_pointer<int>(6), 7),
                          7);
         if (version < v64)
             assert_arguments({16, 32, 48, 64, 5, 96, 7});
         else
             assert_arguments({16, 32, 48, 64, 5, 96, 7, 0});
-        assert_int_equal(ibv_cmd().reg_dmabuf_mr(fake_pointer<ibv_pd>(1), 2, 3, 4, 5, 6,
-                                                 fake_pointer<verbs_mr>(7)),
+        assert_int_equal(libibverbs().ibv_cmd_reg_dmabuf_mr(fake_pointer<ibv_pd>(1), 2, 3, 4, 5, 6,
+                                                            fake_pointer<verbs_mr>(7)),
                          7);
         if (version < v57)
             assert_arguments({16, 2, 3, 4, 5, 6, 112});
@@ -243,11 +244,10 @@ void operations_set_at_offsets_of_release(void **) {
         set_ops(&context->verbs, ops);
         const auto poll_slot = *data.at("verbs_context_ops.poll_cq")[version] / 8;
         const auto last_slot = *data.at("verbs_context_ops.sizeof")[version] / 8 - 1;
-        assert_true(libibverbs.context_ops.ops[poll_slot] == reinterpret_cast<void (*)()>(poll));
-        assert_true(libibverbs.context_ops.ops[last_slot] ==
-                    reinterpret_cast<void (*)()>(unimport));
+        assert_true(fake.context_ops.ops[poll_slot] == reinterpret_cast<void (*)()>(poll));
+        assert_true(fake.context_ops.ops[last_slot] == reinterpret_cast<void (*)()>(unimport));
         uninit_and_free_context(&context->verbs);
-        assert_int_equal(libibverbs.contexts, 0);
+        assert_int_equal(fake.contexts, 0);
     }
 }
 
@@ -258,21 +258,21 @@ void init_and_alloc_context_refuses_layout_mismatch(void **) {
         for (const std::size_t extra : {8U, 16U, 128U}) {
             const temporary_log log("1");
             use_release(version);
-            libibverbs.more_context = extra;
+            fake.more_context = extra;
             assert_true(is_supported());
             errno = 0;
             assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), 14));
             assert_int_equal(errno, EOPNOTSUPP);
-            assert_int_equal(libibverbs.contexts, 0);
+            assert_int_equal(fake.contexts, 0);
             assert_non_null(std::strstr(log.text().c_str(), "cannot open some0"));
             assert_true(log.text().ends_with("another size of verbs_context\n"));
         }
         const temporary_log log("1");
         use_release(version);
-        libibverbs.more_operations = 1;
+        fake.more_operations = 1;
         assert_true(is_supported());
         assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), 14));
-        assert_int_equal(libibverbs.contexts, 0);
+        assert_int_equal(fake.contexts, 0);
         assert_non_null(std::strstr(log.text().c_str(), "another number of operations"));
     }
 }

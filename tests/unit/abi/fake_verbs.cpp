@@ -10,7 +10,7 @@
 
 using namespace coherdma::abi;
 
-fake_libibverbs libibverbs;
+fake_libibverbs fake;
 
 namespace {
 
@@ -19,7 +19,7 @@ constexpr std::size_t v57 = 4, v59 = 5, v62 = 6, v64 = 7;
 
 std::size_t layout_value(const char *name) {
     static const auto data = layout_data(host_arch);
-    return *data.at(name)[libibverbs.version];
+    return *data.at(name)[fake.version];
 }
 
 template <class type>
@@ -32,7 +32,7 @@ std::uintptr_t to_number(type value) {
 
 template <class... types>
 int record_command(types... arguments) {
-    libibverbs.arguments = {to_number(arguments)...};
+    fake.arguments = {to_number(arguments)...};
     return 7;
 }
 
@@ -74,7 +74,7 @@ std::map<std::string, void *> make_commands(std::size_t version) {
 }
 
 void fake_register_driver(const verbs_device_ops *ops) {
-    libibverbs.registered = ops;
+    fake.registered = ops;
 }
 
 void some_operation() {}
@@ -88,10 +88,9 @@ void *fake_init_and_alloc_context(ibv_device *device, int, std::size_t size,
     if (context_offset != nullptr)
         return nullptr;
     void *const vctx = std::calloc(1, size);
-    const std::size_t bytes = layout_value("verbs_context.sizeof") + libibverbs.more_context;
+    const std::size_t bytes = layout_value("verbs_context.sizeof") + fake.more_context;
     const std::size_t context = bytes - sizeof(ibv_context);
-    const std::size_t num_ops =
-        layout_value("verbs_context_ops.sizeof") / 8 + libibverbs.more_operations;
+    const std::size_t num_ops = layout_value("verbs_context_ops.sizeof") / 8 + fake.more_operations;
     void *const priv = std::calloc(1, layout_value("verbs_ex_private.ops") + (num_ops + 1) * 8);
     for (std::size_t i = 0; i < num_ops; ++i)
         write_at(priv, layout_value("verbs_ex_private.ops") + i * 8,
@@ -101,41 +100,40 @@ void *fake_init_and_alloc_context(ibv_device *device, int, std::size_t size,
     write_at(vctx, bytes - 8, reinterpret_cast<void *>(~std::uintptr_t{0}));
     write_at(vctx, context - 8, reinterpret_cast<void *>(bytes));
     write_at(vctx, context - 112, priv);
-    ++libibverbs.contexts;
+    ++fake.contexts;
     return vctx;
 }
 
 void fake_uninit_context(verbs_context *vctx) {
     const std::size_t context =
-        layout_value("verbs_context.sizeof") + libibverbs.more_context - sizeof(ibv_context);
+        layout_value("verbs_context.sizeof") + fake.more_context - sizeof(ibv_context);
     void *priv = nullptr;
     std::memcpy(&priv, reinterpret_cast<char *>(vctx) + context - 112, sizeof(priv));
     std::free(priv);
-    --libibverbs.contexts;
+    --fake.contexts;
 }
 
 void fake_set_ops(verbs_context *, const void *table) {
-    std::memcpy(&libibverbs.context_ops, table, layout_value("verbs_context_ops.sizeof"));
+    std::memcpy(&fake.context_ops, table, layout_value("verbs_context_ops.sizeof"));
 }
 
 void *fake_find_symbol(const char *symbol, const char *version) noexcept {
     static const auto symbols = symbol_data();
     const std::string name = symbol, symbol_version = version;
-    if (libibverbs.added.contains(name))
+    if (fake.added.contains(name))
         return reinterpret_cast<void *>(some_operation);
-    if (libibverbs.hidden.contains(name))
+    if (fake.hidden.contains(name))
         return nullptr;
     if ((name == "ibv_import_dm" && symbol_version == "IBVERBS_1.13") ||
         (name == "ibv_query_qp_data_in_order" && symbol_version == "IBVERBS_1.14") ||
         (name == "ibv_dm_export_dmabuf_fd" && symbol_version == "IBVERBS_1.16" &&
-         libibverbs.version >= v62))
+         fake.version >= v62))
         return reinterpret_cast<void *>(some_operation);
     const auto row = symbols.find(name);
-    if (symbol_version !=
-            "IBVERBS_PRIVATE_" + std::to_string(private_versions[libibverbs.version]) ||
-        row == symbols.end() || !row->second[libibverbs.version])
+    if (symbol_version != "IBVERBS_PRIVATE_" + std::to_string(private_versions[fake.version]) ||
+        row == symbols.end() || !row->second[fake.version])
         return nullptr;
-    auto commands = make_commands(libibverbs.version);
+    auto commands = make_commands(fake.version);
     if (name.starts_with("verbs_register_driver_"))
         return reinterpret_cast<void *>(fake_register_driver);
     if (name == "_verbs_init_and_alloc_context")
@@ -148,7 +146,7 @@ void *fake_find_symbol(const char *symbol, const char *version) noexcept {
 }
 
 ibv_qp_ex *fake_to_qp_ex(ibv_qp *qp) {
-    auto offsets = libibverbs.comp_masks;
+    auto offsets = fake.comp_masks;
     if (offsets.empty())
         offsets = {layout_value("verbs_qp.comp_mask")};
     for (const std::size_t offset : offsets) {
@@ -165,7 +163,7 @@ ibv_qp_ex *fake_to_qp_ex(ibv_qp *qp) {
 const abi_probe fake_probe = {fake_find_symbol, fake_to_qp_ex};
 
 void use_release(std::size_t version) {
-    libibverbs = {};
-    libibverbs.version = version;
+    fake = {};
+    fake.version = version;
     reset_detection(fake_probe);
 }

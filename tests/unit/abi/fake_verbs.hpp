@@ -23,7 +23,7 @@ struct fake_libibverbs {
     int contexts = 0;                          ///< open contexts
 };
 
-extern fake_libibverbs libibverbs;
+extern fake_libibverbs fake;
 
 /// Selects the ABI version and resets the detection.
 void use_release(std::size_t version);
