@@ -32,7 +32,7 @@ class calloc_ptr {
 
 /// Allocates an object in zeroed memory. If that fails, returns an empty pointer and sets errno.
 template <class type>
-calloc_ptr<type> calloc_object() noexcept {
+calloc_ptr<type> make_calloc_ptr() noexcept {
     return calloc_ptr<type>(static_cast<type *>(std::calloc(1, sizeof(type))));
 }
 

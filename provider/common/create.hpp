@@ -3,7 +3,7 @@
 // The commands for CQs, QPs and SRQs that both drivers send.
 //
 // create_*() and create_*_ex() allocate the object, have the kernel create its part, and call the
-// driver's finish_create_*() with the driver's part of the kernel's response. It returns the
+// driver's init_or_destroy() with the driver's part of the kernel's response. It returns the
 // object; if that fails, it has the kernel destroy its part, sets errno and returns nullptr.
 #pragma once
 
@@ -15,30 +15,31 @@
 
 namespace coherdma::provider {
 
-template <class driver_cq, class driver_resp, auto finish>
+template <class driver_cq, class driver_resp, auto init_or_destroy>
 ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
                   int comp_vector) noexcept {
-    auto cq = calloc_object<driver_cq>();
+    auto cq = make_calloc_ptr<driver_cq>();
     if (!cq)
         return nullptr;
-    cq->lock.init(false);
+    constexpr bool single_threaded = false;
+    cq->lock.init(single_threaded);
     abi::message<abi::command::create_cq> command = {};
     abi::message<abi::response::create_cq, driver_resp> response = {};
     if (const int error =
             libibverbs().ibv_cmd_create_cq(context, cqe, channel, comp_vector, &cq->verbs.cq,
                                            &command, command.size, &response, response.size))
         return fail_with(error);
-    driver_cq *const created = finish(cq, context, response.drv_payload);
+    driver_cq *const created = init_or_destroy(cq, context, response.drv_payload);
     return created != nullptr ? &created->verbs.cq : nullptr;
 }
 
 /// set_poll_ops() sets the CQ's functions of the start_poll API.
-template <class driver_cq, class driver_resp, auto finish>
+template <class driver_cq, class driver_resp, auto init_or_destroy>
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcept {
     bool single_threaded;
     if (const int error = check_cq_attr(*attr, single_threaded))
         return fail_with(error);
-    auto cq = calloc_object<driver_cq>();
+    auto cq = make_calloc_ptr<driver_cq>();
     if (!cq)
         return nullptr;
     cq->lock.init(single_threaded);
@@ -47,16 +48,16 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcep
     if (const int error = libibverbs().ibv_cmd_create_cq_ex(
             context, attr, &cq->verbs, &command, command.size, &response, response.size, 0))
         return fail_with(error);
-    driver_cq *const created = finish(cq, context, response.drv_payload);
+    driver_cq *const created = init_or_destroy(cq, context, response.drv_payload);
     if (created == nullptr)
         return nullptr;
     set_poll_ops(*created);
     return &created->verbs.cq_ex;
 }
 
-template <class driver_qp, class driver_resp, auto finish>
+template <class driver_qp, class driver_resp, auto init_or_destroy>
 ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
-    auto qp = calloc_object<driver_qp>();
+    auto qp = make_calloc_ptr<driver_qp>();
     if (!qp)
         return nullptr;
     abi::message<abi::command::create_qp> command = {};
@@ -64,13 +65,14 @@ ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
     if (const int error = libibverbs().ibv_cmd_create_qp(pd, &qp->verbs.qp, attr, &command,
                                                          command.size, &response, response.size))
         return fail_with(error);
-    driver_qp *const created = finish(qp, *attr, response.drv_payload, is_single_threaded(pd));
+    driver_qp *const created =
+        init_or_destroy(qp, *attr, response.drv_payload, is_single_threaded(pd));
     return created != nullptr ? &created->verbs.qp : nullptr;
 }
 
 /// get_supported_send_ops() returns the send operations that a QP of this type can have;
 /// set_wr_ops() sets the functions of the requested ones.
-template <class driver_qp, class driver_resp, auto finish, auto get_supported_send_ops>
+template <class driver_qp, class driver_resp, auto init_or_destroy, auto get_supported_send_ops>
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     // The kernel checks create_flags.
     constexpr unsigned supported_mask =
@@ -82,7 +84,7 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & ~supported_mask) != 0 ||
         (send_ops & ~get_supported_send_ops(context, attr->qp_type, send_ops)) != 0)
         return fail_with(EOPNOTSUPP);
-    auto qp = calloc_object<driver_qp>();
+    auto qp = make_calloc_ptr<driver_qp>();
     if (!qp)
         return nullptr;
     abi::message<abi::command::create_qp_ex> command = {};
@@ -91,7 +93,7 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
             context, &qp->verbs, attr, &command, command.size, &response, response.size))
         return fail_with(error);
     driver_qp *const created =
-        finish(qp, *attr, response.drv_payload, is_single_threaded(attr->pd));
+        init_or_destroy(qp, *attr, response.drv_payload, is_single_threaded(attr->pd));
     if (created == nullptr)
         return nullptr;
     if (has_send_ops)
@@ -99,9 +101,9 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     return &created->verbs.qp;
 }
 
-template <class driver_srq, class driver_resp, auto finish>
+template <class driver_srq, class driver_resp, auto init_or_destroy>
 ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
-    auto srq = calloc_object<driver_srq>();
+    auto srq = make_calloc_ptr<driver_srq>();
     if (!srq)
         return nullptr;
     abi::message<abi::command::create_srq> command = {};
@@ -109,14 +111,14 @@ ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
     if (const int error = libibverbs().ibv_cmd_create_srq(pd, &srq->verbs.srq, attr, &command,
                                                           command.size, &response, response.size))
         return fail_with(error);
-    return finish(srq, pd, response.drv_payload, attr->attr);
+    return init_or_destroy(srq, pd, response.drv_payload, attr->attr);
 }
 
-template <class driver_srq, class driver_resp, auto finish>
+template <class driver_srq, class driver_resp, auto init_or_destroy>
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)
         return fail_with(EINVAL);
-    auto srq = calloc_object<driver_srq>();
+    auto srq = make_calloc_ptr<driver_srq>();
     if (!srq)
         return nullptr;
     abi::message<abi::command::create_srq_ex> command = {};
@@ -124,7 +126,7 @@ ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcep
     if (const int error = libibverbs().ibv_cmd_create_srq_ex(
             context, &srq->verbs, attr, &command, command.size, &response, response.size))
         return fail_with(error);
-    return finish(srq, attr->pd, response.drv_payload, attr->attr);
+    return init_or_destroy(srq, attr->pd, response.drv_payload, attr->attr);
 }
 
 inline int modify_qp_cmd(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {

@@ -22,20 +22,20 @@ namespace {
 
 constexpr const char *emulation_file = "libcoherdma-emulation.so";
 
-/// Of the module; nullptr: no device of this process is emulated.
+/// The cache that the module emulates; nullptr: no device of this process is emulated.
 constinit std::atomic<const cache::emulated_cache *> emulated_cache = nullptr;
 
-bool is_set(const char *value) noexcept {
+bool is_not_empty(const char *value) noexcept {
     return value != nullptr && *value != '\0';
 }
 
 /// Whether a setting that the module reads may exist. The environment of a setuid program is
 /// ignored.
 bool may_be_requested() noexcept {
-    if (is_set(secure_getenv("COHERDMA_EMULATE")))
+    if (is_not_empty(secure_getenv("COHERDMA_EMULATE")))
         return true;
     const char *const config = secure_getenv("COHERDMA_CONFIG");
-    return access(is_set(config) ? config : COHERDMA_SYSCONFDIR "/coherdma.conf", R_OK) == 0;
+    return access(is_not_empty(config) ? config : COHERDMA_SYSCONFDIR "/coherdma.conf", R_OK) == 0;
 }
 
 /// Loads the emulation module from the plugin's directory.
@@ -56,6 +56,8 @@ void *load_module() noexcept {
 
 } // namespace
 
+// begin() returns 0 if the user's settings do not request emulation, and otherwise replaces some of
+// the operations in ops.
 int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
                      abi::verbs_context_ops &ops) noexcept {
     if (!may_be_requested())
@@ -67,8 +69,8 @@ int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
             : nullptr;
     if (begin == nullptr) {
         const char *const reason = dlerror();
-        if (!is_set(secure_getenv("COHERDMA_EMULATE")))
-            return 0; // only the configuration file exists, and it need not request emulation
+        if (!is_not_empty(secure_getenv("COHERDMA_EMULATE")))
+            return 0; // coherdma.conf exists, but need not request emulation
         // On stderr, since the user asked for it: the log may be off.
         dprintf(
             STDERR_FILENO, "coherdma: %s cannot be emulated, as COHERDMA_EMULATE requests: %s\n",

@@ -11,7 +11,7 @@ namespace {
 
 ibv_mr *reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                       int fd, int access) noexcept {
-    auto mr = calloc_object<abi::verbs_mr>();
+    auto mr = make_calloc_ptr<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     if (const int error =
@@ -43,7 +43,7 @@ int advise_mr(ibv_pd *pd, ib_uverbs_advise_mr_advice advice, std::uint32_t flags
 
 // Imports an MR that another process registered on the same open device.
 ibv_mr *import_mr(ibv_pd *pd, std::uint32_t handle) noexcept {
-    auto mr = calloc_object<abi::verbs_mr>();
+    auto mr = make_calloc_ptr<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     if (const int error = libibverbs().ibv_cmd_query_mr(pd, &*mr, handle))

@@ -2,7 +2,7 @@
 //
 // PDs, thread domains (TDs) and parent domains. The kernel has only PDs. Objects that are created
 // in a parent domain with a TD take no locks. The allocator of a parent domain is not called, since
-// the kernel allocates the rings.
+// the kernel allocates the rings. A PD or TD with parent domains cannot be deallocated.
 
 #include "objects.hpp"
 
@@ -14,32 +14,32 @@ namespace {
 
 struct driver_td {
     ibv_td verbs;
-    std::uint32_t refcount; ///< the number of parent domains with this TD
+    std::uint32_t num_parent_domains; ///< that have this TD
 };
 
 struct driver_pd {
     ibv_pd verbs;
-    driver_pd *base_pd;     ///< of a parent domain; nullptr: this is a PD of the kernel
-    driver_td *td;          ///< in a parent domain: its TD or nullptr; in a PD: nullptr
-    std::uint32_t refcount; ///< the number of parent domains of this PD
+    driver_pd *base_pd;               ///< of a parent domain; nullptr: this is a PD of the kernel
+    driver_td *td;                    ///< in a parent domain: its TD or nullptr; in a PD: nullptr
+    std::uint32_t num_parent_domains; ///< of this PD
 };
 
 driver_pd &to_driver_pd(ibv_pd *ibpd) noexcept {
     return container_of<driver_pd>(ibpd);
 }
 
-void add_ref(std::uint32_t &refcount) noexcept {
-    std::atomic_ref(refcount).fetch_add(1);
+void increment(std::uint32_t &counter) noexcept {
+    std::atomic_ref(counter).fetch_add(1);
 }
-void drop_ref(std::uint32_t &refcount) noexcept {
-    std::atomic_ref(refcount).fetch_sub(1);
+void decrement(std::uint32_t &counter) noexcept {
+    std::atomic_ref(counter).fetch_sub(1);
 }
-bool is_in_use(std::uint32_t &refcount) noexcept {
-    return std::atomic_ref(refcount).load() != 0;
+bool is_zero(std::uint32_t &counter) noexcept {
+    return std::atomic_ref(counter).load() == 0;
 }
 
 ibv_pd *alloc_pd(ibv_context *context) noexcept {
-    auto pd = calloc_object<driver_pd>();
+    auto pd = make_calloc_ptr<driver_pd>();
     if (!pd)
         return nullptr;
     abi::message<abi::command::alloc_pd> command = {};
@@ -50,12 +50,13 @@ ibv_pd *alloc_pd(ibv_context *context) noexcept {
     return &pd.release()->verbs;
 }
 
+// Accepts the attributes of an allocator and ignores them.
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) noexcept {
     constexpr unsigned supported_mask =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     if (attr->pd == nullptr || (attr->comp_mask & ~supported_mask) != 0)
         return fail_with(attr->pd == nullptr ? EINVAL : EOPNOTSUPP);
-    auto parent = calloc_object<driver_pd>();
+    auto parent = make_calloc_ptr<driver_pd>();
     if (!parent)
         return nullptr;
     driver_pd &pd = to_driver_pd(attr->pd);
@@ -63,23 +64,23 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
     parent->td = attr->td != nullptr ? &container_of<driver_td>(attr->td) : pd.td;
     parent->verbs.context = context;
     parent->verbs.handle = parent->base_pd->verbs.handle;
-    add_ref(parent->base_pd->refcount);
+    increment(parent->base_pd->num_parent_domains);
     if (parent->td != nullptr)
-        add_ref(parent->td->refcount);
+        increment(parent->td->num_parent_domains);
     return &parent.release()->verbs;
 }
 
 int dealloc_pd(ibv_pd *ibpd) noexcept {
     driver_pd &pd = to_driver_pd(ibpd);
-    if (is_in_use(pd.refcount))
+    if (!is_zero(pd.num_parent_domains))
         return EBUSY;
     if (pd.base_pd == nullptr) {
         if (const int error = libibverbs().ibv_cmd_dealloc_pd(ibpd))
             return error;
     } else {
-        drop_ref(pd.base_pd->refcount);
+        decrement(pd.base_pd->num_parent_domains);
         if (pd.td != nullptr)
-            drop_ref(pd.td->refcount);
+            decrement(pd.td->num_parent_domains);
     }
     std::free(&pd);
     return 0;
@@ -88,7 +89,7 @@ int dealloc_pd(ibv_pd *ibpd) noexcept {
 ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
     if (attr->comp_mask != 0)
         return fail_with(EOPNOTSUPP);
-    auto td = calloc_object<driver_td>();
+    auto td = make_calloc_ptr<driver_td>();
     if (!td)
         return nullptr;
     td->verbs.context = context;
@@ -97,7 +98,7 @@ ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *attr) noexcept {
 
 int dealloc_td(ibv_td *ibtd) noexcept {
     driver_td &td = container_of<driver_td>(ibtd);
-    if (is_in_use(td.refcount))
+    if (!is_zero(td.num_parent_domains))
         return EBUSY;
     std::free(&td);
     return 0;
@@ -105,7 +106,7 @@ int dealloc_td(ibv_td *ibtd) noexcept {
 
 // Imports a PD that another process allocated on the same open device.
 ibv_pd *import_pd(ibv_context *context, std::uint32_t handle) noexcept {
-    auto pd = calloc_object<driver_pd>();
+    auto pd = make_calloc_ptr<driver_pd>();
     if (!pd)
         return nullptr;
     pd->verbs.context = context;

@@ -18,7 +18,7 @@ int destroy_ah(ibv_ah *ibah) noexcept {
 }
 
 ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
-    auto ah = calloc_object<rxe_ah>();
+    auto ah = make_calloc_ptr<rxe_ah>();
     if (!ah)
         return nullptr;
     abi::message<abi::response::create_ah, rxe_create_ah_resp> response = {};

@@ -20,8 +20,8 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
-rxe_cq *finish_create_cq(calloc_ptr<rxe_cq> &cq, ibv_context *context,
-                         const rxe_create_cq_resp &resp) noexcept {
+rxe_cq *init_cq_or_destroy(calloc_ptr<rxe_cq> &cq, ibv_context *context,
+                           const rxe_create_cq_resp &resp) noexcept {
     if (const int error = cq->ring.map(context->cmd_fd, resp.mi, sizeof(rxe_cqe))) {
         cq->verbs.cq.context = context;
         libibverbs().ibv_cmd_destroy_cq(&cq->verbs.cq);
@@ -54,7 +54,7 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
 // releases it.
 [[gnu::noinline]] int poll_cq_slow(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
     const int count = poll_cqes(cq, wc, num_entries);
-    cq.ring.update_consumer();
+    cq.ring.publish_consumer();
     cq.lock.unlock();
     trace::poll(cq.verbs.cq.handle, count);
     return count;
@@ -91,7 +91,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
             ++next_wc;
         } while (next_wc != end);
         ring.cons = cons;
-        ring.update_consumer();
+        ring.publish_consumer();
     }
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
@@ -111,6 +111,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
 
 } // namespace
 
+// The caller publishes the consumer index: until then the kernel does not reuse the CQEs.
 int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
     cq_ring &ring = cq.ring;
     int count = 0;
@@ -146,8 +147,8 @@ void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, finish_create_cq>;
-    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, finish_create_cq>;
+    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, init_cq_or_destroy>;
+    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, init_cq_or_destroy>;
     ops.resize_cq = resize_cq;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;

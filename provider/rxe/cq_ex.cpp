@@ -27,7 +27,7 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
 
 void end_poll(ibv_cq_ex *ibcq) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
-    cq.ring.update_consumer();
+    cq.ring.publish_consumer();
     cq.lock.unlock();
 }
 

@@ -25,7 +25,7 @@ inline constexpr std::array<unsigned, 8> WC_FLAGS = {to_wc_flags(0), to_wc_flags
                                                      to_wc_flags(6), to_wc_flags(7)};
 
 /// Reads up to max_wc completions and returns their number. The caller holds the lock and calls
-/// update_consumer().
+/// publish_consumer().
 int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept;
 
 } // namespace coherdma::provider::rxe

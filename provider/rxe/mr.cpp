@@ -9,7 +9,7 @@ namespace {
 
 ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
-    auto mr = calloc_object<abi::verbs_mr>();
+    auto mr = make_calloc_ptr<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     abi::message<abi::command::reg_mr> command = {};

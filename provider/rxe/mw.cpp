@@ -8,7 +8,7 @@ namespace coherdma::provider::rxe {
 namespace {
 
 ibv_mw *alloc_mw(ibv_pd *pd, ibv_mw_type type) noexcept {
-    auto mw = calloc_object<ibv_mw>();
+    auto mw = make_calloc_ptr<ibv_mw>();
     if (!mw)
         return nullptr;
     abi::message<abi::command::alloc_mw> command = {};

@@ -62,8 +62,8 @@ int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
 }
 
 template <class init_attr>
-rxe_qp *finish_create_qp(calloc_ptr<rxe_qp> &qp, const init_attr &attr,
-                         const rxe_create_qp_resp &resp, bool single_threaded) noexcept {
+rxe_qp *init_qp_or_destroy(calloc_ptr<rxe_qp> &qp, const init_attr &attr,
+                           const rxe_create_qp_resp &resp, bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
     qp->opcodes = get_supported_opcodes(attr.qp_type);
     qp->sq_lock.init(single_threaded);
@@ -156,9 +156,10 @@ void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
 }
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, finish_create_qp<ibv_qp_init_attr>>;
-    ops.create_qp_ex = create_qp_ex<rxe_qp, rxe_create_qp_resp,
-                                    finish_create_qp<ibv_qp_init_attr_ex>, get_supported_send_ops>;
+    ops.create_qp = create_qp<rxe_qp, rxe_create_qp_resp, init_qp_or_destroy<ibv_qp_init_attr>>;
+    ops.create_qp_ex =
+        create_qp_ex<rxe_qp, rxe_create_qp_resp, init_qp_or_destroy<ibv_qp_init_attr_ex>,
+                     get_supported_send_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

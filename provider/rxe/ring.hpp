@@ -97,7 +97,7 @@ struct cq_ring : ring {
     void *peek() const noexcept { return num_ready() != 0 ? entry(cons) : nullptr; }
     void advance_consumer() noexcept { cons = next_index(cons); }
     /// Returns the CQEs read so far to the kernel.
-    void update_consumer() noexcept {
+    void publish_consumer() noexcept {
         // Ordering: release, after the CQEs were read; the kernel loads it with acquire.
         std::atomic_ref(buf->consumer_index).store(cons, std::memory_order_release);
     }

@@ -22,8 +22,8 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
-ibv_srq *finish_create_srq(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_srq_resp &resp,
-                           const ibv_srq_attr &attr) noexcept {
+ibv_srq *init_srq_or_destroy(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_srq_resp &resp,
+                             const ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
     srq->max_sge = attr.max_sge;
     if (const int error =
@@ -66,8 +66,8 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcep
 } // namespace
 
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_srq = create_srq<rxe_srq, rxe_create_srq_resp, finish_create_srq>;
-    ops.create_srq_ex = create_srq_ex<rxe_srq, rxe_create_srq_resp, finish_create_srq>;
+    ops.create_srq = create_srq<rxe_srq, rxe_create_srq_resp, init_srq_or_destroy>;
+    ops.create_srq_ex = create_srq_ex<rxe_srq, rxe_create_srq_resp, init_srq_or_destroy>;
     ops.modify_srq = modify_srq;
     ops.query_srq = query_srq;
     ops.destroy_srq = destroy_srq;

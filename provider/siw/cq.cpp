@@ -23,8 +23,8 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
-siw_cq *finish_create_cq(calloc_ptr<siw_cq> &cq, ibv_context *context,
-                         const siw_uresp_create_cq &resp) noexcept {
+siw_cq *init_cq_or_destroy(calloc_ptr<siw_cq> &cq, ibv_context *context,
+                           const siw_uresp_create_cq &resp) noexcept {
     cq_ring &ring = cq->ring;
     if (const int error = ring.mem.map(context->cmd_fd, resp.cq_key, resp.num_cqe, sizeof(siw_cqe),
                                        sizeof(siw_cq_ctrl))) {
@@ -218,8 +218,8 @@ void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, finish_create_cq>;
-    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, finish_create_cq>;
+    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
+    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;

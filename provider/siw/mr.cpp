@@ -14,7 +14,7 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova,
                int access) noexcept {
     if (iova != reinterpret_cast<std::uintptr_t>(addr))
         return fail_with(EOPNOTSUPP);
-    auto mr = calloc_object<abi::verbs_mr>();
+    auto mr = make_calloc_ptr<abi::verbs_mr>();
     if (!mr)
         return nullptr;
     abi::message<abi::command::reg_mr, siw_ureq_reg_mr> command = {};

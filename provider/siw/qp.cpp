@@ -54,8 +54,8 @@ int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept
 
 // Also sets attr.cap to the granted values: the kernel's core response has the requested ones.
 template <class init_attr>
-siw_qp *finish_create_qp(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
-                         bool single_threaded) noexcept {
+siw_qp *init_qp_or_destroy(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
+                           bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
     ibv_qp_cap &cap = attr.cap;
     const bool has_rq = attr.srq == nullptr && cap.max_recv_wr != 0;
@@ -147,6 +147,7 @@ void move_qp_to_err(siw_qp &qp) noexcept {
 void move_qp_to_err_and_notify(siw_qp &qp) noexcept {
     ibv_qp &ibqp = qp.verbs.qp;
     move_qp_to_err(qp);
+    // The kernel raises no event for these WQEs, since this provider flushes them.
     if (has_pending_wqe(qp.sq))
         force_cq_event(to_siw_cq(ibqp.send_cq), ibqp.pd);
     if (has_pending_wqe(qp.rq))
@@ -212,9 +213,10 @@ void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
 }
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, finish_create_qp<ibv_qp_init_attr>>;
-    ops.create_qp_ex = create_qp_ex<siw_qp, siw_uresp_create_qp,
-                                    finish_create_qp<ibv_qp_init_attr_ex>, get_supported_send_ops>;
+    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, init_qp_or_destroy<ibv_qp_init_attr>>;
+    ops.create_qp_ex =
+        create_qp_ex<siw_qp, siw_uresp_create_qp, init_qp_or_destroy<ibv_qp_init_attr_ex>,
+                     get_supported_send_ops>;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

@@ -17,8 +17,8 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
-ibv_srq *finish_create_srq(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_create_srq &resp,
-                           ibv_srq_attr &attr) noexcept {
+ibv_srq *init_srq_or_destroy(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_create_srq &resp,
+                             ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
     srq->ring.wqe_size = sizeof(siw_rqe);
     srq->max_sge = attr.max_sge;
@@ -48,8 +48,8 @@ int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcep
 } // namespace
 
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_srq = create_srq<siw_srq, siw_uresp_create_srq, finish_create_srq>;
-    ops.create_srq_ex = create_srq_ex<siw_srq, siw_uresp_create_srq, finish_create_srq>;
+    ops.create_srq = create_srq<siw_srq, siw_uresp_create_srq, init_srq_or_destroy>;
+    ops.create_srq_ex = create_srq_ex<siw_srq, siw_uresp_create_srq, init_srq_or_destroy>;
     ops.modify_srq = modify_srq;
     ops.query_srq = query_srq;
     ops.destroy_srq = destroy_srq;

@@ -79,7 +79,7 @@ void consumer_returns_each_entry_once_in_order(void **) {
         std::memcpy(&seen, queue.peek(), sizeof(seen));
         assert_int_equal(seen, number);
         queue.advance_consumer();
-        queue.update_consumer();
+        queue.publish_consumer();
         assert_int_equal(kernel.buf->consumer_index, kernel.buf->producer_index);
     }
     queue.unmap();
