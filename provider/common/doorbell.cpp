@@ -67,7 +67,7 @@ constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
     cmd.response = reinterpret_cast<std::uintptr_t>(&cmd);
     cmd.qp_handle = qp.handle;
     int error = 0;
-    // write() would be a cancellation point: a cancelled thread would leave the state BUSY.
+    // write() would be a cancellation point: a cancelled thread would leave the doorbell BUSY.
     if (syscall(SYS_write, qp.context->cmd_fd, &cmd, sizeof(cmd)) != long{sizeof(cmd)})
         error = errno == EACCES ? ring_doorbell_ioctl(qp, driver_id) : errno;
     trace::doorbell(qp.qp_num, error);
@@ -99,7 +99,7 @@ void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexce
     } while (!shared_state.compare_exchange_strong(state, IDLE));
 }
 
-int doorbell::ring(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
+int doorbell::ring_coalesced(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     const std::atomic_ref shared_state(state_);
     std::uint32_t state = IDLE;
     // Ordering: the WQEs are published before the state changes. This thread either finds IDLE and

@@ -21,7 +21,7 @@ int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept;
 class doorbell {
   public:
     /// Returns 0 or an errno. If another thread is ringing, returns 0: that thread rings again.
-    int ring(const ibv_qp &qp, std::uint32_t driver_id) noexcept;
+    int ring_coalesced(const ibv_qp &qp, std::uint32_t driver_id) noexcept;
 
   private:
     enum : std::uint32_t { IDLE, BUSY, PENDING };

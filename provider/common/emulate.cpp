@@ -42,7 +42,7 @@ bool may_be_requested() noexcept {
 void *load_module() noexcept {
     Dl_info info = {};
     char path[PATH_MAX];
-    if (dladdr(reinterpret_cast<void *>(attach_emulation), &info) == 0)
+    if (dladdr(reinterpret_cast<void *>(attach_cache_emulation), &info) == 0)
         return nullptr;
     const char *const slash = std::strrchr(info.dli_fname, '/');
     const std::size_t dir_length =
@@ -58,8 +58,8 @@ void *load_module() noexcept {
 
 // begin() returns 0 if the user's settings do not request emulation, and otherwise replaces some of
 // the operations in ops.
-int attach_emulation(ibv_context *context, rdma_driver_id driver_id,
-                     abi::verbs_context_ops &ops) noexcept {
+int attach_cache_emulation(ibv_context *context, rdma_driver_id driver_id,
+                           abi::verbs_context_ops &ops) noexcept {
     if (!may_be_requested())
         return 0;
     void *const module = load_module();

@@ -186,7 +186,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 
 int rxe_qp::ring_doorbell() noexcept {
     return sq_lock.is_single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
-                                        : sq_doorbell.ring(verbs.qp, RDMA_DRIVER_RXE);
+                                        : sq_doorbell.ring_coalesced(verbs.qp, RDMA_DRIVER_RXE);
 }
 
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,

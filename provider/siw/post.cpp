@@ -76,8 +76,8 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
 // Used until a doorbell has succeeded. If the kernel refuses the doorbell, the QP was never
 // connected and the WQEs are withdrawn. The lock is held over the doorbell so that no other thread
 // adds WQEs.
-[[gnu::noinline]] int submit_first_and_unlock(siw_qp &qp, std::uint32_t begin,
-                                              std::uint32_t end) noexcept {
+[[gnu::noinline]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
+                                                    std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
     qp.connected_once = error == 0;
@@ -128,7 +128,7 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) [[unlikely]]
         return submit_in_error_and_unlock(qp);
     if (!qp.connected_once) [[unlikely]]
-        return submit_first_and_unlock(qp, begin, end);
+        return submit_unconnected_and_unlock(qp, begin, end);
     // If the WQE before the first new one is pending, the kernel is processing the SQ and reaches
     // the new ones without a doorbell.
     const bool is_kernel_active =
@@ -138,7 +138,7 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
         return 0;
     const int error = qp.sq_lock.is_single_threaded()
                           ? ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW)
-                          : qp.sq_doorbell.ring(qp.verbs.qp, RDMA_DRIVER_SIW);
+                          : qp.sq_doorbell.ring_coalesced(qp.verbs.qp, RDMA_DRIVER_SIW);
     if (error != 0) [[unlikely]]
         retry_doorbell(qp);
     else if (is_pending(ring.wqe(begin)))
