@@ -166,7 +166,7 @@ DAT_RETURN create_lmr(lmr_params &params, dapl_pz &pz, dapl_lmr *&lmr) noexcept 
     lmr->shm_lock = std::move(params.shm_lock);
     lmr->memory = params.memory;
     lmr->rkey = (privileges & remote_privileges) != 0 ? lmr->mr->rkey : 0;
-    // Threads that call covers() find the LMR in lkey_index, whose release store publishes these.
+    // Threads that call covers() find the LMR in lkey_index, whose lock orders these stores.
     lmr->length.store(params.length, std::memory_order_relaxed);
     lmr->address.store(iova, std::memory_order_relaxed);
     lmr->lkey.store(lmr->mr->lkey, std::memory_order_release);
