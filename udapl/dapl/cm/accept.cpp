@@ -142,22 +142,15 @@ using cm::connection;
 using cm::dapl_cr;
 
 DAT_RETURN cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param) noexcept {
-    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
-    if (cr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_CR);
-    if ((mask & ~DAT_CR_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    *param = {};
-    param->remote_ia_address_ptr = &cr->remote.sa;
-    param->remote_port_qual = ntohs(cr->remote.port());
-    const std::size_t header_len = extensions::ud_header_size(*cr->conn);
-    param->private_data_size = static_cast<DAT_COUNT>(cr->conn->peer_data_len - header_len);
-    param->private_data =
-        param->private_data_size != 0 ? cr->conn->peer_data.data() + header_len : nullptr;
-    param->local_ep_handle = cr->ep;
-    return DAT_SUCCESS;
+    return query_object<dapl_cr>(cr_handle, mask, DAT_CR_FIELD_ALL, param, [param](dapl_cr &cr) {
+        param->remote_ia_address_ptr = &cr.remote.sa;
+        param->remote_port_qual = ntohs(cr.remote.port());
+        const std::size_t header_len = extensions::ud_header_size(*cr.conn);
+        param->private_data_size = static_cast<DAT_COUNT>(cr.conn->peer_data_len - header_len);
+        param->private_data =
+            param->private_data_size != 0 ? cr.conn->peer_data.data() + header_len : nullptr;
+        param->local_ep_handle = cr.ep;
+    });
 }
 
 DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT size,

@@ -298,13 +298,8 @@ using cm::dapl_rsp;
 namespace {
 
 template <class kind>
-DAT_RETURN free_sp(DAT_HANDLE handle, DAT_UINT32 subtype) noexcept {
-    kind *const obj = handle_to<kind>(handle);
-    bool in_use;
-    if (obj == nullptr || !obj->ia->remove(obj, in_use))
-        return invalid_handle(subtype);
-    cm::destroy_sp(obj);
-    return DAT_SUCCESS;
+DAT_RETURN free_sp(DAT_HANDLE handle) noexcept {
+    return free_object<kind>(handle, DAT_NO_SUBTYPE, [](kind *sp) { cm::destroy_sp(sp); });
 }
 
 } // namespace
@@ -335,23 +330,16 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
 
 DAT_RETURN psp_query(DAT_PSP_HANDLE psp_handle, DAT_PSP_PARAM_MASK mask,
                      DAT_PSP_PARAM *param) noexcept {
-    dapl_psp *const psp = handle_to<dapl_psp>(psp_handle);
-    if (psp == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_PSP);
-    if ((mask & ~DAT_PSP_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    *param = {};
-    param->ia_handle = psp->ia->handle();
-    param->conn_qual = psp->qualifier;
-    param->evd_handle = psp->cr_evd;
-    param->psp_flags = psp->flags;
-    return DAT_SUCCESS;
+    return query_object<dapl_psp>(psp_handle, mask, DAT_PSP_FIELD_ALL, param,
+                                  [param](const dapl_psp &psp) {
+                                      param->conn_qual = psp.qualifier;
+                                      param->evd_handle = psp.cr_evd;
+                                      param->psp_flags = psp.flags;
+                                  });
 }
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE psp_handle) noexcept {
-    return free_sp<dapl_psp>(psp_handle, DAT_INVALID_HANDLE_PSP);
+    return free_sp<dapl_psp>(psp_handle);
 }
 
 DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep_handle,
@@ -383,23 +371,16 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
 
 DAT_RETURN rsp_query(DAT_RSP_HANDLE rsp_handle, DAT_RSP_PARAM_MASK mask,
                      DAT_RSP_PARAM *param) noexcept {
-    dapl_rsp *const rsp = handle_to<dapl_rsp>(rsp_handle);
-    if (rsp == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_RSP);
-    if ((mask & ~DAT_RSP_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    *param = {};
-    param->ia_handle = rsp->ia->handle();
-    param->conn_qual = rsp->qualifier;
-    param->evd_handle = rsp->cr_evd;
-    param->ep_handle = rsp->reserved_ep.load();
-    return DAT_SUCCESS;
+    return query_object<dapl_rsp>(rsp_handle, mask, DAT_RSP_FIELD_ALL, param,
+                                  [param](const dapl_rsp &rsp) {
+                                      param->conn_qual = rsp.qualifier;
+                                      param->evd_handle = rsp.cr_evd;
+                                      param->ep_handle = rsp.reserved_ep.load();
+                                  });
 }
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE rsp_handle) noexcept {
-    return free_sp<dapl_rsp>(rsp_handle, DAT_INVALID_HANDLE_RSP);
+    return free_sp<dapl_rsp>(rsp_handle);
 }
 
 DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PTR sa,
@@ -432,23 +413,16 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
 
 DAT_RETURN csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK mask,
                      DAT_CSP_PARAM *param) noexcept {
-    dapl_csp *const csp = handle_to<dapl_csp>(csp_handle);
-    if (csp == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_CSP);
-    if ((mask & ~DAT_CSP_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    *param = {};
-    param->ia_handle = csp->ia->handle();
-    param->comm = &csp->comm;
-    param->address_ptr = &csp->addr.sa;
-    param->evd_handle = csp->cr_evd;
-    return DAT_SUCCESS;
+    return query_object<dapl_csp>(csp_handle, mask, DAT_CSP_FIELD_ALL, param,
+                                  [param](dapl_csp &csp) {
+                                      param->comm = &csp.comm;
+                                      param->address_ptr = &csp.addr.sa;
+                                      param->evd_handle = csp.cr_evd;
+                                  });
 }
 
 DAT_RETURN csp_free(DAT_CSP_HANDLE csp_handle) noexcept {
-    return free_sp<dapl_csp>(csp_handle, DAT_INVALID_HANDLE_CSP);
+    return free_sp<dapl_csp>(csp_handle);
 }
 
 } // namespace coherdma::dapl

@@ -36,6 +36,7 @@ struct dapl_sp : object {
 
 struct dapl_psp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PSP;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_PSP;
     using dapl_sp::dapl_sp;
 
     DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG;
@@ -43,6 +44,7 @@ struct dapl_psp final : dapl_sp {
 
 struct dapl_rsp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_RSP;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_RSP;
     using dapl_sp::dapl_sp;
 
     std::atomic<dapl_ep *> reserved_ep = nullptr; ///< nullptr once a request has it
@@ -50,6 +52,7 @@ struct dapl_rsp final : dapl_sp {
 
 struct dapl_csp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CSP;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CSP;
     using dapl_sp::dapl_sp;
 
     DAT_COMM comm = {};
@@ -58,6 +61,7 @@ struct dapl_csp final : dapl_sp {
 
 struct dapl_cr final : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CR;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CR;
     using object::object;
     ~dapl_cr();
 

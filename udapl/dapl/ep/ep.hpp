@@ -39,6 +39,7 @@ struct ep_task final : timer_task {
 
 struct dapl_ep : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EP;
     explicit dapl_ep(dapl_ia &parent) noexcept;
     ~dapl_ep();
 

@@ -14,34 +14,25 @@
 namespace coherdma::dapl {
 
 DAT_RETURN ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *param) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_EP);
-    if ((mask & ~DAT_EP_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    const dapl_ia &ia = *ep->ia;
-    DAT_IA_HANDLE const ia_handle = ep->ia->handle();
-    const std::lock_guard guard(ep->lock);
-    *param = {};
-    param->ia_handle = ia_handle;
-    param->ep_state = ep->current_state();
-    const address *const local = ia.dev->find_address(ep->remote.sa.sa_family);
-    param->local_ia_address_ptr =
-        const_cast<sockaddr *>(&(local != nullptr ? *local : ia.dev->addresses[0]).sa);
-    param->comm = {param->local_ia_address_ptr->sa_family, SOCK_STREAM, IPPROTO_TCP};
-    param->remote_ia_address_ptr = &ep->remote.sa;
-    param->remote_port_qual = ep->remote_qual;
-    if (ep->conn != nullptr)
-        param->local_port_qual = ntohs(rdma_get_src_port(ep->conn->id));
-    param->pz_handle = ep->pz;
-    param->recv_evd_handle = ep->recv_evd;
-    param->request_evd_handle = ep->request_evd;
-    param->connect_evd_handle = ep->connect_evd;
-    param->srq_handle = ep->srq;
-    param->ep_attr = ep->attr;
-    return DAT_SUCCESS;
+    return query_object<dapl_ep>(ep_handle, mask, DAT_EP_FIELD_ALL, param, [param](dapl_ep &ep) {
+        const dapl_ia &ia = *ep.ia;
+        const std::lock_guard guard(ep.lock);
+        param->ep_state = ep.current_state();
+        const address *const local = ia.dev->find_address(ep.remote.sa.sa_family);
+        param->local_ia_address_ptr =
+            const_cast<sockaddr *>(&(local != nullptr ? *local : ia.dev->addresses[0]).sa);
+        param->comm = {param->local_ia_address_ptr->sa_family, SOCK_STREAM, IPPROTO_TCP};
+        param->remote_ia_address_ptr = &ep.remote.sa;
+        param->remote_port_qual = ep.remote_qual;
+        if (ep.conn != nullptr)
+            param->local_port_qual = ntohs(rdma_get_src_port(ep.conn->id));
+        param->pz_handle = ep.pz;
+        param->recv_evd_handle = ep.recv_evd;
+        param->request_evd_handle = ep.request_evd;
+        param->connect_evd_handle = ep.connect_evd;
+        param->srq_handle = ep.srq;
+        param->ep_attr = ep.attr;
+    });
 }
 
 namespace {

@@ -113,16 +113,11 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
 }
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE srq_handle) noexcept {
-    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
-    if (srq == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
-    dapl_ia &ia = *srq->ia;
-    dapl_pz *const pz = srq->pz;
-    const DAT_RETURN result =
-        ia.free_unused(srq, DAT_INVALID_STATE_SRQ_IN_USE, DAT_INVALID_HANDLE_SRQ);
-    if (result == DAT_SUCCESS)
-        ia.put(pz);
-    return result;
+    return free_object<dapl_srq>(srq_handle, DAT_INVALID_STATE_SRQ_IN_USE, [](dapl_srq *srq) {
+        dapl_pz *const pz = srq->pz;
+        destroy_object(srq);
+        dapl_ia::put(pz);
+    });
 }
 
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
@@ -158,25 +153,18 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_
 
 DAT_RETURN srq_query(DAT_SRQ_HANDLE srq_handle, DAT_SRQ_PARAM_MASK mask,
                      DAT_SRQ_PARAM *param) noexcept {
-    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
-    if (srq == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_SRQ);
-    if ((mask & ~DAT_SRQ_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    const std::lock_guard guard(srq->lock);
-    *param = {};
-    param->ia_handle = srq->ia->handle();
-    param->srq_state = srq->failed ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
-    param->pz_handle = srq->pz;
-    param->max_recv_dtos = srq->max_dtos;
-    param->max_recv_iov = srq->max_iov;
-    param->low_watermark = srq->low_watermark;
-    // Only the device knows how many of the posted receives EPs have taken.
-    param->available_dto_count = DAT_VALUE_UNKNOWN;
-    param->outstanding_dto_count = static_cast<DAT_COUNT>(srq->outstanding);
-    return DAT_SUCCESS;
+    return query_object<dapl_srq>(
+        srq_handle, mask, DAT_SRQ_FIELD_ALL, param, [param](dapl_srq &srq) {
+            const std::lock_guard guard(srq.lock);
+            param->srq_state = srq.failed ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
+            param->pz_handle = srq.pz;
+            param->max_recv_dtos = srq.max_dtos;
+            param->max_recv_iov = srq.max_iov;
+            param->low_watermark = srq.low_watermark;
+            // Only the device knows how many of the posted receives EPs have taken.
+            param->available_dto_count = DAT_VALUE_UNKNOWN;
+            param->outstanding_dto_count = static_cast<DAT_COUNT>(srq.outstanding);
+        });
 }
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT dtos) noexcept {

@@ -17,6 +17,7 @@ struct dapl_pz;
 
 struct dapl_srq : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_SRQ;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_SRQ;
     using object::object;
 
     /// Sets max_dtos to the size that the device chose, at least min_size, and allocates cookies.

@@ -189,26 +189,19 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT a
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask,
                      DAT_CNO_PARAM *param) noexcept {
-    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
-    if (cno == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_CNO);
-    if ((mask & ~(DAT_CNO_FIELD_PROXY | DAT_CNO_FIELD_ALL)) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    const std::lock_guard guard(cno->lock);
-    *param = {};
-    param->ia_handle = cno->ia->handle();
-    if (cno->is_fd_cno) {
-        param->proxy_type = DAT_PROXY_TYPE_FD;
-        param->proxy.fd = cno->epoll_fd.get();
-    } else if (cno->agent.proxy_agent_func != nullptr) {
-        param->proxy_type = DAT_PROXY_TYPE_AGENT;
-        param->proxy.agent = cno->agent;
-    } else {
-        param->proxy_type = DAT_PROXY_TYPE_NONE;
-    }
-    return DAT_SUCCESS;
+    return query_object<dapl_cno>(cno_handle, mask, DAT_CNO_FIELD_PROXY | DAT_CNO_FIELD_ALL, param,
+                                  [param](dapl_cno &cno) {
+                                      const std::lock_guard guard(cno.lock);
+                                      if (cno.is_fd_cno) {
+                                          param->proxy_type = DAT_PROXY_TYPE_FD;
+                                          param->proxy.fd = cno.epoll_fd.get();
+                                      } else if (cno.agent.proxy_agent_func != nullptr) {
+                                          param->proxy_type = DAT_PROXY_TYPE_AGENT;
+                                          param->proxy.agent = cno.agent;
+                                      } else {
+                                          param->proxy_type = DAT_PROXY_TYPE_NONE;
+                                      }
+                                  });
 }
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
@@ -220,12 +213,7 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
         if (cno->num_waiters != 0)
             return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
     }
-    bool in_use;
-    if (!cno->ia->remove(cno, in_use))
-        return in_use ? invalid_state(DAT_INVALID_STATE_CNO_IN_USE)
-                      : invalid_handle(DAT_INVALID_HANDLE_CNO);
-    destroy_cno(cno);
-    return DAT_SUCCESS;
+    return free_object<dapl_cno>(cno_handle, DAT_INVALID_STATE_CNO_IN_USE, destroy_cno);
 }
 
 namespace {

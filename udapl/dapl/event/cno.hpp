@@ -16,6 +16,7 @@ namespace coherdma::dapl {
 
 struct dapl_cno : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CNO;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CNO;
     dapl_cno(dapl_ia &parent, const DAT_OS_WAIT_PROXY_AGENT &proxy_agent) noexcept
         : object(parent)
         , agent(proxy_agent) {}

@@ -144,23 +144,16 @@ DAT_RETURN create_evd_object(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags,
 
 DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask,
                      DAT_EVD_PARAM *param) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    if ((mask & ~DAT_EVD_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    const std::lock_guard guard(evd->lock);
-    *param = {};
-    param->ia_handle = evd->ia->handle();
-    param->evd_qlen = evd->qlen;
-    param->evd_state = static_cast<DAT_EVD_STATE>(
-        (evd->enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
-        (evd->waitable ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE));
-    param->cno_handle = evd->cno;
-    param->evd_flags = evd->flags;
-    return DAT_SUCCESS;
+    return query_object<dapl_evd>(
+        evd_handle, mask, DAT_EVD_FIELD_ALL, param, [param](dapl_evd &evd) {
+            const std::lock_guard guard(evd.lock);
+            param->evd_qlen = evd.qlen;
+            param->evd_state = static_cast<DAT_EVD_STATE>(
+                (evd.enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
+                (evd.waitable ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE));
+            param->cno_handle = evd.cno;
+            param->evd_flags = evd.flags;
+        });
 }
 
 DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
@@ -172,12 +165,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
         if (evd->has_waiter)
             return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
     }
-    bool in_use;
-    if (!evd->ia->remove(evd, in_use))
-        return in_use ? invalid_state(DAT_INVALID_STATE_EVD_IN_USE)
-                      : invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    destroy_evd(evd);
-    return DAT_SUCCESS;
+    return free_object<dapl_evd>(evd_handle, DAT_INVALID_STATE_EVD_IN_USE, destroy_evd);
 }
 
 namespace {

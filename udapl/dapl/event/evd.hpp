@@ -40,6 +40,7 @@ inline constexpr DAT_EVD_FLAGS completion_streams =
 
 struct dapl_evd : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EVD;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EVD_REQUEST;
     dapl_evd(dapl_ia &parent, DAT_COUNT length, DAT_EVD_FLAGS evd_flags) noexcept
         : object(parent)
         , qlen(length)

@@ -28,6 +28,7 @@ struct device;
 class dapl_ia : public object {
   public:
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_IA;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_IA;
     explicit dapl_ia(instance &provider_instance) noexcept;
     ~dapl_ia();
 
@@ -87,18 +88,6 @@ class dapl_ia : public object {
         return true;
     }
 
-    /// The free call of an object that needs only its destructor. in_use_subtype: for an object in
-    /// use; bad_handle_subtype: for one that another thread has freed.
-    template <class object_type>
-    DAT_RETURN free_unused(object_type *obj, DAT_UINT32 in_use_subtype,
-                           DAT_UINT32 bad_handle_subtype) noexcept {
-        bool in_use;
-        if (!remove(obj, in_use))
-            return in_use ? invalid_state(in_use_subtype) : invalid_handle(bad_handle_subtype);
-        destroy_object(obj);
-        return DAT_SUCCESS;
-    }
-
     /// The first object of a type, or nullptr.
     template <class object_type>
     object_type *first() noexcept {
@@ -132,5 +121,35 @@ class dapl_ia : public object {
 
     std::array<object *, DAT_HANDLE_TYPE_EXTENSION_BASE> objects = {};
 };
+
+/// The query call of a type: checks its arguments, sets param->ia_handle, and calls fill(object)
+/// for the other fields.
+template <class object_type, class param_type, class function>
+DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_fields,
+                        param_type *param, function &&fill) noexcept {
+    object_type *const obj = handle_to<object_type>(handle);
+    if (obj == nullptr)
+        return invalid_handle(object_type::bad_handle);
+    if ((mask & ~all_fields) != 0)
+        return invalid_parameter(2);
+    if (param == nullptr)
+        return invalid_parameter(3);
+    *param = {};
+    if constexpr (requires { param->ia_handle; })
+        param->ia_handle = obj->ia->handle();
+    fill(*obj);
+    return DAT_SUCCESS;
+}
+
+/// The free call of a type. in_use_subtype: of DAT_INVALID_STATE, for an object with references.
+template <class object_type, class function>
+DAT_RETURN free_object(DAT_HANDLE handle, DAT_UINT32 in_use_subtype, function &&destroy) noexcept {
+    object_type *const obj = handle_to<object_type>(handle);
+    bool in_use = false;
+    if (obj == nullptr || !obj->ia->remove(obj, in_use))
+        return in_use ? invalid_state(in_use_subtype) : invalid_handle(object_type::bad_handle);
+    destroy(obj);
+    return DAT_SUCCESS;
+}
 
 } // namespace coherdma::dapl

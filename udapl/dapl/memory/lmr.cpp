@@ -224,38 +224,23 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
 
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                      DAT_LMR_PARAM *param) noexcept {
-    const dapl_lmr *const lmr = handle_to<dapl_lmr>(lmr_handle);
-    if (lmr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_LMR);
-    if ((mask & ~DAT_LMR_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    *param = {};
-    param->ia_handle = lmr->ia->handle();
-    param->mem_type = lmr->mem_type;
-    param->region_desc = lmr->region_desc;
-    param->length = lmr->length.load(std::memory_order_relaxed);
-    param->pz_handle = lmr->pz;
-    param->mem_priv = lmr->privileges;
-    param->va_type = lmr->va_type;
-    param->lmr_context = lmr->lkey.load(std::memory_order_relaxed);
-    param->rmr_context = lmr->rkey;
-    param->registered_size = param->length;
-    param->registered_address = lmr->address.load(std::memory_order_relaxed);
-    return DAT_SUCCESS;
+    return query_object<dapl_lmr>(
+        lmr_handle, mask, DAT_LMR_FIELD_ALL, param, [param](const dapl_lmr &lmr) {
+            param->mem_type = lmr.mem_type;
+            param->region_desc = lmr.region_desc;
+            param->length = lmr.length.load(std::memory_order_relaxed);
+            param->pz_handle = lmr.pz;
+            param->mem_priv = lmr.privileges;
+            param->va_type = lmr.va_type;
+            param->lmr_context = lmr.lkey.load(std::memory_order_relaxed);
+            param->rmr_context = lmr.rkey;
+            param->registered_size = param->length;
+            param->registered_address = lmr.address.load(std::memory_order_relaxed);
+        });
 }
 
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr_handle) noexcept {
-    dapl_lmr *const lmr = handle_to<dapl_lmr>(lmr_handle);
-    if (lmr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_LMR);
-    bool in_use;
-    if (!lmr->ia->remove(lmr, in_use))
-        return in_use ? invalid_state(DAT_INVALID_STATE_LMR_IN_USE)
-                      : invalid_handle(DAT_INVALID_HANDLE_LMR);
-    destroy_lmr(lmr);
-    return DAT_SUCCESS;
+    return free_object<dapl_lmr>(lmr_handle, DAT_INVALID_STATE_LMR_IN_USE, destroy_lmr);
 }
 
 void destroy_lmr(dapl_lmr *lmr) noexcept {

@@ -30,22 +30,11 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_handle) noexcept
 }
 
 DAT_RETURN pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM *param) noexcept {
-    const dapl_pz *const pz = handle_to<dapl_pz>(pz_handle);
-    if (pz == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_PZ);
-    if ((mask & ~DAT_PZ_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    param->ia_handle = pz->ia->handle();
-    return DAT_SUCCESS;
+    return query_object<dapl_pz>(pz_handle, mask, DAT_PZ_FIELD_ALL, param, [](dapl_pz &) {});
 }
 
 DAT_RETURN pz_free(DAT_PZ_HANDLE pz_handle) noexcept {
-    dapl_pz *const pz = handle_to<dapl_pz>(pz_handle);
-    if (pz == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_PZ);
-    return pz->ia->free_unused(pz, DAT_INVALID_STATE_PZ_IN_USE, DAT_INVALID_HANDLE_PZ);
+    return free_object<dapl_pz>(pz_handle, DAT_INVALID_STATE_PZ_IN_USE, destroy_object<dapl_pz>);
 }
 
 } // namespace coherdma::dapl

@@ -10,6 +10,7 @@ namespace coherdma::dapl {
 
 struct dapl_pz : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PZ;
+    static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_PZ;
     using object::object;
 
     unique_handle<ibv_pd, ibv_dealloc_pd> pd;

@@ -193,35 +193,20 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
                      DAT_RMR_PARAM *param) noexcept {
-    dapl_rmr *const rmr = handle_to<dapl_rmr>(rmr_handle);
-    if (rmr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_RMR);
-    if ((mask & ~DAT_RMR_FIELD_ALL) != 0)
-        return invalid_parameter(2);
-    if (param == nullptr)
-        return invalid_parameter(3);
-    DAT_IA_HANDLE const ia_handle = rmr->ia->handle();
-    const std::lock_guard guard(rmr->ia->lock);
-    *param = {};
-    param->ia_handle = ia_handle;
-    param->pz_handle = rmr->pz;
-    param->lmr_triplet = rmr->range;
-    param->mem_priv = rmr->privileges;
-    param->rmr_context = rmr->rkey;
-    param->rmr_scope = rmr->ep_scope ? DAT_RMR_SCOPE_EP : DAT_RMR_SCOPE_PZ;
-    param->va_type = rmr->va_type;
-    return DAT_SUCCESS;
+    return query_object<dapl_rmr>(
+        rmr_handle, mask, DAT_RMR_FIELD_ALL, param, [param](dapl_rmr &rmr) {
+            const std::lock_guard guard(rmr.ia->lock);
+            param->pz_handle = rmr.pz;
+            param->lmr_triplet = rmr.range;
+            param->mem_priv = rmr.privileges;
+            param->rmr_context = rmr.rkey;
+            param->rmr_scope = rmr.ep_scope ? DAT_RMR_SCOPE_EP : DAT_RMR_SCOPE_PZ;
+            param->va_type = rmr.va_type;
+        });
 }
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr_handle) noexcept {
-    dapl_rmr *const rmr = handle_to<dapl_rmr>(rmr_handle);
-    if (rmr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_RMR);
-    bool in_use;
-    if (!rmr->ia->remove(rmr, in_use))
-        return invalid_handle(DAT_INVALID_HANDLE_RMR);
-    destroy_rmr(rmr);
-    return DAT_SUCCESS;
+    return free_object<dapl_rmr>(rmr_handle, DAT_NO_SUBTYPE, destroy_rmr);
 }
 
 void destroy_rmr(dapl_rmr *rmr) noexcept {
