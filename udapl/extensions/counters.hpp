@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Counters of IAs, EPs and EVDs: calls, events and bytes. The functions that count are in the
-// provider's table only if COHERDMA_COUNTERS is set, so otherwise they cost nothing.
+// Reading the counters of IAs, EPs and EVDs (dapl/core/counter_set.hpp).
 #pragma once
 
 #include <cstdarg>
 #include <dat2/dat_ib_extensions.h>
-#include <dat2/dat_registry.h>
 
 namespace coherdma::dapl {
 
 struct device;
 
 namespace extensions {
-
-/// Replaces functions in the table by functions that count and call them.
-void set_counted_calls(DAT_PROVIDER &table) noexcept;
 
 /// dat_ib_query_counters, _print_counters, _start_counter, _stop_counter.
 DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept;

@@ -26,7 +26,8 @@ namespace {
 
 constexpr dto_op rdma_write_with_imm = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                                         .operation = DAT_IB_DTO_RDMA_WRITE_IMMED,
-                                        .can_inline = true};
+                                        .can_inline = true,
+                                        .counter = DCNT_EP_POST_WRITE_IMM};
 constexpr dto_op fetch_and_add = {
     .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .operation = DAT_IB_DTO_FETCH_ADD, .can_inline = false};
 constexpr dto_op cmp_and_swap = {
@@ -74,11 +75,12 @@ DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const DAT_RETURN result = check_request(ep, num_segments, iov, remote);
     if (result != DAT_SUCCESS)
         return result;
-    std::uint32_t length;
-    if (!sum(iov, num_segments, length) || length > ep.max_message)
+    const std::uint64_t length = total_length(iov, num_segments);
+    if (length > ep.max_message)
         return dat_error(DAT_LENGTH_ERROR);
     return post(ep, rdma_write_with_imm,
-                {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
+                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
+                 verbs_flags(flags)},
                 [&](ibv_send_wr &wr) {
                     // In the consumer's byte order, as OFED does.
                     wr.imm_data = imm_data;
@@ -95,7 +97,7 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
     const auto user_cookie = va_arg(args, DAT_DTO_COOKIE);
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    const DAT_RETURN result = check_request(ep, 1, iov, remote);
+    DAT_RETURN result = check_request(ep, 1, iov, remote);
     if (result != DAT_SUCCESS)
         return result;
     if (!has_atomics(*ep.ia->dev))
@@ -104,13 +106,16 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
         return dat_error(DAT_LENGTH_ERROR);
     if (remote->virtual_address % sizeof(DAT_UINT64) != 0)
         return invalid_parameter(5);
-    return post(ep, op, {1, iov, sizeof(DAT_UINT64), user_cookie.as_64, verbs_flags(flags)},
-                [&](ibv_send_wr &wr) {
-                    wr.wr.atomic.remote_addr = remote->virtual_address;
-                    wr.wr.atomic.rkey = remote->rmr_context;
-                    wr.wr.atomic.compare_add = compare_add;
-                    wr.wr.atomic.swap = swap;
-                });
+    result = post(ep, op, {1, iov, sizeof(DAT_UINT64), user_cookie.as_64, verbs_flags(flags)},
+                  [&](ibv_send_wr &wr) {
+                      wr.wr.atomic.remote_addr = remote->virtual_address;
+                      wr.wr.atomic.rkey = remote->rmr_context;
+                      wr.wr.atomic.compare_add = compare_add;
+                      wr.wr.atomic.swap = swap;
+                  });
+    if (result == DAT_SUCCESS)
+        ep.count(is_swap ? DCNT_EP_POST_CMP_SWAP : DCNT_EP_POST_FETCH_ADD);
+    return result;
 }
 
 // Opens an IA for a query; DAT_IB_CLOSE_QUERY_OP closes it.

@@ -174,7 +174,7 @@ void drain_requests(dapl_ep &ep) noexcept {
 void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        if (rdma_resolve_route(id, settings::route_timeout_ms()) != 0)
+        if (rdma_resolve_route(id, get_settings().route_timeout_ms) != 0)
             post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -192,8 +192,8 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
         post_failure(*this, DAT_IB_UD_CONNECTION_REJECT_EVENT);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        if (arp_retries++ < settings::arp_retries() && event.status == -ETIMEDOUT &&
-            rdma_resolve_addr(id, nullptr, &remote.sa, settings::arp_timeout_ms()) == 0)
+        if (arp_retries++ < get_settings().arp_retries && event.status == -ETIMEDOUT &&
+            rdma_resolve_addr(id, nullptr, &remote.sa, get_settings().arp_timeout_ms) == 0)
             break;
         [[fallthrough]];
     default:
@@ -236,10 +236,11 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
         return from_errno(errno, DAT_RESOURCE_TEP);
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
+    ep.count_connect();
     const address *const local = ep.ia->dev->find_address(addr.sa.sa_family);
     address source = local != nullptr ? *local : address{};
     if (rdma_resolve_addr(peer.id, local != nullptr ? &source.sa : nullptr, &peer.remote.sa,
-                          settings::arp_timeout_ms()) != 0)
+                          get_settings().arp_timeout_ms) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     return DAT_SUCCESS;
 }
@@ -331,8 +332,10 @@ DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
 }
 
 DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
-    constexpr dto_op ud_send = {
-        .opcode = IBV_WR_SEND, .operation = DAT_IB_DTO_SEND_UD, .can_inline = true};
+    constexpr dto_op ud_send = {.opcode = IBV_WR_SEND,
+                                .operation = DAT_IB_DTO_SEND_UD,
+                                .can_inline = true,
+                                .counter = DCNT_EP_POST_SEND_UD};
     const auto num_segments = va_arg(args, DAT_COUNT);
     auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);
     const auto *const remote_ah = va_arg(args, const DAT_IB_ADDR_HANDLE *);
@@ -346,8 +349,8 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
         return invalid_parameter(4);
     if (!is_ud(ep.attr) || !ep.can_post_requests())
         return invalid_state(state_subtype(ep.current_state()));
-    std::uint32_t length;
-    if (!sum(iov, num_segments, length) || length > ep.max_message)
+    const std::uint64_t length = total_length(iov, num_segments);
+    if (length > ep.max_message)
         return dat_error(DAT_LENGTH_ERROR);
     // Always signaled, so that drain_requests sees it complete. If the consumer suppresses the
     // completion, the cookie has an object (the EP), and the CQE makes no event.
@@ -355,8 +358,8 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     const auto signaled =
         static_cast<DAT_COMPLETION_FLAGS>(flags & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG});
     return post(ep, ud_send,
-                {num_segments, iov, length, user_cookie.as_64, verbs_flags(signaled),
-                 suppressed ? &ep : nullptr},
+                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
+                 verbs_flags(signaled), suppressed ? &ep : nullptr},
                 [&](ibv_send_wr &wr) {
                     wr.wr.ud.ah = remote_ah->ah;
                     wr.wr.ud.remote_qpn = remote_ah->qpn;

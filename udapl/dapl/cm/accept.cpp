@@ -178,6 +178,8 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
             ia.put(ep);
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     }
+    ia.count(DCNT_IA_SP_CR_ACCEPTED);
+    ia.count(DCNT_IA_CM_REP_TX);
     // data may point into the request's private data: destroy the CR last.
     connection &conn = *cr->conn;
     if (extensions::is_ud(ep->attr)) {
@@ -219,6 +221,8 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID da
     bool in_use;
     if (!cr->ia->remove(cr, in_use))
         return invalid_handle(DAT_INVALID_HANDLE_CR);
+    cr->ia->count(DCNT_IA_SP_CR_REJECTED);
+    cr->ia->count(DCNT_IA_CM_USER_REJ_TX);
     cm::reject(cr->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
     cm::release_ep(*cr);
     destroy_object(cr);

@@ -59,8 +59,8 @@ int send_request(dapl_ep &ep, connection &conn) noexcept {
     param.responder_resources = static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_in, 255));
     param.initiator_depth = static_cast<std::uint8_t>(std::min(ep.attr.max_rdma_read_out, 255));
     param.flow_control = 1;
-    param.retry_count = settings::ack_retry();
-    param.rnr_retry_count = settings::rnr_retry();
+    param.retry_count = get_settings().ack_retry;
+    param.rnr_retry_count = get_settings().rnr_retry;
     param.srq = ep.has_srq;
     param.qp_num = ep.qp->qp_num;
     return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
@@ -70,13 +70,13 @@ int resolve_address(dapl_ep &ep, connection &conn) noexcept {
     const address *const local = ep.ia->dev->find_address(ep.remote.sa.sa_family);
     address source = local != nullptr ? *local : address{};
     return rdma_resolve_addr(conn.id, local != nullptr ? &source.sa : nullptr, &ep.remote.sa,
-                             settings::arp_timeout_ms()) == 0
+                             get_settings().arp_timeout_ms) == 0
                ? 0
                : errno;
 }
 
 int resolve_route(connection &conn) noexcept {
-    return rdma_resolve_route(conn.id, settings::route_timeout_ms()) == 0 ? 0 : errno;
+    return rdma_resolve_route(conn.id, get_settings().route_timeout_ms) == 0 ? 0 : errno;
 }
 
 /// rdma_cm chooses a port that no other id has. For software iWARP (siw) it is a TCP port, too, and
@@ -147,7 +147,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         error = resolve_route(conn);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        error = conn.addr_retries++ < settings::arp_retries() && event.status == -ETIMEDOUT
+        error = conn.addr_retries++ < get_settings().arp_retries && event.status == -ETIMEDOUT
                     ? resolve_address(ep, conn)
                     : EHOSTUNREACH;
         break;
@@ -159,8 +159,8 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
             return terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
         break;
     case RDMA_CM_EVENT_ROUTE_ERROR:
-        error =
-            conn.route_retries++ < settings::route_retries() ? resolve_route(conn) : EHOSTUNREACH;
+        error = conn.route_retries++ < get_settings().route_retries ? resolve_route(conn)
+                                                                    : EHOSTUNREACH;
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
         save_peer_data(conn, event.param.conn);
@@ -223,6 +223,7 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
         conn.ep.store(&ep, std::memory_order_release);
         ep.conn = new_conn.release();
         ep.state.store(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING, std::memory_order_release);
+        ep.count_connect();
         if (timeout != DAT_TIMEOUT_INFINITE)
             event_thread::schedule(ep.timeout_task,
                                    dat_deadline::now_ns() + std::int64_t{timeout} * 1000);

@@ -189,7 +189,17 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcep
         return invalid_parameter(2);
     if (extensions::is_ud(ep->attr))
         return DAT_SUCCESS;
-    return cm::disconnect(*ep, flags);
+    // Before the call: the event may be dequeued before it returns.
+    const bool first_call =
+        ep->counters != nullptr && !ep->counters->disconnect_called.exchange(true);
+    const DAT_RETURN result = cm::disconnect(*ep, flags);
+    if (first_call && result == DAT_SUCCESS) {
+        ep->count(DCNT_EP_DISCONNECT);
+        ep->ia->count(DCNT_IA_CM_DREQ_TX);
+    } else if (first_call) {
+        ep->counters->disconnect_called = false;
+    }
+    return result;
 }
 
 } // namespace coherdma::dapl

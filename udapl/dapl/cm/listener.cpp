@@ -206,6 +206,7 @@ DAT_RETURN publish_and_listen(kind *obj, DAT_CONN_QUAL qualifier) noexcept {
     const int error = port == 0 ? listen_on_any_port(*obj, port) : listen_on_all(*obj, port);
     if (error == 0) {
         obj->qualifier = qualifier == 0 ? port : qualifier;
+        ia.count(DCNT_IA_CM_LISTEN);
         return DAT_SUCCESS;
     }
     bool in_use;
@@ -311,7 +312,10 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EVD_
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(2);
-    return cm::create_psp(*ia, qualifier, evd_handle, flags, psp_handle);
+    const DAT_RETURN result = cm::create_psp(*ia, qualifier, evd_handle, flags, psp_handle);
+    if (result == DAT_SUCCESS)
+        ia->count(DCNT_IA_PSP_CREATE);
+    return result;
 }
 
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
@@ -323,9 +327,11 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
     if (qualifier == nullptr)
         return invalid_parameter(2);
     const DAT_RETURN result = cm::create_psp(*ia, 0, evd_handle, flags, psp_handle);
-    if (result == DAT_SUCCESS)
-        *qualifier = static_cast<dapl_psp *>(*psp_handle)->qualifier;
-    return result;
+    if (result != DAT_SUCCESS)
+        return result;
+    *qualifier = static_cast<dapl_psp *>(*psp_handle)->qualifier;
+    ia->count(DCNT_IA_PSP_CREATE_ANY);
+    return DAT_SUCCESS;
 }
 
 DAT_RETURN psp_query(DAT_PSP_HANDLE psp_handle, DAT_PSP_PARAM_MASK mask,
@@ -361,8 +367,10 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
             rsp.provide_ep = cm::take_reserved_ep;
             return reserved ? DAT_RETURN{DAT_SUCCESS} : invalid_state(state_subtype(state));
         });
-    if (result == DAT_SUCCESS)
+    if (result == DAT_SUCCESS) {
+        ia->count(DCNT_IA_RSP_CREATE);
         return DAT_SUCCESS;
+    }
     if (reserved)
         ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
     ia->put(ep);

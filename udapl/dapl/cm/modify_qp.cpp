@@ -19,7 +19,7 @@ int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept 
     if (rdma_init_qp_attr(conn.id, &attr, &mask) != 0)
         return errno;
     if (state == IBV_QPS_RTR) {
-        attr.min_rnr_timer = settings::rnr_timer();
+        attr.min_rnr_timer = get_settings().rnr_timer;
         if (!conn.active)
             attr.max_dest_rd_atomic = conn.responder_resources;
     }

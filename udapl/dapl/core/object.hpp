@@ -36,6 +36,12 @@ struct object : slot {
     object(const object &) = delete;
     object &operator=(const object &) = delete;
 
+    /// Adds to one of the object's counters, if it has any.
+    void count(unsigned counter) noexcept {
+        if (counters != nullptr) [[unlikely]]
+            counters->add(counter);
+    }
+
     const ia_pointer ia;
     // Under the IA's lock:
     std::uint32_t refs = 0; ///< references by other objects, and by calls in progress
@@ -43,7 +49,7 @@ struct object : slot {
     object **link = nullptr;
 
     std::atomic<DAT_UINT64> consumer_context = 0;
-    std::unique_ptr<counter_set> counters; ///< of an IA, EP or EVD if COHERDMA_COUNTERS=1
+    std::unique_ptr<counter_set> counters; ///< of an IA, EP or EVD, see counter_set.hpp
 };
 
 } // namespace coherdma::dapl

@@ -5,22 +5,22 @@
 
 #include <cstdint>
 
-namespace coherdma::dapl::settings {
+namespace coherdma::dapl {
 
-/// DAPL_MAX_INLINE: bytes of inline data per request; default 64.
-std::uint32_t max_inline() noexcept;
-/// DAPL_ACK_RETRY, DAPL_RNR_RETRY: 0 to 7; default 7. For the latter 7 means infinite.
-std::uint8_t ack_retry() noexcept;
-std::uint8_t rnr_retry() noexcept;
-/// DAPL_RNR_TIMER: 1 to 31, InfiniBand's encoding; default 12 (0.64 ms).
-std::uint8_t rnr_timer() noexcept;
-/// DAPL_CM_ARP_TIMEOUT_MS, DAPL_CM_ROUTE_TIMEOUT_MS: default 4000.
-int arp_timeout_ms() noexcept;
-int route_timeout_ms() noexcept;
-/// DAPL_CM_ARP_RETRY_COUNT, DAPL_CM_ROUTE_RETRY_COUNT: default 15.
-int arp_retries() noexcept;
-int route_retries() noexcept;
-/// COHERDMA_COUNTERS: 1 counts calls and events; default 0.
-bool counters() noexcept;
+struct settings {
+    std::uint32_t max_inline; ///< DAPL_MAX_INLINE: bytes of inline data per request; default 64
+    /// DAPL_ACK_RETRY, DAPL_RNR_RETRY: 0 to 7; default 7. For the latter 7 means infinite.
+    std::uint8_t ack_retry, rnr_retry;
+    std::uint8_t
+        rnr_timer; ///< DAPL_RNR_TIMER: 1 to 31, InfiniBand's encoding; default 12 (0.64 ms)
+    /// DAPL_CM_ARP_TIMEOUT_MS, DAPL_CM_ROUTE_TIMEOUT_MS: default 4000.
+    int arp_timeout_ms, route_timeout_ms;
+    /// DAPL_CM_ARP_RETRY_COUNT, DAPL_CM_ROUTE_RETRY_COUNT: default 15.
+    int arp_retries, route_retries;
+    bool counters; ///< COHERDMA_COUNTERS: 1 counts calls and events; default 0
+};
 
-} // namespace coherdma::dapl::settings
+/// Reads the environment on the first call.
+const settings &get_settings() noexcept;
+
+} // namespace coherdma::dapl

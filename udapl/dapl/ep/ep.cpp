@@ -23,7 +23,9 @@ dapl_ep::dapl_ep(dapl_ia &parent) noexcept
     : object(parent)
     , broken_task(*this, cm::handle_broken)
     , timeout_task(*this, cm::handle_timeout)
-    , drain_task(*this, cm::check_drained) {}
+    , drain_task(*this, cm::check_drained) {
+    counters = make_counter_set();
+}
 
 dapl_ep::~dapl_ep() = default;
 
@@ -31,6 +33,14 @@ void dapl_ep::enable_requests() noexcept {
     const std::lock_guard guard(requests.lock);
     if (qp != nullptr)
         requests.open();
+}
+
+void dapl_ep::count_connect() noexcept {
+    if (counters == nullptr)
+        return;
+    counters->connect_called = true;
+    counters->add(DCNT_EP_CONNECT);
+    ia->count(DCNT_IA_CM_REQ_TX);
 }
 
 void dapl_ep::schedule_broken() noexcept {
@@ -237,6 +247,7 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
         return result;
     }
     ia.insert(ep);
+    ia.count(DCNT_IA_EP_CREATE);
     *ep_handle = ep;
     return DAT_SUCCESS;
 }
@@ -302,6 +313,7 @@ DAT_RETURN ep_free(DAT_EP_HANDLE ep_handle) noexcept {
     if (!ep->ia->remove(ep, in_use)) // in use: by an RSP or a request
         return in_use ? invalid_state(state_subtype(ep->current_state()))
                       : invalid_handle(DAT_INVALID_HANDLE_EP);
+    ep->ia->count(DCNT_IA_EP_FREE);
     destroy_ep(ep);
     return DAT_SUCCESS;
 }

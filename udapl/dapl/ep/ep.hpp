@@ -53,6 +53,8 @@ struct dapl_ep : object {
 
     /// Opens the request ring; called before the state changes to one that accepts requests.
     void enable_requests() noexcept;
+    /// Counts a connection request that is about to be sent.
+    void count_connect() noexcept;
     /// A work request failed, so the QP is in error: has the event thread end the connection.
     /// Called with an EVD's lock.
     void schedule_broken() noexcept;

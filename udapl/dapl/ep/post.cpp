@@ -16,13 +16,22 @@ namespace coherdma::dapl {
 
 namespace {
 
-constexpr dto_op send = {.opcode = IBV_WR_SEND, .operation = DAT_DTO_SEND, .can_inline = true};
-constexpr dto_op send_with_invalidate = {
-    .opcode = IBV_WR_SEND_WITH_INV, .operation = DAT_DTO_SEND, .can_inline = true};
-constexpr dto_op rdma_write = {
-    .opcode = IBV_WR_RDMA_WRITE, .operation = DAT_DTO_RDMA_WRITE, .can_inline = true};
-constexpr dto_op rdma_read = {
-    .opcode = IBV_WR_RDMA_READ, .operation = DAT_DTO_RDMA_READ, .can_inline = false};
+constexpr dto_op send = {.opcode = IBV_WR_SEND,
+                         .operation = DAT_DTO_SEND,
+                         .can_inline = true,
+                         .counter = DCNT_EP_POST_SEND};
+constexpr dto_op send_with_invalidate = {.opcode = IBV_WR_SEND_WITH_INV,
+                                         .operation = DAT_DTO_SEND,
+                                         .can_inline = true,
+                                         .counter = DCNT_EP_POST_SEND};
+constexpr dto_op rdma_write = {.opcode = IBV_WR_RDMA_WRITE,
+                               .operation = DAT_DTO_RDMA_WRITE,
+                               .can_inline = true,
+                               .counter = DCNT_EP_POST_WRITE};
+constexpr dto_op rdma_read = {.opcode = IBV_WR_RDMA_READ,
+                              .operation = DAT_DTO_RDMA_READ,
+                              .can_inline = false,
+                              .counter = DCNT_EP_POST_READ};
 
 /// num_segments and iov are the second and the third argument of every call. The state is checked
 /// last, by post(): the ring of an EP that takes no requests has no free cookie.
@@ -33,8 +42,10 @@ inline DAT_RETURN check_request(const dapl_ep &ep, DAT_COUNT num_segments,
         return invalid_parameter(2);
     if (iov == nullptr && num_segments != 0)
         return invalid_parameter(3);
-    if (!sum(iov, num_segments, length) || length > ep.max_message)
+    const std::uint64_t total = total_length(iov, num_segments);
+    if (total > ep.max_message)
         return dat_error(DAT_LENGTH_ERROR);
+    length = static_cast<std::uint32_t>(total);
     return DAT_SUCCESS;
 }
 
@@ -58,6 +69,11 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
                 });
 }
 
+[[gnu::cold, gnu::noinline]] void count_recv(dapl_ep &ep, const DAT_LMR_TRIPLET *iov,
+                                             DAT_COUNT num_segments) noexcept {
+    count_post(ep, DCNT_EP_POST_RECV, total_length(iov, num_segments));
+}
+
 DAT_RETURN recv_queue_full(const dapl_ep &ep) noexcept {
     if (ep.has_srq)
         return invalid_state(DAT_INVALID_STATE_SRQ_IN_USE);
@@ -66,6 +82,10 @@ DAT_RETURN recv_queue_full(const dapl_ep &ep) noexcept {
 }
 
 } // namespace
+
+void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept {
+    ep.counters->add_with_bytes(counter, length);
+}
 
 DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept {
     return ep.qp == nullptr || !ep.can_post_requests()
@@ -160,6 +180,8 @@ DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR
         ep->receives.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);
     }
+    if (ep->counters != nullptr) [[unlikely]]
+        count_recv(*ep, iov, num_segments);
     return DAT_SUCCESS;
 }
 

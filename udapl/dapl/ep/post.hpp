@@ -15,6 +15,8 @@ struct dto_op {
     ibv_wr_opcode opcode;
     std::uint16_t operation; ///< DAT_DTOS or DAT_IB_DTOS
     bool can_inline;
+    unsigned counter = no_counter; ///< DCNT_EP_POST_...; the next one counts bytes
+    static constexpr unsigned no_counter = ~0U;
 };
 
 /// Indexed by DAT_COMPLETION_FLAGS: the flags of ibv_send_wr.
@@ -43,6 +45,9 @@ struct dto_args {
 /// The error for a request that finds no free cookie: the EP's state, or a full queue.
 DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept;
 
+/// Counts a post and its bytes. The EP has counters.
+[[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
+
 /// Posts one WR. set_op_fields(wr) stores the fields that only op has.
 template <class SetOpFields>
 inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
@@ -69,17 +74,16 @@ inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
         ep.requests.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);
     }
+    if (op.counter != dto_op::no_counter && ep.counters != nullptr) [[unlikely]]
+        count_post(ep, op.counter, dto.length);
     return DAT_SUCCESS;
 }
 
-/// The length of a list. False: it does not fit into 32 bits.
-inline bool sum(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segments,
-                std::uint32_t &length) noexcept {
-    std::uint64_t total = 0;
+inline std::uint64_t total_length(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segments) noexcept {
+    std::uint64_t length = 0;
     for (DAT_COUNT i = 0; i != num_segments; ++i)
-        total += iov[i].segment_length;
-    length = static_cast<std::uint32_t>(total);
-    return length == total;
+        length += iov[i].segment_length;
+    return length;
 }
 
 } // namespace coherdma::dapl

@@ -58,7 +58,7 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
         std::max({ep.attr.max_request_iov, ep.attr.max_rdma_write_iov, 1}));
     init_attr.cap.max_recv_sge = static_cast<std::uint32_t>(std::max(ep.attr.max_recv_iov, 1));
     init_attr.cap.max_inline_data =
-        std::max<std::uint32_t>(settings::max_inline(), 8); // 8 for atomic writes
+        std::max<std::uint32_t>(get_settings().max_inline, 8); // 8 for atomic writes
     return init_attr;
 }
 
@@ -106,7 +106,7 @@ DAT_RETURN install_qp(dapl_ep &ep, unique_handle<ibv_qp, ibv_destroy_qp> new_qp,
     ep.qp = ep.owned_qp.get();
     ep.receives.open(); // requests: by enable_requests
     const bool has_segments = std::min({ep.max_request_iov, ep.max_read_iov, ep.max_write_iov}) > 0;
-    ep.max_inline = has_segments ? std::min(max_inline_data, settings::max_inline()) : 0;
+    ep.max_inline = has_segments ? std::min(max_inline_data, get_settings().max_inline) : 0;
     ep.suppress_events.store(false, std::memory_order_relaxed);
     return DAT_SUCCESS;
 }

@@ -13,6 +13,9 @@ namespace coherdma::dapl {
 /// none. As OFED's it lacks the class bit, since consumers compare with it.
 DAT_RETURN poll_event(dapl_evd &evd, DAT_EVENT &event) noexcept;
 
+/// Counts an event that the consumer dequeues, if COHERDMA_COUNTERS=1.
+void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept;
+
 DAT_DTO_COMPLETION_STATUS wc_to_dat_status(ibv_wc_status status) noexcept;
 
 } // namespace coherdma::dapl

@@ -43,6 +43,18 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
     return dequeue_locked(*evd, *event);
 }
 
+DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
+    const DAT_RETURN result = evd_dequeue(evd_handle, event);
+    dapl_evd *const evd = lookup<dapl_evd>(evd_handle);
+    if (evd == nullptr)
+        return result;
+    evd->count(DCNT_EVD_DEQUEUE);
+    evd->count(result == DAT_SUCCESS ? DCNT_EVD_DEQUEUE_FOUND : DCNT_EVD_DEQUEUE_NOT_FOUND);
+    if (result == DAT_SUCCESS)
+        count_event(*evd, *event);
+    return result;
+}
+
 namespace {
 
 enum class wake_reason { event, timeout, error };
@@ -106,6 +118,7 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     if (evd->has_waiter)
         return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
     evd->has_waiter = true;
+    evd->count(DCNT_EVD_WAIT);
     const DAT_RETURN result =
         wait(*evd, dat_deadline(timeout), static_cast<std::uint32_t>(threshold));
     evd->has_waiter = false;
@@ -114,6 +127,8 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
         *event = evd->events.front();
         srq_recv_dequeued(*event);
         evd->events.pop();
+        if (evd->counters != nullptr) [[unlikely]]
+            count_event(*evd, *event);
     }
     *nmore = static_cast<DAT_COUNT>(evd->events.size());
     if (evd->masked_in_cno)

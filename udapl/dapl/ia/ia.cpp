@@ -23,7 +23,9 @@ namespace coherdma::dapl {
 
 dapl_ia::dapl_ia(instance &provider_instance) noexcept
     : object(*this)
-    , inst(provider_instance) {}
+    , inst(provider_instance) {
+    counters = make_counter_set();
+}
 
 dapl_ia::~dapl_ia() = default;
 

@@ -141,13 +141,16 @@ DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_field
     return DAT_SUCCESS;
 }
 
-/// The free call of a type. in_use_subtype: of DAT_INVALID_STATE, for an object with references.
+/// The free call of a type; counted, if the type has a counter for that. in_use_subtype: of
+/// DAT_INVALID_STATE, for an object with references.
 template <class object_type, class function>
 DAT_RETURN free_object(DAT_HANDLE handle, DAT_UINT32 in_use_subtype, function &&destroy) noexcept {
     object_type *const obj = handle_to<object_type>(handle);
     bool in_use = false;
     if (obj == nullptr || !obj->ia->remove(obj, in_use))
         return in_use ? invalid_state(in_use_subtype) : invalid_handle(object_type::bad_handle);
+    if constexpr (requires { object_type::free_counter; })
+        obj->ia->count(object_type::free_counter);
     destroy(obj);
     return DAT_SUCCESS;
 }

@@ -69,7 +69,7 @@ named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_CMP_AND_SWAP", bool_text(extensions::has_atomics(dev)));
     add("DAT_IB_IMMED_DATA", bool_text(!dev.iwarp));
     add("DAT_IB_UD", bool_text(extensions::has_ud(dev)));
-    if (settings::counters())
+    if (get_settings().counters)
         add("DAT_COUNTERS", "TRUE");
 }
 

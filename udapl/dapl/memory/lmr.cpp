@@ -210,6 +210,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
         return result;
     }
     ia->insert(lmr);
+    ia->count(DCNT_IA_LMR_CREATE);
     *lmr_handle = lmr;
     if (lmr_context != nullptr)
         *lmr_context = lmr->mr->lkey;

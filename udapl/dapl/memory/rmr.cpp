@@ -41,6 +41,7 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
     rmr->pz = pz;
     rmr->ep_scope = ep_scope;
     ia.insert(rmr);
+    ia.count(DCNT_IA_RMR_CREATE);
     *rmr_handle = rmr;
     return DAT_SUCCESS;
 }
