@@ -11,6 +11,7 @@
 #include "dapl/core/instance.hpp"
 #include "dapl/core/lock.hpp"
 #include "dispatch/dispatch.hpp"
+#include "extensions/ib.hpp"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -194,6 +195,6 @@ extern "C" {
 /// OFED's registry checks that this symbol exists, and does not call it.
 [[gnu::visibility("default")]] DAT_RETURN dapl_extensions(DAT_HANDLE, DAT_EXTENDED_OP, va_list);
 DAT_RETURN dapl_extensions(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) {
-    return make_dat2_table("", DAT_FALSE).handle_extendedop_func(handle, operation, args);
+    return extensions::extended_op(handle, operation, args);
 }
 }

@@ -51,20 +51,6 @@ DAT_IB_EXT_TYPE extension_type(const ibv_wc &wc, const dto_cookie &cookie) noexc
     }
 }
 
-/// The arguments have the numbers of the macros in dat_ib_extensions.h.
-DAT_RETURN check_request(const dapl_ep &ep, DAT_COUNT num_segments, const DAT_LMR_TRIPLET *iov,
-                         const DAT_RMR_TRIPLET *remote) noexcept {
-    if (num_segments < 0 || num_segments > ep.max_write_iov)
-        return invalid_parameter(2);
-    if (iov == nullptr && num_segments != 0)
-        return invalid_parameter(3);
-    if (remote == nullptr)
-        return invalid_parameter(5);
-    if (!ep.can_post_requests())
-        return invalid_state(state_subtype(ep.current_state()));
-    return DAT_SUCCESS;
-}
-
 DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto num_segments = va_arg(args, DAT_COUNT);
     auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);
@@ -72,21 +58,14 @@ DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto imm_data = va_arg(args, DAT_UINT32);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    const DAT_RETURN result = check_request(ep, num_segments, iov, remote);
-    if (result != DAT_SUCCESS)
-        return result;
-    const std::uint64_t length = total_length(iov, num_segments);
-    if (length > ep.max_message)
-        return dat_error(DAT_LENGTH_ERROR);
-    return post(ep, rdma_write_with_imm,
-                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
-                 verbs_flags(flags)},
-                [&](ibv_send_wr &wr) {
-                    // In the consumer's byte order, as OFED does.
-                    wr.imm_data = imm_data;
-                    wr.wr.rdma.remote_addr = remote->virtual_address;
-                    wr.wr.rdma.rkey = remote->rmr_context;
-                });
+    if (remote == nullptr)
+        return invalid_parameter(5);
+    return post_checked(ep, rdma_write_with_imm, ep.max_write_iov, num_segments, iov, user_cookie,
+                        flags, [&](ibv_send_wr &wr) {
+                            wr.imm_data = imm_data; // in the consumer's byte order, as OFED does
+                            wr.wr.rdma.remote_addr = remote->virtual_address;
+                            wr.wr.rdma.rkey = remote->rmr_context;
+                        });
 }
 
 DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcept {
@@ -97,22 +76,22 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
     const auto user_cookie = va_arg(args, DAT_DTO_COOKIE);
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    DAT_RETURN result = check_request(ep, 1, iov, remote);
-    if (result != DAT_SUCCESS)
-        return result;
+    // The arguments have the numbers of the macros in dat_ib_extensions.h.
+    if (iov == nullptr)
+        return invalid_parameter(3);
+    if (remote == nullptr || remote->virtual_address % sizeof(DAT_UINT64) != 0)
+        return invalid_parameter(5);
     if (!has_atomics(*ep.ia->dev))
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     if (iov->segment_length != sizeof(DAT_UINT64))
         return dat_error(DAT_LENGTH_ERROR);
-    if (remote->virtual_address % sizeof(DAT_UINT64) != 0)
-        return invalid_parameter(5);
-    result = post(ep, op, {1, iov, sizeof(DAT_UINT64), user_cookie.as_64, verbs_flags(flags)},
-                  [&](ibv_send_wr &wr) {
-                      wr.wr.atomic.remote_addr = remote->virtual_address;
-                      wr.wr.atomic.rkey = remote->rmr_context;
-                      wr.wr.atomic.compare_add = compare_add;
-                      wr.wr.atomic.swap = swap;
-                  });
+    const DAT_RETURN result =
+        post_checked(ep, op, ep.max_write_iov, 1, iov, user_cookie, flags, [&](ibv_send_wr &wr) {
+            wr.wr.atomic.remote_addr = remote->virtual_address;
+            wr.wr.atomic.rkey = remote->rmr_context;
+            wr.wr.atomic.compare_add = compare_add;
+            wr.wr.atomic.swap = swap;
+        });
     if (result == DAT_SUCCESS)
         ep.count(is_swap ? DCNT_EP_POST_CMP_SWAP : DCNT_EP_POST_FETCH_ADD);
     return result;

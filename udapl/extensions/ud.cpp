@@ -265,9 +265,7 @@ DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data
         info.ah = create_peer_ah(ep, *conn->id);
     }
     if (const sockaddr *const addr = rdma_get_peer_addr(conn->id))
-        std::memcpy(&new_peer->remote, addr,
-                    addr->sa_family == AF_INET6 ? sizeof new_peer->remote.sin6
-                                                : sizeof new_peer->remote.sin);
+        new_peer->remote = address::from(addr);
     // The rdma_cm_id is kept, since it replies to a repeated request; its events are ignored.
     new_peer->event_posted = true;
     new_peer->id = conn->id;
@@ -347,24 +345,21 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
         return invalid_parameter(3);
     if (remote_ah == nullptr || remote_ah->ah == nullptr)
         return invalid_parameter(4);
-    if (!is_ud(ep.attr) || !ep.can_post_requests())
+    if (!is_ud(ep.attr))
         return invalid_state(state_subtype(ep.current_state()));
-    const std::uint64_t length = total_length(iov, num_segments);
-    if (length > ep.max_message)
-        return dat_error(DAT_LENGTH_ERROR);
     // Always signaled, so that drain_requests sees it complete. If the consumer suppresses the
     // completion, the cookie has an object (the EP), and the CQE makes no event.
     const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0;
     const auto signaled =
         static_cast<DAT_COMPLETION_FLAGS>(flags & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG});
-    return post(ep, ud_send,
-                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
-                 verbs_flags(signaled), suppressed ? &ep : nullptr},
-                [&](ibv_send_wr &wr) {
-                    wr.wr.ud.ah = remote_ah->ah;
-                    wr.wr.ud.remote_qpn = remote_ah->qpn;
-                    wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
-                });
+    return post_checked(
+        ep, ud_send, ep.max_request_iov, num_segments, iov, user_cookie, signaled,
+        [&](ibv_send_wr &wr) {
+            wr.wr.ud.ah = remote_ah->ah;
+            wr.wr.ud.remote_qpn = remote_ah->qpn;
+            wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
+        },
+        suppressed ? &ep : nullptr);
 }
 
 } // namespace coherdma::dapl::extensions

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// cookie_ring (dapl/ep/cookie_ring.hpp), event_queue (queue.hpp) and dat_deadline (deadline.hpp).
+// cookie_ring (dapl/ep/cookie_ring.hpp) and dat_deadline (deadline.hpp).
 
 #include "dapl/core/deadline.hpp"
 #include "dapl/ep/cookie_ring.hpp"
-#include "dapl/event/queue.hpp"
 
 #include <array>
 #include <atomic>
 #include <csetjmp>
 #include <cstdarg>
-#include <deque>
 #include <thread>
 #include <vector>
 
@@ -167,32 +165,6 @@ void concurrent_post_and_completion_keep_ring_consistent(void **) {
     assert_int_equal(ring.outstanding(), 0);
 }
 
-void queue_keeps_order_of_events(void **) {
-    event_queue queue;
-    std::deque<DAT_EVENT_NUMBER> expected;
-    unsigned number = 0;
-    assert_true(queue.empty());
-    for (unsigned round = 0; round != 400; ++round) {
-        for (unsigned n = 0; n != round % 23; ++n) {
-            assert_true(queue.ensure_room());
-            queue.back() = {};
-            queue.back().event_number = static_cast<DAT_EVENT_NUMBER>(++number);
-            queue.commit();
-            expected.push_back(static_cast<DAT_EVENT_NUMBER>(number));
-        }
-        for (unsigned n = 0; n != round % 19 && !queue.empty(); ++n) {
-            assert_int_equal(queue.front().event_number, expected.front());
-            queue.pop();
-            expected.pop_front();
-        }
-        assert_int_equal(queue.size(), expected.size());
-        assert_int_equal(queue.empty(), expected.empty());
-    }
-    for (; !queue.empty(); queue.pop(), expected.pop_front())
-        assert_int_equal(queue.front().event_number, expected.front());
-    assert_true(expected.empty());
-}
-
 void deadline_stays_passed(void **) {
     dat_deadline infinite(DAT_TIMEOUT_INFINITE);
     assert_false(infinite.has_passed());
@@ -226,7 +198,6 @@ int main() {
         cmocka_unit_test(cookie_completed_once),
         cmocka_unit_test(rolled_back_cookie_not_in_ring),
         cmocka_unit_test(concurrent_post_and_completion_keep_ring_consistent),
-        cmocka_unit_test(queue_keeps_order_of_events),
         cmocka_unit_test(deadline_stays_passed),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

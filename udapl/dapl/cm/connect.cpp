@@ -259,13 +259,6 @@ DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
     return DAT_SUCCESS;
 }
 
-bool copy_address(const sockaddr *sa, address &addr) noexcept {
-    if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
-        return false;
-    std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
-    return true;
-}
-
 } // namespace
 
 DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qualifier,
@@ -274,9 +267,9 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CO
     dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
     if (ep == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    address addr = {};
-    if (remote == nullptr || !copy_address(remote, addr))
+    if (!address::is_ip(remote))
         return invalid_parameter(2);
+    address addr = address::from(remote);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(3);
     if (timeout == 0)
@@ -297,8 +290,10 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
     dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
     if (ep == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    address addr = {};
-    if (remote == nullptr || !copy_address(remote, addr) || addr.port() == 0)
+    if (!address::is_ip(remote))
+        return invalid_parameter(2);
+    address addr = address::from(remote);
+    if (addr.port() == 0)
         return invalid_parameter(2);
     if (timeout == 0)
         return invalid_parameter(3);

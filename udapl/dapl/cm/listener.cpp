@@ -31,12 +31,6 @@ namespace {
 
 constexpr int backlog = 1024;
 
-address to_address(const sockaddr *sa) noexcept {
-    address addr = {};
-    std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
-    return addr;
-}
-
 void save_request_param(connection &conn, const rdma_conn_param &param) noexcept {
     conn.peer_data_len = param.private_data != nullptr ? param.private_data_len : std::uint8_t{0};
     if (conn.peer_data_len != 0)
@@ -60,14 +54,10 @@ void reject_and_destroy(rdma_cm_id *id) noexcept {
 
 /// The IA's address that the peer connects to. It lives as long as the IA.
 const address *find_local_address(const dapl_ia &ia, rdma_cm_id *id) noexcept {
-    const address local = to_address(rdma_get_local_addr(id));
+    const address local = address::from(rdma_get_local_addr(id));
     for (std::size_t i = 0; i != ia.dev->num_addresses; ++i) {
         const address &addr = ia.dev->addresses.at(i);
-        if (addr.sa.sa_family != local.sa.sa_family)
-            continue;
-        if (local.sa.sa_family == AF_INET
-                ? addr.sin.sin_addr.s_addr == local.sin.sin_addr.s_addr
-                : std::memcmp(&addr.sin6.sin6_addr, &local.sin6.sin6_addr, sizeof(in6_addr)) == 0)
+        if (addr.has_same_ip(local))
             return &addr;
     }
     return &ia.dev->addresses[0];
@@ -95,7 +85,7 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     // For a datagram request the private data are in event.param.ud.
     save_request_param(*cr->conn,
                        id->ps == RDMA_PS_UDP ? to_conn_param(event.param.ud) : event.param.conn);
-    cr->remote = to_address(rdma_get_peer_addr(id));
+    cr->remote = address::from(rdma_get_peer_addr(id));
     cr->ep = ep;
     cr->ep_created = ep != nullptr && ep->current_state() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
     ia->insert(cr);
@@ -124,8 +114,7 @@ namespace {
 // DAT_PSP_PROVIDER_FLAG: an unconfigured EP, which the consumer modifies before it accepts.
 bool create_tentative_ep(dapl_sp &sp, dapl_ep *&ep) noexcept {
     dapl_ia &ia = *sp.ia;
-    if (create_ep_object(ia, nullptr, nullptr, nullptr, nullptr, nullptr, default_ep_attr(ia),
-                         ep) != DAT_SUCCESS)
+    if (create_ep_object(ia, {}, default_ep_attr(ia), ep) != DAT_SUCCESS)
         return false;
     ep->state.store(DAT_EP_STATE_UNCONFIGURED_TENTATIVE, std::memory_order_release);
     ++ep->refs; // held by the request
@@ -214,21 +203,12 @@ DAT_RETURN publish_and_listen(kind *obj, DAT_CONN_QUAL qualifier) noexcept {
     return from_errno(error, DAT_RESOURCE_TEP);
 }
 
-dapl_evd *get_cr_evd(dapl_ia &ia, DAT_EVD_HANDLE evd_handle) noexcept {
-    dapl_evd *const evd = ia.get<dapl_evd>(evd_handle);
-    if (evd != nullptr && (evd->flags & DAT_EVD_CR_FLAG) == 0) {
-        ia.put(evd);
-        return nullptr;
-    }
-    return evd;
-}
-
 /// Creates a service point. arguments: the result of checking the arguments that follow the EVD,
 /// except the returned handle (the fifth). fill() sets the fields of the kind.
 template <class kind, class filling>
 DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
                   DAT_RETURN arguments, DAT_HANDLE *handle, filling &&fill) noexcept {
-    dapl_evd *const cr_evd = get_cr_evd(ia, evd_handle);
+    dapl_evd *const cr_evd = require_stream(ia.get<dapl_evd>(evd_handle), DAT_EVD_CR_FLAG);
     if (cr_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CR);
     DAT_RETURN result = arguments;
@@ -398,14 +378,14 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (comm == nullptr)
         return invalid_parameter(2);
-    if (sa == nullptr || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
+    if (!address::is_ip(sa))
         return invalid_parameter(3);
     const bool is_valid = (comm->domain == AF_INET || comm->domain == AF_INET6) &&
                           comm->type == SOCK_STREAM &&
                           (comm->protocol == 0 || comm->protocol == IPPROTO_TCP);
     if (!is_valid)
         return dat_error(DAT_COMM_NOT_SUPPORTED);
-    address addr = cm::to_address(sa);
+    address addr = address::from(sa);
     const DAT_RETURN result = cm::create<dapl_csp>(*ia, ntohs(addr.port()), evd_handle, DAT_SUCCESS,
                                                    csp_handle, [comm, &addr](dapl_csp &csp) {
                                                        csp.comm = *comm;

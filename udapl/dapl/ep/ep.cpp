@@ -15,6 +15,7 @@
 #include "watermark.hpp"
 
 #include <algorithm>
+#include <array>
 #include <dat2/dat_ib_extensions.h>
 
 namespace coherdma::dapl {
@@ -59,36 +60,18 @@ void dapl_ep::report_last_wqe() noexcept {
 }
 
 DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept {
-    switch (state) {
-    case DAT_EP_STATE_UNCONNECTED:
-        return DAT_INVALID_STATE_EP_UNCONNECTED;
-    case DAT_EP_STATE_UNCONFIGURED_UNCONNECTED:
-        return DAT_INVALID_STATE_EP_UNCONFIGURED;
-    case DAT_EP_STATE_RESERVED:
-        return DAT_INVALID_STATE_EP_RESERVED;
-    case DAT_EP_STATE_UNCONFIGURED_RESERVED:
-        return DAT_INVALID_STATE_EP_UNCONFRESERVED;
-    case DAT_EP_STATE_PASSIVE_CONNECTION_PENDING:
-        return DAT_INVALID_STATE_EP_PASSCONNPENDING;
-    case DAT_EP_STATE_UNCONFIGURED_PASSIVE:
-        return DAT_INVALID_STATE_EP_UNCONFPASSIVE;
-    case DAT_EP_STATE_ACTIVE_CONNECTION_PENDING:
-        return DAT_INVALID_STATE_EP_ACTCONNPENDING;
-    case DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING:
-        return DAT_INVALID_STATE_EP_TENTCONNPENDING;
-    case DAT_EP_STATE_UNCONFIGURED_TENTATIVE:
-        return DAT_INVALID_STATE_EP_UNCONFTENTATIVE;
-    case DAT_EP_STATE_CONNECTED:
-        return DAT_INVALID_STATE_EP_CONNECTED;
-    case DAT_EP_STATE_DISCONNECT_PENDING:
-        return DAT_INVALID_STATE_EP_DISCPENDING;
-    case DAT_EP_STATE_DISCONNECTED:
-        return DAT_INVALID_STATE_EP_DISCONNECTED;
-    case DAT_EP_STATE_COMPLETION_PENDING:
-        return DAT_INVALID_STATE_EP_COMPLPENDING;
-    default:
-        return DAT_NO_SUBTYPE;
-    }
+    static constexpr std::array subtypes = {
+        DAT_INVALID_STATE_EP_UNCONNECTED,     DAT_INVALID_STATE_EP_UNCONFIGURED,
+        DAT_INVALID_STATE_EP_RESERVED,        DAT_INVALID_STATE_EP_UNCONFRESERVED,
+        DAT_INVALID_STATE_EP_PASSCONNPENDING, DAT_INVALID_STATE_EP_UNCONFPASSIVE,
+        DAT_INVALID_STATE_EP_ACTCONNPENDING,  DAT_INVALID_STATE_EP_TENTCONNPENDING,
+        DAT_INVALID_STATE_EP_UNCONFTENTATIVE, DAT_INVALID_STATE_EP_CONNECTED,
+        DAT_INVALID_STATE_EP_DISCPENDING,     DAT_INVALID_STATE_EP_DISCONNECTED,
+        DAT_INVALID_STATE_EP_COMPLPENDING,
+    };
+    static_assert(subtypes.size() == DAT_EP_STATE_COMPLETION_PENDING + 1);
+    return static_cast<unsigned>(state) < subtypes.size() ? DAT_UINT32{subtypes[state]}
+                                                          : DAT_UINT32{DAT_NO_SUBTYPE};
 }
 
 DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept {
@@ -154,57 +137,29 @@ void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
     evd->solicited_only = (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0;
 }
 
-/// The objects that an EP refers to.
-struct ep_refs {
-    dapl_ia &ia;
-    dapl_pz *pz = nullptr;
-    dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;
-    dapl_srq *srq = nullptr;
-
-    void put() noexcept {
-        ia.put(pz);
-        ia.put(recv_evd);
-        ia.put(request_evd);
-        ia.put(connect_evd);
-        ia.put(srq);
-    }
-};
-
-dapl_evd *get_evd(dapl_ia &ia, DAT_EVD_HANDLE evd_handle, DAT_EVD_FLAGS flag) noexcept {
-    dapl_evd *const evd = ia.get<dapl_evd>(evd_handle);
-    if (evd != nullptr && (evd->flags & flag) == 0) {
-        ia.put(evd);
-        return nullptr;
-    }
-    return evd;
-}
-
-DAT_RETURN get_refs(ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
+DAT_RETURN get_refs(dapl_ia &ia, ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd) noexcept {
-    refs.pz = refs.ia.get<dapl_pz>(pz_handle);
+    refs.pz = ia.get<dapl_pz>(pz_handle);
     if (refs.pz == nullptr && pz_handle != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
-    refs.recv_evd = get_evd(refs.ia, recv_evd, DAT_EVD_DTO_FLAG);
+    refs.recv_evd = require_stream(ia.get<dapl_evd>(recv_evd), DAT_EVD_DTO_FLAG);
     if (refs.recv_evd == nullptr && recv_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_RECV);
-    refs.request_evd = get_evd(refs.ia, request_evd, DAT_EVD_DTO_FLAG);
+    refs.request_evd = require_stream(ia.get<dapl_evd>(request_evd), DAT_EVD_DTO_FLAG);
     if (refs.request_evd == nullptr && request_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     // May belong to another IA: OFED's dapltest has one connect EVD for the EPs of several IAs.
-    refs.connect_evd = dapl_ia::get_any<dapl_evd>(connect_evd);
-    if (refs.connect_evd != nullptr && (refs.connect_evd->flags & DAT_EVD_CONNECTION_FLAG) == 0) {
-        refs.ia.put(refs.connect_evd);
-        refs.connect_evd = nullptr;
-    }
+    refs.connect_evd =
+        require_stream(dapl_ia::get_any<dapl_evd>(connect_evd), DAT_EVD_CONNECTION_FLAG);
     if (refs.connect_evd == nullptr && connect_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
     return DAT_SUCCESS;
 }
 
 /// The consumer's attributes or the defaults. argument: the number of the parameter.
-DAT_RETURN check_ep_attr(const ep_refs &refs, const DAT_EP_ATTR *consumer_attr, unsigned argument,
-                         DAT_EP_ATTR &attr) noexcept {
-    attr = consumer_attr != nullptr ? *consumer_attr : default_ep_attr(refs.ia);
+DAT_RETURN check_ep_attr(const dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR *consumer_attr,
+                         unsigned argument, DAT_EP_ATTR &attr) noexcept {
+    attr = consumer_attr != nullptr ? *consumer_attr : default_ep_attr(ia);
     if (consumer_attr == nullptr) {
         if (refs.recv_evd == nullptr)
             attr.max_recv_dtos = attr.max_recv_iov = 0;
@@ -218,30 +173,29 @@ DAT_RETURN check_ep_attr(const ep_refs &refs, const DAT_EP_ATTR *consumer_attr, 
         (refs.srq == nullptr && refs.recv_evd != nullptr && attr.max_recv_iov == 0) ||
         (refs.request_evd != nullptr && attr.max_request_iov == 0))
         return invalid_parameter(argument);
-    return validate_ep_attr(refs.ia, attr, argument);
+    return validate_ep_attr(ia, attr, argument);
 }
 
 DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                   DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
                   DAT_SRQ_HANDLE *srq_handle, const DAT_EP_ATTR *consumer_attr,
                   DAT_EP_HANDLE *ep_handle) noexcept {
-    ep_refs refs{ia};
+    ep_refs refs;
     const unsigned argument = srq_handle != nullptr ? 7 : 6;
     DAT_EP_ATTR attr;
-    DAT_RETURN result = get_refs(refs, pz_handle, recv_evd, request_evd, connect_evd);
+    DAT_RETURN result = get_refs(ia, refs, pz_handle, recv_evd, request_evd, connect_evd);
     if (result == DAT_SUCCESS && srq_handle != nullptr) {
         refs.srq = ia.get<dapl_srq>(*srq_handle);
         if (refs.srq == nullptr)
             result = invalid_handle(DAT_INVALID_HANDLE_SRQ);
     }
     if (result == DAT_SUCCESS)
-        result = check_ep_attr(refs, consumer_attr, argument, attr);
+        result = check_ep_attr(ia, refs, consumer_attr, argument, attr);
     if (result == DAT_SUCCESS && ep_handle == nullptr)
         result = invalid_parameter(argument + 1);
     dapl_ep *ep = nullptr;
     if (result == DAT_SUCCESS)
-        result = create_ep_object(ia, refs.pz, refs.recv_evd, refs.request_evd, refs.connect_evd,
-                                  refs.srq, attr, ep);
+        result = create_ep_object(ia, refs, attr, ep);
     if (result != DAT_SUCCESS) {
         refs.put();
         return result;
@@ -254,35 +208,42 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
 
 } // namespace
 
-DAT_RETURN create_ep_object(dapl_ia &ia, dapl_pz *pz, dapl_evd *recv_evd, dapl_evd *request_evd,
-                            dapl_evd *connect_evd, dapl_srq *srq, const DAT_EP_ATTR &attr,
+void ep_refs::put() const noexcept {
+    dapl_ia::put(pz);
+    dapl_ia::put(recv_evd);
+    dapl_ia::put(request_evd);
+    dapl_ia::put(connect_evd);
+    dapl_ia::put(srq);
+}
+
+void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
+    static_cast<ep_refs &>(ep) = refs;
+    ep.has_srq = refs.srq != nullptr;
+    ep.attr = attr;
+    ep.max_request_iov = attr.max_request_iov;
+    ep.max_recv_iov = attr.max_recv_iov;
+    ep.max_read_iov = attr.max_rdma_read_iov;
+    ep.max_write_iov = attr.max_rdma_write_iov;
+}
+
+DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept {
     ep = create_object<dapl_ep>(ia);
     if (ep == nullptr)
         return no_resources(DAT_RESOURCE_MEMORY);
-    ep->pz = pz;
-    ep->recv_evd = recv_evd;
-    ep->request_evd = request_evd;
-    ep->connect_evd = connect_evd;
-    ep->srq = srq;
-    ep->has_srq = srq != nullptr;
+    set_refs(*ep, refs, attr);
     if (extensions::is_ud(attr))
         ep->recv_dto = DAT_IB_DTO_RECV_UD;
-    ep->attr = attr;
     ep->max_message = ia.dev->port_attr.max_msg_sz;
-    ep->max_request_iov = attr.max_request_iov;
-    ep->max_recv_iov = attr.max_recv_iov;
-    ep->max_read_iov = attr.max_rdma_read_iov;
-    ep->max_write_iov = attr.max_rdma_write_iov;
-    if (pz != nullptr) {
+    if (refs.pz != nullptr) {
         const DAT_RETURN result = ep_create_qp(*ep);
         if (result != DAT_SUCCESS) {
             destroy_object(ep);
             return result;
         }
     }
-    set_completion_flags(recv_evd, attr.recv_completion_flags);
-    set_completion_flags(request_evd, attr.request_completion_flags);
+    set_completion_flags(refs.recv_evd, attr.recv_completion_flags);
+    set_completion_flags(refs.request_evd, attr.request_completion_flags);
     return DAT_SUCCESS;
 }
 
@@ -338,7 +299,7 @@ void destroy_ep(dapl_ep *ep) noexcept {
     // took.
     cancel_tasks(*ep);
     async_forget(ep);
-    ep_refs{*ep->ia, ep->pz, ep->recv_evd, ep->request_evd, ep->connect_evd, ep->srq}.put();
+    ep->put();
     destroy_object(ep);
 }
 

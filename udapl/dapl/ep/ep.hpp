@@ -37,7 +37,17 @@ struct ep_task final : timer_task {
     void (*const handler)(dapl_ep &) noexcept;
 };
 
-struct dapl_ep : object {
+/// The objects that an EP refers to; nullptr: none.
+struct ep_refs {
+    /// Drops the references.
+    void put() const noexcept;
+
+    dapl_pz *pz = nullptr;
+    dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;
+    dapl_srq *srq = nullptr;
+};
+
+struct dapl_ep : object, ep_refs {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EP;
     explicit dapl_ep(dapl_ia &parent) noexcept;
@@ -73,10 +83,7 @@ struct dapl_ep : object {
     bool has_srq = false;
     cookie_ring requests, receives;
 
-    mutex lock; ///< of changes of state, and of the fields that follow
-    dapl_pz *pz = nullptr;
-    dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;
-    dapl_srq *srq = nullptr;
+    mutex lock; ///< of changes of state, of ep_refs, and of the fields that follow
     DAT_EP_ATTR attr = {};
     cm::connection *conn = nullptr;
     extensions::ud_peer *ud_peers = nullptr; ///< resolved peers of a datagram EP
@@ -108,10 +115,12 @@ void ep_destroy_qp(dapl_ep &ep) noexcept;
 DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept;
 DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept;
 
-/// Creates an EP that is not yet published. The arguments are checked; the caller holds a reference
-/// on each, which passes to the EP on success.
-DAT_RETURN create_ep_object(dapl_ia &ia, dapl_pz *pz, dapl_evd *recv_evd, dapl_evd *request_evd,
-                            dapl_evd *connect_evd, dapl_srq *srq, const DAT_EP_ATTR &attr,
+/// Creates an EP that is not yet published. The arguments are checked; the references pass to the
+/// EP on success.
+DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept;
+
+/// Sets the EP's references and attributes; its QP has to be created after that.
+void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept;
 
 } // namespace coherdma::dapl

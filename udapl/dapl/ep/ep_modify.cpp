@@ -79,34 +79,6 @@ void merge_attr(DAT_EP_ATTR &attr, const DAT_EP_ATTR &new_attr, DAT_EP_PARAM_MAS
           new_attr.max_rdma_write_iov);
 }
 
-struct ep_refs {
-    dapl_pz *pz;
-    dapl_evd *recv_evd, *request_evd, *connect_evd;
-    dapl_srq *srq;
-};
-
-ep_refs current_refs(const dapl_ep &ep) noexcept {
-    return {ep.pz, ep.recv_evd, ep.request_evd, ep.connect_evd, ep.srq};
-}
-
-void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
-    ep.pz = refs.pz;
-    ep.recv_evd = refs.recv_evd;
-    ep.request_evd = refs.request_evd;
-    ep.connect_evd = refs.connect_evd;
-    ep.srq = refs.srq;
-    ep.has_srq = refs.srq != nullptr;
-    ep.attr = attr;
-    ep.max_request_iov = attr.max_request_iov;
-    ep.max_recv_iov = attr.max_recv_iov;
-    ep.max_read_iov = attr.max_rdma_read_iov;
-    ep.max_write_iov = attr.max_rdma_write_iov;
-}
-
-bool has_stream(const dapl_evd *evd, DAT_EVD_FLAGS flag) noexcept {
-    return evd == nullptr || (evd->flags & flag) != 0;
-}
-
 /// The objects that the EP refers to after dat_ep_modify.
 struct ref_change {
     dapl_ia &ia;
@@ -130,15 +102,8 @@ struct ref_change {
     }
     bool replace(DAT_EP_PARAM_MASK field, DAT_EVD_HANDLE handle, dapl_evd *ep_refs::*member,
                  DAT_EVD_FLAGS flag) noexcept {
-        return replace(field, handle, member) && has_stream(refs.*member, flag);
-    }
-
-    void put(const ep_refs &old_refs) noexcept {
-        ia.put(old_refs.pz);
-        ia.put(old_refs.recv_evd);
-        ia.put(old_refs.request_evd);
-        ia.put(old_refs.connect_evd);
-        ia.put(old_refs.srq);
+        return replace(field, handle, member) &&
+               (refs.*member == nullptr || ((refs.*member)->flags & flag) != 0);
     }
 };
 
@@ -177,7 +142,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
     if (ep->receives.outstanding() != 0)
         return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     dapl_ia &ia = *ep->ia;
-    const ep_refs old_refs = current_refs(*ep);
+    const ep_refs old_refs = *ep;
     const DAT_EP_ATTR old_attr = ep->attr;
     ref_change change = {ia, mask, old_refs};
     DAT_EP_ATTR attr = ep->attr;
@@ -195,7 +160,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
                 ep_create_qp(*ep);
         }
     }
-    change.put(result == DAT_SUCCESS ? change.replaced : change.acquired);
+    (result == DAT_SUCCESS ? change.replaced : change.acquired).put();
     if (result != DAT_SUCCESS)
         return result;
     if (state == DAT_EP_STATE_UNCONFIGURED_TENTATIVE && ep->qp != nullptr &&

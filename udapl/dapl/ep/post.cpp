@@ -33,22 +33,6 @@ constexpr dto_op rdma_read = {.opcode = IBV_WR_RDMA_READ,
                               .can_inline = false,
                               .counter = DCNT_EP_POST_READ};
 
-/// num_segments and iov are the second and the third argument of every call. The state is checked
-/// last, by post(): the ring of an EP that takes no requests has no free cookie.
-inline DAT_RETURN check_request(const dapl_ep &ep, DAT_COUNT num_segments,
-                                const DAT_LMR_TRIPLET *iov, DAT_COUNT max_segments,
-                                std::uint32_t &length) noexcept {
-    if (static_cast<unsigned>(num_segments) > static_cast<unsigned>(max_segments)) // or is negative
-        return invalid_parameter(2);
-    if (iov == nullptr && num_segments != 0)
-        return invalid_parameter(3);
-    const std::uint64_t total = total_length(iov, num_segments);
-    if (total > ep.max_message)
-        return dat_error(DAT_LENGTH_ERROR);
-    length = static_cast<std::uint32_t>(total);
-    return DAT_SUCCESS;
-}
-
 template <const dto_op &op, DAT_COUNT dapl_ep::*max_segments>
 DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
                      DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
@@ -58,15 +42,11 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (remote == nullptr)
         return invalid_parameter(5);
-    std::uint32_t length;
-    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->*max_segments, length);
-    if (result != DAT_SUCCESS)
-        return result;
-    return post(*ep, op, {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
-                [remote](ibv_send_wr &wr) {
-                    wr.wr.rdma.remote_addr = remote->virtual_address;
-                    wr.wr.rdma.rkey = remote->rmr_context;
-                });
+    return post_checked(*ep, op, ep->*max_segments, num_segments, iov, user_cookie, flags,
+                        [remote](ibv_send_wr &wr) {
+                            wr.wr.rdma.remote_addr = remote->virtual_address;
+                            wr.wr.rdma.rkey = remote->rmr_context;
+                        });
 }
 
 [[gnu::cold, gnu::noinline]] void count_recv(dapl_ep &ep, const DAT_LMR_TRIPLET *iov,
@@ -98,12 +78,8 @@ DAT_RETURN ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR
     dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
     if (ep == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    std::uint32_t length;
-    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->max_request_iov, length);
-    if (result != DAT_SUCCESS)
-        return result;
-    return post(*ep, send, {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
-                [](ibv_send_wr &) {});
+    return post_checked(*ep, send, ep->max_request_iov, num_segments, iov, user_cookie, flags,
+                        [](ibv_send_wr &) {});
 }
 
 DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
@@ -115,16 +91,12 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_s
     dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
     if (ep == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    std::uint32_t length;
-    const DAT_RETURN result = check_request(*ep, num_segments, iov, ep->max_request_iov, length);
-    if (result != DAT_SUCCESS)
-        return result;
     const device &dev = *ep->ia->dev;
     if (!dev.iwarp && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) == 0)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
-    return post(*ep, send_with_invalidate,
-                {num_segments, iov, length, user_cookie.as_64, verbs_flags(flags)},
-                [rmr_context](ibv_send_wr &wr) { wr.invalidate_rkey = rmr_context; });
+    return post_checked(*ep, send_with_invalidate, ep->max_request_iov, num_segments, iov,
+                        user_cookie, flags,
+                        [rmr_context](ibv_send_wr &wr) { wr.invalidate_rkey = rmr_context; });
 }
 
 DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,

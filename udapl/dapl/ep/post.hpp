@@ -86,4 +86,25 @@ inline std::uint64_t total_length(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segm
     return length;
 }
 
+/// Checks the arguments that every DTO has, and posts it. num_segments and iov are the second and
+/// the third argument of every call. The state is checked last, by post(): the ring of an EP that
+/// takes no requests has no free cookie.
+template <class SetOpFields>
+inline DAT_RETURN
+post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments, DAT_COUNT num_segments,
+             DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
+             const SetOpFields &set_op_fields, void *cookie_object = nullptr) noexcept {
+    if (static_cast<unsigned>(num_segments) > static_cast<unsigned>(max_segments)) // or is negative
+        return invalid_parameter(2);
+    if (iov == nullptr && num_segments != 0)
+        return invalid_parameter(3);
+    const std::uint64_t length = total_length(iov, num_segments);
+    if (length > ep.max_message)
+        return dat_error(DAT_LENGTH_ERROR);
+    return post(ep, op,
+                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
+                 verbs_flags(flags), cookie_object},
+                set_op_fields);
+}
+
 } // namespace coherdma::dapl

@@ -53,12 +53,24 @@ std::uint32_t dapl_evd::max_events() const noexcept {
     return static_cast<std::uint32_t>(qlen) + static_cast<std::uint32_t>(cq ? cq->cqe : 0);
 }
 
-std::uint32_t dapl_evd::drain_cq() noexcept {
-    while (cq && events.ensure_room() && poll_event(*this, events.back()) == DAT_SUCCESS) {
-        srq_recv_enqueued(events.back());
-        events.commit();
+bool dapl_evd::append_event() noexcept {
+    try {
+        events.emplace_back();
+    } catch (const std::bad_alloc &) {
+        return false;
     }
-    return events.size();
+    return true;
+}
+
+std::uint32_t dapl_evd::drain_cq() noexcept {
+    while (cq && append_event()) {
+        if (poll_event(*this, events.back()) != DAT_SUCCESS) {
+            events.pop_back();
+            break;
+        }
+        srq_recv_enqueued(events.back());
+    }
+    return static_cast<std::uint32_t>(events.size());
 }
 
 bool dapl_evd::arm() noexcept {
@@ -84,10 +96,9 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
-        if (events.size() < max_events() && events.ensure_room()) [[likely]] {
+        if (events.size() < max_events() && append_event()) [[likely]] {
             events.back() = event;
             events.back().evd_handle = this;
-            events.commit();
             if (waiter_blocked || (cno != nullptr && enabled))
                 signal_event_fd();
             return true;
@@ -95,6 +106,13 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     }
     report_overflow(*this);
     return false;
+}
+
+dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
+    if (evd == nullptr || (evd->flags & stream) != 0)
+        return evd;
+    dapl_ia::put(evd);
+    return nullptr;
 }
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle,

@@ -7,9 +7,9 @@
 #include "dapl/core/lock.hpp"
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
-#include "queue.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <unistd.h>
 
 namespace coherdma::dapl {
@@ -62,6 +62,8 @@ struct dapl_evd : object {
     /// The queue's limit for post().
     std::uint32_t max_events() const noexcept;
 
+    /// Appends an empty event to the queue. False: out of memory.
+    bool append_event() noexcept;
     /// Moves all completions to the queue. Returns the number of events in it.
     std::uint32_t drain_cq() noexcept;
     /// Requests a notification of the next completion.
@@ -74,7 +76,7 @@ struct dapl_evd : object {
 
     mutex lock;
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
-    event_queue events;
+    std::deque<DAT_EVENT> events;
     ibv_wc wc;                   ///< the CQE polled last
     bool has_waiter = false;     ///< a thread is in dat_evd_wait
     bool waiter_blocked = false; ///< ... and blocked in ppoll
@@ -91,5 +93,9 @@ struct dapl_evd : object {
     unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel;
     unique_fd event_fd;
 };
+
+/// If the EVD has no such stream, drops the reference to it and returns nullptr. nullptr returns
+/// nullptr.
+dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept;
 
 } // namespace coherdma::dapl

@@ -23,7 +23,7 @@ DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (!evd.events.empty()) {
         event = evd.events.front();
         srq_recv_dequeued(event);
-        evd.events.pop();
+        evd.events.pop_front();
         return DAT_SUCCESS;
     }
     if (!evd.cq)
@@ -64,7 +64,7 @@ wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
     if (!evd.create_event_fd() || !evd.arm())
         return wake_reason::error;
     // Completions that arrived before the CQ was armed do not notify.
-    const std::uint32_t num_before = evd.events.size();
+    const std::size_t num_before = evd.events.size();
     if (evd.drain_cq() != num_before)
         return wake_reason::event;
     if (evd.cno != nullptr && !evd.masked_in_cno)
@@ -126,7 +126,7 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     if (result == DAT_SUCCESS) {
         *event = evd->events.front();
         srq_recv_dequeued(*event);
-        evd->events.pop();
+        evd->events.pop_front();
         if (evd->counters != nullptr) [[unlikely]]
             count_event(*evd, *event);
     }

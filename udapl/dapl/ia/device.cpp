@@ -18,6 +18,20 @@
 
 namespace coherdma::dapl {
 
+address address::from(const sockaddr *sa) noexcept {
+    address addr = {};
+    std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
+    return addr;
+}
+
+bool address::has_same_ip(const address &other) const noexcept {
+    if (sa.sa_family != other.sa.sa_family)
+        return false;
+    return sa.sa_family == AF_INET
+               ? sin.sin_addr.s_addr == other.sin.sin_addr.s_addr
+               : std::memcmp(&sin6.sin6_addr, &other.sin6.sin6_addr, sizeof sin6.sin6_addr) == 0;
+}
+
 device::~device() {
     if (contexts != nullptr)
         rdma_free_devices(contexts);
@@ -44,27 +58,12 @@ device_port port_of_address(const sockaddr *addr) noexcept {
     rdma_cm_id *id = nullptr;
     if (rdma_create_id(event_thread::channel(), &id, nullptr, RDMA_PS_TCP) != 0)
         return result;
-    address copy = {};
-    std::memcpy(&copy, addr, addr->sa_family == AF_INET6 ? sizeof copy.sin6 : sizeof copy.sin);
-    copy.port() = 0;
-    if (rdma_bind_addr(id, &copy.sa) == 0 && id->verbs != nullptr)
+    address local = address::from(addr);
+    local.port() = 0;
+    if (rdma_bind_addr(id, &local.sa) == 0 && id->verbs != nullptr)
         result = {id->verbs, id->port_num};
     rdma_destroy_id(id);
     return result;
-}
-
-bool is_ip(const sockaddr *addr) noexcept {
-    return addr != nullptr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6);
-}
-
-bool is_same_ip(const sockaddr *addr_a, const sockaddr *addr_b) noexcept {
-    if (addr_a->sa_family != addr_b->sa_family)
-        return false;
-    const auto &a = *reinterpret_cast<const address *>(addr_a);
-    const auto &b = *reinterpret_cast<const address *>(addr_b);
-    return addr_a->sa_family == AF_INET
-               ? a.sin.sin_addr.s_addr == b.sin.sin_addr.s_addr
-               : std::memcmp(&a.sin6.sin6_addr, &b.sin6.sin6_addr, sizeof a.sin6.sin6_addr) == 0;
 }
 
 /// Zero if the host is unknown.
@@ -74,8 +73,8 @@ address resolve_host(const std::string &host) noexcept {
     hints.ai_socktype = SOCK_STREAM;
     if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0)
         return addr;
-    if (is_ip(list->ai_addr))
-        std::memcpy(&addr, list->ai_addr, std::min<std::size_t>(list->ai_addrlen, sizeof addr));
+    if (address::is_ip(list->ai_addr))
+        addr = address::from(list->ai_addr);
     freeaddrinfo(list);
     return addr;
 }
@@ -101,8 +100,8 @@ bool set_by_device_name(device &dev, const std::string &name, unsigned long port
 bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list) noexcept {
     const address addr = if_nametoindex(name.c_str()) != 0 ? address{} : resolve_host(name);
     for (; list != nullptr; list = list->ifa_next) {
-        if (!is_ip(list->ifa_addr) ||
-            (name != list->ifa_name && !is_same_ip(list->ifa_addr, &addr.sa)))
+        if (!address::is_ip(list->ifa_addr) ||
+            (name != list->ifa_name && !addr.has_same_ip(address::from(list->ifa_addr))))
             continue;
         const device_port bound = port_of_address(list->ifa_addr);
         if (bound.verbs == nullptr)
@@ -118,16 +117,14 @@ bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list)
 /// Sets dev.addresses: all that rdma_cm binds to the same port.
 void set_addresses(device &dev, const ifaddrs *list) noexcept {
     for (; list != nullptr && dev.num_addresses < dev.addresses.size(); list = list->ifa_next) {
-        if (!is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
+        if (!address::is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
             continue;
         if (dev.ifname[0] != '\0' && std::strcmp(dev.ifname.data(), list->ifa_name) != 0)
             continue;
         const device_port bound = port_of_address(list->ifa_addr);
         if (bound.verbs != dev.ctx || bound.port != dev.port)
             continue;
-        address &addr = dev.addresses.at(dev.num_addresses++);
-        std::memcpy(&addr, list->ifa_addr,
-                    list->ifa_addr->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
+        dev.addresses.at(dev.num_addresses++) = address::from(list->ifa_addr);
         if (dev.ifname[0] == '\0')
             std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
     }

@@ -18,9 +18,13 @@ union address {
     sockaddr_in sin;
     sockaddr_in6 sin6;
 
-    socklen_t length() const noexcept {
-        return sa.sa_family == AF_INET6 ? sizeof sin6 : sizeof sin;
+    static bool is_ip(const sockaddr *sa) noexcept {
+        return sa != nullptr && (sa->sa_family == AF_INET || sa->sa_family == AF_INET6);
     }
+    /// sa: of IPv4 or IPv6.
+    static address from(const sockaddr *sa) noexcept;
+    /// Compares without the port.
+    bool has_same_ip(const address &other) const noexcept;
     in_port_t &port() noexcept { return sa.sa_family == AF_INET6 ? sin6.sin6_port : sin.sin_port; }
 };
 

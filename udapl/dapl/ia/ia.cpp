@@ -73,13 +73,10 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
         return DAT_SUCCESS;
     if (async_evd_handle != DAT_HANDLE_NULL) {
         // It belongs to another IA.
-        dapl_evd *const evd = dapl_ia::get_any<dapl_evd>(async_evd_handle);
-        if (evd == nullptr || (evd->flags & DAT_EVD_ASYNC_FLAG) == 0) {
-            dapl_ia::put(evd);
-            return invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
-        }
-        ia.async_evd = evd;
-        return DAT_SUCCESS;
+        ia.async_evd =
+            require_stream(dapl_ia::get_any<dapl_evd>(async_evd_handle), DAT_EVD_ASYNC_FLAG);
+        return ia.async_evd != nullptr ? DAT_RETURN{DAT_SUCCESS}
+                                       : invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
     if (qlen <= 0)
         return invalid_parameter(2);

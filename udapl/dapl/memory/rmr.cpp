@@ -71,19 +71,19 @@ struct bind_params {
     DAT_VA_TYPE va_type;
 };
 
+ibv_mw_bind_info make_bind_info(const bind_params &params) noexcept {
+    return {params.lmr->mr.get(), params.range.virtual_address, params.range.segment_length,
+            verbs_access(params.privileges) |
+                (params.va_type == DAT_VA_TYPE_ZB ? unsigned{IBV_ACCESS_ZERO_BASED} : 0)};
+}
+
 /// Binds an MW of type 1. ibv_bind_mw stores the new rkey in the MW.
 DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE user_cookie,
                       DAT_COMPLETION_FLAGS flags) noexcept {
     ibv_mw_bind mw_bind = {};
     mw_bind.send_flags = verbs_flags(flags);
-    if (params.lmr != nullptr) {
-        mw_bind.bind_info.mr = params.lmr->mr.get();
-        mw_bind.bind_info.addr = params.range.virtual_address;
-        mw_bind.bind_info.length = params.range.segment_length;
-        mw_bind.bind_info.mw_access_flags = verbs_access(params.privileges);
-        if (params.va_type == DAT_VA_TYPE_ZB)
-            mw_bind.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
-    }
+    if (params.lmr != nullptr)
+        mw_bind.bind_info = make_bind_info(params);
     const std::lock_guard guard(ep.requests.lock);
     dto_cookie *const cookie = ep.requests.peek_free();
     if (cookie == nullptr)
@@ -115,12 +115,7 @@ DAT_RETURN bind_type2(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     const DAT_RETURN result = post(ep, bind_mw, dto, [&](ibv_send_wr &wr) {
         wr.bind_mw.mw = mw;
         wr.bind_mw.rkey = rkey;
-        wr.bind_mw.bind_info.mr = params.lmr->mr.get();
-        wr.bind_mw.bind_info.addr = params.range.virtual_address;
-        wr.bind_mw.bind_info.length = params.range.segment_length;
-        wr.bind_mw.bind_info.mw_access_flags = verbs_access(params.privileges);
-        if (params.va_type == DAT_VA_TYPE_ZB)
-            wr.bind_mw.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
+        wr.bind_mw.bind_info = make_bind_info(params);
     });
     if (result == DAT_SUCCESS)
         mw->rkey = rkey;
