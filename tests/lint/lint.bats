@@ -48,6 +48,9 @@ expect_none() {
 @test "mypy finds no type error" {
     mypy --cache-dir "$BUILD/mypy" --ignore-missing-imports --scripts-are-modules "${python[@]}"
 }
+@test "no folder of udapl/dapl includes one above it" {
+    tests/lint/layers.py udapl/dapl cm ep event memory ia core
+}
 @test "production code declares no name that words.txt replaces" {
     tests/lint/words.py identifiers "$BUILD/compile_commands.json" "${production[@]}"
 }

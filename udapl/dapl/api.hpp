@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The functions of DAT 2.0, for the tables of dispatch/. An IA handle is a pointer here; the
-// registry converts the consumer's integer. At the end: functions that objects of one type provide
-// for others.
+// registry converts the consumer's integer.
 #pragma once
 
 #include "dapl/core/result.hpp"
 
 namespace coherdma::dapl {
-
-class dapl_ia;
-struct dapl_cno;
-struct dapl_ep;
-struct dapl_evd;
-struct dapl_lmr;
-struct dapl_rmr;
-struct object;
 
 DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
                     DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
@@ -176,22 +167,5 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE srq_handle, DAT_SRQ_PARAM_MASK mask,
                      DAT_SRQ_PARAM *param) noexcept;
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT dtos) noexcept;
 DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUNT watermark) noexcept;
-
-/// The object of a handle of any type, or nullptr.
-object *find_any(DAT_HANDLE handle, DAT_HANDLE_TYPE &type) noexcept;
-
-/// True: one EVD may have all of these event streams.
-bool can_merge_streams(DAT_EVD_FLAGS flags) noexcept;
-
-/// evd_create without the check of arguments.
-DAT_RETURN create_evd_object(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags,
-                             dapl_evd *&evd) noexcept;
-
-/// The object is not published any more.
-void destroy_evd(dapl_evd *evd) noexcept;
-void destroy_cno(dapl_cno *cno) noexcept;
-void destroy_ep(dapl_ep *ep) noexcept;
-void destroy_lmr(dapl_lmr *lmr) noexcept;
-void destroy_rmr(dapl_rmr *rmr) noexcept;
 
 } // namespace coherdma::dapl

@@ -5,22 +5,16 @@
 #include "counters.hpp"
 
 #include "dapl/api.hpp"
+#include "dapl/cm/ud.hpp"
 #include "dapl/ep/post.hpp"
 #include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
 #include "remote.hpp"
-#include "ud.hpp"
 
 #include <cstring>
 #include <dat2/dat_ib_extensions.h>
 
 namespace coherdma::dapl::extensions {
-
-static_assert(sizeof(DAT_IB_EXTENSION_EVENT_DATA) <= sizeof(DAT_EVENT::event_extension_data));
-
-bool has_atomics(const device &dev) noexcept {
-    return !dev.iwarp && dev.attr.atomic_cap != IBV_ATOMIC_NONE;
-}
 
 namespace {
 
@@ -32,24 +26,6 @@ constexpr dto_op fetch_and_add = {
     .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .operation = DAT_IB_DTO_FETCH_ADD, .can_inline = false};
 constexpr dto_op cmp_and_swap = {
     .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .operation = DAT_IB_DTO_CMP_SWAP, .can_inline = false};
-
-DAT_IB_EXT_TYPE extension_type(const ibv_wc &wc, const dto_cookie &cookie) noexcept {
-    switch (static_cast<unsigned>(cookie.event.operation)) {
-    case DAT_IB_DTO_RDMA_WRITE_IMMED:
-        return DAT_IB_RDMA_WRITE_IMMED;
-    case DAT_IB_DTO_FETCH_ADD:
-        return DAT_IB_FETCH_AND_ADD;
-    case DAT_IB_DTO_CMP_SWAP:
-        return DAT_IB_CMP_AND_SWAP;
-    case DAT_IB_DTO_SEND_UD:
-        return DAT_IB_UD_SEND;
-    case DAT_IB_DTO_RECV_UD:
-        return DAT_IB_UD_RECV;
-    default:
-        return wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_RDMA_WRITE_IMMED_DATA
-                                                      : DAT_IB_RECV_IMMED_DATA;
-    }
-}
 
 DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto num_segments = va_arg(args, DAT_COUNT);
@@ -81,7 +57,7 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
         return invalid_parameter(3);
     if (remote == nullptr || remote->virtual_address % sizeof(DAT_UINT64) != 0)
         return invalid_parameter(5);
-    if (!has_atomics(*ep.ia->dev))
+    if (!ep.ia->dev->has_atomics())
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     if (iov->segment_length != sizeof(DAT_UINT64))
         return dat_error(DAT_LENGTH_ERROR);
@@ -117,29 +93,6 @@ DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
 
 } // namespace
 
-void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &event) noexcept {
-    const bool success = wc.status == IBV_WC_SUCCESS;
-    const bool has_imm = cookie.is_recv != 0 && (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
-    const bool is_ud_recv = static_cast<unsigned>(cookie.event.operation) == DAT_IB_DTO_RECV_UD;
-    if (cookie.is_recv != 0 && !is_ud_recv && !(success && has_imm))
-        return;
-    DAT_IB_EXTENSION_EVENT_DATA ext_data;
-    std::memset(&ext_data, 0, sizeof ext_data);
-    ext_data.type = extension_type(wc, cookie);
-    ext_data.status = success ? DAT_OP_SUCCESS : DAT_IB_OP_ERR;
-    if (has_imm)
-        ext_data.val.immed.data = wc.imm_data;
-    event.event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT);
-    auto &data = event.event_data.dto_completion_event_data;
-    if (is_ud_recv)
-        ext_data.remote_ah.qpn = wc.src_qp;
-    else if (has_imm)
-        data.operation = static_cast<DAT_DTOS>(wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM
-                                                   ? DAT_IB_DTO_RECV_IMMED
-                                                   : DAT_IB_DTO_RECV_MSG_IMMED);
-    std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
-}
-
 DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (operation == DAT_IB_OPEN_QUERY_OP)
         return open_query(handle, args);
@@ -170,11 +123,11 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
     case DAT_IB_RDMA_WRITE_IMMED_OP:
         return post_rdma_write_with_imm(*ep, args);
     case DAT_IB_UD_SEND_OP:
-        return post_ud_send(*ep, args);
+        return cm::post_ud_send(*ep, args);
     case DAT_IB_UD_AH_FREE_OP:
-        return ud_free_ah(*ep, args);
+        return cm::ud_free_ah(*ep, args);
     case DAT_IB_UD_CM_FREE_OP:
-        return ud_free_peer(*ep, args);
+        return cm::ud_free_peer(*ep, args);
     default:
         return post_atomic(*ep, operation == DAT_IB_FETCH_AND_ADD_OP ? fetch_and_add : cmp_and_swap,
                            args);

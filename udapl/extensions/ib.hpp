@@ -6,21 +6,9 @@
 
 #include <cstdarg>
 #include <dat2/udat.h>
-#include <infiniband/verbs.h>
 
-namespace coherdma::dapl {
-
-struct device;
-struct dto_cookie;
-
-namespace extensions {
-
-bool has_atomics(const device &dev) noexcept;
-
-/// Completes the event of an extension's operation, or of a Receive with immediate data.
-void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &event) noexcept;
+namespace coherdma::dapl::extensions {
 
 DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept;
 
-} // namespace extensions
-} // namespace coherdma::dapl
+} // namespace coherdma::dapl::extensions

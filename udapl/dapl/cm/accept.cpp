@@ -4,8 +4,8 @@
 
 #include "dapl/api.hpp"
 #include "dapl/event/evd.hpp"
-#include "extensions/ud.hpp"
 #include "listener.hpp"
+#include "ud.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -85,7 +85,7 @@ DAT_RETURN get_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, dapl_ep *&ep) noexcept {
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     const DAT_EP_STATE state = ep->current_state();
     const bool datagrams = cr.conn->id->ps == RDMA_PS_UDP;
-    if (datagrams != extensions::is_ud(ep->attr)) {
+    if (datagrams != is_ud(ep->attr)) {
         cr.ia->put(ep);
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     }
@@ -145,7 +145,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARA
     return query_object<dapl_cr>(cr_handle, mask, DAT_CR_FIELD_ALL, param, [param](dapl_cr &cr) {
         param->remote_ia_address_ptr = &cr.remote.sa;
         param->remote_port_qual = ntohs(cr.remote.port());
-        const std::size_t header_len = extensions::ud_header_size(*cr.conn);
+        const std::size_t header_len = cm::ud_header_size(*cr.conn);
         param->private_data_size = static_cast<DAT_COUNT>(cr.conn->peer_data_len - header_len);
         param->private_data =
             param->private_data_size != 0 ? cr.conn->peer_data.data() + header_len : nullptr;
@@ -158,7 +158,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
     if (cr == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    if (size < 0 || size > cm::max_private_data)
+    if (size < 0 || size > max_private_data)
         return invalid_parameter(3);
     if (size > 0 && data == nullptr)
         return invalid_parameter(4);
@@ -182,9 +182,9 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     ia.count(DCNT_IA_CM_REP_TX);
     // data may point into the request's private data: destroy the CR last.
     connection &conn = *cr->conn;
-    if (extensions::is_ud(ep->attr)) {
+    if (is_ud(ep->attr)) {
         cr->conn = nullptr;
-        result = extensions::ud_accept(*ep, &conn, data, size);
+        result = cm::ud_accept(*ep, &conn, data, size);
         ia.put(ep);
         destroy_object(cr);
         return result;
@@ -214,7 +214,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID da
     dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
     if (cr == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    if (size < 0 || size > cm::max_private_data)
+    if (size < 0 || size > max_private_data)
         return invalid_parameter(2);
     if (size > 0 && data == nullptr)
         return invalid_parameter(3);

@@ -10,7 +10,7 @@
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
-#include "extensions/ud.hpp"
+#include "ud.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -245,14 +245,14 @@ namespace {
 /// Checks the EP and the private data. argument: the number of the size parameter.
 DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
                          const void *data) noexcept {
-    if (size < 0 || size > cm::max_private_data)
+    if (size < 0 || size > max_private_data)
         return invalid_parameter(argument);
     if (size > 0 && data == nullptr)
         return invalid_parameter(argument + 1);
     if (ep.connect_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
     // A datagram EP may resolve any number of peers.
-    if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !extensions::is_ud(ep.attr))
+    if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !is_ud(ep.attr))
         return invalid_state(state_subtype(ep.current_state()));
     if (ep.pz == nullptr)
         return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
@@ -269,7 +269,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CO
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (!address::is_ip(remote))
         return invalid_parameter(2);
-    address addr = address::from(remote);
+    address addr = to_address(remote);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(3);
     if (timeout == 0)
@@ -280,8 +280,8 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CO
     if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     addr.port() = htons(cm::conn_qual_to_port(qualifier));
-    if (extensions::is_ud(ep->attr))
-        return extensions::ud_connect(*ep, addr, timeout, data, size);
+    if (is_ud(ep->attr))
+        return cm::ud_connect(*ep, addr, timeout, data, size);
     return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
 
@@ -292,7 +292,7 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (!address::is_ip(remote))
         return invalid_parameter(2);
-    address addr = address::from(remote);
+    address addr = to_address(remote);
     if (addr.port() == 0)
         return invalid_parameter(2);
     if (timeout == 0)

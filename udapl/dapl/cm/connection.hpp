@@ -8,9 +8,9 @@
 // context stays valid until the event thread has acknowledged the event.
 #pragma once
 
+#include "dapl/core/limits.hpp"
 #include "dapl/ep/ep.hpp"
-#include "dapl/event/event_thread.hpp"
-#include "limits.hpp"
+#include "dapl/event/upcalls.hpp"
 
 #include <cstdint>
 #include <rdma/rdma_cma.h>
@@ -54,9 +54,6 @@ inline constexpr std::uint32_t reject_by_consumer = 2U << 24 | 2U << 8,
 void reject(rdma_cm_id *id, std::uint32_t code, const void *data = nullptr,
             std::size_t size = 0) noexcept;
 
-/// Reads librdmacm's event channel in the event thread.
-fd_watcher &channel_watcher() noexcept;
-
 /// Maps a connection qualifier to a TCP port as OFED does, so that the two interoperate.
 std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept;
 
@@ -71,9 +68,6 @@ void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number,
 /// event. Only the first call for a connection has an effect.
 void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept;
 
-/// Ends the EP's connection, if any, without an event.
-void abort_conn(dapl_ep &ep) noexcept;
-
 /// Disconnects: sends a DREQ where the transport has one. False: rdma_disconnect failed.
 bool send_dreq(connection &conn) noexcept;
 /// DREP or DREQ received, TIMEWAIT expired, or device removed. Called by the event thread.
@@ -81,19 +75,6 @@ void complete_dreq(connection &conn) noexcept;
 /// Releases the connection. The rdma_cm_id is kept until the DREP arrives, or 8 s. On return no CM
 /// event for the EP is being handled, except one that the caller is handling.
 void release_conn(connection *conn) noexcept;
-/// Waits until all connections without an EP are deleted; called before the event thread ends.
-void wait_for_dreps() noexcept;
-/// pthread_atfork handlers, called by event_thread.cpp. The child drops its parent's connections.
-void dreq_atfork_prepare() noexcept;
-void dreq_atfork_parent() noexcept;
-void dreq_atfork_child() noexcept;
-
-/// The EP's tasks on the event thread: a request failed; connecting or disconnecting timed out; the
-/// requests before a graceful disconnect may have completed.
-void handle_broken(dapl_ep &ep) noexcept;
-void handle_timeout(dapl_ep &ep) noexcept;
-void check_drained(dapl_ep &ep) noexcept;
-
 /// IBV_EVENT_COMM_EST: data arrived before the connection was established.
 void handle_comm_est(dapl_ep &ep) noexcept;
 

@@ -7,7 +7,6 @@
 #include "dapl/core/deadline.hpp"
 #include "dapl/core/settings.hpp"
 #include "dapl/event/evd.hpp"
-#include "extensions/ud.hpp"
 #include "listener.hpp"
 
 namespace coherdma::dapl::cm {
@@ -187,7 +186,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcep
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
         return invalid_parameter(2);
-    if (extensions::is_ud(ep->attr))
+    if (is_ud(ep->attr))
         return DAT_SUCCESS;
     // Before the call: the event may be dequeued before it returns.
     const bool first_call =

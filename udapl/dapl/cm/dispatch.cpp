@@ -5,6 +5,7 @@
 #include "connection.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cstring>
 
 namespace coherdma::dapl::cm {
@@ -30,6 +31,10 @@ struct event_channel_watcher final : fd_watcher {
 fd_watcher &channel_watcher() noexcept {
     static constinit event_channel_watcher watcher;
     return watcher;
+}
+
+std::uint16_t local_port(const dapl_ep &ep) noexcept {
+    return ep.conn != nullptr ? ntohs(rdma_get_src_port(ep.conn->id)) : std::uint16_t{0};
 }
 
 std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept {

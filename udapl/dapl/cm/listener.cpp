@@ -5,7 +5,6 @@
 #include "dapl/api.hpp"
 #include "dapl/core/instance.hpp"
 #include "dapl/event/evd.hpp"
-#include "extensions/ud.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -54,7 +53,7 @@ void reject_and_destroy(rdma_cm_id *id) noexcept {
 
 /// The IA's address that the peer connects to. It lives as long as the IA.
 const address *find_local_address(const dapl_ia &ia, rdma_cm_id *id) noexcept {
-    const address local = address::from(rdma_get_local_addr(id));
+    const address local = to_address(rdma_get_local_addr(id));
     for (std::size_t i = 0; i != ia.dev->num_addresses; ++i) {
         const address &addr = ia.dev->addresses.at(i);
         if (addr.has_same_ip(local))
@@ -85,7 +84,7 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     // For a datagram request the private data are in event.param.ud.
     save_request_param(*cr->conn,
                        id->ps == RDMA_PS_UDP ? to_conn_param(event.param.ud) : event.param.conn);
-    cr->remote = address::from(rdma_get_peer_addr(id));
+    cr->remote = to_address(rdma_get_peer_addr(id));
     cr->ep = ep;
     cr->ep_created = ep != nullptr && ep->current_state() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
     ia->insert(cr);
@@ -159,7 +158,7 @@ int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
         if (const int error =
                 listen_at(sp, sp.ids.at(2 * i), RDMA_PS_TCP, dev.addresses.at(i), port))
             return error;
-    if (!extensions::has_ud(dev))
+    if (!dev.has_ud())
         return 0;
     for (std::size_t i = 0; i != dev.num_addresses; ++i)
         if (const int error =
@@ -385,7 +384,7 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
                           (comm->protocol == 0 || comm->protocol == IPPROTO_TCP);
     if (!is_valid)
         return dat_error(DAT_COMM_NOT_SUPPORTED);
-    address addr = address::from(sa);
+    address addr = to_address(sa);
     const DAT_RETURN result = cm::create<dapl_csp>(*ia, ntohs(addr.port()), evd_handle, DAT_SUCCESS,
                                                    csp_handle, [comm, &addr](dapl_csp &csp) {
                                                        csp.comm = *comm;

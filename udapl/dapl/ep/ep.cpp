@@ -3,14 +3,11 @@
 #include "ep.hpp"
 
 #include "dapl/api.hpp"
-#include "dapl/cm/connection.hpp"
 #include "dapl/core/deadline.hpp"
-#include "dapl/event/evd.hpp"
-#include "dapl/ia/async.hpp"
+#include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/ia/named_attr.hpp"
 #include "dapl/memory/pz.hpp"
-#include "extensions/ud.hpp"
 #include "srq.hpp"
 #include "watermark.hpp"
 
@@ -94,7 +91,7 @@ namespace {
 
 bool is_known_service(const device &dev, DAT_SERVICE_TYPE type) noexcept {
     return type == DAT_SERVICE_TYPE_RC ||
-           (static_cast<unsigned>(type) == DAT_IB_SERVICE_TYPE_UD && extensions::has_ud(dev));
+           (static_cast<unsigned>(type) == DAT_IB_SERVICE_TYPE_UD && dev.has_ud());
 }
 
 } // namespace
@@ -232,7 +229,7 @@ DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR 
     if (ep == nullptr)
         return no_resources(DAT_RESOURCE_MEMORY);
     set_refs(*ep, refs, attr);
-    if (extensions::is_ud(attr))
+    if (is_ud(attr))
         ep->recv_dto = DAT_IB_DTO_RECV_UD;
     ep->max_message = ia.dev->port_attr.max_msg_sz;
     if (refs.pz != nullptr) {
@@ -293,7 +290,7 @@ void destroy_ep(dapl_ep *ep) noexcept {
     cm::abort_conn(*ep);
     // From now on no completion schedules broken_task...
     ep->state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
-    extensions::ud_free_peers(*ep);
+    cm::ud_free_peers(*ep);
     ep_destroy_qp(*ep);
     // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
     // took.

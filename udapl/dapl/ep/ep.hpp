@@ -17,14 +17,28 @@ namespace coherdma::dapl {
 struct dapl_evd;
 struct dapl_pz;
 struct dapl_srq;
-namespace cm {
-struct connection;
-}
-namespace extensions {
-struct ud_peer;
-}
-
 struct dapl_ep;
+
+// What this folder calls in cm/.
+namespace cm {
+
+struct connection;
+struct ud_peer;
+
+/// The EP's tasks on the event thread: a request failed; connecting or disconnecting timed out; the
+/// requests before a graceful disconnect may have completed.
+void handle_broken(dapl_ep &ep) noexcept;
+void handle_timeout(dapl_ep &ep) noexcept;
+void check_drained(dapl_ep &ep) noexcept;
+
+/// Ends the EP's connection, if any, without an event.
+void abort_conn(dapl_ep &ep) noexcept;
+/// Ends all resolutions of a UD EP.
+void ud_free_peers(dapl_ep &ep) noexcept;
+/// The TCP port of the EP's connection; 0 without one. Called with the EP's lock.
+std::uint16_t local_port(const dapl_ep &ep) noexcept;
+
+} // namespace cm
 
 /// Calls handler(ep) in the event thread.
 struct ep_task final : timer_task {
@@ -86,7 +100,7 @@ struct dapl_ep : object, ep_refs {
     mutex lock; ///< of changes of state, of ep_refs, and of the fields that follow
     DAT_EP_ATTR attr = {};
     cm::connection *conn = nullptr;
-    extensions::ud_peer *ud_peers = nullptr; ///< resolved peers of a datagram EP
+    cm::ud_peer *ud_peers = nullptr; ///< resolved peers of a datagram EP
     address remote = {};
     DAT_CONN_QUAL remote_qual = 0;
     bool last_wqe_reported = false; ///< for this connection
@@ -102,6 +116,10 @@ struct dapl_ep : object, ep_refs {
     unique_handle<ibv_cq, ibv_destroy_cq> dummy_cq; ///< for a direction without an EVD
     unique_handle<ibv_qp, ibv_destroy_qp> owned_qp;
 };
+
+inline bool is_ud(const DAT_EP_ATTR &attr) noexcept {
+    return attr.service_type != DAT_SERVICE_TYPE_RC;
+}
 
 /// The DAT_INVALID_STATE subtype of an EP state.
 DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept;
@@ -119,6 +137,9 @@ DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept;
 /// EP on success.
 DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept;
+
+/// The EP is not published any more.
+void destroy_ep(dapl_ep *ep) noexcept;
 
 /// Sets the EP's references and attributes; its QP has to be created after that.
 void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept;

@@ -3,13 +3,11 @@
 // dat_ep_query and dat_ep_modify.
 
 #include "dapl/api.hpp"
-#include "dapl/cm/connection.hpp"
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
+#include "ep.hpp"
 #include "srq.hpp"
-
-#include <arpa/inet.h>
 
 namespace coherdma::dapl {
 
@@ -24,8 +22,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARA
         param->comm = {param->local_ia_address_ptr->sa_family, SOCK_STREAM, IPPROTO_TCP};
         param->remote_ia_address_ptr = &ep.remote.sa;
         param->remote_port_qual = ep.remote_qual;
-        if (ep.conn != nullptr)
-            param->local_port_qual = ntohs(rdma_get_src_port(ep.conn->id));
+        param->local_port_qual = cm::local_port(ep);
         param->pz_handle = ep.pz;
         param->recv_evd_handle = ep.recv_evd;
         param->request_evd_handle = ep.request_evd;

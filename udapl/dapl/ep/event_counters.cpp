@@ -2,7 +2,7 @@
 //
 // Counts an event when the consumer dequeues it.
 
-#include "dapl/event/evd.hpp"
+#include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
 #include "ep.hpp"
 

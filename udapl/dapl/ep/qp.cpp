@@ -7,11 +7,11 @@
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
 #include "ep.hpp"
-#include "extensions/ud.hpp"
 #include "srq.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <rdma/rdma_cma.h>
 
 namespace coherdma::dapl {
 
@@ -26,13 +26,30 @@ ibv_cq *get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
     return ep.dummy_cq.get();
 }
 
+// Moves a new UD QP to RTS. 0 or an errno.
+int ud_qp_to_rts(dapl_ep &ep) noexcept {
+    ibv_qp_attr attr = {};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = ep.ia->dev->port;
+    attr.qkey = RDMA_UDP_QKEY;
+    ibv_qp *const qp = ep.owned_qp.get();
+    if (const int error =
+            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+        return error;
+    attr.qp_state = IBV_QPS_RTR;
+    if (const int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE))
+        return error;
+    attr.qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
 // Moves the QP to INIT, so that receives may be posted. For iWARP the kernel moves the QP's state.
 int init_qp(dapl_ep &ep) noexcept {
     const device &dev = *ep.ia->dev;
     if (dev.iwarp)
         return 0;
-    if (extensions::is_ud(ep.attr))
-        return extensions::ud_qp_to_rts(ep);
+    if (is_ud(ep.attr))
+        return ud_qp_to_rts(ep);
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = dev.port;
@@ -50,7 +67,7 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     init_attr.send_cq = get_cq(ep, ep.request_evd);
     init_attr.recv_cq = get_cq(ep, ep.recv_evd);
     init_attr.srq = ep.srq != nullptr ? ep.srq->srq.get() : nullptr;
-    init_attr.qp_type = extensions::is_ud(ep.attr) ? IBV_QPT_UD : IBV_QPT_RC;
+    init_attr.qp_type = is_ud(ep.attr) ? IBV_QPT_UD : IBV_QPT_RC;
     init_attr.cap.max_send_wr = static_cast<std::uint32_t>(std::max(ep.attr.max_request_dtos, 1));
     init_attr.cap.max_recv_wr =
         ep.srq != nullptr ? 0 : static_cast<std::uint32_t>(std::max(ep.attr.max_recv_dtos, 1));

@@ -3,7 +3,7 @@
 #include "srq.hpp"
 
 #include "dapl/api.hpp"
-#include "dapl/ia/async.hpp"
+#include "dapl/event/evd.hpp"
 #include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"

@@ -2,7 +2,7 @@
 
 #include "watermark.hpp"
 
-#include "dapl/ia/async.hpp"
+#include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
 #include "ep.hpp"
 

@@ -10,12 +10,6 @@ namespace coherdma::dapl {
 
 struct dapl_ep;
 
-/// An event enters the EVD's queue. Crossing the soft watermark posts an asynchronous event; the
-/// hard one breaks the connection. Called with the EVD's lock.
-void srq_recv_enqueued(const DAT_EVENT &event) noexcept;
-/// The consumer dequeues it. Called with the EVD's lock.
-void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
-
 /// Compares the count with the watermarks.
 void check_watermarks(dapl_ep &ep) noexcept;
 

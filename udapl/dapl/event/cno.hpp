@@ -55,4 +55,7 @@ struct dapl_cno : object {
     unique_fd cancel_fd; ///< makes dat_cno_wait return
 };
 
+/// The CNO is not published any more.
+void destroy_cno(dapl_cno *cno) noexcept;
+
 } // namespace coherdma::dapl

@@ -3,12 +3,10 @@
 #include "evd.hpp"
 
 #include "cno.hpp"
-#include "completion.hpp"
 #include "dapl/api.hpp"
-#include "dapl/ep/watermark.hpp"
-#include "dapl/ia/async.hpp"
 #include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
+#include "upcalls.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -114,6 +112,49 @@ dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
     dapl_ia::put(evd);
     return nullptr;
 }
+
+void post_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+                      DAT_COUNT reason) noexcept {
+    dapl_evd *const evd = ia.async_evd;
+    if (evd == nullptr)
+        return;
+    DAT_EVENT event = {};
+    event.event_number = number;
+    event.event_data.asynch_error_event_data.dat_handle = handle;
+    event.event_data.asynch_error_event_data.reason = reason;
+    evd->post(event);
+}
+
+void report_overflow(dapl_evd &evd) noexcept {
+    // The asynchronous EVD cannot report its own overflow.
+    if (&evd != evd.ia->async_evd)
+        post_async_event(*evd.ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, &evd, DAT_EVD_OVERFLOW_ERROR);
+}
+
+// Asynchronous events have an EVD of their own: its queue is limited, and other events must not
+// overflow it.
+bool can_merge(std::size_t stream_a, std::size_t stream_b) noexcept {
+    return stream_a == stream_b || (evd_streams.at(stream_a) != DAT_EVD_ASYNC_FLAG &&
+                                    evd_streams.at(stream_b) != DAT_EVD_ASYNC_FLAG);
+}
+
+namespace {
+
+/// True: one EVD may have all of these streams.
+bool can_merge_streams(DAT_EVD_FLAGS flags) noexcept {
+    const auto requested = static_cast<DAT_UINT32>(flags) & ~DAT_UINT32{DAT_EVD_EXTENSION_BASE};
+    DAT_UINT32 supported = 0;
+    for (std::size_t i = 0; i != evd_streams.size(); ++i) {
+        supported |= evd_streams.at(i);
+        for (std::size_t j = 0; j != evd_streams.size(); ++j)
+            if ((requested & evd_streams.at(i)) != 0 && (requested & evd_streams.at(j)) != 0 &&
+                !can_merge(i, j))
+                return false;
+    }
+    return flags != 0 && (requested & ~supported) == 0;
+}
+
+} // namespace
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle,
                       DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd_handle) noexcept {

@@ -8,6 +8,7 @@
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <unistd.h>
@@ -93,6 +94,25 @@ struct dapl_evd : object {
     unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel;
     unique_fd event_fd;
 };
+
+/// True: one EVD may have both streams, each an index of evd_streams.
+bool can_merge(std::size_t stream_a, std::size_t stream_b) noexcept;
+/// In the order of DAT_PROVIDER_ATTR's evd_stream_merging_supported.
+inline constexpr std::array<DAT_UINT32, 6> evd_streams = {
+    DAT_EVD_SOFTWARE_FLAG,   DAT_EVD_CR_FLAG,       DAT_EVD_DTO_FLAG,
+    DAT_EVD_CONNECTION_FLAG, DAT_EVD_RMR_BIND_FLAG, DAT_EVD_ASYNC_FLAG};
+
+/// evd_create without the check of arguments.
+DAT_RETURN create_evd_object(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags,
+                             dapl_evd *&evd) noexcept;
+/// The EVD is not published any more.
+void destroy_evd(dapl_evd *evd) noexcept;
+
+/// Posts to the IA's asynchronous EVD, if it has one.
+void post_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
+                      DAT_COUNT reason) noexcept;
+/// Reports the overflow of an EVD to the asynchronous EVD.
+void report_overflow(dapl_evd &evd) noexcept;
 
 /// If the EVD has no such stream, drops the reference to it and returns nullptr. nullptr returns
 /// nullptr.

@@ -3,11 +3,9 @@
 // dat_evd_dequeue and dat_evd_wait.
 
 #include "cno.hpp"
-#include "completion.hpp"
 #include "dapl/api.hpp"
 #include "dapl/core/deadline.hpp"
-#include "dapl/ep/watermark.hpp"
-#include "evd.hpp"
+#include "upcalls.hpp"
 
 #include <cerrno>
 #include <poll.h>

@@ -2,12 +2,10 @@
 
 #include "event_thread.hpp"
 
-#include "dapl/cm/connection.hpp"
 #include "dapl/core/arena.hpp"
 #include "dapl/core/deadline.hpp"
 #include "dapl/core/lock.hpp"
-#include "dapl/ia/async.hpp"
-#include "evd.hpp"
+#include "upcalls.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -5,8 +5,6 @@
 
 #include "device.hpp"
 
-#include "dapl/event/event_thread.hpp"
-
 #include <algorithm>
 #include <coherdma/coherdma.h>
 #include <cstdlib>
@@ -18,7 +16,7 @@
 
 namespace coherdma::dapl {
 
-address address::from(const sockaddr *sa) noexcept {
+address to_address(const sockaddr *sa) noexcept {
     address addr = {};
     std::memcpy(&addr, sa, sa->sa_family == AF_INET6 ? sizeof addr.sin6 : sizeof addr.sin);
     return addr;
@@ -53,12 +51,12 @@ struct device_port {
 };
 
 /// The port to which rdma_cm binds this address; verbs is nullptr if there is none.
-device_port port_of_address(const sockaddr *addr) noexcept {
+device_port port_of_address(const sockaddr *addr, rdma_event_channel *channel) noexcept {
     device_port result;
     rdma_cm_id *id = nullptr;
-    if (rdma_create_id(event_thread::channel(), &id, nullptr, RDMA_PS_TCP) != 0)
+    if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0)
         return result;
-    address local = address::from(addr);
+    address local = to_address(addr);
     local.port() = 0;
     if (rdma_bind_addr(id, &local.sa) == 0 && id->verbs != nullptr)
         result = {id->verbs, id->port_num};
@@ -74,7 +72,7 @@ address resolve_host(const std::string &host) noexcept {
     if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0)
         return addr;
     if (address::is_ip(list->ai_addr))
-        addr = address::from(list->ai_addr);
+        addr = to_address(list->ai_addr);
     freeaddrinfo(list);
     return addr;
 }
@@ -97,13 +95,14 @@ bool set_by_device_name(device &dev, const std::string &name, unsigned long port
 }
 
 /// name: of an interface, or an IP address or host name that one of the interfaces has.
-bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list) noexcept {
+bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list,
+                      rdma_event_channel *channel) noexcept {
     const address addr = if_nametoindex(name.c_str()) != 0 ? address{} : resolve_host(name);
     for (; list != nullptr; list = list->ifa_next) {
         if (!address::is_ip(list->ifa_addr) ||
-            (name != list->ifa_name && !addr.has_same_ip(address::from(list->ifa_addr))))
+            (name != list->ifa_name && !addr.has_same_ip(to_address(list->ifa_addr))))
             continue;
-        const device_port bound = port_of_address(list->ifa_addr);
+        const device_port bound = port_of_address(list->ifa_addr, channel);
         if (bound.verbs == nullptr)
             continue;
         dev.ctx = bound.verbs;
@@ -115,16 +114,16 @@ bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list)
 }
 
 /// Sets dev.addresses: all that rdma_cm binds to the same port.
-void set_addresses(device &dev, const ifaddrs *list) noexcept {
+void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel) noexcept {
     for (; list != nullptr && dev.num_addresses < dev.addresses.size(); list = list->ifa_next) {
         if (!address::is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
             continue;
         if (dev.ifname[0] != '\0' && std::strcmp(dev.ifname.data(), list->ifa_name) != 0)
             continue;
-        const device_port bound = port_of_address(list->ifa_addr);
+        const device_port bound = port_of_address(list->ifa_addr, channel);
         if (bound.verbs != dev.ctx || bound.port != dev.port)
             continue;
-        dev.addresses.at(dev.num_addresses++) = address::from(list->ifa_addr);
+        dev.addresses.at(dev.num_addresses++) = to_address(list->ifa_addr);
         if (dev.ifname[0] == '\0')
             std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
     }
@@ -149,7 +148,8 @@ bool query_attributes(device &dev) noexcept {
 
 } // namespace
 
-std::shared_ptr<device> find_device(const char *instance_data) noexcept {
+std::shared_ptr<device> find_device(const char *instance_data,
+                                    rdma_event_channel *channel) noexcept {
     const std::string text = instance_data;
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
     const std::string name = text.substr(0, end);
@@ -160,9 +160,9 @@ std::shared_ptr<device> find_device(const char *instance_data) noexcept {
     int num_devices = 0;
     dev->contexts = rdma_get_devices(&num_devices);
     const ifaddrs_list list = get_interfaces();
-    if (!set_by_device_name(*dev, name, port) && !set_by_interface(*dev, name, list.get()))
+    if (!set_by_device_name(*dev, name, port) && !set_by_interface(*dev, name, list.get(), channel))
         return nullptr;
-    set_addresses(*dev, list.get());
+    set_addresses(*dev, list.get(), channel);
     return query_attributes(*dev) ? dev : nullptr;
 }
 

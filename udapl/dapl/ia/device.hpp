@@ -11,6 +11,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+struct rdma_event_channel;
+
 namespace coherdma::dapl {
 
 union address {
@@ -21,12 +23,13 @@ union address {
     static bool is_ip(const sockaddr *sa) noexcept {
         return sa != nullptr && (sa->sa_family == AF_INET || sa->sa_family == AF_INET6);
     }
-    /// sa: of IPv4 or IPv6.
-    static address from(const sockaddr *sa) noexcept;
     /// Compares without the port.
     bool has_same_ip(const address &other) const noexcept;
     in_port_t &port() noexcept { return sa.sa_family == AF_INET6 ? sin6.sin6_port : sin.sin_port; }
 };
+
+/// sa: of IPv4 or IPv6.
+address to_address(const sockaddr *sa) noexcept;
 
 struct device {
     device() noexcept = default;
@@ -39,6 +42,9 @@ struct device {
 
     /// True: soft-iWARP, which has the vendor ID "bmt".
     bool is_siw() const noexcept { return attr.vendor_id == 0x626d74; }
+
+    bool has_atomics() const noexcept { return !iwarp && attr.atomic_cap != IBV_ATOMIC_NONE; }
+    bool has_ud() const noexcept { return !iwarp; }
 
     ibv_context **contexts = nullptr; ///< of rdma_get_devices: every device of the host
     ibv_context *ctx = nullptr;
@@ -55,6 +61,8 @@ struct device {
 
 /// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
 /// optionally followed by a port number. nullptr: there is none, or it has no RDMA device.
-std::shared_ptr<device> find_device(const char *instance_data) noexcept;
+/// channel: used to bind rdma_cm_ids.
+std::shared_ptr<device> find_device(const char *instance_data,
+                                    rdma_event_channel *channel) noexcept;
 
 } // namespace coherdma::dapl

@@ -4,8 +4,6 @@
 
 #include "dapl/core/settings.hpp"
 #include "device.hpp"
-#include "extensions/ib.hpp"
-#include "extensions/ud.hpp"
 
 #include <arpa/inet.h>
 #include <cstdio>
@@ -65,10 +63,10 @@ named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_PORT_NUMBER", std::to_string(dev.port));
     num_base = attrs.size();
     add("DAT_EXTENSION_INTERFACE", bool_text(!dev.iwarp));
-    add("DAT_IB_FETCH_AND_ADD", bool_text(extensions::has_atomics(dev)));
-    add("DAT_IB_CMP_AND_SWAP", bool_text(extensions::has_atomics(dev)));
+    add("DAT_IB_FETCH_AND_ADD", bool_text(dev.has_atomics()));
+    add("DAT_IB_CMP_AND_SWAP", bool_text(dev.has_atomics()));
     add("DAT_IB_IMMED_DATA", bool_text(!dev.iwarp));
-    add("DAT_IB_UD", bool_text(extensions::has_ud(dev)));
+    add("DAT_IB_UD", bool_text(dev.has_ud()));
     if (get_settings().counters)
         add("DAT_COUNTERS", "TRUE");
 }

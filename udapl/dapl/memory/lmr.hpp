@@ -48,4 +48,7 @@ struct dapl_lmr : object {
     std::uint32_t rkey = 0; ///< 0 without a remote privilege
 };
 
+/// The LMR is not published any more.
+void destroy_lmr(dapl_lmr *lmr) noexcept;
+
 } // namespace coherdma::dapl

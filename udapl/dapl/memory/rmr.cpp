@@ -3,7 +3,6 @@
 #include "rmr.hpp"
 
 #include "dapl/api.hpp"
-#include "dapl/ep/post.hpp"
 #include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
 #include "lmr.hpp"
@@ -46,82 +45,6 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
     return DAT_SUCCESS;
 }
 
-/// The caller holds the IA's lock.
-void clear_binding(dapl_rmr &rmr) noexcept {
-    if (rmr.lmr != nullptr)
-        --rmr.lmr->refs;
-    if (rmr.rkey != 0)
-        rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
-    rmr.lmr = nullptr;
-    rmr.rkey = 0;
-}
-
-unsigned verbs_access(DAT_UINT32 privileges) noexcept {
-    return ((privileges & DAT_MEM_PRIV_REMOTE_READ_FLAG) != 0 ? unsigned{IBV_ACCESS_REMOTE_READ}
-                                                              : 0) |
-           ((privileges & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0 ? unsigned{IBV_ACCESS_REMOTE_WRITE}
-                                                               : 0);
-}
-
-struct bind_params {
-    dapl_rmr &rmr;
-    dapl_lmr *lmr; ///< nullptr: unbind
-    DAT_LMR_TRIPLET range;
-    DAT_MEM_PRIV_FLAGS privileges;
-    DAT_VA_TYPE va_type;
-};
-
-ibv_mw_bind_info make_bind_info(const bind_params &params) noexcept {
-    return {params.lmr->mr.get(), params.range.virtual_address, params.range.segment_length,
-            verbs_access(params.privileges) |
-                (params.va_type == DAT_VA_TYPE_ZB ? unsigned{IBV_ACCESS_ZERO_BASED} : 0)};
-}
-
-/// Binds an MW of type 1. ibv_bind_mw stores the new rkey in the MW.
-DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE user_cookie,
-                      DAT_COMPLETION_FLAGS flags) noexcept {
-    ibv_mw_bind mw_bind = {};
-    mw_bind.send_flags = verbs_flags(flags);
-    if (params.lmr != nullptr)
-        mw_bind.bind_info = make_bind_info(params);
-    const std::lock_guard guard(ep.requests.lock);
-    dto_cookie *const cookie = ep.requests.peek_free();
-    if (cookie == nullptr)
-        return no_resources(DAT_RESOURCE_MEMORY);
-    cookie->event.user_cookie = user_cookie;
-    cookie->event.operation = DAT_DTO_BIND_MW;
-    cookie->object = &params.rmr;
-    mw_bind.wr_id = reinterpret_cast<std::uintptr_t>(cookie);
-    ep.requests.commit(*cookie);
-    if (const int error = ibv_bind_mw(ep.qp, params.rmr.mw.get(), &mw_bind)) {
-        ep.requests.rollback();
-        return from_errno(error, DAT_RESOURCE_MEMORY_REGION);
-    }
-    return DAT_SUCCESS;
-}
-
-/// Binds an MW of type 2, for which the poster chooses the new rkey.
-DAT_RETURN bind_type2(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE user_cookie,
-                      DAT_COMPLETION_FLAGS flags) noexcept {
-    constexpr dto_op bind_mw = {
-        .opcode = IBV_WR_BIND_MW, .operation = DAT_DTO_BIND_MW, .can_inline = false};
-    constexpr dto_op local_inv = {
-        .opcode = IBV_WR_LOCAL_INV, .operation = DAT_DTO_BIND_MW, .can_inline = false};
-    ibv_mw *const mw = params.rmr.mw.get();
-    const dto_args dto = {0, nullptr, 0, user_cookie.as_64, verbs_flags(flags), &params.rmr};
-    if (params.lmr == nullptr)
-        return post(ep, local_inv, dto, [&](ibv_send_wr &wr) { wr.invalidate_rkey = mw->rkey; });
-    const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
-    const DAT_RETURN result = post(ep, bind_mw, dto, [&](ibv_send_wr &wr) {
-        wr.bind_mw.mw = mw;
-        wr.bind_mw.rkey = rkey;
-        wr.bind_mw.bind_info = make_bind_info(params);
-    });
-    if (result == DAT_SUCCESS)
-        mw->rkey = rkey;
-    return result;
-}
-
 } // namespace
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_handle) noexcept {
@@ -130,61 +53,6 @@ DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_handle) noexc
 
 DAT_RETURN rmr_create_for_ep(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE *rmr_handle) noexcept {
     return create_rmr(pz_handle, true, rmr_handle);
-}
-
-DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
-                    const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS privileges,
-                    DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE user_cookie,
-                    DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *rmr_context) noexcept {
-    dapl_rmr *const rmr = handle_to<dapl_rmr>(rmr_handle);
-    if (rmr == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_RMR);
-    if (triplet == nullptr)
-        return invalid_parameter(3);
-    dapl_ia &ia = *rmr->ia;
-    dapl_lmr *const lmr = triplet->segment_length != 0 ? ia.get<dapl_lmr>(lmr_handle) : nullptr;
-    if (lmr == nullptr && triplet->segment_length != 0)
-        return invalid_handle(DAT_INVALID_HANDLE_LMR);
-    bind_params params = {*rmr, lmr, *triplet, privileges, va_type};
-    dapl_ep *const ep = ia.get<dapl_ep>(ep_handle);
-    DAT_RETURN result = DAT_SUCCESS;
-    if (lmr != nullptr &&
-        !lmr->covers(lmr->lkey, triplet->virtual_address, triplet->segment_length))
-        result = invalid_parameter(3);
-    else if ((static_cast<DAT_UINT32>(privileges) & ~DAT_UINT32{DAT_MEM_PRIV_ALL_FLAG}) != 0)
-        result = invalid_parameter(4);
-    else if (va_type != DAT_VA_TYPE_VA && va_type != DAT_VA_TYPE_ZB)
-        result = invalid_parameter(5);
-    else if (ep == nullptr)
-        result = invalid_handle(DAT_INVALID_HANDLE_EP);
-    else if (!rmr->mw)
-        result = dat_error(DAT_MODEL_NOT_SUPPORTED);
-    else if (ep->pz != rmr->pz || (lmr != nullptr && lmr->pz != rmr->pz))
-        result = dat_error(DAT_PRIVILEGES_VIOLATION);
-    else if (!ep->can_post_requests())
-        result = invalid_state(state_subtype(ep->current_state()));
-    else if (rmr->ep_scope)
-        result = bind_type2(*ep, params, user_cookie, flags);
-    else
-        result = bind_type1(*ep, params, user_cookie, flags);
-    ia.put(ep);
-    if (result != DAT_SUCCESS) {
-        ia.put(lmr);
-        return result;
-    }
-    const std::lock_guard guard(ia.lock);
-    clear_binding(*rmr);
-    rmr->range = *triplet;
-    rmr->privileges = privileges;
-    rmr->va_type = va_type;
-    rmr->lmr = lmr; // with the reference of ia.get()
-    if (lmr != nullptr) {
-        rmr->rkey = rmr->mw->rkey;
-        ia.rkey_index.add(rmr->rkey, rmr);
-    }
-    if (rmr_context != nullptr)
-        *rmr_context = rmr->rkey;
-    return DAT_SUCCESS;
 }
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
@@ -203,6 +71,15 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr_handle) noexcept {
     return free_object<dapl_rmr>(rmr_handle, DAT_NO_SUBTYPE, destroy_rmr);
+}
+
+void clear_binding(dapl_rmr &rmr) noexcept {
+    if (rmr.lmr != nullptr)
+        --rmr.lmr->refs;
+    if (rmr.rkey != 0)
+        rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
+    rmr.lmr = nullptr;
+    rmr.rkey = 0;
 }
 
 void destroy_rmr(dapl_rmr *rmr) noexcept {

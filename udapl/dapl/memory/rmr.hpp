@@ -36,6 +36,11 @@ struct dapl_rmr : object {
     std::uint32_t rkey = 0; ///< 0: not bound
 };
 
+/// Ends the binding of an RMR. The caller holds the IA's lock.
+void clear_binding(dapl_rmr &rmr) noexcept;
+/// The RMR is not published any more.
+void destroy_rmr(dapl_rmr *rmr) noexcept;
+
 /// Converts a range of memory named by an rmr_context to the LMR's address and lmr_context. False:
 /// the peer may not write to that range.
 bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,

@@ -2,13 +2,13 @@
 //
 // dat_ia_query: the attributes of the IA and of the provider.
 
-#include "dapl/api.hpp"
-#include "dapl/cm/limits.hpp"
+#include "api.hpp"
 #include "dapl/core/instance.hpp"
-#include "device.hpp"
-#include "extensions/ib.hpp"
-#include "ia.hpp"
-#include "named_attr.hpp"
+#include "dapl/core/limits.hpp"
+#include "dapl/event/evd.hpp"
+#include "dapl/ia/device.hpp"
+#include "dapl/ia/ia.hpp"
+#include "dapl/ia/named_attr.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -23,18 +23,6 @@ namespace {
 // dat_ep_recv_query return.
 constexpr DAT_COUNT srq_outstanding = 0x10;
 constexpr DAT_COUNT ep_recv_allocated = 0x01, ep_recv_span = 0x10;
-
-// In the order of evd_stream_merging_supported; each is a bit of DAT_EVD_FLAGS.
-constexpr std::array<DAT_UINT32, 6> streams = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG,
-                                               DAT_EVD_DTO_FLAG,      DAT_EVD_CONNECTION_FLAG,
-                                               DAT_EVD_RMR_BIND_FLAG, DAT_EVD_ASYNC_FLAG};
-
-// Asynchronous events have an EVD of their own: its queue is limited, and other events must not
-// overflow it.
-bool can_merge(std::size_t stream_a, std::size_t stream_b) {
-    return stream_a == stream_b || (streams.at(stream_a) != DAT_EVD_ASYNC_FLAG &&
-                                    streams.at(stream_b) != DAT_EVD_ASYNC_FLAG);
-}
 
 template <std::size_t size>
 void copy_string(char (&dst)[size], const char *src) noexcept {
@@ -119,13 +107,13 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
         DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG |
         DAT_COMPLETION_EVD_THRESHOLD_FLAG);
     attr.is_thread_safe = ia.inst.info.is_thread_safe;
-    attr.max_private_data_size = cm::max_private_data;
+    attr.max_private_data_size = max_private_data;
     attr.supports_multipath = DAT_FALSE;
     attr.ep_creator = DAT_PSP_CREATES_EP_IFASKED;
     attr.pz_support = DAT_PZ_UNIQUE;
     attr.optimal_buffer_alignment = std::max<DAT_UINT32>(coherency.alignment, 64);
-    for (std::size_t i = 0; i != streams.size(); ++i)
-        for (std::size_t j = 0; j != streams.size(); ++j)
+    for (std::size_t i = 0; i != evd_streams.size(); ++i)
+        for (std::size_t j = 0; j != evd_streams.size(); ++j)
             const_cast<DAT_BOOLEAN &>(attr.evd_stream_merging_supported[i][j]) =
                 can_merge(i, j) ? DAT_TRUE : DAT_FALSE;
     attr.srq_supported = dev.attr.max_srq > 0 ? DAT_TRUE : DAT_FALSE;
@@ -147,19 +135,6 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
 }
 
 } // namespace
-
-bool can_merge_streams(DAT_EVD_FLAGS flags) noexcept {
-    const auto requested = static_cast<DAT_UINT32>(flags) & ~DAT_UINT32{DAT_EVD_EXTENSION_BASE};
-    DAT_UINT32 supported = 0;
-    for (std::size_t i = 0; i != streams.size(); ++i) {
-        supported |= streams.at(i);
-        for (std::size_t j = 0; j != streams.size(); ++j)
-            if ((requested & streams.at(i)) != 0 && (requested & streams.at(j)) != 0 &&
-                !can_merge(i, j))
-                return false;
-    }
-    return flags != 0 && (requested & ~supported) == 0;
-}
 
 DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
                     DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,

@@ -6,35 +6,24 @@
 // active side sends its own QP number before the private data.
 #pragma once
 
-#include "dapl/cm/listener.hpp"
+#include "connection.hpp"
 
 #include <cstdarg>
 
-namespace coherdma::dapl::extensions {
-
-bool has_ud(const device &dev) noexcept;
-inline bool is_ud(const DAT_EP_ATTR &attr) noexcept {
-    return attr.service_type != DAT_SERVICE_TYPE_RC;
-}
-
-/// Moves a new UD QP to RTS. 0 or an errno.
-int ud_qp_to_rts(dapl_ep &ep) noexcept;
+namespace coherdma::dapl::cm {
 
 /// dat_ep_connect and dat_cr_accept of a UD EP, after the check of the arguments.
 DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
                       const void *private_data, DAT_COUNT size) noexcept;
 /// Deletes conn, the connection request.
-DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data,
+DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
                      DAT_COUNT size) noexcept;
 
 /// The offset of the consumer's private data in a connection request.
-std::size_t ud_header_size(const cm::connection &conn) noexcept;
-
-/// Ends all resolutions of the EP.
-void ud_free_peers(dapl_ep &ep) noexcept;
+std::size_t ud_header_size(const connection &conn) noexcept;
 
 DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept;
 DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept;
 DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept;
 
-} // namespace coherdma::dapl::extensions
+} // namespace coherdma::dapl::cm

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Converts work completions to DAT events.
 
-#include "completion.hpp"
-
-#include "dapl/ep/ep.hpp"
-#include "dapl/ep/srq.hpp"
+#include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
-#include "evd.hpp"
-#include "extensions/ib.hpp"
+#include "ep.hpp"
+#include "srq.hpp"
+
+#include <cstring>
+#include <dat2/dat_ib_extensions.h>
 
 namespace coherdma::dapl {
+
+static_assert(sizeof(DAT_IB_EXTENSION_EVENT_DATA) <= sizeof(DAT_EVENT::event_extension_data));
+
+namespace {
 
 DAT_DTO_COMPLETION_STATUS wc_to_dat_status(ibv_wc_status status) noexcept {
     switch (status) {
@@ -43,7 +49,47 @@ DAT_DTO_COMPLETION_STATUS wc_to_dat_status(ibv_wc_status status) noexcept {
     }
 }
 
-namespace {
+DAT_IB_EXT_TYPE extension_type(const ibv_wc &wc, const dto_cookie &cookie) noexcept {
+    switch (static_cast<unsigned>(cookie.event.operation)) {
+    case DAT_IB_DTO_RDMA_WRITE_IMMED:
+        return DAT_IB_RDMA_WRITE_IMMED;
+    case DAT_IB_DTO_FETCH_ADD:
+        return DAT_IB_FETCH_AND_ADD;
+    case DAT_IB_DTO_CMP_SWAP:
+        return DAT_IB_CMP_AND_SWAP;
+    case DAT_IB_DTO_SEND_UD:
+        return DAT_IB_UD_SEND;
+    case DAT_IB_DTO_RECV_UD:
+        return DAT_IB_UD_RECV;
+    default:
+        return wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DAT_IB_RDMA_WRITE_IMMED_DATA
+                                                      : DAT_IB_RECV_IMMED_DATA;
+    }
+}
+
+/// Completes the event of an extension's operation, or of a Receive with immediate data.
+void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &event) noexcept {
+    const bool success = wc.status == IBV_WC_SUCCESS;
+    const bool has_imm = cookie.is_recv != 0 && (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const bool is_ud_recv = static_cast<unsigned>(cookie.event.operation) == DAT_IB_DTO_RECV_UD;
+    if (cookie.is_recv != 0 && !is_ud_recv && !(success && has_imm))
+        return;
+    DAT_IB_EXTENSION_EVENT_DATA ext_data;
+    std::memset(&ext_data, 0, sizeof ext_data);
+    ext_data.type = extension_type(wc, cookie);
+    ext_data.status = success ? DAT_OP_SUCCESS : DAT_IB_OP_ERR;
+    if (has_imm)
+        ext_data.val.immed.data = wc.imm_data;
+    event.event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_DTO_EVENT);
+    auto &data = event.event_data.dto_completion_event_data;
+    if (is_ud_recv)
+        ext_data.remote_ah.qpn = wc.src_qp;
+    else if (has_imm)
+        data.operation = static_cast<DAT_DTOS>(wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM
+                                                   ? DAT_IB_DTO_RECV_IMMED
+                                                   : DAT_IB_DTO_RECV_MSG_IMMED);
+    std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
+}
 
 void set_bind_event(const dto_cookie &cookie, DAT_DTO_COMPLETION_STATUS status,
                     DAT_EVENT &event) noexcept {
@@ -120,14 +166,14 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
         set_bind_event(cookie, data.status, event);
         return true;
     }
-    // A UD Send without an event; see extensions/ud.cpp.
+    // A UD Send without an event; see cm/ud.cpp.
     if (success && cookie.is_recv == 0 && cookie.object != nullptr)
         return false;
     if (cookie.is_recv != 0 && success && (wc.wc_flags & IBV_WC_WITH_INV) != 0) {
         data.operation = DAT_DTO_RECEIVE_WITH_INVALIDATE;
         data.rmr_context = wc.invalidated_rkey;
     } else {
-        extensions::set_extension_event(wc, cookie, event);
+        set_extension_event(wc, cookie, event);
     }
     return true;
 }

@@ -2,7 +2,7 @@
 //
 // Calls for handles of every type: dat_get_handle_type and the consumer context.
 
-#include "dapl/api.hpp"
+#include "api.hpp"
 #include "dapl/cm/listener.hpp"
 #include "dapl/ep/ep.hpp"
 #include "dapl/ep/srq.hpp"
@@ -33,12 +33,13 @@ object *find_as_any_of(DAT_HANDLE handle, DAT_HANDLE_TYPE &type) noexcept {
     return (find_as<object_types>(handle, obj, type) || ...) ? obj : nullptr;
 }
 
-} // namespace
-
+/// The object of a handle of any type, or nullptr.
 object *find_any(DAT_HANDLE handle, DAT_HANDLE_TYPE &type) noexcept {
     return find_as_any_of<cm::dapl_cr, dapl_ep, dapl_evd, dapl_ia, dapl_lmr, cm::dapl_psp, dapl_pz,
                           dapl_rmr, cm::dapl_rsp, dapl_cno, dapl_srq, cm::dapl_csp>(handle, type);
 }
+
+} // namespace
 
 DAT_RETURN set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context) noexcept {
     DAT_HANDLE_TYPE type;

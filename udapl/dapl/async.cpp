@@ -6,8 +6,9 @@
 #include "dapl/ep/ep.hpp"
 #include "dapl/ep/srq.hpp"
 #include "dapl/event/evd.hpp"
-#include "device.hpp"
-#include "ia.hpp"
+#include "dapl/event/upcalls.hpp"
+#include "dapl/ia/device.hpp"
+#include "dapl/ia/ia.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -152,24 +153,6 @@ void async_unregister(dapl_ia &ia) noexcept {
     // Without the lock, which the event thread may be waiting for.
     if (removed)
         event_thread::wait_for_callback(*removed);
-}
-
-void post_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
-                      DAT_COUNT reason) noexcept {
-    dapl_evd *const evd = ia.async_evd;
-    if (evd == nullptr)
-        return;
-    DAT_EVENT event = {};
-    event.event_number = number;
-    event.event_data.asynch_error_event_data.dat_handle = handle;
-    event.event_data.asynch_error_event_data.reason = reason;
-    evd->post(event);
-}
-
-void report_overflow(dapl_evd &evd) noexcept {
-    // The asynchronous EVD cannot report its own overflow.
-    if (&evd != evd.ia->async_evd)
-        post_async_event(*evd.ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, &evd, DAT_EVD_OVERFLOW_ERROR);
 }
 
 void async_forget(const void *obj) noexcept {

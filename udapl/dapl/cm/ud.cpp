@@ -6,6 +6,7 @@
 #include "dapl/core/settings.hpp"
 #include "dapl/ep/post.hpp"
 #include "dapl/event/evd.hpp"
+#include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include <dat2/dat_ib_extensions.h>
 #include <memory>
 
-namespace coherdma::dapl::extensions {
+namespace coherdma::dapl::cm {
 
 namespace {
 
@@ -26,7 +27,7 @@ struct req_header {
 };
 constexpr std::uint32_t req_magic = 0x63684455; // "chDU"
 
-bool parse_req_header(const cm::connection &conn, req_header &header) noexcept {
+bool parse_req_header(const connection &conn, req_header &header) noexcept {
     if (conn.peer_data_len < sizeof header)
         return false;
     std::memcpy(&header, conn.peer_data.data(), sizeof header);
@@ -36,7 +37,7 @@ bool parse_req_header(const cm::connection &conn, req_header &header) noexcept {
 } // namespace
 
 /// A resolution, in progress or complete.
-struct ud_peer final : cm::cm_handler {
+struct ud_peer final : cm_handler {
     explicit ud_peer(dapl_ep &owner) noexcept
         : ep(owner) {}
     ~ud_peer() {
@@ -51,7 +52,7 @@ struct ud_peer final : cm::cm_handler {
     bool event_posted = false;
     int arp_retries = 0;
     std::uint8_t req_size = 0;
-    std::array<unsigned char, sizeof(req_header) + cm::max_private_data> req_data = {};
+    std::array<unsigned char, sizeof(req_header) + max_private_data> req_data = {};
     std::array<unsigned char, 256> rep_data = {};
     ud_peer *next = nullptr;
 };
@@ -201,26 +202,6 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     }
 }
 
-bool has_ud(const device &dev) noexcept {
-    return !dev.iwarp;
-}
-
-int ud_qp_to_rts(dapl_ep &ep) noexcept {
-    ibv_qp_attr attr = {};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = ep.ia->dev->port;
-    attr.qkey = RDMA_UDP_QKEY;
-    ibv_qp *const qp = ep.owned_qp.get();
-    if (const int error =
-            ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-        return error;
-    attr.qp_state = IBV_QPS_RTR;
-    if (const int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE))
-        return error;
-    attr.qp_state = IBV_QPS_RTS;
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
 DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void *private_data,
                       DAT_COUNT size) noexcept {
     auto new_peer = std::make_unique<ud_peer>(ep);
@@ -232,7 +213,7 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
     new_peer->req_size = static_cast<std::uint8_t>(sizeof header + static_cast<std::size_t>(size));
     new_peer->remote = addr;
     if (rdma_create_id(event_thread::channel(), &new_peer->id,
-                       static_cast<cm::cm_handler *>(new_peer.get()), RDMA_PS_UDP) != 0)
+                       static_cast<cm_handler *>(new_peer.get()), RDMA_PS_UDP) != 0)
         return from_errno(errno, DAT_RESOURCE_TEP);
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
@@ -245,12 +226,12 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
     return DAT_SUCCESS;
 }
 
-std::size_t ud_header_size(const cm::connection &conn) noexcept {
+std::size_t ud_header_size(const connection &conn) noexcept {
     req_header header;
     return conn.id->ps == RDMA_PS_UDP && parse_req_header(conn, header) ? sizeof header : 0;
 }
 
-DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data,
+DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
                      DAT_COUNT size) noexcept {
     auto new_peer = std::make_unique<ud_peer>(ep);
     rdma_conn_param param = {};
@@ -265,11 +246,11 @@ DAT_RETURN ud_accept(dapl_ep &ep, cm::connection *conn, const void *private_data
         info.ah = create_peer_ah(ep, *conn->id);
     }
     if (const sockaddr *const addr = rdma_get_peer_addr(conn->id))
-        new_peer->remote = address::from(addr);
+        new_peer->remote = to_address(addr);
     // The rdma_cm_id is kept, since it replies to a repeated request; its events are ignored.
     new_peer->event_posted = true;
     new_peer->id = conn->id;
-    new_peer->id->context = static_cast<cm::cm_handler *>(new_peer.get());
+    new_peer->id->context = static_cast<cm_handler *>(new_peer.get());
     conn->id = nullptr;
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
@@ -362,4 +343,4 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
         suppressed ? &ep : nullptr);
 }
 
-} // namespace coherdma::dapl::extensions
+} // namespace coherdma::dapl::cm

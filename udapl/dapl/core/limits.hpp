@@ -3,10 +3,10 @@
 
 #include <dat2/udat.h>
 
-namespace coherdma::dapl::cm {
+namespace coherdma::dapl {
 
 /// Bytes of private data for the consumer in each direction: InfiniBand's 92 of a request, less
 /// librdmacm's header.
 inline constexpr DAT_COUNT max_private_data = 56;
 
-} // namespace coherdma::dapl::cm
+} // namespace coherdma::dapl

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What this folder calls in the folders above it. Each function names the file that has it.
+#pragma once
+
+#include "evd.hpp"
+#include "event_thread.hpp"
+
+namespace coherdma::dapl {
+
+/// ep/completion.cpp. Polls the EVD's CQ, under its lock, until a completion has an event.
+/// DAT_QUEUE_EMPTY: there is none. As OFED's it lacks the class bit, since consumers compare with
+/// it.
+DAT_RETURN poll_event(dapl_evd &evd, DAT_EVENT &event) noexcept;
+
+/// ep/watermark.cpp. An event enters the EVD's queue. Crossing the soft watermark posts an
+/// asynchronous event; the hard one breaks the connection. Called with the EVD's lock.
+void srq_recv_enqueued(const DAT_EVENT &event) noexcept;
+/// ep/watermark.cpp. The consumer dequeues it. Called with the EVD's lock.
+void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
+
+/// ep/event_counters.cpp. Counts an event that the consumer dequeues, if COHERDMA_COUNTERS=1.
+void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept;
+
+/// async.cpp. Call before an object is destroyed: on return no asynchronous event for it is being
+/// delivered, and no IA posts to it if it is an EVD.
+void async_forget(const void *obj) noexcept;
+/// async.cpp. Around a fork: no event is delivered during it, and the child does not watch the
+/// devices that the parent opened.
+void async_atfork_prepare() noexcept;
+void async_atfork_parent() noexcept;
+void async_atfork_child() noexcept;
+
+namespace cm {
+
+/// cm/dispatch.cpp. Reads librdmacm's event channel in the event thread.
+fd_watcher &channel_watcher() noexcept;
+/// cm/dreq.cpp. Waits until all connections without an EP are deleted; called before the event
+/// thread ends.
+void wait_for_dreps() noexcept;
+/// cm/dreq.cpp. Around a fork: the child drops its parent's connections.
+void dreq_atfork_prepare() noexcept;
+void dreq_atfork_parent() noexcept;
+void dreq_atfork_child() noexcept;
+
+} // namespace cm
+} // namespace coherdma::dapl
