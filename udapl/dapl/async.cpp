@@ -145,7 +145,8 @@ void async_unregister(dapl_ia &ia) noexcept {
             if ((*link)->context == ia.ctx() && --(*link)->num_ias == 0) {
                 removed.reset(*link);
                 *link = removed->next;
-                // Under the lock: another thread that opens the device watches the same fd.
+                // Under the lock: a thread that opens the device later adds a watcher of the same
+                // fd, which must not be removed.
                 event_thread::remove_fd(removed->context->async_fd);
                 break;
             }
@@ -157,8 +158,8 @@ void async_unregister(dapl_ia &ia) noexcept {
 
 void async_forget(const void *obj) noexcept {
     const std::lock_guard guard(registry.lock);
-    // An abrupt close of one IA destroys an EVD that other IAs still use, though the consumer must
-    // keep it.
+    // An abrupt close of one IA destroys its EVDs, also one that is the asynchronous EVD of other
+    // IAs.
     for (dapl_ia *ia : registry.ias)
         if (ia != nullptr && ia->async_evd == obj)
             ia->async_evd = nullptr;

@@ -33,7 +33,7 @@ void copy_string(char (&dst)[size], const char *src) noexcept {
 DAT_COUNT to_count(std::uint64_t value) {
     return static_cast<DAT_COUNT>(std::min<std::uint64_t>(value, INT_MAX));
 }
-DAT_SEG_LENGTH to_length(std::uint64_t value) {
+DAT_SEG_LENGTH to_segment_length(std::uint64_t value) {
     return static_cast<DAT_SEG_LENGTH>(std::min<std::uint64_t>(value, UINT32_MAX));
 }
 
@@ -54,7 +54,7 @@ void set_limits(const device &dev, DAT_IA_ATTR &attr) noexcept {
     attr.max_evd_qlen = dev_attr.max_cqe;
     attr.max_iov_segments_per_dto = dev_attr.max_sge;
     attr.max_lmrs = dev_attr.max_mr;
-    attr.max_lmr_block_size = to_length(dev_attr.max_mr_size);
+    attr.max_lmr_block_size = to_segment_length(dev_attr.max_mr_size);
     attr.max_lmr_virtual_address = UINT64_MAX;
     attr.max_pzs = dev_attr.max_pd;
     attr.max_message_size = dev.port_attr.max_msg_sz;

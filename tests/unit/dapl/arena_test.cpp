@@ -36,6 +36,11 @@ struct large : slot {
     std::array<char, 1000> bytes = {};
 };
 
+/// Only one test frees objects of this type.
+struct other : slot {
+    static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_LMR;
+};
+
 const DAT_PROVIDER some_table = {};
 
 template <class kind, class... arguments>
@@ -99,28 +104,30 @@ void other_addresses_rejected_as_handles(void **) {
     destroy_object(large_obj);
 }
 
-void freed_slot_reused_for_same_type(void **) {
+void slots_of_types_are_distinct(void **) {
     std::set<void *> addresses;
     std::vector<small *> objects;
     for (int n = 0; n != 5000; ++n) {
         objects.push_back(make<small>(n));
         assert_true(addresses.insert(objects.back()).second);
-        publish(objects.back(), &some_table);
     }
-    for (small *it : objects) {
-        unpublish(it);
+    for (small *it : objects)
         destroy_object(it);
-    }
-    for (int n = 0; n != 5000; ++n) {
-        objects[static_cast<std::size_t>(n)] = make<small>(n);
-        assert_int_equal(objects[static_cast<std::size_t>(n)]->value, n);
-        assert_int_equal(addresses.count(objects[static_cast<std::size_t>(n)]), 1);
-    }
     large *const large_obj = make<large>();
     assert_int_equal(addresses.count(large_obj), 0);
     destroy_object(large_obj);
-    for (small *it : objects)
-        destroy_object(it);
+}
+
+void freed_slot_reused_after_many_frees(void **) {
+    const auto make_and_free = [] {
+        other *const obj = make<other>();
+        destroy_object(obj);
+        return obj;
+    };
+    const other *const freed = make_and_free();
+    for (std::size_t n = 0; n != arena::min_freed; ++n)
+        assert_ptr_not_equal(make_and_free(), freed);
+    assert_ptr_equal(make_and_free(), freed);
 }
 
 void concurrent_make_and_free_keeps_objects_apart(void **) {
@@ -169,7 +176,8 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(handle_valid_only_while_published),
         cmocka_unit_test(other_addresses_rejected_as_handles),
-        cmocka_unit_test(freed_slot_reused_for_same_type),
+        cmocka_unit_test(slots_of_types_are_distinct),
+        cmocka_unit_test(freed_slot_reused_after_many_frees),
         cmocka_unit_test(concurrent_make_and_free_keeps_objects_apart),
         cmocka_unit_test(parent_handles_invalid_in_child),
     };

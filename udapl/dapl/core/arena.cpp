@@ -44,6 +44,28 @@ void poison(free_slot *, std::size_t) noexcept {}
 void unpoison(free_slot *, std::size_t) noexcept {}
 #endif
 
+/// The slots of one type without an object.
+struct type_slots {
+    void push_freed(free_slot *added) noexcept {
+        added->next = nullptr;
+        (freed_tail != nullptr ? freed_tail->next : freed) = added;
+        freed_tail = added;
+        ++num_freed;
+    }
+    free_slot *pop_freed() noexcept {
+        free_slot *const oldest = freed;
+        freed = oldest->next;
+        if (freed == nullptr)
+            freed_tail = nullptr;
+        --num_freed;
+        return oldest;
+    }
+
+    free_slot *unused;             ///< had no object yet
+    free_slot *freed, *freed_tail; ///< the oldest first
+    std::size_t num_freed;
+};
+
 constexpr std::size_t slot_size(std::size_t object_size) {
     return (object_size + slot_alignment - 1) / slot_alignment * slot_alignment;
 }
@@ -54,7 +76,7 @@ struct {
     std::atomic<std::size_t> used = 0; ///< bytes from begin that are slots
     std::size_t size = 0;
     std::size_t accessible = 0; ///< bytes from begin that are not PROT_NONE: whole chunks
-    std::array<free_slot *, num_types> free = {};
+    std::array<type_slots, num_types> types = {};
 } state;
 
 bool reserve() noexcept {
@@ -71,7 +93,7 @@ bool reserve() noexcept {
         state.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
         pthread_atfork([] { state.lock.lock(); }, [] { state.lock.unlock(); },
                        [] {
-                           state.free = {};
+                           state.types = {};
                            state.used.store(0, std::memory_order_relaxed);
                            state.lock.unlock();
                        });
@@ -92,6 +114,24 @@ bool make_accessible(std::size_t bytes) noexcept {
     return true;
 }
 
+/// Adds a chunk of slots. False: out of memory or address space.
+bool add_chunk(type_slots &slots, std::size_t step) noexcept {
+    const std::size_t used = state.used.load(std::memory_order_relaxed);
+    const std::size_t bytes = std::max(step, chunk_size / step * step);
+    if (state.size - used < bytes || !make_accessible(used + bytes))
+        return false;
+    const std::uintptr_t begin = state.begin.load(std::memory_order_relaxed) + used;
+    for (std::size_t end = bytes; end != 0; end -= step) {
+        auto *const added = reinterpret_cast<free_slot *>(begin + end - step);
+        added->next = slots.unused;
+        slots.unused = added;
+        poison(added, step);
+    }
+    // release: pairs with contains().
+    state.used.store(used + bytes, std::memory_order_release);
+    return true;
+}
+
 } // namespace
 
 bool init() noexcept {
@@ -104,24 +144,17 @@ void *alloc(DAT_HANDLE_TYPE type, std::size_t size) noexcept {
     const std::lock_guard guard(state.lock);
     if (!reserve())
         return nullptr;
-    free_slot *&free_list = state.free.at(type);
-    if (free_list == nullptr) {
-        const std::size_t used = state.used.load(std::memory_order_relaxed);
-        const std::size_t bytes = std::max(step, chunk_size / step * step);
-        if (state.size - used < bytes || !make_accessible(used + bytes))
-            return nullptr;
-        const std::uintptr_t begin = state.begin.load(std::memory_order_relaxed) + used;
-        for (std::size_t end = bytes; end != 0; end -= step) {
-            auto *const added = reinterpret_cast<free_slot *>(begin + end - step);
-            added->next = free_list;
-            free_list = added;
-            poison(added, step);
-        }
-        // release: pairs with contains().
-        state.used.store(used + bytes, std::memory_order_release);
+    type_slots &slots = state.types.at(type);
+    free_slot *allocated;
+    if (slots.num_freed > min_freed ||
+        (slots.unused == nullptr && !add_chunk(slots, step) && slots.num_freed != 0)) {
+        allocated = slots.pop_freed();
+    } else if (slots.unused != nullptr) {
+        allocated = slots.unused;
+        slots.unused = allocated->next;
+    } else {
+        return nullptr;
     }
-    free_slot *const allocated = free_list;
-    free_list = allocated->next;
     unpoison(allocated, step);
     return allocated;
 }
@@ -130,8 +163,7 @@ void free(DAT_HANDLE_TYPE type, std::size_t size, void *memory) noexcept {
     const std::lock_guard guard(state.lock);
     auto *const freed = static_cast<free_slot *>(memory);
     poison(freed, slot_size(size));
-    freed->next = state.free.at(type);
-    state.free.at(type) = freed;
+    state.types.at(type).push_freed(freed);
 }
 
 // acquire: bytes below `used` are accessible, and zero or a slot.

@@ -6,6 +6,9 @@
 //     word 0   DAT_PROVIDER *, as DAT requires; stays when the object is freed
 //     word 1   the tag: the slot's address plus a number of the type; 0 without a published object
 //
+// A slot is reused only after min_freed later frees of its type, so that the handle of a freed
+// object stays invalid for a while.
+//
 // publish() stores the tag when the object is complete; unpublish() clears it before the object is
 // torn down. In the child of a fork all slots are zero, so that the parent's handles are invalid.
 #pragma once
@@ -28,6 +31,8 @@ struct slot {
 };
 
 namespace arena {
+
+inline constexpr std::size_t min_freed = 1000;
 
 /// Reserves the address range and registers the fork handlers. False: no address space.
 bool init() noexcept;

@@ -53,7 +53,7 @@ std::uint32_t dapl_evd::max_events() const noexcept {
 
 bool dapl_evd::append_event() noexcept {
     try {
-        events.emplace_back();
+        queue.emplace_back();
     } catch (const std::bad_alloc &) {
         return false;
     }
@@ -62,13 +62,13 @@ bool dapl_evd::append_event() noexcept {
 
 std::uint32_t dapl_evd::drain_cq() noexcept {
     while (cq && append_event()) {
-        if (poll_event(*this, events.back()) != DAT_SUCCESS) {
-            events.pop_back();
+        if (poll_event(*this, queue.back()) != DAT_SUCCESS) {
+            queue.pop_back();
             break;
         }
-        srq_recv_enqueued(events.back());
+        srq_recv_enqueued(queue.back());
     }
-    return static_cast<std::uint32_t>(events.size());
+    return static_cast<std::uint32_t>(queue.size());
 }
 
 bool dapl_evd::arm() noexcept {
@@ -94,9 +94,9 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
-        if (events.size() < max_events() && append_event()) [[likely]] {
-            events.back() = event;
-            events.back().evd_handle = this;
+        if (queue.size() < max_events() && append_event()) [[likely]] {
+            queue.back() = event;
+            queue.back().evd_handle = this;
             if (waiter_blocked || (cno != nullptr && enabled))
                 signal_event_fd();
             return true;

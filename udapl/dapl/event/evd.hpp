@@ -77,7 +77,7 @@ struct dapl_evd : object {
 
     mutex lock;
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
-    std::deque<DAT_EVENT> events;
+    std::deque<DAT_EVENT> queue;
     ibv_wc wc;                   ///< the CQE polled last
     bool has_waiter = false;     ///< a thread is in dat_evd_wait
     bool waiter_blocked = false; ///< ... and blocked in ppoll

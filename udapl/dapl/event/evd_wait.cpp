@@ -18,10 +18,10 @@ namespace {
 DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (evd.has_waiter)
         return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
-    if (!evd.events.empty()) {
-        event = evd.events.front();
+    if (!evd.queue.empty()) {
+        event = evd.queue.front();
         srq_recv_dequeued(event);
-        evd.events.pop_front();
+        evd.queue.pop_front();
         return DAT_SUCCESS;
     }
     if (!evd.cq)
@@ -62,7 +62,7 @@ wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
     if (!evd.create_event_fd() || !evd.arm())
         return wake_reason::error;
     // Completions that arrived before the CQ was armed do not notify.
-    const std::size_t num_before = evd.events.size();
+    const std::size_t num_before = evd.queue.size();
     if (evd.drain_cq() != num_before)
         return wake_reason::event;
     if (evd.cno != nullptr && !evd.masked_in_cno)
@@ -122,13 +122,13 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     evd->has_waiter = false;
     evd->cancel_wait = false;
     if (result == DAT_SUCCESS) {
-        *event = evd->events.front();
+        *event = evd->queue.front();
         srq_recv_dequeued(*event);
-        evd->events.pop_front();
+        evd->queue.pop_front();
         if (evd->counters != nullptr) [[unlikely]]
             count_event(*evd, *event);
     }
-    *nmore = static_cast<DAT_COUNT>(evd->events.size());
+    *nmore = static_cast<DAT_COUNT>(evd->queue.size());
     if (evd->masked_in_cno)
         evd->cno->unmask_evd(*evd);
     return result;
