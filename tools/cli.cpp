@@ -5,9 +5,26 @@
 #include "command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 namespace tools::cli {
+namespace {
+
+std::string check_not_empty(const std::string &value) {
+    return value.empty() ? "must not be empty" : "";
+}
+
+/// CLI11 replaces a number that does not fit into 64 bits by the nearest one.
+std::string check_fits(const std::string &value) {
+    errno = 0;
+    value.front() == '-' ? static_cast<void>(std::strtoll(value.c_str(), nullptr, 0))
+                         : static_cast<void>(std::strtoull(value.c_str(), nullptr, 0));
+    return errno == ERANGE ? value + " is out of range" : "";
+}
+
+} // namespace
 
 option &option::type_name(const std::string &name) {
     opt_->type_name(name);
@@ -73,12 +90,12 @@ option command::add_flag(const std::string &name, bool &value, const std::string
 
 option command::add_option(const std::string &name, std::string &value,
                            const std::string &description) {
-    return option(app_->add_option(name, value, description));
+    return option(app_->add_option(name, value, description)).check(check_not_empty);
 }
 
 option command::add_option(const std::string &name, std::vector<std::string> &values,
                            const std::string &description) {
-    return option(app_->add_option(name, values, description));
+    return option(app_->add_option(name, values, description)).check(check_not_empty);
 }
 
 option command::add_option(const std::string &name, int &value, const std::string &description) {
@@ -87,12 +104,12 @@ option command::add_option(const std::string &name, int &value, const std::strin
 
 option command::add_option(const std::string &name, std::int64_t &value,
                            const std::string &description) {
-    return option(app_->add_option(name, value, description));
+    return option(app_->add_option(name, value, description)).check(check_fits);
 }
 
 option command::add_option(const std::string &name, std::uint64_t &value,
                            const std::string &description) {
-    return option(app_->add_option(name, value, description));
+    return option(app_->add_option(name, value, description)).check(check_fits);
 }
 
 option command::add_option(const std::string &name, double &value, const std::string &description) {

@@ -51,7 +51,8 @@ class option {
     CLI::Option *opt_;
 };
 
-/// A program or a subcommand. The functions do the same as those of CLI::App.
+/// A program or a subcommand. The functions do the same as those of CLI::App; besides, options
+/// refuse an empty string, and a number that does not fit into 64 bits.
 class command {
   public:
     explicit command(CLI::App *app) noexcept

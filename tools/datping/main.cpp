@@ -91,6 +91,8 @@ void validate(const tools::cli::command &program, options &opts, const raw_optio
         usage_error("--poll excludes --wait");
     if (raw.verify && raw.no_verify)
         usage_error("--no-verify excludes --verify");
+    if (opts.quiet && opts.verbose)
+        usage_error("--quiet excludes --verbose");
     if (raw.qualifier < 1)
         usage_error("--qualifier: must be at least 1");
     if (raw.count < 0)

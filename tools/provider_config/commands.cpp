@@ -79,7 +79,9 @@ void add_command(tools::cli::command &program, const char *name, const char *des
     auto opts = std::make_shared<options>();
     auto command = program.add_subcommand(name, description);
     command.add_flag("--dry-run,-n", opts->dry_run, "Print the changes, but do not make them");
-    command.add_option("--root", opts->root, "Change the system in this folder").type_name("DIR");
+    command.add_option("--root", opts->root, "Change the system in this folder")
+        .type_name("DIR")
+        .check(check_root);
     command.callback([=] { run_command(name, *opts, done, already); });
 }
 

@@ -3,6 +3,7 @@
 #include "provider_config/serving_provider.hpp"
 
 #include <dlfcn.h>
+#include <filesystem>
 #include <link.h>
 #include <unistd.h>
 
@@ -26,6 +27,13 @@ std::string find_libibverbs() {
     if (library)
         dlclose(library);
     return path;
+}
+
+std::string check_root(const std::string &root) {
+    if (!std::filesystem::path(root).is_absolute())
+        return "must be an absolute path, not '" + root + "'";
+    std::error_code error;
+    return std::filesystem::is_directory(root, error) ? "" : "there is no folder " + root;
 }
 
 doctor::host host_at_root(const std::string &root) {

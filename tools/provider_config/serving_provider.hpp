@@ -17,6 +17,8 @@ std::string find_libibverbs();
 /// This machine, or a system below `root` with libibverbs at the same path. Only what decides about
 /// plugins is filled in.
 doctor::host host_at_root(const std::string &root);
+/// Checks the value of --root. Returns an error message, or "".
+std::string check_root(const std::string &root);
 
 /// The paths of all loaded shared objects. Those loaded before the first device list were not
 /// loaded by libibverbs.

@@ -105,7 +105,8 @@ void tools::add_status(cli::command &program, int &status) {
         program.add_subcommand("status", "Print which provider serves each device, and why");
     command.add_flag("--json,-j", opts->json, "Print JSON");
     command.add_option("--root", opts->root, "Only print the setting of the system in this folder")
-        .type_name("DIR");
+        .type_name("DIR")
+        .check(check_root);
     command.footer("Exit status: 0 if the setting is on or off, 1 if it is half or stale.");
     command.callback([opts, &status] {
         const host machine = host_at_root(opts->root);

@@ -66,6 +66,8 @@ def absolute_folders(folders: List[str]) -> List[str]:
     """The folders of --write as absolute paths."""
     paths = []
     for folder in folders:
+        if not folder:
+            raise UsageError("--write: the folder's name must not be empty")
         path = os.path.abspath(folder)
         if not os.path.isdir(path):
             raise UsageError(f"--write {folder}: there is no such folder")

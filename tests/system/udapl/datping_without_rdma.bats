@@ -31,11 +31,13 @@ setup() {
 @test "misuse: status 2 and a pointer to --help" {
     for words in '' 'a b' '-s host' '-S 0 host' '-S 2G host' '-m bogus host' '-i -1 host' '-t 0 host' '-p 0 host' \
         '-p x host' '-c -1 host' '--poll --wait host' '--verify --no-verify host' '--once host' '-s -c 1' '-s -m all' \
-        '-s --no-verify' '--bogus'; do
+        '-s --no-verify' '-q -v host' '-c 99999999999999999999 host' '-p 99999999999999999999 host' '--bogus'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$ping" $words
         [[ -z $output && $stderr == 'datping: '*'; see: datping --help' ]] || { echo "$words: $stderr" && return 1; }
     done
+    run -2 --separate-stderr "$ping" -I '' host
+    [[ -z $output && $stderr == 'datping: --ia: must not be empty; see: datping --help' ]]
     for words in --bogus '--conf x' '--conf --json'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$info" $words

@@ -14,8 +14,8 @@ SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
-from lab.core import cache, subprocesses, versions  # noqa: E402
-from lab.core.errors import Unavailable  # noqa: E402
+from lab.core import cache, run_request, subprocesses, versions  # noqa: E402
+from lab.core.errors import Unavailable, UsageError  # noqa: E402
 
 
 class Versions(unittest.TestCase):
@@ -39,6 +39,14 @@ class RequiredPrograms(unittest.TestCase):
     def test_installed_program_has_absolute_path(self) -> None:
         subprocesses.require_programs({"sh": "dash"}, "a kernel")
         self.assertRegex(subprocesses.require_program("sh", "dash", "a kernel"), "^/.*/sh$")
+
+
+class WritableFolders(unittest.TestCase):
+    def test_folder_that_cannot_be_written_is_misuse(self) -> None:
+        for folder in ("", "/", "/no-such-folder", "/etc/passwd"):
+            with self.subTest(folder=folder), self.assertRaises(UsageError):
+                run_request.absolute_folders([folder])
+        self.assertEqual(run_request.absolute_folders([TEST_FOLDER]), [TEST_FOLDER])
 
 
 class Supervisor(unittest.TestCase):

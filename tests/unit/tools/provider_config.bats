@@ -89,6 +89,18 @@ state() { with_root status --json | jq -r .system.state; }
     run -0 with_root disable
 }
 
+@test "enable, disable, status: an empty, relative or missing root is misuse, and nothing changes" {
+    before=$(sha256sum /etc/libibverbs.d/* 2>&1 || true)
+    cd "$root"
+    for command in enable disable status; do
+        for folder in '' . etc/.. "$root/missing" "$root$library"; do
+            run -2 --separate-stderr "$tool" "$command" --root "$folder"
+            [[ -z $output && $stderr == 'coherdma: --root: '*'; see: coherdma --help' ]]
+        done
+    done
+    [[ $(sha256sum /etc/libibverbs.d/* 2>&1 || true) == "$before" && $(state) == off ]]
+}
+
 @test "enable: without permission fails, changes nothing" {
     as=()
     if ((EUID == 0)); then
