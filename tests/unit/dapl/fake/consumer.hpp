@@ -18,7 +18,9 @@
 extern "C" {
 #include <cmocka.h>
 }
-#undef fail // used as a member of faults
+// Members of faults have these names.
+#undef fail
+#undef stop
 
 namespace fake {
 
