@@ -16,6 +16,7 @@
 namespace coherdma::registry {
 namespace {
 
+constexpr std::size_t MAX_PRINTED_ERRORS = 10; ///< of one file
 constexpr std::size_t MAX_FILE_SIZE = std::size_t{1} << 20;
 
 struct file_text {
@@ -82,8 +83,15 @@ void add_text(const char *path, file_text text, dat_entries &entries) noexcept {
     if (!entries.take_text(text.bytes) ||
         !parse_dat_conf(text.bytes, text.size, entries.entries, errors))
         dbg_print(dbg_type::problem, "%s: not read completely: out of memory", path);
-    for (const parse_error &error : errors)
-        print_error(path, error);
+    std::size_t num_printed = 0, num_more = 0;
+    for (const parse_error &error : errors) {
+        if (error.driver || num_printed++ < MAX_PRINTED_ERRORS)
+            print_error(path, error);
+        else
+            ++num_more;
+    }
+    if (num_more != 0)
+        dbg_print(dbg_type::problem, "%s: %zu more lines ignored", path, num_more);
     dbg_print(dbg_type::entries, "%s: %zu entries", path, entries.entries.size());
 }
 

@@ -146,6 +146,19 @@ void invalid_lines_reported(void **) {
     assert_true(long_line.err.size() < 400);
 }
 
+void many_invalid_lines_reported_in_few(void **) {
+    std::string text;
+    for (int n = 0; n != 5000; ++n)
+        text += "bad\n";
+    const child_result result = read_override(write_file("many", text + conf_line("a")));
+    assert_result(result, 1, "many:10: expected the API version");
+    assert_result(result, 1, "many: 4990 more lines ignored\n");
+    assert_int_equal(result.err.find("many:11:"), std::string::npos);
+    const child_result ten = read_override(write_file("ten", text.substr(0, 40)));
+    assert_result(ten, 0, "ten:10: ");
+    assert_int_equal(ten.err.find("more lines"), std::string::npos);
+}
+
 /// Lines of Solaris' driver lists are not reported as errors.
 void solaris_driver_lists_skipped(void **) {
     const std::string fields = " u1.2 nonthreadsafe default udapl_tavor.so.1 SUNW.1.0 \" \"";
@@ -204,6 +217,7 @@ int main() {
         cmocka_unit_test(dat_override_replaces_search),
         cmocka_unit_test(file_larger_than_1_mib_rejected),
         cmocka_unit_test(invalid_lines_reported),
+        cmocka_unit_test(many_invalid_lines_reported_in_few),
         cmocka_unit_test(solaris_driver_lists_skipped),
         cmocka_unit_test(dat_dbg_type_selects_messages),
     };
