@@ -6,6 +6,7 @@
 #include "fake/thread_state.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <poll.h>
 #include <thread>
 
@@ -254,6 +255,31 @@ void cno_agent_of_create_called(void **) {
     assert_success(dat().cno_free_func(cno));
 }
 
+std::atomic<bool> fault_handled = false;
+
+void fault_of_agent_runs_the_consumers_handler(void **) {
+    struct sigaction action = {}, old_action = {};
+    action.sa_handler = [](int) {
+        fault_handled = true;
+    };
+    assert_int_equal(sigaction(SIGFPE, &action, &old_action), 0);
+    ia_fixture ia;
+    std::atomic<bool> called = false;
+    const DAT_OS_WAIT_PROXY_AGENT agent = {&called, [](DAT_PVOID self, DAT_EVD_HANDLE) {
+                                               raise(SIGFPE); // returns after the handler
+                                               *static_cast<std::atomic<bool> *>(self) = true;
+                                           }};
+    DAT_CNO_HANDLE cno;
+    assert_success(dat().cno_create_func(ia.handle, agent, &cno));
+    DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 8, cno);
+    assert_success(post_event(evd));
+    assert_true(wait_until([&] { return called.load(); }));
+    assert_true(fault_handled);
+    assert_success(dat().evd_free_func(evd));
+    assert_success(dat().cno_free_func(cno));
+    assert_int_equal(sigaction(SIGFPE, &old_action, nullptr), 0);
+}
+
 void removed_cno_agent_not_called(void **) {
     cno_fixture fixture;
     proxy_agent agent;
@@ -290,6 +316,7 @@ int main() {
         TEST(cno_fd_readable_until_triggered),
         TEST(cno_agent_called_once_per_modify),
         TEST(cno_agent_of_create_called),
+        TEST(fault_of_agent_runs_the_consumers_handler),
         TEST(removed_cno_agent_not_called),
         TEST(ia_close_in_agent_rejected),
         TEST(failed_evd_modify_cno_keeps_old_cno),

@@ -126,11 +126,14 @@ void *thread_main(void *) noexcept {
     return nullptr;
 }
 
-/// With all signals blocked: the consumer's signals go to its own threads.
+/// With all signals blocked, so that the consumer's go to its own threads; but those that a fault
+/// raises in the faulting thread: an agent's fault runs the consumer's handler.
 int create_thread() noexcept {
-    sigset_t all_signals, old_mask;
-    sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
+    sigset_t blocked, old_mask;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+        sigdelset(&blocked, fault);
+    pthread_sigmask(SIG_SETMASK, &blocked, &old_mask);
     const int error = pthread_create(&state.thread, nullptr, thread_main, nullptr);
     pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
     return error;
