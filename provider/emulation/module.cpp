@@ -55,7 +55,8 @@ void start_background_thread() {
     pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
 }
 
-/// atexit() handler: before the program's destructors free registered memory.
+/// Handler of atexit(), called before the program's destructors free registered memory, and of
+/// at_quick_exit().
 void end_process() noexcept {
     if (!is_active()) // a child of fork() that opened no device
         return;
@@ -81,6 +82,7 @@ void reset_child_after_fork() {
 
 void start_process(const settings &config) {
     static const bool has_handlers = std::atexit(end_process) == 0 &&
+                                     std::at_quick_exit(end_process) == 0 &&
                                      pthread_atfork(nullptr, nullptr, reset_child_after_fork) == 0;
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
@@ -60,10 +61,12 @@ class fd_guard {
     for (std::size_t written = 0; written < text.size();) {
         const ssize_t count = write(result_fd, &text[written], text.size() - written);
         if (count <= 0)
-            _exit(1);
+            std::quick_exit(1);
         written += static_cast<std::size_t>(count);
     }
-    _exit(status); // the parent's destructors and exit handlers must not run in the child
+    // The parent's destructors and exit handlers must not run in the child. _exit() would end it
+    // without the summary of coherdma emulate.
+    std::quick_exit(status);
 }
 
 /// Reads until the writer closes the pipe; false after the deadline.

@@ -79,6 +79,13 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     run_emulate 0 --status 0 -- sh -c "'$mailbox' --skip-sync write $rxe || exit 0"
 }
 
+@test "datinfo, which asks each IA in a child process, has no findings" {
+    export DAT_OVERRIDE=/dev/null LD_LIBRARY_PATH=$BUILD/udapl/registry:$BUILD/udapl:$BUILD/ibverbs-glue
+    run_emulate 0 --mode stale -- "$BUILD/tools/datinfo/datinfo"
+    [[ $output == *libdaplcoherdma.so.2* ]]
+    grep -qE '^stale +0 +[1-9][0-9]* +0 +0 +0$' <<<"$output"
+}
+
 @test "suppressed findings are counted, and are no failure" {
     echo 'unsynced-read : * : ma*   # known' >known
     run_emulate 0 --suppress known -- sh -c "cd /; '$mailbox' --skip-sync read $rxe || exit 0"
@@ -100,6 +107,7 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     expect_refused
     expect_refused --
     expect_refused --mode stale --
+    expect_refused --output '' -- true
     run -1 --separate-stderr emulate --log nowhere/log -- touch ran
     [[ $stderr == *'cannot write nowhere/log: No such file'* && ! -e ran ]]
 }
