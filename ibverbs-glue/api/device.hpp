@@ -17,7 +17,7 @@ struct coherdma_device {
     const coherdma::cache::emulated_cache *emulated = nullptr; ///< nullptr: not emulated
     bool sync_required = false;
     const char *problem = ""; ///< why sync fails
-    std::uint32_t verdict = COHERDMA_UNKNOWN;
+    std::uint32_t coherency = COHERDMA_UNKNOWN;
     std::string name, driver, transport, explanation;
     coherdma::coherency::decision decision;
 };

@@ -24,8 +24,8 @@ const char *coherdma_error(void) {
     return error_text;
 }
 
-const char *coherdma_verdict_name(uint32_t verdict) {
-    switch (verdict) {
+const char *coherdma_coherency_name(uint32_t coherency) {
+    switch (coherency) {
     case COHERDMA_COHERENT:
         return "coherent";
     case COHERDMA_NON_COHERENT:

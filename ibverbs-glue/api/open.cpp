@@ -104,23 +104,23 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES)
                                                    ? coherency::rule_scope::all
                                                    : coherency::rule_scope::until_decided);
-    device.verdict = device.decision.findings[device.decision.deciding_index].second.verdict;
+    device.coherency = device.decision.findings[device.decision.deciding_index].second.coherency;
     return 0;
 }
 
-void assume_verdict(const coherdma_open_attr &attr, coherdma_device &device) {
+void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
     static constexpr coherency::rule ASSUMED = {"assumed", nullptr};
     coherency::finding finding;
-    finding.verdict = attr.assume;
+    finding.coherency = attr.assume;
     finding.source = "the program";
     finding.reason = "the program assumes it";
     device.name = "(no device)";
-    device.verdict = attr.assume;
+    device.coherency = attr.assume;
     device.decision.findings.emplace_back(&ASSUMED, finding);
 }
 
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
-    if (device.verdict == COHERDMA_EMULATED) {
+    if (device.coherency == COHERDMA_EMULATED) {
         device.emulated = api::find_emulated_cache(attr.context);
         if (!device.emulated)
             return fail(EOPNOTSUPP,
@@ -133,7 +133,7 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
         return 0;
     }
     device.line_size = cache::line_size();
-    device.sync_required = device.verdict != COHERDMA_COHERENT;
+    device.sync_required = device.coherency != COHERDMA_COHERENT;
     if (!device.sync_required) {
         device.ops = &cache::ordering_ops();
         return 0;
@@ -148,15 +148,16 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     if (choice.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
     return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
-                coherdma_verdict_name(device.verdict), choice.problem);
+                coherdma_coherency_name(device.coherency), choice.problem);
 }
 
 std::string make_explanation(const coherdma_device &device) {
     const coherency::finding &finding =
         device.decision.findings[device.decision.deciding_index].second;
-    std::string text = device.name + " is " +
-                       (device.verdict == COHERDMA_UNKNOWN ? "of unknown coherency"
-                                                           : coherdma_verdict_name(device.verdict));
+    std::string text =
+        device.name + " is " +
+        (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"
+                                              : coherdma_coherency_name(device.coherency));
     text += ": " + finding.reason;
     if (!finding.value.empty())
         text += " (" + finding.source + ": " + finding.value + ")";
@@ -171,7 +172,7 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
     if (error != 0)
         return error;
     if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
-        assume_verdict(attr, device);
+        assume_coherency(attr, device);
     } else {
         error = find_device(attr, device);
         if (error == 0)

@@ -82,10 +82,10 @@ int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
     result.device_stale = counts.device_stale;
     result.cpu_stale = counts.cpu_stale;
     if (counts.device_stale != 0 || counts.cpu_stale != 0)
-        result.verdict = COHERDMA_NON_COHERENT; // even if a later round failed
+        result.coherency = COHERDMA_NON_COHERENT; // even if a later round failed
     else if (error == 0)
-        result.verdict = COHERDMA_COHERENT;
-    if (error != 0 && error != ETIMEDOUT && result.verdict == COHERDMA_UNKNOWN)
+        result.coherency = COHERDMA_COHERENT;
+    if (error != 0 && error != ETIMEDOUT && result.coherency == COHERDMA_UNKNOWN)
         return fail(error, "the device did not copy memory to itself correctly");
     return 0;
 }

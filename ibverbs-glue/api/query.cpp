@@ -14,7 +14,7 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
         return fail(EINVAL, "device is NULL");
     const auto &[rule, finding] = device->decision.findings[device->decision.deciding_index];
     coherdma_device_attr result = {};
-    result.verdict = device->verdict;
+    result.coherency = device->coherency;
     result.sync_required = device->sync_required ? 1 : 0;
     result.line_size = static_cast<std::uint32_t>(device->line_size);
     result.alignment = coherdma::api::buffer_alignment(device->line_size);
@@ -38,7 +38,7 @@ int coherdma_query_evidence(const coherdma_device *device, size_t index,
         return fail(ENOENT, "index %zu: only %zu rules were evaluated", index, findings.size());
     const auto &[rule, finding] = findings[index];
     coherdma_evidence result = {};
-    result.verdict = finding.verdict;
+    result.coherency = finding.coherency;
     result.decided = index == device->decision.deciding_index ? 1 : 0;
     result.rule = rule->name;
     result.source = finding.source.c_str();

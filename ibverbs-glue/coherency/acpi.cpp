@@ -71,7 +71,7 @@ finding evaluate_acpi(const rule_input &input) {
     if (!counts.is_readable) {
         result.source = strip_root(input, node);
         result.value = "tables readable by root only";
-        result.verdict = COHERDMA_COHERENT;
+        result.coherency = COHERDMA_COHERENT;
         result.reason =
             "arm64 servers with ACPI are built coherent; run as root to read the tables";
         return result;
@@ -80,7 +80,7 @@ finding evaluate_acpi(const rule_input &input) {
                    ", _CCA = 0: " + std::to_string(counts.zeros) +
                    ", other: " + std::to_string(counts.others);
     if (counts.zeros == 0 && counts.others == 0 && counts.ones > 0) {
-        result.verdict = COHERDMA_COHERENT;
+        result.coherency = COHERDMA_COHERENT;
         result.reason = "ACPI describes all devices as coherent";
     } else {
         result.reason = "ACPI does not describe all devices as coherent";

@@ -23,7 +23,7 @@ finding evaluate_architecture(const rule_input &input) {
         result.reason = "this architecture has coherent and non-coherent devices";
         return result;
     }
-    result.verdict = COHERDMA_COHERENT;
+    result.coherency = COHERDMA_COHERENT;
     result.reason = "devices snoop the CPU's cache on this architecture";
     return result;
 }

@@ -94,7 +94,7 @@ finding evaluate_devicetree(const rule_input &input) {
         if (is_coherent || path_exists(node + "/dma-noncoherent")) {
             result.source = strip_root(input, node);
             result.value = is_coherent ? "dma-coherent" : "dma-noncoherent";
-            result.verdict = is_coherent ? COHERDMA_COHERENT : COHERDMA_NON_COHERENT;
+            result.coherency = is_coherent ? COHERDMA_COHERENT : COHERDMA_NON_COHERENT;
             result.reason = "the device tree has this property";
             return result;
         }
@@ -106,7 +106,7 @@ finding evaluate_devicetree(const rule_input &input) {
     const bool is_coherent_by_default =
         input.machine.rfind("riscv", 0) == 0 || input.machine.rfind("ppc", 0) == 0;
     if (is_arm || is_coherent_by_default) {
-        result.verdict = is_arm ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
+        result.coherency = is_arm ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
         result.reason = "without these properties Linux treats devices on " + input.machine +
                         " as " + (is_arm ? "non-coherent" : "coherent");
     } else {

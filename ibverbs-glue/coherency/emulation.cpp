@@ -16,11 +16,11 @@ finding evaluate_emulation(const rule_input &input) {
         return result;
     }
     if (input.provider->coherency != COHERDMA_EMULATED) {
-        result.value = coherdma_verdict_name(input.provider->coherency);
+        result.value = coherdma_coherency_name(input.provider->coherency);
         result.reason = "not emulated";
         return result;
     }
-    result.verdict = COHERDMA_EMULATED;
+    result.coherency = COHERDMA_EMULATED;
     result.value = std::string("mode ") + input.provider->mode;
     result.reason = input.provider->evidence;
     return result;

@@ -23,12 +23,12 @@ finding evaluate_override(const rule_input &input) {
         break;
     case coherent_setting::yes:
         result.value = "yes";
-        result.verdict = COHERDMA_COHERENT;
+        result.coherency = COHERDMA_COHERENT;
         result.reason = "configured by the administrator";
         break;
     case coherent_setting::no:
         result.value = "no";
-        result.verdict = COHERDMA_NON_COHERENT;
+        result.coherency = COHERDMA_NON_COHERENT;
         result.reason = "configured by the administrator";
         break;
     }

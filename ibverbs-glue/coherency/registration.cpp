@@ -30,10 +30,10 @@ finding evaluate_registration(const rule_input &input) {
     const int error = input.try_reg_mr(input.context);
     result.value = error == 0 ? "success" : std::strerror(error);
     if (error == 0) {
-        result.verdict = COHERDMA_COHERENT;
+        result.coherency = COHERDMA_COHERENT;
         result.reason = "this kernel registers memory only for devices that it treats as coherent";
     } else if (error == EOPNOTSUPP) {
-        result.verdict = COHERDMA_NON_COHERENT;
+        result.coherency = COHERDMA_NON_COHERENT;
         result.reason =
             "this kernel refuses registration for devices that it treats as non-coherent";
     } else if (error == EIO) {

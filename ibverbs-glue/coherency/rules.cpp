@@ -35,7 +35,7 @@ decision decide(const rule_input &input, rule_scope scope) {
         result.findings.emplace_back(&rule, rule.evaluate(input));
         if (!is_decided) {
             result.deciding_index = result.findings.size() - 1;
-            is_decided = result.findings.back().second.verdict != COHERDMA_UNKNOWN;
+            is_decided = result.findings.back().second.coherency != COHERDMA_UNKNOWN;
         }
         const bool only_unknown_left = &rule + 2 == std::end(RULES);
         if (is_decided && (scope == rule_scope::until_decided || only_unknown_left))

@@ -33,10 +33,10 @@ struct rule_input {
 };
 
 struct finding {
-    std::uint32_t verdict = COHERDMA_UNKNOWN; ///< unknown: no result
-    std::string source;                       ///< the file or system call
-    std::string value;                        ///< read there
-    std::string reason;                       ///< for the verdict, as the end of a sentence
+    std::uint32_t coherency = COHERDMA_UNKNOWN; ///< unknown: no result
+    std::string source;                         ///< the file or system call
+    std::string value;                          ///< read there
+    std::string reason;                         ///< for the coherency, as the end of a sentence
 };
 
 struct rule {

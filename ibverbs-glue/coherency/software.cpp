@@ -49,7 +49,7 @@ finding evaluate_software(const rule_input &input) {
         result.reason = "a software device, but this CPU's cache may hold a second copy of a page";
         return result;
     }
-    result.verdict = COHERDMA_COHERENT;
+    result.coherency = COHERDMA_COHERENT;
     result.reason = "the CPU moves the data of a software device";
     return result;
 }

@@ -48,10 +48,10 @@ contestant make_pmem_persist(const job &work) {
 
 } // namespace
 
-device assume_coherency(coherdma_verdict verdict) {
+device assume_coherency(coherdma_coherency coherency) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
-    attr.assume = verdict;
+    attr.assume = coherency;
     return {coherdma_open(&attr, sizeof attr), &coherdma_close};
 }
 

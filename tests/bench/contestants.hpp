@@ -24,7 +24,7 @@ struct contestant {
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
 
 /// A device that does not exist; nullptr if this CPU cannot.
-device assume_coherency(coherdma_verdict verdict);
+device assume_coherency(coherdma_coherency coherency);
 
 /// One job: ranges, the same for all contestants.
 struct job {

@@ -23,11 +23,11 @@ constexpr std::size_t SCATTER_BYTES = std::size_t{2} << 20;
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
 
-device open(const char *instructions, coherdma_verdict verdict) {
+device open(const char *instructions, coherdma_coherency coherency) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.instructions = instructions;
-    attr.assume = verdict;
+    attr.assume = coherency;
     device dev(coherdma_open(&attr, sizeof attr), &coherdma_close);
     if (!dev)
         throw std::runtime_error(coherdma_error());

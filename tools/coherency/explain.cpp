@@ -21,10 +21,11 @@ void print_continuation(const std::string &text) {
 }
 
 void print_evidence(const coherdma_evidence &evidence) {
-    const char *verdict =
-        evidence.verdict == COHERDMA_UNKNOWN ? "nothing" : coherdma_verdict_name(evidence.verdict);
+    const char *coherency = evidence.coherency == COHERDMA_UNKNOWN
+                                ? "nothing"
+                                : coherdma_coherency_name(evidence.coherency);
     const auto reason = tools::wrap_text(evidence.reason, WIDTH - INDENT);
-    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, verdict,
+    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, coherency,
                reason[0]);
     for (std::size_t i = 1; i < reason.size(); ++i)
         print_continuation(reason[i]);
@@ -36,13 +37,13 @@ void print_evidence(const coherdma_evidence &evidence) {
 }
 
 nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
-    return {{"rule", evidence.rule},     {"says", coherdma_verdict_name(evidence.verdict)},
+    return {{"rule", evidence.rule},     {"says", coherdma_coherency_name(evidence.coherency)},
             {"source", evidence.source}, {"value", evidence.value},
             {"reason", evidence.reason}, {"decided", evidence.decided != 0}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
-    return {{"verdict", coherdma_verdict_name(result.verdict)},
+    return {{"coherency", coherdma_coherency_name(result.coherency)},
             {"rounds", result.rounds},
             {"lines", result.lines},
             {"device_stale", result.device_stale},
@@ -50,8 +51,8 @@ nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
 }
 
 void print_probe(const coherdma_probe_result &result) {
-    std::string text = fmt::format("Probed: {}. ", coherdma_verdict_name(result.verdict));
-    if (result.verdict == COHERDMA_UNKNOWN)
+    std::string text = fmt::format("Probed: {}. ", coherdma_coherency_name(result.coherency));
+    if (result.coherency == COHERDMA_UNKNOWN)
         text += "The device did not finish copying memory to itself in time.";
     else
         text += fmt::format("The device copied {} lines to itself and saw old data in {}; the CPU "
@@ -71,7 +72,7 @@ void explain(const std::string &name, bool json, bool probe) {
         nlohmann::ordered_json document = {
             {"schema", 1},
             {"name", device.attr().name},
-            {"verdict", coherdma_verdict_name(device.attr().verdict)},
+            {"coherency", coherdma_coherency_name(device.attr().coherency)},
             {"explanation", device.attr().explanation}};
         for (const coherdma_evidence &evidence : device.evidence())
             document["rules"].push_back(as_json(evidence));

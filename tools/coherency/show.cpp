@@ -25,7 +25,7 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
     return {{"name", attr.name},
             {"driver", attr.driver},
             {"transport", attr.transport},
-            {"verdict", coherdma_verdict_name(attr.verdict)},
+            {"coherency", coherdma_coherency_name(attr.coherency)},
             {"sync_required", attr.sync_required != 0},
             {"rule", attr.rule},
             {"source", attr.source},
@@ -76,12 +76,12 @@ void print_no_device() {
 
 void print_table(const std::vector<device> &devices) {
     constexpr const char *ROW = "{:<12} {:<10} {:<12} {:<13} {:>4}  {}\n";
-    fmt::print(fmt::runtime(ROW), "DEVICE", "TRANSPORT", "VERDICT", "EVIDENCE", "LINE",
+    fmt::print(fmt::runtime(ROW), "DEVICE", "TRANSPORT", "COHERENCY", "EVIDENCE", "LINE",
                "INSTRUCTIONS");
     for (const device &d : devices) {
         const coherdma_device_attr &attr = d.attr();
         fmt::print(fmt::runtime(ROW), attr.name, *attr.transport ? attr.transport : "?",
-                   coherdma_verdict_name(attr.verdict), attr.rule,
+                   coherdma_coherency_name(attr.coherency), attr.rule,
                    attr.line_size ? std::to_string(attr.line_size) : "?",
                    describe_instructions(attr));
     }

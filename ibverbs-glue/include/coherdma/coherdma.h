@@ -33,7 +33,7 @@ struct ibv_context; /* of <infiniband/verbs.h> */
 struct ibv_sge;     /* of <infiniband/verbs.h> */
 struct coherdma_device;
 
-enum coherdma_verdict {
+enum coherdma_coherency {
     COHERDMA_UNKNOWN = 0, /* treated as non-coherent */
     COHERDMA_COHERENT = 1,
     COHERDMA_NON_COHERENT = 2,
@@ -41,7 +41,7 @@ enum coherdma_verdict {
 };
 
 /* Returns "unknown", "coherent", "non-coherent" or "emulated". */
-const char *coherdma_verdict_name(uint32_t verdict);
+const char *coherdma_coherency_name(uint32_t coherency);
 
 /* Returns the reason for the last failure in this thread. Valid until the next failure. */
 const char *coherdma_error(void);
@@ -57,7 +57,7 @@ enum coherdma_open_flags {
     /* Check at every sync that the memory is mapped, with at least one system call: EFAULT instead
      * of a fault. COHERDMA_CHECK=1 in the environment does the same. */
     COHERDMA_OPEN_CHECK_MEMORY = 1 << 2,
-    /* Open no device; use the verdict in `assume`. For measurements of the CPU. */
+    /* Open no device; use the coherency in `assume`. For measurements of the CPU. */
     COHERDMA_OPEN_ASSUME = 1 << 3,
 };
 
@@ -68,7 +68,7 @@ struct coherdma_open_attr {
     const char *name;            /* as in ibv_devices; without a context, the rule "registration" is
                                     skipped */
     const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best */
-    uint32_t assume;             /* enum coherdma_verdict, with COHERDMA_OPEN_ASSUME */
+    uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
 };
 
 /*
@@ -83,7 +83,7 @@ void coherdma_close(struct coherdma_device *device);
 
 struct coherdma_device_attr {
     uint64_t comp_mask;       /* 0 */
-    uint32_t verdict;         /* enum coherdma_verdict */
+    uint32_t coherency;       /* enum coherdma_coherency */
     uint32_t sync_required;   /* 0: the sync calls touch no cache line */
     uint32_t line_size;       /* of the cache, in bytes; 0: unknown */
     uint32_t alignment;       /* for buffers that share no cache line with other data */
@@ -102,7 +102,7 @@ int coherdma_query_device(const struct coherdma_device *device, struct coherdma_
 
 struct coherdma_evidence {
     uint64_t comp_mask; /* 0 */
-    uint32_t verdict;   /* of this rule alone; COHERDMA_UNKNOWN: no result */
+    uint32_t coherency; /* of this rule alone; COHERDMA_UNKNOWN: no result */
     uint32_t decided;   /* 1: this rule decided */
     const char *rule;
     const char *source;
@@ -264,7 +264,7 @@ struct coherdma_probe_attr {
 };
 struct coherdma_probe_result {
     uint64_t comp_mask;    /* 0 */
-    uint32_t verdict;      /* COHERDMA_UNKNOWN: a transfer did not complete */
+    uint32_t coherency;    /* COHERDMA_UNKNOWN: a transfer did not complete */
     uint32_t rounds;       /* completed */
     uint64_t lines;        /* checked in each direction */
     uint64_t device_stale; /* lines that the device read stale */

@@ -44,7 +44,7 @@ enum coherdmadv_device_caps {
 /* Grows at its end, without padding. */
 struct coherdmadv_device_attr {
     uint64_t comp_mask; /* enum coherdmadv_device_attr_mask */
-    uint32_t coherency; /* enum coherdma_verdict of coherdma.h */
+    uint32_t coherency; /* enum coherdma_coherency of coherdma.h */
     uint32_t line_size; /* of the cache that sync operates on, in bytes; 0: unknown */
     uint32_t driver_id; /* RDMA_DRIVER_RXE or RDMA_DRIVER_SIW of <rdma/ib_user_ioctl_verbs.h> */
     uint32_t caps;      /* enum coherdmadv_device_caps */

@@ -18,7 +18,7 @@ teardown() {
 @test "show prints a correct line for each device" {
     run -0 --separate-stderr "$tool"
     [[ -z $stderr && ${#lines[@]} == 3 ]]
-    [[ ${lines[0]} =~ ^DEVICE\ +TRANSPORT\ +VERDICT\ +EVIDENCE\ +LINE\ +INSTRUCTIONS ]]
+    [[ ${lines[0]} =~ ^DEVICE\ +TRANSPORT\ +COHERENCY\ +EVIDENCE\ +LINE\ +INSTRUCTIONS ]]
     [[ ${lines[1]} =~ ^rxe0\ +RoCE\ +coherent\ +software\ +[0-9]+\ +none\ needed ]]
     [[ ${lines[2]} =~ ^siw0\ +iWARP\ +coherent\ +software\ +[0-9]+\ +none\ needed ]]
     for line in "${lines[@]}"; do ((${#line} < 80)); done
@@ -78,7 +78,7 @@ teardown() {
 @test "explain --probe finds both devices coherent" {
     for device in rxe0 siw0; do
         run -0 --separate-stderr "$tool" explain "$device" --probe --json
-        [[ $(jq -c .probe <<<"$output") == '{"verdict":"coherent","rounds":8,"lines":8192,"device_stale":0,"cpu_stale":0}' ]]
+        [[ $(jq -c .probe <<<"$output") == '{"coherency":"coherent","rounds":8,"lines":8192,"device_stale":0,"cpu_stale":0}' ]]
     done
 }
 

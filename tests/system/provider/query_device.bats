@@ -15,7 +15,7 @@ setup() {
 }
 
 query() { "$BUILD/tests/system/provider/query_device" "$(device_fact "$1" DEVICE)"; } # DRIVER
-# explain DRIVER: the deciding rule, what it read, and its verdict.
+# explain DRIVER: the deciding rule, what it read, and its coherency.
 explain() {
     "$tool" explain "$(device_fact "$1" DEVICE)" --json |
         jq -r '.rules[] | select(.decided) | "\(.rule): \(.source): \(.value): \(.says)"'

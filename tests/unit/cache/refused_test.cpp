@@ -15,17 +15,17 @@
 
 namespace {
 
-coherdma_device *open_assumed(std::uint32_t verdict, std::uint64_t flags) {
+coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags) {
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
-    attr.assume = verdict;
+    attr.assume = coherency;
     return coherdma_open(&attr, sizeof attr);
 }
 
 void open_of_non_coherent_device_fails(void **) {
-    for (const std::uint32_t verdict : {COHERDMA_NON_COHERENT, COHERDMA_UNKNOWN}) {
+    for (const std::uint32_t coherency : {COHERDMA_NON_COHERENT, COHERDMA_UNKNOWN}) {
         errno = 0;
-        assert_null(open_assumed(verdict, 0));
+        assert_null(open_assumed(coherency, 0));
         assert_int_equal(errno, EOPNOTSUPP);
         assert_non_null(std::strstr(coherdma_error(), "sync is required for (no device)"));
         assert_non_null(std::strstr(coherdma_error(), "COHERDMA_CACHE"));

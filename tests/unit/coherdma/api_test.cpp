@@ -19,10 +19,10 @@
 
 namespace {
 
-coherdma_device *open_assumed(std::uint32_t verdict, std::uint64_t flags = 0) {
+coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags = 0) {
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
-    attr.assume = verdict;
+    attr.assume = coherency;
     return coherdma_open(&attr, sizeof attr);
 }
 
@@ -120,8 +120,8 @@ void check_memory_reports_unmapped_pages(void **) {
     munmap(memory + 500 * PAGE, PAGE);
     mprotect(memory + 510 * PAGE, PAGE, PROT_NONE);
     mprotect(memory + 520 * PAGE, PAGE, PROT_READ);
-    for (const std::uint32_t verdict : {COHERDMA_COHERENT, COHERDMA_NON_COHERENT}) {
-        coherdma_device *device = open_assumed(verdict, COHERDMA_OPEN_CHECK_MEMORY);
+    for (const std::uint32_t coherency : {COHERDMA_COHERENT, COHERDMA_NON_COHERENT}) {
+        coherdma_device *device = open_assumed(coherency, COHERDMA_OPEN_CHECK_MEMORY);
         if (!device)
             continue;
         const auto sync = [device](const void *begin, std::size_t length) {
@@ -184,13 +184,13 @@ void device_attr_of_other_versions_is_accepted(void **) {
     std::memset(&big, 0xFF, sizeof big);
     coherdma_device *device = open_assumed(COHERDMA_COHERENT);
     assert_int_equal(coherdma_query_device(device, &big.known, sizeof big), 0);
-    assert_int_equal(big.known.verdict, COHERDMA_COHERENT);
+    assert_int_equal(big.known.coherency, COHERDMA_COHERENT);
     assert_int_equal(big.known.sync_required, 0);
     assert_true(big.added[0] == 0 && big.added[3] == 0);
     coherdma_device_attr small;
     std::memset(&small, 0xFF, sizeof small);
     assert_int_equal(coherdma_query_device(device, &small, 16), 0);
-    assert_int_equal(small.verdict, COHERDMA_COHERENT);
+    assert_int_equal(small.coherency, COHERDMA_COHERENT);
     assert_int_equal(small.line_size, 0xFFFFFFFF); // beyond the size that the caller gave
     assert_int_equal(coherdma_query_device(device, nullptr, 16), EINVAL);
     assert_int_equal(coherdma_query_device(nullptr, &small, sizeof small), EINVAL);
@@ -209,7 +209,7 @@ void device_attr_of_other_versions_is_accepted(void **) {
     assert_error_contains("unknown to this version");
 }
 
-void assumed_verdict_is_in_evidence(void **) {
+void assumed_coherency_is_in_evidence(void **) {
     coherdma_device *device = open_assumed(COHERDMA_UNKNOWN, COHERDMA_OPEN_QUERY_ONLY);
     coherdma_evidence evidence;
     assert_int_equal(coherdma_query_evidence(device, 0, &evidence, sizeof evidence), 0);
@@ -318,7 +318,7 @@ int main() {
         cmocka_unit_test(check_memory_reports_unmapped_pages),
         cmocka_unit_test(open_rejects_invalid_attributes),
         cmocka_unit_test(device_attr_of_other_versions_is_accepted),
-        cmocka_unit_test(assumed_verdict_is_in_evidence),
+        cmocka_unit_test(assumed_coherency_is_in_evidence),
         cmocka_unit_test(open_rejects_invalid_environment),
         cmocka_unit_test(list_ports_of_other_versions_is_accepted),
         cmocka_unit_test(query_cpu_is_consistent),

@@ -48,9 +48,9 @@ void expected_rule_decides(void **state) {
     const rule_input input = make_rule_input(machine);
     const decision result = decide(input, rule_scope::all);
     const auto &[deciding_rule, finding] = result.findings[result.deciding_index];
-    const std::string rule_and_verdict =
-        std::string(deciding_rule->name) + " " + coherdma_verdict_name(finding.verdict);
-    assert_string_equal(rule_and_verdict.c_str(), machine["expect"].c_str());
+    const std::string rule_and_coherency =
+        std::string(deciding_rule->name) + " " + coherdma_coherency_name(finding.coherency);
+    assert_string_equal(rule_and_coherency.c_str(), machine["expect"].c_str());
     if (const std::string value = machine["value"]; !value.empty())
         assert_string_equal(finding.value.c_str(), value.c_str());
     if (const std::string other_finding = machine["other_finding"]; !other_finding.empty()) {
@@ -78,7 +78,8 @@ void override_precedes_other_rules(void **) {
     input.settings = &settings;
     decision result = decide(input, rule_scope::until_decided);
     assert_string_equal(result.findings[result.deciding_index].first->name, "override");
-    assert_int_equal(result.findings[result.deciding_index].second.verdict, COHERDMA_NON_COHERENT);
+    assert_int_equal(result.findings[result.deciding_index].second.coherency,
+                     COHERDMA_NON_COHERENT);
     parse_variable("rxe0=auto", settings);
     result = decide(input, rule_scope::until_decided);
     assert_string_equal(result.findings[result.deciding_index].first->name, "software");
@@ -96,7 +97,7 @@ void provider_decides_software_and_emulation(void **) {
     decision result = decide(input, rule_scope::until_decided);
     finding found = result.findings[result.deciding_index].second;
     assert_string_equal(result.findings[result.deciding_index].first->name, "software");
-    assert_int_equal(found.verdict, COHERDMA_COHERENT);
+    assert_int_equal(found.coherency, COHERDMA_COHERENT);
     assert_string_equal(found.source.c_str(), "coherdma's provider");
     assert_string_equal(found.value.c_str(), "driver siw");
     assert_string_equal(found.reason.c_str(), "reason of the provider");
@@ -110,7 +111,7 @@ void provider_decides_software_and_emulation(void **) {
     result = decide(input, rule_scope::until_decided);
     found = result.findings[result.deciding_index].second;
     assert_string_equal(result.findings[result.deciding_index].first->name, "emulation");
-    assert_int_equal(found.verdict, COHERDMA_EMULATED);
+    assert_int_equal(found.coherency, COHERDMA_EMULATED);
     assert_string_equal(found.value.c_str(), "mode poison");
     assert_string_equal(found.reason.c_str(), "reason of the provider");
 }

@@ -89,7 +89,7 @@ void coherent_device_is_opened_as_provider_says(void **) {
     assert_non_null(device);
     coherdma_device_attr attr = {};
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
-    assert_int_equal(attr.verdict, COHERDMA_COHERENT);
+    assert_int_equal(attr.coherency, COHERDMA_COHERENT);
     assert_string_equal(attr.explanation, "coherent0 is coherent: the stub says so "
                                           "(coherdma's provider: driver rxe)");
     coherdma_close(device);
@@ -101,7 +101,7 @@ void emulated_device_syncs_with_provider_cache(void **) {
     assert_non_null(device);
     coherdma_device_attr attr = {};
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
-    assert_int_equal(attr.verdict, COHERDMA_EMULATED);
+    assert_int_equal(attr.coherency, COHERDMA_EMULATED);
     assert_int_equal(attr.line_size, 1024);
     assert_string_equal(attr.instructions, "stub");
     assert_string_equal(attr.explanation, "emulated0 is emulated: the stub says so "

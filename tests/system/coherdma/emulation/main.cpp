@@ -179,7 +179,7 @@ int run(side self, const options &opts) try {
     if (attr.line_size > LINE || attr.alignment > LINE)
         throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
-    print_line(concat("verdict ", coherdma_verdict_name(attr.verdict), ' ', attr.line_size));
+    print_line(concat("coherency ", coherdma_coherency_name(attr.coherency), ' ', attr.line_size));
     const syncer sync(device.get(), self, opts.skipped);
     process_state process{self, iwarp, opts.rounds, conns.pd(), sync};
     std::deque<phase_run> runs;

@@ -49,7 +49,7 @@ int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, s
     if (const int error = injected_error("coherdma_query_device"))
         return error;
     coherdma_device_attr device_attr = {};
-    device_attr.verdict =
+    device_attr.coherency =
         get_fabric().sync_required != 0 ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
     device_attr.sync_required = get_fabric().sync_required;
     device_attr.line_size = 64;
