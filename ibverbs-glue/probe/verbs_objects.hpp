@@ -3,6 +3,7 @@
 // Owning pointers to verbs objects, and what both kinds of loopback do with them.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <infiniband/verbs.h>

@@ -5,6 +5,7 @@
 
 #include "doctor/host.hpp"
 
+#include <cerrno>
 #include <memory>
 #include <netlink/attr.h>
 #include <netlink/errno.h>

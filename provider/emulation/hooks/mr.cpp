@@ -8,6 +8,8 @@
 #include "peer_ipc.hpp"
 
 #include <cerrno>
+#include <cstdlib>
+#include <new>
 
 namespace coherdma::emulation {
 namespace {

@@ -21,6 +21,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <new>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

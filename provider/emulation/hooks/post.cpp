@@ -8,6 +8,7 @@
 #include "peer_ipc.hpp"
 
 #include <cerrno>
+#include <new>
 
 namespace coherdma::emulation {
 namespace {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <unistd.h>
 
 using namespace fake;
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace fake;
 

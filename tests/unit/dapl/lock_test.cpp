@@ -14,6 +14,7 @@
 
 extern "C" {
 #include <cmocka.h>
+#include <unistd.h>
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <thread>
+#include <unistd.h>
 
 using namespace fake;
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <search.h>
+#include <unistd.h>
 
 using namespace emulation_test;
 using nlohmann::json;

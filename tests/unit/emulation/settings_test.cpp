@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 using namespace emulation_test;
 

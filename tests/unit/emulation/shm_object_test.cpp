@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace emulation_test;
 

@@ -3,6 +3,7 @@
 // Concurrent opens, closes, lists and lookups, also for TSan.
 
 #include <array>
+#include <csignal>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>

@@ -7,6 +7,7 @@
 #include "emulate/report.hpp"
 
 #include <cstdint>
+#include <cstring>
 #include <sstream>
 
 using namespace tools::emulate;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <dat2/udat.h>
 #include <memory>
+#include <new>
 
 namespace coherdma::dapl {
 

@@ -6,6 +6,7 @@
 #include "format.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fnmatch.h>
 

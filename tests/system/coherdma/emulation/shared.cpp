@@ -15,6 +15,7 @@
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace {
 
