@@ -18,9 +18,13 @@ std::string check_not_empty(const std::string &value) {
 
 /// CLI11 replaces a number that does not fit into 64 bits by the nearest one.
 std::string check_fits(const std::string &value) {
+    if (value.empty())
+        return check_not_empty(value);
     errno = 0;
-    value.front() == '-' ? static_cast<void>(std::strtoll(value.c_str(), nullptr, 0))
-                         : static_cast<void>(std::strtoull(value.c_str(), nullptr, 0));
+    if (value.front() == '-')
+        static_cast<void>(std::strtoll(value.c_str(), nullptr, 0));
+    else
+        static_cast<void>(std::strtoull(value.c_str(), nullptr, 0));
     return errno == ERANGE ? value + " is out of range" : "";
 }
 
@@ -99,7 +103,7 @@ option command::add_option(const std::string &name, std::vector<std::string> &va
 }
 
 option command::add_option(const std::string &name, int &value, const std::string &description) {
-    return option(app_->add_option(name, value, description));
+    return option(app_->add_option(name, value, description)).check(check_not_empty);
 }
 
 option command::add_option(const std::string &name, std::int64_t &value,
@@ -113,7 +117,7 @@ option command::add_option(const std::string &name, std::uint64_t &value,
 }
 
 option command::add_option(const std::string &name, double &value, const std::string &description) {
-    return option(app_->add_option(name, value, description));
+    return option(app_->add_option(name, value, description)).check(check_not_empty);
 }
 
 void command::callback(const std::function<void()> &function) {

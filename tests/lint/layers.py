@@ -44,8 +44,8 @@ def main() -> int:
     parser.add_argument("layers", nargs="+", metavar="LAYER")
     options = parser.parse_args()
     layers = [".", *options.layers]
-    folders = {str(path.relative_to(options.folder)) for path in options.folder.glob("*/")}
-    if folders - {"."} != set(options.layers):
+    folders = {path.name for path in options.folder.glob("*") if path.is_dir()}
+    if folders != set(options.layers):
         parser.error(f"{options.folder} has the folders {', '.join(sorted(folders))}")
     includes = find_includes(options.folder, options.interface)
     if options.dot:

@@ -45,13 +45,15 @@ enum : int { UNKNOWN, FUTEX, PIPE };
 std::atomic<int> probe_method = UNKNOWN;
 
 /// Whether the probe finds out that a page cannot be read: one beyond the end of its file, since
-/// valgrind reports a probe of an address that is not mapped.
+/// valgrind reports a probe of an address that is not mapped. A program that may load a provider
+/// may make these system calls.
 bool futex_detects_unreadable() noexcept {
     constexpr std::size_t SIZE = 1;
-    const int fd = memfd_create("coherdma-probe", MFD_CLOEXEC);
+    constexpr off_t BEYOND_END = 1 << 30;
+    const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    void *const page = mmap(nullptr, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    void *const page = mmap(nullptr, SIZE, PROT_READ, MAP_SHARED, fd, BEYOND_END);
     const bool detected = page != MAP_FAILED && !probe_futex(page);
     if (page != MAP_FAILED)
         munmap(page, SIZE);

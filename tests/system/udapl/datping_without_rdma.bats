@@ -38,6 +38,10 @@ setup() {
     done
     run -2 --separate-stderr "$ping" -I '' host
     [[ -z $output && $stderr == 'datping: --ia: must not be empty; see: datping --help' ]]
+    for name in count timeout; do
+        run -2 --separate-stderr "$ping" --$name '' host
+        [[ -z $output && $stderr == "datping: --$name: must not be empty; see: datping --help" ]]
+    done
     for words in --bogus '--conf x' '--conf --json'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$info" $words
