@@ -35,10 +35,10 @@ struct async_registry {
     std::array<dapl_ia *, 256> ias = {};
 } registry;
 
-void handle_qp_event(dapl_ep *ep, ibv_event_type type) noexcept {
+void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     switch (type) {
     case IBV_EVENT_COMM_EST:
-        cm::handle_comm_est(*ep);
+        cm::handle_comm_est(ep);
         break;
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
@@ -47,30 +47,30 @@ void handle_qp_event(dapl_ep *ep, ibv_event_type type) noexcept {
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         break;
     default:
-        post_async_event(*ep->ia, DAT_ASYNC_ERROR_EP_BROKEN, ep, DAT_EP_TRANSFER_TO_ERROR);
+        post_async_event(*ep.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep, DAT_EP_TRANSFER_TO_ERROR);
     }
 }
 
 void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
+    const std::lock_guard guard(registry.lock);
     for (dapl_ia *ia : registry.ias)
         if (ia != nullptr && ia->ctx() == context)
             post_async_event(*ia, number, ia->handle(), reason);
 }
 
 void handle_async_event(ibv_context *context, const ibv_async_event &event) noexcept {
-    const std::lock_guard guard(registry.lock);
     switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
-        if (dapl_evd *const evd = lookup<dapl_evd>(event.element.cq->cq_context))
+        if (const auto evd = lookup<dapl_evd>(event.element.cq->cq_context))
             report_overflow(*evd);
         break;
     case IBV_EVENT_SRQ_ERR:
-        if (dapl_srq *const srq = lookup<dapl_srq>(event.element.srq->srq_context))
-            post_async_event(*srq->ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq,
+        if (const auto srq = lookup<dapl_srq>(event.element.srq->srq_context))
+            post_async_event(*srq->ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq.get(),
                              DAT_SRQ_TRANSFER_TO_ERROR);
         break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-        if (dapl_srq *const srq = lookup<dapl_srq>(event.element.srq->srq_context))
+        if (const auto srq = lookup<dapl_srq>(event.element.srq->srq_context))
             srq->report_limit();
         break;
     case IBV_EVENT_DEVICE_FATAL:
@@ -84,8 +84,8 @@ void handle_async_event(ibv_context *context, const ibv_async_event &event) noex
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        if (dapl_ep *const ep = lookup<dapl_ep>(event.element.qp->qp_context))
-            handle_qp_event(ep, event.event_type);
+        if (const auto ep = lookup<dapl_ep>(event.element.qp->qp_context))
+            handle_qp_event(*ep, event.event_type);
         break;
     default: // Port events: connections have events of their own.
         break;
@@ -154,15 +154,6 @@ void async_unregister(dapl_ia &ia) noexcept {
     // Without the lock, which the event thread may be waiting for.
     if (removed)
         event_thread::wait_for_callback(*removed);
-}
-
-void async_forget(const void *obj) noexcept {
-    const std::lock_guard guard(registry.lock);
-    // An abrupt close of one IA destroys its EVDs, also one that is the asynchronous EVD of other
-    // IAs.
-    for (dapl_ia *ia : registry.ias)
-        if (ia != nullptr && ia->async_evd == obj)
-            ia->async_evd = nullptr;
 }
 
 void async_atfork_prepare() noexcept {

@@ -141,8 +141,8 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
                     DAT_IA_ATTR_MASK ia_mask, DAT_IA_ATTR *ia_attr,
                     DAT_PROVIDER_ATTR_MASK provider_mask,
                     DAT_PROVIDER_ATTR *provider_attr) noexcept {
-    const dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if ((ia_mask & ~DAT_IA_FIELD_ALL) != 0)
         return invalid_parameter(3);
@@ -163,8 +163,8 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
 
 DAT_RETURN ia_ha_related(DAT_IA_HANDLE ia_handle, const DAT_NAME_PTR name,
                          DAT_BOOLEAN *related) noexcept {
-    const dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (name == nullptr)
         return invalid_parameter(2);

@@ -17,58 +17,55 @@ namespace coherdma::dapl {
 
 namespace {
 
-template <class object_type>
-bool find_as(DAT_HANDLE handle, object *&obj, DAT_HANDLE_TYPE &type) noexcept {
-    object_type *const typed_obj = lookup<object_type>(handle);
-    if (typed_obj == nullptr)
-        return false;
-    obj = typed_obj;
-    type = object_type::type;
-    return true;
+/// If the handle is of this type, calls fn(object, type).
+template <class object_type, class function>
+bool call_for_type(DAT_HANDLE handle, const function &fn) noexcept {
+    const auto obj = lookup<object_type>(handle);
+    if (obj)
+        fn(*obj, object_type::type);
+    return static_cast<bool>(obj);
 }
 
-template <class... object_types>
-object *find_as_any_of(DAT_HANDLE handle, DAT_HANDLE_TYPE &type) noexcept {
-    object *obj = nullptr;
-    return (find_as<object_types>(handle, obj, type) || ...) ? obj : nullptr;
+template <class function, class... object_types>
+bool call_for_types(DAT_HANDLE handle, const function &fn) noexcept {
+    return (call_for_type<object_types>(handle, fn) || ...);
 }
 
-/// The object of a handle of any type, or nullptr.
-object *find_any(DAT_HANDLE handle, DAT_HANDLE_TYPE &type) noexcept {
-    return find_as_any_of<cm::dapl_cr, dapl_ep, dapl_evd, dapl_ia, dapl_lmr, cm::dapl_psp, dapl_pz,
-                          dapl_rmr, cm::dapl_rsp, dapl_cno, dapl_srq, cm::dapl_csp>(handle, type);
+/// Calls fn(object, type) for the object of a handle of any type. False: there is none.
+template <class function>
+bool call_for_object(DAT_HANDLE handle, const function &fn) noexcept {
+    return call_for_types<function, cm::dapl_cr, dapl_ep, dapl_evd, dapl_ia, dapl_lmr, cm::dapl_psp,
+                          dapl_pz, dapl_rmr, cm::dapl_rsp, dapl_cno, dapl_srq, cm::dapl_csp>(handle,
+                                                                                             fn);
 }
 
 } // namespace
 
 DAT_RETURN set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context) noexcept {
-    DAT_HANDLE_TYPE type;
-    object *const obj = find_any(handle, type);
-    if (obj == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE1);
-    obj->consumer_context.store(context.as_64, std::memory_order_relaxed);
-    return DAT_SUCCESS;
+    const bool found = call_for_object(handle, [context](object &obj, DAT_HANDLE_TYPE) {
+        obj.consumer_context.store(context.as_64, std::memory_order_relaxed);
+    });
+    return found ? DAT_RETURN{DAT_SUCCESS} : invalid_handle(DAT_INVALID_HANDLE1);
 }
 
 DAT_RETURN get_consumer_context(DAT_HANDLE handle, DAT_CONTEXT *context) noexcept {
-    DAT_HANDLE_TYPE type;
-    object *const obj = find_any(handle, type);
-    if (obj == nullptr)
+    const bool found = call_for_object(handle, [context](const object &obj, DAT_HANDLE_TYPE) {
+        if (context != nullptr)
+            context->as_64 = obj.consumer_context.load(std::memory_order_relaxed);
+    });
+    if (!found)
         return invalid_handle(DAT_INVALID_HANDLE1);
-    if (context == nullptr)
-        return invalid_parameter(2);
-    context->as_64 = obj->consumer_context.load(std::memory_order_relaxed);
-    return DAT_SUCCESS;
+    return context != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
 }
 
 DAT_RETURN get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *handle_type) noexcept {
-    DAT_HANDLE_TYPE type;
-    if (find_any(handle, type) == nullptr)
+    const bool found = call_for_object(handle, [handle_type](const object &, DAT_HANDLE_TYPE type) {
+        if (handle_type != nullptr)
+            *handle_type = type;
+    });
+    if (!found)
         return invalid_handle(DAT_INVALID_HANDLE1);
-    if (handle_type == nullptr)
-        return invalid_parameter(2);
-    *handle_type = type;
-    return DAT_SUCCESS;
+    return handle_type != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
 }
 
 } // namespace coherdma::dapl

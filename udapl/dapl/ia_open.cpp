@@ -100,11 +100,11 @@ DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COU
         event_thread::stop();
         return result;
     }
-    publish(ia, inst->table);
     if (ia->owns_async_evd)
         ia->insert(ia->async_evd.load());
     if (ia->async_evd != nullptr)
         *async_evd_handle = ia->async_evd;
+    publish(ia, inst->table);
     *ia_handle = ia;
     return DAT_SUCCESS;
 }
@@ -122,49 +122,98 @@ DAT_RETURN ia_open_thread_safe(const DAT_NAME_PTR name, DAT_COUNT qlen,
 
 namespace {
 
-template <class object_type, class function>
-void destroy_all_of(dapl_ia &ia, function &&destroy) noexcept {
-    bool in_use;
-    while (object_type *const obj = ia.first<object_type>()) {
-        {
-            // The objects that refer to it are already destroyed, or are destroyed with the IA.
-            const std::lock_guard guard(ia.lock);
-            obj->refs = 0;
+/// Calls fn for each type of objects with the function that destroys one: service points first,
+/// since they add CRs and EPs, then each type before those that it refers to.
+template <class function>
+void for_each_type(function &&fn) noexcept {
+    fn(cm::destroy_psp);
+    fn(cm::destroy_rsp);
+    fn(cm::destroy_csp);
+    fn(cm::destroy_cr);
+    fn(destroy_ep);
+    fn(destroy_rmr);
+    fn(destroy_lmr);
+    fn(destroy_srq);
+    fn(destroy_evd);
+    fn(destroy_cno);
+    fn(destroy_object<dapl_pz>);
+}
+
+template <class object_type>
+using destroy_function = void (*)(object_type *) noexcept;
+
+template <class object_type>
+object_type *first_object(dapl_ia &ia) noexcept {
+    const std::lock_guard guard(objects_lock);
+    return ia.first<object_type>();
+}
+
+template <class object_type>
+object_type *next_object(const object_type &obj) noexcept {
+    const std::lock_guard guard(objects_lock);
+    return static_cast<object_type *>(obj.next);
+}
+
+/// Makes the handles of the IA and its objects invalid. On an error nothing was done.
+DAT_RETURN begin_close(dapl_ia &ia, DAT_CLOSE_FLAGS flags) noexcept {
+    const std::lock_guard guard(objects_lock);
+    if (!is_published(&ia))
+        return invalid_handle(DAT_INVALID_HANDLE_IA);
+    if (flags == DAT_CLOSE_GRACEFUL_FLAG && ia.has_objects())
+        return invalid_state(DAT_INVALID_STATE_IA_IN_USE);
+    ia.closing = true;
+    unpublish(&ia);
+    for_each_type([&ia]<class object_type>(destroy_function<object_type>) {
+        for (auto *obj = ia.first<object_type>(); obj != nullptr;
+             obj = static_cast<object_type *>(obj->next))
+            unpublish(obj);
+    });
+    return DAT_SUCCESS;
+}
+
+/// Waits until no call uses the IA or one of its objects. Until then calls may add objects, which
+/// are not published.
+void wait_for_all_calls(dapl_ia &ia) noexcept {
+    for_each_type([&ia]<class object_type>(destroy_function<object_type>) {
+        for (auto *obj = first_object<object_type>(ia); obj != nullptr; obj = next_object(*obj)) {
+            if constexpr (requires { obj->cancel_waiters(); })
+                obj->cancel_waiters();
+            wait_for_calls(obj);
         }
-        if (ia.remove(obj, in_use))
-            destroy(obj);
-    }
+    });
+    wait_for_calls(&ia);
 }
 
 void destroy_objects(dapl_ia &ia) noexcept {
-    destroy_all_of<cm::dapl_cr>(ia, [](auto *cr) { cm::destroy_cr(cr); });
-    destroy_all_of<dapl_ep>(ia, [](auto *ep) { destroy_ep(ep); });
-    destroy_all_of<cm::dapl_psp>(ia, [](auto *psp) { cm::destroy_sp(psp); });
-    destroy_all_of<cm::dapl_rsp>(ia, [](auto *rsp) { cm::destroy_sp(rsp); });
-    destroy_all_of<cm::dapl_csp>(ia, [](auto *csp) { cm::destroy_sp(csp); });
-    destroy_all_of<dapl_rmr>(ia, [](auto *rmr) { destroy_rmr(rmr); });
-    destroy_all_of<dapl_lmr>(ia, [](auto *lmr) { destroy_lmr(lmr); });
-    destroy_all_of<dapl_srq>(ia, [](auto *srq) { destroy_object(srq); });
-    destroy_all_of<dapl_evd>(ia, [](auto *evd) { destroy_evd(evd); });
-    destroy_all_of<dapl_cno>(ia, [](auto *cno) { destroy_cno(cno); });
-    destroy_all_of<dapl_pz>(ia, [](auto *pz) { destroy_object(pz); });
+    for_each_type([&ia]<class object_type>(destroy_function<object_type> destroy) {
+        while (object_type *const obj = first_object<object_type>(ia)) {
+            {
+                const std::lock_guard guard(objects_lock);
+                dapl_ia::unlink(obj);
+            }
+            destroy(obj);
+        }
+    });
 }
 
 } // namespace
 
 DAT_RETURN ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    auto ref = handle_to<dapl_ia>(ia_handle);
+    if (!ref)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
         return invalid_parameter(2);
     // A CNO's agent runs in the event thread, which ia_close waits for.
-    if (event_thread::in_event_thread() || (flags == DAT_CLOSE_GRACEFUL_FLAG && ia->has_objects()))
+    if (event_thread::in_event_thread())
         return invalid_state(DAT_INVALID_STATE_IA_IN_USE);
-    unpublish(ia);
-    if (!ia->owns_async_evd)
-        dapl_ia::put(ia->async_evd.exchange(nullptr));
+    dapl_ia *const ia = ref.get();
+    if (const DAT_RETURN result = begin_close(*ia, flags); result != DAT_SUCCESS)
+        return result;
+    ref.reset();
+    wait_for_all_calls(*ia);
     async_unregister(*ia);
+    dapl_ia::put(ia->async_evd.exchange(nullptr));
     destroy_objects(*ia);
     destroy_object(ia);
     event_thread::stop();

@@ -77,17 +77,19 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
         provider_attr_out != nullptr ? &dat2_provider_attr : nullptr);
     if (result != DAT_SUCCESS)
         return to_dat1_error(result);
-    const dapl_ia &ia = *handle_to<dapl_ia>(ia_handle);
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia) // closed meanwhile
+        return to_dat1_error(invalid_handle(DAT_INVALID_HANDLE_IA));
     if (ia_attr_mask != 0) {
         convert(*ia_attr_out, dat2_ia_attr);
         // In 2.0 the member has 32 bits, so the limit may be truncated.
-        ia_attr_out->max_lmr_block_size = ia.dev->attr.max_mr_size;
+        ia_attr_out->max_lmr_block_size = ia->dev->attr.max_mr_size;
     }
     if (provider_attr_mask != 0) {
         std::memcpy(static_cast<void *>(provider_attr_out), &dat2_provider_attr, common_size);
         // Without the attributes of extensions: 1.2 has no dat_extension_op.
         provider_attr_out->num_provider_specific_attr =
-            static_cast<DAT_COUNT>(ia.named->num_base_attrs());
+            static_cast<DAT_COUNT>(ia->named->num_base_attrs());
         provider_attr_out->provider_specific_attr = dat2_provider_attr.provider_specific_attr;
     }
     return DAT_SUCCESS;

@@ -80,10 +80,10 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, const lmr_triplet *triplet,
                     DAT_MEM_PRIV_FLAGS privileges, DAT_EP_HANDLE ep_handle,
                     DAT_RMR_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
                     DAT_RMR_CONTEXT *rmr_context) noexcept {
-    const dapl_rmr *const rmr = handle_to<dapl_rmr>(rmr_handle);
+    const auto rmr = handle_to<dapl_rmr>(rmr_handle);
     DAT_LMR_HANDLE lmr_handle = DAT_HANDLE_NULL;
     DAT_LMR_TRIPLET dat2_triplet = {};
-    if (rmr != nullptr && triplet != nullptr) {
+    if (rmr && triplet != nullptr) {
         if (triplet->segment_length > UINT32_MAX)
             return dat_error(DAT_LENGTH_ERROR);
         lmr_handle = rmr->ia->lkey_index.find(triplet->lmr_context);

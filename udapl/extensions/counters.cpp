@@ -21,16 +21,6 @@ struct counted_object {
     unsigned num_counters;
 };
 
-counted_object find_object(DAT_HANDLE handle) noexcept {
-    if (dapl_ia *const ia = lookup<dapl_ia>(handle))
-        return {ia, DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS};
-    if (dapl_ep *const ep = lookup<dapl_ep>(handle))
-        return {ep, DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS};
-    if (dapl_evd *const evd = lookup<dapl_evd>(handle))
-        return {evd, DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS};
-    return {nullptr, DAT_HANDLE_TYPE_IA, 0};
-}
-
 constexpr unsigned counter_type(unsigned counter) {
     return counter >= first_diag_counter   ? DCNT_IA_DIAG
            : counter >= first_link_counter ? DCNT_IA_LNK
@@ -88,12 +78,8 @@ DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start)
     return DAT_SUCCESS;
 }
 
-} // namespace
-
-DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
-    const counted_object target = find_object(handle);
-    if (target.obj == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE1);
+DAT_RETURN apply(const counted_object &target, DAT_EXTENDED_OP operation,
+                 std::va_list args) noexcept {
     if (target.obj->counters == nullptr)
         return dat_error(DAT_NOT_IMPLEMENTED);
     const int index = va_arg(args, int); // a counter, all of them, or a DAT_IA_COUNTER_TYPE
@@ -113,6 +99,18 @@ DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
     for_each(target, index,
              [&](unsigned counter) { *values++ = read_counter(target, counter, reset); });
     return DAT_SUCCESS;
+}
+
+} // namespace
+
+DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
+    if (const auto ia = lookup<dapl_ia>(handle))
+        return apply({ia.get(), DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS}, operation, args);
+    if (const auto ep = lookup<dapl_ep>(handle))
+        return apply({ep.get(), DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS}, operation, args);
+    if (const auto evd = lookup<dapl_evd>(handle))
+        return apply({evd.get(), DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS}, operation, args);
+    return invalid_handle(DAT_INVALID_HANDLE1);
 }
 
 } // namespace coherdma::dapl::extensions

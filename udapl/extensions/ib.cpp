@@ -103,7 +103,7 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
         return counters_op(handle, operation, args);
     if (is_remote_op(operation))
         return remote_op(handle, operation, args);
-    dapl_ep *const ep = lookup<dapl_ep>(handle);
+    const auto ep = lookup<dapl_ep>(handle);
     switch (operation) {
     case DAT_IB_RDMA_WRITE_IMMED_OP:
     case DAT_IB_FETCH_AND_ADD_OP:
@@ -115,7 +115,7 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
     default:
         return dat_error(DAT_NOT_IMPLEMENTED);
     }
-    if (ep == nullptr)
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (ep->ia->dev->iwarp)
         return dat_error(DAT_NOT_IMPLEMENTED);

@@ -58,8 +58,8 @@ DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
 DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
                         const DAT_LMR_TRIPLET *old_value, DAT_DTO_COOKIE user_cookie,
                         const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept {
-    dapl_ep *const ep = lookup<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = lookup<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (value == nullptr)
         return invalid_parameter(2);
@@ -77,8 +77,8 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                  DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                  DAT_COMPLETION_FLAGS flags) noexcept {
-    dapl_ep *const ep = lookup<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = lookup<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (scratch == nullptr || scratch->segment_length == 0)
         return invalid_parameter(2);
@@ -94,8 +94,8 @@ DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
 }
 
 DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods) noexcept {
-    dapl_ep *const ep = lookup<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = lookup<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (methods == nullptr)
         return invalid_parameter(2);

@@ -54,19 +54,19 @@ kind *make(arguments... args) {
 void handle_valid_only_while_published(void **) {
     small *const obj = make<small>(5);
     assert_int_equal(reinterpret_cast<std::uintptr_t>(obj) % 64, 0);
-    assert_null(lookup<small>(obj));
-    assert_null(handle_to<small>(obj));
+    assert_null(lookup<small>(obj).get());
+    assert_null(handle_to<small>(obj).get());
     publish(obj, &some_table);
-    assert_ptr_equal(lookup<small>(obj), obj);
-    assert_ptr_equal(handle_to<small>(obj), obj);
+    assert_ptr_equal(lookup<small>(obj).get(), obj);
+    assert_ptr_equal(handle_to<small>(obj).get(), obj);
     DAT_PROVIDER *first = nullptr;
     std::memcpy(&first, obj, sizeof first);
     assert_ptr_equal(first, &some_table);
     unpublish(obj);
-    assert_null(lookup<small>(obj));
-    assert_null(handle_to<small>(obj));
+    assert_null(lookup<small>(obj).get());
+    assert_null(handle_to<small>(obj).get());
     destroy_object(obj);
-    assert_null(lookup<small>(obj));
+    assert_null(lookup<small>(obj).get());
     // A registry may still read the table of a freed object.
     std::memcpy(&first, static_cast<void *>(obj), sizeof first);
     assert_ptr_equal(first, &some_table);
@@ -77,14 +77,14 @@ void other_addresses_rejected_as_handles(void **) {
     large *const large_obj = make<large>();
     publish(obj, &some_table);
     publish(large_obj, &some_table);
-    assert_null(lookup<large>(obj));
-    assert_null(lookup<small>(large_obj));
-    assert_null(handle_to<large>(obj));
-    assert_null(handle_to<small>(large_obj));
+    assert_null(lookup<large>(obj).get());
+    assert_null(lookup<small>(large_obj).get());
+    assert_null(handle_to<large>(obj).get());
+    assert_null(handle_to<small>(large_obj).get());
     char *const bytes = reinterpret_cast<char *>(large_obj);
     for (std::size_t offset = 1; offset != sizeof(large); ++offset) {
-        assert_null(lookup<large>(bytes + offset));
-        assert_null(handle_to<large>(bytes + offset));
+        assert_null(lookup<large>(bytes + offset).get());
+        assert_null(handle_to<large>(bytes + offset).get());
     }
     int local = 0;
     for (const std::uintptr_t it :
@@ -92,12 +92,12 @@ void other_addresses_rejected_as_handles(void **) {
           ~std::uintptr_t{0}, ~std::uintptr_t{63}, std::uintptr_t{1} << 63,
           reinterpret_cast<std::uintptr_t>(&local) / 64 * 64,
           reinterpret_cast<std::uintptr_t>(bytes) + (std::uintptr_t{1} << 30)})
-        assert_null(lookup<large>(reinterpret_cast<void *>(it)));
+        assert_null(lookup<large>(reinterpret_cast<void *>(it)).get());
     // A copy does not match its tag, which contains the address.
     alignas(64) std::array<char, sizeof(large)> copy;
     std::memcpy(copy.data(), bytes, sizeof(large));
-    assert_null(lookup<large>(copy.data()));
-    assert_null(handle_to<large>(copy.data()));
+    assert_null(lookup<large>(copy.data()).get());
+    assert_null(handle_to<large>(copy.data()).get());
     unpublish(obj);
     unpublish(large_obj);
     destroy_object(obj);
@@ -138,7 +138,7 @@ void concurrent_make_and_free_keeps_objects_apart(void **) {
             for (int round = 0; round != 2000; ++round) {
                 small *const obj = make<small>(n * 10000 + round);
                 publish(obj, &some_table);
-                num_errors += lookup<small>(obj) != obj || obj->value != n * 10000 + round;
+                num_errors += lookup<small>(obj).get() != obj || obj->value != n * 10000 + round;
                 unpublish(obj);
                 destroy_object(obj);
             }
@@ -154,17 +154,17 @@ void parent_handles_invalid_in_child(void **) {
     const pid_t child = fork();
     if (child == 0) {
         int num_errors = 0;
-        num_errors += lookup<small>(obj) != nullptr;
-        num_errors += handle_to<small>(obj) != nullptr;
+        num_errors += lookup<small>(obj).get() != nullptr;
+        num_errors += handle_to<small>(obj).get() != nullptr;
         small *const child_obj = make<small>(6);
         publish(child_obj, &some_table);
-        num_errors += lookup<small>(child_obj) != child_obj;
+        num_errors += lookup<small>(child_obj).get() != child_obj;
         _exit(num_errors);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_ptr_equal(lookup<small>(obj), obj);
+    assert_ptr_equal(lookup<small>(obj).get(), obj);
     assert_int_equal(obj->value, 5);
     unpublish(obj);
     destroy_object(obj);

@@ -19,6 +19,13 @@ dapl_cr::~dapl_cr() {
     delete conn;
 }
 
+void dapl_cr::move_to(dapl_cr &cr) noexcept {
+    cr.conn = std::exchange(conn, nullptr);
+    cr.ep = std::exchange(ep, nullptr);
+    cr.ep_created = ep_created;
+    cr.remote = remote;
+}
+
 void reject(rdma_cm_id *id, std::uint32_t code, const void *data, std::size_t size) noexcept {
     std::array<unsigned char, sizeof code + max_private_data> private_data;
     const std::uint32_t wire_code = htonl(code);
@@ -37,14 +44,17 @@ void release_ep(dapl_cr &cr) noexcept {
         return;
     cr.ep = nullptr;
     if (cr.ep_created) {
-        bool in_use;
-        ep->ia->put(ep);
-        if (ep->ia->remove(ep, in_use))
-            destroy_ep(ep);
+        auto ref = lookup<dapl_ep>(ep);
+        dapl_ia::put(ep);
+        if (!ref) // The IA is being closed, which destroys the EP.
+            return;
+        const removal<dapl_ep> removed(std::move(ref));
+        if (removed.obj != nullptr)
+            destroy_ep(removed.obj);
         return;
     }
     ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    ep->ia->put(ep);
+    dapl_ia::put(ep);
 }
 
 int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT size) noexcept {
@@ -67,61 +77,90 @@ int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT si
     return rdma_accept(conn.id, &param) == 0 ? 0 : errno;
 }
 
-/// The EP to accept with: the consumer's or the request's own. Takes a reference unless it is the
-/// request's own.
-DAT_RETURN get_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, dapl_ep *&ep) noexcept {
+/// The EP to accept with: the consumer's or the request's own.
+DAT_RETURN find_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, call_ref<dapl_ep> &ep) noexcept {
     if (cr.ep != nullptr) {
         if (ep_handle != DAT_HANDLE_NULL && ep_handle != cr.ep)
             return invalid_handle(DAT_INVALID_HANDLE_EP);
-        ep = cr.ep;
-        const DAT_EP_STATE state = ep->current_state();
-        if (state != DAT_EP_STATE_PASSIVE_CONNECTION_PENDING &&
-            state != DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING)
-            return invalid_state(state_subtype(state));
+        ep = call_ref<dapl_ep>::share(*cr.ep);
         return DAT_SUCCESS;
     }
-    ep = cr.ia->get<dapl_ep>(ep_handle);
-    if (ep == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_EP);
-    const DAT_EP_STATE state = ep->current_state();
+    ep = cr.ia->find<dapl_ep>(ep_handle);
     const bool datagrams = cr.conn->id->ps == RDMA_PS_UDP;
-    if (datagrams != is_ud(ep->attr)) {
-        cr.ia->put(ep);
-        return invalid_handle(DAT_INVALID_HANDLE_EP);
-    }
-    if (state != DAT_EP_STATE_UNCONNECTED && !datagrams) {
-        cr.ia->put(ep);
+    return ep && ep->is_ud == datagrams ? DAT_RETURN{DAT_SUCCESS}
+                                        : invalid_handle(DAT_INVALID_HANDLE_EP);
+}
+
+/// The caller holds the EP's setup_lock.
+DAT_RETURN check_accept(const dapl_cr &cr, const dapl_ep &ep) noexcept {
+    const DAT_EP_STATE state = ep.current_state();
+    const bool is_ready = cr.ep != nullptr ? state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||
+                                                 state == DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING
+                                           : state == DAT_EP_STATE_UNCONNECTED || ep.is_ud;
+    if (!is_ready)
         return invalid_state(state_subtype(state));
-    }
+    if (ep.pz == nullptr || ep.qp == nullptr || ep.connect_evd == nullptr)
+        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     return DAT_SUCCESS;
 }
 
-/// Gives the request a new handle and posts it to the PSP's EVD. The old handle becomes invalid.
-DAT_RETURN hand_off(dapl_cr &cr, dapl_sp &sp) noexcept {
-    dapl_ia &ia = *cr.ia;
-    dapl_cr *const new_cr = create_object<dapl_cr>(ia);
-    if (new_cr == nullptr)
-        return no_resources(DAT_RESOURCE_MEMORY);
-    bool in_use;
-    if (!ia.remove(&cr, in_use)) {
-        destroy_object(new_cr);
-        return invalid_handle(DAT_INVALID_HANDLE_CR);
+void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noexcept {
+    bool failed;
+    {
+        connection &conn = *std::exchange(cr.conn, nullptr);
+        const std::lock_guard guard(ep.lock);
+        ep.remote = cr.remote;
+        ep.remote_qual = ntohs(cr.remote.port());
+        ep.conn = &conn;
+        ep.state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
+        conn.ep.store(&ep, std::memory_order_release);
+        // Under the lock: once it is released, another thread may end the connection.
+        failed = conn.peer_gone.load(std::memory_order_acquire) ||
+                 accept_request(ep, conn, data, size) != 0;
     }
-    new_cr->conn = std::exchange(cr.conn, nullptr);
-    new_cr->ep = std::exchange(cr.ep, nullptr);
-    new_cr->ep_created = cr.ep_created;
-    new_cr->remote = cr.remote;
-    ia.insert(new_cr);
-    if (sp.post_cr_event(*new_cr)) {
+    if (failed)
+        terminate_conn(ep, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+}
+
+/// Accepts a request that was removed.
+DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
+                  const void *data) noexcept {
+    dapl_cr &cr = *removed.obj;
+    const std::lock_guard setup_guard(ep.setup_lock);
+    // Again: another thread may have connected the EP.
+    DAT_RETURN result = check_accept(cr, ep);
+    if (result != DAT_SUCCESS) {
+        removed.ia->insert(&cr);
+        return result;
+    }
+    removed.ia->count(DCNT_IA_SP_CR_ACCEPTED);
+    removed.ia->count(DCNT_IA_CM_REP_TX);
+    if (ep.is_ud)
+        result = ud_accept(ep, std::exchange(cr.conn, nullptr), data, size);
+    else
+        connect_ep(cr, ep, size, data);
+    dapl_ia::put(std::exchange(cr.ep, nullptr));
+    destroy_object(&cr);
+    return result;
+}
+
+/// Gives a request that was removed a new handle and posts it to the PSP's EVD.
+DAT_RETURN hand_off(const removal<dapl_cr> &removed, dapl_psp &psp) noexcept {
+    dapl_cr &cr = *removed.obj;
+    dapl_cr *const new_cr = create_object<dapl_cr>(*removed.ia);
+    if (new_cr == nullptr) {
+        removed.ia->insert(&cr);
+        return no_resources(DAT_RESOURCE_MEMORY);
+    }
+    cr.move_to(*new_cr);
+    if (psp.announce(new_cr)) {
         destroy_object(&cr);
         return DAT_SUCCESS;
     }
     // The EVD is full: the request keeps its old handle.
-    ia.remove(new_cr, in_use);
-    cr.conn = std::exchange(new_cr->conn, nullptr);
-    cr.ep = std::exchange(new_cr->ep, nullptr);
+    new_cr->move_to(cr);
     destroy_object(new_cr);
-    ia.insert(&cr);
+    removed.ia->insert(&cr);
     return dat_error(DAT_QUEUE_FULL);
 }
 
@@ -155,98 +194,70 @@ DAT_RETURN cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARA
 
 DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT size,
                      const DAT_PVOID data) noexcept {
-    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
-    if (cr == nullptr)
+    auto cr = handle_to<dapl_cr>(cr_handle);
+    if (!cr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     if (size < 0 || size > max_private_data)
         return invalid_parameter(3);
     if (size > 0 && data == nullptr)
         return invalid_parameter(4);
-    dapl_ep *ep = nullptr;
-    DAT_RETURN result = cm::get_ep(*cr, ep_handle, ep);
+    call_ref<dapl_ep> ep;
+    DAT_RETURN result = cm::find_ep(*cr, ep_handle, ep);
+    if (result == DAT_SUCCESS) {
+        const std::lock_guard setup_guard(ep->setup_lock);
+        result = cm::check_accept(*cr, *ep);
+    }
     if (result != DAT_SUCCESS)
         return result;
-    dapl_ia &ia = *cr->ia;
-    if (ep->pz == nullptr || ep->qp == nullptr || ep->connect_evd == nullptr) {
-        if (cr->ep == nullptr)
-            ia.put(ep);
-        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
-    }
-    bool in_use;
-    if (!ia.remove(cr, in_use)) {
-        if (cr->ep == nullptr)
-            ia.put(ep);
+    // Without the setup_lock, since other calls for the request take it.
+    const removal<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    }
-    ia.count(DCNT_IA_SP_CR_ACCEPTED);
-    ia.count(DCNT_IA_CM_REP_TX);
-    // data may point into the request's private data: destroy the CR last.
-    connection &conn = *cr->conn;
-    if (is_ud(ep->attr)) {
-        cr->conn = nullptr;
-        result = cm::ud_accept(*ep, &conn, data, size);
-        ia.put(ep);
-        destroy_object(cr);
-        return result;
-    }
-    bool failed;
-    {
-        const std::lock_guard guard(ep->lock);
-        ep->remote = cr->remote;
-        ep->remote_qual = ntohs(cr->remote.port());
-        ep->conn = &conn;
-        ep->state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
-        conn.ep.store(ep, std::memory_order_release);
-        // Under the lock: once it is released, another thread may end the connection.
-        failed = conn.peer_gone.load(std::memory_order_acquire) ||
-                 cm::accept_request(*ep, conn, data, size) != 0;
-    }
-    cr->conn = nullptr;
-    cr->ep = nullptr;
-    if (failed)
-        cm::terminate_conn(*ep, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
-    ia.put(ep); // the request's reference; from now on the EP's state keeps it from being freed
-    destroy_object(cr);
-    return DAT_SUCCESS;
+    return cm::accept(removed, *ep, size, data);
 }
 
 DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID data) noexcept {
-    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
-    if (cr == nullptr)
+    auto cr = handle_to<dapl_cr>(cr_handle);
+    if (!cr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     if (size < 0 || size > max_private_data)
         return invalid_parameter(2);
     if (size > 0 && data == nullptr)
         return invalid_parameter(3);
-    bool in_use;
-    if (!cr->ia->remove(cr, in_use))
+    const removal<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    cr->ia->count(DCNT_IA_SP_CR_REJECTED);
-    cr->ia->count(DCNT_IA_CM_USER_REJ_TX);
-    cm::reject(cr->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
-    cm::release_ep(*cr);
-    destroy_object(cr);
+    removed.ia->count(DCNT_IA_SP_CR_REJECTED);
+    removed.ia->count(DCNT_IA_CM_USER_REJ_TX);
+    cm::reject(removed.obj->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
+    cm::release_ep(*removed.obj);
+    destroy_object(removed.obj);
     return DAT_SUCCESS;
 }
 
+namespace {
+
+call_ref<cm::dapl_psp> find_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier) noexcept {
+    const std::lock_guard guard(objects_lock);
+    auto *psp = ia.first<cm::dapl_psp>();
+    while (psp != nullptr && psp->qualifier != qualifier)
+        psp = static_cast<cm::dapl_psp *>(psp->next);
+    return psp != nullptr ? call_ref<cm::dapl_psp>(psp) : call_ref<cm::dapl_psp>();
+}
+
+} // namespace
+
 DAT_RETURN cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL qualifier) noexcept {
-    dapl_cr *const cr = handle_to<dapl_cr>(cr_handle);
-    if (cr == nullptr)
+    auto cr = handle_to<dapl_cr>(cr_handle);
+    if (!cr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    cm::dapl_psp *psp = nullptr;
-    {
-        const std::lock_guard guard(cr->ia->lock);
-        for (psp = cr->ia->first_locked<cm::dapl_psp>();
-             psp != nullptr && psp->qualifier != qualifier;)
-            psp = static_cast<cm::dapl_psp *>(psp->next);
-        if (psp != nullptr)
-            ++psp->refs;
-    }
-    if (psp == nullptr)
+    const auto psp = find_psp(*cr->ia, qualifier);
+    if (!psp)
         return invalid_parameter(2);
-    const DAT_RETURN result = cm::hand_off(*cr, *psp);
-    cr->ia->put(psp);
-    return result;
+    const removal<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_CR);
+    return cm::hand_off(removed, *psp);
 }
 
 } // namespace coherdma::dapl

@@ -105,16 +105,14 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
 
 /// Moves the EP to CONNECTED, if conn is pending, and posts the event.
 void establish_conn(dapl_ep &ep, connection &conn) noexcept {
-    {
-        const std::lock_guard guard(ep.lock);
-        const DAT_EP_STATE state = ep.current_state();
-        if (ep.conn != &conn || (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
-                                 state != DAT_EP_STATE_COMPLETION_PENDING))
-            return;
-        ep.enable_requests();
-        ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
-    }
-    event_thread::cancel(ep.timeout_task);
+    const std::lock_guard guard(ep.lock);
+    const DAT_EP_STATE state = ep.current_state();
+    if (ep.conn != &conn || (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
+                             state != DAT_EP_STATE_COMPLETION_PENDING))
+        return;
+    ep.enable_requests();
+    ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
+    event_thread::unschedule(ep.timeout_task);
     post_conn_event(ep, DAT_CONNECTION_EVENT_ESTABLISHED, &conn);
 }
 
@@ -127,7 +125,8 @@ void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexce
 
 void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
     // The EVD may belong to another IA, which may be closed.
-    if (lookup<dapl_evd>(ep.connect_evd) == nullptr)
+    const auto evd = lookup<dapl_evd>(ep.connect_evd);
+    if (!evd)
         return;
     DAT_EVENT event = {};
     event.event_number = number;
@@ -137,7 +136,7 @@ void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *con
         data.private_data_size = conn->peer_data_len;
         data.private_data = const_cast<unsigned char *>(conn->peer_data.data());
     }
-    ep.connect_evd->post(event);
+    evd->post(event);
 }
 
 void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noexcept {
@@ -252,7 +251,7 @@ DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
     if (ep.connect_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
     // A datagram EP may resolve any number of peers.
-    if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !is_ud(ep.attr))
+    if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !ep.is_ud)
         return invalid_state(state_subtype(ep.current_state()));
     if (ep.pz == nullptr)
         return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
@@ -264,8 +263,8 @@ DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
 DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qualifier,
                       DAT_TIMEOUT timeout, DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos,
                       DAT_CONNECT_FLAGS flags) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (!address::is_ip(remote))
         return invalid_parameter(2);
@@ -274,21 +273,22 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CO
         return invalid_parameter(3);
     if (timeout == 0)
         return invalid_parameter(4);
+    const std::lock_guard setup_guard(ep->setup_lock);
     const DAT_RETURN result = check_connect(*ep, 5, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     addr.port() = htons(cm::conn_qual_to_port(qualifier));
-    if (is_ud(ep->attr))
+    if (ep->is_ud)
         return cm::ud_connect(*ep, addr, timeout, data, size);
     return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
 
 DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
                              DAT_TIMEOUT timeout, DAT_COUNT size, const DAT_PVOID data) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (!address::is_ip(remote))
         return invalid_parameter(2);
@@ -297,6 +297,7 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
         return invalid_parameter(2);
     if (timeout == 0)
         return invalid_parameter(3);
+    const std::lock_guard setup_guard(ep->setup_lock);
     const DAT_RETURN result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)
         return result;
@@ -308,36 +309,33 @@ namespace {
 /// The peer's address and qualifier of a connected EP.
 DAT_RETURN get_peer(dapl_ia &ia, DAT_EP_HANDLE ep_handle, address &addr,
                     DAT_CONN_QUAL &qualifier) noexcept {
-    dapl_ep *const ep = ia.get<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = ia.find<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    DAT_RETURN result = DAT_SUCCESS;
-    {
-        const std::lock_guard guard(ep->lock);
-        addr = ep->remote;
-        qualifier = ep->remote_qual;
-        if (ep->current_state() != DAT_EP_STATE_CONNECTED)
-            result = invalid_state(state_subtype(ep->current_state()));
-        // Only the active side knows the port at which the peer listens.
-        else if (ep->conn == nullptr || !ep->conn->active)
-            result = invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
-    }
-    ia.put(ep);
-    return result;
+    const std::lock_guard guard(ep->lock);
+    if (ep->current_state() != DAT_EP_STATE_CONNECTED)
+        return invalid_state(state_subtype(ep->current_state()));
+    // Only the active side knows the port at which the peer listens.
+    if (ep->conn == nullptr || !ep->conn->active)
+        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
+    addr = ep->remote;
+    qualifier = ep->remote_qual;
+    return DAT_SUCCESS;
 }
 
 } // namespace
 
 DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
                           DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     address addr;
     DAT_CONN_QUAL qualifier = 0;
     DAT_RETURN result = get_peer(*ep->ia, other_handle, addr, qualifier);
     if (timeout == 0 && result != invalid_handle(DAT_INVALID_HANDLE_EP))
         return invalid_parameter(3);
+    const std::lock_guard setup_guard(ep->setup_lock);
     if (result == DAT_SUCCESS)
         result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)

@@ -60,7 +60,9 @@ std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept;
 /// Moves the QP to RTS. 0 or an errno.
 int qp_to_rts(dapl_ep &ep, connection &conn) noexcept;
 
-/// Posts a connection event to the EP's connection EVD, with the peer's private data of conn.
+/// Posts a connection event to the EP's connection EVD, with the peer's private data of conn. The
+/// caller holds the EP's lock, under which the state changes, so that events have the order of the
+/// states.
 void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number,
                      const connection *conn = nullptr) noexcept;
 

@@ -54,21 +54,18 @@ void start_disconnect(dapl_ep &ep) noexcept {
 } // namespace
 
 void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
-    // The connection whose private data the event carries. Only the event thread reports a
-    // rejection, and the connection exists until that thread has acknowledged the CM event.
-    const connection *rejected = nullptr;
     {
         const std::lock_guard guard(ep.lock);
         if (is_disconnected(ep.current_state()))
             return;
-        if (number == DAT_CONNECTION_EVENT_PEER_REJECTED)
-            rejected = ep.conn;
+        const connection *const rejected =
+            number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
         ep.enable_requests();
         ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
+        event_thread::unschedule(ep.timeout_task);
+        qp_to_err(ep);
+        post_conn_event(ep, number, rejected);
     }
-    event_thread::cancel(ep.timeout_task);
-    qp_to_err(ep);
-    post_conn_event(ep, number, rejected);
     ep.report_last_wqe();
 }
 
@@ -181,12 +178,12 @@ DAT_RETURN disconnect(dapl_ep &ep, DAT_CLOSE_FLAGS flags) noexcept {
 namespace coherdma::dapl {
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
         return invalid_parameter(2);
-    if (is_ud(ep->attr))
+    if (ep->is_ud)
         return DAT_SUCCESS;
     // Before the call: the event may be dequeued before it returns.
     const bool first_call =

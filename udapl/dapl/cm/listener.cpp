@@ -68,8 +68,11 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST)
         return;
     rdma_cm_id *const id = event.id;
+    const bool datagrams = id->ps == RDMA_PS_UDP;
     dapl_ep *ep = nullptr;
-    if (id->verbs != ia->ctx() || (provide_ep != nullptr && !provide_ep(*this, ep))) {
+    // Not published: it is being created or freed.
+    if (!is_published(this) || id->verbs != ia->ctx() ||
+        (provide_ep != nullptr && !provide_ep(*this, datagrams, ep))) {
         id->context = nullptr;
         return reject_and_destroy(id);
     }
@@ -82,47 +85,54 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     cr->conn->id = id;
     id->context = static_cast<cm_handler *>(cr->conn);
     // For a datagram request the private data are in event.param.ud.
-    save_request_param(*cr->conn,
-                       id->ps == RDMA_PS_UDP ? to_conn_param(event.param.ud) : event.param.conn);
+    save_request_param(*cr->conn, datagrams ? to_conn_param(event.param.ud) : event.param.conn);
     cr->remote = to_address(rdma_get_peer_addr(id));
     cr->ep = ep;
     cr->ep_created = ep != nullptr && ep->current_state() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
-    ia->insert(cr);
-    bool in_use;
     // Rejected by the provider, not the consumer: destroy_cr sends reject_by_provider.
-    if (!post_cr_event(*cr) && ia->remove(cr, in_use))
+    if (!announce(cr))
         destroy_cr(cr);
 }
 
-bool dapl_sp::post_cr_event(dapl_cr &cr) noexcept {
+bool dapl_sp::announce(dapl_cr *cr) noexcept {
+    ia->insert(cr);
+    auto ref = lookup<dapl_cr>(cr);
+    if (!ref) // The IA is being closed, which destroys the request.
+        return true;
     DAT_EVENT event = {};
     event.event_number = DAT_CONNECTION_REQUEST_EVENT;
-    if (cr.conn->id->ps == RDMA_PS_UDP)
+    if (cr->conn->id->ps == RDMA_PS_UDP)
         event.event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_UD_CONNECTION_REQUEST_EVENT);
     auto &data = event.event_data.cr_arrival_event_data;
     data.sp_handle.psp_handle = this;
-    data.local_ia_address_ptr = const_cast<sockaddr *>(&find_local_address(*ia, cr.conn->id)->sa);
+    data.local_ia_address_ptr = const_cast<sockaddr *>(&find_local_address(*ia, cr->conn->id)->sa);
     data.conn_qual = qualifier;
-    data.cr_handle = &cr;
+    data.cr_handle = cr;
     data.truncate_flag = DAT_FALSE;
-    return cr_evd->post(event);
+    if (cr_evd->post(event))
+        return true;
+    const removal<dapl_cr> removed(std::move(ref));
+    return removed.obj == nullptr; // another thread has already destroyed it
 }
 
 namespace {
 
 // DAT_PSP_PROVIDER_FLAG: an unconfigured EP, which the consumer modifies before it accepts.
-bool create_tentative_ep(dapl_sp &sp, dapl_ep *&ep) noexcept {
+bool create_tentative_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
     dapl_ia &ia = *sp.ia;
-    if (create_ep_object(ia, {}, default_ep_attr(ia), ep) != DAT_SUCCESS)
+    if (datagrams || create_ep_object(ia, {}, default_ep_attr(ia), ep) != DAT_SUCCESS)
         return false;
     ep->state.store(DAT_EP_STATE_UNCONFIGURED_TENTATIVE, std::memory_order_release);
-    ++ep->refs; // held by the request
+    ep->refs = 1; // the request
     ia.insert(ep);
     return true;
 }
 
-bool take_reserved_ep(dapl_sp &sp, dapl_ep *&ep) noexcept {
-    ep = static_cast<dapl_rsp &>(sp).reserved_ep.exchange(nullptr);
+bool take_reserved_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
+    auto &rsp = static_cast<dapl_rsp &>(sp);
+    if (rsp.ep_is_ud != datagrams)
+        return false;
+    ep = rsp.reserved_ep.exchange(nullptr);
     if (ep == nullptr)
         return false;
     ep->state.store(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING, std::memory_order_release);
@@ -178,34 +188,28 @@ int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
     return error;
 }
 
+DAT_RETURN listen(dapl_sp &sp, DAT_CONN_QUAL &qualifier) noexcept {
+    std::uint16_t port = conn_qual_to_port(qualifier);
+    const int error = port == 0 ? listen_on_any_port(sp, port) : listen_on_all(sp, port);
+    if (error != 0)
+        return from_errno(error, DAT_RESOURCE_TEP);
+    if (qualifier == 0)
+        qualifier = port;
+    return DAT_SUCCESS;
+}
+
 template <class kind>
 void destroy_listener(kind *obj) noexcept {
-    obj->ia->put(obj->cr_evd);
+    dapl_evd *const cr_evd = obj->cr_evd;
     destroy_object(obj);
+    dapl_ia::put(cr_evd);
 }
 
-/// The handle is published before listening, as requests may arrive at once.
-template <class kind>
-DAT_RETURN publish_and_listen(kind *obj, DAT_CONN_QUAL qualifier) noexcept {
-    dapl_ia &ia = *obj->ia;
-    std::uint16_t port = conn_qual_to_port(qualifier);
-    obj->qualifier = qualifier;
-    ia.insert(obj);
-    const int error = port == 0 ? listen_on_any_port(*obj, port) : listen_on_all(*obj, port);
-    if (error == 0) {
-        obj->qualifier = qualifier == 0 ? port : qualifier;
-        ia.count(DCNT_IA_CM_LISTEN);
-        return DAT_SUCCESS;
-    }
-    bool in_use;
-    ia.remove(obj, in_use);
-    return from_errno(error, DAT_RESOURCE_TEP);
-}
-
-/// Creates a service point. arguments: the result of checking the arguments that follow the EVD,
-/// except the returned handle (the fifth). fill() sets the fields of the kind.
+/// Creates a service point. qualifier: 0 is replaced by one that is free. arguments: the result of
+/// checking the arguments that follow the EVD, except the returned handle (the fifth). fill() sets
+/// the fields of the kind.
 template <class kind, class filling>
-DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
+DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
                   DAT_RETURN arguments, DAT_HANDLE *handle, filling &&fill) noexcept {
     dapl_evd *const cr_evd = require_stream(ia.get<dapl_evd>(evd_handle), DAT_EVD_CR_FLAG);
     if (cr_evd == nullptr)
@@ -214,24 +218,26 @@ DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handl
     if (result == DAT_SUCCESS && handle == nullptr)
         result = invalid_parameter(5);
     kind *const obj = result == DAT_SUCCESS ? create_object<kind>(ia) : nullptr;
-    if (obj != nullptr) {
-        obj->cr_evd = cr_evd;
-        result = fill(*obj);
-        if (result == DAT_SUCCESS)
-            result = publish_and_listen(obj, qualifier);
-        if (result == DAT_SUCCESS) {
-            *handle = obj;
-            return DAT_SUCCESS;
-        }
-        destroy_object(obj);
-    } else if (result == DAT_SUCCESS) {
-        result = no_resources(DAT_RESOURCE_MEMORY);
+    if (obj == nullptr) {
+        ia.put(cr_evd);
+        return result != DAT_SUCCESS ? result : no_resources(DAT_RESOURCE_MEMORY);
     }
-    ia.put(cr_evd);
-    return result;
+    obj->cr_evd = cr_evd;
+    result = fill(*obj);
+    if (result == DAT_SUCCESS)
+        result = listen(*obj, qualifier);
+    if (result != DAT_SUCCESS) {
+        destroy_listener(obj);
+        return result;
+    }
+    obj->set_qualifier(qualifier);
+    *handle = obj;
+    ia.insert(obj);
+    ia.count(DCNT_IA_CM_LISTEN);
+    return DAT_SUCCESS;
 }
 
-DAT_RETURN create_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
+DAT_RETURN create_psp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
                       DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp_handle) noexcept {
     const bool is_valid = flags == DAT_PSP_CONSUMER_FLAG || flags == DAT_PSP_PROVIDER_FLAG;
     return create<dapl_psp>(ia, qualifier, evd_handle,
@@ -246,25 +252,22 @@ DAT_RETURN create_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_h
 
 } // namespace
 
-void destroy_sp(dapl_psp *psp) noexcept {
+void destroy_psp(dapl_psp *psp) noexcept {
     destroy_listener(psp);
 }
 
-void destroy_sp(dapl_csp *csp) noexcept {
+void destroy_csp(dapl_csp *csp) noexcept {
     destroy_listener(csp);
 }
 
-void destroy_sp(dapl_rsp *rsp) noexcept {
-    dapl_ia &ia = *rsp->ia;
-    dapl_evd *const cr_evd = rsp->cr_evd;
-    dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr);
-    if (ep != nullptr) {
+void destroy_rsp(dapl_rsp *rsp) noexcept {
+    rsp->stop();
+    if (dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr)) {
         // No request has arrived: the EP is no longer reserved.
         ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-        ia.put(ep);
+        dapl_ia::put(ep);
     }
-    destroy_object(rsp);
-    ia.put(cr_evd);
+    destroy_listener(rsp);
 }
 
 } // namespace coherdma::dapl::cm
@@ -275,19 +278,10 @@ using cm::dapl_csp;
 using cm::dapl_psp;
 using cm::dapl_rsp;
 
-namespace {
-
-template <class kind>
-DAT_RETURN free_sp(DAT_HANDLE handle) noexcept {
-    return free_object<kind>(handle, DAT_NO_SUBTYPE, [](kind *sp) { cm::destroy_sp(sp); });
-}
-
-} // namespace
-
 DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd_handle,
                       DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(2);
@@ -300,15 +294,16 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EVD_
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
                           DAT_EVD_HANDLE evd_handle, DAT_PSP_FLAGS flags,
                           DAT_PSP_HANDLE *psp_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (qualifier == nullptr)
         return invalid_parameter(2);
-    const DAT_RETURN result = cm::create_psp(*ia, 0, evd_handle, flags, psp_handle);
+    DAT_CONN_QUAL chosen = 0;
+    const DAT_RETURN result = cm::create_psp(*ia, chosen, evd_handle, flags, psp_handle);
     if (result != DAT_SUCCESS)
         return result;
-    *qualifier = static_cast<dapl_psp *>(*psp_handle)->qualifier;
+    *qualifier = chosen;
     ia->count(DCNT_IA_PSP_CREATE_ANY);
     return DAT_SUCCESS;
 }
@@ -324,13 +319,13 @@ DAT_RETURN psp_query(DAT_PSP_HANDLE psp_handle, DAT_PSP_PARAM_MASK mask,
 }
 
 DAT_RETURN psp_free(DAT_PSP_HANDLE psp_handle) noexcept {
-    return free_sp<dapl_psp>(psp_handle);
+    return free_object(handle_to<dapl_psp>(psp_handle), DAT_NO_SUBTYPE, cm::destroy_psp);
 }
 
 DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep_handle,
                       DAT_EVD_HANDLE evd_handle, DAT_RSP_HANDLE *rsp_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(2);
@@ -340,8 +335,10 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
     bool reserved = false;
     const DAT_RETURN result = cm::create<dapl_rsp>(
         *ia, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [ep, &reserved](dapl_rsp &rsp) {
+            const std::lock_guard setup_guard(ep->setup_lock);
             DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
             reserved = ep->state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED);
+            rsp.ep_is_ud = ep->is_ud;
             rsp.reserved_ep.store(ep);
             rsp.provide_ep = cm::take_reserved_ep;
             return reserved ? DAT_RETURN{DAT_SUCCESS} : invalid_state(state_subtype(state));
@@ -352,7 +349,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
     }
     if (reserved)
         ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    ia->put(ep);
+    dapl_ia::put(ep);
     return result;
 }
 
@@ -367,13 +364,13 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE rsp_handle, DAT_RSP_PARAM_MASK mask,
 }
 
 DAT_RETURN rsp_free(DAT_RSP_HANDLE rsp_handle) noexcept {
-    return free_sp<dapl_rsp>(rsp_handle);
+    return free_object(handle_to<dapl_rsp>(rsp_handle), DAT_NO_SUBTYPE, cm::destroy_rsp);
 }
 
 DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PTR sa,
                       DAT_EVD_HANDLE evd_handle, DAT_CSP_HANDLE *csp_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (comm == nullptr)
         return invalid_parameter(2);
@@ -385,17 +382,14 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
     if (!is_valid)
         return dat_error(DAT_COMM_NOT_SUPPORTED);
     address addr = to_address(sa);
-    const DAT_RETURN result = cm::create<dapl_csp>(*ia, ntohs(addr.port()), evd_handle, DAT_SUCCESS,
-                                                   csp_handle, [comm, &addr](dapl_csp &csp) {
+    DAT_CONN_QUAL port = ntohs(addr.port());
+    const DAT_RETURN result = cm::create<dapl_csp>(*ia, port, evd_handle, DAT_SUCCESS, csp_handle,
+                                                   [comm, &addr](dapl_csp &csp) {
                                                        csp.comm = *comm;
                                                        csp.addr = addr;
                                                        return DAT_RETURN{DAT_SUCCESS};
                                                    });
-    if (result != DAT_SUCCESS)
-        return result == dat_error(DAT_CONN_QUAL_IN_USE) ? dat_error(DAT_PORT_IN_USE) : result;
-    dapl_csp &csp = *static_cast<dapl_csp *>(*csp_handle);
-    csp.addr.port() = htons(static_cast<std::uint16_t>(csp.qualifier));
-    return DAT_SUCCESS;
+    return result == dat_error(DAT_CONN_QUAL_IN_USE) ? dat_error(DAT_PORT_IN_USE) : result;
 }
 
 DAT_RETURN csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK mask,
@@ -409,7 +403,7 @@ DAT_RETURN csp_query(DAT_CSP_HANDLE csp_handle, DAT_CSP_PARAM_MASK mask,
 }
 
 DAT_RETURN csp_free(DAT_CSP_HANDLE csp_handle) noexcept {
-    return free_sp<dapl_csp>(csp_handle);
+    return free_object(handle_to<dapl_csp>(csp_handle), DAT_NO_SUBTYPE, cm::destroy_csp);
 }
 
 } // namespace coherdma::dapl

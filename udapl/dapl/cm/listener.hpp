@@ -6,6 +6,8 @@
 #include "connection.hpp"
 #include "dapl/ia/ia.hpp"
 
+#include <arpa/inet.h>
+
 namespace coherdma::dapl::cm {
 
 /// A service point. Listens at each address of its IA.
@@ -14,9 +16,12 @@ struct dapl_sp : object {
     ~dapl_sp();
     /// Destroys the listening ids.
     void stop() noexcept;
+    /// Before the object is published: sets the qualifier that was given, or chosen.
+    void set_qualifier(DAT_CONN_QUAL value) noexcept { qualifier = value; }
     void handle_event(rdma_cm_event &event) noexcept;
-    /// Posts a connection request event. False: the EVD is full.
-    bool post_cr_event(struct dapl_cr &cr) noexcept;
+    /// Adds a complete request to the IA and posts its event. False: the EVD is full, and the
+    /// request is the caller's again.
+    bool announce(struct dapl_cr *cr) noexcept;
 
     /// The context of the listening ids.
     struct id_handler final : cm_handler {
@@ -28,7 +33,7 @@ struct dapl_sp : object {
 
     /// Sets the EP that comes with a new request (RSP, PSP of the provider). False: the request is
     /// rejected.
-    bool (*provide_ep)(dapl_sp &sp, dapl_ep *&ep) noexcept = nullptr;
+    bool (*provide_ep)(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept = nullptr;
     DAT_CONN_QUAL qualifier = 0;
     dapl_evd *cr_evd = nullptr;
     std::array<rdma_cm_id *, 32> ids = {}; ///< two for each address: TCP and, for datagrams, UDP
@@ -50,12 +55,18 @@ struct dapl_rsp final : dapl_sp {
     using dapl_sp::dapl_sp;
 
     std::atomic<dapl_ep *> reserved_ep = nullptr; ///< nullptr once a request has it
+    bool ep_is_ud = false;
 };
 
 struct dapl_csp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_CSP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CSP;
     using dapl_sp::dapl_sp;
+
+    void set_qualifier(DAT_CONN_QUAL value) noexcept {
+        dapl_sp::set_qualifier(value);
+        addr.port() = htons(static_cast<std::uint16_t>(value));
+    }
 
     DAT_COMM comm = {};
     address addr = {};
@@ -66,6 +77,7 @@ struct dapl_cr final : object {
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CR;
     using object::object;
     ~dapl_cr();
+    void move_to(dapl_cr &cr) noexcept;
 
     connection *conn = nullptr;
     dapl_ep *ep = nullptr;   ///< of the RSP, or created by the PSP
@@ -73,9 +85,10 @@ struct dapl_cr final : object {
     address remote = {};
 };
 
-void destroy_sp(dapl_psp *psp) noexcept;
-void destroy_sp(dapl_rsp *rsp) noexcept;
-void destroy_sp(dapl_csp *csp) noexcept;
+// The object was removed.
+void destroy_psp(dapl_psp *psp) noexcept;
+void destroy_rsp(dapl_rsp *rsp) noexcept;
+void destroy_csp(dapl_csp *csp) noexcept;
 void destroy_cr(dapl_cr *cr) noexcept;
 
 } // namespace coherdma::dapl::cm

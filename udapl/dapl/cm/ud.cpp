@@ -75,7 +75,8 @@ struct ud_event {
 };
 
 void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
-    if (ep.connect_evd == nullptr)
+    const auto evd = lookup<dapl_evd>(ep.connect_evd);
+    if (!evd)
         return;
     DAT_EVENT event = {};
     event.event_number = static_cast<DAT_EVENT_NUMBER>(info.number);
@@ -93,7 +94,7 @@ void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
                 std::min(sizeof ext_data.remote_ah.ia_addr, sizeof peer.remote));
     ext_data.context.as_ptr = &peer;
     std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
-    ep.connect_evd->post(event);
+    evd->post(event);
 }
 
 void post_failure(ud_peer &peer, DAT_IB_EVENT_NUMBER number) noexcept {
@@ -267,7 +268,7 @@ DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
 }
 
 void ud_free_peers(dapl_ep &ep) noexcept {
-    if (is_ud(ep.attr) && ep.request_evd != nullptr)
+    if (ep.is_ud && ep.request_evd != nullptr)
         drain_requests(ep);
     ud_peer *peer;
     {
@@ -302,7 +303,7 @@ DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
     auto *const remote_ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
     if (remote_ah == nullptr)
         return invalid_parameter(3);
-    if (is_ud(ep.attr) && ep.request_evd != nullptr)
+    if (ep.is_ud && ep.request_evd != nullptr)
         drain_requests(ep);
     if (remote_ah->ah != nullptr && ibv_destroy_ah(remote_ah->ah) != 0)
         return invalid_parameter(3);
@@ -326,7 +327,7 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
         return invalid_parameter(3);
     if (remote_ah == nullptr || remote_ah->ah == nullptr)
         return invalid_parameter(4);
-    if (!is_ud(ep.attr))
+    if (!ep.is_ud)
         return invalid_state(state_subtype(ep.current_state()));
     // Always signaled, so that drain_requests sees it complete. If the consumer suppresses the
     // completion, the cookie has an object (the EP), and the CQE makes no event.

@@ -26,8 +26,7 @@ constexpr std::size_t chunk_size = 64 * 1024;
 constexpr std::size_t slot_alignment = 64;
 
 struct free_slot {
-    slot head; // stays readable by stale handles
-    void *ia;  // stays too: another thread may have read the tag before the object was freed
+    slot head; // stays: stale handles read it, and a call with one may count itself for a moment
     free_slot *next;
 };
 
@@ -91,12 +90,21 @@ bool reserve() noexcept {
         madvise(memory, size, MADV_WIPEONFORK);
         state.size = size;
         state.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
-        pthread_atfork([] { state.lock.lock(); }, [] { state.lock.unlock(); },
-                       [] {
-                           state.types = {};
-                           state.used.store(0, std::memory_order_relaxed);
-                           state.lock.unlock();
-                       });
+        pthread_atfork(
+            [] {
+                objects_lock.lock();
+                state.lock.lock();
+            },
+            [] {
+                state.lock.unlock();
+                objects_lock.unlock();
+            },
+            [] {
+                state.types = {};
+                state.used.store(0, std::memory_order_relaxed);
+                state.lock.unlock();
+                objects_lock.unlock();
+            });
         return true;
     }
     return false;

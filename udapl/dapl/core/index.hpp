@@ -9,11 +9,19 @@
 
 namespace coherdma::dapl {
 
-/// Finds an object by a 32-bit key (lkey, rkey, QP number). The object found may be freed a moment
-/// later: its slot stays, so the caller checks the fields that it uses.
+/// Finds an object by a 32-bit key (lkey, rkey, QP number).
 template <class object>
 class index {
   public:
+    /// Returns read(object) of the object, which is not removed meanwhile; nullptr: there is none.
+    template <class function>
+    auto read(std::uint32_t key, function &&read_object) const noexcept {
+        const std::shared_lock guard(lock);
+        const auto it = objects.find(key);
+        return read_object(it != objects.end() ? it->second : nullptr);
+    }
+
+    /// The object may be freed a moment later, so the caller has to look it up by this handle.
     object *find(std::uint32_t key) const noexcept {
         const std::shared_lock guard(lock);
         const auto it = objects.find(key);

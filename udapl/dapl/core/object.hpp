@@ -7,6 +7,7 @@
 #include "counter_set.hpp"
 #include "result.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -14,25 +15,9 @@ namespace coherdma::dapl {
 
 class dapl_ia;
 
-/// An object's pointer to its IA. Atomic: a call with a stale handle may read it while another
-/// thread creates an object in the same slot. A stale pointer is harmless, since IAs are in slots.
-class ia_pointer {
-  public:
-    explicit ia_pointer(dapl_ia &ia) noexcept {
-        std::atomic_ref(ptr).store(&ia, std::memory_order_relaxed);
-    }
-    operator dapl_ia *() const noexcept {
-        return std::atomic_ref(ptr).load(std::memory_order_relaxed);
-    }
-    dapl_ia *operator->() const noexcept { return *this; }
-
-  private:
-    mutable dapl_ia *ptr;
-};
-
 struct object : slot {
     explicit object(dapl_ia &parent) noexcept
-        : ia(parent) {}
+        : ia(&parent) {}
     object(const object &) = delete;
     object &operator=(const object &) = delete;
 
@@ -42,11 +27,14 @@ struct object : slot {
             counters->add(counter);
     }
 
-    const ia_pointer ia;
-    // Under the IA's lock:
-    std::uint32_t refs = 0; ///< references by other objects, and by calls in progress
+    dapl_ia *const ia;
+    // Under objects_lock:
+    std::uint32_t refs = 0; ///< references by other objects: the object cannot be freed
     object *next = nullptr; ///< in the IA's list of this type
     object **link = nullptr;
+    /// Destroys an object that an abrupt close of its IA left, because objects of other IAs refer
+    /// to it, when the last reference is dropped.
+    void (*destroy_unreferenced)(object *) noexcept = nullptr;
 
     std::atomic<DAT_UINT64> consumer_context = 0;
     std::unique_ptr<counter_set> counters; ///< of an IA, EP or EVD, see counter_set.hpp

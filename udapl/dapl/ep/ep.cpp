@@ -214,6 +214,7 @@ void ep_refs::put() const noexcept {
 }
 
 void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
+    const std::lock_guard guard(ep.lock);
     static_cast<ep_refs &>(ep) = refs;
     ep.has_srq = refs.srq != nullptr;
     ep.attr = attr;
@@ -229,8 +230,7 @@ DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR 
     if (ep == nullptr)
         return no_resources(DAT_RESOURCE_MEMORY);
     set_refs(*ep, refs, attr);
-    if (is_ud(attr))
-        ep->recv_dto = DAT_IB_DTO_RECV_UD;
+    ep->is_ud = is_ud_service(attr.service_type);
     ep->max_message = ia.dev->port_attr.max_msg_sz;
     if (refs.pz != nullptr) {
         const DAT_RETURN result = ep_create_qp(*ep);
@@ -247,8 +247,8 @@ DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR 
 DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                      DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
                      const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     return create(*ia, pz_handle, recv_evd, request_evd, connect_evd, nullptr, attr, ep_handle);
 }
@@ -257,23 +257,17 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle,
                               DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
                               DAT_EVD_HANDLE connect_evd, DAT_SRQ_HANDLE srq_handle,
                               const DAT_EP_ATTR *attr, DAT_EP_HANDLE *ep_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     return create(*ia, pz_handle, recv_evd, request_evd, connect_evd, &srq_handle, attr, ep_handle);
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE ep_handle) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_EP);
-    bool in_use;
-    if (!ep->ia->remove(ep, in_use)) // in use: by an RSP or a request
-        return in_use ? invalid_state(state_subtype(ep->current_state()))
-                      : invalid_handle(DAT_INVALID_HANDLE_EP);
-    ep->ia->count(DCNT_IA_EP_FREE);
-    destroy_ep(ep);
-    return DAT_SUCCESS;
+    auto ep = handle_to<dapl_ep>(ep_handle);
+    // In use: by an RSP or a request.
+    const DAT_UINT32 in_use = ep ? state_subtype(ep->current_state()) : DAT_UINT32{DAT_NO_SUBTYPE};
+    return free_object(std::move(ep), in_use, destroy_ep);
 }
 
 namespace {
@@ -295,15 +289,15 @@ void destroy_ep(dapl_ep *ep) noexcept {
     // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
     // took.
     cancel_tasks(*ep);
-    async_forget(ep);
     ep->put();
     destroy_object(ep);
 }
 
 DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
+    const std::lock_guard setup_guard(ep->setup_lock);
     const DAT_EP_STATE state = ep->current_state();
     if (state == DAT_EP_STATE_UNCONNECTED)
         return DAT_SUCCESS;
@@ -325,8 +319,8 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
 
 DAT_RETURN ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_STATE *state, DAT_BOOLEAN *recv_idle,
                          DAT_BOOLEAN *request_idle) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (state != nullptr)
         *state = ep->current_state();
@@ -338,9 +332,10 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_STATE *state, DAT_BOOLE
 }
 
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COUNT *allocated, DAT_COUNT *span) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
+    const std::lock_guard setup_guard(ep->setup_lock); // recv_evd does not change
     if (ep->has_srq && ep->recv_evd != nullptr) {
         const std::lock_guard guard(ep->recv_evd->lock);
         ep->recv_evd->drain_cq();
@@ -355,8 +350,8 @@ DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COUNT *allocated, DAT_COUN
 }
 
 DAT_RETURN ep_set_watermark(DAT_EP_HANDLE ep_handle, DAT_COUNT soft, DAT_COUNT hard) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (soft < DAT_WATERMARK_INFINITE)
         return invalid_parameter(2);

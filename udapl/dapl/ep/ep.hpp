@@ -64,6 +64,7 @@ struct ep_refs {
 struct dapl_ep : object, ep_refs {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EP;
+    static constexpr unsigned free_counter = DCNT_IA_EP_FREE;
     explicit dapl_ep(dapl_ia &parent) noexcept;
     ~dapl_ep();
 
@@ -74,6 +75,11 @@ struct dapl_ep : object, ep_refs {
     }
     static_assert(DAT_EP_STATE_DISCONNECT_PENDING == DAT_EP_STATE_CONNECTED + 1 &&
                   DAT_EP_STATE_DISCONNECTED == DAT_EP_STATE_CONNECTED + 2);
+
+    dapl_pz *current_pz() noexcept {
+        const std::lock_guard guard(lock);
+        return pz;
+    }
 
     /// Opens the request ring; called before the state changes to one that accepts requests.
     void enable_requests() noexcept;
@@ -88,14 +94,21 @@ struct dapl_ep : object, ep_refs {
 
     std::atomic<DAT_EP_STATE> state = DAT_EP_STATE_UNCONNECTED;
     ibv_qp *qp = nullptr; ///< changes under the locks of both rings
-    DAT_COUNT max_request_iov = 0, max_recv_iov = 0, max_read_iov = 0, max_write_iov = 0;
-    std::uint32_t max_inline = 0;
+    // Atomic: dat_ep_modify may change them during a post, which the device then checks.
+    std::atomic<DAT_COUNT> max_request_iov = 0, max_recv_iov = 0, max_read_iov = 0,
+                           max_write_iov = 0;
+    std::atomic<std::uint32_t> max_inline = 0;
     /// The device's limit. The EP attributes' max_message_size is not enforced: OFED's dtest posts
     /// longer messages.
     std::uint32_t max_message = 0;
-    std::uint16_t recv_dto = DAT_DTO_RECEIVE; ///< the operation in receive completions
-    bool has_srq = false;
+    bool is_ud = false; ///< the service type, which does not change
+    std::atomic<bool> has_srq = false;
     cookie_ring requests, receives;
+
+    /// Of calls that create or destroy the QP, change ep_refs and attributes, or need them
+    /// unchanged: reset, modify, and the start of a connection. Taken before lock; not by the event
+    /// thread, for which such calls wait.
+    mutex setup_lock;
 
     mutex lock; ///< of changes of state, of ep_refs, and of the fields that follow
     DAT_EP_ATTR attr = {};
@@ -117,8 +130,8 @@ struct dapl_ep : object, ep_refs {
     unique_handle<ibv_qp, ibv_destroy_qp> owned_qp;
 };
 
-inline bool is_ud(const DAT_EP_ATTR &attr) noexcept {
-    return attr.service_type != DAT_SERVICE_TYPE_RC;
+inline bool is_ud_service(DAT_SERVICE_TYPE service_type) noexcept {
+    return service_type != DAT_SERVICE_TYPE_RC;
 }
 
 /// The DAT_INVALID_STATE subtype of an EP state.
@@ -138,7 +151,7 @@ DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept;
 DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept;
 
-/// The EP is not published any more.
+/// The EP was removed.
 void destroy_ep(dapl_ep *ep) noexcept;
 
 /// Sets the EP's references and attributes; its QP has to be created after that.

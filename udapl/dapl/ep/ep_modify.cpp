@@ -125,13 +125,14 @@ DAT_RETURN get_new_refs(ref_change &change, const DAT_EP_PARAM &param) noexcept 
 
 DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
                      const DAT_EP_PARAM *param) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if ((mask & ~DAT_EP_FIELD_ALL) != 0 || (mask & read_only_fields) != 0)
         return invalid_parameter(2);
     if (param == nullptr)
         return invalid_parameter(3);
+    const std::lock_guard setup_guard(ep->setup_lock);
     const DAT_EP_STATE state = ep->current_state();
     if (!is_unconnected(state))
         return invalid_state(state_subtype(state));
@@ -145,6 +146,8 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
     DAT_EP_ATTR attr = ep->attr;
     merge_attr(attr, param->ep_attr, mask);
     DAT_RETURN result = get_new_refs(change, *param);
+    if (result == DAT_SUCCESS && attr.service_type != old_attr.service_type)
+        result = invalid_parameter(3);
     if (result == DAT_SUCCESS)
         result = validate_ep_attr(ia, attr, 3);
     if (result == DAT_SUCCESS) {

@@ -72,22 +72,23 @@ void count_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number) noexcept {
 }
 
 /// The EP of a completion or connection event, if it has counters and has not been freed.
-dapl_ep *get_counted_ep(const DAT_EVENT &event) noexcept {
+call_ref<dapl_ep> get_counted_ep(const DAT_EVENT &event) noexcept {
     const unsigned number = event.event_number;
     const bool is_completion = number == DAT_DTO_COMPLETION_EVENT || number == DAT_IB_DTO_EVENT;
     if (!is_completion &&
         (number < DAT_CONNECTION_EVENT_ESTABLISHED || number > DAT_CONNECTION_EVENT_UNREACHABLE))
-        return nullptr;
-    dapl_ep *const ep =
-        lookup<dapl_ep>(is_completion ? event.event_data.dto_completion_event_data.ep_handle
-                                      : event.event_data.connect_event_data.ep_handle);
-    return ep != nullptr && ep->counters != nullptr ? ep : nullptr;
+        return {};
+    auto ep = lookup<dapl_ep>(is_completion ? event.event_data.dto_completion_event_data.ep_handle
+                                            : event.event_data.connect_event_data.ep_handle);
+    if (ep && ep->counters == nullptr)
+        ep.reset();
+    return ep;
 }
 
 } // namespace
 
 void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept {
-    if (dapl_ep *const ep = get_counted_ep(event)) {
+    if (const auto ep = get_counted_ep(event)) {
         count_ep_event(*ep, event);
     } else if (event.event_number == DAT_CONNECTION_REQUEST_EVENT) {
         evd.ia->count(DCNT_IA_SP_CR);

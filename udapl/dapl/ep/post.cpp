@@ -33,16 +33,16 @@ constexpr dto_op rdma_read = {.opcode = IBV_WR_RDMA_READ,
                               .can_inline = false,
                               .counter = DCNT_EP_POST_READ};
 
-template <const dto_op &op, DAT_COUNT dapl_ep::*max_segments>
+template <const dto_op &op, std::atomic<DAT_COUNT> dapl_ep::*max_segments>
 DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
                      DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                      DAT_COMPLETION_FLAGS flags) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    if (remote == nullptr)
+    if (remote == nullptr) [[unlikely]]
         return invalid_parameter(5);
-    return post_checked(*ep, op, ep->*max_segments, num_segments, iov, user_cookie, flags,
+    return post_checked(*ep, op, (*ep).*max_segments, num_segments, iov, user_cookie, flags,
                         [remote](ibv_send_wr &wr) {
                             wr.wr.rdma.remote_addr = remote->virtual_address;
                             wr.wr.rdma.rkey = remote->rmr_context;
@@ -75,8 +75,8 @@ DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept {
 
 DAT_RETURN ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
                         DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     return post_checked(*ep, send, ep->max_request_iov, num_segments, iov, user_cookie, flags,
                         [](ibv_send_wr &) {});
@@ -88,8 +88,8 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_s
                                         DAT_RMR_CONTEXT rmr_context) noexcept {
     if (invalidate == DAT_FALSE)
         return ep_post_send(ep_handle, num_segments, iov, user_cookie, flags);
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     const device &dev = *ep->ia->dev;
     if (!dev.iwarp && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) == 0)
@@ -117,8 +117,8 @@ DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DA
 DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle, const DAT_RMR_TRIPLET *local,
                                     DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                                     DAT_COMPLETION_FLAGS flags) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     if (local == nullptr)
         return invalid_parameter(2);
@@ -132,16 +132,16 @@ DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle, const DAT_RMR_TRIPL
 
 DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
                         DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS) noexcept {
-    dapl_ep *const ep = handle_to<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = handle_to<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    if (num_segments < 0 || num_segments > ep->max_recv_iov)
+    if (num_segments < 0 || num_segments > ep->max_recv_iov) [[unlikely]]
         return ep->has_srq ? invalid_state(DAT_INVALID_STATE_SRQ_IN_USE) : invalid_parameter(2);
-    if (iov == nullptr && num_segments != 0)
+    if (iov == nullptr && num_segments != 0) [[unlikely]]
         return invalid_parameter(3);
     const std::lock_guard guard(ep->receives.lock);
     dto_cookie *const cookie = ep->receives.peek_free();
-    if (cookie == nullptr)
+    if (cookie == nullptr) [[unlikely]]
         return recv_queue_full(*ep);
     cookie->event.user_cookie = user_cookie;
     ibv_recv_wr wr = {reinterpret_cast<std::uintptr_t>(cookie), nullptr,

@@ -94,12 +94,14 @@ inline DAT_RETURN
 post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments, DAT_COUNT num_segments,
              DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
              const SetOpFields &set_op_fields, void *cookie_object = nullptr) noexcept {
+    // Unlikely: so that GCC loads no result before its check.
     if (static_cast<unsigned>(num_segments) > static_cast<unsigned>(max_segments)) // or is negative
+        [[unlikely]]
         return invalid_parameter(2);
-    if (iov == nullptr && num_segments != 0)
+    if (iov == nullptr && num_segments != 0) [[unlikely]]
         return invalid_parameter(3);
     const std::uint64_t length = total_length(iov, num_segments);
-    if (length > ep.max_message)
+    if (length > ep.max_message) [[unlikely]]
         return dat_error(DAT_LENGTH_ERROR);
     return post(ep, op,
                 {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,

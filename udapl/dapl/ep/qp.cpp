@@ -48,7 +48,7 @@ int init_qp(dapl_ep &ep) noexcept {
     const device &dev = *ep.ia->dev;
     if (dev.iwarp)
         return 0;
-    if (is_ud(ep.attr))
+    if (ep.is_ud)
         return ud_qp_to_rts(ep);
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_INIT;
@@ -67,7 +67,7 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     init_attr.send_cq = get_cq(ep, ep.request_evd);
     init_attr.recv_cq = get_cq(ep, ep.recv_evd);
     init_attr.srq = ep.srq != nullptr ? ep.srq->srq.get() : nullptr;
-    init_attr.qp_type = is_ud(ep.attr) ? IBV_QPT_UD : IBV_QPT_RC;
+    init_attr.qp_type = ep.is_ud ? IBV_QPT_UD : IBV_QPT_RC;
     init_attr.cap.max_send_wr = static_cast<std::uint32_t>(std::max(ep.attr.max_request_dtos, 1));
     init_attr.cap.max_recv_wr =
         ep.srq != nullptr ? 0 : static_cast<std::uint32_t>(std::max(ep.attr.max_recv_dtos, 1));
@@ -112,7 +112,8 @@ DAT_RETURN install_qp(dapl_ep &ep, unique_handle<ibv_qp, ibv_destroy_qp> new_qp,
     }
     dto_cookie request_cookie = {}, recv_cookie = {};
     request_cookie.event.ep_handle = recv_cookie.event.ep_handle = &ep;
-    recv_cookie.event.operation = static_cast<DAT_DTOS>(ep.recv_dto);
+    recv_cookie.event.operation =
+        static_cast<DAT_DTOS>(ep.is_ud ? unsigned{DAT_IB_DTO_RECV_UD} : unsigned{DAT_DTO_RECEIVE});
     recv_cookie.is_recv = 1;
     const DAT_COUNT max_recv_dtos = ep.has_srq ? 0 : ep.attr.max_recv_dtos;
     if (!ep.requests.init(static_cast<std::uint32_t>(ep.attr.max_request_dtos), request_cookie) ||
@@ -122,7 +123,8 @@ DAT_RETURN install_qp(dapl_ep &ep, unique_handle<ibv_qp, ibv_destroy_qp> new_qp,
     }
     ep.qp = ep.owned_qp.get();
     ep.receives.open(); // requests: by enable_requests
-    const bool has_segments = std::min({ep.max_request_iov, ep.max_read_iov, ep.max_write_iov}) > 0;
+    const bool has_segments = std::min({ep.attr.max_request_iov, ep.attr.max_rdma_read_iov,
+                                        ep.attr.max_rdma_write_iov}) > 0;
     ep.max_inline = has_segments ? std::min(max_inline_data, get_settings().max_inline) : 0;
     ep.suppress_events.store(false, std::memory_order_relaxed);
     return DAT_SUCCESS;
@@ -145,7 +147,6 @@ DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap.max_inline_data);
     if (result != DAT_SUCCESS || ep.srq == nullptr)
         return result;
-    const std::lock_guard guard(ep.ia->lock);
     return ep.ia->qpn_index.add(ep.qp->qp_num, &ep) ? DAT_RETURN{DAT_SUCCESS}
                                                     : no_resources(DAT_RESOURCE_MEMORY);
 }
@@ -182,10 +183,8 @@ void ep_destroy_qp(dapl_ep &ep) noexcept {
     drain_evd(ep.recv_evd);
     ep.requests.complete_all();
     ep.receives.complete_all();
-    if (ep.srq != nullptr) {
-        const std::lock_guard guard(ep.ia->lock);
+    if (ep.srq != nullptr)
         ep.ia->qpn_index.remove(qp_num, &ep);
-    }
 }
 
 } // namespace coherdma::dapl

@@ -78,14 +78,35 @@ DAT_RETURN bind_type2(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     return result;
 }
 
+/// ep: nullptr if the handle is invalid.
+DAT_RETURN check_bind(const bind_params &params, dapl_ep *ep) noexcept {
+    const dapl_rmr &rmr = params.rmr;
+    if (params.lmr != nullptr &&
+        !params.lmr->covers(params.range.virtual_address, params.range.segment_length))
+        return invalid_parameter(3);
+    if ((static_cast<DAT_UINT32>(params.privileges) & ~DAT_UINT32{DAT_MEM_PRIV_ALL_FLAG}) != 0)
+        return invalid_parameter(4);
+    if (params.va_type != DAT_VA_TYPE_VA && params.va_type != DAT_VA_TYPE_ZB)
+        return invalid_parameter(5);
+    if (ep == nullptr)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (!rmr.mw)
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    if (ep->current_pz() != rmr.pz || (params.lmr != nullptr && params.lmr->pz != rmr.pz))
+        return dat_error(DAT_PRIVILEGES_VIOLATION);
+    if (!ep->can_post_requests())
+        return invalid_state(state_subtype(ep->current_state()));
+    return DAT_SUCCESS;
+}
+
 } // namespace
 
 DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
                     const DAT_LMR_TRIPLET *triplet, DAT_MEM_PRIV_FLAGS privileges,
                     DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE user_cookie,
                     DAT_COMPLETION_FLAGS flags, DAT_RMR_CONTEXT *rmr_context) noexcept {
-    dapl_rmr *const rmr = handle_to<dapl_rmr>(rmr_handle);
-    if (rmr == nullptr)
+    const auto rmr = handle_to<dapl_rmr>(rmr_handle);
+    if (!rmr)
         return invalid_handle(DAT_INVALID_HANDLE_RMR);
     if (triplet == nullptr)
         return invalid_parameter(3);
@@ -93,34 +114,17 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
     dapl_lmr *const lmr = triplet->segment_length != 0 ? ia.get<dapl_lmr>(lmr_handle) : nullptr;
     if (lmr == nullptr && triplet->segment_length != 0)
         return invalid_handle(DAT_INVALID_HANDLE_LMR);
-    bind_params params = {*rmr, lmr, *triplet, privileges, va_type};
-    dapl_ep *const ep = ia.get<dapl_ep>(ep_handle);
-    DAT_RETURN result = DAT_SUCCESS;
-    if (lmr != nullptr &&
-        !lmr->covers(lmr->lkey, triplet->virtual_address, triplet->segment_length))
-        result = invalid_parameter(3);
-    else if ((static_cast<DAT_UINT32>(privileges) & ~DAT_UINT32{DAT_MEM_PRIV_ALL_FLAG}) != 0)
-        result = invalid_parameter(4);
-    else if (va_type != DAT_VA_TYPE_VA && va_type != DAT_VA_TYPE_ZB)
-        result = invalid_parameter(5);
-    else if (ep == nullptr)
-        result = invalid_handle(DAT_INVALID_HANDLE_EP);
-    else if (!rmr->mw)
-        result = dat_error(DAT_MODEL_NOT_SUPPORTED);
-    else if (ep->pz != rmr->pz || (lmr != nullptr && lmr->pz != rmr->pz))
-        result = dat_error(DAT_PRIVILEGES_VIOLATION);
-    else if (!ep->can_post_requests())
-        result = invalid_state(state_subtype(ep->current_state()));
-    else if (rmr->ep_scope)
-        result = bind_type2(*ep, params, user_cookie, flags);
-    else
-        result = bind_type1(*ep, params, user_cookie, flags);
-    ia.put(ep);
+    const bind_params params = {*rmr, lmr, *triplet, privileges, va_type};
+    const auto ep = ia.find<dapl_ep>(ep_handle);
+    DAT_RETURN result = check_bind(params, ep.get());
+    const std::lock_guard guard(rmr->lock);
+    if (result == DAT_SUCCESS)
+        result = rmr->ep_scope ? bind_type2(*ep, params, user_cookie, flags)
+                               : bind_type1(*ep, params, user_cookie, flags);
     if (result != DAT_SUCCESS) {
         ia.put(lmr);
         return result;
     }
-    const std::lock_guard guard(ia.lock);
     clear_binding(*rmr);
     rmr->range = *triplet;
     rmr->privileges = privileges;
@@ -128,7 +132,7 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
     rmr->lmr = lmr; // with the reference of ia.get()
     if (lmr != nullptr) {
         rmr->rkey = rmr->mw->rkey;
-        ia.rkey_index.add(rmr->rkey, rmr);
+        ia.rkey_index.add(rmr->rkey, rmr.get());
     }
     if (rmr_context != nullptr)
         *rmr_context = rmr->rkey;

@@ -63,8 +63,8 @@ void dapl_srq::report_limit() noexcept {
 
 DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_ATTR *attr,
                       DAT_SRQ_HANDLE *srq_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     dapl_pz *const pz = ia->get<dapl_pz>(pz_handle);
     if (pz == nullptr)
@@ -114,17 +114,19 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
 }
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE srq_handle) noexcept {
-    return free_object<dapl_srq>(srq_handle, DAT_INVALID_STATE_SRQ_IN_USE, [](dapl_srq *srq) {
-        dapl_pz *const pz = srq->pz;
-        destroy_object(srq);
-        dapl_ia::put(pz);
-    });
+    return free_object(handle_to<dapl_srq>(srq_handle), DAT_INVALID_STATE_SRQ_IN_USE, destroy_srq);
+}
+
+void destroy_srq(dapl_srq *srq) noexcept {
+    dapl_pz *const pz = srq->pz;
+    destroy_object(srq);
+    dapl_ia::put(pz);
 }
 
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,
                          DAT_DTO_COOKIE user_cookie) noexcept {
-    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
-    if (srq == nullptr) [[unlikely]]
+    const auto srq = handle_to<dapl_srq>(srq_handle);
+    if (!srq) [[unlikely]]
         return invalid_handle(DAT_INVALID_HANDLE_SRQ);
     if (segments < 0 || segments > srq->max_iov) [[unlikely]]
         return invalid_parameter(2);
@@ -169,8 +171,8 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE srq_handle, DAT_SRQ_PARAM_MASK mask,
 }
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT dtos) noexcept {
-    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
-    if (srq == nullptr)
+    const auto srq = handle_to<dapl_srq>(srq_handle);
+    if (!srq)
         return invalid_handle(DAT_INVALID_HANDLE_SRQ);
     if (dtos <= 0 || dtos > srq->ia->dev->attr.max_srq_wr)
         return invalid_parameter(2);
@@ -186,8 +188,8 @@ DAT_RETURN srq_resize(DAT_SRQ_HANDLE srq_handle, DAT_COUNT dtos) noexcept {
 }
 
 DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE srq_handle, DAT_COUNT watermark) noexcept {
-    dapl_srq *const srq = handle_to<dapl_srq>(srq_handle);
-    if (srq == nullptr)
+    const auto srq = handle_to<dapl_srq>(srq_handle);
+    if (!srq)
         return invalid_handle(DAT_INVALID_HANDLE_SRQ);
     const std::lock_guard guard(srq->lock);
     if (watermark < 0 || watermark > srq->max_dtos)

@@ -42,4 +42,7 @@ struct dapl_srq : object {
     bool failed = false;
 };
 
+/// The SRQ was removed.
+void destroy_srq(dapl_srq *srq) noexcept;
+
 } // namespace coherdma::dapl

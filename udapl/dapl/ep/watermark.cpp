@@ -10,16 +10,18 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// The EP of a receive from an SRQ; nullptr for other events.
-dapl_ep *get_srq_ep(const DAT_EVENT &event) noexcept {
+/// The EP of a receive from an SRQ; empty for other events.
+call_ref<dapl_ep> get_srq_ep(const DAT_EVENT &event) noexcept {
     if (event.event_number != DAT_DTO_COMPLETION_EVENT)
-        return nullptr;
+        return {};
     const DAT_DTO_COMPLETION_EVENT_DATA &data = event.event_data.dto_completion_event_data;
     if (data.operation != DAT_DTO_RECEIVE && data.operation != DAT_DTO_RECEIVE_WITH_INVALIDATE)
-        return nullptr;
+        return {};
     // The EP may have been freed.
-    dapl_ep *const ep = lookup<dapl_ep>(data.ep_handle);
-    return ep != nullptr && ep->has_srq ? ep : nullptr;
+    auto ep = lookup<dapl_ep>(data.ep_handle);
+    if (ep && !ep->has_srq)
+        ep.reset();
+    return ep;
 }
 
 bool exceeds(DAT_COUNT count, DAT_COUNT watermark) noexcept {
@@ -41,14 +43,14 @@ void check_watermarks(dapl_ep &ep) noexcept {
 }
 
 void srq_recv_enqueued(const DAT_EVENT &event) noexcept {
-    if (dapl_ep *const ep = get_srq_ep(event)) {
+    if (const auto ep = get_srq_ep(event)) {
         ep->srq_undequeued.fetch_add(1, std::memory_order_relaxed);
         check_watermarks(*ep);
     }
 }
 
 void srq_recv_dequeued(const DAT_EVENT &event) noexcept {
-    if (dapl_ep *const ep = get_srq_ep(event))
+    if (const auto ep = get_srq_ep(event))
         ep->srq_undequeued.fetch_sub(1, std::memory_order_relaxed);
 }
 

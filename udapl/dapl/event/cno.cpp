@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <utility>
@@ -54,9 +53,9 @@ void update_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
 
 } // namespace
 
-bool dapl_cno::attach_evd(dapl_evd &evd) noexcept {
+bool dapl_cno::attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept {
     const std::lock_guard guard(evd.lock);
-    dapl_cno *const old_cno = evd.cno;
+    old_cno = evd.cno;
     const bool was_masked = std::exchange(evd.masked_in_cno, evd.has_waiter);
     if (!evd.create_event_fd() || !evd.arm() ||
         (old_cno != this && !add_evd_fds(epoll_fd.get(), evd))) {
@@ -71,11 +70,13 @@ bool dapl_cno::attach_evd(dapl_evd &evd) noexcept {
     return true;
 }
 
-void dapl_cno::detach_evd(dapl_evd &evd) noexcept {
+dapl_cno *dapl_cno::detach_evd(dapl_evd &evd) noexcept {
     const std::lock_guard guard(evd.lock);
-    remove_evd_fds(epoll_fd.get(), evd);
-    evd.cno = nullptr;
+    dapl_cno *const old_cno = std::exchange(evd.cno, nullptr);
+    if (old_cno != nullptr)
+        remove_evd_fds(old_cno->epoll_fd.get(), evd);
     evd.masked_in_cno = false;
+    return old_cno;
 }
 
 void dapl_cno::mask_evd(dapl_evd &evd) noexcept {
@@ -91,46 +92,48 @@ void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
         evd.signal_event_fd();
 }
 
-// The IA's lock: the EVD whose address epoll returns must not be freed meanwhile.
-dapl_evd *dapl_cno::next_triggered_evd() noexcept {
-    const std::lock_guard ia_guard(ia->lock);
+DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
+    const std::lock_guard trigger_guard(trigger_lock);
     for (;;) {
         epoll_event event;
         if (epoll_wait(epoll_fd.get(), &event, 1, 0) <= 0)
-            return nullptr;
-        auto *const evd = static_cast<dapl_evd *>(event.data.ptr);
+            return DAT_HANDLE_NULL;
+        const auto evd = lookup<dapl_evd>(event.data.ptr);
+        if (!evd) // Being freed: its descriptors are about to leave the set.
+            continue;
         const std::lock_guard guard(evd->lock);
-        if (evd->masked_in_cno)
+        if (evd->cno != this || evd->masked_in_cno)
             continue;
         evd->clear_notifications(true, static_cast<bool>(evd->channel));
         if (!evd->enabled)
             continue;
         if (evd->arm() && evd->drain_cq() != 0)
-            return evd;
+            return evd.get();
     }
 }
 
 void dapl_cno::call_agent() noexcept {
-    dapl_evd *const evd = next_triggered_evd();
-    if (evd == nullptr)
+    DAT_EVD_HANDLE const evd_handle = next_triggered_evd();
+    if (evd_handle == DAT_HANDLE_NULL)
         return;
     DAT_OS_WAIT_PROXY_AGENT proxy;
     {
         const std::lock_guard guard(lock);
-        proxy = agent;
-        agent = {nullptr, nullptr};
+        proxy = std::exchange(agent, {nullptr, nullptr});
+        event_thread::remove_fd(epoll_fd.get());
     }
-    event_thread::unwatch(epoll_fd.get(), agent_watcher);
+    // The agent may free this CNO, and so may another thread, which does not wait for the agent.
+    event_thread::leave_callback();
     if (proxy.proxy_agent_func != nullptr)
-        proxy.proxy_agent_func(proxy.instance_data, evd);
+        proxy.proxy_agent_func(proxy.instance_data, evd_handle);
 }
 
 namespace {
 
 DAT_RETURN create(DAT_IA_HANDLE ia_handle, const DAT_OS_WAIT_PROXY_AGENT &agent, DAT_FD *fd,
                   DAT_CNO_HANDLE *cno_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cno_handle == nullptr)
         return invalid_parameter(3);
@@ -159,7 +162,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
 }
 
 DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *cno_handle) noexcept {
-    if (handle_to<dapl_ia>(ia_handle) == nullptr)
+    if (!handle_to<dapl_ia>(ia_handle))
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (fd == nullptr)
         return invalid_parameter(2);
@@ -167,8 +170,8 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *cn
 }
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT agent) noexcept {
-    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
-    if (cno == nullptr)
+    const auto cno = handle_to<dapl_cno>(cno_handle);
+    if (!cno)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     if (cno->is_fd_cno)
         return invalid_state(DAT_NO_SUBTYPE);
@@ -177,13 +180,15 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT a
     {
         const std::lock_guard guard(cno->lock);
         had_agent = cno->agent.proxy_agent_func != nullptr;
+        if (!had_agent && has_agent &&
+            event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)
+            return no_resources(DAT_RESOURCE_MEMORY);
+        if (had_agent && !has_agent)
+            event_thread::remove_fd(cno->epoll_fd.get());
         cno->agent = agent;
     }
     if (had_agent && !has_agent)
-        event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
-    if (!had_agent && has_agent &&
-        event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)
-        return no_resources(DAT_RESOURCE_MEMORY);
+        event_thread::wait_for_callback(cno->agent_watcher);
     return DAT_SUCCESS;
 }
 
@@ -205,74 +210,59 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask,
 }
 
 DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
-    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
-    if (cno == nullptr)
+    auto cno = handle_to<dapl_cno>(cno_handle);
+    if (!cno)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     {
         const std::lock_guard guard(cno->lock);
         if (cno->num_waiters != 0)
             return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
     }
-    return free_object<dapl_cno>(cno_handle, DAT_INVALID_STATE_CNO_IN_USE, destroy_cno);
+    return free_object(std::move(cno), DAT_INVALID_STATE_CNO_IN_USE, destroy_cno);
 }
 
-namespace {
-
-/// Makes all threads in dat_cno_wait return, and waits for that.
-void cancel_waiters(dapl_cno &cno) noexcept {
-    for (;;) {
-        {
-            const std::lock_guard guard(cno.lock);
-            if (cno.num_waiters == 0)
-                return;
-            const std::uint64_t value = 1;
-            [[maybe_unused]] const ssize_t written =
-                write(cno.cancel_fd.get(), &value, sizeof value);
-        }
-        sched_yield();
-    }
+void dapl_cno::cancel_waiters() noexcept {
+    const std::lock_guard guard(lock);
+    const std::uint64_t value = 1;
+    [[maybe_unused]] const ssize_t written = write(cancel_fd.get(), &value, sizeof value);
 }
-
-} // namespace
 
 void destroy_cno(dapl_cno *cno) noexcept {
-    cancel_waiters(*cno);
-    if (cno->agent.proxy_agent_func != nullptr)
-        event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
+    // Also without an agent: its call may have begun, and removed it.
+    event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
     destroy_object(cno);
 }
 
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) noexcept {
-    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
-    if (cno == nullptr)
+    const auto cno = handle_to<dapl_cno>(cno_handle);
+    if (!cno)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     if (evd_handle == nullptr)
         return invalid_parameter(2);
-    if (dapl_evd *const evd = cno->next_triggered_evd()) {
-        *evd_handle = evd;
-        return DAT_SUCCESS;
-    }
-    *evd_handle = DAT_HANDLE_NULL;
-    return dat_error(DAT_QUEUE_EMPTY);
+    *evd_handle = cno->next_triggered_evd();
+    return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : dat_error(DAT_QUEUE_EMPTY);
 }
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
                     DAT_EVD_HANDLE *evd_handle) noexcept {
-    dapl_cno *const cno = handle_to<dapl_cno>(cno_handle);
-    if (cno == nullptr)
+    const auto cno = handle_to<dapl_cno>(cno_handle);
+    if (!cno)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     if (evd_handle == nullptr)
         return invalid_parameter(3);
     {
         const std::lock_guard guard(cno->lock);
+        // Under the lock: the thread that frees the CNO cancels this wait, or is seen here.
+        if (!is_published(cno.get()))
+            return invalid_handle(DAT_INVALID_HANDLE_CNO);
         if (cno->is_fd_cno)
             return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
         ++cno->num_waiters;
     }
     dat_deadline deadline(timeout);
-    dapl_evd *evd = nullptr;
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
     DAT_RETURN result = DAT_SUCCESS;
-    while ((evd = cno->next_triggered_evd()) == nullptr && result == DAT_SUCCESS) {
+    while ((triggered = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS) {
         if (deadline.has_passed()) {
             result = dat_error(DAT_QUEUE_EMPTY); // as DAT 1.2's manual pages and OFED return
             break;
@@ -286,8 +276,8 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
     }
     const std::lock_guard guard(cno->lock);
     --cno->num_waiters;
-    *evd_handle = evd;
-    return evd != nullptr ? DAT_SUCCESS : result;
+    *evd_handle = triggered;
+    return triggered != DAT_HANDLE_NULL ? DAT_SUCCESS : result;
 }
 
 } // namespace coherdma::dapl

@@ -22,18 +22,21 @@ struct dapl_cno : object {
         , agent(proxy_agent) {}
 
     bool init() noexcept;
-    /// Makes the EVD trigger this CNO instead of another; at once if it has events. False: no
-    /// memory, nothing is changed.
-    bool attach_evd(dapl_evd &evd) noexcept;
-    void detach_evd(dapl_evd &evd) noexcept;
+    /// Makes the EVD trigger this CNO instead of old_cno, its former; at once if it has events.
+    /// False: no memory, nothing is changed. The references are the caller's.
+    bool attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept;
+    /// The EVD triggers no CNO any more. Returns its former.
+    static dapl_cno *detach_evd(dapl_evd &evd) noexcept;
 
     /// While a thread is in dat_evd_wait the EVD does not trigger the CNO; unmasking triggers for
     /// the events that are left. With the EVD's lock held.
     void mask_evd(dapl_evd &evd) noexcept;
     void unmask_evd(dapl_evd &evd) noexcept;
 
-    /// An EVD that has events and has triggered; nullptr if there is none.
-    dapl_evd *next_triggered_evd() noexcept;
+    /// An EVD that has events and has triggered; DAT_HANDLE_NULL if there is none.
+    DAT_EVD_HANDLE next_triggered_evd() noexcept;
+    /// Makes all threads in dat_cno_wait return, before the CNO is destroyed.
+    void cancel_waiters() noexcept;
 
     /// Calls the agent if an EVD has triggered. Like DAT 1.2 and OFED only once: the agent is then
     /// removed until dat_cno_modify_agent sets one.
@@ -47,7 +50,8 @@ struct dapl_cno : object {
         dapl_cno &cno;
     } agent_watcher{*this};
 
-    mutex lock; ///< of agent and num_waiters
+    mutex trigger_lock; ///< of next_triggered_evd: an EVD that triggered is given to one thread
+    mutex lock;         ///< of agent and num_waiters
     DAT_OS_WAIT_PROXY_AGENT agent;
     bool is_fd_cno = false;
     unsigned num_waiters = 0;

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 
 namespace coherdma::dapl {
@@ -115,8 +114,8 @@ dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
 
 void post_async_event(dapl_ia &ia, DAT_EVENT_NUMBER number, DAT_HANDLE handle,
                       DAT_COUNT reason) noexcept {
-    dapl_evd *const evd = ia.async_evd;
-    if (evd == nullptr)
+    const auto evd = lookup<dapl_evd>(ia.async_evd);
+    if (!evd)
         return;
     DAT_EVENT event = {};
     event.event_number = number;
@@ -158,8 +157,8 @@ bool can_merge_streams(DAT_EVD_FLAGS flags) noexcept {
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cno_handle,
                       DAT_EVD_FLAGS flags, DAT_EVD_HANDLE *evd_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (qlen <= 0)
         return invalid_parameter(2);
@@ -172,7 +171,8 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
     dapl_evd *evd = nullptr;
     if (result == DAT_SUCCESS)
         result = create_evd_object(*ia, qlen, flags, evd);
-    if (result == DAT_SUCCESS && cno != nullptr && !cno->attach_evd(*evd)) {
+    dapl_cno *old_cno = nullptr;
+    if (result == DAT_SUCCESS && cno != nullptr && !cno->attach_evd(*evd, old_cno)) {
         destroy_object(evd);
         result = no_resources(DAT_RESOURCE_TEVD);
     }
@@ -217,72 +217,60 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask,
 }
 
 DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     {
         const std::lock_guard guard(evd->lock);
         if (evd->has_waiter)
             return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
     }
-    return free_object<dapl_evd>(evd_handle, DAT_INVALID_STATE_EVD_IN_USE, destroy_evd);
+    return free_object(std::move(evd), DAT_INVALID_STATE_EVD_IN_USE, destroy_evd);
 }
 
-namespace {
-
-/// Makes a thread in dat_evd_wait return, and waits for that.
-void cancel_waiter(dapl_evd &evd) noexcept {
-    for (;;) {
-        {
-            const std::lock_guard guard(evd.lock);
-            if (!evd.has_waiter)
-                return;
-            evd.cancel_wait = true;
-            if (evd.waiter_blocked)
-                evd.signal_event_fd();
-        }
-        sched_yield();
-    }
+void dapl_evd::cancel_waiter_locked() noexcept {
+    if (!has_waiter)
+        return;
+    cancel_wait = true;
+    if (waiter_blocked)
+        signal_event_fd();
 }
 
-} // namespace
+void dapl_evd::cancel_waiters() noexcept {
+    const std::lock_guard guard(lock);
+    cancel_waiter_locked();
+}
 
 void destroy_evd(dapl_evd *evd) noexcept {
-    dapl_ia &ia = *evd->ia;
-    cancel_waiter(*evd);
-    if (dapl_cno *const cno = evd->cno) {
-        cno->detach_evd(*evd);
-        ia.put(cno);
+    if (evd->cno != nullptr)
+        dapl_ia::put(evd->cno->detach_evd(*evd));
+    {
+        const std::lock_guard guard(objects_lock);
+        if (evd->refs != 0) {
+            evd->destroy_unreferenced = [](object *obj) noexcept {
+                destroy_object(static_cast<dapl_evd *>(obj));
+            };
+            return;
+        }
     }
-    async_forget(evd);
     destroy_object(evd);
 }
 
-// Lock order: the IA's lock, then the EVD's. With both held attach_evd drains the CQ and may report
-// a watermark, which takes other EVDs' locks and the event thread's; no thread that holds one of
-// these waits for an IA's lock.
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) noexcept {
-    dapl_evd *evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    const auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    dapl_ia &ia = *evd->ia;
-    const std::lock_guard guard(ia.lock);
-    evd = ia.find<dapl_evd>(evd_handle); // may have been freed meanwhile
-    if (evd == nullptr)
-        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    dapl_cno *const old_cno = evd->cno, *const new_cno = ia.find<dapl_cno>(cno_handle);
+    dapl_cno *const new_cno = evd->ia->get<dapl_cno>(cno_handle);
     if (new_cno == nullptr && cno_handle != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
-    if (new_cno != nullptr) {
-        if (!new_cno->attach_evd(*evd))
-            return no_resources(DAT_RESOURCE_TEVD);
-        ++new_cno->refs;
+    dapl_cno *old_cno = nullptr;
+    if (new_cno == nullptr) {
+        old_cno = dapl_cno::detach_evd(*evd);
+    } else if (!new_cno->attach_evd(*evd, old_cno)) {
+        dapl_ia::put(new_cno);
+        return no_resources(DAT_RESOURCE_TEVD);
     }
-    if (old_cno != nullptr) {
-        if (new_cno == nullptr)
-            old_cno->detach_evd(*evd);
-        --old_cno->refs;
-    }
+    dapl_ia::put(old_cno);
     return DAT_SUCCESS;
 }
 
@@ -291,8 +279,8 @@ namespace {
 // Calls fn(evd) under the EVD's lock.
 template <class function>
 DAT_RETURN with_locked_evd(DAT_EVD_HANDLE evd_handle, function &&fn) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    const auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     const std::lock_guard guard(evd->lock);
     return fn(*evd);
@@ -324,11 +312,7 @@ DAT_RETURN evd_disable(DAT_EVD_HANDLE evd_handle) noexcept {
 DAT_RETURN evd_set_unwaitable(DAT_EVD_HANDLE evd_handle) noexcept {
     return with_locked_evd(evd_handle, [](dapl_evd &evd) {
         evd.waitable = false;
-        if (evd.has_waiter) {
-            evd.cancel_wait = true;
-            if (evd.waiter_blocked)
-                evd.signal_event_fd();
-        }
+        evd.cancel_waiter_locked();
         return DAT_RETURN{DAT_SUCCESS};
     });
 }
@@ -361,10 +345,9 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT qlen) noexcept {
 }
 
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const DAT_EVENT *event) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr || (evd->flags & DAT_EVD_SOFTWARE_FLAG) == 0)
-        return evd == nullptr ? invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST)
-                              : invalid_parameter(1);
+    const auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd || (evd->flags & DAT_EVD_SOFTWARE_FLAG) == 0)
+        return !evd ? invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST) : invalid_parameter(1);
     if (event == nullptr || event->event_number != DAT_SOFTWARE_EVENT)
         return invalid_parameter(2);
     return evd->post(*event) ? DAT_SUCCESS : dat_error(DAT_QUEUE_FULL);

@@ -58,7 +58,14 @@ struct dapl_evd : object {
     /// event is dropped, and an overflow is reported to the asynchronous EVD.
     bool post(const DAT_EVENT &event) noexcept;
 
+    /// Makes a thread in dat_evd_wait return, before the EVD is destroyed. It is not published any
+    /// more, so that no other thread starts to wait.
+    void cancel_waiters() noexcept;
+
     // The rest requires lock.
+
+    /// Makes a thread in dat_evd_wait return.
+    void cancel_waiter_locked() noexcept;
 
     /// The queue's limit for post().
     std::uint32_t max_events() const noexcept;
@@ -105,7 +112,8 @@ inline constexpr std::array<DAT_UINT32, 6> evd_streams = {
 /// evd_create without the check of arguments.
 DAT_RETURN create_evd_object(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags,
                              dapl_evd *&evd) noexcept;
-/// The EVD is not published any more.
+/// The EVD was removed. If objects of other IAs refer to it, it is destroyed with the last of their
+/// references.
 void destroy_evd(dapl_evd *evd) noexcept;
 
 /// Posts to the IA's asynchronous EVD, if it has one.

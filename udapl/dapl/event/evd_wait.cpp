@@ -16,7 +16,7 @@ namespace {
 
 /// With the EVD's lock held.
 DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
-    if (evd.has_waiter)
+    if (evd.has_waiter) [[unlikely]]
         return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
     if (!evd.queue.empty()) {
         event = evd.queue.front();
@@ -32,10 +32,10 @@ DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
 } // namespace
 
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    const auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    if (event == nullptr)
+    if (event == nullptr) [[unlikely]]
         return invalid_parameter(2);
     const std::lock_guard guard(evd->lock);
     return dequeue_locked(*evd, *event);
@@ -43,8 +43,8 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
 
 DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
     const DAT_RETURN result = evd_dequeue(evd_handle, event);
-    dapl_evd *const evd = lookup<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    const auto evd = lookup<dapl_evd>(evd_handle);
+    if (!evd)
         return result;
     evd->count(DCNT_EVD_DEQUEUE);
     evd->count(result == DAT_SUCCESS ? DCNT_EVD_DEQUEUE_FOUND : DCNT_EVD_DEQUEUE_NOT_FOUND);
@@ -101,10 +101,13 @@ DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) n
 
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
                     DAT_EVENT *event, DAT_COUNT *nmore) noexcept {
-    dapl_evd *const evd = handle_to<dapl_evd>(evd_handle);
-    if (evd == nullptr)
+    const auto evd = handle_to<dapl_evd>(evd_handle);
+    if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     const std::lock_guard guard(evd->lock);
+    // Under the lock: the thread that frees the EVD cancels this wait, or is seen here.
+    if (!is_published(evd.get()))
+        return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     if (threshold <= 0 || threshold > evd->qlen || (threshold > 1 && !evd->allows_threshold))
         return invalid_parameter(3);
     if (event == nullptr)

@@ -60,8 +60,7 @@ void call_current(callee_type &callee) noexcept {
     state.current.store(&callee, std::memory_order_relaxed);
     state.lock.unlock();
     call(callee);
-    state.current.store(nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
-    state.current.notify_all();
+    leave_callback();
     state.lock.lock();
 }
 
@@ -270,6 +269,11 @@ void wait_for_callback(const fd_watcher &watcher) noexcept {
     wait_while_current(&watcher);
 }
 
+void leave_callback() noexcept {
+    state.current.store(nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
+    state.current.notify_all();
+}
+
 void unwatch(int fd, fd_watcher &watcher) noexcept {
     remove_fd(fd);
     wait_for_callback(watcher);
@@ -305,9 +309,6 @@ void schedule(timer_task &task, std::int64_t due_ns) noexcept {
         wake_thread();
 }
 
-namespace {
-
-/// False: it was not scheduled.
 bool unschedule(timer_task &task) noexcept {
     const std::lock_guard guard(state.lock);
     if (!task.scheduled)
@@ -316,8 +317,6 @@ bool unschedule(timer_task &task) noexcept {
     task.scheduled = false;
     return true;
 }
-
-} // namespace
 
 bool cancel(timer_task &task) noexcept {
     bool was_scheduled = false;

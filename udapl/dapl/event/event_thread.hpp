@@ -49,9 +49,15 @@ void unwatch(int fd, fd_watcher &watcher) noexcept;
 void remove_fd(int fd) noexcept;
 void wait_for_callback(const fd_watcher &watcher) noexcept;
 
+/// Called by a watcher's ready() that does not use the watcher any more: threads that wait for the
+/// callback go on, and may delete the watcher.
+void leave_callback() noexcept;
+
 /// Runs the task once, at due_ns; a task that is already scheduled keeps the earlier time.
 void schedule(timer_task &task, std::int64_t due_ns) noexcept;
-/// On return the task is not running, unless it is the caller. True: it was scheduled.
+/// True: it was scheduled. It may be running.
+bool unschedule(timer_task &task) noexcept;
+/// The same; on return the task is not running, unless it is the caller.
 bool cancel(timer_task &task) noexcept;
 
 bool in_event_thread() noexcept;

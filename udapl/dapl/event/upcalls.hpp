@@ -22,9 +22,6 @@ void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
 /// ep/event_counters.cpp. Counts an event that the consumer dequeues, if COHERDMA_COUNTERS=1.
 void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept;
 
-/// async.cpp. Call before an object is destroyed: on return no asynchronous event for it is being
-/// delivered, and no IA posts to it if it is an EVD.
-void async_forget(const void *obj) noexcept;
 /// async.cpp. Around a fork: no event is delivered during it, and the child does not watch the
 /// devices that the parent opened.
 void async_atfork_prepare() noexcept;

@@ -43,8 +43,18 @@ void dapl_ia::unlink(object *obj) noexcept {
     obj->link = nullptr;
 }
 
-bool dapl_ia::has_objects() noexcept {
-    const std::lock_guard guard(lock);
+void dapl_ia::put(object *obj) noexcept {
+    if (obj == nullptr)
+        return;
+    {
+        const std::lock_guard guard(objects_lock);
+        if (--obj->refs != 0 || obj->destroy_unreferenced == nullptr)
+            return;
+    }
+    obj->destroy_unreferenced(obj);
+}
+
+bool dapl_ia::has_objects() const noexcept {
     const void *const own_evd = owns_async_evd ? async_evd.load() : nullptr;
     for (object *obj : objects)
         if (obj != nullptr && !(obj == own_evd && obj->next == nullptr))

@@ -36,73 +36,50 @@ class dapl_ia : public object {
     /// The consumer's handle: the registry's integer.
     DAT_IA_HANDLE handle() noexcept;
 
-    /// The object of a handle if it is of this IA, or nullptr. Valid while the caller holds lock.
+    /// The object of a handle, if it is of this IA.
     template <class object_type>
-    object_type *find(DAT_HANDLE handle) noexcept {
-        object_type *const obj = lookup<object_type>(handle);
-        return obj != nullptr && obj->ia == this ? obj : nullptr;
+    call_ref<object_type> find(DAT_HANDLE handle) noexcept {
+        auto obj = lookup<object_type>(handle);
+        if (obj && obj->ia != this)
+            obj.reset();
+        return obj;
     }
-    /// The same with a reference, which put() drops. The caller does not hold lock.
+    /// The same with a reference, which put() drops; nullptr: there is none.
     template <class object_type>
     object_type *get(DAT_HANDLE handle) noexcept {
-        const std::lock_guard guard(lock);
-        object_type *const obj = find<object_type>(handle);
-        if (obj != nullptr)
-            ++obj->refs;
-        return obj;
+        const auto obj = find<object_type>(handle);
+        return obj ? add_ref(*obj) : nullptr;
     }
     /// The same for an object of any IA.
     template <class object_type>
     static object_type *get_any(DAT_HANDLE handle) noexcept {
-        object_type *const obj = lookup<object_type>(handle);
-        return obj != nullptr ? obj->ia->template get<object_type>(handle) : nullptr;
+        const auto obj = lookup<object_type>(handle);
+        return obj ? add_ref(*obj) : nullptr;
     }
-    static void put(object *obj) noexcept {
-        if (obj == nullptr)
-            return;
-        const std::lock_guard guard(obj->ia->lock);
-        --obj->refs;
-    }
+    static void put(object *obj) noexcept;
 
-    /// Adds a complete object to the IA's list and makes its handle valid.
+    /// Adds a complete object to the IA's list and makes its handle valid, unless the IA is being
+    /// closed.
     template <class object_type>
     void insert(object_type *obj) noexcept {
-        const std::lock_guard guard(lock);
+        const std::lock_guard guard(objects_lock);
         link(object_type::type, obj);
-        publish(obj, provider);
+        if (!closing)
+            publish(obj, provider);
     }
 
-    /// Makes the object's handle invalid and removes it from the list. False: nothing was done,
-    /// because the object has references (in_use) or another thread has removed it.
-    template <class object_type>
-    bool remove(object_type *obj, bool &in_use) noexcept {
-        const std::lock_guard guard(lock);
-        in_use = false;
-        if (lookup<object_type>(obj) == nullptr)
-            return false;
-        in_use = obj->refs != 0;
-        if (in_use)
-            return false;
-        unlink(obj);
-        unpublish(obj);
-        return true;
-    }
-
-    /// The first object of a type, or nullptr.
+    /// True: there are objects, not counting an asynchronous EVD that dat_ia_open created. The
+    /// caller holds objects_lock.
+    bool has_objects() const noexcept;
+    /// The first object of a type, or nullptr. The caller holds objects_lock.
     template <class object_type>
     object_type *first() noexcept {
-        const std::lock_guard guard(lock);
-        return first_locked<object_type>();
-    }
-    /// The same; the caller holds lock.
-    template <class object_type>
-    object_type *first_locked() noexcept {
         return static_cast<object_type *>(objects.at(object_type::type));
     }
-    /// True: there are objects, not counting an asynchronous EVD that dat_ia_open created.
-    bool has_objects() noexcept;
+    void link(DAT_HANDLE_TYPE handle_type, object *obj) noexcept;
+    static void unlink(object *obj) noexcept;
 
-    mutex lock; ///< of the lists, the indexes and the objects' refs
+    bool closing = false; ///< under objects_lock: objects are not published any more
     instance &inst;
     std::shared_ptr<device> dev;
     std::unique_ptr<coherdma_device, deleter<coherdma_close>> coherency;
@@ -116,10 +93,47 @@ class dapl_ia : public object {
     index<dapl_ep> qpn_index; ///< EPs with an SRQ
 
   private:
-    void link(DAT_HANDLE_TYPE handle_type, object *obj) noexcept;
-    static void unlink(object *obj) noexcept;
+    /// nullptr: the object is not published any more.
+    template <class object_type>
+    static object_type *add_ref(object_type &obj) noexcept {
+        const std::lock_guard guard(objects_lock);
+        if (!is_published(&obj))
+            return nullptr;
+        ++obj.refs;
+        return &obj;
+    }
 
     std::array<object *, DAT_HANDLE_TYPE_EXTENSION_BASE> objects = {};
+};
+
+/// Removal of an object from its IA, which stays open as long as this exists. If `obj` is not
+/// nullptr, the object is the caller's alone: to be destroyed, or inserted again.
+template <class object_type>
+struct removal {
+    /// ref: a use of the object, which ends. in_use: nothing was done, because other objects refer
+    /// to it. Neither: another thread has removed it.
+    explicit removal(call_ref<object_type> ref) noexcept
+        : ia(call_ref<dapl_ia>::share(*ref->ia)) {
+        {
+            const std::lock_guard guard(objects_lock);
+            if (!is_published(ref.get()))
+                return;
+            in_use = ref->refs != 0;
+            if (in_use)
+                return;
+            obj = ref.get();
+            dapl_ia::unlink(obj);
+            unpublish(obj);
+        }
+        ref.reset();
+        if constexpr (requires { obj->cancel_waiters(); })
+            obj->cancel_waiters();
+        wait_for_calls(obj);
+    }
+
+    call_ref<dapl_ia> ia;
+    object_type *obj = nullptr;
+    bool in_use = false;
 };
 
 /// The query call of a type: checks its arguments, sets param->ia_handle, and calls fill(object)
@@ -127,8 +141,8 @@ class dapl_ia : public object {
 template <class object_type, class param_type, class function>
 DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_fields,
                         param_type *param, function &&fill) noexcept {
-    object_type *const obj = handle_to<object_type>(handle);
-    if (obj == nullptr)
+    const auto obj = handle_to<object_type>(handle);
+    if (!obj)
         return invalid_handle(object_type::bad_handle);
     if ((mask & ~all_fields) != 0)
         return invalid_parameter(2);
@@ -141,17 +155,20 @@ DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_field
     return DAT_SUCCESS;
 }
 
-/// The free call of a type; counted, if the type has a counter for that. in_use_subtype: of
-/// DAT_INVALID_STATE, for an object with references.
+/// The free call of a type, with the use of the object by the call; counted, if the type has a
+/// counter for that. in_use_subtype: of DAT_INVALID_STATE, for an object with references.
 template <class object_type, class function>
-DAT_RETURN free_object(DAT_HANDLE handle, DAT_UINT32 in_use_subtype, function &&destroy) noexcept {
-    object_type *const obj = handle_to<object_type>(handle);
-    bool in_use = false;
-    if (obj == nullptr || !obj->ia->remove(obj, in_use))
-        return in_use ? invalid_state(in_use_subtype) : invalid_handle(object_type::bad_handle);
+DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
+                       function &&destroy) noexcept {
+    if (!ref)
+        return invalid_handle(object_type::bad_handle);
+    const removal<object_type> removed(std::move(ref));
+    if (removed.obj == nullptr)
+        return removed.in_use ? invalid_state(in_use_subtype)
+                              : invalid_handle(object_type::bad_handle);
     if constexpr (requires { object_type::free_counter; })
-        obj->ia->count(object_type::free_counter);
-    destroy(obj);
+        removed.ia->count(object_type::free_counter);
+    destroy(removed.obj);
     return DAT_SUCCESS;
 }
 

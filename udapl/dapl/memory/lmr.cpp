@@ -58,12 +58,11 @@ DAT_RETURN find_memory(lmr_params &params) noexcept {
                    ? DAT_SUCCESS
                    : invalid_parameter(3);
     case DAT_MEM_TYPE_LMR: {
-        const std::lock_guard guard(params.ia.lock);
-        const dapl_lmr *const lmr = lookup<dapl_lmr>(params.region_desc.for_lmr_handle);
-        if (lmr == nullptr || lmr->ia != &params.ia)
+        const auto lmr = lookup<dapl_lmr>(params.region_desc.for_lmr_handle);
+        if (!lmr || lmr->ia != &params.ia)
             return invalid_handle(DAT_INVALID_HANDLE_LMR);
         params.memory = lmr->memory;
-        params.length = lmr->length.load(std::memory_order_relaxed); // the argument is ignored
+        params.length = lmr->length; // the argument is ignored
         return DAT_SUCCESS;
     }
     default:
@@ -166,11 +165,8 @@ DAT_RETURN create_lmr(lmr_params &params, dapl_pz &pz, dapl_lmr *&lmr) noexcept 
     lmr->shm_lock = std::move(params.shm_lock);
     lmr->memory = params.memory;
     lmr->rkey = (privileges & remote_privileges) != 0 ? lmr->mr->rkey : 0;
-    // Threads that call covers() find the LMR in lkey_index, whose lock orders these stores.
-    lmr->length.store(params.length, std::memory_order_relaxed);
-    lmr->address.store(iova, std::memory_order_relaxed);
-    lmr->lkey.store(lmr->mr->lkey, std::memory_order_release);
-    const std::lock_guard guard(ia.lock);
+    lmr->length = params.length;
+    lmr->address = iova;
     if (ia.lkey_index.add(lmr->mr->lkey, lmr)) {
         if (ia.rkey_index.add(lmr->mr->rkey, lmr))
             return DAT_SUCCESS;
@@ -187,8 +183,8 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
                       DAT_VA_TYPE va_type, DAT_LMR_HANDLE *lmr_handle, DAT_LMR_CONTEXT *lmr_context,
                       DAT_RMR_CONTEXT *rmr_context, DAT_VLEN *registered_length,
                       DAT_VADDR *registered_address) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     lmr_params params = {*ia, mem_type, region, length, privileges, va_type};
     DAT_RETURN result = find_memory(params);
@@ -209,8 +205,6 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
         ia->put(pz);
         return result;
     }
-    ia->insert(lmr);
-    ia->count(DCNT_IA_LMR_CREATE);
     *lmr_handle = lmr;
     if (lmr_context != nullptr)
         *lmr_context = lmr->mr->lkey;
@@ -219,41 +213,40 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
     if (registered_length != nullptr)
         *registered_length = params.length;
     if (registered_address != nullptr)
-        *registered_address = lmr->address.load(std::memory_order_relaxed);
+        *registered_address = lmr->address;
+    ia->insert(lmr);
+    ia->count(DCNT_IA_LMR_CREATE);
     return DAT_SUCCESS;
 }
 
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                      DAT_LMR_PARAM *param) noexcept {
-    return query_object<dapl_lmr>(
-        lmr_handle, mask, DAT_LMR_FIELD_ALL, param, [param](const dapl_lmr &lmr) {
-            param->mem_type = lmr.mem_type;
-            param->region_desc = lmr.region_desc;
-            param->length = lmr.length.load(std::memory_order_relaxed);
-            param->pz_handle = lmr.pz;
-            param->mem_priv = lmr.privileges;
-            param->va_type = lmr.va_type;
-            param->lmr_context = lmr.lkey.load(std::memory_order_relaxed);
-            param->rmr_context = lmr.rkey;
-            param->registered_size = param->length;
-            param->registered_address = lmr.address.load(std::memory_order_relaxed);
-        });
+    return query_object<dapl_lmr>(lmr_handle, mask, DAT_LMR_FIELD_ALL, param,
+                                  [param](const dapl_lmr &lmr) {
+                                      param->mem_type = lmr.mem_type;
+                                      param->region_desc = lmr.region_desc;
+                                      param->length = lmr.length;
+                                      param->pz_handle = lmr.pz;
+                                      param->mem_priv = lmr.privileges;
+                                      param->va_type = lmr.va_type;
+                                      param->lmr_context = lmr.mr->lkey;
+                                      param->rmr_context = lmr.rkey;
+                                      param->registered_size = param->length;
+                                      param->registered_address = lmr.address;
+                                  });
 }
 
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr_handle) noexcept {
-    return free_object<dapl_lmr>(lmr_handle, DAT_INVALID_STATE_LMR_IN_USE, destroy_lmr);
+    return free_object(handle_to<dapl_lmr>(lmr_handle), DAT_INVALID_STATE_LMR_IN_USE, destroy_lmr);
 }
 
 void destroy_lmr(dapl_lmr *lmr) noexcept {
     dapl_ia &ia = *lmr->ia;
-    {
-        const std::lock_guard guard(ia.lock);
-        ia.lkey_index.remove(lmr->mr->lkey, lmr);
-        ia.rkey_index.remove(lmr->mr->rkey, lmr);
-        --lmr->pz->refs;
-    }
-    lmr->lkey.store(0, std::memory_order_relaxed);
+    dapl_pz *const pz = lmr->pz;
+    ia.lkey_index.remove(lmr->mr->lkey, lmr);
+    ia.rkey_index.remove(lmr->mr->rkey, lmr);
     destroy_object(lmr);
+    ia.put(pz);
 }
 
 } // namespace coherdma::dapl

@@ -24,19 +24,14 @@ struct dapl_lmr : object {
     static constexpr unsigned free_counter = DCNT_IA_LMR_FREE;
     using object::object;
 
-    /// True: the segment is inside the LMR. May be called by any thread without a lock, even while
-    /// another thread frees the LMR.
-    bool covers(std::uint32_t key, std::uint64_t addr,
-                std::uint64_t segment_length) const noexcept {
-        const std::uint64_t first = address.load(std::memory_order_relaxed);
-        const std::uint64_t size = length.load(std::memory_order_relaxed);
-        return lkey.load(std::memory_order_acquire) == key && addr >= first &&
-               segment_length <= size && addr - first <= size - segment_length;
+    /// True: the segment is inside the LMR.
+    bool covers(std::uint64_t addr, std::uint64_t segment_length) const noexcept {
+        return addr >= address && segment_length <= length &&
+               addr - address <= length - segment_length;
     }
 
-    std::atomic<std::uint32_t> lkey = 0;
-    std::atomic<std::uint64_t> address = 0; ///< as in segments: 0 if zero-based
-    std::atomic<std::uint64_t> length = 0;
+    std::uint64_t address = 0; ///< as in segments: 0 if zero-based
+    std::uint64_t length = 0;
     char *memory = nullptr; ///< the CPU's address
     dapl_pz *pz = nullptr;
     std::unique_ptr<shm_cookie_lock> shm_lock; ///< of an LMR of shared memory
@@ -48,7 +43,7 @@ struct dapl_lmr : object {
     std::uint32_t rkey = 0; ///< 0 without a remote privilege
 };
 
-/// The LMR is not published any more.
+/// The LMR was removed.
 void destroy_lmr(dapl_lmr *lmr) noexcept;
 
 } // namespace coherdma::dapl

@@ -10,8 +10,8 @@
 namespace coherdma::dapl {
 
 DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_handle) noexcept {
-    dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (pz_handle == nullptr)
         return invalid_parameter(2);
@@ -35,7 +35,8 @@ DAT_RETURN pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARA
 }
 
 DAT_RETURN pz_free(DAT_PZ_HANDLE pz_handle) noexcept {
-    return free_object<dapl_pz>(pz_handle, DAT_INVALID_STATE_PZ_IN_USE, destroy_object<dapl_pz>);
+    return free_object(handle_to<dapl_pz>(pz_handle), DAT_INVALID_STATE_PZ_IN_USE,
+                       destroy_object<dapl_pz>);
 }
 
 } // namespace coherdma::dapl

@@ -15,13 +15,13 @@ namespace coherdma::dapl {
 namespace {
 
 DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rmr_handle) noexcept {
-    dapl_pz *pz = handle_to<dapl_pz>(pz_handle);
-    if (pz == nullptr)
+    const auto pz_ref = handle_to<dapl_pz>(pz_handle);
+    if (!pz_ref)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     if (rmr_handle == nullptr)
         return invalid_parameter(2);
-    dapl_ia &ia = *pz->ia;
-    pz = ia.get<dapl_pz>(pz_handle);
+    dapl_ia &ia = *pz_ref->ia;
+    dapl_pz *const pz = ia.get<dapl_pz>(pz_handle);
     if (pz == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     dapl_rmr *const rmr = create_object<dapl_rmr>(ia);
@@ -59,7 +59,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
                      DAT_RMR_PARAM *param) noexcept {
     return query_object<dapl_rmr>(
         rmr_handle, mask, DAT_RMR_FIELD_ALL, param, [param](dapl_rmr &rmr) {
-            const std::lock_guard guard(rmr.ia->lock);
+            const std::lock_guard guard(rmr.lock);
             param->pz_handle = rmr.pz;
             param->lmr_triplet = rmr.range;
             param->mem_priv = rmr.privileges;
@@ -70,12 +70,11 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
 }
 
 DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr_handle) noexcept {
-    return free_object<dapl_rmr>(rmr_handle, DAT_NO_SUBTYPE, destroy_rmr);
+    return free_object(handle_to<dapl_rmr>(rmr_handle), DAT_NO_SUBTYPE, destroy_rmr);
 }
 
 void clear_binding(dapl_rmr &rmr) noexcept {
-    if (rmr.lmr != nullptr)
-        --rmr.lmr->refs;
+    dapl_ia::put(rmr.lmr);
     if (rmr.rkey != 0)
         rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
     rmr.lmr = nullptr;
@@ -83,28 +82,34 @@ void clear_binding(dapl_rmr &rmr) noexcept {
 }
 
 void destroy_rmr(dapl_rmr *rmr) noexcept {
+    dapl_pz *const pz = rmr->pz;
     rmr->mw.reset();
-    {
-        const std::lock_guard guard(rmr->ia->lock);
-        clear_binding(*rmr);
-        --rmr->pz->refs;
-    }
+    clear_binding(*rmr);
     destroy_object(rmr);
+    dapl_ia::put(pz);
 }
+
+namespace {
+
+bool may_write(DAT_MEM_PRIV_FLAGS privileges) noexcept {
+    return (static_cast<DAT_UINT32>(privileges) & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0;
+}
+
+} // namespace
 
 bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
                         DAT_LMR_TRIPLET &lmr_triplet) noexcept {
-    const std::lock_guard guard(ia.lock);
-    object *const obj = ia.rkey_index.find(rmr_triplet.rmr_context);
-    const dapl_lmr *lmr = lookup<dapl_lmr>(obj);
-    if (lmr != nullptr) {
-        lmr_triplet.lmr_context = lmr->lkey;
-        return (static_cast<DAT_UINT32>(lmr->privileges) & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0 &&
-               lmr->covers(lmr->lkey, rmr_triplet.virtual_address, rmr_triplet.segment_length);
+    object *const found = ia.rkey_index.find(rmr_triplet.rmr_context);
+    if (const auto lmr = lookup<dapl_lmr>(found)) {
+        lmr_triplet.lmr_context = lmr->mr->lkey;
+        return may_write(lmr->privileges) &&
+               lmr->covers(rmr_triplet.virtual_address, rmr_triplet.segment_length);
     }
-    const dapl_rmr *const rmr = lookup<dapl_rmr>(obj);
-    if (rmr == nullptr || rmr->lmr == nullptr ||
-        (static_cast<DAT_UINT32>(rmr->privileges) & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) == 0)
+    const auto rmr = lookup<dapl_rmr>(found);
+    if (!rmr)
+        return false;
+    const std::lock_guard guard(rmr->lock);
+    if (rmr->lmr == nullptr || !may_write(rmr->privileges))
         return false;
     const std::uint64_t first = rmr->va_type == DAT_VA_TYPE_ZB ? 0 : rmr->range.virtual_address;
     if (rmr_triplet.virtual_address < first ||
@@ -114,7 +119,7 @@ bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
         return false;
     lmr_triplet.virtual_address =
         rmr->range.virtual_address + (rmr_triplet.virtual_address - first);
-    lmr_triplet.lmr_context = rmr->lmr->lkey;
+    lmr_triplet.lmr_context = rmr->lmr->mr->lkey;
     return true;
 }
 

@@ -4,6 +4,7 @@
 // no MWs, an RMR can be created and queried, but not bound.
 #pragma once
 
+#include "dapl/core/lock.hpp"
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
 
@@ -27,18 +28,18 @@ struct dapl_rmr : object {
 
     dapl_pz *pz = nullptr;
     unique_handle<ibv_mw, dealloc_mw> mw;
-    bool ep_scope = false; ///< DAT_RMR_SCOPE_EP: an MW of type 2
-    // Under the IA's lock:
-    dapl_lmr *lmr = nullptr;
+    bool ep_scope = false;   ///< DAT_RMR_SCOPE_EP: an MW of type 2
+    mutex lock;              ///< of binding, and of the fields that follow
+    dapl_lmr *lmr = nullptr; ///< a reference; nullptr: not bound
     DAT_LMR_TRIPLET range = {};
     DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_NONE_FLAG;
     DAT_VA_TYPE va_type = DAT_VA_TYPE_VA;
     std::uint32_t rkey = 0; ///< 0: not bound
 };
 
-/// Ends the binding of an RMR. The caller holds the IA's lock.
+/// Ends the binding of an RMR. The caller holds its lock.
 void clear_binding(dapl_rmr &rmr) noexcept;
-/// The RMR is not published any more.
+/// The RMR was removed.
 void destroy_rmr(dapl_rmr *rmr) noexcept;
 
 /// Converts a range of memory named by an rmr_context to the LMR's address and lmr_context. False:

@@ -73,11 +73,12 @@ bool check_segments(const dapl_ia &ia, const triplet *segments, std::size_t num_
     for (const triplet *it = segments; it != segments + num_segments; ++it) {
         if (it->segment_length == 0)
             continue;
-        const dapl_lmr *const lmr = ia.lkey_index.find(it->lmr_context);
-        if (lmr == nullptr ||
-            !lmr->covers(it->lmr_context, it->virtual_address, it->segment_length))
+        const bool is_covered = ia.lkey_index.read(it->lmr_context, [&](const dapl_lmr *lmr) {
+            has_zero_based |= lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB;
+            return lmr != nullptr && lmr->covers(it->virtual_address, it->segment_length);
+        });
+        if (!is_covered)
             return false;
-        has_zero_based |= lmr->va_type == DAT_VA_TYPE_ZB;
     }
     return true;
 }
@@ -88,11 +89,13 @@ int sync_converted(const dapl_ia &ia, const triplet *segments, std::size_t num_s
                    sync_function sync_fn) noexcept {
     sync_batch batch(ia, sync_fn);
     for (const triplet *it = segments; it != segments + num_segments; ++it) {
-        const dapl_lmr *const lmr = ia.lkey_index.find(it->lmr_context);
-        std::uint64_t address = it->virtual_address;
-        if (lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB)
-            address += reinterpret_cast<std::uintptr_t>(lmr->memory);
-        if (const int error = batch.add(address, it->segment_length, it->lmr_context))
+        const auto base = ia.lkey_index.read(it->lmr_context, [](const dapl_lmr *lmr) {
+            return lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB
+                       ? reinterpret_cast<std::uintptr_t>(lmr->memory)
+                       : 0;
+        });
+        if (const int error =
+                batch.add(base + it->virtual_address, it->segment_length, it->lmr_context))
             return error;
     }
     return batch.submit();
@@ -101,8 +104,8 @@ int sync_converted(const dapl_ia &ia, const triplet *segments, std::size_t num_s
 template <class triplet>
 DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const triplet *segments, DAT_VLEN num_segments,
                 sync_function sync_fn) noexcept {
-    const dapl_ia *const ia = handle_to<dapl_ia>(ia_handle);
-    if (ia == nullptr)
+    const auto ia = handle_to<dapl_ia>(ia_handle);
+    if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (num_segments == 0)
         return DAT_SUCCESS;

@@ -47,9 +47,9 @@ DAT_IA_HANDLE open_ia(const table &provider, const char *ia_name, DAT_EVD_HANDLE
 }
 
 bool is_ro_aware(DAT_IA_HANDLE handle) {
-    const auto *const ia = coherdma::dapl::lookup<coherdma::dapl::dapl_ia>(handle);
-    assert_non_null(ia);
-    return ia != nullptr && ia->ro_aware;
+    const auto ia = coherdma::dapl::lookup<coherdma::dapl::dapl_ia>(handle);
+    assert_non_null(ia.get());
+    return ia && ia->ro_aware;
 }
 
 void each_registry_gets_its_own_table(void **) {
