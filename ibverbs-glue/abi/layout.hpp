@@ -3,7 +3,7 @@
 // The layout of the structures that libibverbs shares with providers, by release of rdma-core.
 //
 // The number in a provider's file name and in the private symbol versions does not determine the
-// layout: 34 covers six layouts, 59 two. An abi_version is a range of releases with one layout,
+// layout: 34 covers four of these, 59 two. An abi_version is a range of releases with one layout,
 // named after the first. Releases before 36 and after 65 are not supported.
 //
 // 64-bit machines differ only in sizeof(pthread_mutex_t): ibv_context, ibv_qp and ibv_cq contain
