@@ -9,15 +9,15 @@ namespace tools::doctor {
 void check_coherency(const host &machine, report &results, const std::string &device) {
     check &c = results.add("coherency", "cache coherency", device);
     const coherency_result coherency = machine.query_coherency(device);
-    const std::string command = "coherdma explain " + device;
+    const std::string command = "coherdma explain " + device; // prints the evidence
     if (coherency.name == "coherent")
         c.ok(coherency.explanation + ".");
     else if (coherency.name.empty())
-        c.warn("unknown: " + coherency.explanation, "For the evidence:", command);
+        c.warn("unknown: " + coherency.explanation, "", command);
     else
         c.warn(coherency.explanation + ".",
-               "Programs must call libcoherdma's sync functions around each transfer. For the "
-               "evidence:",
+               "Programs must call libcoherdma's sync functions around each transfer. The command "
+               "below prints the evidence.",
                command);
 }
 

@@ -15,6 +15,10 @@ bool is_available(const host &machine, const char *name) {
     return state == module_state::LOADED || state == module_state::LOADABLE;
 }
 
+std::string doctor_in_namespace(const host &machine, const std::string &device) {
+    return machine.with_sudo("ip netns exec NAME coherdma doctor " + device);
+}
+
 void fail_no_device(const host &machine, check &c) {
     const bool rxe = is_available(machine, "rdma_rxe"), siw = is_available(machine, "siw");
     const std::string evidence = machine.netlink.mode == netns_mode::EXCLUSIVE
@@ -32,12 +36,12 @@ void fail_no_device(const host &machine, check &c) {
     else if (machine.is_container())
         c.fail(evidence,
                "This is a container: its host has no device, or does not pass it on. softrdma runs "
-               "a kernel that has one:",
+               "a kernel that has one.",
                LAB);
     else
         c.fail(evidence,
                "For a device on this kernel, see the drivers above. softrdma runs a kernel that "
-               "has one:",
+               "has one.",
                LAB);
 }
 
@@ -47,14 +51,15 @@ void fail_port_inactive(const host &machine, check &c, const std::string &state,
     if (machine.read_file(folder + "/link_layer") == "InfiniBand")
         c.fail(state + ".",
                "No subnet manager has configured it, or there is no cable. Unless a switch runs "
-               "one, install opensm and:",
+               "one, install opensm and start it.",
                machine.with_sudo("systemctl start opensm"));
     else if (netdev.empty())
         c.fail(state + ", and its interface is unknown.",
-               "If the interface is in another network namespace, run doctor there.");
+               "If the interface is in another network namespace, run doctor there.",
+               doctor_in_namespace(machine, c.device));
     else if (it == machine.interfaces.end())
         c.fail(state + "; its interface " + netdev + " is not in this network namespace.",
-               "Run doctor in the namespace that has it, or move it here:",
+               "Run doctor in the namespace that has it, or move it here.",
                machine.with_sudo("ip link set " + netdev + " netns HERE"));
     else if (!it->second.up)
         c.fail(fmt::format("{}, because its interface {} is down.", state, netdev), "",
@@ -64,7 +69,7 @@ void fail_port_inactive(const host &machine, check &c, const std::string &state,
                "Check the cable and the peer.", "ip link show " + netdev);
     else
         c.fail(fmt::format("{}, though {} is up.", state, netdev),
-               "Check the kernel log:", machine.with_sudo("dmesg | tail"));
+               "The kernel log may have the reason.", machine.with_sudo("dmesg | tail"));
 }
 
 /// Whether the device node exists in this container.
@@ -124,7 +129,7 @@ void check_devices(const host &machine, report &results, const std::vector<std::
     else if (!missing.empty())
         c.fail(fmt::format("there is no {}; there are: {}.", join_names(missing),
                            join_names(existing)),
-               "To check one of those:", "coherdma doctor " + existing.front());
+               "", "coherdma doctor " + existing.front());
     else if (names.empty() && !unusable.empty())
         c.ok(fmt::format("{}; not passed to this container: {}.", join_names(usable),
                          join_names(unusable)));
@@ -147,8 +152,8 @@ void check_open(const host &machine, report &results, const std::string &device)
         c.ok("lists and opens it.");
     else if (result.listed)
         c.fail("cannot open it" + reason + ".",
-               machine.is_container() ? "Restart the container with the node:"
-                                      : "Check the kernel log:",
+               machine.is_container() ? "Restart the container with the node."
+                                      : "The kernel log may have the reason.",
                machine.is_container() ? container_command(device)
                                       : machine.with_sudo("dmesg | tail"));
     else
@@ -170,7 +175,8 @@ void check_port(const host &machine, report &results, const std::string &device)
         fail_port_inactive(machine, c, state_name, netdev, folder);
     else if (!netdev.empty() && !machine.interfaces.count(netdev))
         c.warn(state_name + ", but its interface " + netdev + " is not in this network namespace.",
-               "rdma_cm works in the namespace that has the interface.");
+               "rdma_cm works in the namespace that has the interface.",
+               doctor_in_namespace(machine, device));
     else
         c.ok(state_name + (netdev.empty() ? "." : ", on " + netdev + "."));
 }

@@ -23,14 +23,14 @@ struct check {
     check_status status = check_status::OK;
     std::string evidence; ///< what was found, and where
     std::string fix;      ///< how to fix it; may be "" if the command is sufficient
-    std::string command;  ///< the command that fixes it, or ""
+    std::string command;  ///< what to type; "" if the status is OK or SKIP
 
     void ok(std::string observed) { set(check_status::OK, std::move(observed)); }
     void skip(std::string reason) { set(check_status::SKIP, std::move(reason)); }
-    void warn(std::string observed, std::string advice, std::string cmd = {}) {
+    void warn(std::string observed, std::string advice, std::string cmd) {
         set(check_status::WARN, std::move(observed), std::move(advice), std::move(cmd));
     }
-    void fail(std::string observed, std::string advice, std::string cmd = {}) {
+    void fail(std::string observed, std::string advice, std::string cmd) {
         set(check_status::FAIL, std::move(observed), std::move(advice), std::move(cmd));
     }
 
@@ -89,6 +89,8 @@ void check_coherency(const host &machine, report &results, const std::string &de
 
 /// A command that runs in softrdma's lab, which has RDMA in any case.
 inline constexpr char LAB[] = "softrdma run -- ibv_devinfo";
+/// The same with the kernel and the libraries of a Debian release.
+inline constexpr char GUEST[] = "softrdma run --suite trixie -- ibv_devinfo";
 
 /// "a, b and 3 more"
 std::string join_names(const std::vector<std::string> &names, std::size_t max = 6);
@@ -97,13 +99,15 @@ std::string join_names(const std::vector<std::string> &names, std::size_t max = 
 enum class module_state { LOADED, LOADABLE, ABSENT, UNKNOWN };
 module_state find_module(const host &machine, const std::string &name);
 
-/// A fix: a description, and a command or "".
+/// A fix: a description, which may be "", and a command.
 struct fix_hint {
     std::string fix, command;
 };
 fix_hint package_with_module(const host &machine, const std::string &module);
 fix_hint providers_package(const host &machine);
 fix_hint matching_packages(const host &machine);
+/// The command that prints the package of a file.
+std::string package_with_file(const host &machine, const std::string &path);
 
 /// The path of the device node, whether or not it exists in this container; "" if the kernel has
 /// none.

@@ -57,8 +57,9 @@ std::string default_type(const host &machine, const std::string &device, const s
 
 fix_hint add_address(const host &machine, const std::string &netdev) {
     if (netdev.empty())
-        return {"The device's interface needs an address.", ""};
-    return {"GIDs come from the interface's addresses. For a test, any address will do:",
+        return {"The device's interface needs an address. The command below prints the interface.",
+                "rdma link"};
+    return {"GIDs come from the interface's addresses. For a test, any address will do.",
             machine.with_sudo("ip address add 198.18.9.1/24 dev " + netdev)};
 }
 
@@ -76,7 +77,7 @@ void check_iwarp_address(const host &machine, check &c, const std::string &netde
     if (usable.empty())
         c.fail(fmt::format("iWARP uses IP addresses, and {} has none.",
                            netdev.empty() ? "its interface" : netdev),
-               "For a test, any address will do:", hint.command);
+               netdev.empty() ? hint.fix : "For a test, any address will do.", hint.command);
     else
         c.ok(fmt::format("index 0, unused; iWARP uses the address {}.", join_names(usable, 2)));
 }

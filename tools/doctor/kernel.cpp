@@ -34,7 +34,7 @@ kernel_option find_infiniband_option(const host &machine) {
 void fail_no_rdma(const host &machine, check &c, const std::string &reason) {
     c.fail(fmt::format("kernel {} has none: {}.", machine.kernel, reason),
            machine.is_container() ? "This is a container, which uses the host's kernel. softrdma "
-                                    "runs a kernel with RDMA as an ordinary process:"
+                                    "runs a kernel with RDMA as an ordinary process."
                                   : "softrdma runs a kernel with RDMA as an ordinary process. For "
                                     "RDMA on this machine, boot a kernel with CONFIG_INFINIBAND.",
            LAB);
@@ -56,7 +56,7 @@ void check_kernel(const host &machine, report &results) {
         const fix_hint hint = package_with_module(machine, "ib_core");
         c.fail(fmt::format("kernel {} has no module ib_core (/lib/modules/{}).", machine.kernel,
                            machine.kernel),
-               hint.fix, hint.command.empty() ? LAB : hint.command);
+               hint.fix, hint.command);
     } else if (option.set)
         c.ok(fmt::format("{} ({}), not loaded yet.", option.line, option.source));
     else if (ib_core != module_state::UNKNOWN)

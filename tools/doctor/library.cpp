@@ -44,12 +44,14 @@ bool skip_without_library(const report &results, check &c) {
 void check_library(const host &machine, report &results) {
     check &c = results.add("libibverbs", "libibverbs");
     const std::string abi = private_abi(machine);
+    const fix_hint hint = providers_package(machine);
     if (machine.library.empty())
         c.fail("libibverbs.so.1 is not found.",
-               "It comes with the providers:", providers_package(machine).command);
+               hint.fix.empty() ? "It comes with the providers." : hint.fix, hint.command);
     else if (abi.empty())
-        c.warn(machine.library + " has no private ABI version.",
-               "It is not rdma-core's; install your distribution's.");
+        c.warn(machine.library + " has no private ABI version, so it is not rdma-core's.",
+               "Install library and providers of your distribution.",
+               matching_packages(machine).command);
     else
         c.ok(fmt::format("{}, private ABI {}.", machine.library, abi));
 }
@@ -66,7 +68,10 @@ void check_providers(const host &machine, report &results) {
     else if (!installed.matching.empty())
         c.warn(fmt::format("{} are not loaded: libibverbs requires -rdmav{}.so.",
                            join_names(installed.mismatched, 3), abi),
-               "They belong to another rdma-core version; the others work.");
+               "They belong to another rdma-core version; the others work. If no package has them, "
+               "remove them.",
+               package_with_file(machine,
+                                 plugin_folder(machine) + "/" + installed.mismatched.front()));
     else if (!installed.mismatched.empty()) {
         const fix_hint matching_hint = matching_packages(machine);
         c.fail(fmt::format("none for this libibverbs: it requires -rdmav{}.so, found {}.", abi,
@@ -104,7 +109,7 @@ void check_driver_lines(const host &machine, report &results) {
     else
         c.warn(
             fmt::format("{}: no such file, so all programs print a warning.", join_names(stale, 4)),
-            "Install the provider, or disable the line:",
+            "Install the provider, or disable the line.",
             machine.with_sudo(
                 fmt::format("sed -i 's|^[ \\t]*driver[ \\t]*{}|#&|' {}", first_name, first_path)));
 }

@@ -69,7 +69,7 @@ void check_modules(const host &machine, report &results) {
     if (!absent.empty()) {
         const fix_hint hint = package_with_module(machine, absent.front());
         c.fail(fmt::format("kernel {} lacks {}.", machine.kernel, join_names(absent)), hint.fix,
-               hint.command.empty() ? LAB : hint.command);
+               hint.command);
     } else if (!loadable.empty() && has_device)
         c.fail(fmt::format("{} not loaded; programs cannot access a device.", join_names(loadable)),
                "", machine.with_sudo("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
@@ -105,7 +105,7 @@ void check_soft_drivers(const host &machine, report &results) {
     else {
         const fix_hint hint = package_with_module(machine, "rdma_rxe");
         c.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", machine.kernel), hint.fix,
-               hint.command.empty() ? LAB : hint.command);
+               hint.command);
     }
 }
 

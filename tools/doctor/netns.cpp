@@ -29,7 +29,8 @@ void check_netns(const host &machine, report &results) {
     const bool is_exclusive = machine.netlink.mode == netns_mode::EXCLUSIVE;
     if (!orphans.empty())
         c.warn("/dev/infiniband has " + join_names(orphans) + ", whose device is not visible here.",
-               "It is in another network namespace, or gone. In the namespace that has it:",
+               "It is in another network namespace, or gone. Use the command in the namespace that "
+               "has it.",
                machine.with_sudo("rdma dev set NAME netns HERE"));
     else if (machine.netlink.mode == netns_mode::UNKNOWN)
         c.skip("the kernel does not report whether they share devices.");

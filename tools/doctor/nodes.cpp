@@ -21,7 +21,7 @@ void fail_missing(const host &machine, check &c, const std::string &path, const 
                "docker run --device=/dev/infiniband",
                container_command(device));
     else
-        c.fail(path + " is missing.", fmt::format("The module {} creates it:", module),
+        c.fail(path + " is missing.", fmt::format("The module {} creates it.", module),
                machine.with_sudo(fmt::format("modprobe {}", module)));
 }
 
@@ -30,7 +30,7 @@ void fail_no_permission(const host &machine, check &c, const std::string &path, 
         fmt::format("{} is not accessible to user {}: mode {:04o}, group {}.", path, machine.user,
                     attr.mode, attr.group);
     if ((attr.mode & 060) == 060 && !attr.in_group && attr.group != "root")
-        c.fail(evidence, "Add the user to the group, then log in again:",
+        c.fail(evidence, "Add the user to the group, then log in again.",
                machine.with_sudo(fmt::format("usermod -aG {} {}", attr.group, machine.user)));
     else
         c.fail(evidence,
@@ -57,13 +57,14 @@ void warn_memlock(const host &machine, check &c) {
                     "memory fails.",
                     machine.memlock / 1024);
     if (machine.is_container())
-        c.warn(evidence, "Restart the container without the limit (podman has the same option):",
+        c.warn(evidence, "Restart the container without the limit; podman has the same option.",
                "docker run --ulimit memlock=-1 ...");
     else
         c.warn(evidence,
                fmt::format(
                    "Permanently: add '{} - memlock unlimited' to /etc/security/limits.d/rdma.conf, "
-                   "then log in again; for a service: LimitMEMLOCK=infinity. For this shell:",
+                   "then log in again; for a service: LimitMEMLOCK=infinity. For this shell, use "
+                   "the command below.",
                    machine.is_root ? "root" : machine.user),
                machine.is_root ? "ulimit -l unlimited"
                                : machine.with_sudo("prlimit --memlock=unlimited --pid $$"));
@@ -97,7 +98,7 @@ void check_node(const host &machine, report &results, const std::string &device)
     const std::string node = device_node_path(machine, device);
     if (node.empty())
         c.fail("it has no entry in /sys/class/infiniband_verbs.",
-               "Programs access devices through the module ib_uverbs:",
+               "Programs access devices through the module ib_uverbs.",
                machine.with_sudo("modprobe ib_uverbs"));
     else
         check_node_access(machine, c, node, "ib_uverbs", device);

@@ -32,7 +32,9 @@ bool has_dnf(const host &machine) {
 fix_hint debian_package(const host &machine, const std::string &module) {
     const std::string arch = machine.kernel.substr(machine.kernel.rfind('-') + 1);
     if (arch != "amd64" && arch != "arm64" && arch != "armmp" && arch != "s390x")
-        return {"This kernel is not Debian's; add the module to its build.", ""};
+        return {"This kernel is not Debian's: add the module to its build, or use softrdma, which "
+                "runs a kernel that has it.",
+                LAB};
     if (machine.kernel.find("-cloud-") != std::string::npos)
         return {fmt::format("Debian's cloud kernels lack {}; the standard kernel has it (none has "
                             "siw). Install and boot that, or without a reboot: {}",
@@ -68,7 +70,7 @@ fix_hint package_with_module(const host &machine, const std::string &module) {
     return {fmt::format("Install your distribution's package with the module {} for this kernel, "
                         "or use softrdma, which runs a kernel that has it.",
                         module),
-            ""};
+            LAB};
 }
 
 fix_hint providers_package(const host &machine) {
@@ -76,7 +78,10 @@ fix_hint providers_package(const host &machine) {
         return {"", machine.with_sudo("apt install ibverbs-providers")};
     if (has_dnf(machine))
         return {"", machine.with_sudo("dnf install libibverbs")};
-    return {"Install your distribution's package with rdma-core's providers.", ""};
+    return {
+        "Install your distribution's package with rdma-core's providers, or use softrdma, which "
+        "runs a guest that has them.",
+        GUEST};
 }
 
 fix_hint matching_packages(const host &machine) {
@@ -84,14 +89,22 @@ fix_hint matching_packages(const host &machine) {
         machine.is_container()
             ? "In a container both must come from the image: a provider of the host or of another "
               "image is built for another library. (For soft devices the host can pass one that "
-              "fits all: softrdma cdi --with-provider.) In the image:"
-            : "Library and providers must come from the same rdma-core:";
+              "fits all: softrdma cdi --with-provider.) In the image, use the command below."
+            : "Library and providers must come from the same rdma-core.";
     if (is_distribution(machine, "debian") || is_distribution(machine, "ubuntu"))
         return {description,
                 machine.with_sudo("apt install --reinstall libibverbs1 ibverbs-providers")};
     if (has_dnf(machine))
         return {description, machine.with_sudo("dnf reinstall libibverbs")};
-    return {"Install library and providers from the same rdma-core.", ""};
+    return {"Install library and providers from the same rdma-core, or use softrdma, which runs a "
+            "guest that has them.",
+            GUEST};
+}
+
+std::string package_with_file(const host &machine, const std::string &path) {
+    if (is_distribution(machine, "debian") || is_distribution(machine, "ubuntu"))
+        return "dpkg -S " + path;
+    return has_dnf(machine) ? "rpm -qf " + path : "ls -l " + path;
 }
 
 } // namespace tools::doctor

@@ -38,7 +38,7 @@ void print_check(const check &c, std::FILE *out, bool color) {
     if (!c.fix.empty())
         print_indented(c.fix, false, out);
     if (!c.command.empty()) // not wrapped, so that it can be copied
-        fmt::print(out, "{:{}}$ {}\n", "", INDENT, c.command);
+        fmt::print(out, "{:{}}fix: {}\n", "", INDENT, c.command);
 }
 
 const check *first_failed(const report &results) {
@@ -51,7 +51,7 @@ const check *first_failed(const report &results) {
 
 std::string last_line(const report &results) {
     if (const check *failed = first_failed(results))
-        return failed->command.empty() ? "fix: " + failed->fix : "fix: " + failed->command;
+        return "fix: " + failed->command;
     if (results.working.empty())
         return "No RDMA device.";
     return (results.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +

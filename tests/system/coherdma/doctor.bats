@@ -134,5 +134,5 @@ teardown() {
 
 @test "doctor reports a device that does not exist" {
     run -1 --separate-stderr doctor rxe7
-    [[ $output == *"there is no rxe7; there are: rxe0, siw0."* ]]
+    [[ $output == *"there is no rxe7; there are: rxe0, siw0."$'\n      fix: coherdma doctor rxe0\n'* ]]
 }

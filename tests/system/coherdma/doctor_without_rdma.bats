@@ -16,6 +16,7 @@ setup() {
     echo "$output"
     [[ $output == "fail  RDMA in the kernel: "* ]]
     [[ $(grep -c ^fail <<<"$output") == 1 ]]
+    [[ $(grep -c '^      fix: ' <<<"$output") == $(grep -cE '^(warn|fail)' <<<"$output") ]]
     [[ ${lines[-1]} == "fix: softrdma run -- ibv_devinfo" ]]
     PATH="$BATS_TEST_DIRNAME/../../../scripts:$PATH" run -0 bash -c "${lines[-1]#fix: }"
     [[ $output == *PORT_ACTIVE* ]]

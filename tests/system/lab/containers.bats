@@ -137,7 +137,7 @@ write_bw_between_boxes() { # SERVER CLIENT
     run box 1 --rm "${small_limit[@]}" -- rping -c -a $address2 -S 60000 -C 1
     [[ $status != 0 && $output == *'rdma_buf reg_mr failed'* ]]
     run -0 box_with_ours 1 --rm "${small_limit[@]}" -- sh -c '/opt/coherdma doctor; true'
-    [[ $output == *'Pinned memory: only 64 KiB may be pinned'*'docker run --ulimit memlock=-1'* ]]
+    [[ $output == *'Pinned memory: only 64 KiB may be pinned'*'fix: docker run --ulimit memlock=-1'* ]]
     start_server 7175 box_with_ours -- /opt/datping -s -I dev2 --once
     run -1 box_with_ours 1 --rm "${small_limit[@]}" -- /opt/datping $address2 -S 1M
     echo "$output"

@@ -575,20 +575,39 @@ void json_accepts_invalid_utf8(void **) {
     assert_false(nlohmann::json::parse(as_json(examine(machine, {}))).empty());
 }
 
+bool is_finding(const check &c) {
+    return c.status == check_status::FAIL || c.status == check_status::WARN;
+}
+
 /// Commands may be longer than 80 columns, other lines may not.
 void assert_fits(const report &results) {
     std::istringstream text(as_text(results));
     for (std::string line; std::getline(text, line);) {
         assert_true(line.empty() || line.back() != ' ');
-        if (!has(line, "      $ ") && line.rfind("fix: ", 0) != 0 && line.size() > 80)
+        if (line.rfind("      fix: ", 0) != 0 && line.rfind("fix: ", 0) != 0 && line.size() > 80)
             fail_msg("too long: %s", line.c_str());
         assert_false(has(line, "\033"));
     }
-    for (const check &c : results.checks) {
-        if (c.status == check_status::FAIL || c.status == check_status::WARN)
-            assert_false(c.fix.empty() && c.command.empty());
+    for (const check &c : results.checks)
         assert_false(c.evidence.empty());
+}
+
+/// Each finding has one line that begins with "fix:", the command that ends it.
+void assert_findings_have_fix(const report &results) {
+    const std::string text = as_text(results);
+    std::size_t num_findings = 0, num_fixes = 0;
+    for (const check &c : results.checks) {
+        if (is_finding(c) == c.command.empty())
+            fail_msg("%s: %s: command '%s'", c.id.c_str(), c.evidence.c_str(), c.command.c_str());
+        if (is_finding(c)) {
+            ++num_findings;
+            assert_contains(text, "\n      fix: " + c.command + "\n");
+        }
     }
+    for (std::size_t pos = 0; (pos = text.find("\n      fix: ", pos)) != std::string::npos; ++pos)
+        ++num_fixes;
+    assert_int_equal(num_fixes, num_findings);
+    assert_false(has(text, "\n      $ "));
 }
 
 void text_fits_80_columns(void **) {
@@ -603,6 +622,62 @@ void text_fits_80_columns(void **) {
     assert_fits(examine(fake_host("6.18.4", {"no-rdma", "container"}), {"rxe7"}));
     assert_fits(examine(fake_host("6.1.0-56-cloud-amd64", {"debian", "kernel-cloud"}), {}));
     assert_contains(as_text(examine(host, {}), true), "\033[1;31mfail\033[0m  ");
+}
+
+void each_finding_has_fix(void **) {
+    working_host host(
+        {"siw", "stale-line", "gids-zero", "port-down", "providers-59", "stray-node"});
+    host.memlock = 4096;
+    host.is_root = false;
+    assert_findings_have_fix(examine(host, {"rxe0", "rxe7"}));
+    assert_contains(assert_check(examine(host, {}), "providers", check_status::WARN).command,
+                    "dpkg -S /usr/lib/x86_64-linux-gnu/libibverbs/lib");
+    host.interfaces.clear();
+    assert_findings_have_fix(examine(host, {}));
+    working_host other_namespace;
+    other_namespace.interfaces.clear();
+    const report results = examine(other_namespace, {});
+    assert_command(assert_check(results, "port", check_status::WARN, "rxe0"),
+                   "ip netns exec NAME coherdma doctor rxe0");
+    assert_findings_have_fix(results);
+}
+
+void each_finding_has_fix_on_other_distributions(void **) {
+    for (const char *kernel : {"no-rdma", "kernel-full", "kernel-generic", "kernel-cloud"}) {
+        for (const char *distribution : {"debian", "ubuntu", "fedora", "container"}) {
+            assert_findings_have_fix(examine(fake_host("6.18.4", {kernel, distribution}), {}));
+        }
+        assert_findings_have_fix(examine(fake_host("6.18.4", {kernel}), {}));
+    }
+    fake_host machine(DEBIAN_KERNEL, {"providers-59", "kernel-full", "rxe"});
+    report results = examine(machine, {});
+    assert_command(assert_check(results, "providers", check_status::FAIL), GUEST);
+    assert_findings_have_fix(results);
+    write(machine, machine.library, "another library");
+    results = examine(machine, {});
+    assert_command(assert_check(results, "libibverbs", check_status::WARN), GUEST);
+    assert_findings_have_fix(results);
+    machine.library = "";
+    results = examine(machine, {});
+    assert_command(assert_check(results, "libibverbs", check_status::FAIL), GUEST);
+    assert_findings_have_fix(results);
+}
+
+void unknown_interface_has_fix(void **) {
+    const working_host machine({"siw", "gids-zero"});
+    for (const char *device : {"rxe0", "siw0"}) {
+        const std::string folder = machine.root + "/sys/class/infiniband/" + device;
+        fs::remove_all(folder + "/ports/1/gid_attrs");
+        fs::remove(folder + "/parent");
+    }
+    report results = examine(machine, {});
+    assert_command(assert_check(results, "gid", check_status::FAIL, "rxe0"), "rdma link");
+    assert_command(assert_check(results, "gid", check_status::FAIL, "siw0"), "rdma link");
+    write(machine, "/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN");
+    results = examine(machine, {});
+    assert_command(assert_check(results, "port", check_status::FAIL, "rxe0"),
+                   "ip netns exec NAME coherdma doctor rxe0");
+    assert_findings_have_fix(results);
 }
 
 } // namespace
@@ -649,6 +724,9 @@ int main() {
         cmocka_unit_test(json_has_all_checks),
         cmocka_unit_test(json_accepts_invalid_utf8),
         cmocka_unit_test(text_fits_80_columns),
+        cmocka_unit_test(each_finding_has_fix),
+        cmocka_unit_test(each_finding_has_fix_on_other_distributions),
+        cmocka_unit_test(unknown_interface_has_fix),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
