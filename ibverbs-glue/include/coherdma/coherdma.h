@@ -12,9 +12,10 @@
  * touch no cache line. See coherdma(7).
  *
  * Functions that return int return 0 or an errno value; functions that return a pointer return NULL
- * and set errno on failure. coherdma_error() returns the reason as text. All functions are
- * thread-safe, but a device must not be closed during a call. Structs grow at their end: pass the
- * size that the program was compiled with.
+ * and set errno on failure. coherdma_error() returns the reason as text. Functions are thread-safe
+ * unless their comment restricts it, but a handle must not be closed during a call. Functions that
+ * close or free accept NULL. Structs grow at their end: pass the size that the program was compiled
+ * with.
  */
 #ifndef COHERDMA_COHERDMA_H
 #define COHERDMA_COHERDMA_H
@@ -43,7 +44,7 @@ enum coherdma_coherency {
 /* Returns "unknown", "coherent", "non-coherent" or "emulated". */
 const char *coherdma_coherency_name(uint32_t coherency);
 
-/* Returns the reason for the last failure in this thread. Valid until the next failure. */
+/* Returns the reason for the last failure in this thread, "" if none. Valid until the next one. */
 const char *coherdma_error(void);
 
 /* -- devices -------------------------------------------------------------------------------- */
@@ -65,8 +66,8 @@ struct coherdma_open_attr {
     uint64_t comp_mask;          /* 0 */
     uint64_t flags;              /* enum coherdma_open_flags */
     struct ibv_context *context; /* the device, or NULL to use name */
-    const char *name;            /* as in ibv_devices; without a context, the rule "registration" is
-                                    skipped */
+    const char *name;            /* as in ibv_devices; without a context, the rules "emulation" and
+                                    "registration" have no result */
     const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best */
     uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
 };
@@ -74,8 +75,8 @@ struct coherdma_open_attr {
 /*
  * Determines coherency once. The returned handle may outlive `context`, which must be valid only
  * during this call. Fails with EOPNOTSUPP if sync is required but not possible for user programs on
- * this CPU, with EINVAL if an attribute or the configuration is invalid, and with ENODEV if the
- * device does not exist.
+ * this CPU, with EINVAL if an attribute or the configuration is invalid, and with ENODEV if there
+ * is no device of that name.
  */
 struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open(const struct coherdma_open_attr *attr, size_t size);
@@ -172,7 +173,7 @@ enum coherdma_method {
     COHERDMA_METHOD_READ = 4, /* an RDMA Read of the end of the range */
 };
 
-/* Returns "none", "native", "inline write", "compare and swap" or "read back". */
+/* Returns "none", "native", "inline write", "compare and swap", "read back" or "unknown". */
 const char *coherdma_method_name(uint32_t method);
 
 /*
@@ -232,7 +233,8 @@ struct coherdma_cpu_attr {
 };
 int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
 
-/* Returns the names of the RDMA devices that this process can use, terminated by NULL. */
+/* Returns the names of the RDMA devices that this process can use, terminated by NULL. count may be
+ * NULL. */
 char **coherdma_list_devices(size_t *count);
 void coherdma_free_list(char **list);
 
