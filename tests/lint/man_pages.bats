@@ -144,9 +144,24 @@ compiles() {
     diff -u <(grep -o '^    COHERDMADV_[A-Z_]*' "$header" | tr -d ' ' | sort) \
         <(grep -v '^\.TH' "$page" | grep -o '\bCOHERDMADV_[A-Z][A-Z_]*' | sort -u)
 }
-@test "the examples of atomic writes and flushes compile" {
-    for page in man/coherdma_post_atomic_write.3 man/dat_coherdma_extensions.3; do
-        in_order example "$page" | grep post_atomic_write
-        compiles "$page"
-    done
+@test "the example of each page of libcoherdma compiles, and that of dat_coherdma_extensions(3)" {
+    local page pages
+    mapfile -t pages < <(grep -L '^\.so ' man/coherdma*_*.3)
+    [[ ${#pages[@]} -ge 6 ]]
+    for page in "${pages[@]}" man/dat_coherdma_extensions.3; do compiles "$page"; done
+}
+# structs FILE...: those of coherdma that headers or pages define, each on one line, without comments.
+structs() {
+    awk '/^struct coherdma_[a-z_]+ \{/ { line = ""; inside = 1 }
+        inside { gsub(/[ \t]+/, " "); line = line $0 }
+        /^\};/ && inside { gsub(/ ?\/\*[^*]*\*\//, "", line); print line; inside = 0 }' "$@" | sort
+}
+@test "the pages of libcoherdma have the structs of the header, and describe return values and threads" {
+    local pages
+    mapfile -t pages < <(grep -L '^\.so ' man/coherdma_*.3)
+    structs ibverbs-glue/include/coherdma/coherdma.h >"$BATS_TEST_TMPDIR/header"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/header") -ge 9 ]]
+    diff -u "$BATS_TEST_TMPDIR/header" <(structs "${pages[@]}")
+    grep -L '^\.SH RETURN VALUE' "${pages[@]}" man/coherdmadv_query_device.3 | nothing
+    grep -LE '^Thread-safe' "${pages[@]}" man/coherdmadv_query_device.3 | nothing
 }
