@@ -42,28 +42,29 @@ bool call_for_object(DAT_HANDLE handle, const function &fn) noexcept {
 } // namespace
 
 DAT_RETURN set_consumer_context(DAT_HANDLE handle, DAT_CONTEXT context) noexcept {
-    const bool found = call_for_object(handle, [context](object &obj, DAT_HANDLE_TYPE) {
+    const bool is_valid = call_for_object(handle, [context](object &obj, DAT_HANDLE_TYPE) {
         obj.consumer_context.store(context.as_64, std::memory_order_relaxed);
     });
-    return found ? DAT_RETURN{DAT_SUCCESS} : invalid_handle(DAT_INVALID_HANDLE1);
+    return is_valid ? DAT_RETURN{DAT_SUCCESS} : invalid_handle(DAT_INVALID_HANDLE1);
 }
 
 DAT_RETURN get_consumer_context(DAT_HANDLE handle, DAT_CONTEXT *context) noexcept {
-    const bool found = call_for_object(handle, [context](const object &obj, DAT_HANDLE_TYPE) {
+    const bool is_valid = call_for_object(handle, [context](const object &obj, DAT_HANDLE_TYPE) {
         if (context != nullptr)
             context->as_64 = obj.consumer_context.load(std::memory_order_relaxed);
     });
-    if (!found)
+    if (!is_valid)
         return invalid_handle(DAT_INVALID_HANDLE1);
     return context != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
 }
 
 DAT_RETURN get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE *handle_type) noexcept {
-    const bool found = call_for_object(handle, [handle_type](const object &, DAT_HANDLE_TYPE type) {
-        if (handle_type != nullptr)
-            *handle_type = type;
-    });
-    if (!found)
+    const bool is_valid =
+        call_for_object(handle, [handle_type](const object &, DAT_HANDLE_TYPE type) {
+            if (handle_type != nullptr)
+                *handle_type = type;
+        });
+    if (!is_valid)
         return invalid_handle(DAT_INVALID_HANDLE1);
     return handle_type != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
 }

@@ -99,13 +99,13 @@ bool may_write(DAT_MEM_PRIV_FLAGS privileges) noexcept {
 
 bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
                         DAT_LMR_TRIPLET &lmr_triplet) noexcept {
-    object *const found = ia.rkey_index.find(rmr_triplet.rmr_context);
-    if (const auto lmr = lookup<dapl_lmr>(found)) {
+    object *const match = ia.rkey_index.find(rmr_triplet.rmr_context);
+    if (const auto lmr = lookup<dapl_lmr>(match)) {
         lmr_triplet.lmr_context = lmr->mr->lkey;
         return may_write(lmr->privileges) &&
                lmr->covers(rmr_triplet.virtual_address, rmr_triplet.segment_length);
     }
-    const auto rmr = lookup<dapl_rmr>(found);
+    const auto rmr = lookup<dapl_rmr>(match);
     if (!rmr)
         return false;
     const std::lock_guard guard(rmr->lock);
