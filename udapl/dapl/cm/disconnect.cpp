@@ -6,6 +6,7 @@
 #include "dapl/api.hpp"
 #include "dapl/core/deadline.hpp"
 #include "dapl/core/settings.hpp"
+#include "dapl/ep/ended_attempt.hpp"
 #include "dapl/event/evd.hpp"
 #include "listener.hpp"
 
@@ -81,12 +82,24 @@ connection *detach_conn(dapl_ep &ep) noexcept {
     return conn;
 }
 
-/// Ends an attempt. Posts the event first: with siw, rdma_destroy_id blocks until the peer answers
-/// or the connect times out in the kernel.
+/// Destroys an attempt that was detached. On return no CM event for the EP is being handled, except
+/// one that the caller is handling.
+void destroy_attempt(dapl_ep &ep, connection *conn) noexcept {
+    if (!ep.ia->dev->iwarp) {
+        delete conn;
+        return;
+    }
+    event_thread::wait_for_callback(channel_watcher());
+    auto attempt = ended_attempt::start(conn);
+    const std::lock_guard guard(ep.lock);
+    ep.attempt = std::move(attempt);
+}
+
 void abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
-    connection *const conn = detach_conn(ep);
+    // Before the event, after which the consumer may free the EP.
+    if (connection *const conn = detach_conn(ep))
+        destroy_attempt(ep, conn);
     terminate_conn(ep, number);
-    delete conn;
 }
 
 } // namespace
@@ -95,7 +108,10 @@ void abort_conn(dapl_ep &ep) noexcept {
     connection *const conn = detach_conn(ep);
     if (conn == nullptr)
         return;
-    if (is_connected(ep.current_state()))
+    const DAT_EP_STATE state = ep.current_state();
+    if (state == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
+        return destroy_attempt(ep, conn);
+    if (is_connected(state))
         send_dreq(*conn);
     release_conn(conn);
 }

@@ -41,6 +41,10 @@ std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept {
     return static_cast<std::uint16_t>(qualifier <= 0xffff ? qualifier : qualifier % 32001 + 33534);
 }
 
+void destroy_conn(connection *conn) noexcept {
+    delete conn;
+}
+
 connection::~connection() {
     // Old ids first: the event being handled may be of one, and its handler may use the current id.
     for (rdma_cm_id *const old_id : old_ids)

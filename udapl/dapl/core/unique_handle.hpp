@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// std::unique_ptr for verbs objects.
+// std::unique_ptr and std::shared_ptr for verbs objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,5 +17,16 @@ struct deleter {
 };
 template <class object_type, auto destroy>
 using unique_handle = std::unique_ptr<object_type, deleter<destroy>>;
+
+/// A verbs object that is destroyed with its last owner, before the objects that it needs, which it
+/// owns. nullptr: no object.
+template <auto destroy, class object_type, class... needed_types>
+std::shared_ptr<object_type> shared_handle(object_type *object, needed_types... needed) noexcept {
+    if (object == nullptr)
+        return nullptr;
+    return {object, [... owned = std::move(needed)](object_type *obj) {
+                destroy(obj);
+            }};
+}
 
 } // namespace coherdma::dapl

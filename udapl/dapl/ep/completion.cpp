@@ -104,7 +104,8 @@ void set_bind_event(const dto_cookie &cookie, DAT_DTO_COMPLETION_STATUS status,
 bool complete_cookie(dto_cookie &cookie) noexcept {
     if (dapl_ep *const ep = cookie.ep())
         return (cookie.is_recv != 0 ? ep->receives : ep->requests).complete_checked(cookie);
-    return static_cast<dapl_srq *>(cookie.object)->complete(cookie);
+    auto *const srq = static_cast<dapl_srq *>(cookie.object);
+    return srq != nullptr && srq->complete(cookie); // nullptr: see cookie_ring::retire
 }
 
 /// evd.wc: completes the cookie of a DTO on an EP's own queues that succeeded, and makes its event.

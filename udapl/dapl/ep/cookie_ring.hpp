@@ -71,6 +71,18 @@ class cookie_ring {
         cons.store(prod.load(std::memory_order_relaxed), std::memory_order_release);
     }
 
+    /// Takes the cookies of a QP that still exists. A completion of one of them makes no event: it
+    /// names neither an EP nor an SRQ. With the EVD's lock held, too.
+    std::unique_ptr<dto_cookie[]> retire() noexcept {
+        complete_all();
+        for (std::uint64_t pos = 0; cookies != nullptr && pos <= mask; ++pos) {
+            cookies[pos].event.ep_handle = DAT_HANDLE_NULL;
+            cookies[pos].event.operation = DAT_DTO_RECEIVE;
+            cookies[pos].object = nullptr;
+        }
+        return std::move(cookies);
+    }
+
     std::uint32_t outstanding() const noexcept {
         // cons before prod: cons never exceeds prod, so the difference is not negative.
         const std::uint64_t completed = cons.load(std::memory_order_acquire);

@@ -18,6 +18,7 @@ struct dapl_evd;
 struct dapl_pz;
 struct dapl_srq;
 struct dapl_ep;
+class ended_attempt;
 
 // What this folder calls in cm/.
 namespace cm {
@@ -125,9 +126,10 @@ struct dapl_ep : object, ep_refs {
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
     ep_task broken_task, timeout_task, drain_task;
     std::unique_ptr<coherdma_remote, deleter<coherdma_close_remote>>
-        remote_ops;                                 ///< under requests.lock
-    unique_handle<ibv_cq, ibv_destroy_cq> dummy_cq; ///< for a direction without an EVD
-    unique_handle<ibv_qp, ibv_destroy_qp> owned_qp;
+        remote_ops;                   ///< under requests.lock
+    std::shared_ptr<ibv_cq> dummy_cq; ///< for a direction without an EVD
+    std::shared_ptr<ibv_qp> owned_qp;
+    std::shared_ptr<ended_attempt> attempt; ///< under lock: uses the QP until it is destroyed
 };
 
 inline bool is_ud_service(DAT_SERVICE_TYPE service_type) noexcept {

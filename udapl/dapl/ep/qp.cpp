@@ -6,6 +6,7 @@
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
+#include "ended_attempt.hpp"
 #include "ep.hpp"
 #include "srq.hpp"
 
@@ -18,12 +19,13 @@ namespace coherdma::dapl {
 namespace {
 
 /// The EVD's CQ; without an EVD a dummy, as verbs requires one.
-ibv_cq *get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
+std::shared_ptr<ibv_cq> get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
     if (evd != nullptr)
-        return evd->cq.get();
+        return evd->cq;
     if (!ep.dummy_cq)
-        ep.dummy_cq.reset(ibv_create_cq(ep.ia->ctx(), 1, nullptr, nullptr, 0));
-    return ep.dummy_cq.get();
+        ep.dummy_cq =
+            shared_handle<ibv_destroy_cq>(ibv_create_cq(ep.ia->ctx(), 1, nullptr, nullptr, 0));
+    return ep.dummy_cq;
 }
 
 // Moves a new UD QP to RTS. 0 or an errno.
@@ -64,8 +66,8 @@ int init_qp(dapl_ep &ep) noexcept {
 ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     ibv_qp_init_attr init_attr = {};
     init_attr.qp_context = &ep;
-    init_attr.send_cq = get_cq(ep, ep.request_evd);
-    init_attr.recv_cq = get_cq(ep, ep.recv_evd);
+    init_attr.send_cq = get_cq(ep, ep.request_evd).get();
+    init_attr.recv_cq = get_cq(ep, ep.recv_evd).get();
     init_attr.srq = ep.srq != nullptr ? ep.srq->srq.get() : nullptr;
     init_attr.qp_type = ep.is_ud ? IBV_QPT_UD : IBV_QPT_RC;
     init_attr.cap.max_send_wr = static_cast<std::uint32_t>(std::max(ep.attr.max_request_dtos, 1));
@@ -80,7 +82,7 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
 }
 
 /// Enables atomic writes, if the device has them. ibv_post_send stays usable.
-ibv_qp *create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
+ibv_qp *create_verbs_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
     ibv_pd *const pd = ep.pz->pd.get();
     if (!ep.ia->dev->has_atomic_write || init_attr.qp_type != IBV_QPT_RC)
         return ibv_create_qp(pd, &init_attr);
@@ -101,8 +103,14 @@ ibv_qp *create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
     return qp;
 }
 
+std::shared_ptr<ibv_qp> create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
+    return shared_handle<ibv_destroy_qp>(create_verbs_qp(ep, init_attr), ep.pz->pd,
+                                         get_cq(ep, ep.request_evd), get_cq(ep, ep.recv_evd),
+                                         ep.srq != nullptr ? ep.srq->srq : nullptr);
+}
+
 /// Makes the new QP the EP's, with empty rings.
-DAT_RETURN install_qp(dapl_ep &ep, unique_handle<ibv_qp, ibv_destroy_qp> new_qp,
+DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp,
                       std::uint32_t max_inline_data) noexcept {
     const std::lock_guard request_guard(ep.requests.lock), recv_guard(ep.receives.lock);
     ep.owned_qp = std::move(new_qp);
@@ -136,11 +144,11 @@ DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     ibv_qp_init_attr init_attr = qp_init_attr_for(ep);
     if (init_attr.send_cq == nullptr || init_attr.recv_cq == nullptr)
         return from_errno(errno, DAT_RESOURCE_TEVD);
-    unique_handle<ibv_qp, ibv_destroy_qp> new_qp(create_qp(ep, init_attr));
+    std::shared_ptr<ibv_qp> new_qp = create_qp(ep, init_attr);
     if (!new_qp && init_attr.cap.max_inline_data != 0) {
         init_attr = qp_init_attr_for(ep);
         init_attr.cap.max_inline_data = 0;
-        new_qp.reset(create_qp(ep, init_attr));
+        new_qp = create_qp(ep, init_attr);
     }
     if (!new_qp)
         return from_errno(errno, DAT_RESOURCE_TEP);
@@ -160,6 +168,31 @@ void drain_evd(dapl_evd *evd) noexcept {
     evd->drain_cq();
 }
 
+std::shared_ptr<ended_attempt> take_attempt(dapl_ep &ep) noexcept {
+    const std::lock_guard guard(ep.lock);
+    return std::move(ep.attempt);
+}
+
+/// Takes the cookies of a ring. evd: where they complete.
+std::unique_ptr<dto_cookie[]> retire_cookies(cookie_ring &ring, dapl_evd *evd) noexcept {
+    const std::lock_guard ring_guard(ring.lock);
+    if (evd == nullptr)
+        return ring.retire();
+    const std::lock_guard evd_guard(evd->lock);
+    return ring.retire();
+}
+
+/// Leaves the QP to an attempt that uses it.
+void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
+    retired_qp retired;
+    retired.qp = std::move(ep.owned_qp);
+    retired.requests = retire_cookies(ep.requests, ep.request_evd);
+    retired.receives = retire_cookies(ep.receives, ep.recv_evd);
+    retired.request_evd = ep.request_evd;
+    retired.recv_evd = ep.recv_evd;
+    attempt.adopt(std::move(retired));
+}
+
 } // namespace
 
 void ep_destroy_qp(dapl_ep &ep) noexcept {
@@ -177,7 +210,10 @@ void ep_destroy_qp(dapl_ep &ep) noexcept {
         ep.remote_ops.reset();
     }
     // Without a lock: ibv_destroy_qp waits until the QP's asynchronous events are acknowledged.
-    ep.owned_qp.reset();
+    if (const auto attempt = take_attempt(ep))
+        retire_qp(ep, *attempt);
+    else
+        ep.owned_qp.reset();
     // Drops the completions that were flushed meanwhile (suppress_events), which read the cookies.
     drain_evd(ep.request_evd);
     drain_evd(ep.recv_evd);

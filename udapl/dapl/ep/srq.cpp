@@ -92,7 +92,7 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
     init_attr.attr.max_wr = static_cast<std::uint32_t>(attr->max_recv_dtos);
     init_attr.attr.max_sge = static_cast<std::uint32_t>(attr->max_recv_iov);
     srq->pz = pz;
-    srq->srq.reset(ibv_create_srq(pz->pd.get(), &init_attr));
+    srq->srq = shared_handle<ibv_destroy_srq>(ibv_create_srq(pz->pd.get(), &init_attr), pz->pd);
     const int error = srq->srq ? 0 : errno;
     srq->max_iov = static_cast<DAT_COUNT>(init_attr.attr.max_sge);
     if (!srq->srq || !srq->adjust_size(init_attr.attr.max_wr)) {

@@ -32,7 +32,7 @@ struct dapl_srq : object {
 
     mutex lock;
     dapl_pz *pz = nullptr;
-    unique_handle<ibv_srq, ibv_destroy_srq> srq;
+    std::shared_ptr<ibv_srq> srq;
     std::vector<std::unique_ptr<dto_cookie[]>>
         cookies; ///< grown by adding arrays: their addresses are wr_ids
     dto_cookie *free_head = nullptr, **free_tail = &free_head;

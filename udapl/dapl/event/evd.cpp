@@ -17,16 +17,16 @@ namespace coherdma::dapl {
 dapl_evd::~dapl_evd() {
     if (num_unacked != 0)
         ibv_ack_cq_events(cq.get(), num_unacked);
-    cq.reset(); // before its channel
 }
 
 int dapl_evd::create_cq() noexcept {
-    channel.reset(ibv_create_comp_channel(ia->ctx()));
+    channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()));
     if (!channel)
         return errno;
     if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) != 0)
         return errno;
-    cq.reset(ibv_create_cq(ia->ctx(), qlen, this, channel.get(), 0));
+    cq = shared_handle<ibv_destroy_cq>(ibv_create_cq(ia->ctx(), qlen, this, channel.get(), 0),
+                                       channel);
     if (!cq)
         return errno;
     qlen = cq->cqe;

@@ -83,7 +83,7 @@ struct dapl_evd : object {
     void signal_event_fd() const noexcept;
 
     mutex lock;
-    unique_handle<ibv_cq, ibv_destroy_cq> cq;
+    std::shared_ptr<ibv_cq> cq;
     std::deque<DAT_EVENT> queue;
     ibv_wc wc;                   ///< the CQE polled last
     bool has_waiter = false;     ///< a thread is in dat_evd_wait
@@ -98,7 +98,7 @@ struct dapl_evd : object {
     const DAT_EVD_FLAGS flags;
     unsigned num_unacked = 0; ///< CQ events
     dapl_cno *cno = nullptr;
-    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel;
+    std::shared_ptr<ibv_comp_channel> channel;
     unique_fd event_fd;
 };
 

@@ -30,7 +30,7 @@ struct {
     bool atfork_registered = false;
     pthread_t thread = {};
     std::atomic<bool> stop_requested = false;
-    rdma_event_channel *channel = nullptr;
+    std::shared_ptr<rdma_event_channel> *channel = nullptr;
     int epoll_fd = -1, wake_fd = -1;
 
     mutex lock;                       ///< of the fields that follow
@@ -125,19 +125,6 @@ void *thread_main(void *) noexcept {
     return nullptr;
 }
 
-/// With all signals blocked, so that the consumer's go to its own threads; but those that a fault
-/// raises in the faulting thread: an agent's fault runs the consumer's handler.
-int create_thread() noexcept {
-    sigset_t blocked, old_mask;
-    sigfillset(&blocked);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
-        sigdelset(&blocked, fault);
-    pthread_sigmask(SIG_SETMASK, &blocked, &old_mask);
-    const int error = pthread_create(&state.thread, nullptr, thread_main, nullptr);
-    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
-    return error;
-}
-
 void close_fds() noexcept {
     for (int *fd : {&state.epoll_fd, &state.wake_fd})
         if (*fd >= 0)
@@ -145,9 +132,7 @@ void close_fds() noexcept {
 }
 
 void stop_locked() noexcept {
-    if (state.channel != nullptr)
-        rdma_destroy_event_channel(state.channel);
-    state.channel = nullptr;
+    delete std::exchange(state.channel, nullptr);
     close_fds();
 }
 
@@ -160,17 +145,19 @@ int start_locked() noexcept {
     event.events = EPOLLIN;
     if (epoll_ctl(state.epoll_fd, EPOLL_CTL_ADD, state.wake_fd, &event) != 0)
         return errno;
-    state.channel = rdma_create_event_channel();
-    if (state.channel == nullptr)
+    rdma_event_channel *const new_channel = rdma_create_event_channel();
+    if (new_channel == nullptr)
         return errno;
-    const int fd = state.channel->fd;
+    state.channel =
+        new std::shared_ptr<rdma_event_channel>(new_channel, rdma_destroy_event_channel);
+    const int fd = new_channel->fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return errno;
     if (const int error = watch(fd, cm::channel_watcher()))
         return error;
     state.stop_requested.store(false, std::memory_order_relaxed);
-    return create_thread();
+    return create_thread(thread_main, nullptr, state.thread);
 }
 
 /// The child has no event thread, and what it inherited belongs to its parent.
@@ -179,7 +166,7 @@ void atfork_child() noexcept {
     state.first_task = nullptr;
     state.current.store(nullptr, std::memory_order_relaxed);
     if (state.channel != nullptr)
-        close(state.channel->fd);
+        close(channel()->fd);
     state.channel = nullptr;
     close_fds();
     cm::dreq_atfork_child();
@@ -246,7 +233,23 @@ void stop() noexcept {
 }
 
 rdma_event_channel *channel() noexcept {
-    return state.channel;
+    return state.channel->get();
+}
+
+std::shared_ptr<rdma_event_channel> share_channel() noexcept {
+    return *state.channel;
+}
+
+// An agent's fault runs the consumer's handler.
+int create_thread(void *(*main)(void *) noexcept, void *arg, pthread_t &thread) noexcept {
+    sigset_t blocked, old_mask;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+        sigdelset(&blocked, fault);
+    pthread_sigmask(SIG_SETMASK, &blocked, &old_mask);
+    const int error = pthread_create(&thread, nullptr, main, arg);
+    pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+    return error;
 }
 
 bool in_event_thread() noexcept {

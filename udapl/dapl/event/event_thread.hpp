@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <pthread.h>
 
 struct rdma_event_channel;
 
@@ -39,6 +41,12 @@ void stop() noexcept;
 
 /// The event channel of all rdma_cm_ids, after start().
 rdma_event_channel *channel() noexcept;
+/// Keeps the channel until it is not shared any more, also after stop().
+std::shared_ptr<rdma_event_channel> share_channel() noexcept;
+
+/// Creates a thread that receives no signals of the consumer, except those of its own faults. 0 or
+/// an errno.
+int create_thread(void *(*main)(void *) noexcept, void *arg, pthread_t &thread) noexcept;
 
 /// 0 or an errno.
 int watch(int fd, fd_watcher &watcher) noexcept;

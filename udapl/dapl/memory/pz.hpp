@@ -14,7 +14,7 @@ struct dapl_pz : object {
     static constexpr unsigned free_counter = DCNT_IA_PZ_FREE;
     using object::object;
 
-    unique_handle<ibv_pd, ibv_dealloc_pd> pd;
+    std::shared_ptr<ibv_pd> pd;
 };
 
 } // namespace coherdma::dapl

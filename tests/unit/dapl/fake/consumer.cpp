@@ -2,6 +2,7 @@
 
 #include "consumer.hpp"
 
+#include <algorithm>
 #include <unistd.h>
 #include <utility>
 
@@ -25,6 +26,12 @@ int reset_fabric(void **) {
 }
 
 int assert_no_leaks(void **) {
+    // An ended attempt of iWARP is destroyed by a thread of its own.
+    wait_until([] {
+        const auto counts = get_fabric().count_objects();
+        return std::all_of(counts.begin(), counts.end(),
+                           [](const auto &count) { return count.second == 0; });
+    });
     return get_fabric().num_all_objects();
 }
 

@@ -84,6 +84,10 @@ struct fabric {
     std::vector<rdma_cm_id *> ids();
     /// How many ids wait for an answer to rdma_connect.
     std::size_t num_unanswered_connects();
+    /// Like siw's kernel: an iWARP id that waits for an answer, and its QP, cannot be destroyed
+    /// until unblock_unanswered(); the calls block.
+    void block_unanswered();
+    void unblock_unanswered();
     /// Queues a CM event.
     void queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status = 0,
                         const std::vector<unsigned char> &data = {});
@@ -130,6 +134,7 @@ struct fabric {
     std::mutex lock;
     std::condition_variable changed;
     bool paused = false, running = false;
+    bool unanswered_block = false;
     std::set<ibv_qp *> qps;
     std::unordered_map<std::uint32_t, fake_qp *> qp_by_num;
     std::unordered_map<std::uint32_t, fake_mr *> mr_by_lkey, mr_by_rkey;

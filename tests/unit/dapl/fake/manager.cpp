@@ -153,6 +153,28 @@ std::size_t fabric::num_unanswered_connects() {
         }));
 }
 
+void fabric::block_unanswered() {
+    const library_call_guard call;
+    unanswered_block = true;
+}
+
+void fabric::unblock_unanswered() {
+    const library_call_guard call;
+    unanswered_block = false;
+    changed.notify_all();
+}
+
+bool is_unanswered(const fake::fake_cm_id &id) {
+    return id.state == id_state::connect_sent && get_fabric().device_of(id.verbs).is_iwarp();
+}
+
+bool is_unanswered(std::uint32_t qp_num) {
+    const auto &ids = get_fabric().all_cm_ids;
+    return std::any_of(ids.begin(), ids.end(), [qp_num](const fake::fake_cm_id *id) {
+        return id->qp_num == qp_num && is_unanswered(*id);
+    });
+}
+
 void fabric::queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status,
                             const std::vector<unsigned char> &data) {
     const library_call_guard call;
@@ -222,6 +244,9 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
                     delete request;
                 }
         }
+        if (is_unanswered(id))
+            get_fabric().wait(call.lock, "rdma_destroy_id waits for the peer",
+                              [] { return !get_fabric().unanswered_block; });
         close_connection(id);
         get_fabric().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
                           [&id] { return id.events.all_acked(); });

@@ -51,6 +51,10 @@ void close_connection(fake::fake_cm_id &id);
 /// iWARP: ends the connection of a QP that failed.
 void fail_connection(std::uint32_t number);
 
+/// An iWARP id, or the id with this QP, waits for the peer's answer.
+bool is_unanswered(const fake::fake_cm_id &id);
+bool is_unanswered(std::uint32_t qp_num);
+
 /// The device with this address, or nullptr.
 fake_device *find_device(const sockaddr &address);
 bool is_local(const sockaddr &address);

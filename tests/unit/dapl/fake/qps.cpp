@@ -232,6 +232,9 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
         if (get_fabric().qps.erase(ibqp) != 1)
             die("ibv_destroy_qp: no such QP");
         drop_async_events(*qp);
+        get_fabric().wait(call.lock, "ibv_destroy_qp waits for the peer", [qp] {
+            return !get_fabric().unanswered_block || !is_unanswered(qp->qp_num);
+        });
         get_fabric().wait(call.lock, "ibv_destroy_qp waits for events to be acknowledged",
                           [qp] { return qp->errors.all_acked(); });
         get_fabric().qp_by_num.erase(qp->qp_num);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "ended_attempt.hpp"
+
+#include "dapl/event/evd.hpp"
+#include "dapl/event/event_thread.hpp"
+
+#include <new>
+#include <pthread.h>
+#include <utility>
+
+namespace coherdma::dapl {
+
+namespace {
+
+/// Drops the completions of a retired QP: not every provider does when the QP is destroyed.
+void drain(DAT_EVD_HANDLE evd_handle) noexcept {
+    const auto evd = lookup<dapl_evd>(evd_handle);
+    if (!evd) // Freed: no thread polls its CQ any more.
+        return;
+    const std::lock_guard guard(evd->lock);
+    evd->drain_cq();
+}
+
+} // namespace
+
+void retired_qp::destroy() noexcept {
+    if (!qp)
+        return;
+    qp.reset();
+    drain(request_evd);
+    drain(recv_evd);
+}
+
+ended_attempt::ended_attempt(cm::connection *ended_conn) noexcept
+    : conn(ended_conn)
+    , channel(event_thread::share_channel()) {}
+
+std::shared_ptr<ended_attempt> ended_attempt::start(cm::connection *conn) noexcept {
+    auto attempt = std::make_shared<ended_attempt>(conn);
+    auto *const arg = new std::shared_ptr<ended_attempt>(attempt);
+    pthread_t thread;
+    if (event_thread::create_thread(thread_main, arg, thread) == 0) {
+        pthread_detach(thread);
+        return attempt;
+    }
+    delete arg;
+    attempt->destroy();
+    return nullptr;
+}
+
+void *ended_attempt::thread_main(void *arg) noexcept {
+    const std::unique_ptr<std::shared_ptr<ended_attempt>> attempt(
+        static_cast<std::shared_ptr<ended_attempt> *>(arg));
+    pthread_setname_np(pthread_self(), "coherdma-ended");
+    (*attempt)->destroy();
+    return nullptr;
+}
+
+void ended_attempt::destroy() noexcept {
+    cm::destroy_conn(conn);
+    retired_qp retired;
+    {
+        const std::lock_guard guard(lock);
+        destroyed = true;
+        retired = std::move(adopted);
+    }
+}
+
+void ended_attempt::adopt(retired_qp &&retired) noexcept {
+    const std::lock_guard guard(lock);
+    if (!destroyed)
+        adopted = std::move(retired);
+}
+
+} // namespace coherdma::dapl
