@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // A peer that does not answer a connection request on iWARP: the kernel keeps the rdma_cm_id and
-// the QP for ten seconds. The fake fabric blocks their destruction, and ends the program after two
-// minutes, so a test passes only if no call and no event waits for it.
+// the QP for ten seconds, and rdma_connect blocks while TCP connects. The fake fabric blocks these
+// calls until a test ends that, and ends the program after two minutes: a test passes only if no
+// other call and no event waits for them.
 
 #include "fake/two_eps.hpp"
 
@@ -119,6 +120,37 @@ void ia_close_returns_at_once(void **) {
     assert_false(get_fabric().count_objects().empty());
 }
 
+/// The attempt is in rdma_connect, which waits for a peer that TCP does not reach.
+void start_blocked_attempt(const ep_fixture &ep) {
+    get_fabric().block_connects();
+    connect_to_peer(ep, event_timeout_us);
+    assert_true(wait_until([] { return get_fabric().count_blocked_connects() != 0; }));
+}
+
+void events_handled_while_rdma_connect_blocks(void **) {
+    ia_fixture ia("iw"), rdma_ia("ib");
+    ep_fixture ep(ia), active(rdma_ia), passive(rdma_ia);
+    start_blocked_attempt(ep);
+    connect(active, passive);
+    disconnect(active, passive);
+    get_fabric().unblock_connects();
+    wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+}
+
+void attempt_ends_while_rdma_connect_blocks(void **) {
+    ia_fixture ia("iw");
+    {
+        ep_fixture ep(ia), freed_ep(ia);
+        start_blocked_attempt(ep);
+        assert_success(dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG));
+        wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+        connect_to_peer(freed_ep, event_timeout_us);
+        assert_true(wait_until([] { return get_fabric().count_blocked_connects() == 2; }));
+    }
+    close(ia);
+    get_fabric().unblock_connects();
+}
+
 } // namespace
 
 int main() {
@@ -128,6 +160,8 @@ int main() {
         TEST(freed_ep_leaves_its_evds_and_pz_free),
         TEST(ep_reset_connects_again),
         TEST(ia_close_returns_at_once),
+        TEST(events_handled_while_rdma_connect_blocks),
+        TEST(attempt_ends_while_rdma_connect_blocks),
     };
     return run_cases(tests);
 }

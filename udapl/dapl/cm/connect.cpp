@@ -50,6 +50,7 @@ bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
            (ep.ia->dev->iwarp ? event.status == -ECONNRESET : event.status == consumer_reject);
 }
 
+/// 0 or an errno; on iWARP the result may be reported later.
 int send_request(dapl_ep &ep, connection &conn) noexcept {
     if (conn.id->verbs != ep.ia->ctx())
         return EHOSTUNREACH;
@@ -63,6 +64,8 @@ int send_request(dapl_ep &ep, connection &conn) noexcept {
     param.rnr_retry_count = get_settings().rnr_retry;
     param.srq = ep.has_srq;
     param.qp_num = ep.qp->qp_num;
+    if (ep.ia->dev->iwarp && conn.call.start(param))
+        return 0;
     return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
 }
 
@@ -103,6 +106,16 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
     return 0;
 }
 
+/// Handles an error of rdma_connect.
+void handle_request_error(dapl_ep &ep, connection &conn, int error) noexcept {
+    if (error == EADDRINUSE || error == EADDRNOTAVAIL)
+        error = retry_with_new_id(ep, conn, error);
+    if (error == ECONNREFUSED || error == ECONNRESET)
+        terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    else if (error != 0)
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
+}
+
 /// Moves the EP to CONNECTED, if conn is pending, and posts the event.
 void establish_conn(dapl_ep &ep, connection &conn) noexcept {
     const std::lock_guard guard(ep.lock);
@@ -122,6 +135,44 @@ void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexce
 }
 
 } // namespace
+
+bool connect_call::start(const rdma_conn_param &conn_param) noexcept {
+    finish(); // the thread of a former id
+    param = conn_param;
+    in_progress.store(true, std::memory_order_relaxed);
+    pthread_t thread;
+    if (event_thread::create_thread(thread_main, this, thread) != 0) {
+        in_progress.store(false, std::memory_order_relaxed);
+        return false;
+    }
+    pthread_detach(thread);
+    return true;
+}
+
+void *connect_call::thread_main(void *arg) noexcept {
+    auto &call = *static_cast<connect_call *>(arg);
+    pthread_setname_np(pthread_self(), "coherdma-conn");
+    call.error = rdma_connect(call.conn.id, &call.param) == 0 ? 0 : errno;
+    if (call.error != 0)
+        event_thread::schedule(call, 0);
+    // Now finish() may return and the connection be deleted; notify_all uses only the address.
+    // seq_cst: it loads the number of sleepers, see lock.cpp.
+    call.in_progress.store(false);
+    call.in_progress.notify_all();
+    return nullptr;
+}
+
+void connect_call::finish() noexcept {
+    // acquire: sees what the thread wrote.
+    while (in_progress.load(std::memory_order_acquire))
+        in_progress.wait(true, std::memory_order_relaxed);
+    event_thread::cancel(*this);
+}
+
+void connect_call::run() noexcept {
+    if (dapl_ep *const ep = conn.ep.load(std::memory_order_acquire))
+        handle_request_error(*ep, conn, error);
+}
 
 void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
     // The EVD may belong to another IA, which may be closed.
@@ -151,12 +202,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
                     : EHOSTUNREACH;
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        error = send_request(ep, conn);
-        if (error == EADDRINUSE || error == EADDRNOTAVAIL)
-            error = retry_with_new_id(ep, conn, error);
-        if (error == ECONNREFUSED || error == ECONNRESET)
-            return terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
-        break;
+        return handle_request_error(ep, conn, send_request(ep, conn));
     case RDMA_CM_EVENT_ROUTE_ERROR:
         error = conn.route_retries++ < get_settings().route_retries ? resolve_route(conn)
                                                                     : EHOSTUNREACH;

@@ -25,6 +25,27 @@ struct cm_handler {
     ~cm_handler() = default;
 };
 
+struct connection;
+
+/// Calls rdma_connect in a thread of its own: on iWARP it blocks until TCP is connected, or for
+/// minutes if all packets are lost. The event thread handles an error.
+struct connect_call final : timer_task {
+    explicit connect_call(connection &owner) noexcept
+        : conn(owner) {}
+    /// False: no thread can be created.
+    bool start(const rdma_conn_param &conn_param) noexcept;
+    /// Waits until the thread has ended, and the event thread does not handle its error.
+    void finish() noexcept;
+    void run() noexcept override;
+
+    static void *thread_main(void *arg) noexcept;
+
+    connection &conn;
+    rdma_conn_param param = {};
+    int error = 0;
+    std::atomic<bool> in_progress = false;
+};
+
 struct connection final : cm_handler, timer_task {
     ~connection();
     void handle_event(rdma_cm_event &event) noexcept override;
@@ -40,6 +61,7 @@ struct connection final : cm_handler, timer_task {
     std::uint8_t private_data_len = 0, peer_data_len = 0;
     std::array<unsigned char, max_private_data> private_data = {}; ///< sent with our request
     std::array<unsigned char, 256> peer_data = {};                 ///< private data received
+    connect_call call{*this};
 
     // Under the lock of dreq.cpp.
     enum : std::uint8_t { dreq_none, dreq_sent, dreq_done } dreq = dreq_none;

@@ -10,6 +10,8 @@
 #include "dapl/event/evd.hpp"
 #include "listener.hpp"
 
+#include <utility>
+
 namespace coherdma::dapl::cm {
 
 namespace {
@@ -54,66 +56,99 @@ void start_disconnect(dapl_ep &ep) noexcept {
 
 } // namespace
 
+namespace {
+
+/// The same with the EP's lock held; the caller then calls report_last_wqe.
+void terminate_locked(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
+    const connection *const rejected =
+        number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
+    event_thread::unschedule(ep.timeout_task);
+    qp_to_err(ep);
+    ep.enable_requests();
+    ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
+    post_conn_event(ep, number, rejected);
+}
+
+} // namespace
+
 void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
     {
         const std::lock_guard guard(ep.lock);
         if (is_disconnected(ep.current_state()))
             return;
-        const connection *const rejected =
-            number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
-        ep.enable_requests();
-        ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
-        event_thread::unschedule(ep.timeout_task);
-        qp_to_err(ep);
-        post_conn_event(ep, number, rejected);
+        terminate_locked(ep, number);
     }
     ep.report_last_wqe();
 }
 
 namespace {
 
-/// Detaches the connection: its events no longer reach the EP.
-connection *detach_conn(dapl_ep &ep) noexcept {
-    const std::lock_guard guard(ep.lock);
-    connection *const conn = ep.conn;
-    ep.conn = nullptr;
+/// Detaches the connection: its events no longer reach the EP. The caller holds the EP's lock.
+connection *detach_locked(dapl_ep &ep) noexcept {
+    connection *const conn = std::exchange(ep.conn, nullptr);
     if (conn != nullptr)
         conn->ep.store(nullptr, std::memory_order_release);
     return conn;
 }
 
-/// Destroys an attempt that was detached. On return no CM event for the EP is being handled, except
-/// one that the caller is handling.
-void destroy_attempt(dapl_ep &ep, connection *conn) noexcept {
-    if (!ep.ia->dev->iwarp) {
-        delete conn;
-        return;
-    }
+/// Waits until no event of a connection that was detached is being handled for the EP, except one
+/// that the caller is handling.
+void wait_for_handlers(connection *conn) noexcept {
     event_thread::wait_for_callback(channel_watcher());
-    auto attempt = ended_attempt::start(conn);
-    const std::lock_guard guard(ep.lock);
-    ep.attempt = std::move(attempt);
+    if (conn != nullptr)
+        event_thread::cancel(conn->call);
 }
 
-void abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
-    // Before the event, after which the consumer may free the EP.
-    if (connection *const conn = detach_conn(ep))
-        destroy_attempt(ep, conn);
-    terminate_conn(ep, number);
+/// Whether the kernel may block the destruction of an attempt until the peer answers.
+bool may_block(const dapl_ep &ep) noexcept {
+    return ep.ia->dev->iwarp && ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING;
+}
+
+/// Ends an attempt. False: the EP is not connecting any more, and nothing was done.
+bool abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
+    connection *conn;
+    std::shared_ptr<ended_attempt> attempt;
+    {
+        const std::lock_guard guard(ep.lock);
+        const DAT_EP_STATE state = ep.current_state();
+        if (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
+            state != DAT_EP_STATE_COMPLETION_PENDING)
+            return false;
+        // Before the event, after which the consumer may free the EP.
+        if (may_block(ep))
+            ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
+        conn = detach_locked(ep);
+        terminate_locked(ep, number);
+    }
+    ep.report_last_wqe();
+    wait_for_handlers(conn);
+    if (attempt)
+        ended_attempt::start(attempt);
+    else
+        delete conn;
+    return true;
 }
 
 } // namespace
 
 void abort_conn(dapl_ep &ep) noexcept {
-    connection *const conn = detach_conn(ep);
-    if (conn == nullptr)
-        return;
-    const DAT_EP_STATE state = ep.current_state();
-    if (state == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
-        return destroy_attempt(ep, conn);
-    if (is_connected(state))
-        send_dreq(*conn);
-    release_conn(conn);
+    connection *conn;
+    std::shared_ptr<ended_attempt> attempt;
+    {
+        const std::lock_guard guard(ep.lock);
+        if (ep.conn != nullptr && may_block(ep))
+            ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
+        conn = detach_locked(ep);
+    }
+    // Also without a connection, which another thread may just have detached.
+    wait_for_handlers(conn);
+    if (attempt) {
+        ended_attempt::start(attempt);
+    } else if (conn != nullptr) {
+        if (is_connected(ep.current_state()))
+            send_dreq(*conn);
+        release_conn(conn);
+    }
 }
 
 void handle_broken(dapl_ep &ep) noexcept {
@@ -179,7 +214,8 @@ DAT_RETURN disconnect(dapl_ep &ep, DAT_CLOSE_FLAGS flags) noexcept {
         if (event_thread::cancel(ep.drain_task)) // abrupt: do not wait until the SQ drains
             start_disconnect(ep);
     } else if (state != DAT_EP_STATE_CONNECTED) {
-        abort_attempt(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
+        if (!abort_attempt(ep, DAT_CONNECTION_EVENT_DISCONNECTED))
+            return disconnect(ep, flags); // established, or ended, meanwhile
     } else if (flags == DAT_CLOSE_GRACEFUL_FLAG) {
         check_drained(ep);
     } else {

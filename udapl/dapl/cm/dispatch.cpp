@@ -46,6 +46,7 @@ void destroy_conn(connection *conn) noexcept {
 }
 
 connection::~connection() {
+    call.finish();
     // Old ids first: the event being handled may be of one, and its handler may use the current id.
     for (rdma_cm_id *const old_id : old_ids)
         if (old_id != nullptr)

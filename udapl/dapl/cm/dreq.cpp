@@ -78,6 +78,10 @@ void connection::run() noexcept {
     dreq_state.num_waiting_for_drep.notify_all();
 }
 
+bool waits_for_dreps() noexcept {
+    return dreq_state.num_waiting_for_drep.load(std::memory_order_acquire) != 0;
+}
+
 void wait_for_dreps() noexcept {
     // acquire: the event thread has finished with the connections.
     for (std::uint32_t count;

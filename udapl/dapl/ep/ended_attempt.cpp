@@ -36,17 +36,15 @@ ended_attempt::ended_attempt(cm::connection *ended_conn) noexcept
     : conn(ended_conn)
     , channel(event_thread::share_channel()) {}
 
-std::shared_ptr<ended_attempt> ended_attempt::start(cm::connection *conn) noexcept {
-    auto attempt = std::make_shared<ended_attempt>(conn);
+void ended_attempt::start(const std::shared_ptr<ended_attempt> &attempt) noexcept {
     auto *const arg = new std::shared_ptr<ended_attempt>(attempt);
     pthread_t thread;
     if (event_thread::create_thread(thread_main, arg, thread) == 0) {
         pthread_detach(thread);
-        return attempt;
+        return;
     }
     delete arg;
     attempt->destroy();
-    return nullptr;
 }
 
 void *ended_attempt::thread_main(void *arg) noexcept {

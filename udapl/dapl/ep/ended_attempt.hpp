@@ -38,10 +38,10 @@ struct retired_qp {
 
 class ended_attempt {
   public:
-    /// Starts the thread; if that fails, destroys the attempt at once and returns nullptr.
-    static std::shared_ptr<ended_attempt> start(cm::connection *conn) noexcept;
-
     explicit ended_attempt(cm::connection *ended_conn) noexcept;
+    /// Starts the thread; if that fails, destroys the attempt in this call. No event of it is being
+    /// handled any more.
+    static void start(const std::shared_ptr<ended_attempt> &attempt) noexcept;
 
     /// The thread destroys the QP after the attempt. If it already has destroyed that, this call
     /// destroys the QP.

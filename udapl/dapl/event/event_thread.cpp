@@ -58,6 +58,9 @@ void call(timer_task &task) noexcept {
 template <class callee_type>
 void call_current(callee_type &callee) noexcept {
     state.current.store(&callee, std::memory_order_relaxed);
+    // Pairs with wait_while_current: the callee sees what that thread wrote before, or that thread
+    // sees current.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     state.lock.unlock();
     call(callee);
     leave_callback();
@@ -65,6 +68,7 @@ void call_current(callee_type &callee) noexcept {
 }
 
 void wait_while_current(const void *callee) noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst); // see call_current
     if (!in_event_thread())
         // acquire: sees what the call wrote.
         while (state.current.load(std::memory_order_acquire) == callee)
@@ -134,6 +138,13 @@ void close_fds() noexcept {
 void stop_locked() noexcept {
     delete std::exchange(state.channel, nullptr);
     close_fds();
+}
+
+void join_locked() noexcept {
+    state.stop_requested.store(true, std::memory_order_relaxed);
+    wake_thread();
+    pthread_join(state.thread, nullptr);
+    stop_locked();
 }
 
 int start_locked() noexcept {
@@ -213,23 +224,18 @@ int start() noexcept {
 }
 
 void stop() noexcept {
-    bool is_last;
-    {
-        const std::lock_guard guard(state.lifecycle_lock);
-        is_last = state.users == 1;
-        state.users -= !is_last;
+    for (;;) {
+        {
+            const std::lock_guard guard(state.lifecycle_lock);
+            if (state.users > 1 || !cm::waits_for_dreps()) {
+                if (--state.users == 0)
+                    join_locked();
+                return;
+            }
+        }
+        // Without the lock: another thread may call start() meanwhile.
+        cm::wait_for_dreps();
     }
-    if (!is_last)
-        return;
-    // Without the lock: another thread may call start() meanwhile.
-    cm::wait_for_dreps();
-    const std::lock_guard guard(state.lifecycle_lock);
-    if (--state.users != 0)
-        return;
-    state.stop_requested.store(true, std::memory_order_relaxed);
-    wake_thread();
-    pthread_join(state.thread, nullptr);
-    stop_locked();
 }
 
 rdma_event_channel *channel() noexcept {

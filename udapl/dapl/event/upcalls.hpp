@@ -32,8 +32,9 @@ namespace cm {
 
 /// cm/dispatch.cpp. Reads librdmacm's event channel in the event thread.
 fd_watcher &channel_watcher() noexcept;
-/// cm/dreq.cpp. Waits until all connections without an EP are deleted; called before the event
-/// thread ends.
+/// cm/dreq.cpp. There are connections without an EP; waits until they are deleted. Called before
+/// the event thread ends.
+bool waits_for_dreps() noexcept;
 void wait_for_dreps() noexcept;
 /// cm/dreq.cpp. Around a fork: the child drops its parent's connections.
 void dreq_atfork_prepare() noexcept;

@@ -198,10 +198,16 @@ extern "C" {
 
 int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
     tsan_release(cm_id);
-    const library_call_guard call;
+    library_call_guard call;
     if (const int error = injected_error("rdma_connect"))
         return set_errno(error);
     auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
+    if (is_iwarp(id)) {
+        ++get_fabric().num_blocked_connects;
+        get_fabric().wait(call.lock, "rdma_connect waits for TCP",
+                          [] { return !get_fabric().connects_block; });
+        --get_fabric().num_blocked_connects;
+    }
     if (id.state != id_state::routed || !is_valid(id, *param) ||
         param->private_data_len > (is_iwarp(id) ? iwarp_data_len : 180))
         return set_errno(EINVAL);

@@ -92,7 +92,7 @@ void fabric::reset() {
     resolve_route_results.clear();
     connect_results.clear();
     drop_connects = destroy_qp_cleans_cq = allow_unmapped_memory = reuse_keys = fail_query_srq =
-        suppress_last_wqe = paused = unanswered_block = false;
+        suppress_last_wqe = paused = unanswered_block = connects_block = false;
     disconnect_delay_ms = 0;
     sync_required = 0;
     held_types.clear();

@@ -88,6 +88,10 @@ struct fabric {
     /// until unblock_unanswered(); the calls block.
     void block_unanswered();
     void unblock_unanswered();
+    /// rdma_connect of iWARP blocks, as siw's while TCP connects.
+    void block_connects();
+    void unblock_connects();
+    int count_blocked_connects();
     /// Queues a CM event.
     void queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status = 0,
                         const std::vector<unsigned char> &data = {});
@@ -134,7 +138,8 @@ struct fabric {
     std::mutex lock;
     std::condition_variable changed;
     bool paused = false, running = false;
-    bool unanswered_block = false;
+    bool unanswered_block = false, connects_block = false;
+    int num_blocked_connects = 0;
     std::set<ibv_qp *> qps;
     std::unordered_map<std::uint32_t, fake_qp *> qp_by_num;
     std::unordered_map<std::uint32_t, fake_mr *> mr_by_lkey, mr_by_rkey;

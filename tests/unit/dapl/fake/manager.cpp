@@ -164,6 +164,22 @@ void fabric::unblock_unanswered() {
     changed.notify_all();
 }
 
+void fabric::block_connects() {
+    const library_call_guard call;
+    connects_block = true;
+}
+
+void fabric::unblock_connects() {
+    const library_call_guard call;
+    connects_block = false;
+    changed.notify_all();
+}
+
+int fabric::count_blocked_connects() {
+    const library_call_guard call;
+    return num_blocked_connects;
+}
+
 bool is_unanswered(const fake::fake_cm_id &id) {
     return id.state == id_state::connect_sent && get_fabric().device_of(id.verbs).is_iwarp();
 }
