@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "call.hpp"
+
+namespace sequencer {
+
+call::call(worker &caller, const call_rule &called)
+    : caller_(caller)
+    , rule_(called)
+    , legal_(called.legal) {
+    caller.ring.begin(called.name);
+}
+
+DAT_HANDLE call::use(const drawn &ref, const char *name) {
+    used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
+    if (object *const obj = ref.obj) {
+        // In this order: a free that begins later increments the attempts.
+        used.free_attempts = obj->free_attempts.load(std::memory_order_acquire);
+        used.ia_free_attempts = obj->ia->free_attempts.load(std::memory_order_acquire);
+        used.was_freeing = obj->active_frees.load(std::memory_order_acquire) != 0 ||
+                           obj->ia->active_frees.load(std::memory_order_acquire) != 0;
+        used.certainly_invalid = obj->is_freed();
+    }
+    handles_.at(num_handles_++) = used;
+    return arg(name, ref.handle);
+}
+
+DAT_HANDLE call::use(const drawn &ref, const object *ia, const char *name) {
+    use(ref, name);
+    used_handle &used = handles_.at(num_handles_ - 1);
+    used.certainly_invalid = used.certainly_invalid || ia == nullptr || ref.obj->ia != ia;
+    return ref.handle;
+}
+
+DAT_HANDLE call::use_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+                         const char *name) {
+    use(ref, ia, name);
+    used_handle &used = handles_.at(num_handles_ - 1);
+    used.certainly_invalid = used.certainly_invalid || (ref.obj->evd_flags & flags) == 0;
+    return ref.handle;
+}
+
+DAT_HANDLE call::use_optional(const drawn &ref, const object *ia, const char *name) {
+    return ref.handle == DAT_HANDLE_NULL ? arg(name, ref.handle) : use(ref, ia, name);
+}
+
+void call::expect_bad_parameter() {
+    bad_parameter_ = true;
+    legal_ |= rules::parameter;
+}
+
+void call::frees(object *obj) {
+    if (obj == nullptr)
+        return;
+    caller_.table.begin_free(*obj);
+    freed_.at(num_freed_++) = obj;
+}
+
+bool call::possibly_invalid(const used_handle &used) const {
+    if (used.certainly_invalid || used.was_freeing || used.obj->is_freed())
+        return true;
+    const auto attempts_changed = [this](const object &obj, unsigned attempts) {
+        for (std::size_t i = 0; i != num_freed_; ++i) // this call's own
+            attempts += freed_.at(i) == &obj ? 1U : 0U;
+        return obj.free_attempts.load(std::memory_order_acquire) != attempts;
+    };
+    return attempts_changed(*used.obj, used.free_attempts) ||
+           attempts_changed(*used.obj->ia, used.ia_free_attempts);
+}
+
+bool call::handle_possibly_invalid() const {
+    for (std::size_t i = 0; i != num_handles_; ++i)
+        if (possibly_invalid(handles_.at(i)))
+            return true;
+    return may_be_invalid_;
+}
+
+void call::check(DAT_RETURN result) const {
+    const std::string text = std::string(rule_.name) + " returned " + return_name(result);
+    const std::uint32_t type = type_bit(result);
+    if (type == type_bit(DAT_INVALID_HANDLE)) {
+        if (!handle_possibly_invalid())
+            fail(text + ", but all handles are valid");
+        return;
+    }
+    if (num_handles_ != 0 && handles_.at(0).certainly_invalid)
+        fail(text + ", but the first handle is invalid");
+    if (result == DAT_SUCCESS)
+        for (std::size_t i = 0; i != num_handles_; ++i)
+            if (handles_.at(i).certainly_invalid)
+                fail(text + ", but handle " + std::to_string(i + 1) + " is invalid");
+    if (result == DAT_SUCCESS && bad_parameter_)
+        fail(text + ", but a parameter is invalid");
+    // What a wait returns when the IA is closed.
+    const bool aborted =
+        type == type_bit(DAT_ABORT) ||
+        (type == rules::state && DAT_GET_SUBTYPE(result) == DAT_INVALID_STATE_CNO_DEAD);
+    if (aborted ? !handle_possibly_invalid() : (legal_ & type) == 0)
+        fail(text + ", which is not legal here");
+}
+
+DAT_RETURN call::end(DAT_RETURN result) {
+    caller_.ring.end(result);
+    ++caller_.num_calls;
+    auto &counts = caller_.statistics[rule_.name];
+    ++counts.total;
+    counts.successes += result == DAT_SUCCESS ? 1U : 0U;
+    counts.invalid_handles += DAT_GET_TYPE(result) == DAT_INVALID_HANDLE ? 1U : 0U;
+    succeeded_ = result == DAT_SUCCESS;
+    check(result);
+    for (std::size_t i = 0; i != num_freed_; ++i)
+        if (!caller_.table.end_free(*freed_.at(i), succeeded_))
+            fail(std::string(rule_.name) + " has freed an object twice");
+    return result;
+}
+
+} // namespace sequencer

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Frees.
+
+#include "steps.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace sequencer {
+
+namespace {
+
+/// By type: the rule and the function.
+struct free_function {
+    const call_rule *rule;
+    DAT_RETURN (*function)(DAT_HANDLE);
+};
+
+constexpr free_function function_of_type(DAT_HANDLE_TYPE type) {
+    switch (type) {
+    case DAT_HANDLE_TYPE_EP:
+        return {&rules::ep_free, dat_ep_free};
+    case DAT_HANDLE_TYPE_EVD:
+        return {&rules::evd_free, dat_evd_free};
+    case DAT_HANDLE_TYPE_LMR:
+        return {&rules::lmr_free, dat_lmr_free};
+    case DAT_HANDLE_TYPE_PSP:
+        return {&rules::psp_free, dat_psp_free};
+    case DAT_HANDLE_TYPE_PZ:
+        return {&rules::pz_free, dat_pz_free};
+    case DAT_HANDLE_TYPE_RMR:
+        return {&rules::rmr_free, dat_rmr_free};
+    case DAT_HANDLE_TYPE_RSP:
+        return {&rules::rsp_free, dat_rsp_free};
+    case DAT_HANDLE_TYPE_CNO:
+        return {&rules::cno_free, dat_cno_free};
+    case DAT_HANDLE_TYPE_SRQ:
+        return {&rules::srq_free, dat_srq_free};
+    case DAT_HANDLE_TYPE_CSP:
+        return {&rules::csp_free, dat_csp_free};
+    default:
+        return {&rules::cr_reject, [](DAT_HANDLE handle) {
+                    return dat_cr_reject(handle, 0, nullptr);
+                }};
+    }
+}
+
+/// Calls a function for each live object of the type and IA.
+template <class function>
+void for_each(worker &thread, DAT_HANDLE_TYPE type, const object &ia, function &&visit) {
+    for (std::size_t slot = 0; slot != object_table::num_slots; ++slot) {
+        object *const obj = thread.table.get(type, slot);
+        if (obj != nullptr && obj->ia == &ia && !obj->is_freed())
+            visit(drawn{obj, obj->handle});
+    }
+}
+
+void free_all(worker &thread, DAT_HANDLE_TYPE type, const object &ia) {
+    for_each(thread, type, ia, [&](const drawn &ref) {
+        if (ref.obj->is_async_evd)
+            return;
+        free_object(thread, type, ref);
+        expect(ref.obj->is_freed(), "an object that no other object uses is not freed");
+    });
+}
+
+} // namespace
+
+void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref) {
+    const free_function free = function_of_type(type);
+    object *const obj = ref.obj;
+    // A CR in an EVD that is freed can no longer be answered.
+    const bool has_crs = type == DAT_HANDLE_TYPE_EVD && obj != nullptr && !obj->is_freed() &&
+                         (obj->evd_flags & DAT_EVD_CR_FLAG) != 0;
+    const unsigned num_service_points = has_crs ? obj->num_service_points.load() : 0;
+    const bool is_empty = !has_crs || drain_evd(thread, ref);
+    call free_call(thread, *free.rule);
+    DAT_HANDLE const handle = free_call.use(ref, "handle");
+    free_call.frees(obj);
+    if (type == DAT_HANDLE_TYPE_CR && obj != nullptr)
+        free_call.frees(obj->ep);
+    free_call.end(free.function(handle));
+    if (!free_call.ended_in_success())
+        return;
+    expect(!obj->is_async_evd, "the asynchronous EVD of an IA is freed");
+    if (has_crs && (!is_empty || num_service_points != obj->num_service_points))
+        obj->ia->has_lost_crs = true;
+}
+
+void close_in_order(worker &thread, object &ia) {
+    if (ia.is_freed())
+        return;
+    for (const DAT_HANDLE_TYPE type :
+         {DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP, DAT_HANDLE_TYPE_CSP})
+        free_all(thread, type, ia);
+    for_each(thread, DAT_HANDLE_TYPE_EVD, ia, [&](const drawn &evd) {
+        drain_evd(thread, evd);
+        // The asynchronous EVD of the IA is not freed before the CNOs.
+        call modify_call(thread, rules::evd_modify_cno);
+        modify_call.end(dat_evd_modify_cno(modify_call.use(evd, "evd"), DAT_HANDLE_NULL));
+    });
+    for (const DAT_HANDLE_TYPE type :
+         {DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_LMR,
+          DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
+        free_all(thread, type, ia);
+    const drawn ref = {&ia, ia.handle};
+    if (ia.has_lost_crs)
+        return close_ia(thread, ref, DAT_CLOSE_ABRUPT_FLAG);
+    close_ia(thread, ref, DAT_CLOSE_GRACEFUL_FLAG);
+    expect(ia.is_freed(), "an IA whose objects are freed is not closed");
+}
+
+} // namespace sequencer

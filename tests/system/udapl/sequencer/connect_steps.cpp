@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Connections within this process, and their ends.
+
+#include "steps.hpp"
+
+#include <netinet/in.h>
+
+namespace sequencer {
+
+namespace {
+
+constexpr DAT_TIMEOUT timeouts_us[] = {DAT_TIMEOUT_INFINITE, DAT_TIMEOUT_INFINITE, 1000000, 1000};
+
+unsigned char private_data[16] = "sequencer";
+
+drawn draw_ep(worker &thread) {
+    return thread.draw(DAT_HANDLE_TYPE_EP);
+}
+
+/// The qualifier of a service point, mostly.
+DAT_CONN_QUAL draw_conn_qual(worker &thread) {
+    static constexpr DAT_HANDLE_TYPE types[] = {DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_PSP,
+                                                DAT_HANDLE_TYPE_RSP, DAT_HANDLE_TYPE_CSP};
+    const object *const sp = thread.find_live(thread.random.choose(types));
+    return sp != nullptr ? sp->conn_qual : 20000 + thread.random.below(8);
+}
+
+/// The attempt makes a CR, and perhaps an EP, that events may not bring.
+void begin_connect(call &connect_call, const drawn &ep) {
+    connect_call.creates(DAT_HANDLE_TYPE_CR);
+    connect_call.creates(DAT_HANDLE_TYPE_EP);
+    // dat_ep_modify may have removed its connection EVD, or the library created it without one.
+    if (ep.obj != nullptr && ep.obj->modified)
+        connect_call.allow_invalid_handle();
+}
+
+void connect(worker &thread) {
+    const drawn ep = draw_ep(thread);
+    call connect_call(thread, rules::ep_connect);
+    begin_connect(connect_call, ep);
+    DAT_HANDLE const handle = connect_call.use(ep, "ep");
+    const DAT_CONN_QUAL qual = connect_call.arg("conn_qual", draw_conn_qual(thread));
+    DAT_TIMEOUT timeout = thread.random.choose(timeouts_us);
+    if (thread.random.chance(2)) {
+        connect_call.expect_bad_parameter();
+        timeout = 0;
+    }
+    connect_call.end(
+        dat_ep_connect(handle, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&thread.shared.address), qual,
+                       connect_call.arg("timeout", timeout),
+                       static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
+                       private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+}
+
+void common_connect(worker &thread) {
+    const drawn ep = draw_ep(thread);
+    sockaddr_storage address = thread.shared.address;
+    // The port is in the same place in a sockaddr_in6.
+    reinterpret_cast<sockaddr_in *>(&address)->sin_port =
+        htons(static_cast<std::uint16_t>(draw_conn_qual(thread)));
+    call connect_call(thread, rules::ep_common_connect);
+    begin_connect(connect_call, ep);
+    DAT_HANDLE const handle = connect_call.use(ep, "ep");
+    connect_call.end(dat_ep_common_connect(handle, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address),
+                                           thread.random.choose(timeouts_us), 0, nullptr));
+}
+
+void dup_connect(worker &thread) {
+    const drawn ep = draw_ep(thread);
+    const object *const ia = ep.obj != nullptr ? ep.obj->ia : nullptr;
+    const drawn dup = thread.draw(DAT_HANDLE_TYPE_EP, ia);
+    call connect_call(thread, rules::ep_dup_connect);
+    begin_connect(connect_call, ep);
+    DAT_HANDLE const handle = connect_call.use(ep, "ep"),
+                     dup_handle = connect_call.use(dup, ia, "dup_ep");
+    connect_call.end(dat_ep_dup_connect(handle, dup_handle, thread.random.choose(timeouts_us), 0,
+                                        nullptr, DAT_QOS_BEST_EFFORT));
+}
+
+void disconnect(worker &thread) {
+    call disconnect_call(thread, rules::ep_disconnect);
+    DAT_HANDLE const handle = disconnect_call.use(draw_ep(thread), "ep");
+    disconnect_call.end(dat_ep_disconnect(
+        handle, disconnect_call.arg("flags", thread.random.chance(50) ? DAT_CLOSE_ABRUPT_FLAG
+                                                                      : DAT_CLOSE_GRACEFUL_FLAG)));
+}
+
+} // namespace
+
+std::span<const step> connect_steps() {
+    static constexpr step steps[] = {
+        {connect, 30}, {common_connect, 4}, {dup_connect, 4}, {disconnect, 6}};
+    return steps;
+}
+
+} // namespace sequencer

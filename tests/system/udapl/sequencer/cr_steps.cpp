@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// CRs.
+
+#include "steps.hpp"
+
+namespace sequencer {
+
+namespace {
+
+unsigned char private_data[16] = "sequencer";
+
+drawn draw_cr(worker &thread) {
+    return thread.draw(DAT_HANDLE_TYPE_CR);
+}
+
+void query_cr(worker &thread) {
+    DAT_CR_PARAM param = {};
+    query(thread, rules::cr_query, draw_cr(thread), dat_cr_query, DAT_CR_FIELD_ALL, param);
+}
+
+void accept(worker &thread) {
+    const drawn cr = draw_cr(thread);
+    const object *const ia = cr.obj != nullptr ? cr.obj->ia : nullptr;
+    // A CR may have an EP: then that EP or none is valid.
+    const drawn ep = thread.random.chance(30) ? drawn{} : thread.draw(DAT_HANDLE_TYPE_EP, ia);
+    call accept_call(thread, rules::cr_accept);
+    DAT_HANDLE const handle = accept_call.use(cr, "cr"),
+                     ep_handle = accept_call.use_optional(ep, ia, "ep");
+    accept_call.allow_invalid_handle();
+    accept_call.frees(cr.obj);
+    accept_call.end(dat_cr_accept(handle, ep_handle,
+                                  static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
+                                  private_data));
+}
+
+void reject(worker &thread) {
+    free_object(thread, DAT_HANDLE_TYPE_CR, draw_cr(thread));
+}
+
+void hand_off(worker &thread) {
+    const drawn cr = draw_cr(thread);
+    const object *const psp =
+        thread.find_live(DAT_HANDLE_TYPE_PSP, cr.obj != nullptr ? cr.obj->ia : nullptr);
+    call handoff_call(thread, rules::cr_handoff);
+    handoff_call.creates(DAT_HANDLE_TYPE_CR);
+    DAT_HANDLE const handle = handoff_call.use(cr, "cr");
+    const DAT_CONN_QUAL qual = psp != nullptr ? psp->conn_qual : 20000 + thread.random.below(8);
+    handoff_call.frees(cr.obj);
+    handoff_call.end(dat_cr_handoff(handle, handoff_call.arg("conn_qual", qual)));
+}
+
+} // namespace
+
+std::span<const step> cr_steps() {
+    static constexpr step steps[] = {{query_cr, 4}, {accept, 25}, {reject, 5}, {hand_off, 5}};
+    return steps;
+}
+
+} // namespace sequencer

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The DAT objects that the threads share, each with what its handle may be used for and what
+// queries must return.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <dat2/udat.h>
+#include <memory>
+
+namespace sequencer {
+
+constexpr std::size_t num_types = DAT_HANDLE_TYPE_EXTENSION_BASE;
+
+/// The handle of a freed object is not reused before so many later frees of its type.
+constexpr std::uint64_t min_later_frees = 1000;
+
+struct object {
+    object(DAT_HANDLE_TYPE handle_type, DAT_HANDLE dat_handle, object *owner)
+        : type(handle_type)
+        , handle(dat_handle)
+        , ia(owner != nullptr ? owner : this) {}
+
+    const DAT_HANDLE_TYPE type;
+    const DAT_HANDLE handle;
+    object *const ia; ///< of an IA: itself
+    std::uint32_t serial = 0;
+
+    // Calls that free it: how many began, how many are in progress, whether one succeeded.
+    std::atomic<unsigned> free_attempts = 0, active_frees = 0;
+    std::atomic<bool> freed = false;
+    /// frees() of each type when it was freed; of another object than an IA: only its own type.
+    std::array<std::atomic<std::uint64_t>, num_types> frees_before = {};
+
+    bool is_freed() const {
+        return freed.load(std::memory_order_acquire) || ia->freed.load(std::memory_order_acquire);
+    }
+
+    // What it was created with.
+    object *pz = nullptr, *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr,
+           *srq = nullptr, *evd = nullptr;
+    object *ep = nullptr; ///< of a CR: the EP that the library created for it
+    DAT_EVD_FLAGS evd_flags{};
+    DAT_COUNT length = 0; ///< of EVD and SRQ
+    DAT_LMR_TRIPLET triplet{};
+    DAT_RMR_CONTEXT rmr_context = 0;
+    DAT_MEM_PRIV_FLAGS privileges{};
+    DAT_RMR_SCOPE rmr_scope{};
+    DAT_CONN_QUAL conn_qual = 0;
+    DAT_PSP_FLAGS psp_flags{};
+    bool has_fd = false;       ///< a CNO
+    bool is_provided = false;  ///< an EP that the library created for a CR
+    bool is_async_evd = false; ///< created by dat_ia_open
+
+    // What other calls have changed.
+    std::atomic<bool> modified = false, resized = false;
+    std::atomic<std::uint64_t> context = 0;             ///< set last
+    std::atomic<unsigned> num_service_points = 0;       ///< created with this EVD, or tried
+    std::atomic<bool> has_lost_crs = false;             ///< an IA whose CRs cannot be answered
+    std::atomic<DAT_RMR_CONTEXT> bound_rmr_context = 0; ///< of an RMR
+};
+
+class object_table {
+  public:
+    static constexpr std::size_t num_slots = 24;
+
+    object *get(DAT_HANDLE_TYPE type, std::size_t slot) const {
+        return slots_.at(type).at(slot).load(std::memory_order_acquire);
+    }
+    /// Puts the object in a slot without a live object, the first after `slot`. False: there is
+    /// none among max_objects.
+    bool insert(object &obj, std::size_t slot, std::size_t max_objects);
+
+    /// An upper limit of how many objects of the type have been freed.
+    std::uint64_t frees(DAT_HANDLE_TYPE type) const {
+        return frees_.at(type).load(std::memory_order_relaxed);
+    }
+    void count_free(DAT_HANDLE_TYPE type, std::uint64_t number = 1) {
+        frees_.at(type).fetch_add(number, std::memory_order_relaxed);
+    }
+    void begin_free(object &obj);
+    /// Returns false if the object was freed twice.
+    bool end_free(object &obj, bool freed);
+    /// The object has been freed, and so many frees of its type followed; 0: it is not freed.
+    std::uint64_t later_frees(const object &obj) const;
+
+    /// Whether an object of this handle has existed. insert() notes it.
+    bool has_existed(DAT_HANDLE_TYPE type, DAT_HANDLE handle) const;
+    void note_handle(DAT_HANDLE_TYPE type, DAT_HANDLE handle);
+
+    void clear();
+
+  private:
+    static constexpr std::size_t num_handles = 1 << 16;
+    static std::size_t hash(DAT_HANDLE handle);
+
+    std::array<std::array<std::atomic<object *>, num_slots>, num_types> slots_ = {};
+    std::array<std::atomic<std::uint64_t>, num_types> frees_ = {};
+    /// Of EPs and RMRs, which events name; open addressing.
+    struct handle_set {
+        std::array<std::atomic<DAT_HANDLE>, num_handles> handles = {};
+    };
+    std::unique_ptr<handle_set> eps_ = std::make_unique<handle_set>(),
+                                rmrs_ = std::make_unique<handle_set>();
+    handle_set *handles_of_type(DAT_HANDLE_TYPE type) const;
+};
+
+} // namespace sequencer

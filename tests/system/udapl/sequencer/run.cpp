@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "run.hpp"
+
+#include "steps.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <netinet/in.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+// Of the sanitizers, which report a fault before they end the process.
+extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*callback)());
+
+namespace sequencer {
+
+namespace {
+
+constexpr unsigned long calls_per_round = 2000;
+constexpr std::chrono::seconds max_call_time{60};
+
+std::vector<step> all_steps() {
+    std::vector<step> all;
+    for (const auto &steps : {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(),
+                              ep_steps(), post_steps(), connect_steps(), sp_steps(), cr_steps()})
+        all.insert(all.end(), steps.begin(), steps.end());
+    return all;
+}
+
+/// The program's threads, for the report of a failure.
+std::deque<worker> *reported_workers = nullptr;
+const settings *reported_settings = nullptr;
+
+void print_report() {
+    static std::atomic_flag printed = ATOMIC_FLAG_INIT;
+    if (printed.test_and_set() || reported_workers == nullptr)
+        return;
+    for (const worker &thread : *reported_workers)
+        thread.ring.print(thread.index);
+    std::fprintf(stderr, "sequencer: seed %llu, %u threads; the same again: %s\n",
+                 static_cast<unsigned long long>(reported_settings->seed),
+                 reported_settings->num_threads, reported_settings->command.c_str());
+}
+
+void handle_signal(int number) {
+    std::fprintf(stderr, "sequencer: %s\n", strsignal(number));
+    print_report();
+    std::signal(number, SIG_DFL);
+    raise(number);
+}
+
+void report_faults() {
+    if (__sanitizer_set_death_callback != nullptr)
+        return __sanitizer_set_death_callback(print_report);
+    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+        std::signal(number, handle_signal);
+}
+
+/// Ends the process if a call takes too long.
+class watchdog {
+  public:
+    explicit watchdog(const std::deque<worker> &workers)
+        : thread_([this, &workers] {
+            while (!stopped_) {
+                for (const worker &thread : workers)
+                    if (thread.ring.age() > max_call_time)
+                        fail("thread " + std::to_string(thread.index) + " hangs in " +
+                             thread.ring.current_call());
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            }
+        }) {}
+    ~watchdog() {
+        stopped_ = true;
+        thread_.join();
+    }
+    watchdog(const watchdog &) = delete;
+    watchdog &operator=(const watchdog &) = delete;
+
+  private:
+    std::atomic<bool> stopped_ = false;
+    std::thread thread_;
+};
+
+class sequence {
+  public:
+    explicit sequence(const settings &config)
+        : shared_(config)
+        , steps_(all_steps()) {
+        for (const step &entry : steps_)
+            total_weight_ += entry.weight;
+        for (unsigned index = 0; index != config.num_threads; ++index) {
+            workers_.emplace_back(shared_, index);
+            shared_.step_numbers.emplace_back(0);
+        }
+        reported_workers = &workers_;
+        reported_settings = &config;
+    }
+
+    std::deque<worker> &workers() { return workers_; }
+
+    /// False: no IA can be opened.
+    bool run_round(unsigned long calls) {
+        if (!open_main_ia())
+            return false;
+        std::vector<std::thread> threads;
+        for (worker &thread : workers_)
+            threads.emplace_back([this, &thread, calls] { run_steps(thread, calls); });
+        for (std::thread &thread : threads)
+            thread.join();
+        close_all();
+        return true;
+    }
+
+  private:
+    bool open_main_ia() {
+        worker &thread = workers_.front();
+        object *const ia = open_ia(thread);
+        if (ia == nullptr)
+            return false;
+        call query_call(thread, rules::ia_query);
+        query_call.end(dat_ia_query(query_call.use({ia, ia->handle}, "ia"), nullptr,
+                                    DAT_IA_FIELD_ALL, &shared_.ia_attr, 0, nullptr));
+        const sockaddr *const address = shared_.ia_attr.ia_address_ptr;
+        std::memcpy(&shared_.address, address,
+                    address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+        shared_.main_ia = ia;
+        return thread.publish(*ia);
+    }
+
+    const step &draw_step(random_source &random) const {
+        unsigned number = random.below(total_weight_);
+        auto it = steps_.begin();
+        for (; number >= it->weight; ++it)
+            number -= it->weight;
+        return *it;
+    }
+
+    void run_steps(worker &thread, unsigned long calls) {
+        std::atomic<std::uint64_t> &step_number = shared_.step_numbers.at(thread.index);
+        const unsigned long end = thread.num_calls + calls;
+        while (thread.num_calls < end) {
+            step_number.fetch_add(1, std::memory_order_acq_rel);
+            draw_step(thread.random).run(thread);
+            step_number.fetch_add(1, std::memory_order_acq_rel);
+        }
+    }
+
+    void close_all() {
+        worker &thread = workers_.front();
+        for (std::size_t slot = 0; slot != object_table::num_slots; ++slot)
+            if (object *const ia = thread.table.get(DAT_HANDLE_TYPE_IA, slot))
+                close_in_order(thread, *ia);
+        thread.table.clear();
+        for (worker &each : workers_)
+            each.objects.clear();
+    }
+
+    shared_state shared_;
+    std::deque<worker> workers_;
+    std::vector<step> steps_;
+    unsigned total_weight_ = 0;
+};
+
+void print_statistics(const std::deque<worker> &workers) {
+    std::map<std::string, worker::result_counts> sums;
+    for (const worker &thread : workers)
+        for (const auto &[name, counts] : thread.statistics) {
+            sums[name].total += counts.total;
+            sums[name].successes += counts.successes;
+            sums[name].invalid_handles += counts.invalid_handles;
+        }
+    for (const auto &[name, counts] : sums)
+        std::printf("%-34s %8lu calls %8lu successes %8lu invalid handles\n", name.c_str(),
+                    counts.total, counts.successes, counts.invalid_handles);
+}
+
+} // namespace
+
+void fail(const std::string &message) {
+    print_report();
+    std::fprintf(stderr, "sequencer: %s\n", message.c_str());
+    _exit(1);
+}
+
+int run(const settings &config, const round_hooks &hooks) {
+    sequence calls(config);
+    report_faults();
+    const watchdog dog(calls.workers());
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(config.seconds);
+    unsigned long num_left = config.calls;
+    while (config.calls != 0 ? num_left != 0 : std::chrono::steady_clock::now() < end) {
+        const unsigned long count =
+            config.calls != 0 ? std::min(num_left, calls_per_round) : calls_per_round;
+        hooks.begin();
+        if (!calls.run_round(count))
+            return 77;
+        hooks.end();
+        num_left -= config.calls != 0 ? count : 0;
+    }
+    if (config.print_statistics)
+        print_statistics(calls.workers());
+    reported_workers = nullptr;
+    return 0;
+}
+
+} // namespace sequencer

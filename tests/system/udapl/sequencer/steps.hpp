@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The steps of which a sequence consists: each draws the arguments of one function, calls it, and
+// uses what it returns.
+
+#pragma once
+
+#include "call.hpp"
+
+#include <span>
+
+namespace sequencer {
+
+struct step {
+    void (*run)(worker &);
+    unsigned weight;
+};
+
+std::span<const step> ia_steps();
+std::span<const step> evd_steps();
+std::span<const step> cno_steps();
+std::span<const step> memory_steps();
+std::span<const step> srq_steps();
+std::span<const step> ep_steps();
+std::span<const step> post_steps();
+std::span<const step> connect_steps();
+std::span<const step> sp_steps();
+std::span<const step> cr_steps();
+
+/// Checks an event that was taken from the EVD, and adopts a connection request.
+void take_event(worker &thread, const object &evd, const DAT_EVENT &event);
+
+/// Frees an object by the function of its type.
+void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
+/// Closes an IA.
+void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
+object *open_ia(worker &thread);
+/// Takes all events of an EVD. False: it is not empty.
+bool drain_evd(worker &thread, const drawn &evd);
+/// Frees all objects of an IA, in the required order, and closes it gracefully.
+void close_in_order(worker &thread, object &ia);
+
+constexpr DAT_EVD_FLAGS operator|(DAT_EVD_FLAGS a, DAT_EVD_FLAGS b) {
+    return static_cast<DAT_EVD_FLAGS>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr DAT_MEM_PRIV_FLAGS operator|(DAT_MEM_PRIV_FLAGS a, DAT_MEM_PRIV_FLAGS b) {
+    return static_cast<DAT_MEM_PRIV_FLAGS>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr DAT_COMPLETION_FLAGS operator|(DAT_COMPLETION_FLAGS a, DAT_COMPLETION_FLAGS b) {
+    return static_cast<DAT_COMPLETION_FLAGS>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+/// Calls a query function with all fields, or with an invalid mask or pointer. True: param is
+/// filled in, and param->ia_handle is that of the object's IA.
+template <class param_type, class function, class mask_type>
+bool query(worker &thread, const call_rule &rule, const drawn &ref, function query_function,
+           mask_type all_fields, param_type &param) {
+    call query_call(thread, rule);
+    DAT_HANDLE const handle = query_call.use(ref, "handle");
+    const bool bad_mask = thread.random.chance(2), no_param = thread.random.chance(2);
+    if (bad_mask || no_param)
+        query_call.expect_bad_parameter();
+    const auto mask =
+        query_call.arg("mask", static_cast<mask_type>(bad_mask ? 0x80000000 : all_fields));
+    query_call.end(
+        query_function(handle, mask, query_call.arg("param", no_param ? nullptr : &param)));
+    if (!query_call.ended_in_success())
+        return false;
+    if constexpr (requires { param.ia_handle; })
+        if (param.ia_handle != ref.obj->ia->handle && !query_call.handle_possibly_invalid())
+            fail(std::string(rule.name) + " returned another IA");
+    return true;
+}
+
+inline DAT_HANDLE handle_of(const object *obj) {
+    return obj != nullptr ? obj->handle : DAT_HANDLE_NULL;
+}
+
+inline void expect(bool condition, const char *message) {
+    if (!condition)
+        fail(message);
+}
+
+} // namespace sequencer

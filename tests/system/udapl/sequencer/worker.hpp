@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A thread of the sequencer: its random numbers, its calls, and how it draws handles.
+
+#pragma once
+
+#include "objects.hpp"
+#include "random.hpp"
+#include "rules.hpp"
+#include "trace.hpp"
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <shared_mutex>
+#include <string>
+#include <sys/socket.h>
+
+namespace sequencer {
+
+struct settings {
+    std::string ia_name, command;
+    std::uint64_t seed = 1;
+    unsigned num_threads = 4;
+    unsigned long calls = 20000; ///< of each thread; 0: limited by seconds
+    unsigned seconds = 0;
+    bool print_statistics = false;
+};
+
+/// What all threads share during a round.
+struct shared_state {
+    explicit shared_state(const settings &options)
+        : config(options) {}
+
+    const settings &config;
+    object_table table;
+    object *main_ia = nullptr; ///< open during the whole round
+    sockaddr_storage address = {};
+    DAT_IA_ATTR ia_attr = {};
+    std::atomic<std::uint32_t> next_serial = 1;
+    /// The registry reuses the index of a closed IA at once. Opening takes the lock exclusively,
+    /// and waits for steps that may still use the index.
+    std::shared_mutex ia_lock;
+    /// The step of each thread; odd: in progress.
+    std::deque<std::atomic<std::uint64_t>> step_numbers;
+};
+
+/// A drawn handle; without an object it is no handle of the type.
+struct drawn {
+    object *obj = nullptr;
+    DAT_HANDLE handle = DAT_HANDLE_NULL;
+};
+
+struct worker {
+    worker(shared_state &state, std::size_t thread_index)
+        : shared(state)
+        , table(state.table)
+        , index(thread_index)
+        , random(state.config.seed + thread_index) {}
+    worker(const worker &) = delete;
+    worker &operator=(const worker &) = delete;
+
+    /// A handle of the type: of a live object if there is one, sometimes a stale handle or none.
+    drawn draw(DAT_HANDLE_TYPE type);
+    /// The same, mostly of this IA; one that is not gives the call a mismatch.
+    drawn draw(DAT_HANDLE_TYPE type, const object *ia);
+    /// An EVD of this IA with these flags, mostly.
+    drawn draw_evd(const object *ia, DAT_EVD_FLAGS flags);
+    drawn draw_ia();
+    /// A live object, as far as this thread knows, or nullptr.
+    object *find_live(DAT_HANDLE_TYPE type, const object *ia = nullptr,
+                      DAT_EVD_FLAGS flags = DAT_EVD_FLAGS{});
+    /// A value that is no handle of the type.
+    DAT_HANDLE draw_invalid_handle(DAT_HANDLE_TYPE type);
+    DAT_CONTEXT draw_cookie();
+
+    /// A new object, which other threads do not see before publish().
+    object &add_object(DAT_HANDLE_TYPE type, DAT_HANDLE handle, object *ia);
+    /// False: there are enough objects of this type; the caller frees it.
+    bool publish(object &obj);
+
+    shared_state &shared;
+    object_table &table;
+    const std::size_t index;
+    random_source random;
+    call_ring ring;
+    std::deque<object> objects;
+    unsigned long num_calls = 0;
+    struct result_counts {
+        unsigned long total = 0, successes = 0, invalid_handles = 0;
+    };
+    std::map<std::string, result_counts> statistics;
+};
+
+/// Prints what is wrong and the last calls of each thread, and ends the process.
+[[noreturn]] void fail(const std::string &message);
+
+/// The memory of all LMRs.
+constexpr std::size_t memory_size = 1 << 16;
+unsigned char *lmr_memory();
+
+} // namespace sequencer
