@@ -264,6 +264,7 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
             get_fabric().wait(call.lock, "rdma_destroy_id waits for the peer",
                               [] { return !get_fabric().unanswered_block; });
         close_connection(id);
+        id.state = id_state::closed; // the handler of an event may still use it
         get_fabric().wait(call.lock, "rdma_destroy_id waits for events to be acknowledged",
                           [&id] { return id.events.all_acked(); });
         // Events that were queued during the wait.
@@ -317,6 +318,8 @@ int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
     if (const int error = injected_error("rdma_resolve_addr"))
         return set_errno(error);
     auto &id = find_id(cm_id);
+    if (id.state == id_state::closed)
+        return set_errno(EINVAL);
     copy_address(id.route.addr.dst_addr, *dst);
     const int status =
         has_route(*dst) ? next_result(get_fabric().resolve_addr_results) : -ENETUNREACH;
