@@ -2,6 +2,8 @@
 
 #include "call.hpp"
 
+#include <cstdio>
+
 namespace sequencer {
 
 call::call(worker &caller, const call_rule &called)
@@ -10,6 +12,21 @@ call::call(worker &caller, const call_rule &called)
     , legal_(called.legal) {
     caller.ring.begin(called.name);
 }
+
+namespace {
+
+std::string description(const object *obj) {
+    if (obj == nullptr)
+        return "not a handle of its type";
+    char text[96];
+    std::snprintf(text, sizeof text, "%s of IA %#zx%s, EVD flags %#x",
+                  obj->is_freed() ? "freed" : "live",
+                  reinterpret_cast<std::uintptr_t>(obj->ia->handle),
+                  obj->ia->freed ? " (closed)" : "", static_cast<unsigned>(obj->evd_flags));
+    return text;
+}
+
+} // namespace
 
 DAT_HANDLE call::use(const drawn &ref, const char *name) {
     used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
@@ -88,7 +105,8 @@ void call::check(DAT_RETURN result) const {
     if (result == DAT_SUCCESS)
         for (std::size_t i = 0; i != num_handles_; ++i)
             if (handles_.at(i).certainly_invalid)
-                fail(text + ", but handle " + std::to_string(i + 1) + " is invalid");
+                fail(text + ", but handle " + std::to_string(i + 1) +
+                     " is invalid: " + description(handles_.at(i).obj));
     if (result == DAT_SUCCESS && bad_parameter_)
         fail(text + ", but a parameter is invalid");
     // What a wait returns when the IA is closed.
@@ -101,6 +119,8 @@ void call::check(DAT_RETURN result) const {
 
 DAT_RETURN call::end(DAT_RETURN result) {
     caller_.ring.end(result);
+    if (caller_.shared.config.print_calls)
+        std::printf("thread %zu: %s\n", caller_.index, caller_.ring.last_call().c_str());
     ++caller_.num_calls;
     auto &counts = caller_.statistics[rule_.name];
     ++counts.total;

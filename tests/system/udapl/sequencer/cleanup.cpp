@@ -46,18 +46,18 @@ constexpr free_function function_of_type(DAT_HANDLE_TYPE type) {
     }
 }
 
-/// Calls a function for each live object of the type and IA.
+/// Calls a function for each live object of the type.
 template <class function>
-void for_each(worker &thread, DAT_HANDLE_TYPE type, const object &ia, function &&visit) {
+void for_each(worker &thread, DAT_HANDLE_TYPE type, function &&visit) {
     for (std::size_t slot = 0; slot != object_table::num_slots; ++slot) {
         object *const obj = thread.table.get(type, slot);
-        if (obj != nullptr && obj->ia == &ia && !obj->is_freed())
+        if (obj != nullptr && !obj->is_freed())
             visit(drawn{obj, obj->handle});
     }
 }
 
-void free_all(worker &thread, DAT_HANDLE_TYPE type, const object &ia) {
-    for_each(thread, type, ia, [&](const drawn &ref) {
+void free_all(worker &thread, DAT_HANDLE_TYPE type) {
+    for_each(thread, type, [&](const drawn &ref) {
         if (ref.obj->is_async_evd)
             return;
         free_object(thread, type, ref);
@@ -88,27 +88,26 @@ void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref) {
         obj->ia->has_lost_crs = true;
 }
 
-void close_in_order(worker &thread, object &ia) {
-    if (ia.is_freed())
-        return;
+void close_in_order(worker &thread) {
     for (const DAT_HANDLE_TYPE type :
          {DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP, DAT_HANDLE_TYPE_CSP})
-        free_all(thread, type, ia);
-    for_each(thread, DAT_HANDLE_TYPE_EVD, ia, [&](const drawn &evd) {
+        free_all(thread, type);
+    for_each(thread, DAT_HANDLE_TYPE_EVD, [&](const drawn &evd) {
         drain_evd(thread, evd);
-        // The asynchronous EVD of the IA is not freed before the CNOs.
+        // The asynchronous EVD of an IA is not freed before the CNOs.
         call modify_call(thread, rules::evd_modify_cno);
         modify_call.end(dat_evd_modify_cno(modify_call.use(evd, "evd"), DAT_HANDLE_NULL));
     });
     for (const DAT_HANDLE_TYPE type :
          {DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_LMR,
           DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
-        free_all(thread, type, ia);
-    const drawn ref = {&ia, ia.handle};
-    if (ia.has_lost_crs)
-        return close_ia(thread, ref, DAT_CLOSE_ABRUPT_FLAG);
-    close_ia(thread, ref, DAT_CLOSE_GRACEFUL_FLAG);
-    expect(ia.is_freed(), "an IA whose objects are freed is not closed");
+        free_all(thread, type);
+    for_each(thread, DAT_HANDLE_TYPE_IA, [&](const drawn &ia) {
+        if (ia.obj->has_lost_crs)
+            return close_ia(thread, ia, DAT_CLOSE_ABRUPT_FLAG);
+        close_ia(thread, ia, DAT_CLOSE_GRACEFUL_FLAG);
+        expect(ia.obj->is_freed(), "an IA whose objects are freed is not closed");
+    });
 }
 
 } // namespace sequencer

@@ -44,6 +44,12 @@ void add_ep(worker &thread, const drawn &ia, DAT_EP_HANDLE handle, const ep_obje
         free_object(thread, ep.type, {&ep, handle});
 }
 
+/// It may belong to another IA.
+DAT_EVD_HANDLE use_connect_evd(call &create_call, const drawn &evd) {
+    return create_call.use_evd(evd, evd.obj != nullptr ? evd.obj->ia : nullptr,
+                               DAT_EVD_CONNECTION_FLAG, "connect_evd");
+}
+
 void create(worker &thread) {
     const drawn ia = thread.draw_ia();
     const ep_objects objects = draw_objects(thread, ia.obj);
@@ -58,8 +64,7 @@ void create(worker &thread) {
                                                     "recv_evd"),
                      request_evd = create_call.use_evd(objects.request_evd, ia.obj,
                                                        DAT_EVD_DTO_FLAG, "request_evd"),
-                     connect_evd = create_call.use_evd(objects.connect_evd, ia.obj,
-                                                       DAT_EVD_CONNECTION_FLAG, "connect_evd");
+                     connect_evd = use_connect_evd(create_call, objects.connect_evd);
     if (!default_attr && thread.random.chance(3)) {
         create_call.expect_bad_parameter();
         attr.max_recv_dtos = -1;
@@ -85,8 +90,7 @@ void create_with_srq(worker &thread) {
                                                     "recv_evd"),
                      request_evd = create_call.use_evd(objects.request_evd, ia.obj,
                                                        DAT_EVD_DTO_FLAG, "request_evd"),
-                     connect_evd = create_call.use_evd(objects.connect_evd, ia.obj,
-                                                       DAT_EVD_CONNECTION_FLAG, "connect_evd"),
+                     connect_evd = use_connect_evd(create_call, objects.connect_evd),
                      srq_handle = create_call.use(srq, ia.obj, "srq");
     create_call.end(dat_ep_create_with_srq(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
                                            srq_handle, &attr, &handle));

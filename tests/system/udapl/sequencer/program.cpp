@@ -13,13 +13,15 @@ namespace sequencer {
 namespace {
 
 constexpr const char *usage =
-    "usage: sequencer IA_NAME [--seed N] [--threads N] [--seconds S | --calls N] [--statistics]\n"
+    "usage: sequencer IA_NAME [--seed N] [--threads N] [--seconds S | --calls N]\n"
+    "                 [--statistics] [--print-calls]\n"
     "Calls random functions of uDAPL by several threads, and checks each result.\n"
     "  --seed N      first of the threads' seeds (1); the same seed draws the same calls, as far\n"
     "                as their results are the same\n"
     "  --threads N   number of threads (4)\n"
     "  --seconds S   end after S seconds\n"
     "  --calls N     end after N calls of each thread (20000)\n"
+    "  --print-calls print each call when it has returned\n"
     "  --statistics  print how often each function was called\n"
     "Exit status: 0 passed, 1 failed, 2 wrong arguments, 77 the IA cannot be opened.\n";
 
@@ -39,13 +41,11 @@ unsigned long parse_number(const char *text, unsigned long min, unsigned long ma
 } // namespace
 
 int run_program(int argc, char **argv, const round_hooks &hooks) {
-    static const option long_options[] = {{"help", no_argument, nullptr, 'h'},
-                                          {"seed", required_argument, nullptr, 's'},
-                                          {"threads", required_argument, nullptr, 't'},
-                                          {"seconds", required_argument, nullptr, 'd'},
-                                          {"calls", required_argument, nullptr, 'c'},
-                                          {"statistics", no_argument, nullptr, 'p'},
-                                          {}};
+    static const option long_options[] = {
+        {"help", no_argument, nullptr, 'h'},          {"seed", required_argument, nullptr, 's'},
+        {"threads", required_argument, nullptr, 't'}, {"seconds", required_argument, nullptr, 'd'},
+        {"calls", required_argument, nullptr, 'c'},   {"statistics", no_argument, nullptr, 'p'},
+        {"print-calls", no_argument, nullptr, 'l'},   {}};
     settings config;
     for (int i = 0; i != argc; ++i)
         config.command.append(i != 0 ? " " : "").append(argv[i]);
@@ -69,6 +69,9 @@ int run_program(int argc, char **argv, const round_hooks &hooks) {
             break;
         case 'p':
             config.print_statistics = true;
+            break;
+        case 'l':
+            config.print_calls = true;
             break;
         default:
             reject_arguments();

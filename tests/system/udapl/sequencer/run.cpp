@@ -54,9 +54,10 @@ void handle_signal(int number) {
 }
 
 void report_faults() {
+    std::signal(SIGABRT, handle_signal);
     if (__sanitizer_set_death_callback != nullptr)
         return __sanitizer_set_death_callback(print_report);
-    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
         std::signal(number, handle_signal);
 }
 
@@ -151,9 +152,7 @@ class sequence {
 
     void close_all() {
         worker &thread = workers_.front();
-        for (std::size_t slot = 0; slot != object_table::num_slots; ++slot)
-            if (object *const ia = thread.table.get(DAT_HANDLE_TYPE_IA, slot))
-                close_in_order(thread, *ia);
+        close_in_order(thread);
         thread.table.clear();
         for (worker &each : workers_)
             each.objects.clear();

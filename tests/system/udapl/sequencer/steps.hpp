@@ -37,8 +37,8 @@ void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
 object *open_ia(worker &thread);
 /// Takes all events of an EVD. False: it is not empty.
 bool drain_evd(worker &thread, const drawn &evd);
-/// Frees all objects of an IA, in the required order, and closes it gracefully.
-void close_in_order(worker &thread, object &ia);
+/// Frees all objects in the required order, and closes the IAs gracefully.
+void close_in_order(worker &thread);
 
 constexpr DAT_EVD_FLAGS operator|(DAT_EVD_FLAGS a, DAT_EVD_FLAGS b) {
     return static_cast<DAT_EVD_FLAGS>(static_cast<unsigned>(a) | static_cast<unsigned>(b));

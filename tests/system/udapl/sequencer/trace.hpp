@@ -45,6 +45,10 @@ class call_ring {
 
     /// The duration of the call in progress; 0: there is none.
     std::chrono::nanoseconds age() const;
+    /// The call that ended last.
+    std::string last_call() const {
+        return to_text(records_.at((count_ + records_.size() - 1) % records_.size()));
+    }
     std::string current_call() const { return to_text(records_.at(count_ % records_.size())); }
     /// On standard error.
     void print(std::size_t thread_index) const;

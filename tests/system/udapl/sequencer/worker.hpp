@@ -24,7 +24,7 @@ struct settings {
     unsigned num_threads = 4;
     unsigned long calls = 20000; ///< of each thread; 0: limited by seconds
     unsigned seconds = 0;
-    bool print_statistics = false;
+    bool print_statistics = false, print_calls = false;
 };
 
 /// What all threads share during a round.
