@@ -146,7 +146,7 @@ void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags) {
     call close_call(thread, flags == DAT_CLOSE_GRACEFUL_FLAG ? rules::ia_close_graceful
                                                              : rules::ia_close_abrupt);
     DAT_HANDLE const handle = close_call.use(ia, "ia");
-    // As many objects as an IA may have, and EPs and CRs that nobody has taken.
+    // The IA and its EVD are freed, too.
     close_call.frees(ia.obj);
     close_call.end(dat_ia_close(handle, flags));
     for (std::size_t type = 0; type != num_types; ++type)
