@@ -32,6 +32,9 @@ void accept(worker &thread) {
     accept_call.end(dat_cr_accept(handle, ep_handle,
                                   static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
                                   private_data));
+    // From now on it is like an EP of dat_ep_create: an RSP may reserve it.
+    if (accept_call.ended_in_success() && cr.obj->ep != nullptr)
+        cr.obj->ep->is_provided = false;
 }
 
 void reject(worker &thread) {
