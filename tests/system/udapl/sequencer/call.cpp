@@ -61,6 +61,14 @@ DAT_HANDLE call::use_optional(const drawn &ref, const object *ia, const char *na
     return ref.handle == DAT_HANDLE_NULL ? arg(name, ref.handle) : use(ref, ia, name);
 }
 
+DAT_HANDLE call::use_optional_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+                                  const char *name) {
+    if (ref.handle != DAT_HANDLE_NULL)
+        return use_evd(ref, ia, flags, name);
+    allow(rules::parameter);
+    return arg(name, ref.handle);
+}
+
 void call::expect_bad_parameter() {
     bad_parameter_ = true;
     legal_ |= rules::parameter;

@@ -28,6 +28,9 @@ class call {
     DAT_HANDLE use_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags, const char *name);
     /// The same of a handle that may be DAT_HANDLE_NULL.
     DAT_HANDLE use_optional(const drawn &ref, const object *ia, const char *name);
+    /// The same of an EVD. Without it an attribute may be invalid.
+    DAT_HANDLE use_optional_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+                                const char *name);
     template <class type>
     type arg(const char *name, type value) {
         caller_.ring.add_arg(name, value);

@@ -30,8 +30,8 @@ DAT_CONN_QUAL draw_conn_qual(worker &thread) {
 void begin_connect(call &connect_call, const drawn &ep) {
     connect_call.creates(DAT_HANDLE_TYPE_CR);
     connect_call.creates(DAT_HANDLE_TYPE_EP);
-    // dat_ep_modify may have removed its connection EVD, or the library created it without one.
-    if (ep.obj != nullptr && ep.obj->modified)
+    // dat_ep_modify may have removed its connection EVD, or it was created without one.
+    if (ep.obj != nullptr && (ep.obj->modified || ep.obj->connect_evd == nullptr))
         connect_call.allow_invalid_handle();
 }
 

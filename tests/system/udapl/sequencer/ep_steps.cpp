@@ -46,8 +46,8 @@ void add_ep(worker &thread, const drawn &ia, DAT_EP_HANDLE handle, const ep_obje
 
 /// It may belong to another IA.
 DAT_EVD_HANDLE use_connect_evd(call &create_call, const drawn &evd) {
-    return create_call.use_evd(evd, evd.obj != nullptr ? evd.obj->ia : nullptr,
-                               DAT_EVD_CONNECTION_FLAG, "connect_evd");
+    return create_call.use_optional_evd(evd, evd.obj != nullptr ? evd.obj->ia : nullptr,
+                                        DAT_EVD_CONNECTION_FLAG, "connect_evd");
 }
 
 void create(worker &thread) {
@@ -60,10 +60,10 @@ void create(worker &thread) {
     create_call.creates(DAT_HANDLE_TYPE_EP);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      pz_handle = create_call.use_optional(objects.pz, ia.obj, "pz"),
-                     recv_evd = create_call.use_evd(objects.recv_evd, ia.obj, DAT_EVD_DTO_FLAG,
-                                                    "recv_evd"),
-                     request_evd = create_call.use_evd(objects.request_evd, ia.obj,
-                                                       DAT_EVD_DTO_FLAG, "request_evd"),
+                     recv_evd = create_call.use_optional_evd(objects.recv_evd, ia.obj,
+                                                             DAT_EVD_DTO_FLAG, "recv_evd"),
+                     request_evd = create_call.use_optional_evd(objects.request_evd, ia.obj,
+                                                                DAT_EVD_DTO_FLAG, "request_evd"),
                      connect_evd = use_connect_evd(create_call, objects.connect_evd);
     if (!default_attr && thread.random.chance(3)) {
         create_call.expect_bad_parameter();
@@ -86,10 +86,10 @@ void create_with_srq(worker &thread) {
     create_call.creates(DAT_HANDLE_TYPE_EP);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      pz_handle = create_call.use_optional(objects.pz, ia.obj, "pz"),
-                     recv_evd = create_call.use_evd(objects.recv_evd, ia.obj, DAT_EVD_DTO_FLAG,
-                                                    "recv_evd"),
-                     request_evd = create_call.use_evd(objects.request_evd, ia.obj,
-                                                       DAT_EVD_DTO_FLAG, "request_evd"),
+                     recv_evd = create_call.use_optional_evd(objects.recv_evd, ia.obj,
+                                                             DAT_EVD_DTO_FLAG, "recv_evd"),
+                     request_evd = create_call.use_optional_evd(objects.request_evd, ia.obj,
+                                                                DAT_EVD_DTO_FLAG, "request_evd"),
                      connect_evd = use_connect_evd(create_call, objects.connect_evd),
                      srq_handle = create_call.use(srq, ia.obj, "srq");
     create_call.end(dat_ep_create_with_srq(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
@@ -132,17 +132,17 @@ void modify(worker &thread) {
     if (select()) {
         mask |= DAT_EP_FIELD_RECV_EVD_HANDLE;
         param.recv_evd_handle =
-            modify_call.use_evd(objects.recv_evd, ia, DAT_EVD_DTO_FLAG, "recv_evd");
+            modify_call.use_optional_evd(objects.recv_evd, ia, DAT_EVD_DTO_FLAG, "recv_evd");
     }
     if (select()) {
         mask |= DAT_EP_FIELD_REQUEST_EVD_HANDLE;
         param.request_evd_handle =
-            modify_call.use_evd(objects.request_evd, ia, DAT_EVD_DTO_FLAG, "request_evd");
+            modify_call.use_optional_evd(objects.request_evd, ia, DAT_EVD_DTO_FLAG, "request_evd");
     }
     if (select()) {
         mask |= DAT_EP_FIELD_CONNECT_EVD_HANDLE;
-        param.connect_evd_handle =
-            modify_call.use_evd(objects.connect_evd, ia, DAT_EVD_CONNECTION_FLAG, "connect_evd");
+        param.connect_evd_handle = modify_call.use_optional_evd(
+            objects.connect_evd, ia, DAT_EVD_CONNECTION_FLAG, "connect_evd");
     }
     if (ep.obj != nullptr)
         ep.obj->modified = true;
