@@ -63,7 +63,7 @@ void terminate_locked(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
     const connection *const rejected =
         number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
     event_thread::unschedule(ep.timeout_task);
-    qp_to_err(ep);
+    qp_to_err(ep); // before the ring is opened: a QP that was never connected rejects requests
     ep.enable_requests();
     ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
     post_conn_event(ep, number, rejected);
