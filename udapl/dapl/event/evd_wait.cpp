@@ -87,9 +87,10 @@ DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) n
     for (;;) {
         if (evd.drain_cq() >= threshold)
             return DAT_SUCCESS;
+        // By the handle, not by waitable, which may be set again.
         if (evd.cancel_wait)
-            return evd.waitable ? dat_error(DAT_ABORT)
-                                : invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE);
+            return is_published(&evd) ? invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE)
+                                      : dat_error(DAT_ABORT);
         if (deadline.has_passed())
             return dat_error(DAT_TIMEOUT_EXPIRED);
         if (block(evd, deadline) == wake_reason::error)
