@@ -2,6 +2,7 @@
 //
 // CNOs: dat_cno_wait, descriptors and agents for several EVDs.
 
+#include "dapl/event/evd.hpp"
 #include "fake/consumer.hpp"
 #include "fake/thread_state.hpp"
 
@@ -291,6 +292,19 @@ void removed_cno_agent_not_called(void **) {
     assert_ptr_equal(wait_triggered(fixture.cno), fixture.evd_a);
 }
 
+/// dat_ia_close waits for calls in progress before it removes the EVDs from their CNOs.
+void cno_wait_skips_evd_being_freed(void **) {
+    cno_fixture fixture;
+    assert_success(post_event(fixture.evd_a));
+    auto *const evd = static_cast<coherdma::dapl::dapl_evd *>(fixture.evd_a);
+    coherdma::dapl::unpublish(evd);
+    assert_null(wait_triggered(fixture.cno));
+    assert_success(post_event(fixture.evd_b));
+    assert_ptr_equal(wait_triggered(fixture.cno), fixture.evd_b);
+    coherdma::dapl::publish(evd, evd->provider);
+    assert_ptr_equal(wait_triggered(fixture.cno), fixture.evd_a);
+}
+
 void ia_close_in_agent_rejected(void **) {
     cno_fixture fixture;
     proxy_agent agent;
@@ -318,6 +332,7 @@ int main() {
         TEST(cno_agent_of_create_called),
         TEST(fault_of_agent_runs_the_consumers_handler),
         TEST(removed_cno_agent_not_called),
+        TEST(cno_wait_skips_evd_being_freed),
         TEST(ia_close_in_agent_rejected),
         TEST(failed_evd_modify_cno_keeps_old_cno),
     };

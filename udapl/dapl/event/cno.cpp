@@ -94,13 +94,21 @@ void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
 
 DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
     const std::lock_guard trigger_guard(trigger_lock);
+    const void *invalid_evd = nullptr; // the first whose handle is invalid
     for (;;) {
         epoll_event event;
         if (epoll_wait(epoll_fd.get(), &event, 1, 0) <= 0)
             return DAT_HANDLE_NULL;
         const auto evd = lookup<dapl_evd>(event.data.ptr);
-        if (!evd) // Being freed: its descriptors are about to leave the set.
+        if (!evd) {
+            // Being freed: its descriptors leave the set, but perhaps only after this call, for
+            // which dat_ia_close waits. Others follow, before the same comes again.
+            if (event.data.ptr == invalid_evd)
+                return DAT_HANDLE_NULL;
+            if (invalid_evd == nullptr)
+                invalid_evd = event.data.ptr;
             continue;
+        }
         const std::lock_guard guard(evd->lock);
         if (evd->cno != this || evd->masked_in_cno)
             continue;
