@@ -118,6 +118,24 @@ void unread_cr_rejected_with_psp(void **) {
     wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
+void unread_cr_rejected_with_evd(void **) {
+    sp_fixture fixture;
+    ep_fixture reserved(fixture.ia);
+    DAT_EVD_HANDLE const evd = fixture.ia.create_evd(DAT_EVD_CR_FLAG, 2);
+    DAT_RSP_HANDLE rsp;
+    assert_success(dat().rsp_create_func(fixture.ia.handle, 4000, reserved.handle, evd, &rsp));
+    fixture.connect_to(4000);
+    assert_true(wait_until([&] { // the request has the EP
+        DAT_EP_STATE state{};
+        assert_success(dat().ep_get_status_func(reserved.handle, &state, nullptr, nullptr));
+        return state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING;
+    }));
+    assert_success(dat().rsp_free_func(rsp)); // waits until the request is in the EVD
+    assert_success(dat().evd_free_func(evd));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    // ~ep_fixture frees the EP, which would be in use.
+}
+
 void cr_rejected_when_evd_full(void **) {
     sp_fixture fixture;
     DAT_PSP_HANDLE const psp = fixture.create_psp(4000);
@@ -344,9 +362,9 @@ int main() {
     const CMUnitTest tests[] = {
         TEST(cr_names_listener_and_peer),      TEST(psp_query_returns_create_arguments),
         TEST(psp_create_any_returns_its_port), TEST(cr_outlives_freed_psp),
-        TEST(unread_cr_rejected_with_psp),     TEST(cr_rejected_when_evd_full),
-        TEST(provider_psp_creates_ep),         TEST(unused_provider_ep_freed),
-        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
+        TEST(unread_cr_rejected_with_psp),     TEST(unread_cr_rejected_with_evd),
+        TEST(cr_rejected_when_evd_full),       TEST(provider_psp_creates_ep),
+        TEST(unused_provider_ep_freed),        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
         TEST(csp_listens_at_its_address),      TEST(cr_handoff_moves_request),
         TEST(cr_handoff_to_full_evd_rejected), TEST(listen_errors_translated),
     };

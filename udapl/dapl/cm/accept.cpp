@@ -4,6 +4,7 @@
 
 #include "dapl/api.hpp"
 #include "dapl/event/evd.hpp"
+#include "dapl/event/upcalls.hpp"
 #include "listener.hpp"
 #include "ud.hpp"
 
@@ -11,6 +12,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
+#include <dat2/dat_ib_extensions.h>
 #include <utility>
 
 namespace coherdma::dapl::cm {
@@ -171,6 +173,18 @@ void destroy_cr(dapl_cr *cr) noexcept {
         reject(cr->conn->id, reject_by_provider);
     release_ep(*cr);
     destroy_object(cr);
+}
+
+void reject_undelivered(const DAT_EVENT &event) noexcept {
+    if (event.event_number != DAT_CONNECTION_REQUEST_EVENT &&
+        static_cast<unsigned>(event.event_number) != DAT_IB_UD_CONNECTION_REQUEST_EVENT)
+        return;
+    auto ref = lookup<dapl_cr>(event.event_data.cr_arrival_event_data.cr_handle);
+    if (!ref) // dat_ia_close destroys the request.
+        return;
+    const removal<dapl_cr> removed(std::move(ref));
+    if (removed.obj != nullptr)
+        destroy_cr(removed.obj);
 }
 
 } // namespace coherdma::dapl::cm

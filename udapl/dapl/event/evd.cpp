@@ -244,6 +244,8 @@ void dapl_evd::cancel_waiters() noexcept {
 void destroy_evd(dapl_evd *evd) noexcept {
     if (evd->cno != nullptr)
         dapl_ia::put(evd->cno->detach_evd(*evd));
+    for (const DAT_EVENT &event : evd->queue)
+        cm::reject_undelivered(event);
     {
         const std::lock_guard guard(objects_lock);
         if (evd->refs != 0) {
