@@ -2,8 +2,11 @@
 //
 // PSPs, RSPs and CSPs, and their connection requests.
 
+#include "dapl/ep/ep.hpp"
+#include "fake/thread_state.hpp"
 #include "fake/two_eps.hpp"
 
+#include <atomic>
 #include <cerrno>
 
 using namespace fake;
@@ -213,6 +216,36 @@ void unused_provider_ep_freed(void **) {
 
 // -- RSPs
 
+void cr_reject_frees_provider_ep_beside_rsp_create(void **) {
+    sp_fixture fixture;
+    DAT_PSP_HANDLE const psp = fixture.create_psp(4000, DAT_PSP_PROVIDER_FLAG);
+    fixture.connect_to(4000);
+    const auto arrival = fixture.wait_request();
+    DAT_EP_HANDLE const ep = query_cr(arrival.cr_handle).local_ep_handle;
+    auto &setup_lock = static_cast<coherdma::dapl::dapl_ep *>(ep)->setup_lock;
+    setup_lock.lock();
+    DAT_RETURN rsp_result = DAT_SUCCESS, reject_result = DAT_SUCCESS;
+    named_thread create_rsp([&] {
+        DAT_RSP_HANDLE rsp;
+        rsp_result = dat().rsp_create_func(fixture.ia.handle, 4001, ep, fixture.cr_evd, &rsp);
+    });
+    assert_true(wait_until([&] { return create_rsp.is_asleep(); })); // for the lock
+    std::atomic<bool> returned = false;
+    named_thread reject([&] {
+        reject_result = dat().cr_reject_func(arrival.cr_handle, 0, nullptr);
+        returned = true;
+    });
+    assert_true(wait_until([&] { return returned || reject.is_asleep(); }));
+    setup_lock.unlock();
+    create_rsp.join();
+    reject.join();
+    assert_int_equal(DAT_GET_TYPE(rsp_result), DAT_INVALID_STATE);
+    assert_success(reject_result);
+    assert_int_equal(dat().ep_free_func(ep), invalid_handle(DAT_INVALID_HANDLE_EP));
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_success(dat().psp_free_func(psp));
+}
+
 void rsp_accepts_one_request(void **) {
     sp_fixture fixture;
     ep_fixture passive(fixture.ia), rejected_ep(fixture.ia);
@@ -364,7 +397,8 @@ int main() {
         TEST(psp_create_any_returns_its_port), TEST(cr_outlives_freed_psp),
         TEST(unread_cr_rejected_with_psp),     TEST(unread_cr_rejected_with_evd),
         TEST(cr_rejected_when_evd_full),       TEST(provider_psp_creates_ep),
-        TEST(unused_provider_ep_freed),        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
+        TEST(unused_provider_ep_freed),        TEST(cr_reject_frees_provider_ep_beside_rsp_create),
+        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
         TEST(csp_listens_at_its_address),      TEST(cr_handoff_moves_request),
         TEST(cr_handoff_to_full_evd_rejected), TEST(listen_errors_translated),
     };

@@ -139,6 +139,26 @@ bool take_reserved_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
     return true;
 }
 
+/// The EP becomes that of the RSP, with a reference.
+DAT_RETURN reserve_ep(dapl_rsp &rsp, dapl_ep &ep) noexcept {
+    const std::lock_guard setup_guard(ep.setup_lock);
+    DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
+    if (!ep.state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED))
+        return invalid_state(state_subtype(state));
+    // Not before: with a reference, the EP of a request would survive dat_cr_reject.
+    if (rsp.ia->get<dapl_ep>(&ep) == nullptr) {
+        ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    }
+    rsp.reserved_ep.store(&ep);
+    return DAT_SUCCESS;
+}
+
+void release_reserved_ep(dapl_ep &ep) noexcept {
+    ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
+    dapl_ia::put(&ep);
+}
+
 /// Listens at one address. port 0: rdma_cm chooses one and it is returned.
 int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
               std::uint16_t &port) noexcept {
@@ -262,11 +282,8 @@ void destroy_csp(dapl_csp *csp) noexcept {
 
 void destroy_rsp(dapl_rsp *rsp) noexcept {
     rsp->stop();
-    if (dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr)) {
-        // No request has arrived: the EP is no longer reserved.
-        ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-        dapl_ia::put(ep);
-    }
+    if (dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr)) // No request has arrived.
+        release_reserved_ep(*ep);
     destroy_listener(rsp);
 }
 
@@ -329,27 +346,24 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(2);
-    dapl_ep *const ep = ia->get<dapl_ep>(ep_handle);
-    if (ep == nullptr)
+    const auto ep = ia->find<dapl_ep>(ep_handle);
+    if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     bool reserved = false;
     const DAT_RETURN result = cm::create<dapl_rsp>(
-        *ia, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [ep, &reserved](dapl_rsp &rsp) {
-            const std::lock_guard setup_guard(ep->setup_lock);
-            DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
-            reserved = ep->state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED);
+        *ia, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [&ep, &reserved](dapl_rsp &rsp) {
             rsp.ep_is_ud = ep->is_ud;
-            rsp.reserved_ep.store(ep);
             rsp.provide_ep = cm::take_reserved_ep;
-            return reserved ? DAT_RETURN{DAT_SUCCESS} : invalid_state(state_subtype(state));
+            const DAT_RETURN reserve_result = cm::reserve_ep(rsp, *ep);
+            reserved = reserve_result == DAT_SUCCESS;
+            return reserve_result;
         });
     if (result == DAT_SUCCESS) {
         ia->count(DCNT_IA_RSP_CREATE);
         return DAT_SUCCESS;
     }
     if (reserved)
-        ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    dapl_ia::put(ep);
+        cm::release_reserved_ep(*ep);
     return result;
 }
 
