@@ -115,6 +115,7 @@ void queue_request(fake::fake_cm_id &id, fake::fake_cm_id &listener, bytes data)
     request->route.addr.addr.ibaddr.dgid = id.route.addr.addr.ibaddr.sgid;
     request->state = id_state::request_received;
     request->peer = &id;
+    request->listener = &listener;
     id.peer = request;
     id.state = id_state::connect_sent;
     get_fabric().all_cm_ids.push_back(request);

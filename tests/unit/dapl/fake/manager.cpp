@@ -61,6 +61,17 @@ int bind(fake::fake_cm_id &id, const sockaddr &addr) {
     return 0;
 }
 
+/// Rejects requests to the listening id that are not delivered yet.
+void drop_requests(const fake::fake_cm_id &listener) {
+    const auto ids = get_fabric().all_cm_ids;
+    for (fake::fake_cm_id *request : ids)
+        if (!request->delivered && request->listener == &listener) {
+            close_connection(*request);
+            std::erase(get_fabric().all_cm_ids, request);
+            delete request;
+        }
+}
+
 int next_result(std::deque<int> &script) {
     if (script.empty())
         return 0;
@@ -217,7 +228,8 @@ void rdma_destroy_event_channel(rdma_event_channel *channel) {
     const library_call_guard call;
     for (const fake::fake_cm_id *id : get_fabric().all_cm_ids)
         if (id->channel == channel)
-            die("rdma_destroy_event_channel while it has ids");
+            die("rdma_destroy_event_channel while it has an id of state %d",
+                static_cast<int>(id->state));
     get_fabric().channels.erase(channel);
     close(channel->fd);
     get_fabric().adjust_object_count("rdma_event_channel", -1);
@@ -249,17 +261,7 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
         library_call_guard call;
         auto &id = find_id(cm_id);
         drop_events(id);
-        // Rejects requests that are not delivered yet.
-        if (id.state == id_state::listening) {
-            const auto ids = get_fabric().all_cm_ids;
-            for (fake::fake_cm_id *request : ids)
-                if (!request->delivered && request->context == id.context &&
-                    request->state == id_state::request_received) {
-                    close_connection(*request);
-                    std::erase(get_fabric().all_cm_ids, request);
-                    delete request;
-                }
-        }
+        drop_requests(id);
         if (is_unanswered(id))
             get_fabric().wait(call.lock, "rdma_destroy_id waits for the peer",
                               [] { return !get_fabric().unanswered_block; });
@@ -269,6 +271,7 @@ int rdma_destroy_id(rdma_cm_id *cm_id) {
                           [&id] { return id.events.all_acked(); });
         // Events that were queued during the wait.
         drop_events(id);
+        drop_requests(id);
         std::erase(get_fabric().all_cm_ids, &id);
         get_fabric().adjust_object_count("rdma_cm_id", -1);
         destroyed = &id;

@@ -26,6 +26,7 @@ enum class id_state {
 struct fake_cm_id : rdma_cm_id {
     id_state state = id_state::created;
     fake_cm_id *peer = nullptr;
+    const fake_cm_id *listener = nullptr; ///< of a request
     bool delivered = false; ///< to the code under test; false: a request that is not read yet
     std::uint32_t qp_num = 0;
     rdma_conn_param conn_param = {};
