@@ -299,12 +299,22 @@ int execute_atomic(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) 
     return IBV_WC_SUCCESS;
 }
 
+bool is_registered(const ibv_mr *mr) {
+    const auto &mrs = get_fabric().mr_by_lkey;
+    return std::any_of(mrs.begin(), mrs.end(),
+                       [mr](const auto &entry) { return entry.second == mr; });
+}
+
 int execute_bind(fake_qp &requester, const send_wqe &wqe) {
-    auto &mw = *static_cast<fake_mw *>(wqe.wr.bind_mw.mw);
+    // The MW and the MR may have been freed since the bind was posted.
+    const auto found = get_fabric().mw_by_key.find(wqe.wr.bind_mw.rkey >> 8);
+    if (found == get_fabric().mw_by_key.end() || found->second != wqe.wr.bind_mw.mw)
+        return IBV_WC_MW_BIND_ERR;
+    fake_mw &mw = *found->second;
     const ibv_mw_bind_info &bind_info = wqe.wr.bind_mw.bind_info;
     auto *const mr = static_cast<fake_mr *>(bind_info.mr);
     const bool is_unbind = bind_info.length == 0;
-    if (!is_unbind && (mr == nullptr || mr->pd != requester.pd || mw.pd != requester.pd ||
+    if (!is_unbind && (!is_registered(mr) || mr->pd != requester.pd || mw.pd != requester.pd ||
                        (mr->access & IBV_ACCESS_MW_BIND) == 0 || bind_info.addr < mr->iova ||
                        bind_info.addr - mr->iova + bind_info.length > mr->length ||
                        ((bind_info.mw_access_flags & IBV_ACCESS_REMOTE_WRITE) != 0 &&
