@@ -61,7 +61,8 @@ void free_all(worker &thread, DAT_HANDLE_TYPE type) {
         if (ref.obj->is_async_evd)
             return;
         free_object(thread, type, ref);
-        expect(ref.obj->is_freed(), "an object that no other object uses is not freed");
+        if (!ref.obj->is_freed() && ref.obj->active_frees == 0)
+            fail("an object that no other object uses is not freed: " + thread.ring.last_call());
     });
 }
 
@@ -70,22 +71,14 @@ void free_all(worker &thread, DAT_HANDLE_TYPE type) {
 void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref) {
     const free_function free = function_of_type(type);
     object *const obj = ref.obj;
-    // A CR in an EVD that is freed can no longer be answered.
-    const bool has_crs = type == DAT_HANDLE_TYPE_EVD && obj != nullptr && !obj->is_freed() &&
-                         (obj->evd_flags & DAT_EVD_CR_FLAG) != 0;
-    const unsigned num_service_points = has_crs ? obj->num_service_points.load() : 0;
-    const bool is_empty = !has_crs || drain_evd(thread, ref);
     call free_call(thread, *free.rule);
     DAT_HANDLE const handle = free_call.use(ref, "handle");
     free_call.frees(obj);
     if (type == DAT_HANDLE_TYPE_CR && obj != nullptr)
         free_call.frees(obj->ep);
     free_call.end(free.function(handle));
-    if (!free_call.ended_in_success())
-        return;
-    expect(!obj->is_async_evd, "the asynchronous EVD of an IA is freed");
-    if (has_crs && (!is_empty || num_service_points != obj->num_service_points))
-        obj->ia->has_lost_crs = true;
+    expect(!free_call.ended_in_success() || !obj->is_async_evd,
+           "the asynchronous EVD of an IA is freed");
 }
 
 void close_in_order(worker &thread) {
@@ -103,8 +96,6 @@ void close_in_order(worker &thread) {
           DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
         free_all(thread, type);
     for_each(thread, DAT_HANDLE_TYPE_IA, [&](const drawn &ia) {
-        if (ia.obj->has_lost_crs)
-            return close_ia(thread, ia, DAT_CLOSE_ABRUPT_FLAG);
         close_ia(thread, ia, DAT_CLOSE_GRACEFUL_FLAG);
         expect(ia.obj->is_freed(), "an IA whose objects are freed is not closed");
     });

@@ -50,7 +50,13 @@ void hand_off(worker &thread) {
     DAT_HANDLE const handle = handoff_call.use(cr, "cr");
     const DAT_CONN_QUAL qual = psp != nullptr ? psp->conn_qual : 20000 + thread.random.below(8);
     handoff_call.frees(cr.obj);
+    // Until an event brings the new CR: if the EVD is freed with that event, so is the CR's EP.
+    object *const ep = cr.obj != nullptr ? cr.obj->ep : nullptr;
+    if (ep != nullptr)
+        thread.table.begin_free(*ep);
     handoff_call.end(dat_cr_handoff(handle, handoff_call.arg("conn_qual", qual)));
+    if (ep != nullptr && !handoff_call.ended_in_success())
+        thread.table.end_free(*ep, false);
 }
 
 } // namespace

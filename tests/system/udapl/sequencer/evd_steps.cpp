@@ -177,7 +177,7 @@ void expect_cookie(DAT_CONTEXT cookie) {
 
 /// Adds the CR, and the EP that the library created for it.
 void adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
-    if (evd.is_freed())
+    if (evd.ia->is_freed())
         return;
     object &cr = thread.add_object(DAT_HANDLE_TYPE_CR, handle, evd.ia);
     DAT_CR_PARAM param = {};
@@ -191,7 +191,9 @@ void adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
             if (ep != nullptr && (ep->handle != param.local_ep_handle || ep->is_freed()))
                 ep = nullptr;
         }
-        if (ep == nullptr) {
+        if (ep != nullptr && ep->is_provided) {
+            thread.table.end_free(*ep, false); // begun by dat_cr_handoff
+        } else if (ep == nullptr) {
             ep = &thread.add_object(DAT_HANDLE_TYPE_EP, param.local_ep_handle, evd.ia);
             ep->is_provided = true;
             ep->modified = true;
@@ -242,11 +244,9 @@ void take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     }
 }
 
-bool drain_evd(worker &thread, const drawn &evd) {
-    DAT_RETURN result = DAT_SUCCESS;
-    while (result == DAT_SUCCESS)
-        result = dequeue(thread, evd);
-    return DAT_GET_TYPE(result) == DAT_QUEUE_EMPTY;
+void drain_evd(worker &thread, const drawn &evd) {
+    while (dequeue(thread, evd) == DAT_SUCCESS)
+        continue;
 }
 
 std::span<const step> evd_steps() {

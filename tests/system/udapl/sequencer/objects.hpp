@@ -53,14 +53,13 @@ struct object {
     DAT_CONN_QUAL conn_qual = 0;
     DAT_PSP_FLAGS psp_flags{};
     bool has_fd = false;       ///< a CNO
+    bool is_bindable = false;  ///< an LMR to which RMRs are bound, see memory_steps.cpp
     bool is_async_evd = false; ///< created by dat_ia_open
 
     // What other calls have changed.
     std::atomic<bool> is_provided = false; ///< an EP that the library created for a pending CR
     std::atomic<bool> modified = false, resized = false;
     std::atomic<std::uint64_t> context = 0;             ///< set last
-    std::atomic<unsigned> num_service_points = 0;       ///< created with this EVD, or tried
-    std::atomic<bool> has_lost_crs = false;             ///< an IA whose CRs cannot be answered
     std::atomic<DAT_RMR_CONTEXT> bound_rmr_context = 0; ///< of an RMR
 };
 

@@ -56,6 +56,9 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
     DAT_HANDLE const handle = post_call.use(ep, "ep");
     post_call.arg("num_segments", args.num_segments);
     post_call.arg("flags", args.flags);
+    // By default an EP without the EVD has no segments.
+    if (ep.obj != nullptr && (ep.obj->request_evd == nullptr || ep.obj->recv_evd == nullptr))
+        post_call.allow(rules::parameter);
     // An iWARP device has one segment for an RDMA Read, and no extensions of InfiniBand.
     if (&rule == &rules::ep_post_rdma_read &&
         args.num_segments > thread.shared.ia_attr.max_iov_segments_per_rdma_read)

@@ -21,8 +21,6 @@ void create(worker &thread, DAT_HANDLE_TYPE type, const drawn &ia, call &create_
     const drawn evd = thread.draw_evd(ia.obj, DAT_EVD_CR_FLAG);
     create_call.creates(type);
     DAT_HANDLE const evd_handle = create_call.use_evd(evd, ia.obj, DAT_EVD_CR_FLAG, "evd");
-    if (evd.obj != nullptr)
-        ++evd.obj->num_service_points;
     DAT_HANDLE handle = DAT_HANDLE_NULL;
     create_call.end(create_function(evd_handle, &handle));
     if (!create_call.ended_in_success())

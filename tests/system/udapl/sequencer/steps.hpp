@@ -35,8 +35,8 @@ void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
 /// Closes an IA.
 void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
 object *open_ia(worker &thread);
-/// Takes all events of an EVD. False: it is not empty.
-bool drain_evd(worker &thread, const drawn &evd);
+/// Takes all events of an EVD.
+void drain_evd(worker &thread, const drawn &evd);
 /// Frees all objects in the required order, and closes the IAs gracefully.
 void close_in_order(worker &thread);
 
