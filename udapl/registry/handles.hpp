@@ -57,7 +57,9 @@ inline cached_page &find_slot(std::uintptr_t key) noexcept {
 
 /// The first word of an object that can be read.
 inline const DAT_PROVIDER *read_provider(DAT_HANDLE handle) noexcept {
-    return *static_cast<const DAT_PROVIDER *const *>(handle);
+    // Atomic: another thread may free the object, which writes the same value again.
+    return std::atomic_ref(*static_cast<const DAT_PROVIDER **>(handle))
+        .load(std::memory_order_relaxed);
 }
 
 /// Finds the provider of an object in a cached page; it has all functions. False if the page is not
