@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
     register_provider();
     if (argc > 1)
         return sequencer::run_program(argc, argv, hooks);
+    std::puts("1..3");
     for (const unsigned seed : {1U, 2U, 3U}) {
         sequencer::settings config;
         config.ia_name = ia_name;
@@ -51,5 +52,7 @@ int main(int argc, char **argv) {
                          std::to_string(seed);
         if (const int status = sequencer::run(config, hooks))
             return status;
+        std::printf("ok %u - seed_%u\n", seed, seed);
+        std::fflush(stdout);
     }
 }

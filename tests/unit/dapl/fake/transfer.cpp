@@ -307,10 +307,10 @@ bool is_registered(const ibv_mr *mr) {
 
 int execute_bind(fake_qp &requester, const send_wqe &wqe) {
     // The MW and the MR may have been freed since the bind was posted.
-    const auto found = get_fabric().mw_by_key.find(wqe.wr.bind_mw.rkey >> 8);
-    if (found == get_fabric().mw_by_key.end() || found->second != wqe.wr.bind_mw.mw)
+    const auto it = get_fabric().mw_by_key.find(wqe.wr.bind_mw.rkey >> 8);
+    if (it == get_fabric().mw_by_key.end() || it->second != wqe.wr.bind_mw.mw)
         return IBV_WC_MW_BIND_ERR;
-    fake_mw &mw = *found->second;
+    fake_mw &mw = *it->second;
     const ibv_mw_bind_info &bind_info = wqe.wr.bind_mw.bind_info;
     auto *const mr = static_cast<fake_mr *>(bind_info.mr);
     const bool is_unbind = bind_info.length == 0;
