@@ -145,6 +145,8 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (!complete_cookie(slot))
         return false;
     dapl_ep *const ep = cookie.ep() != nullptr ? cookie.ep() : evd.ia->qpn_index.find(wc.qp_num);
+    if (ep == nullptr) // a receive from an SRQ, of a QP whose EP was freed or reset
+        return false;
     const bool success = wc.status == IBV_WC_SUCCESS;
     auto &data = event.event_data.dto_completion_event_data;
     event.event_number = DAT_DTO_COMPLETION_EVENT;
@@ -156,7 +158,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
         data.transfered_length = wc.byte_len;
     if (!success) {
         data.transfered_length = 0;
-        if (ep == nullptr || ep->suppress_events.load(std::memory_order_relaxed))
+        if (ep->suppress_events.load(std::memory_order_relaxed))
             return false;
         if (wc.status != IBV_WC_WR_FLUSH_ERR)
             ep->schedule_broken();

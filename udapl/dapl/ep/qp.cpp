@@ -184,6 +184,9 @@ std::unique_ptr<dto_cookie[]> retire_cookies(cookie_ring &ring, dapl_evd *evd) n
 
 /// Leaves the QP to an attempt that uses it.
 void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
+    // Before the EVD's lock is taken: a thread that has found the EP by the QP's number holds it.
+    if (ep.srq != nullptr)
+        ep.ia->qpn_index.remove(ep.owned_qp->qp_num, &ep);
     retired_qp retired;
     retired.qp = std::move(ep.owned_qp);
     retired.requests = retire_cookies(ep.requests, ep.request_evd);
