@@ -35,13 +35,14 @@ kernel_counts leaked_objects(const kernel_counts &baseline) {
 }
 
 // A connection may outlive its endpoint, for eight seconds at most: until the peer knows of its
-// end.
-constexpr std::chrono::seconds disconnect_linger{9};
+// end. On iWARP an attempt that was ended may, with its QP, CQs and PD: until the peer answers,
+// which the kernel waits for ten seconds.
+constexpr std::chrono::seconds disconnect_linger{15};
 
 void expect_no_leak(const kernel_counts &baseline, source_location loc) {
     kernel_counts leaked = leaked_objects(baseline);
     const auto deadline = std::chrono::steady_clock::now() + disconnect_linger;
-    while (leaked.contains("cm_id") && std::chrono::steady_clock::now() < deadline) {
+    while (!leaked.empty() && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         leaked = leaked_objects(baseline);
     }
