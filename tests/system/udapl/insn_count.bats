@@ -22,7 +22,8 @@ expect_at_most() {
 }
 
 @test "our provider takes at most 0.58 of the instructions of OFED's" { expect_at_most "provider's share, of OFED's" 0.58; }
-@test "post and reap take at most 1.64 of the instructions of verbs alone" { expect_at_most 'in all, of verbs alone' 1.64; }
+# Of these a call takes four to six to count itself as a user of its object.
+@test "post and reap take at most 1.65 of the instructions of verbs alone" { expect_at_most 'in all, of verbs alone' 1.65; }
 
 @test "DAT 1.2 takes at most 80 instructions more than 2.0 to post" {
     local status=0 table=$BATS_TEST_TMPDIR/table
