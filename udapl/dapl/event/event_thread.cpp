@@ -58,17 +58,15 @@ void call(timer_task &task) noexcept {
 template <class callee_type>
 void call_current(callee_type &callee) noexcept {
     state.current.store(&callee, std::memory_order_relaxed);
-    // Pairs with wait_while_current: the callee sees what that thread wrote before, or that thread
-    // sees current.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     state.lock.unlock();
     call(callee);
     leave_callback();
     state.lock.lock();
 }
 
+/// The caller has held the lock: the callee sees what the caller wrote before, or the caller sees
+/// current.
 void wait_while_current(const void *callee) noexcept {
-    std::atomic_thread_fence(std::memory_order_seq_cst); // see call_current
     if (!in_event_thread())
         // acquire: sees what the call wrote.
         while (state.current.load(std::memory_order_acquire) == callee)
@@ -275,6 +273,7 @@ void remove_fd(int fd) noexcept {
 }
 
 void wait_for_callback(const fd_watcher &watcher) noexcept {
+    { const std::lock_guard guard(state.lock); } // see wait_while_current
     wait_while_current(&watcher);
 }
 
