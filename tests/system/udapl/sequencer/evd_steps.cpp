@@ -230,6 +230,7 @@ void take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
         expect_cookie(data.rmr_completion_event_data.user_cookie);
         break;
     case DAT_CONNECTION_REQUEST_EVENT:
+        expect(data.cr_arrival_event_data.conn_qual != 0, "the request has no qualifier");
         adopt_cr(thread, evd, data.cr_arrival_event_data.cr_handle);
         break;
     case DAT_SOFTWARE_EVENT: {
