@@ -204,7 +204,8 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 
 // siw's kernel driver reports the number of outgoing Reads in max_dest_rd_atomic.
 bool is_read_allowed(siw_qp &qp) noexcept {
-    if (qp.read_allowed)
+    // In ERR a Read is flushed, also if the QP was never connected.
+    if (qp.read_allowed || std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         return true;
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};

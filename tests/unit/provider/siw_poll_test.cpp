@@ -219,6 +219,19 @@ void modify_qp_to_error_flushes_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(poll(objects.cq).size(), 0);
 }
 
+// The kernel reports that a QP that was never connected may have no outgoing Read.
+void read_on_unconnected_qp_in_error_is_flushed(siw_kernel &kernel, siw_objects &objects) {
+    kernel.max_dest_rd_atomic = 0;
+    ibv_qp_attr error{};
+    error.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(objects.qp, &error, IBV_QP_STATE), 0);
+    assert_int_equal(send_wr(objects, IBV_WR_RDMA_READ, 7).post(objects.qp), 0);
+    const auto completions = poll(objects.cq);
+    assert_int_equal(completions.size(), 1);
+    assert_int_equal(completions[0].wr_id, 7);
+    assert_int_equal(completions[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 // The kernel may return ENOTCONN once during a state change; repeated, it means a closed
 // connection.
 void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
@@ -358,6 +371,7 @@ int main() {
         objects_unit_test(invalid_cqes_are_polled_safely),
         cmocka_unit_test(failed_cqe_flushes_qp),
         objects_unit_test(modify_qp_to_error_flushes_wrs),
+        objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
