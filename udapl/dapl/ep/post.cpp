@@ -22,7 +22,7 @@ constexpr dto_op send = {.opcode = IBV_WR_SEND,
                          .counter = DCNT_EP_POST_SEND};
 constexpr dto_op send_with_invalidate = {.opcode = IBV_WR_SEND_WITH_INV,
                                          .operation = DAT_DTO_SEND,
-                                         .can_inline = true,
+                                         .can_inline = false, // siw refuses it
                                          .counter = DCNT_EP_POST_SEND};
 constexpr dto_op rdma_write = {.opcode = IBV_WR_RDMA_WRITE,
                                .operation = DAT_DTO_RDMA_WRITE,

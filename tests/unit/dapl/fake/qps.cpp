@@ -101,7 +101,7 @@ int check_send_wr(const fake_qp &qp, const ibv_send_wr &wr) {
     if ((wr.send_flags & IBV_SEND_INLINE) == 0)
         return 0;
     if (wr.opcode == IBV_WR_RDMA_READ || wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-        wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || (iwarp && wr.opcode == IBV_WR_SEND_WITH_INV))
         return EINVAL;
     std::uint64_t length = 0;
     for (int i = 0; i != wr.num_sge; ++i)
