@@ -104,7 +104,7 @@ bool call::handle_possibly_invalid() const {
 }
 
 void call::check(DAT_RETURN result) const {
-    const std::string text = std::string(rule_.name) + " returned " + return_name(result);
+    const std::string text = caller_.ring.last_call();
     const std::uint32_t type = type_bit(result);
     if (type == type_bit(DAT_INVALID_HANDLE)) {
         if (!handle_possibly_invalid())

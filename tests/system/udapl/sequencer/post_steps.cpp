@@ -59,9 +59,10 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
     // By default an EP without the EVD has no segments.
     if (ep.obj != nullptr && (ep.obj->request_evd == nullptr || ep.obj->recv_evd == nullptr))
         post_call.allow(rules::parameter);
-    // An iWARP device has one segment for an RDMA Read, and no extensions of InfiniBand.
+    // An iWARP device has exactly one segment for an RDMA Read, and no extensions of InfiniBand.
+    const DAT_COUNT max_read = thread.shared.ia_attr.max_iov_segments_per_rdma_read;
     if (&rule == &rules::ep_post_rdma_read &&
-        args.num_segments > thread.shared.ia_attr.max_iov_segments_per_rdma_read)
+        (args.num_segments > max_read || (max_read == 1 && args.num_segments == 0)))
         post_call.allow(rules::parameter);
     post_call.end(post_function(handle, args));
 }
