@@ -39,6 +39,7 @@ void print_report() {
     static std::atomic_flag printed = ATOMIC_FLAG_INIT;
     if (printed.test_and_set() || reported_workers == nullptr)
         return;
+    call_ring::freeze();
     for (const worker &thread : *reported_workers)
         thread.ring.print(thread.index);
     std::fprintf(stderr, "sequencer: seed %llu, %u threads; the same again: %s\n",
@@ -180,6 +181,9 @@ void print_statistics(const std::deque<worker> &workers) {
 } // namespace
 
 void fail(const std::string &message) {
+    static std::atomic_flag failed = ATOMIC_FLAG_INIT;
+    while (failed.test_and_set())
+        usleep(100000); // another thread reports its failure
     print_report();
     std::fprintf(stderr, "sequencer: %s\n", message.c_str());
     _exit(1);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 
 namespace sequencer {
 
@@ -32,7 +33,18 @@ std::string return_name(DAT_RETURN value) {
     return text;
 }
 
+void call_ring::wait_if_frozen() {
+    while (frozen_.load(std::memory_order_relaxed))
+        usleep(100000);
+}
+
+void call_ring::freeze() {
+    frozen_.store(true, std::memory_order_relaxed);
+    usleep(10000); // for threads that write a record
+}
+
 void call_ring::begin(const char *name) {
+    wait_if_frozen();
     call_record &record = current();
     record.name = name;
     record.num_args = 0;
@@ -41,6 +53,7 @@ void call_ring::begin(const char *name) {
 }
 
 void call_ring::end(DAT_RETURN result) {
+    wait_if_frozen();
     call_record &record = current();
     record.result = result;
     record.returned = true;

@@ -50,15 +50,19 @@ class call_ring {
         return to_text(records_.at((count_ + records_.size() - 1) % records_.size()));
     }
     std::string current_call() const { return to_text(records_.at(count_ % records_.size())); }
+    /// Makes threads wait, forever, that begin or end a call.
+    static void freeze();
     /// On standard error.
     void print(std::size_t thread_index) const;
 
   private:
+    static void wait_if_frozen();
     call_record &current() { return records_.at(count_ % records_.size()); }
     static std::string to_text(const call_record &record);
 
     std::array<call_record, 200> records_ = {};
     std::size_t count_ = 0;
+    static inline std::atomic<bool> frozen_ = false;
     std::atomic<std::int64_t> start_ns_ = 0;
 };
 
