@@ -111,9 +111,9 @@ void handle_request_error(dapl_ep &ep, connection &conn, int error) noexcept {
     if (error == EADDRINUSE || error == EADDRNOTAVAIL)
         error = retry_with_new_id(ep, conn, error);
     if (error == ECONNREFUSED || error == ECONNRESET)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, &conn);
     else if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
 }
 
 /// Moves the EP to CONNECTED, if conn is pending, and posts the event.
@@ -131,7 +131,8 @@ void establish_conn(dapl_ep &ep, connection &conn) noexcept {
 
 void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
     terminate_conn(
-        ep, conn.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR));
+        ep, conn.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
+        &conn);
 }
 
 } // namespace
@@ -213,7 +214,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         if (error == 0 && rdma_establish(conn.id) != 0)
             error = errno;
         if (error != 0)
-            return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN);
+            return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN, &conn);
         return establish_conn(ep, conn);
     case RDMA_CM_EVENT_ESTABLISHED:
         if (conn.active)
@@ -237,14 +238,14 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
             establish_conn(ep, conn);
         }
         rdma_disconnect(conn.id); // Sends the DREP, where the transport has one.
-        return terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
+        return terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED, &conn);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN);
+        return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN, &conn);
     default:
         return;
     }
     if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
 }
 
 DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifier,
@@ -277,7 +278,7 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
     }
     // An immediate failure is reported by an event, like a later one.
     if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE);
+        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
     return DAT_SUCCESS;
 }
 

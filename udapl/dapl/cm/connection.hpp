@@ -89,8 +89,10 @@ void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number,
                      const connection *conn = nullptr) noexcept;
 
 /// Ends a connection or an attempt: moves the EP to DISCONNECTED and its QP to ERR, and posts the
-/// event. Only the first call for a connection has an effect.
-void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept;
+/// event. Only the first call for a connection has an effect. conn: nothing is done if the EP has
+/// another connection by now, or none.
+void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number,
+                    const connection *conn = nullptr) noexcept;
 
 /// Disconnects: sends a DREQ where the transport has one. False: rdma_disconnect failed.
 bool send_dreq(connection &conn) noexcept;

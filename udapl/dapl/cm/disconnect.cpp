@@ -54,11 +54,7 @@ void start_disconnect(dapl_ep &ep) noexcept {
         terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-} // namespace
-
-namespace {
-
-/// The same with the EP's lock held; the caller then calls report_last_wqe.
+/// terminate_conn with the EP's lock held; the caller then calls report_last_wqe.
 void terminate_locked(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
     const connection *const rejected =
         number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
@@ -71,10 +67,10 @@ void terminate_locked(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
 
 } // namespace
 
-void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
+void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
     {
         const std::lock_guard guard(ep.lock);
-        if (is_disconnected(ep.current_state()))
+        if (is_disconnected(ep.current_state()) || (conn != nullptr && ep.conn != conn))
             return;
         terminate_locked(ep, number);
     }

@@ -280,7 +280,7 @@ void add_no_answer_cases(case_list &cases) {
         require(!settings().unused_address.empty(), "--unused-address is needed");
         ep_pair eps;
         if (eps.ia.is_soft_iwarp())
-            throw case_skipped{"siw's kernel lets who connects wait for minutes"};
+            throw case_skipped{"siw's kernel keeps the objects of the attempt for minutes"};
         const milliseconds timeout{700};
         const auto start = clock::now();
         const DAT_RETURN ret = connect_ep(eps.active, ia_address(settings().unused_address),
@@ -291,7 +291,7 @@ void add_no_answer_cases(case_list &cases) {
         require(!settings().unused_address.empty(), "--unused-address is needed");
         ep_pair eps;
         if (eps.ia.is_soft_iwarp())
-            throw case_skipped{"siw's kernel lets who connects wait for minutes"};
+            throw case_skipped{"siw's kernel keeps the objects of the attempt for minutes"};
         require_success(connect_ep(eps.active, ia_address(settings().unused_address), eps.port));
         require_success(eps.active.handle.free());
     });
