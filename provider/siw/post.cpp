@@ -73,31 +73,6 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     return 0;
 }
 
-// Used until a doorbell has succeeded. If the kernel refuses the doorbell, the QP was never
-// connected and the WQEs are withdrawn. The lock is held over the doorbell so that no other thread
-// adds WQEs.
-[[gnu::noinline]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
-                                                    std::uint32_t end) noexcept {
-    wq_ring &ring = qp.sq.ring;
-    int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
-    qp.connected_once = error == 0;
-    if (error != 0) {
-        for (std::uint32_t index = begin; index != end; ++index)
-            store_flags(ring.wqe(index), 0);
-        ring.set_prod(begin);
-    }
-    qp.sq_lock.unlock();
-    if (error == 0)
-        check_wqe_taken(qp, begin);
-    return error == ENOTCONN ? EINVAL : error;
-}
-
-[[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
-    qp.sq_lock.unlock();
-    force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
-    return 0;
-}
-
 // ENOTCONN may be transient, while the kernel changes the QP's state: retries three times. If the
 // doorbell still fails, the connection is closed: moves the QP to ERR.
 [[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp) noexcept {
@@ -110,6 +85,44 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
             break;
     }
     move_qp_to_err_and_notify(qp);
+}
+
+// A QP whose connection is closing or closed keeps the numbers of Reads that were negotiated. Its
+// state is no evidence: kernel 6.1 does not report it, and a closed QP may return to IDLE.
+bool was_connected(siw_qp &qp) noexcept {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    constexpr int mask = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+    return ibv_query_qp(&qp.verbs.qp, &attr, mask, &init_attr) == 0 &&
+           (attr.max_rd_atomic != 0 || attr.max_dest_rd_atomic != 0);
+}
+
+// Used until a doorbell has succeeded. If the QP was never connected, the WQEs are withdrawn. The
+// lock is held over the system calls so that no other thread adds WQEs.
+[[gnu::noinline]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
+                                                    std::uint32_t end) noexcept {
+    wq_ring &ring = qp.sq.ring;
+    const int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
+    qp.connected_once = error == 0 || (error == ENOTCONN && was_connected(qp));
+    if (!qp.connected_once) {
+        for (std::uint32_t index = begin; index != end; ++index)
+            store_flags(ring.wqe(index), 0);
+        ring.set_prod(begin);
+        qp.sq_lock.unlock();
+        return error == ENOTCONN ? EINVAL : error;
+    }
+    qp.sq_lock.unlock();
+    if (error != 0)
+        retry_doorbell(qp);
+    else
+        check_wqe_taken(qp, begin);
+    return 0;
+}
+
+[[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
+    qp.sq_lock.unlock();
+    force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
+    return 0;
 }
 
 [[gnu::always_inline]] inline int submit_and_unlock_inline(siw_qp &qp, std::uint32_t end) noexcept {

@@ -109,6 +109,7 @@ int siw_kernel::answer_driver(const command &cmd) {
         ib_uverbs_query_qp_resp resp;
         std::memset(&resp, 0, sizeof resp);
         resp.qp_state = static_cast<std::uint8_t>(state);
+        resp.max_rd_atomic = max_rd_atomic;
         resp.max_dest_rd_atomic = max_dest_rd_atomic;
         respond(cmd, resp);
         if (on_query_qp)

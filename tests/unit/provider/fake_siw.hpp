@@ -19,7 +19,7 @@ class siw_kernel : public kernel {
     std::function<int(std::uint32_t qp_handle)> on_doorbell; ///< returns the doorbell's 0 or errno
     std::function<void()> on_modify_qp, on_query_qp;         ///< called during the command
     ibv_qp_state state = IBV_QPS_RTS;                        ///< reported by query_qp
-    std::uint8_t max_dest_rd_atomic = 1;                     ///< reported by query_qp
+    std::uint8_t max_rd_atomic = 0, max_dest_rd_atomic = 1;  ///< reported by query_qp
 
     std::uint32_t num_entries(std::size_t ring_index) const { return num_entries_.at(ring_index); }
     template <class type>

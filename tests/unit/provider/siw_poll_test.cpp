@@ -259,6 +259,24 @@ void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &obje
     assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// The QP keeps the numbers of Reads that were negotiated.
+void first_post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
+    for (const auto &[max_rd_atomic, max_dest_rd_atomic] : {std::pair{0, 1}, {1, 0}}) {
+        ibv_qp *const qp = max_rd_atomic == 0 ? objects.qp : objects.srq_qp;
+        kernel.max_rd_atomic = static_cast<std::uint8_t>(max_rd_atomic);
+        kernel.max_dest_rd_atomic = static_cast<std::uint8_t>(max_dest_rd_atomic);
+        kernel.on_doorbell = [](std::uint32_t) {
+            return ENOTCONN;
+        };
+        assert_int_equal(post_write(objects, qp, 3), 0);
+        assert_int_equal(count_err_commands(kernel, qp), 1);
+        const auto wcs = poll(objects.cq);
+        assert_int_equal(wcs.size(), 1);
+        assert_int_equal(wcs[0].wr_id, 3);
+        assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
+    }
+}
+
 void cqes_of_destroyed_qp_are_not_polled(siw_kernel &kernel, siw_objects &objects) {
     const std::uint32_t destroyed_qp_num = objects.srq_qp->qp_num;
     assert_int_equal(post_write(objects, objects.srq_qp, 9), 0);
@@ -373,6 +391,7 @@ int main() {
         objects_unit_test(modify_qp_to_error_flushes_wrs),
         objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
+        objects_unit_test(first_post_send_after_disconnect_is_flushed),
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
         objects_unit_test(req_notify_cq_detects_qp_error),

@@ -154,7 +154,7 @@ void doorbell_is_skipped_while_sqes_are_pending(siw_kernel &kernel, siw_objects 
 }
 
 void failed_post_leaves_no_valid_sqe(siw_kernel &kernel, siw_objects &objects) {
-    kernel.commands.clear();
+    kernel.max_dest_rd_atomic = 0; // as before a connection
     for (const int error : {ENOTCONN, EBADF}) {
         bool published = false;
         kernel.on_doorbell = [&](std::uint32_t) {
@@ -169,7 +169,7 @@ void failed_post_leaves_no_valid_sqe(siw_kernel &kernel, siw_objects &objects) {
         assert_true(published);
         assert_true(is_sq_empty(kernel, sq_ring));
     }
-    assert_int_equal(kernel.commands.size(), 2);
+    kernel.max_dest_rd_atomic = 1;
     kernel.on_doorbell = nullptr;
     const auto assert_refused = [&](auto invalidate) {
         send_wr bad(objects, IBV_WR_RDMA_WRITE);
@@ -255,6 +255,7 @@ void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     assert_true(is_sq_empty(kernel, ex_sq_ring));
     assert_int_equal(kernel.commands.size(), 0);
+    kernel.max_dest_rd_atomic = 0; // as before a connection
     kernel.on_doorbell = [](std::uint32_t) {
         return ENOTCONN;
     };
@@ -264,7 +265,7 @@ void wr_complete_publishes_all_wrs(siw_kernel &kernel, siw_objects &objects) {
     kernel.on_doorbell = nullptr;
     build_wrs();
     assert_int_equal(ibv_wr_complete(qp), 0);
-    assert_int_equal(kernel.commands.size(), 2);
+    assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_POST_SEND), 2);
     const siw_sqe &first = kernel.sqe(ex_sq_ring, 0), &second = kernel.sqe(ex_sq_ring, 1);
     assert_int_equal(first.opcode, SIW_OP_SEND);
     assert_int_equal(first.flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
