@@ -399,6 +399,40 @@ void lmr_with_bound_rmr_not_freed(void **) {
     assert_int_equal(param.rmr_context, 0);
 }
 
+void lmr_not_freed_before_unbind_is_executed(void **) {
+    rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
+    fixture.wait_bind();
+    get_fabric().pause();
+    assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
+    const DAT_RETURN early = dat().lmr_free_func(fixture.buffer.lmr);
+    get_fabric().deliver();
+    assert_int_equal(early, invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
+    fixture.wait_bind();
+    // The failed call changed nothing.
+    DAT_LMR_PARAM param = {};
+    assert_success(dat().lmr_query_func(fixture.buffer.lmr, DAT_LMR_FIELD_ALL, &param));
+    assert_int_equal(param.lmr_context, fixture.buffer.lmr_context);
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
+    fixture.wait_bind();
+    assert_int_equal(fixture.write(fixture.buffer.registered_address + 64, 128), DAT_DTO_SUCCESS);
+}
+
+void lmr_not_freed_after_unbind_is_flushed(void **) {
+    rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
+    fixture.wait_bind();
+    get_fabric().pause();
+    assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
+    disconnect(fixture.passive, fixture.active);
+    get_fabric().deliver();
+    fixture.wait_bind(DAT_DTO_ERR_FLUSHED);
+    assert_int_equal(dat().lmr_free_func(fixture.buffer.lmr),
+                     invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
+    assert_success(dat().rmr_free_func(fixture.rmr));
+    free_all(fixture.ia, fixture.passive, fixture.active, fixture.buffer, fixture.peer_buffer);
+}
+
 void rmr_free_unbinds_lmr(void **) {
     rmr_fixture fixture;
     for (int i = 0; i != 3; ++i) { // a bound RMR can be bound again
@@ -470,6 +504,8 @@ int main() {
         TEST(peer_writes_through_bound_rmr),
         TEST(write_beyond_rmr_fails),
         TEST(lmr_with_bound_rmr_not_freed),
+        TEST(lmr_not_freed_before_unbind_is_executed),
+        TEST(lmr_not_freed_after_unbind_is_flushed),
         TEST(rmr_free_unbinds_lmr),
         TEST(ep_scoped_rmr_gets_new_context_per_bind),
         TEST(rmr_bind_across_pz_rejected),

@@ -236,17 +236,33 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                                   });
 }
 
+namespace {
+
+/// False: an MW is bound to the LMR. The library may not know: a bind that replaces this one was
+/// posted, and is not executed yet or was flushed.
+bool try_destroy(dapl_lmr *lmr) noexcept {
+    dapl_ia &ia = *lmr->ia;
+    dapl_pz *const pz = lmr->pz;
+    const std::uint32_t lkey = lmr->mr->lkey, rkey = lmr->mr->rkey;
+    const int error = ibv_dereg_mr(lmr->mr.get());
+    if (error == EINVAL || error == EBUSY)
+        return false;
+    static_cast<void>(lmr->mr.release());
+    ia.lkey_index.remove(lkey, lmr);
+    ia.rkey_index.remove(rkey, lmr);
+    destroy_object(lmr);
+    ia.put(pz);
+    return true;
+}
+
+} // namespace
+
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr_handle) noexcept {
-    return free_object(handle_to<dapl_lmr>(lmr_handle), DAT_INVALID_STATE_LMR_IN_USE, destroy_lmr);
+    return free_object(handle_to<dapl_lmr>(lmr_handle), DAT_INVALID_STATE_LMR_IN_USE, try_destroy);
 }
 
 void destroy_lmr(dapl_lmr *lmr) noexcept {
-    dapl_ia &ia = *lmr->ia;
-    dapl_pz *const pz = lmr->pz;
-    ia.lkey_index.remove(lmr->mr->lkey, lmr);
-    ia.rkey_index.remove(lmr->mr->rkey, lmr);
-    destroy_object(lmr);
-    ia.put(pz);
+    try_destroy(lmr);
 }
 
 } // namespace coherdma::dapl

@@ -43,7 +43,7 @@ struct dapl_lmr : object {
     std::uint32_t rkey = 0; ///< 0 without a remote privilege
 };
 
-/// The LMR was removed.
+/// The LMR and all RMRs of the IA were removed.
 void destroy_lmr(dapl_lmr *lmr) noexcept;
 
 } // namespace coherdma::dapl

@@ -170,7 +170,7 @@ int ibv_dereg_mr(ibv_mr *ibmr) {
     const library_call_guard call;
     auto *const mr = static_cast<fake_mr *>(ibmr);
     if (mr->num_bound_mws != 0)
-        die("ibv_dereg_mr while %d MWs are bound to it", mr->num_bound_mws);
+        return EINVAL; // as rxe
     get_fabric().mr_by_lkey.erase(mr->lkey);
     get_fabric().mr_by_rkey.erase(mr->rkey);
     free_key(mr->lkey);
