@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// What peers cost that accept a TCP connection and never answer, on iWARP: the time to set up other
-// connections of the process, without such peers and with them in turn; and the duration of the
-// calls that end an attempt.
+// What peers cost that accept a TCP connection and never answer, on iWARP: the duration of the
+// calls that end an attempt, with nothing beside them and beside other connections; and the time to
+// set up other connections of the process, without such peers and with them in turn.
 //
 //   silent_peers IA [PEERS [HOST]]   default: 10 peers, on this host
 //
@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -160,7 +161,13 @@ class silent_attempts {
         for (const auto &ep : endpoints)
             time("dat_ep_free after the end", [&] { ep->ep = {}; });
     }
-    const std::map<std::string, double> &longest_ms() const { return longest_ms_; }
+    /// The longest duration of each call since the last time.
+    void print_longest(const char *title) {
+        std::printf("%s\n", title);
+        for (const auto &[call, longest] : std::exchange(longest_ms_, {}))
+            std::printf("    %-28s at most %8.2f ms\n", call.c_str(), longest);
+        std::fflush(stdout);
+    }
 
   private:
     template <class function>
@@ -190,6 +197,9 @@ void print_row(const char *label, const std::vector<double> &sorted) {
 void run(const char *ia_name, std::size_t num_peers, const char *host) {
     const adapter ia(ia_name);
     silent_attempts attempts(ia_name, num_peers, host);
+    for (int round = 0; round != num_rounds; ++round)
+        attempts.run_once();
+    attempts.print_longest("the calls with nothing beside them");
     for (int round = 0; round != num_rounds; ++round) {
         print_row("without silent peers", measure_connections(ia));
         std::atomic<bool> done = false;
@@ -210,8 +220,7 @@ void run(const char *ia_name, std::size_t num_peers, const char *host) {
             std::rethrow_exception(failure);
         print_row("with silent peers", durations);
     }
-    for (const auto &[call, longest] : attempts.longest_ms())
-        std::printf("%-28s at most %8.2f ms\n", call.c_str(), longest);
+    attempts.print_longest("the calls beside other connections");
 }
 
 } // namespace
