@@ -164,6 +164,6 @@ int main(int argc, char **argv) {
     struct ibv_mr *all[] = {inbox, outbox, sent, reply};
     for (int each = 0; each < 4; ++each)
         ibv_dereg_mr(all[each]);
-    coherdma_close(device);
+    coherdma_close_device(device);
     return num_wrong != 0;
 }

@@ -24,7 +24,7 @@ const char *coherdma_error(void) {
     return error_text;
 }
 
-const char *coherdma_coherency_name(uint32_t coherency) {
+const char *coherdma_coherency_str(uint32_t coherency) {
     switch (coherency) {
     case COHERDMA_COHERENT:
         return "coherent";

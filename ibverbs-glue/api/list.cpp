@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Lists of devices and ports. Each is one allocation: the elements, followed by their strings.
+// Lists of devices and ports. Each is one allocation: the elements, the last of which is zero,
+// followed by their strings.
 
 #include "devices/devices.hpp"
 #include "error.hpp"
@@ -17,16 +18,16 @@ namespace {
 
 std::size_t port_list_size(const std::vector<coherdma::devices::port> &ports,
                            std::size_t element_size) {
-    std::size_t bytes = ports.size() * element_size + 1; // never 0
+    std::size_t bytes = (ports.size() + 1) * element_size;
     for (const auto &port : ports)
-        bytes += port.device.size() + port.interface.size() + port.transport.size() + 3;
+        bytes += port.device.size() + port.netdev.size() + port.transport.size() + 3;
     return bytes;
 }
 
-/// block has port_list_size() bytes.
+/// block has port_list_size() bytes, which are zero.
 void fill_port_list(char *block, const std::vector<coherdma::devices::port> &ports,
                     std::size_t element_size) {
-    char *text = block + ports.size() * element_size;
+    char *text = block + (ports.size() + 1) * element_size;
     const auto append_string = [&text](const std::string &string) {
         const char *copy = text;
         text = stpcpy(text, string.c_str()) + 1;
@@ -35,9 +36,9 @@ void fill_port_list(char *block, const std::vector<coherdma::devices::port> &por
     for (std::size_t i = 0; i < ports.size(); ++i) {
         coherdma_port element = {};
         element.device = append_string(ports[i].device);
-        element.interface = append_string(ports[i].interface);
+        element.netdev = append_string(ports[i].netdev);
         element.transport = append_string(ports[i].transport);
-        element.port = ports[i].port_num;
+        element.port_num = ports[i].port_num;
         element.state = ports[i].state;
         std::memcpy(block + i * element_size, &element, std::min(element_size, sizeof element));
     }
@@ -45,7 +46,7 @@ void fill_port_list(char *block, const std::vector<coherdma::devices::port> &por
 
 } // namespace
 
-char **coherdma_list_devices(size_t *count) {
+char **coherdma_get_device_list(size_t *count) {
     try {
         const auto devices = coherdma::devices::list_devices();
         std::size_t bytes = (devices.size() + 1) * sizeof(char *);
@@ -68,20 +69,21 @@ char **coherdma_list_devices(size_t *count) {
     return nullptr;
 }
 
-void coherdma_free_list(char **list) {
+void coherdma_free_device_list(char **list) {
     std::free(list);
 }
 
-coherdma_port *coherdma_list_ports(size_t *count, size_t size) {
-    if (!count || size < sizeof(coherdma_port::comp_mask) || size % alignof(coherdma_port) != 0) {
-        errno = fail(EINVAL, "count is NULL, or size %zu is invalid", size);
+coherdma_port *coherdma_get_port_list(size_t *count, size_t size) {
+    if (size < sizeof(coherdma_port::comp_mask) || size % alignof(coherdma_port) != 0) {
+        errno = fail(EINVAL, "size %zu is invalid", size);
         return nullptr;
     }
     try {
         const auto ports = coherdma::devices::list_ports();
         if (auto *block = static_cast<char *>(std::calloc(1, port_list_size(ports, size)))) {
             fill_port_list(block, ports, size);
-            *count = ports.size();
+            if (count)
+                *count = ports.size();
             return reinterpret_cast<coherdma_port *>(block);
         }
     } catch (...) { // bad_alloc, reported below
@@ -90,6 +92,6 @@ coherdma_port *coherdma_list_ports(size_t *count, size_t size) {
     return nullptr;
 }
 
-void coherdma_free_ports(coherdma_port *list) {
+void coherdma_free_port_list(coherdma_port *list) {
     std::free(list);
 }

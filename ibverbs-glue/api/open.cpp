@@ -148,7 +148,7 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     if (choice.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
     return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
-                coherdma_coherency_name(device.coherency), choice.problem);
+                coherdma_coherency_str(device.coherency), choice.problem);
 }
 
 std::string make_explanation(const coherdma_device &device) {
@@ -157,7 +157,7 @@ std::string make_explanation(const coherdma_device &device) {
     std::string text =
         device.name + " is " +
         (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"
-                                              : coherdma_coherency_name(device.coherency));
+                                              : coherdma_coherency_str(device.coherency));
     text += ": " + finding.reason;
     if (!finding.value.empty())
         text += " (" + finding.source + ": " + finding.value + ")";
@@ -191,7 +191,7 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
 
 } // namespace
 
-coherdma_device *coherdma_open(const coherdma_open_attr *attr, size_t size) {
+coherdma_device *coherdma_open_device_ex(const coherdma_open_attr *attr, size_t size) {
     int error = ENOMEM;
     try {
         auto device = std::make_unique<coherdma_device>();
@@ -210,9 +210,9 @@ coherdma_device *coherdma_open(const coherdma_open_attr *attr, size_t size) {
 coherdma_device *coherdma_open_device(ibv_context *context) {
     coherdma_open_attr attr = {};
     attr.context = context;
-    return coherdma_open(&attr, sizeof attr);
+    return coherdma_open_device_ex(&attr, sizeof attr);
 }
 
-void coherdma_close(coherdma_device *device) {
+void coherdma_close_device(coherdma_device *device) {
     delete device;
 }

@@ -65,7 +65,7 @@ int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
     probe::loopback_attr loopback_attr = {};
     loopback_attr.context = context;
     loopback_attr.port_num =
-        attr.port != 0 ? static_cast<std::uint8_t>(attr.port) : find_active_port(context);
+        attr.port_num != 0 ? static_cast<std::uint8_t>(attr.port_num) : find_active_port(context);
     loopback_attr.source = buffers.source();
     loopback_attr.sink = buffers.sink();
     loopback_attr.timeout =
@@ -100,9 +100,10 @@ int coherdma_probe(ibv_context *context, const coherdma_probe_attr *attr, size_t
             return error;
         if (!context)
             return fail(EINVAL, "context is NULL");
-        if (probe_attr.port > MAX_PORT || probe_attr.rounds > MAX_ROUNDS ||
+        if (probe_attr.port_num > MAX_PORT || probe_attr.rounds > MAX_ROUNDS ||
             probe_attr.timeout_ms > MAX_TIMEOUT_MS)
-            return fail(EINVAL, "port, rounds or timeout_ms exceeds its maximum of %u, %u or %u",
+            return fail(EINVAL,
+                        "port_num, rounds or timeout_ms exceeds its maximum of %u, %u or %u",
                         MAX_PORT, MAX_ROUNDS, MAX_TIMEOUT_MS);
         coherdma_probe_result probe_result = {};
         const int error = run_probe(context, probe_attr, probe_result);

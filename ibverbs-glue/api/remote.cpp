@@ -142,7 +142,7 @@ int post_compare_and_swap(const coherdma_remote &remote, std::uint64_t remote_ad
 
 } // namespace
 
-const char *coherdma_method_name(uint32_t method) {
+const char *coherdma_method_str(uint32_t method) {
     static constexpr const char *names[] = {"none", "native", "inline write", "compare and swap",
                                             "read back"};
     return method < std::size(names) ? names[method] : "unknown";

@@ -16,7 +16,7 @@ finding evaluate_emulation(const rule_input &input) {
         return result;
     }
     if (input.provider->coherency != COHERDMA_EMULATED) {
-        result.value = coherdma_coherency_name(input.provider->coherency);
+        result.value = coherdma_coherency_str(input.provider->coherency);
         result.reason = "not emulated";
         return result;
     }

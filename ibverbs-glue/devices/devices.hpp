@@ -18,7 +18,7 @@ struct device {
 
 struct port {
     std::string device;    ///< its name
-    std::string interface; ///< network interface, "eth0"; "" if none in this network namespace
+    std::string netdev;    ///< network interface, "eth0"; "" if none in this network namespace
     std::string transport; ///< of the device
     std::uint32_t port_num = 0;
     std::uint32_t state = 0; ///< enum ibv_port_state; 0 if not reported
@@ -41,7 +41,7 @@ std::vector<port> list_sysfs_ports(const std::string &root);
 std::vector<port> list_ports();
 
 /// The network interface of a port in root's sysfs; "" if none.
-std::string find_sysfs_interface(const std::string &root, const std::string &device,
-                                 std::uint32_t port_num);
+std::string find_sysfs_netdev(const std::string &root, const std::string &device,
+                              std::uint32_t port_num);
 
 } // namespace coherdma::devices

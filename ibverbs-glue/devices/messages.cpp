@@ -85,7 +85,7 @@ std::optional<port> parse_port(nlmsghdr *message) {
     result.port_num = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_INDEX]);
     if (result.device.empty() || result.port_num == 0)
         return {};
-    result.interface = get_string(attrs[RDMA_NLDEV_ATTR_NDEV_NAME]);
+    result.netdev = get_string(attrs[RDMA_NLDEV_ATTR_NDEV_NAME]);
     result.state = get_u32(attrs[RDMA_NLDEV_ATTR_PORT_STATE]);
     return result;
 }

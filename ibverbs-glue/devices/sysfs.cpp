@@ -43,7 +43,7 @@ std::string port_folder(const std::string &folder, std::uint32_t port_num) {
 }
 
 /// RoCE and iWARP: the network device of the first GIDs of the port.
-std::string find_gid_interface(const std::string &port_path) {
+std::string find_gid_netdev(const std::string &port_path) {
     for (const char *index : {"0", "1", "2", "3"}) {
         const auto interface = read_line(port_path + "/gid_attrs/ndevs/" + index);
         if (interface && !interface->empty())
@@ -53,7 +53,7 @@ std::string find_gid_interface(const std::string &port_path) {
 }
 
 /// IPoIB: the interface of the same hardware device with the number of the port.
-std::string find_ipoib_interface(const std::string &folder, std::uint32_t port_num) {
+std::string find_ipoib_netdev(const std::string &folder, std::uint32_t port_num) {
     constexpr char ARPHRD_INFINIBAND_TEXT[] = "32";
     const std::string net = folder + "/device/net";
     for (const std::string &name : coherency::list_folder(net)) {
@@ -85,13 +85,13 @@ std::vector<device> list_sysfs_devices(const std::string &root) {
     return devices;
 }
 
-std::string find_sysfs_interface(const std::string &root, const std::string &device,
-                                 std::uint32_t port_num) {
+std::string find_sysfs_netdev(const std::string &root, const std::string &device,
+                              std::uint32_t port_num) {
     const std::string folder = root + CLASS_PATH + device;
     const std::string port_path = port_folder(folder, port_num);
     if (read_line(port_path + "/link_layer") == "InfiniBand")
-        return find_ipoib_interface(folder, port_num);
-    return find_gid_interface(port_path);
+        return find_ipoib_netdev(folder, port_num);
+    return find_gid_netdev(port_path);
 }
 
 std::vector<port> list_sysfs_ports(const std::string &root) {
@@ -104,7 +104,7 @@ std::vector<port> list_sysfs_ports(const std::string &root) {
                 continue;
             const std::string state =
                 read_line(port_folder(folder, port_num) + "/state").value_or(""); // "4: ACTIVE"
-            ports.push_back({device.name, find_sysfs_interface(root, device.name, port_num),
+            ports.push_back({device.name, find_sysfs_netdev(root, device.name, port_num),
                              device.transport, port_num, parse_number(state)});
         }
     }
@@ -129,8 +129,8 @@ std::vector<port> list_ports() {
     else
         ports = list_sysfs_ports("");
     for (port &port : ports) {
-        if (port.interface.empty())
-            port.interface = find_sysfs_interface("", port.device, port.port_num);
+        if (port.netdev.empty())
+            port.netdev = find_sysfs_netdev("", port.device, port.port_num);
     }
     std::sort(ports.begin(), ports.end(), [](const port &a, const port &b) {
         return std::tie(a.device, a.port_num) < std::tie(b.device, b.port_num);

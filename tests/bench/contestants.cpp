@@ -52,7 +52,7 @@ device assume_coherency(coherdma_coherency coherency) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.assume = coherency;
-    return {coherdma_open(&attr, sizeof attr), &coherdma_close};
+    return {coherdma_open_device_ex(&attr, sizeof attr), &coherdma_close_device};
 }
 
 void job::prepare_lines(const std::string &state) const {

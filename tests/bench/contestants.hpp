@@ -21,7 +21,7 @@ struct contestant {
     std::function<void()> run; ///< issues the work; wait_complete() comes after it
 };
 
-using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
+using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
 
 /// A device that does not exist; nullptr if this CPU cannot.
 device assume_coherency(coherdma_coherency coherency);

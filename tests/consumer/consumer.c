@@ -12,12 +12,12 @@ int main(void) {
     memset(&attr, 0, sizeof attr);
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.assume = COHERDMA_COHERENT;
-    device = coherdma_open(&attr, sizeof attr);
+    device = coherdma_open_device_ex(&attr, sizeof attr);
     if (!device || coherdma_query_device(device, &device_attr, sizeof device_attr) != 0) {
         fprintf(stderr, "consumer: %s\n", coherdma_error());
         return 1;
     }
     printf("%s\n", device_attr.explanation);
-    coherdma_close(device);
+    coherdma_close_device(device);
     return 0;
 }

@@ -21,14 +21,14 @@ constexpr std::size_t PASSES = 5;
 constexpr sample_budget FULL{2, 4, 800, 30e6}, QUICK{1, 1, 200, 3e6};
 constexpr std::size_t SCATTER_BYTES = std::size_t{2} << 20;
 
-using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close)>;
+using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
 
 device open(const char *instructions, coherdma_coherency coherency) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.instructions = instructions;
     attr.assume = coherency;
-    device dev(coherdma_open(&attr, sizeof attr), &coherdma_close);
+    device dev(coherdma_open_device_ex(&attr, sizeof attr), &coherdma_close_device);
     if (!dev)
         throw std::runtime_error(coherdma_error());
     return dev;

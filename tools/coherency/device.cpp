@@ -29,7 +29,7 @@ device::device(const std::string &name, bool all_rules)
         open_attr.flags |= COHERDMA_OPEN_ALL_RULES;
     open_attr.context = context_.get();
     open_attr.name = name.c_str();
-    device_.reset(coherdma_open(&open_attr, sizeof open_attr));
+    device_.reset(coherdma_open_device_ex(&open_attr, sizeof open_attr));
     if (!device_ || coherdma_query_device(device_.get(), &attr_, sizeof attr_) != 0)
         throw std::runtime_error(coherdma_error());
 }
@@ -55,8 +55,8 @@ coherdma_probe_result device::probe() const {
 
 std::vector<std::string> device_names() {
     std::size_t count = 0;
-    const std::unique_ptr<char *, void (*)(char **)> list(coherdma_list_devices(&count),
-                                                          coherdma_free_list);
+    const std::unique_ptr<char *, void (*)(char **)> list(coherdma_get_device_list(&count),
+                                                          coherdma_free_device_list);
     if (!list)
         throw std::runtime_error(coherdma_error());
     return {list.get(), list.get() + count};

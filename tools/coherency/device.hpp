@@ -24,7 +24,7 @@ class device {
         void operator()(ibv_context *handle) const { ibv_close_device(handle); }
     };
     struct close_device {
-        void operator()(coherdma_device *handle) const { coherdma_close(handle); }
+        void operator()(coherdma_device *handle) const { coherdma_close_device(handle); }
     };
     std::unique_ptr<ibv_context, close_context> context_;
     std::unique_ptr<coherdma_device, close_device> device_;

@@ -23,7 +23,7 @@ void print_continuation(const std::string &text) {
 void print_evidence(const coherdma_evidence &evidence) {
     const char *coherency = evidence.coherency == COHERDMA_UNKNOWN
                                 ? "nothing"
-                                : coherdma_coherency_name(evidence.coherency);
+                                : coherdma_coherency_str(evidence.coherency);
     const auto reason = tools::wrap_text(evidence.reason, WIDTH - INDENT);
     fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, coherency,
                reason[0]);
@@ -37,13 +37,13 @@ void print_evidence(const coherdma_evidence &evidence) {
 }
 
 nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
-    return {{"rule", evidence.rule},     {"says", coherdma_coherency_name(evidence.coherency)},
+    return {{"rule", evidence.rule},     {"says", coherdma_coherency_str(evidence.coherency)},
             {"source", evidence.source}, {"value", evidence.value},
             {"reason", evidence.reason}, {"decided", evidence.decided != 0}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
-    return {{"coherency", coherdma_coherency_name(result.coherency)},
+    return {{"coherency", coherdma_coherency_str(result.coherency)},
             {"rounds", result.rounds},
             {"lines", result.lines},
             {"device_stale", result.device_stale},
@@ -51,7 +51,7 @@ nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
 }
 
 void print_probe(const coherdma_probe_result &result) {
-    std::string text = fmt::format("Probed: {}. ", coherdma_coherency_name(result.coherency));
+    std::string text = fmt::format("Probed: {}. ", coherdma_coherency_str(result.coherency));
     if (result.coherency == COHERDMA_UNKNOWN)
         text += "The device did not finish copying memory to itself in time.";
     else
@@ -72,7 +72,7 @@ void explain(const std::string &name, bool json, bool probe) {
         nlohmann::ordered_json document = {
             {"schema", 1},
             {"name", device.attr().name},
-            {"coherency", coherdma_coherency_name(device.attr().coherency)},
+            {"coherency", coherdma_coherency_str(device.attr().coherency)},
             {"explanation", device.attr().explanation}};
         for (const coherdma_evidence &evidence : device.evidence())
             document["rules"].push_back(as_json(evidence));

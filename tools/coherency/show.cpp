@@ -25,7 +25,7 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
     return {{"name", attr.name},
             {"driver", attr.driver},
             {"transport", attr.transport},
-            {"coherency", coherdma_coherency_name(attr.coherency)},
+            {"coherency", coherdma_coherency_str(attr.coherency)},
             {"sync_required", attr.sync_required != 0},
             {"rule", attr.rule},
             {"source", attr.source},
@@ -81,7 +81,7 @@ void print_table(const std::vector<device> &devices) {
     for (const device &d : devices) {
         const coherdma_device_attr &attr = d.attr();
         fmt::print(fmt::runtime(ROW), attr.name, *attr.transport ? attr.transport : "?",
-                   coherdma_coherency_name(attr.coherency), attr.rule,
+                   coherdma_coherency_str(attr.coherency), attr.rule,
                    attr.line_size ? std::to_string(attr.line_size) : "?",
                    describe_instructions(attr));
     }

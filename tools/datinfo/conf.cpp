@@ -13,16 +13,16 @@ namespace tools::datinfo {
 std::string format_dat_conf() {
     std::size_t count = 0;
     const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(
-        coherdma_list_ports(&count, sizeof(coherdma_port)), coherdma_free_ports);
+        coherdma_get_port_list(&count, sizeof(coherdma_port)), coherdma_free_port_list);
     if (!ports)
         throw std::runtime_error(coherdma_error());
     std::string text;
     for (const coherdma_port *port = ports.get(); port != ports.get() + count; ++port) {
-        const std::string suffix = port->port == 1 ? "" : fmt::format("-{}", port->port);
+        const std::string suffix = port->port_num == 1 ? "" : fmt::format("-{}", port->port_num);
         for (const char *thread_safety : {"nonthreadsafe", "threadsafe"})
             text += fmt::format(
                 "{0}{1} u2.0 {2} default libdaplcoherdma.so.2 coherdma.2.0 \"{0} {3}\" \"\"\n",
-                port->device, suffix, thread_safety, port->port);
+                port->device, suffix, thread_safety, port->port_num);
     }
     return text;
 }

@@ -22,7 +22,7 @@ std::string query_transport(const std::string &device) {
     open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
     open_attr.name = device.c_str();
     const std::unique_ptr<coherdma_device, void (*)(coherdma_device *)> handle(
-        coherdma_open(&open_attr, sizeof open_attr), coherdma_close);
+        coherdma_open_device_ex(&open_attr, sizeof open_attr), coherdma_close_device);
     coherdma_device_attr attr = {};
     if (!handle || coherdma_query_device(handle.get(), &attr, sizeof attr) != 0)
         return {};

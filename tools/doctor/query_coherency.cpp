@@ -9,7 +9,7 @@
 tools::doctor::coherency_result tools::doctor::query_coherency(const std::string &name) try {
     const capture_stderr capture;
     const tools::device device(name, false);
-    return {coherdma_coherency_name(device.attr().coherency), device.attr().explanation};
+    return {coherdma_coherency_str(device.attr().coherency), device.attr().explanation};
 } catch (const std::exception &e) {
     return {"", e.what()};
 }

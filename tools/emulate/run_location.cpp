@@ -34,7 +34,7 @@ std::string driver_of(const std::string &name) {
     open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
     open_attr.name = name.c_str();
     const std::unique_ptr<coherdma_device, void (*)(coherdma_device *)> handle(
-        coherdma_open(&open_attr, sizeof open_attr), coherdma_close);
+        coherdma_open_device_ex(&open_attr, sizeof open_attr), coherdma_close_device);
     coherdma_device_attr attr = {};
     if (!handle || coherdma_query_device(handle.get(), &attr, sizeof attr) != 0)
         throw std::runtime_error(coherdma_error());

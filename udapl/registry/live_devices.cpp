@@ -19,20 +19,21 @@ namespace coherdma::registry {
 namespace {
 
 struct port_functions {
-    decltype(&coherdma_list_ports) list_ports = nullptr; ///< NULL: libcoherdma is not available
-    decltype(&coherdma_free_ports) free_ports = nullptr;
+    decltype(&coherdma_get_port_list) get_port_list =
+        nullptr; ///< NULL: libcoherdma is not available
+    decltype(&coherdma_free_port_list) free_port_list = nullptr;
 };
 
 const port_functions &get_port_functions() noexcept {
     static port_functions functions;
-    if (functions.list_ports)
+    if (functions.get_port_list)
         return functions;
     if (void *handle = load_libcoherdma()) {
-        functions.free_ports =
-            reinterpret_cast<decltype(functions.free_ports)>(dlsym(handle, "coherdma_free_ports"));
-        functions.list_ports =
-            reinterpret_cast<decltype(functions.list_ports)>(dlsym(handle, "coherdma_list_ports"));
-        if (!functions.free_ports || !functions.list_ports)
+        functions.free_port_list = reinterpret_cast<decltype(functions.free_port_list)>(
+            dlsym(handle, "coherdma_free_port_list"));
+        functions.get_port_list = reinterpret_cast<decltype(functions.get_port_list)>(
+            dlsym(handle, "coherdma_get_port_list"));
+        if (!functions.free_port_list || !functions.get_port_list)
             functions = {};
     }
     return functions;
@@ -46,7 +47,7 @@ bool is_disabled() noexcept {
 /// Adds two entries, with and without thread safety. The provider gets the same instance data.
 void add_name(const char *name, const coherdma_port &port, dat_entries &devices) noexcept {
     char *text = nullptr;
-    const int size = asprintf(&text, "%s%c%s %u", name, '\0', port.device, port.port);
+    const int size = asprintf(&text, "%s%c%s %u", name, '\0', port.device, port.port_num);
     if (size < 0 || !devices.take_text(text))
         return;
     const std::size_t name_length = std::strlen(text);
@@ -84,8 +85,8 @@ void add_port(const coherdma_port &port, bool is_default, std::size_t interface_
               dat_entries &devices) noexcept {
     if (is_default)
         add_name(port.device, port, devices);
-    if (*port.interface)
-        add_name(port.interface, port, devices);
+    if (*port.netdev)
+        add_name(port.netdev, port, devices);
     ofed_name names[2];
     get_ofed_names(port, interface_index, names);
     for (const ofed_name &name : names) {
@@ -97,19 +98,19 @@ void add_port(const coherdma_port &port, bool is_default, std::size_t interface_
 } // namespace
 
 void add_live_devices(dat_entries &devices) noexcept {
-    if (is_disabled() || !get_port_functions().list_ports)
+    if (is_disabled() || !get_port_functions().get_port_list)
         return;
     std::size_t num_ports = 0;
-    coherdma_port *ports = get_port_functions().list_ports(&num_ports, sizeof *ports);
+    coherdma_port *ports = get_port_functions().get_port_list(&num_ports, sizeof *ports);
     std::size_t num_interfaces = 0;
     for (std::size_t i = 0; ports && i < num_ports; ++i) {
         const coherdma_port &port = ports[i];
         const bool is_default = &port == &find_default_port(ports, num_ports, port.device);
         add_port(port, is_default, num_interfaces, devices);
-        if (*port.interface)
+        if (*port.netdev)
             ++num_interfaces;
     }
-    get_port_functions().free_ports(ports);
+    get_port_functions().free_port_list(ports);
 }
 
 } // namespace coherdma::registry

@@ -42,7 +42,7 @@ enum coherdma_coherency {
 };
 
 /* Returns "unknown", "coherent", "non-coherent" or "emulated". */
-const char *coherdma_coherency_name(uint32_t coherency);
+const char *coherdma_coherency_str(uint32_t coherency);
 
 /* Returns the reason for the last failure in this thread, "" if none. Valid until the next one. */
 const char *coherdma_error(void);
@@ -79,8 +79,8 @@ struct coherdma_open_attr {
  * is no device of that name.
  */
 struct coherdma_device *coherdma_open_device(struct ibv_context *context);
-struct coherdma_device *coherdma_open(const struct coherdma_open_attr *attr, size_t size);
-void coherdma_close(struct coherdma_device *device);
+struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
+void coherdma_close_device(struct coherdma_device *device);
 
 struct coherdma_device_attr {
     uint64_t comp_mask;       /* 0 */
@@ -174,7 +174,7 @@ enum coherdma_method {
 };
 
 /* Returns "none", "native", "inline write", "compare and swap", "read back" or "unknown". */
-const char *coherdma_method_name(uint32_t method);
+const char *coherdma_method_str(uint32_t method);
 
 /*
  * Determines the methods of a QP once. The QP must be of type RC and outlive the handle. Atomic
@@ -233,26 +233,27 @@ struct coherdma_cpu_attr {
 };
 int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
 
-/* Returns the names of the RDMA devices that this process can use, terminated by NULL. count may be
- * NULL. */
-char **coherdma_list_devices(size_t *count);
-void coherdma_free_list(char **list);
+/* Returns the names of the RDMA devices that this process can use. The array ends with NULL; count
+ * may be NULL. */
+char **coherdma_get_device_list(size_t *count);
+void coherdma_free_device_list(char **list);
 
 struct coherdma_port {
     uint64_t comp_mask;    /* 0 */
     const char *device;    /* as in ibv_devices */
-    const char *interface; /* the network interface, as in ip link; "" if none */
+    const char *netdev;    /* the network interface, as in ip link; "" if none */
     const char *transport; /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
-    uint32_t port;         /* from 1 */
+    uint32_t port_num;     /* from 1 */
     uint32_t state;        /* enum ibv_port_state; 0: unknown */
 };
 
 /*
  * Returns the ports of these devices, sorted by device and number: an array of elements of the
- * given size. Strings are valid until it is freed.
+ * given size. The array ends with an element whose device is NULL; count may be NULL. Strings are
+ * valid until the array is freed.
  */
-struct coherdma_port *coherdma_list_ports(size_t *count, size_t size);
-void coherdma_free_ports(struct coherdma_port *list);
+struct coherdma_port *coherdma_get_port_list(size_t *count, size_t size);
+void coherdma_free_port_list(struct coherdma_port *list);
 
 /*
  * Tests coherency: makes the device copy memory to itself over a temporary connection, and checks
@@ -260,7 +261,7 @@ void coherdma_free_ports(struct coherdma_port *list);
  */
 struct coherdma_probe_attr {
     uint64_t comp_mask;  /* 0 */
-    uint32_t port;       /* 0: the first active port */
+    uint32_t port_num;   /* 0: the first active port */
     uint32_t rounds;     /* 0: 8 */
     uint32_t timeout_ms; /* of each transfer; 0: 2000 */
 };

@@ -48,7 +48,7 @@ struct opened_remote {
             check(decltype(remote)(coherdma_open_remote(flusher.qp.get())), "coherdma_open_remote");
         coherdma_remote_attr attr{};
         check(coherdma_query_remote(remote.get(), &attr, sizeof attr), "coherdma_query_remote");
-        method = coherdma_method_name(attr.flush);
+        method = coherdma_method_str(attr.flush);
     }
 };
 

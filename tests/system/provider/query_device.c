@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
            attr.driver_id == RDMA_DRIVER_RXE   ? "rxe"
            : attr.driver_id == RDMA_DRIVER_SIW ? "siw"
                                                : "?",
-           coherdma_coherency_name(attr.coherency), attr.mode, attr.line_size, attr.evidence);
+           coherdma_coherency_str(attr.coherency), attr.mode, attr.line_size, attr.evidence);
     num_differences = check_caps(context, attr.caps);
     ibv_close_device(context);
     return num_differences != 0;

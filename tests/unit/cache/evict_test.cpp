@@ -231,7 +231,7 @@ bool run_with_each_instruction(const std::string &name, experiment experiment, s
         attr.flags = COHERDMA_OPEN_ASSUME;
         attr.instructions = choice.c_str();
         attr.assume = COHERDMA_NON_COHERENT;
-        coherdma_device *device = coherdma_open(&attr, sizeof attr);
+        coherdma_device *device = coherdma_open_device_ex(&attr, sizeof attr);
         assert_non_null(device);
         experiment.prepare_tested = [&](line_ptr line) {
             prepare(line);
@@ -242,7 +242,7 @@ bool run_with_each_instruction(const std::string &name, experiment experiment, s
         outcome result = outcome::failed;
         for (int attempt = 0; attempt < MAX_ATTEMPTS && result == outcome::failed; ++attempt)
             result = evaluate(name + ", " + choice, stopwatch.run(experiment));
-        coherdma_close(device);
+        coherdma_close_device(device);
         if (result == outcome::failed)
             fail_msg("%s, %s: the sync had no effect in most trials", name.c_str(), choice.c_str());
         has_result = has_result || result == outcome::passed;

@@ -19,7 +19,7 @@ coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags) {
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
     attr.assume = coherency;
-    return coherdma_open(&attr, sizeof attr);
+    return coherdma_open_device_ex(&attr, sizeof attr);
 }
 
 void open_of_non_coherent_device_fails(void **) {
@@ -49,7 +49,7 @@ void sync_of_non_coherent_device_fails(void **) {
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
     assert_int_equal(attr.sync_required, 1);
     assert_string_equal(attr.instructions, "");
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 void sync_of_coherent_device_succeeds(void **) {
@@ -59,7 +59,7 @@ void sync_of_coherent_device_succeeds(void **) {
     const ibv_sge list = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
     assert_int_equal(coherdma_sync_rdma_read(device, &list, 1), 0);
     assert_int_equal(coherdma_sync_rdma_write(device, &list, 1), 0);
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 void query_cpu_reports_problem(void **) {

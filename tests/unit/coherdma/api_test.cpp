@@ -23,7 +23,7 @@ coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags = 0) 
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
     attr.assume = coherency;
-    return coherdma_open(&attr, sizeof attr);
+    return coherdma_open_device_ex(&attr, sizeof attr);
 }
 
 void assert_error_contains(const char *text) {
@@ -63,7 +63,7 @@ void sync_rejects_invalid_ranges(void **) {
             assert_int_equal(call(device, list.data(), 2), 0);
         }
         assert_string_equal(good, "data is kept");
-        coherdma_close(device);
+        coherdma_close_device(device);
     }
 }
 
@@ -79,7 +79,7 @@ void sync_accepts_last_address(void **) {
         assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), EINVAL);
         sge = {};
     }
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 void sync_rejects_invalid_phases(void **) {
@@ -108,7 +108,7 @@ void sync_rejects_invalid_phases(void **) {
         coherdma_batch_begin(&batch, nullptr);
         assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, 1), EINVAL);
         coherdma_batch_end(&batch);
-        coherdma_close(device);
+        coherdma_close_device(device);
     }
 }
 
@@ -139,7 +139,7 @@ void check_memory_reports_unmapped_pages(void **) {
         assert_int_equal(sync(memory + 501 * PAGE, 0), 0);
         const ibv_sge empty = {};
         assert_int_equal(coherdma_sync_rdma_read(device, &empty, 1), 0);
-        coherdma_close(device);
+        coherdma_close_device(device);
     }
     munmap(memory, PAGES * PAGE);
 }
@@ -148,7 +148,7 @@ void open_rejects_invalid_attributes(void **) {
     coherdma_open_attr attr = {};
     const auto assert_refused = [&attr](int error, const char *text, std::size_t size) {
         errno = 0;
-        assert_null(coherdma_open(&attr, size));
+        assert_null(coherdma_open_device_ex(&attr, size));
         assert_int_equal(errno, error);
         assert_error_contains(text);
     };
@@ -171,9 +171,9 @@ void open_rejects_invalid_attributes(void **) {
     attr = {};
     attr.comp_mask = 1;
     assert_refused(EINVAL, "comp_mask", size);
-    assert_null(coherdma_open(nullptr, size));
+    assert_null(coherdma_open_device_ex(nullptr, size));
     assert_null(coherdma_open_device(nullptr));
-    coherdma_close(nullptr);
+    coherdma_close_device(nullptr);
 }
 
 void device_attr_of_other_versions_is_accepted(void **) {
@@ -194,18 +194,18 @@ void device_attr_of_other_versions_is_accepted(void **) {
     assert_int_equal(small.line_size, 0xFFFFFFFF); // beyond the size that the caller gave
     assert_int_equal(coherdma_query_device(device, nullptr, 16), EINVAL);
     assert_int_equal(coherdma_query_device(nullptr, &small, sizeof small), EINVAL);
-    coherdma_close(device);
+    coherdma_close_device(device);
     struct newer_open {
         coherdma_open_attr known;
         std::uint64_t added;
     } attr = {};
     attr.known.flags = COHERDMA_OPEN_ASSUME;
     attr.known.assume = COHERDMA_COHERENT;
-    device = coherdma_open(&attr.known, sizeof attr);
+    device = coherdma_open_device_ex(&attr.known, sizeof attr);
     assert_non_null(device);
-    coherdma_close(device);
+    coherdma_close_device(device);
     attr.added = 1;
-    assert_null(coherdma_open(&attr.known, sizeof attr));
+    assert_null(coherdma_open_device_ex(&attr.known, sizeof attr));
     assert_error_contains("unknown to this version");
 }
 
@@ -220,54 +220,74 @@ void assumed_coherency_is_in_evidence(void **) {
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
     assert_int_equal(attr.sync_required, 1); // unknown counts as non-coherent
     assert_non_null(std::strstr(attr.explanation, "unknown coherency"));
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 void open_rejects_invalid_environment(void **) {
     setenv("COHERDMA_COHERENT", "perhaps", 1);
     coherdma_open_attr attr = {};
     std::size_t count = 0;
-    char **list = coherdma_list_devices(&count);
+    char **list = coherdma_get_device_list(&count);
     assert_non_null(list);
     assert_null(list[count]);
     if (count != 0) {
         attr.name = list[0];
-        assert_null(coherdma_open(&attr, sizeof attr));
+        assert_null(coherdma_open_device_ex(&attr, sizeof attr));
         assert_int_equal(errno, EINVAL);
         assert_error_contains("'perhaps' is not yes, no or auto");
     }
-    coherdma_free_list(list);
+    coherdma_free_device_list(list);
     unsetenv("COHERDMA_COHERENT");
 }
 
-void list_ports_of_other_versions_is_accepted(void **) {
+void port_list_of_other_versions_is_accepted(void **) {
     struct newer {
         coherdma_port known;
         std::uint64_t added[4];
     };
     std::size_t count = 77, big_count = 77;
-    coherdma_port *ports = coherdma_list_ports(&count, sizeof *ports);
-    auto *big = reinterpret_cast<newer *>(coherdma_list_ports(&big_count, sizeof(newer)));
+    coherdma_port *ports = coherdma_get_port_list(&count, sizeof *ports);
+    auto *big = reinterpret_cast<newer *>(coherdma_get_port_list(&big_count, sizeof(newer)));
     assert_non_null(ports);
     assert_non_null(big);
     assert_int_equal(count, big_count);
     for (std::size_t i = 0; i < count; ++i) {
-        assert_true(*ports[i].device && ports[i].interface && ports[i].transport);
+        assert_true(*ports[i].device && ports[i].netdev && ports[i].transport);
         assert_string_equal(big[i].known.device, ports[i].device);
-        assert_string_equal(big[i].known.interface, ports[i].interface);
-        assert_true(big[i].known.port == ports[i].port && ports[i].port > 0);
+        assert_string_equal(big[i].known.netdev, ports[i].netdev);
+        assert_true(big[i].known.port_num == ports[i].port_num && ports[i].port_num > 0);
         assert_true(big[i].added[0] == 0 && big[i].added[3] == 0);
     }
-    coherdma_free_ports(&big->known);
-    coherdma_free_ports(ports);
-    coherdma_free_ports(nullptr);
+    assert_null(ports[count].device);
+    assert_null(big[count].known.device);
+    coherdma_free_port_list(&big->known);
+    coherdma_free_port_list(ports);
+    coherdma_free_port_list(nullptr);
     for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sizeof *ports + 1}) {
         errno = 0;
-        assert_null(coherdma_list_ports(&count, size));
+        assert_null(coherdma_get_port_list(&count, size));
         assert_int_equal(errno, EINVAL);
         assert_error_contains("is invalid");
     }
-    assert_null(coherdma_list_ports(nullptr, sizeof *ports));
+}
+
+void lists_are_walked_without_count(void **) {
+    std::size_t num_devices = 0, num_ports = 0;
+    char **const devices = coherdma_get_device_list(nullptr);
+    coherdma_port *const ports = coherdma_get_port_list(nullptr, sizeof *ports);
+    assert_non_null(devices);
+    assert_non_null(ports);
+    while (devices[num_devices])
+        ++num_devices;
+    while (ports[num_ports].device)
+        ++num_ports;
+    coherdma_free_device_list(devices);
+    coherdma_free_port_list(ports);
+    std::size_t count = 0;
+    coherdma_free_device_list(coherdma_get_device_list(&count));
+    assert_int_equal(num_devices, count);
+    coherdma_free_port_list(coherdma_get_port_list(&count, sizeof *ports));
+    assert_int_equal(num_ports, count);
 }
 
 void query_cpu_is_consistent(void **) {
@@ -304,7 +324,7 @@ void concurrent_syncs_share_device(void **) {
         }
         for (std::thread &thread : threads)
             thread.join();
-        coherdma_close(device);
+        coherdma_close_device(device);
     }
 }
 
@@ -320,7 +340,8 @@ int main() {
         cmocka_unit_test(device_attr_of_other_versions_is_accepted),
         cmocka_unit_test(assumed_coherency_is_in_evidence),
         cmocka_unit_test(open_rejects_invalid_environment),
-        cmocka_unit_test(list_ports_of_other_versions_is_accepted),
+        cmocka_unit_test(port_list_of_other_versions_is_accepted),
+        cmocka_unit_test(lists_are_walked_without_count),
         cmocka_unit_test(query_cpu_is_consistent),
         cmocka_unit_test(error_string_is_thread_local),
         cmocka_unit_test(concurrent_syncs_share_device),

@@ -49,7 +49,7 @@ void expected_rule_decides(void **state) {
     const decision result = decide(input, rule_scope::all);
     const auto &[deciding_rule, finding] = result.findings[result.deciding_index];
     const std::string rule_and_coherency =
-        std::string(deciding_rule->name) + " " + coherdma_coherency_name(finding.coherency);
+        std::string(deciding_rule->name) + " " + coherdma_coherency_str(finding.coherency);
     assert_string_equal(rule_and_coherency.c_str(), machine["expect"].c_str());
     if (const std::string value = machine["value"]; !value.empty())
         assert_string_equal(finding.value.c_str(), value.c_str());

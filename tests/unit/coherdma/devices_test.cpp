@@ -46,7 +46,7 @@ std::string describe(message &msg) {
     };
     if (const auto port = parse_port(msg.header()))
         add("port " + std::to_string(port->port_num) + " of " + port->device + ", state " +
-            std::to_string(port->state) + ", interface " + port->interface);
+            std::to_string(port->state) + ", interface " + port->netdev);
     if (const auto indexed = parse_device(msg.header()))
         add("device " + indexed->device.name + " of " + indexed->device.transport + ", number " +
             std::to_string(indexed->index));
@@ -93,7 +93,7 @@ void check_sysfs(const std::string &path) {
     }
     for (const port &port : list_sysfs_ports(machine.root)) {
         std::ostringstream line;
-        line << port.device << ' ' << port.port_num << ' ' << or_dash(port.interface) << ' '
+        line << port.device << ' ' << port.port_num << ' ' << or_dash(port.netdev) << ' '
              << or_dash(port.transport) << ' ' << port.state << '\n';
         actual += line.str();
     }
@@ -122,7 +122,7 @@ void ports_are_read_from_sysfs(void **) {
 
 void missing_sysfs_has_no_ports(void **) {
     assert_true(list_sysfs_ports("/nonexistent").empty());
-    assert_string_equal(find_sysfs_interface("/nonexistent", "rxe0", 1).c_str(), "");
+    assert_string_equal(find_sysfs_netdev("/nonexistent", "rxe0", 1).c_str(), "");
 }
 
 } // namespace

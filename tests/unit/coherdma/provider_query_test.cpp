@@ -92,7 +92,7 @@ void coherent_device_is_opened_as_provider_says(void **) {
     assert_int_equal(attr.coherency, COHERDMA_COHERENT);
     assert_string_equal(attr.explanation, "coherent0 is coherent: the stub says so "
                                           "(coherdma's provider: driver rxe)");
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 void emulated_device_syncs_with_provider_cache(void **) {
@@ -110,7 +110,7 @@ void emulated_device_syncs_with_provider_cache(void **) {
     const ibv_sge range = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
     assert_int_equal(coherdma_sync_rdma_read(device, &range, 1), 0);
     assert_int_equal(byte, 1);
-    coherdma_close(device);
+    coherdma_close_device(device);
 }
 
 // Its cache operations are not usable, and those of the CPU have no effect on it.

@@ -168,8 +168,8 @@ void remote_calls_reject_invalid_arguments(void **) {
     assert_int_equal(coherdma_post_flush(remote_ops, 16, 8, 1, nullptr, always, 1), EINVAL);
     coherdma_close_remote(remote_ops);
     assert_null(coherdma_open_remote(nullptr));
-    assert_string_equal(coherdma_method_name(COHERDMA_METHOD_SWAP), "compare and swap");
-    assert_string_equal(coherdma_method_name(99), "unknown");
+    assert_string_equal(coherdma_method_str(COHERDMA_METHOD_SWAP), "compare and swap");
+    assert_string_equal(coherdma_method_str(99), "unknown");
 }
 
 } // namespace

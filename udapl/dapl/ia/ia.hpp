@@ -83,7 +83,7 @@ class dapl_ia : public object {
     bool closing = false; ///< under objects_lock: objects are not published any more
     instance &inst;
     std::shared_ptr<device> dev;
-    std::unique_ptr<coherdma_device, deleter<coherdma_close>> coherency;
+    std::unique_ptr<coherdma_device, deleter<coherdma_close_device>> coherency;
     std::unique_ptr<named_attrs> named;
     std::atomic<dapl_evd *> async_evd = nullptr; ///< may belong to another IA
     bool owns_async_evd = false;                 ///< dat_ia_open created it

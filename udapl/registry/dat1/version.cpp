@@ -24,11 +24,11 @@ const bool LIST_OTHER_VERSION = false;
 void get_ofed_names(const coherdma_port &port, std::size_t interface_index,
                     ofed_name (&names)[2]) noexcept {
     names[0][0] = '\0';
-    if (*port.interface && interface_index == 0)
+    if (*port.netdev && interface_index == 0)
         std::snprintf(names[0], sizeof names[0], "OpenIB-cma");
-    else if (*port.interface)
+    else if (*port.netdev)
         std::snprintf(names[0], sizeof names[0], "OpenIB-cma-%zu", interface_index);
-    std::snprintf(names[1], sizeof names[1], "OpenIB-%s-%u", port.device, port.port);
+    std::snprintf(names[1], sizeof names[1], "OpenIB-%s-%u", port.device, port.port_num);
 }
 
 ia_name parse_ia_name(DAT_NAME_PTR name) noexcept {

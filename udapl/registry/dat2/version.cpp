@@ -20,9 +20,9 @@ const bool LIST_OTHER_VERSION = true;
 
 void get_ofed_names(const coherdma_port &port, std::size_t, ofed_name (&names)[2]) noexcept {
     names[0][0] = '\0';
-    if (*port.interface)
-        std::snprintf(names[0], sizeof names[0], "ofa-v2-%s", port.interface);
-    std::snprintf(names[1], sizeof names[1], "ofa-v2-%s-%u", port.device, port.port);
+    if (*port.netdev)
+        std::snprintf(names[0], sizeof names[0], "ofa-v2-%s", port.netdev);
+    std::snprintf(names[1], sizeof names[1], "ofa-v2-%s-%u", port.device, port.port_num);
 }
 
 ia_name parse_ia_name(DAT_NAME_PTR name) noexcept {

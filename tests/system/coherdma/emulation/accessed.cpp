@@ -51,7 +51,7 @@ int run(const std::string &address, bool do_sync, bool poll_memory) {
     constexpr unsigned limit_seconds = 300; // ends a hang
     alarm(limit_seconds);
     const auto loopback = std::make_unique<rdmacm_loopback>(address);
-    const unique_handle<coherdma_device, coherdma_close> device(
+    const unique_handle<coherdma_device, coherdma_close_device> device(
         coherdma_open_device(loopback->responder.id->verbs));
     check(device ? 0 : -1, "coherdma_open_device");
     std::byte *const data = &loopback->responder.memory[OFFSET];

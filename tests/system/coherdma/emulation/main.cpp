@@ -171,7 +171,8 @@ int run(side self, const options &opts) try {
     alarm(TIMEOUT);
     const connections conns(self, opts);
     ibv_context *const context = conns.get(0).id()->verbs;
-    const unique_handle<coherdma_device, coherdma_close> device(coherdma_open_device(context));
+    const unique_handle<coherdma_device, coherdma_close_device> device(
+        coherdma_open_device(context));
     if (!device)
         throw failure(coherdma_error());
     coherdma_device_attr attr{};
@@ -179,7 +180,7 @@ int run(side self, const options &opts) try {
     if (attr.line_size > LINE || attr.alignment > LINE)
         throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
-    print_line(concat("coherency ", coherdma_coherency_name(attr.coherency), ' ', attr.line_size));
+    print_line(concat("coherency ", coherdma_coherency_str(attr.coherency), ' ', attr.line_size));
     const syncer sync(device.get(), self, opts.skipped);
     process_state process{self, iwarp, opts.rounds, conns.pd(), sync};
     std::deque<phase_run> runs;

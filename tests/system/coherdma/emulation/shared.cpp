@@ -26,7 +26,7 @@ constexpr std::size_t SIZE = 8192, OFFSET = 100, LENGTH = 3000;
 /// Each process has a loopback connection, so that it has opened the device.
 struct process {
     std::unique_ptr<rdmacm_loopback> loopback;
-    unique_handle<coherdma_device, coherdma_close> device;
+    unique_handle<coherdma_device, coherdma_close_device> device;
     unique_handle<ibv_mr, ibv_dereg_mr> mr;
     std::byte *memory;
 

@@ -38,7 +38,7 @@ coherdma_device *coherdma_open_device(ibv_context *context) {
     return new coherdma_device{context};
 }
 
-void coherdma_close(coherdma_device *device) {
+void coherdma_close_device(coherdma_device *device) {
     const library_call_guard call;
     get_fabric().adjust_object_count("coherdma_device", -1);
     delete device;
