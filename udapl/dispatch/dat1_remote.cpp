@@ -26,17 +26,17 @@ DAT_LMR_TRIPLET truncate(const lmr_triplet &buffer) noexcept {
             buffer.lmr_context};
 }
 
-DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const lmr_triplet *old_value,
+DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const lmr_triplet *compare,
                         DAT_DTO_COOKIE user_cookie, const rmr_triplet *remote,
                         DAT_COMPLETION_FLAGS flags) noexcept {
-    DAT_LMR_TRIPLET dat2_old_value = {};
+    DAT_LMR_TRIPLET dat2_compare = {};
     DAT_RMR_TRIPLET dat2_remote = {};
-    if (old_value != nullptr)
-        dat2_old_value = truncate(*old_value);
+    if (compare != nullptr)
+        dat2_compare = truncate(*compare);
     if (remote != nullptr)
         dat2_remote = {remote->target_address, 8, remote->rmr_context};
     return to_dat1_result(
-        extensions::atomic_write(ep_handle, value, old_value != nullptr ? &dat2_old_value : nullptr,
+        extensions::atomic_write(ep_handle, value, compare != nullptr ? &dat2_compare : nullptr,
                                  user_cookie, remote != nullptr ? &dat2_remote : nullptr, flags));
 }
 

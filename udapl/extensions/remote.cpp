@@ -19,13 +19,13 @@ DAT_RETURN open_remote(dapl_ep &ep) noexcept {
     if (ep.qp == nullptr || !ep.can_post_requests())
         return invalid_state(state_subtype(ep.current_state()));
     if (!ep.remote_ops)
-        ep.remote_ops.reset(coherdma_open_remote(ep.qp));
+        ep.remote_ops.reset(coherdma_open_qp(ep.qp));
     return ep.remote_ops ? DAT_SUCCESS : from_errno(errno, DAT_RESOURCE_TEP);
 }
 
-std::uint32_t completion_flags(DAT_COMPLETION_FLAGS flags) noexcept {
-    return (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 ? COHERDMA_COMPLETION_ON_ERROR
-                                                       : COHERDMA_COMPLETION_ALWAYS;
+std::uint32_t to_post_flags(DAT_COMPLETION_FLAGS flags) noexcept {
+    return (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 ? COHERDMA_POST_COMPLETION_ON_ERROR
+                                                       : COHERDMA_POST_COMPLETION_ALWAYS;
 }
 
 /// Calls post_fn(remote, wr_id) with a cookie for the event. argument: the invalid one after
@@ -55,9 +55,9 @@ DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
 
 } // namespace
 
-DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
-                        const DAT_LMR_TRIPLET *old_value, DAT_DTO_COOKIE user_cookie,
-                        const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept {
+DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *compare,
+                        DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                        DAT_COMPLETION_FLAGS flags) noexcept {
     const auto ep = lookup<dapl_ep>(ep_handle);
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
@@ -66,11 +66,11 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
     if (remote == nullptr || remote->virtual_address % atomic_write_size != 0)
         return invalid_parameter(5);
     return post_remote(*ep, DAT_DTO_RDMA_WRITE, atomic_write_size, user_cookie.as_64, 3,
-                       [&](const coherdma_remote &remote_ops, DAT_UINT64 wr_id) {
+                       [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
                            return coherdma_post_atomic_write(
-                               &remote_ops, remote->virtual_address, remote->rmr_context, value,
-                               reinterpret_cast<const ibv_sge *>(old_value),
-                               completion_flags(flags), wr_id);
+                               &remote_ops, wr_id, to_post_flags(flags), remote->rmr_context,
+                               remote->virtual_address, value,
+                               reinterpret_cast<const ibv_sge *>(compare));
                        });
 }
 
@@ -85,11 +85,11 @@ DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
     if (remote == nullptr || remote->segment_length == 0)
         return invalid_parameter(4);
     return post_remote(*ep, DAT_DTO_RDMA_READ, remote->segment_length, user_cookie.as_64, 4,
-                       [&](const coherdma_remote &remote_ops, DAT_UINT64 wr_id) {
-                           return coherdma_post_flush(&remote_ops, remote->virtual_address,
-                                                      remote->segment_length, remote->rmr_context,
-                                                      reinterpret_cast<const ibv_sge *>(scratch),
-                                                      completion_flags(flags), wr_id);
+                       [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
+                           return coherdma_post_flush(&remote_ops, wr_id, to_post_flags(flags),
+                                                      remote->rmr_context, remote->virtual_address,
+                                                      remote->segment_length,
+                                                      reinterpret_cast<const ibv_sge *>(scratch));
                        });
 }
 
@@ -102,8 +102,8 @@ DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods)
     const std::lock_guard guard(ep->requests.lock);
     if (const DAT_RETURN result = open_remote(*ep); result != DAT_SUCCESS)
         return result;
-    coherdma_remote_attr attr = {};
-    coherdma_query_remote(ep->remote_ops.get(), &attr, sizeof attr);
+    coherdma_qp_attr attr = {};
+    coherdma_query_qp(ep->remote_ops.get(), &attr, sizeof attr);
     methods->atomic_write = static_cast<DAT_COHERDMA_METHOD>(attr.atomic_write);
     methods->flush = static_cast<DAT_COHERDMA_METHOD>(attr.flush);
     return DAT_SUCCESS;

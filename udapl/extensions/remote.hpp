@@ -8,9 +8,9 @@
 
 namespace coherdma::dapl::extensions {
 
-DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
-                        const DAT_LMR_TRIPLET *old_value, DAT_DTO_COOKIE user_cookie,
-                        const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags) noexcept;
+DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *compare,
+                        DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
+                        DAT_COMPLETION_FLAGS flags) noexcept;
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                  DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                  DAT_COMPLETION_FLAGS flags) noexcept;

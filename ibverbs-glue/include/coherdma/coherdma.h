@@ -157,10 +157,10 @@ int coherdma_batch_add(struct coherdma_batch *batch, const struct ibv_sge *list,
                        uint32_t phase);
 void coherdma_batch_end(struct coherdma_batch *batch);
 
-/* -- a peer's memory ------------------------------------------------------------------------ */
+/* -- atomic writes and flushes of a peer's memory -------------------------------------------- */
 
 struct ibv_qp; /* of <infiniband/verbs.h> */
-struct coherdma_remote;
+struct coherdma_qp;
 
 /* How a QP executes atomic writes and flushes, which few devices support natively. */
 enum coherdma_method {
@@ -168,9 +168,9 @@ enum coherdma_method {
     COHERDMA_METHOD_NATIVE = 1,
     /* An inline RDMA Write of eight bytes. Atomic only if the peer's device stores eight bytes at
      * once: hardware does, though no standard requires it; rxe and siw do not on every CPU. */
-    COHERDMA_METHOD_INLINE = 2,
-    COHERDMA_METHOD_SWAP = 3, /* compare and swap */
-    COHERDMA_METHOD_READ = 4, /* an RDMA Read of the end of the range */
+    COHERDMA_METHOD_INLINE_WRITE = 2,
+    COHERDMA_METHOD_CMP_AND_SWP = 3, /* compare and swap */
+    COHERDMA_METHOD_RDMA_READ = 4,   /* an RDMA Read of the end of the range */
 };
 
 /* Returns "none", "native", "inline write", "compare and swap", "read back" or "unknown". */
@@ -182,20 +182,20 @@ const char *coherdma_method_str(uint32_t method);
  * flushes are native with IBV_QP_EX_WITH_FLUSH (rdma-core 45), which requires
  * IBV_ACCESS_FLUSH_GLOBAL for the peer's memory region and the peer's QP.
  */
-struct coherdma_remote *coherdma_open_remote(struct ibv_qp *qp);
-void coherdma_close_remote(struct coherdma_remote *remote);
+struct coherdma_qp *coherdma_open_qp(struct ibv_qp *qp);
+void coherdma_close_qp(struct coherdma_qp *qp);
 
-struct coherdma_remote_attr {
+struct coherdma_qp_attr {
     uint64_t comp_mask;    /* 0 */
     uint32_t atomic_write; /* enum coherdma_method */
     uint32_t flush;        /* enum coherdma_method */
 };
-int coherdma_query_remote(const struct coherdma_remote *remote, struct coherdma_remote_attr *attr,
-                          size_t size);
+int coherdma_query_qp(const struct coherdma_qp *qp, struct coherdma_qp_attr *attr, size_t size);
 
-enum coherdma_completion {
-    COHERDMA_COMPLETION_ON_ERROR = 1 << 0, /* no completion on success */
-    COHERDMA_COMPLETION_ALWAYS = 1 << 1,
+/* Exactly one of the two. */
+enum coherdma_post_flags {
+    COHERDMA_POST_COMPLETION_ON_ERROR = 1 << 0, /* no completion on success */
+    COHERDMA_POST_COMPLETION_ALWAYS = 1 << 1,
 };
 
 /*
@@ -203,13 +203,13 @@ enum coherdma_completion {
  * bytes. remote_addr must be a multiple of 8. Fenced after earlier RDMA Reads, and therefore after
  * read-based flushes. Same thread safety as ibv_post_send().
  *
- * swap is used with COHERDMA_METHOD_SWAP only and may otherwise be NULL: eight bytes of registered
- * memory with the expected value. On completion they hold the previous value; if that differs from
- * the expected value, nothing was written.
+ * compare is used with COHERDMA_METHOD_CMP_AND_SWP only and may otherwise be NULL: eight bytes of
+ * registered memory with the expected value. On completion they hold the previous value; if that
+ * differs from the expected value, nothing was written.
  */
-int coherdma_post_atomic_write(const struct coherdma_remote *remote, uint64_t remote_addr,
-                               uint32_t rkey, const void *value, const struct ibv_sge *swap,
-                               uint32_t completion, uint64_t wr_id);
+int coherdma_post_atomic_write(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t flags,
+                               uint32_t rkey, uint64_t remote_addr, const void *value,
+                               const struct ibv_sge *compare);
 
 /*
  * Posts a flush: when it completes, the data that earlier requests of this QP wrote to the range is
@@ -217,9 +217,8 @@ int coherdma_post_atomic_write(const struct coherdma_remote *remote, uint64_t re
  * registered memory with local write access, and the remote range must have remote read access. A
  * peer with a non-coherent device must sync before its CPU reads the data.
  */
-int coherdma_post_flush(const struct coherdma_remote *remote, uint64_t remote_addr, uint64_t length,
-                        uint32_t rkey, const struct ibv_sge *scratch, uint32_t completion,
-                        uint64_t wr_id);
+int coherdma_post_flush(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
+                        uint64_t remote_addr, uint64_t length, const struct ibv_sge *scratch);
 
 /* -- this machine --------------------------------------------------------------------------- */
 

@@ -40,14 +40,13 @@ void connect_endpoints(const endpoint &requester, const endpoint &responder,
     connect(requester, responder, access, ack_timeout);
 }
 
-struct opened_remote {
-    unique_handle<coherdma_remote, coherdma_close_remote> remote;
+struct flush_qp {
+    unique_handle<coherdma_qp, coherdma_close_qp> qp;
     std::string_view method;
-    explicit opened_remote(const endpoint &flusher) {
-        remote =
-            check(decltype(remote)(coherdma_open_remote(flusher.qp.get())), "coherdma_open_remote");
-        coherdma_remote_attr attr{};
-        check(coherdma_query_remote(remote.get(), &attr, sizeof attr), "coherdma_query_remote");
+    explicit flush_qp(const endpoint &flusher) {
+        qp = check(decltype(qp)(coherdma_open_qp(flusher.qp.get())), "coherdma_open_qp");
+        coherdma_qp_attr attr{};
+        check(coherdma_query_qp(qp.get(), &attr, sizeof attr), "coherdma_query_qp");
         method = coherdma_method_str(attr.flush);
     }
 };
@@ -82,17 +81,17 @@ completion_info wait_completion(const endpoint &ep, milliseconds timeout) {
     return {true, static_cast<unsigned>(wc->opcode), wc->status, wc->wr_id};
 }
 
-completion_info post_one_flush(const endpoint &requester, const opened_remote &flusher,
+completion_info post_one_flush(const endpoint &requester, const flush_qp &flusher,
                                const endpoint &responder, std::uint64_t offset, std::uint64_t bytes,
                                const ibv_sge *scratch) {
-    check(coherdma_post_flush(flusher.remote.get(), offset, bytes, responder.mr->rkey, scratch,
-                              COHERDMA_COMPLETION_ALWAYS, signaled_id),
+    check(coherdma_post_flush(flusher.qp.get(), signaled_id, COHERDMA_POST_COMPLETION_ALWAYS,
+                              responder.mr->rkey, offset, bytes, scratch),
           "post a flush");
     return wait_completion(requester, long_timeout);
 }
 
-outcome expect_error(const opened_remote &flusher, std::string_view method,
-                     const completion_info &wc, ibv_wc_status status) {
+outcome expect_error(const flush_qp &flusher, std::string_view method, const completion_info &wc,
+                     ibv_wc_status status) {
     const char *const status_text =
         wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion";
     return {flusher.method == method && wc.has_completion && wc.status == status &&
@@ -106,15 +105,15 @@ outcome native(const device &dev) {
     endpoint requester(dev, true, flush_operation);
     const endpoint responder(dev, false, 0, remote_flush_access);
     connect_endpoints(requester, responder, remote_write_access | flush_access);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     if (flusher.method != "native")
         return {false, std::string(flusher.method)};
     for (unsigned round = 0; round < rounds; ++round) {
         fill(requester, round);
         write_all(requester, responder);
-        check(coherdma_post_flush(flusher.remote.get(), address(responder), length,
-                                  responder.mr->rkey, nullptr, COHERDMA_COMPLETION_ON_ERROR,
-                                  unsignaled_id),
+        check(coherdma_post_flush(flusher.qp.get(), unsignaled_id,
+                                  COHERDMA_POST_COMPLETION_ON_ERROR, responder.mr->rkey,
+                                  address(responder), length, nullptr),
               "post a flush");
         const completion_info wc = post_one_flush(requester, flusher, responder,
                                                   address(responder, 1), length - 2, nullptr);
@@ -136,7 +135,7 @@ outcome native(const device &dev) {
 outcome native_without_permission(const device &dev) {
     const endpoint requester(dev, true, flush_operation), responder(dev);
     connect_endpoints(requester, responder, qp_flush_access);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     return expect_error(
         flusher, "native",
         post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
@@ -147,7 +146,7 @@ outcome native_without_qp_permission(const device &dev) {
     const endpoint requester(dev, true, flush_operation),
         responder(dev, false, 0, endpoint::mr_access | flush_access);
     connect_endpoints(requester, responder);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     return expect_error(
         flusher, "native",
         post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
@@ -158,7 +157,7 @@ outcome native_out_of_bounds(const device &dev) {
     const endpoint requester(dev, true, flush_operation),
         responder(dev, false, 0, remote_flush_access);
     connect_endpoints(requester, responder, qp_flush_access);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     return expect_error(
         flusher, "native",
         post_one_flush(requester, flusher, responder, address(responder, 8), length, nullptr),
@@ -171,7 +170,7 @@ outcome read_back(const device &dev) {
     endpoint requester(dev);
     const endpoint responder(dev);
     connect_endpoints(requester, responder);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     std::array<std::byte, 64> scratch{};
     const unique_handle<ibv_mr, ibv_dereg_mr> scratch_mr =
         check(unique_handle<ibv_mr, ibv_dereg_mr>(
@@ -198,7 +197,7 @@ outcome read_back(const device &dev) {
 outcome read_back_without_permission(const device &dev) {
     const endpoint requester(dev), responder(dev, false, 0, remote_write_access);
     connect_endpoints(requester, responder);
-    const opened_remote flusher(requester);
+    const flush_qp flusher(requester);
     const ibv_sge scratch_sge = requester.make_sge(8);
     return expect_error(
         flusher, "read back",

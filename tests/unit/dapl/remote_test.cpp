@@ -29,7 +29,8 @@ DAT_COHERDMA_METHODS query_methods(DAT_EP_HANDLE ep) {
 
 void atomic_write_stores_eight_bytes(void **) {
     connected_eps eps;
-    assert_int_equal(query_methods(eps.active.handle).atomic_write, DAT_COHERDMA_METHOD_INLINE);
+    assert_int_equal(query_methods(eps.active.handle).atomic_write,
+                     DAT_COHERDMA_METHOD_INLINE_WRITE);
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(16, 8);
     std::uint64_t word = value;
     assert_success(dat_coherdma_post_atomic_write(eps.active.handle, &word, nullptr, cookie(1),
@@ -96,7 +97,7 @@ void flush_reads_only_last_bytes(void **) {
     eps.passive_memory.fill(9);
     const DAT_LMR_TRIPLET scratch = eps.active_memory.lmr_triplet(0, 64),
                           small_scratch = eps.active_memory.lmr_triplet(0, 2);
-    assert_int_equal(query_methods(eps.active.handle).flush, DAT_COHERDMA_METHOD_READ);
+    assert_int_equal(query_methods(eps.active.handle).flush, DAT_COHERDMA_METHOD_RDMA_READ);
     const auto flush = [&](const DAT_LMR_TRIPLET &scratch_triplet, std::size_t offset,
                            DAT_SEG_LENGTH length, std::size_t first_byte, std::size_t num_bytes) {
         std::memset(eps.active_memory.bytes.data(), 0xee, 64);
@@ -120,7 +121,8 @@ void atomic_write_without_inline_uses_cmp_swap(void **) {
     connected_eps eps;
     memory buffer(eps.ia, 64,
                   DAT_MEM_PRIV_ALL_FLAG | static_cast<DAT_MEM_PRIV_FLAGS>(0x40)); // remote atomics
-    assert_int_equal(query_methods(eps.active.handle).atomic_write, DAT_COHERDMA_METHOD_SWAP);
+    assert_int_equal(query_methods(eps.active.handle).atomic_write,
+                     DAT_COHERDMA_METHOD_CMP_AND_SWP);
     const DAT_RMR_TRIPLET remote = buffer.rmr_triplet(8, 8);
     const DAT_LMR_TRIPLET old = eps.active_memory.lmr_triplet(0, 8);
     const auto write = [&](const DAT_LMR_TRIPLET *expected) {
@@ -143,32 +145,27 @@ void atomic_write_without_inline_uses_cmp_swap(void **) {
 
 void remote_calls_reject_invalid_arguments(void **) {
     connected_eps eps;
-    ibv_qp *const qp = *get_fabric().qps.begin();
-    coherdma_remote *const remote_ops = coherdma_open_remote(qp);
-    assert_non_null(remote_ops);
+    coherdma_qp *const qp = coherdma_open_qp(*get_fabric().qps.begin());
+    assert_non_null(qp);
     ibv_sge scratch = {reinterpret_cast<std::uintptr_t>(&value), 8, 1};
-    for (const std::uint32_t completion : {0U, 3U, 4U}) {
-        assert_int_equal(
-            coherdma_post_atomic_write(remote_ops, 16, 1, &value, nullptr, completion, 1), EINVAL);
-        assert_int_equal(coherdma_post_flush(remote_ops, 16, 8, 1, &scratch, completion, 1),
-                         EINVAL);
+    for (const std::uint32_t flags : {0U, 3U, 4U, 5U, 0x80000002U}) {
+        assert_int_equal(coherdma_post_atomic_write(qp, 1, flags, 1, 16, &value, nullptr), EINVAL);
+        assert_int_equal(coherdma_post_flush(qp, 1, flags, 1, 16, 8, &scratch), EINVAL);
     }
-    const auto always = COHERDMA_COMPLETION_ALWAYS;
-    assert_int_equal(coherdma_post_atomic_write(nullptr, 16, 1, &value, nullptr, always, 1),
+    const auto always = COHERDMA_POST_COMPLETION_ALWAYS;
+    assert_int_equal(coherdma_post_atomic_write(nullptr, 1, always, 1, 16, &value, nullptr),
                      EINVAL);
-    assert_int_equal(coherdma_post_atomic_write(remote_ops, 16, 1, nullptr, nullptr, always, 1),
-                     EINVAL);
-    assert_int_equal(coherdma_post_atomic_write(remote_ops, 20, 1, &value, nullptr, always, 1),
-                     EINVAL);
+    assert_int_equal(coherdma_post_atomic_write(qp, 1, always, 1, 16, nullptr, nullptr), EINVAL);
+    assert_int_equal(coherdma_post_atomic_write(qp, 1, always, 1, 20, &value, nullptr), EINVAL);
     assert_non_null(std::strstr(coherdma_error(), "0x14 is not a multiple of 8"));
-    assert_int_equal(coherdma_post_flush(remote_ops, 16, 0, 1, &scratch, always, 1), EINVAL);
-    assert_int_equal(coherdma_post_flush(remote_ops, std::numeric_limits<std::uint64_t>::max(), 2,
-                                         1, &scratch, always, 1),
+    assert_int_equal(coherdma_post_flush(qp, 1, always, 1, 16, 0, &scratch), EINVAL);
+    assert_int_equal(coherdma_post_flush(qp, 1, always, 1,
+                                         std::numeric_limits<std::uint64_t>::max(), 2, &scratch),
                      EINVAL);
-    assert_int_equal(coherdma_post_flush(remote_ops, 16, 8, 1, nullptr, always, 1), EINVAL);
-    coherdma_close_remote(remote_ops);
-    assert_null(coherdma_open_remote(nullptr));
-    assert_string_equal(coherdma_method_str(COHERDMA_METHOD_SWAP), "compare and swap");
+    assert_int_equal(coherdma_post_flush(qp, 1, always, 1, 16, 8, nullptr), EINVAL);
+    coherdma_close_qp(qp);
+    assert_null(coherdma_open_qp(nullptr));
+    assert_string_equal(coherdma_method_str(COHERDMA_METHOD_CMP_AND_SWP), "compare and swap");
     assert_string_equal(coherdma_method_str(99), "unknown");
 }
 

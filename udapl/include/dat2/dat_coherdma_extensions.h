@@ -21,9 +21,9 @@ typedef enum dat_coherdma_method DAT_ENUM_BASE {
     DAT_COHERDMA_METHOD_NATIVE = 1,
     /* An inline RDMA Write of eight bytes. Atomic only if the peer's device stores eight bytes at
      * once: hardware does, though no standard requires it; rxe and siw do not on every CPU. */
-    DAT_COHERDMA_METHOD_INLINE = 2,
-    DAT_COHERDMA_METHOD_SWAP = 3, /* compare and swap */
-    DAT_COHERDMA_METHOD_READ = 4  /* an RDMA Read of the end of the range */
+    DAT_COHERDMA_METHOD_INLINE_WRITE = 2,
+    DAT_COHERDMA_METHOD_CMP_AND_SWP = 3, /* compare and swap */
+    DAT_COHERDMA_METHOD_RDMA_READ = 4    /* an RDMA Read of the end of the range */
 } DAT_COHERDMA_METHOD;
 
 typedef struct dat_coherdma_methods {
@@ -37,13 +37,13 @@ typedef struct dat_coherdma_methods {
  * Reads and flushes. Its event is that of an RDMA Write; with DAT_COMPLETION_SUPPRESS_FLAG only if
  * it fails.
  *
- * old is used with DAT_COHERDMA_METHOD_SWAP only and may otherwise be NULL: eight bytes of local
- * memory with the expected value. On completion they hold the previous value; if that differs from
- * the expected value, nothing was written.
+ * compare is used with DAT_COHERDMA_METHOD_CMP_AND_SWP only and may otherwise be NULL: eight bytes
+ * of local memory with the expected value. On completion they hold the previous value; if that
+ * differs from the expected value, nothing was written.
  */
-#define dat_coherdma_post_atomic_write(ep, value, old, cookie, rbuf, flgs)                         \
+#define dat_coherdma_post_atomic_write(ep, value, compare, cookie, rbuf, flgs)                     \
     dat_extension_op(DAT_CAST(DAT_EP_HANDLE, ep), DAT_COHERDMA_ATOMIC_WRITE_OP,                    \
-                     DAT_CAST(const void *, value), DAT_CAST(const DAT_LMR_TRIPLET *, old),        \
+                     DAT_CAST(const void *, value), DAT_CAST(const DAT_LMR_TRIPLET *, compare),    \
                      (cookie), DAT_CAST(const DAT_RMR_TRIPLET *, rbuf),                            \
                      DAT_CAST(DAT_COMPLETION_FLAGS, flgs))
 

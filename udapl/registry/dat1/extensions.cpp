@@ -40,11 +40,11 @@ DAT_RETURN forward_coherdma_call(DAT_EP_HANDLE handle, Arguments... arguments) n
 using namespace coherdma::registry;
 
 DAT_RETURN dat_coherdma_post_atomic_write(DAT_EP_HANDLE ep_handle, const void *value,
-                                          const DAT_LMR_TRIPLET *old, DAT_DTO_COOKIE user_cookie,
-                                          const DAT_RMR_TRIPLET *rbuf,
+                                          const DAT_LMR_TRIPLET *compare,
+                                          DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *rbuf,
                                           DAT_COMPLETION_FLAGS completion_flags) {
     return forward_coherdma_call<&DAT_COHERDMA_CALLS::post_atomic_write>(
-        ep_handle, value, old, user_cookie, rbuf, completion_flags);
+        ep_handle, value, compare, user_cookie, rbuf, completion_flags);
 }
 
 DAT_RETURN dat_coherdma_post_flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *lbuf,

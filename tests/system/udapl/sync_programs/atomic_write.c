@@ -70,10 +70,10 @@ static void server(struct process *process) {
 }
 
 static const char *method_name(DAT_COHERDMA_METHOD method) {
-    return method == DAT_COHERDMA_METHOD_NATIVE   ? "native"
-           : method == DAT_COHERDMA_METHOD_INLINE ? "inline write"
-           : method == DAT_COHERDMA_METHOD_SWAP   ? "compare and swap"
-                                                  : "none";
+    return method == DAT_COHERDMA_METHOD_NATIVE         ? "native"
+           : method == DAT_COHERDMA_METHOD_INLINE_WRITE ? "inline write"
+           : method == DAT_COHERDMA_METHOD_CMP_AND_SWP  ? "compare and swap"
+                                                        : "none";
 }
 
 static void client(struct process *process) {

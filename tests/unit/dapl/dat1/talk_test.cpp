@@ -234,8 +234,8 @@ void dat1_atomic_write_and_flush(void **) {
     const dat1::remote_calls &remote_calls = remote_calls_of_table();
     DAT_COHERDMA_METHODS methods = {};
     assert_success(remote_calls.query_methods(eps.dat1_ep.handle, &methods));
-    assert_int_equal(methods.atomic_write, DAT_COHERDMA_METHOD_INLINE);
-    assert_int_equal(methods.flush, DAT_COHERDMA_METHOD_READ);
+    assert_int_equal(methods.atomic_write, DAT_COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(methods.flush, DAT_COHERDMA_METHOD_RDMA_READ);
     const std::uint64_t value = 0x0102030405060708;
     const dat1::rmr_triplet remote = eps.remote_triplet(800, 8),
                             unaligned = eps.remote_triplet(801, 8);

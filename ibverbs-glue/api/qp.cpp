@@ -21,9 +21,9 @@
 using coherdma::api::copy_out;
 using coherdma::api::fail;
 
-struct coherdma_remote {
-    ibv_qp *qp;
-    ibv_qp_ex *qp_ex; ///< for native operations; may be NULL
+struct coherdma_qp {
+    ibv_qp *ibqp;
+    ibv_qp_ex *ibqp_ex; ///< for native operations; may be NULL
     std::uint32_t atomic_write_method;
     std::uint32_t flush_method;
 };
@@ -63,50 +63,50 @@ std::uint32_t emulated_atomic_write_method(ibv_qp &qp) noexcept {
     ibv_qp_init_attr init_attr = {};
     if (ibv_query_qp(&qp, &attr, IBV_QP_CAP, &init_attr) == 0 &&
         std::max(attr.cap.max_inline_data, init_attr.cap.max_inline_data) >= WORD_SIZE)
-        return COHERDMA_METHOD_INLINE;
-    return has_atomics(qp.context) ? std::uint32_t{COHERDMA_METHOD_SWAP}
+        return COHERDMA_METHOD_INLINE_WRITE;
+    return has_atomics(qp.context) ? std::uint32_t{COHERDMA_METHOD_CMP_AND_SWP}
                                    : std::uint32_t{COHERDMA_METHOD_NONE};
 }
 
-int check(const coherdma_remote *remote, std::uint32_t completion) noexcept {
-    if (remote == nullptr)
-        return fail(EINVAL, "remote is NULL");
-    if (completion != COHERDMA_COMPLETION_ON_ERROR && completion != COHERDMA_COMPLETION_ALWAYS)
+int check(const coherdma_qp *qp, std::uint32_t flags) noexcept {
+    if (qp == nullptr)
+        return fail(EINVAL, "qp is NULL");
+    if (flags != COHERDMA_POST_COMPLETION_ON_ERROR && flags != COHERDMA_POST_COMPLETION_ALWAYS)
         return fail(EINVAL,
-                    "completion is %u, not COHERDMA_COMPLETION_ON_ERROR or "
-                    "COHERDMA_COMPLETION_ALWAYS",
-                    completion);
+                    "flags are 0x%x, not COHERDMA_POST_COMPLETION_ON_ERROR or "
+                    "COHERDMA_POST_COMPLETION_ALWAYS",
+                    flags);
     return 0;
 }
 
-unsigned to_send_flags(std::uint32_t completion) noexcept {
-    return completion == COHERDMA_COMPLETION_ALWAYS ? unsigned{IBV_SEND_SIGNALED} : 0;
+unsigned to_send_flags(std::uint32_t flags) noexcept {
+    return flags == COHERDMA_POST_COMPLETION_ALWAYS ? unsigned{IBV_SEND_SIGNALED} : 0;
 }
 
 int fail_post(int error, const char *operation) noexcept {
     return fail(error, "cannot post %s: %s", operation, strerrordesc_np(error));
 }
 
-int post(const coherdma_remote &remote, ibv_send_wr &wr, const char *operation) noexcept {
+int post(const coherdma_qp &qp, ibv_send_wr &wr, const char *operation) noexcept {
     ibv_send_wr *bad_wr = nullptr;
-    const int error = ibv_post_send(remote.qp, &wr, &bad_wr);
+    const int error = ibv_post_send(qp.ibqp, &wr, &bad_wr);
     return error == 0 ? 0 : fail_post(error, operation);
 }
 
 /// add_wr: calls one ibv_wr_* function.
 template <class function>
-int post_native(ibv_qp_ex &qp, unsigned send_flags, std::uint64_t wr_id, const char *operation,
+int post_native(ibv_qp_ex &ibqp_ex, std::uint64_t wr_id, unsigned send_flags, const char *operation,
                 const function &add_wr) noexcept {
-    ibv_wr_start(&qp);
-    qp.wr_id = wr_id;
-    qp.wr_flags = send_flags;
-    add_wr(qp);
-    const int error = ibv_wr_complete(&qp);
+    ibv_wr_start(&ibqp_ex);
+    ibqp_ex.wr_id = wr_id;
+    ibqp_ex.wr_flags = send_flags;
+    add_wr(ibqp_ex);
+    const int error = ibv_wr_complete(&ibqp_ex);
     return error == 0 ? 0 : fail_post(error, operation);
 }
 
-int post_inline_write(const coherdma_remote &remote, std::uint64_t remote_addr, std::uint32_t rkey,
-                      const void *value, unsigned send_flags, std::uint64_t wr_id) noexcept {
+int post_inline_write(const coherdma_qp &qp, std::uint64_t wr_id, unsigned send_flags,
+                      std::uint32_t rkey, std::uint64_t remote_addr, const void *value) noexcept {
     ibv_sge sge = {reinterpret_cast<std::uintptr_t>(value), WORD_SIZE, 0};
     ibv_send_wr wr = {};
     wr.wr_id = wr_id;
@@ -116,17 +116,17 @@ int post_inline_write(const coherdma_remote &remote, std::uint64_t remote_addr, 
     wr.send_flags = send_flags | IBV_SEND_INLINE | IBV_SEND_FENCE;
     wr.wr.rdma.remote_addr = remote_addr;
     wr.wr.rdma.rkey = rkey;
-    return post(remote, wr, "an inline RDMA Write");
+    return post(qp, wr, "an inline RDMA Write");
 }
 
-/// swap: holds the expected value, and receives the old one.
-int post_compare_and_swap(const coherdma_remote &remote, std::uint64_t remote_addr,
-                          std::uint32_t rkey, const void *value, const ibv_sge *swap,
-                          unsigned send_flags, std::uint64_t wr_id) noexcept {
-    if (swap == nullptr || swap->addr == 0 || swap->length != WORD_SIZE)
-        return fail(EINVAL, "this QP uses compare and swap, so `swap` must be eight bytes of "
+/// compare: holds the expected value, and receives the old one.
+int post_compare_and_swap(const coherdma_qp &qp, std::uint64_t wr_id, unsigned send_flags,
+                          std::uint32_t rkey, std::uint64_t remote_addr, const void *value,
+                          const ibv_sge *compare) noexcept {
+    if (compare == nullptr || compare->addr == 0 || compare->length != WORD_SIZE)
+        return fail(EINVAL, "this QP uses compare and swap, so `compare` must be eight bytes of "
                             "registered memory with the expected value");
-    ibv_sge sge = *swap;
+    ibv_sge sge = *compare;
     ibv_send_wr wr = {};
     wr.wr_id = wr_id;
     wr.sg_list = &sge;
@@ -135,9 +135,10 @@ int post_compare_and_swap(const coherdma_remote &remote, std::uint64_t remote_ad
     wr.send_flags = send_flags | IBV_SEND_FENCE;
     wr.wr.atomic.remote_addr = remote_addr;
     wr.wr.atomic.rkey = rkey;
-    std::memcpy(&wr.wr.atomic.compare_add, reinterpret_cast<const void *>(swap->addr), WORD_SIZE);
+    std::memcpy(&wr.wr.atomic.compare_add, reinterpret_cast<const void *>(compare->addr),
+                WORD_SIZE);
     std::memcpy(&wr.wr.atomic.swap, value, WORD_SIZE);
-    return post(remote, wr, "a compare and swap");
+    return post(qp, wr, "a compare and swap");
 }
 
 } // namespace
@@ -148,73 +149,72 @@ const char *coherdma_method_str(uint32_t method) {
     return method < std::size(names) ? names[method] : "unknown";
 }
 
-coherdma_remote *coherdma_open_remote(ibv_qp *qp) {
-    if (qp == nullptr || qp->qp_type != IBV_QPT_RC) {
+coherdma_qp *coherdma_open_qp(ibv_qp *ibqp) {
+    if (ibqp == nullptr || ibqp->qp_type != IBV_QPT_RC) {
         errno = fail(EINVAL, "qp is NULL or not of type RC");
         return nullptr;
     }
-    auto *const remote = new (std::nothrow) coherdma_remote{};
-    if (remote == nullptr) {
+    auto *const qp = new (std::nothrow) coherdma_qp{};
+    if (qp == nullptr) {
         errno = fail(ENOMEM, "out of memory");
         return nullptr;
     }
-    remote->qp = qp;
-    remote->qp_ex = ibv_qp_to_qp_ex(qp);
-    remote->atomic_write_method = has_wr_atomic_write(remote->qp_ex)
-                                      ? std::uint32_t{COHERDMA_METHOD_NATIVE}
-                                      : emulated_atomic_write_method(*qp);
-    remote->flush_method =
-        has_wr_flush(remote->qp_ex) ? COHERDMA_METHOD_NATIVE : COHERDMA_METHOD_READ;
-    return remote;
+    qp->ibqp = ibqp;
+    qp->ibqp_ex = ibv_qp_to_qp_ex(ibqp);
+    qp->atomic_write_method = has_wr_atomic_write(qp->ibqp_ex)
+                                  ? std::uint32_t{COHERDMA_METHOD_NATIVE}
+                                  : emulated_atomic_write_method(*ibqp);
+    qp->flush_method =
+        has_wr_flush(qp->ibqp_ex) ? COHERDMA_METHOD_NATIVE : COHERDMA_METHOD_RDMA_READ;
+    return qp;
 }
 
-void coherdma_close_remote(coherdma_remote *remote) {
-    delete remote;
+void coherdma_close_qp(coherdma_qp *qp) {
+    delete qp;
 }
 
-int coherdma_query_remote(const coherdma_remote *remote, coherdma_remote_attr *attr, size_t size) {
-    if (remote == nullptr)
-        return fail(EINVAL, "remote is NULL");
-    const coherdma_remote_attr result = {0, remote->atomic_write_method, remote->flush_method};
+int coherdma_query_qp(const coherdma_qp *qp, coherdma_qp_attr *attr, size_t size) {
+    if (qp == nullptr)
+        return fail(EINVAL, "qp is NULL");
+    const coherdma_qp_attr result = {0, qp->atomic_write_method, qp->flush_method};
     return copy_out(result, attr, size);
 }
 
-int coherdma_post_atomic_write(const coherdma_remote *remote, uint64_t remote_addr, uint32_t rkey,
-                               const void *value, const ibv_sge *swap, uint32_t completion,
-                               uint64_t wr_id) {
-    if (const int error = check(remote, completion))
+int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
+                               uint64_t remote_addr, const void *value, const ibv_sge *compare) {
+    if (const int error = check(qp, flags))
         return error;
     if (value == nullptr)
         return fail(EINVAL, "value is NULL");
     if (remote_addr % WORD_SIZE != 0)
         return fail(EINVAL, "remote_addr 0x%llx is not a multiple of 8",
                     static_cast<unsigned long long>(remote_addr));
-    const unsigned send_flags = to_send_flags(completion);
-    switch (remote->atomic_write_method) {
+    const unsigned send_flags = to_send_flags(flags);
+    switch (qp->atomic_write_method) {
     case COHERDMA_METHOD_NATIVE:
         return post_native(
-            *remote->qp_ex, send_flags, wr_id, "an atomic write",
-            [&](ibv_qp_ex &qp) { ibv_wr_atomic_write(&qp, rkey, remote_addr, value); });
-    case COHERDMA_METHOD_INLINE:
-        return post_inline_write(*remote, remote_addr, rkey, value, send_flags, wr_id);
-    case COHERDMA_METHOD_SWAP:
-        return post_compare_and_swap(*remote, remote_addr, rkey, value, swap, send_flags, wr_id);
+            *qp->ibqp_ex, wr_id, send_flags, "an atomic write",
+            [&](ibv_qp_ex &ibqp_ex) { ibv_wr_atomic_write(&ibqp_ex, rkey, remote_addr, value); });
+    case COHERDMA_METHOD_INLINE_WRITE:
+        return post_inline_write(*qp, wr_id, send_flags, rkey, remote_addr, value);
+    case COHERDMA_METHOD_CMP_AND_SWP:
+        return post_compare_and_swap(*qp, wr_id, send_flags, rkey, remote_addr, value, compare);
     default:
         return fail(EOPNOTSUPP, "this QP supports neither atomic writes, nor eight bytes of inline "
                                 "data, nor atomics");
     }
 }
 
-int coherdma_post_flush(const coherdma_remote *remote, uint64_t remote_addr, uint64_t length,
-                        uint32_t rkey, const ibv_sge *scratch, uint32_t completion,
-                        uint64_t wr_id) {
-    if (const int error = check(remote, completion))
+int coherdma_post_flush(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
+                        uint64_t remote_addr, uint64_t length, const ibv_sge *scratch) {
+    if (const int error = check(qp, flags))
         return error;
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
         return fail(EINVAL, "the remote range is empty, or exceeds the address space");
-    if (remote->flush_method == COHERDMA_METHOD_NATIVE)
-        return post_native(*remote->qp_ex, to_send_flags(completion), wr_id, "a flush",
-                           [&](ibv_qp_ex &qp) { add_flush(qp, rkey, remote_addr, length); });
+    if (qp->flush_method == COHERDMA_METHOD_NATIVE)
+        return post_native(
+            *qp->ibqp_ex, wr_id, to_send_flags(flags), "a flush",
+            [&](ibv_qp_ex &ibqp_ex) { add_flush(ibqp_ex, rkey, remote_addr, length); });
     if (scratch == nullptr || scratch->addr == 0 || scratch->length == 0)
         return fail(EINVAL, "scratch must be at least one byte of registered memory");
     // Reads the last bytes of the range, and none outside it.
@@ -226,8 +226,8 @@ int coherdma_post_flush(const coherdma_remote *remote, uint64_t remote_addr, uin
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_RDMA_READ;
-    wr.send_flags = to_send_flags(completion);
+    wr.send_flags = to_send_flags(flags);
     wr.wr.rdma.remote_addr = remote_addr + (length - num_bytes);
     wr.wr.rdma.rkey = rkey;
-    return post(*remote, wr, "an RDMA Read");
+    return post(*qp, wr, "an RDMA Read");
 }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The requests that atomic writes and flushes post: a fake QP records them. Each argument has
+// another value, so that a swapped one is found. tests/unit/dapl/remote_test.cpp has their effects.
+
+#include "../cmocka.hpp"
+
+#include <cerrno>
+#include <coherdma/coherdma.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <infiniband/verbs.h>
+#include <string>
+
+namespace {
+
+ibv_context context = {};
+ibv_qp_ex fake_qp = {};
+bool has_qp_ex = true;
+std::uint32_t max_inline_data = 8;
+int complete_status = 0; ///< returned by wr_complete
+std::string calls;
+
+void record(const char *call) {
+    calls += calls.empty() ? "" : " ";
+    calls += call;
+}
+void wr_start(ibv_qp_ex *) {
+    record("start");
+}
+int wr_complete(ibv_qp_ex *) {
+    record("complete");
+    return complete_status;
+}
+void wr_atomic_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t addr, const void *value) {
+    char text[120], bytes[9] = {};
+    std::memcpy(bytes, value, 8);
+    std::snprintf(text, sizeof text, "write(%u, %#llx, %s, id %llu, flags %u)", rkey,
+                  static_cast<unsigned long long>(addr), bytes,
+                  static_cast<unsigned long long>(ibqp->wr_id), ibqp->wr_flags);
+    record(text);
+}
+#ifdef COHERDMA_HAS_FLUSH
+void wr_flush(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t addr, std::size_t length,
+              std::uint8_t type, std::uint8_t level) {
+    char text[120];
+    std::snprintf(text, sizeof text, "flush(%u, %#llx, %zu, %u, %u, id %llu, flags %u)", rkey,
+                  static_cast<unsigned long long>(addr), length, type, level,
+                  static_cast<unsigned long long>(ibqp->wr_id), ibqp->wr_flags);
+    record(text);
+}
+#endif
+
+int post_send(ibv_qp *, ibv_send_wr *wr, ibv_send_wr **) {
+    const bool is_atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+    char text[160];
+    std::snprintf(text, sizeof text, "send(opcode %d, id %llu, flags %u, %u, %#llx, sge %u %u)",
+                  wr->opcode, static_cast<unsigned long long>(wr->wr_id), wr->send_flags,
+                  is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey,
+                  static_cast<unsigned long long>(is_atomic ? wr->wr.atomic.remote_addr
+                                                            : wr->wr.rdma.remote_addr),
+                  wr->sg_list->length, wr->sg_list->lkey);
+    record(text);
+    if (is_atomic) {
+        std::snprintf(text, sizeof text, "%#llx -> %#llx",
+                      static_cast<unsigned long long>(wr->wr.atomic.compare_add),
+                      static_cast<unsigned long long>(wr->wr.atomic.swap));
+        record(text);
+    }
+    return 0;
+}
+
+int reset_fake_qp(void **) {
+    fake_qp = {};
+    fake_qp.qp_base.context = &context;
+    fake_qp.qp_base.qp_type = IBV_QPT_RC;
+    fake_qp.wr_start = wr_start;
+    fake_qp.wr_complete = wr_complete;
+    fake_qp.wr_atomic_write = wr_atomic_write;
+#ifdef COHERDMA_HAS_FLUSH
+    fake_qp.wr_flush = wr_flush;
+#endif
+    context.ops.post_send = post_send;
+    has_qp_ex = true;
+    max_inline_data = 8;
+    complete_status = 0;
+    calls.clear();
+    return 0;
+}
+
+coherdma_qp_attr open_qp(coherdma_qp *&qp) {
+    qp = coherdma_open_qp(&fake_qp.qp_base);
+    assert_non_null(qp);
+    coherdma_qp_attr attr = {};
+    assert_int_equal(coherdma_query_qp(qp, &attr, sizeof attr), 0);
+    return attr;
+}
+
+void native_atomic_write_posts_one_wr(void **) {
+    coherdma_qp *qp;
+    assert_int_equal(open_qp(qp).atomic_write, COHERDMA_METHOD_NATIVE);
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1008,
+                                                "12345678", nullptr),
+                     0);
+    assert_string_equal(calls.c_str(), "start write(7, 0x1008, 12345678, id 9, flags 2) complete");
+    calls.clear();
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ON_ERROR, 7, 0x1008,
+                                                "12345678", nullptr),
+                     0);
+    assert_string_equal(calls.c_str(), "start write(7, 0x1008, 12345678, id 9, flags 0) complete");
+    calls.clear();
+    complete_status = ENOMEM;
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1008,
+                                                "12345678", nullptr),
+                     ENOMEM);
+    assert_non_null(std::strstr(coherdma_error(), "cannot post an atomic write"));
+    calls.clear();
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1004,
+                                                "12345678", nullptr),
+                     EINVAL);
+    assert_string_equal(calls.c_str(), "");
+    coherdma_close_qp(qp);
+}
+
+void qp_without_atomic_write_uses_inline(void **) {
+    coherdma_qp *qp;
+    fake_qp.wr_atomic_write = nullptr;
+    assert_int_equal(open_qp(qp).atomic_write, COHERDMA_METHOD_INLINE_WRITE);
+    coherdma_close_qp(qp);
+    has_qp_ex = false;
+    assert_int_equal(open_qp(qp).atomic_write, COHERDMA_METHOD_INLINE_WRITE);
+    coherdma_close_qp(qp);
+}
+
+void other_methods_post_one_send_wr(void **) {
+    const std::uint64_t value = 0x22;
+    std::uint64_t expected = 0x11;
+    const ibv_sge local = {reinterpret_cast<std::uintptr_t>(&expected), 8, 5};
+    coherdma_qp *qp;
+    has_qp_ex = false;
+    assert_int_equal(open_qp(qp).flush, COHERDMA_METHOD_RDMA_READ);
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1008,
+                                                &value, nullptr),
+                     0);
+    assert_string_equal(calls.c_str(), "send(opcode 0, id 9, flags 11, 7, 0x1008, sge 8 0)");
+    calls.clear();
+    assert_int_equal(
+        coherdma_post_flush(qp, 9, COHERDMA_POST_COMPLETION_ON_ERROR, 7, 0x1008, 0x100, &local), 0);
+    assert_string_equal(calls.c_str(), "send(opcode 4, id 9, flags 0, 7, 0x1100, sge 8 5)");
+    coherdma_close_qp(qp);
+    calls.clear();
+    max_inline_data = 0;
+    assert_int_equal(open_qp(qp).atomic_write, COHERDMA_METHOD_CMP_AND_SWP);
+    assert_int_equal(coherdma_post_atomic_write(qp, 9, COHERDMA_POST_COMPLETION_ON_ERROR, 7, 0x1008,
+                                                &value, &local),
+                     0);
+    assert_string_equal(calls.c_str(),
+                        "send(opcode 5, id 9, flags 1, 7, 0x1008, sge 8 5) 0x11 -> 0x22");
+    coherdma_close_qp(qp);
+}
+
+void native_flush_posts_one_wr(void **) {
+#ifdef COHERDMA_HAS_FLUSH
+    coherdma_qp *qp;
+    assert_int_equal(open_qp(qp).flush, COHERDMA_METHOD_NATIVE);
+    assert_int_equal(
+        coherdma_post_flush(qp, 9, COHERDMA_POST_COMPLETION_ON_ERROR, 7, 0x1001, 5000, nullptr), 0);
+    assert_string_equal(calls.c_str(),
+                        "start flush(7, 0x1001, 5000, 1, 0, id 9, flags 0) complete");
+    calls.clear();
+    assert_int_equal(
+        coherdma_post_flush(qp, 9, COHERDMA_POST_COMPLETION_ALWAYS, 7, 0x1001, 0, nullptr), EINVAL);
+    assert_string_equal(calls.c_str(), "");
+    coherdma_close_qp(qp);
+    fake_qp.wr_flush = nullptr;
+    assert_int_equal(open_qp(qp).flush, COHERDMA_METHOD_RDMA_READ);
+    coherdma_close_qp(qp);
+#else
+    print_message("# skipped: RDMA FLUSH needs the headers of rdma-core 45\n");
+    skip();
+#endif
+}
+
+} // namespace
+
+extern "C" {
+
+ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *) {
+    return has_qp_ex ? &fake_qp : nullptr;
+}
+int ibv_query_qp(ibv_qp *, ibv_qp_attr *attr, int, ibv_qp_init_attr *) {
+    attr->cap.max_inline_data = max_inline_data;
+    return 0;
+}
+int ibv_query_device(ibv_context *, ibv_device_attr *attr) {
+    attr->atomic_cap = IBV_ATOMIC_HCA;
+    return 0;
+}
+}
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test_setup(native_atomic_write_posts_one_wr, reset_fake_qp),
+        cmocka_unit_test_setup(qp_without_atomic_write_uses_inline, reset_fake_qp),
+        cmocka_unit_test_setup(other_methods_post_one_send_wr, reset_fake_qp),
+        cmocka_unit_test_setup(native_flush_posts_one_wr, reset_fake_qp),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
