@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "cpu.hpp"
-#include "copy_out.hpp"
+#include "copy_struct.hpp"
 #include "error.hpp"
 
 #include <algorithm>

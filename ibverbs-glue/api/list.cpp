@@ -3,21 +3,20 @@
 // Lists of devices and ports. Each is one allocation: the elements, the last of which is zero,
 // followed by their strings.
 
+#include "copy_struct.hpp"
 #include "devices/devices.hpp"
-#include "error.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <coherdma/coherdma.h>
 #include <cstdlib>
 #include <cstring>
 
-using coherdma::api::fail;
+using namespace coherdma;
+using api::fail;
 
 namespace {
 
-std::size_t port_list_size(const std::vector<coherdma::devices::port> &ports,
-                           std::size_t element_size) {
+std::size_t port_list_size(const std::vector<devices::port> &ports, std::size_t element_size) {
     std::size_t bytes = (ports.size() + 1) * element_size;
     for (const auto &port : ports)
         bytes += port.device.size() + port.netdev.size() + port.transport.size() + 3;
@@ -25,7 +24,7 @@ std::size_t port_list_size(const std::vector<coherdma::devices::port> &ports,
 }
 
 /// block has port_list_size() bytes, which are zero.
-void fill_port_list(char *block, const std::vector<coherdma::devices::port> &ports,
+void fill_port_list(char *block, const std::vector<devices::port> &ports,
                     std::size_t element_size) {
     char *text = block + (ports.size() + 1) * element_size;
     const auto append_string = [&text](const std::string &string) {
@@ -40,7 +39,7 @@ void fill_port_list(char *block, const std::vector<coherdma::devices::port> &por
         element.transport = append_string(ports[i].transport);
         element.port_num = ports[i].port_num;
         element.state = ports[i].state;
-        std::memcpy(block + i * element_size, &element, std::min(element_size, sizeof element));
+        api::fill_struct(element, block + i * element_size, element_size);
     }
 }
 
@@ -48,7 +47,7 @@ void fill_port_list(char *block, const std::vector<coherdma::devices::port> &por
 
 char **coherdma_get_device_list(size_t *count) {
     try {
-        const auto devices = coherdma::devices::list_devices();
+        const auto devices = devices::list_devices();
         std::size_t bytes = (devices.size() + 1) * sizeof(char *);
         for (const auto &device : devices)
             bytes += device.name.size() + 1;
@@ -74,12 +73,12 @@ void coherdma_free_device_list(char **list) {
 }
 
 coherdma_port *coherdma_get_port_list(size_t *count, size_t size) {
-    if (size < sizeof(coherdma_port::comp_mask) || size % alignof(coherdma_port) != 0) {
+    if (size < api::first_size<coherdma_port> || size % alignof(coherdma_port) != 0) {
         errno = fail(EINVAL, "size %zu is invalid", size);
         return nullptr;
     }
     try {
-        const auto ports = coherdma::devices::list_ports();
+        const auto ports = devices::list_ports();
         if (auto *block = static_cast<char *>(std::calloc(1, port_list_size(ports, size)))) {
             fill_port_list(block, ports, size);
             if (count)

@@ -3,7 +3,7 @@
 // Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
 // None of them changes later.
 
-#include "copy_out.hpp"
+#include "copy_struct.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
 #include "devices/devices.hpp"
@@ -23,10 +23,10 @@ namespace {
 using coherdma::api::fail;
 using namespace coherdma;
 
-constexpr std::uint64_t KNOWN_FLAGS = COHERDMA_OPEN_QUERY_ONLY | COHERDMA_OPEN_ALL_RULES |
+constexpr std::uint32_t KNOWN_FLAGS = COHERDMA_OPEN_QUERY_ONLY | COHERDMA_OPEN_ALL_RULES |
                                       COHERDMA_OPEN_CHECK_MEMORY | COHERDMA_OPEN_ASSUME;
 
-bool has_flag(const coherdma_open_attr &attr, std::uint64_t flag) {
+bool has_flag(const coherdma_open_attr &attr, std::uint32_t flag) {
     return (attr.flags & flag) != 0;
 }
 
@@ -52,8 +52,8 @@ int check_emulated(const coherdma_device &device, const cache::range *ranges,
 int check_attr(const coherdma_open_attr &attr) {
     const bool has_device = attr.context || attr.name;
     if ((attr.flags & ~KNOWN_FLAGS) != 0)
-        return fail(EINVAL, "flags 0x%llx are unknown to this version of libcoherdma",
-                    static_cast<unsigned long long>(attr.flags & ~KNOWN_FLAGS));
+        return fail(EINVAL, "flags 0x%x are unknown to this version of libcoherdma",
+                    attr.flags & ~KNOWN_FLAGS);
     if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
         if (has_device)
             return fail(EINVAL, "COHERDMA_OPEN_ASSUME cannot be combined with a context or name");

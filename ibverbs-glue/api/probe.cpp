@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "copy_out.hpp"
+#include "copy_struct.hpp"
 #include "cpu.hpp"
 #include "probe/loopback.hpp"
 
@@ -96,7 +96,10 @@ int coherdma_probe(ibv_context *context, const coherdma_probe_attr *attr, size_t
                    coherdma_probe_result *result, size_t result_size) {
     try {
         coherdma_probe_attr probe_attr = {};
-        if (const int error = attr ? api::copy_in(attr, attr_size, probe_attr) : 0)
+        int error = attr ? api::copy_in(attr, attr_size, probe_attr) : 0;
+        if (error == 0)
+            error = api::check_out(result, result_size);
+        if (error != 0)
             return error;
         if (!context)
             return fail(EINVAL, "context is NULL");
@@ -106,8 +109,10 @@ int coherdma_probe(ibv_context *context, const coherdma_probe_attr *attr, size_t
                         "port_num, rounds or timeout_ms exceeds its maximum of %u, %u or %u",
                         MAX_PORT, MAX_ROUNDS, MAX_TIMEOUT_MS);
         coherdma_probe_result probe_result = {};
-        const int error = run_probe(context, probe_attr, probe_result);
-        return error != 0 ? error : api::copy_out(probe_result, result, result_size);
+        error = run_probe(context, probe_attr, probe_result);
+        if (error == 0)
+            api::fill_struct(probe_result, result, result_size);
+        return error;
     } catch (const std::system_error &exception) {
         return fail(exception.code().value(), "%s", exception.what());
     } catch (const std::exception &) {

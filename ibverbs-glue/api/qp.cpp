@@ -11,7 +11,7 @@
 // - Flush: an RDMA Read. The peer's device responds only when earlier RDMA Writes are in its
 // memory.
 
-#include "copy_out.hpp"
+#include "copy_struct.hpp"
 
 #include <coherdma/coherdma.h>
 #include <infiniband/verbs.h>
@@ -176,7 +176,7 @@ void coherdma_close_qp(coherdma_qp *qp) {
 int coherdma_query_qp(const coherdma_qp *qp, coherdma_qp_attr *attr, size_t size) {
     if (qp == nullptr)
         return fail(EINVAL, "qp is NULL");
-    const coherdma_qp_attr result = {0, qp->atomic_write_method, qp->flush_method};
+    const coherdma_qp_attr result = {qp->atomic_write_method, qp->flush_method};
     return copy_out(result, attr, size);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "copy_out.hpp"
+#include "copy_struct.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
 

@@ -14,8 +14,13 @@
  * Functions that return int return 0 or an errno value; functions that return a pointer return NULL
  * and set errno on failure. coherdma_error() returns the reason as text. Functions are thread-safe
  * unless their comment restricts it, but a handle must not be closed during a call. Functions that
- * close or free accept NULL. Structs grow at their end: pass the size that the program was compiled
- * with.
+ * close or free accept NULL.
+ *
+ * Structs grow at their end. `size` is that of the struct that the program was compiled with; one
+ * smaller than the first version of the struct is refused with EINVAL. Output structs are filled up
+ * to `size`; bytes that this version of the library does not know are set to 0. In input structs
+ * such bytes must be 0, otherwise the call fails with E2BIG: zero the struct before setting
+ * members.
  */
 #ifndef COHERDMA_COHERDMA_H
 #define COHERDMA_COHERDMA_H
@@ -63,13 +68,12 @@ enum coherdma_open_flags {
 };
 
 struct coherdma_open_attr {
-    uint64_t comp_mask;          /* 0 */
-    uint64_t flags;              /* enum coherdma_open_flags */
+    uint32_t flags;              /* enum coherdma_open_flags */
+    uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
     struct ibv_context *context; /* the device, or NULL to use name */
     const char *name;            /* as in ibv_devices; without a context, the rules "emulation" and
                                     "registration" have no result */
     const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best */
-    uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
 };
 
 /*
@@ -83,7 +87,6 @@ struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr 
 void coherdma_close_device(struct coherdma_device *device);
 
 struct coherdma_device_attr {
-    uint64_t comp_mask;       /* 0 */
     uint32_t coherency;       /* enum coherdma_coherency */
     uint32_t sync_required;   /* 0: the sync calls touch no cache line */
     uint32_t line_size;       /* of the cache, in bytes; 0: unknown */
@@ -102,7 +105,6 @@ int coherdma_query_device(const struct coherdma_device *device, struct coherdma_
                           size_t size);
 
 struct coherdma_evidence {
-    uint64_t comp_mask; /* 0 */
     uint32_t coherency; /* of this rule alone; COHERDMA_UNKNOWN: no result */
     uint32_t decided;   /* 1: this rule decided */
     const char *rule;
@@ -186,7 +188,6 @@ struct coherdma_qp *coherdma_open_qp(struct ibv_qp *qp);
 void coherdma_close_qp(struct coherdma_qp *qp);
 
 struct coherdma_qp_attr {
-    uint64_t comp_mask;    /* 0 */
     uint32_t atomic_write; /* enum coherdma_method */
     uint32_t flush;        /* enum coherdma_method */
 };
@@ -223,7 +224,6 @@ int coherdma_post_flush(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t f
 /* -- this machine --------------------------------------------------------------------------- */
 
 struct coherdma_cpu_attr {
-    uint64_t comp_mask;       /* 0 */
     uint32_t line_size;       /* in bytes; 0: unknown */
     uint32_t alignment;       /* for buffers that share no cache line with other data */
     const char *instructions; /* for devices that require sync; "" if none */
@@ -238,7 +238,6 @@ char **coherdma_get_device_list(size_t *count);
 void coherdma_free_device_list(char **list);
 
 struct coherdma_port {
-    uint64_t comp_mask;    /* 0 */
     const char *device;    /* as in ibv_devices */
     const char *netdev;    /* the network interface, as in ip link; "" if none */
     const char *transport; /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
@@ -259,13 +258,11 @@ void coherdma_free_port_list(struct coherdma_port *list);
  * whether the device or the CPU read stale data. Takes a moment; no other call does this.
  */
 struct coherdma_probe_attr {
-    uint64_t comp_mask;  /* 0 */
     uint32_t port_num;   /* 0: the first active port */
     uint32_t rounds;     /* 0: 8 */
     uint32_t timeout_ms; /* of each transfer; 0: 2000 */
 };
 struct coherdma_probe_result {
-    uint64_t comp_mask;    /* 0 */
     uint32_t coherency;    /* COHERDMA_UNKNOWN: a transfer did not complete */
     uint32_t rounds;       /* completed */
     uint64_t lines;        /* checked in each direction */

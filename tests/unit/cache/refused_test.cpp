@@ -15,7 +15,7 @@
 
 namespace {
 
-coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags) {
+coherdma_device *open_assumed(std::uint32_t coherency, std::uint32_t flags) {
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
     attr.assume = coherency;

@@ -19,7 +19,7 @@
 
 namespace {
 
-coherdma_device *open_assumed(std::uint32_t coherency, std::uint64_t flags = 0) {
+coherdma_device *open_assumed(std::uint32_t coherency, std::uint32_t flags = 0) {
     coherdma_open_attr attr = {};
     attr.flags = COHERDMA_OPEN_ASSUME | flags;
     attr.assume = coherency;
@@ -154,7 +154,7 @@ void open_rejects_invalid_attributes(void **) {
     };
     const std::size_t size = sizeof attr;
     assert_refused(EINVAL, "neither a context nor a name", size);
-    assert_refused(EINVAL, "their size is invalid", 4);
+    assert_refused(EINVAL, "their size 31 is less than 32", size - 1);
     attr.name = "../../etc";
     assert_refused(ENODEV, "no RDMA device '../../etc'", size);
     attr.name = "";
@@ -168,9 +168,6 @@ void open_rejects_invalid_attributes(void **) {
     attr.assume = COHERDMA_NON_COHERENT;
     attr.instructions = "prayer";
     assert_refused(EINVAL, "instructions 'prayer' are not usable", size);
-    attr = {};
-    attr.comp_mask = 1;
-    assert_refused(EINVAL, "comp_mask", size);
     assert_null(coherdma_open_device_ex(nullptr, size));
     assert_null(coherdma_open_device(nullptr));
     coherdma_close_device(nullptr);
@@ -189,10 +186,9 @@ void device_attr_of_other_versions_is_accepted(void **) {
     assert_true(big.added[0] == 0 && big.added[3] == 0);
     coherdma_device_attr small;
     std::memset(&small, 0xFF, sizeof small);
-    assert_int_equal(coherdma_query_device(device, &small, 16), 0);
-    assert_int_equal(small.coherency, COHERDMA_COHERENT);
-    assert_int_equal(small.line_size, 0xFFFFFFFF); // beyond the size that the caller gave
-    assert_int_equal(coherdma_query_device(device, nullptr, 16), EINVAL);
+    assert_int_equal(coherdma_query_device(device, &small, sizeof small - 1), EINVAL);
+    assert_int_equal(small.line_size, 0xFFFFFFFF);
+    assert_int_equal(coherdma_query_device(device, nullptr, sizeof small), EINVAL);
     assert_int_equal(coherdma_query_device(nullptr, &small, sizeof small), EINVAL);
     coherdma_close_device(device);
     struct newer_open {
@@ -206,6 +202,7 @@ void device_attr_of_other_versions_is_accepted(void **) {
     coherdma_close_device(device);
     attr.added = 1;
     assert_null(coherdma_open_device_ex(&attr.known, sizeof attr));
+    assert_int_equal(errno, E2BIG);
     assert_error_contains("unknown to this version");
 }
 
@@ -263,7 +260,7 @@ void port_list_of_other_versions_is_accepted(void **) {
     coherdma_free_port_list(&big->known);
     coherdma_free_port_list(ports);
     coherdma_free_port_list(nullptr);
-    for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sizeof *ports + 1}) {
+    for (const std::size_t size : {std::size_t{0}, sizeof *ports - 8, sizeof *ports + 1}) {
         errno = 0;
         assert_null(coherdma_get_port_list(&count, size));
         assert_int_equal(errno, EINVAL);
