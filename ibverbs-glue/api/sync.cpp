@@ -25,7 +25,11 @@ static_assert(offsetof(range, length) == offsetof(ibv_sge, length));
 constexpr std::uint32_t WRITEBACK_PHASES = COHERDMA_BEFORE_READ | COHERDMA_BEFORE_WRITE;
 constexpr std::uint32_t INVALIDATE_PHASES = COHERDMA_AFTER_WRITE;
 
-// Operations; a batch keeps those it has begun in reserved[0].
+// Members of coherdma_batch.reserved.
+constexpr std::size_t BEGUN_OPS = 0;   // since coherdma_batch_begin()
+constexpr std::size_t FIRST_ERROR = 1; // of coherdma_batch_begin() or coherdma_batch_add()
+
+// Operations.
 constexpr std::uint64_t OP_WRITEBACK = 1;
 constexpr std::uint64_t OP_INVALIDATE = 2;
 
@@ -64,12 +68,18 @@ bool none_can_wrap(const range *ranges, std::size_t count) noexcept {
     return (even | odd) >> 63 == 0;
 }
 
-int check(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
+int check_device(const coherdma_device *device) noexcept {
     if (!device)
         return fail(EINVAL, "device is NULL");
     if (!device->ops)
         return fail(EOPNOTSUPP, "sync is required for %s, but %s", device->name.c_str(),
                     device->problem);
+    return 0;
+}
+
+int check(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
+    if (const int error = check_device(device))
+        return error;
     if (!list && count != 0)
         return fail(EINVAL, "the list of %zu ranges is NULL", count);
     const range *ranges = to_ranges(list);
@@ -122,6 +132,23 @@ void issue(const coherdma_device &device, const range *ranges, std::size_t count
         writeback(device, ranges, count);
 }
 
+int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
+                 std::uint32_t phase) noexcept {
+    if (const int error = check(batch.device, list, count))
+        return error;
+    if (const int error = check_phase(phase))
+        return error;
+    const std::uint64_t op = op_for_phase(phase);
+    batch.reserved[BEGUN_OPS] = begin_ops(*batch.device->ops, batch.reserved[BEGUN_OPS], op);
+    issue(*batch.device, to_ranges(list), count, op);
+    return 0;
+}
+
+void record_error(coherdma_batch &batch, int error) noexcept {
+    if (batch.reserved[FIRST_ERROR] == 0)
+        batch.reserved[FIRST_ERROR] = static_cast<std::uint64_t>(error);
+}
+
 } // namespace
 
 int coherdma_sync_rdma_read(const coherdma_device *device, const ibv_sge *list, size_t count) {
@@ -172,25 +199,23 @@ void coherdma_batch_begin(coherdma_batch *batch, const coherdma_device *device) 
         return;
     *batch = {};
     batch->device = device;
+    record_error(*batch, check_device(device));
 }
 
 int coherdma_batch_add(coherdma_batch *batch, const ibv_sge *list, size_t count, uint32_t phase) {
     if (!batch)
         return fail(EINVAL, "batch is NULL");
-    const coherdma_device *device = batch->device;
-    if (const int error = check(device, list, count))
-        return error;
-    if (const int error = check_phase(phase))
-        return error;
-    const std::uint64_t op = op_for_phase(phase);
-    batch->reserved[0] = begin_ops(*device->ops, batch->reserved[0], op);
-    issue(*device, to_ranges(list), count, op);
-    return 0;
+    const int error = add_to_batch(*batch, list, count, phase);
+    record_error(*batch, error);
+    return error;
 }
 
-void coherdma_batch_end(coherdma_batch *batch) {
-    if (!batch || !batch->device || !batch->device->ops)
-        return;
-    end_ops(*batch->device->ops, batch->reserved[0]);
-    batch->reserved[0] = 0;
+int coherdma_batch_end(coherdma_batch *batch) {
+    if (!batch)
+        return fail(EINVAL, "batch is NULL");
+    const auto error = static_cast<int>(batch->reserved[FIRST_ERROR]);
+    if (batch->reserved[BEGUN_OPS] != 0)
+        end_ops(*batch->device->ops, batch->reserved[BEGUN_OPS]);
+    batch->reserved[BEGUN_OPS] = batch->reserved[FIRST_ERROR] = 0;
+    return error;
 }

@@ -147,7 +147,8 @@ int coherdma_sync(const struct coherdma_device *device, const struct ibv_sge *li
 
 /*
  * Syncs ranges that become known one after another: add starts the work, end waits for all of it.
- * Until end, no effect is guaranteed. Completions of Writes must have been seen before begin. A
+ * Until end, no effect is guaranteed. End returns the error of the first begin or add that failed;
+ * the ranges of the others are synced. Completions of Writes must have been seen before begin. A
  * batch is used by one thread, which may have only one batch at a time.
  */
 struct coherdma_batch {
@@ -157,7 +158,7 @@ struct coherdma_batch {
 void coherdma_batch_begin(struct coherdma_batch *batch, const struct coherdma_device *device);
 int coherdma_batch_add(struct coherdma_batch *batch, const struct ibv_sge *list, size_t count,
                        uint32_t phase);
-void coherdma_batch_end(struct coherdma_batch *batch);
+int coherdma_batch_end(struct coherdma_batch *batch);
 
 /* -- atomic writes and flushes of a peer's memory -------------------------------------------- */
 

@@ -44,7 +44,7 @@ void sync_of_non_coherent_device_fails(void **) {
     coherdma_batch batch;
     coherdma_batch_begin(&batch, device);
     assert_int_equal(coherdma_batch_add(&batch, &list, 1, phase), EOPNOTSUPP);
-    coherdma_batch_end(&batch);
+    assert_int_equal(coherdma_batch_end(&batch), EOPNOTSUPP);
     coherdma_device_attr attr;
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
     assert_int_equal(attr.sync_required, 1);

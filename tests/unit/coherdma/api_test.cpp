@@ -102,14 +102,55 @@ void sync_rejects_invalid_phases(void **) {
         assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, COHERDMA_AFTER_WRITE), 0);
         assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, 0), EINVAL);
         assert_int_equal(coherdma_batch_add(nullptr, list.data(), 2, 1), EINVAL);
-        coherdma_batch_end(&batch);
-        coherdma_batch_end(nullptr);
-        coherdma_batch_begin(nullptr, device);
-        coherdma_batch_begin(&batch, nullptr);
-        assert_int_equal(coherdma_batch_add(&batch, list.data(), 2, 1), EINVAL);
-        coherdma_batch_end(&batch);
+        assert_int_equal(coherdma_batch_end(&batch), EINVAL);
         coherdma_close_device(device);
     }
+}
+
+void batch_end_returns_first_error(void **) {
+    char good[200] = {};
+    const ibv_sge sge = make_sge(good, sizeof good);
+    for (coherdma_device *device : open_devices()) {
+        coherdma_batch batch;
+        std::memset(&batch, 0xFF, sizeof batch);
+        coherdma_batch_begin(&batch, device);
+        assert_int_equal(coherdma_batch_end(&batch), 0); // empty
+        coherdma_batch_begin(&batch, device);
+        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_BEFORE_READ), 0);
+        assert_int_equal(coherdma_batch_add(&batch, nullptr, 1, COHERDMA_BEFORE_READ), EINVAL);
+        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_AFTER_WRITE), 0);
+        assert_int_equal(coherdma_batch_end(&batch), EINVAL);
+        assert_error_contains("list of 1 ranges is NULL");
+        coherdma_batch_begin(&batch, device);
+        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_BEFORE_READ), 0);
+        assert_int_equal(coherdma_batch_end(&batch), 0); // no error of the batch before
+        coherdma_close_device(device);
+    }
+}
+
+void batch_end_returns_first_of_different_errors(void **) {
+    coherdma_device *device = open_assumed(COHERDMA_COHERENT, COHERDMA_OPEN_CHECK_MEMORY);
+    const ibv_sge unmapped = {4096, 1, 0};
+    coherdma_batch batch;
+    coherdma_batch_begin(&batch, device);
+    assert_int_equal(coherdma_batch_add(&batch, &unmapped, 1, COHERDMA_BEFORE_READ), EFAULT);
+    assert_int_equal(coherdma_batch_add(&batch, &unmapped, 1, 0), EFAULT);
+    assert_int_equal(coherdma_batch_add(&batch, nullptr, 1, COHERDMA_BEFORE_READ), EINVAL);
+    assert_int_equal(coherdma_batch_end(&batch), EFAULT);
+    coherdma_close_device(device);
+}
+
+void batch_of_null_device_fails(void **) {
+    const ibv_sge empty = {};
+    coherdma_batch batch;
+    coherdma_batch_begin(&batch, nullptr);
+    assert_error_contains("device is NULL");
+    assert_int_equal(coherdma_batch_end(&batch), EINVAL); // even if nothing was added
+    coherdma_batch_begin(&batch, nullptr);
+    assert_int_equal(coherdma_batch_add(&batch, &empty, 1, COHERDMA_BEFORE_READ), EINVAL);
+    assert_int_equal(coherdma_batch_end(&batch), EINVAL);
+    coherdma_batch_begin(nullptr, nullptr);
+    assert_int_equal(coherdma_batch_end(nullptr), EINVAL);
 }
 
 void check_memory_reports_unmapped_pages(void **) {
@@ -332,6 +373,9 @@ int main() {
         cmocka_unit_test(sync_rejects_invalid_ranges),
         cmocka_unit_test(sync_accepts_last_address),
         cmocka_unit_test(sync_rejects_invalid_phases),
+        cmocka_unit_test(batch_end_returns_first_error),
+        cmocka_unit_test(batch_end_returns_first_of_different_errors),
+        cmocka_unit_test(batch_of_null_device_fails),
         cmocka_unit_test(check_memory_reports_unmapped_pages),
         cmocka_unit_test(open_rejects_invalid_attributes),
         cmocka_unit_test(device_attr_of_other_versions_is_accepted),

@@ -82,8 +82,8 @@ void make_call(const coherdma_device *device, unsigned number, kind type, const 
         return;
     default:
         coherdma_batch_begin(&batch, device);
-        verbs_test::check(coherdma_batch_add(&batch, ranges, count, phase_of(type)), "sync");
-        coherdma_batch_end(&batch);
+        coherdma_batch_add(&batch, ranges, count, phase_of(type));
+        verbs_test::check(coherdma_batch_end(&batch), "sync");
     }
 }
 
