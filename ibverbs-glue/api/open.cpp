@@ -83,6 +83,24 @@ int find_device(const coherdma_open_attr &attr, coherdma_device &device) {
                 device.name.c_str());
 }
 
+struct close_verbs_device {
+    void operator()(ibv_context *context) const { ibv_close_device(context); }
+};
+using unique_context = std::unique_ptr<ibv_context, close_verbs_device>;
+
+/// nullptr: this process cannot open the device.
+unique_context open_verbs_device(const std::string &name) {
+    ibv_device **const list = ibv_get_device_list(nullptr);
+    unique_context context;
+    for (ibv_device **device = list; device && *device && !context; ++device) {
+        if (name == ibv_get_device_name(*device))
+            context.reset(ibv_open_device(*device));
+    }
+    if (list)
+        ibv_free_device_list(list);
+    return context;
+}
+
 int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     const coherency::settings settings = coherency::read_settings();
     if (!settings.problem.empty())
@@ -171,10 +189,15 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
         error = check_attr(attr);
     if (error != 0)
         return error;
+    unique_context context_by_name; // the result must be the same as for the program's context
     if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
         assume_coherency(attr, device);
     } else {
         error = find_device(attr, device);
+        if (error == 0 && !attr.context) {
+            context_by_name = open_verbs_device(device.name);
+            attr.context = context_by_name.get();
+        }
         if (error == 0)
             error = evaluate_rules(attr, device);
     }

@@ -12,7 +12,7 @@ finding evaluate_emulation(const rule_input &input) {
     result.source = "coherdma's provider";
     if (input.provider == nullptr) {
         result.reason = input.context != nullptr ? "coherdma's provider does not serve the device"
-                                                 : "the device is not open";
+                                                 : "this process cannot open the device";
         return result;
     }
     if (input.provider->coherency != COHERDMA_EMULATED) {

@@ -24,7 +24,7 @@ finding evaluate_registration(const rule_input &input) {
         return result;
     }
     if (!input.context || !input.try_reg_mr) {
-        result.reason = "the device is not open, so registration was not tried";
+        result.reason = "this process cannot open the device, so registration was not tried";
         return result;
     }
     const int error = input.try_reg_mr(input.context);

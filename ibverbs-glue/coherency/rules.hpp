@@ -26,9 +26,9 @@ struct rule_input {
     std::string machine;        ///< as uname -m
     std::string kernel_release; ///< as uname -r
     const struct settings *settings = nullptr;
-    ibv_context *context = nullptr;        ///< nullptr: not open
+    ibv_context *context = nullptr;        ///< nullptr: it cannot be opened
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
-    /// What coherdma's provider knows; nullptr: it does not serve the device, or it is not open.
+    /// What coherdma's provider knows; nullptr: it does not serve the device.
     const coherdmadv_device_attr *provider = nullptr;
 };
 

@@ -18,15 +18,13 @@ namespace {
 constexpr std::chrono::seconds PROBE_TIMEOUT{20};
 
 std::string query_transport(const std::string &device) {
-    coherdma_open_attr open_attr = {};
-    open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
-    open_attr.name = device.c_str();
-    const std::unique_ptr<coherdma_device, void (*)(coherdma_device *)> handle(
-        coherdma_open_device_ex(&open_attr, sizeof open_attr), coherdma_close_device);
-    coherdma_device_attr attr = {};
-    if (!handle || coherdma_query_device(handle.get(), &attr, sizeof attr) != 0)
-        return {};
-    return attr.transport;
+    const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(
+        coherdma_get_port_list(nullptr, sizeof(coherdma_port)), coherdma_free_port_list);
+    for (const coherdma_port *port = ports.get(); port && port->device; ++port) {
+        if (device == port->device)
+            return port->transport;
+    }
+    return {};
 }
 
 /// Removes the prefix that OFED's libraries print on each line: host, provider, process, thread,

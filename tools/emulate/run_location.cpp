@@ -3,7 +3,7 @@
 #include "emulate/run_location.hpp"
 
 #include "api/plugin.hpp"
-#include "coherency/device.hpp"
+#include "devices/devices.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -28,25 +28,13 @@ bool is_executable(const std::string &file) {
     return fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0;
 }
 
-/// By name only: opening the device with libibverbs would emulate it in this process, too.
-std::string driver_of(const std::string &name) {
-    coherdma_open_attr open_attr = {};
-    open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
-    open_attr.name = name.c_str();
-    const std::unique_ptr<coherdma_device, void (*)(coherdma_device *)> handle(
-        coherdma_open_device_ex(&open_attr, sizeof open_attr), coherdma_close_device);
-    coherdma_device_attr attr = {};
-    if (!handle || coherdma_query_device(handle.get(), &attr, sizeof attr) != 0)
-        throw std::runtime_error(coherdma_error());
-    return attr.driver;
-}
-
 } // namespace
 
+/// Opens no device: that would emulate it in this process, too.
 std::string find_soft_device() {
-    for (const std::string &name : device_names())
-        if (const std::string driver = driver_of(name); driver == "rxe" || driver == "siw")
-            return name;
+    for (const coherdma::devices::device &device : coherdma::devices::list_devices())
+        if (device.driver == "rxe" || device.driver == "siw")
+            return device.name;
     return "";
 }
 

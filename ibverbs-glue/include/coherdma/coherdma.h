@@ -71,8 +71,7 @@ struct coherdma_open_attr {
     uint32_t flags;              /* enum coherdma_open_flags */
     uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
     struct ibv_context *context; /* the device, or NULL to use name */
-    const char *name;            /* as in ibv_devices; without a context, the rules "emulation" and
-                                    "registration" have no result */
+    const char *name;            /* as in ibv_devices; opened for the duration of the call */
     const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best */
 };
 

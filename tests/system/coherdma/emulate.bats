@@ -86,6 +86,24 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     grep -qE '^stale +0 +[1-9][0-9]* +0 +0 +0$' <<<"$output"
 }
 
+expect_emulated_by_name() { # DRIVER
+    device=$(device_fact "$1" DEVICE)
+    query=("$BUILD/tests/system/provider/query_device" --by-name "$device")
+    run -0 --separate-stderr emulate --mode poison --line 128 -- "${query[@]}"
+    [[ ${lines[0]} == "$device is emulated: coherdma's provider emulates a non-coherent device (coherdma's provider: mode poison) line 128" ]]
+    run -0 --separate-stderr "${query[@]}"
+    [[ $output == "$device is coherent: "* ]]
+}
+@test "rxe: a device opened only by name is emulated" { expect_emulated_by_name rxe; }
+@test "siw: a device opened only by name is emulated" { expect_emulated_by_name siw; }
+
+@test "a device that a process cannot open is evaluated by name" {
+    chmod 0600 /dev/infiniband/uverbs*
+    run -0 --separate-stderr as_nobody "$BUILD/tests/system/provider/query_device" --by-name "$(device_fact rxe DEVICE)"
+    chmod 0666 /dev/infiniband/uverbs*
+    [[ $output == *' is coherent: the CPU moves the data of a software device (RDMA netlink: driver rxe) line '* ]]
+}
+
 @test "suppressed findings are counted, and are no failure" {
     echo 'unsynced-read : * : ma*   # known' >known
     run_emulate 0 --suppress known -- sh -c "cd /; '$mailbox' --skip-sync read $rxe || exit 0"

@@ -2,6 +2,8 @@
 /*
  * query_device DEVICE: prints what coherdmadv_query_device() reports, and fails if a capability is
  * not what the verb does. Another provider: prints the error.
+ *
+ * query_device --by-name DEVICE: opens the device only by its name, and prints its coherency.
  */
 #include <coherdma/coherdma.h>
 #include <coherdma/coherdmadv.h>
@@ -83,10 +85,35 @@ static int check_caps(struct ibv_context *context, uint32_t caps) {
     return num_differences;
 }
 
+static int print_by_name(const char *name) {
+    struct coherdma_open_attr open_attr = {0};
+    struct coherdma_device_attr attr = {0};
+    struct coherdma_device *device;
+    char byte = 0;
+    struct ibv_sge sge = {(uintptr_t)&byte, 1, 0};
+    int error;
+    open_attr.name = name;
+    device = coherdma_open_device_ex(&open_attr, sizeof open_attr);
+    if (!device) {
+        printf("cannot open the device: %s\n", coherdma_error());
+        return 1;
+    }
+    error = coherdma_query_device(device, &attr, sizeof attr);
+    if (error == 0)
+        printf("%s line %u\n", attr.explanation, attr.line_size);
+    if (error == 0)
+        error = coherdma_sync_rdma_write(device, &sge, 1); /* usable although no context is open */
+    coherdma_close_device(device);
+    return error != 0;
+}
+
 int main(int argc, char **argv) {
-    struct ibv_context *context = open_device(argc > 1 ? argv[1] : "");
+    struct ibv_context *context;
     struct coherdmadv_device_attr attr;
     int error, num_differences;
+    if (argc > 2 && strcmp(argv[1], "--by-name") == 0)
+        return print_by_name(argv[2]);
+    context = open_device(argc > 1 ? argv[1] : "");
     if (!context) {
         printf("cannot open the device: %s\n", strerror(errno));
         return 1;
