@@ -37,7 +37,7 @@ void print_evidence(const coherdma_evidence &evidence) {
 }
 
 nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
-    return {{"rule", evidence.rule},     {"says", coherdma_coherency_str(evidence.coherency)},
+    return {{"rule", evidence.rule},     {"coherency", coherdma_coherency_str(evidence.coherency)},
             {"source", evidence.source}, {"value", evidence.value},
             {"reason", evidence.reason}, {"decided", evidence.decided != 0}};
 }

@@ -62,8 +62,8 @@ std::string as_json(const options &opts, const client_result &result) {
                      {"verified", opts.verify},
                      {"connected", result.connected}};
     if (result.connected)
-        document["lmr_sync_req"] = {{"here", result.local_needs_sync},
-                                    {"there", result.peer_needs_sync}};
+        document["lmr_sync_req"] = {{"local", result.local_needs_sync},
+                                    {"peer", result.peer_needs_sync}};
     document["modes"] = json::array();
     for (const mode_result &m : result.modes)
         document["modes"].push_back(to_json(m, opts));

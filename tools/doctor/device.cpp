@@ -159,7 +159,7 @@ void check_open(const host &machine, report &results, const std::string &device)
     else
         c.fail("does not list it" + reason + ".",
                "No provider supports it; it may need a newer rdma-core, or its vendor's provider.",
-               providers_package(machine).command);
+               providers_package(machine).fix);
 }
 
 void check_port(const host &machine, report &results, const std::string &device) {

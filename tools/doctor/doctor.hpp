@@ -21,26 +21,26 @@ struct check {
     std::string title;  ///< heading for users
     std::string device; ///< "" if it concerns the whole machine
     check_status status = check_status::OK;
-    std::string evidence; ///< what was found, and where
-    std::string fix;      ///< how to fix it; may be "" if the command is sufficient
-    std::string command;  ///< what to type; "" if the status is OK or SKIP
+    std::string evidence;    ///< what was read, and where
+    std::string explanation; ///< of the fix; may be "" if that is sufficient
+    std::string fix;         ///< the command to type; "" if the status is OK or SKIP
 
     void ok(std::string observed) { set(check_status::OK, std::move(observed)); }
     void skip(std::string reason) { set(check_status::SKIP, std::move(reason)); }
-    void warn(std::string observed, std::string advice, std::string cmd) {
-        set(check_status::WARN, std::move(observed), std::move(advice), std::move(cmd));
+    void warn(std::string observed, std::string advice, std::string command) {
+        set(check_status::WARN, std::move(observed), std::move(advice), std::move(command));
     }
-    void fail(std::string observed, std::string advice, std::string cmd) {
-        set(check_status::FAIL, std::move(observed), std::move(advice), std::move(cmd));
+    void fail(std::string observed, std::string advice, std::string command) {
+        set(check_status::FAIL, std::move(observed), std::move(advice), std::move(command));
     }
 
   private:
     void set(check_status new_status, std::string observed, std::string advice = {},
-             std::string cmd = {}) {
+             std::string command = {}) {
         status = new_status;
         evidence = std::move(observed);
-        fix = std::move(advice);
-        command = std::move(cmd);
+        explanation = std::move(advice);
+        fix = std::move(command);
     }
 };
 
@@ -99,9 +99,9 @@ std::string join_names(const std::vector<std::string> &names, std::size_t max = 
 enum class module_state { LOADED, LOADABLE, ABSENT, UNKNOWN };
 module_state find_module(const host &machine, const std::string &name);
 
-/// A fix: a description, which may be "", and a command.
+/// A fix: its explanation, which may be "", and the command.
 struct fix_hint {
-    std::string fix, command;
+    std::string explanation, fix;
 };
 fix_hint package_with_module(const host &machine, const std::string &module);
 fix_hint providers_package(const host &machine);

@@ -77,7 +77,7 @@ void check_iwarp_address(const host &machine, check &c, const std::string &netde
     if (usable.empty())
         c.fail(fmt::format("iWARP uses IP addresses, and {} has none.",
                            netdev.empty() ? "its interface" : netdev),
-               netdev.empty() ? hint.fix : "For a test, any address will do.", hint.command);
+               netdev.empty() ? hint.explanation : "For a test, any address will do.", hint.fix);
     else
         c.ok(fmt::format("index 0, unused; iWARP uses the address {}.", join_names(usable, 2)));
 }
@@ -100,11 +100,11 @@ void check_roce(const host &machine, check &c, const std::vector<gid> &gids,
     std::stable_partition(usable.begin(), usable.end(), is_ipv4);
     const fix_hint hint = add_address(machine, netdev);
     if (gids.empty())
-        c.fail("none, so no data can be sent.", hint.fix, hint.command);
+        c.fail("none, so no data can be sent.", hint.explanation, hint.fix);
     else if (usable.empty())
         c.warn(fmt::format("only {}: rdma_cm needs a {} GID with a global address.",
                            format_gids(other), type),
-               hint.fix, hint.command);
+               hint.explanation, hint.fix);
     else
         c.ok(fmt::format("index {}: {}, selected by rdma_cm.{}", format_gids(usable), type,
                          other.empty() ? "" : " Also: " + format_gids(other) + "."));

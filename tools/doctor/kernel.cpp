@@ -56,7 +56,7 @@ void check_kernel(const host &machine, report &results) {
         const fix_hint hint = package_with_module(machine, "ib_core");
         c.fail(fmt::format("kernel {} has no module ib_core (/lib/modules/{}).", machine.kernel,
                            machine.kernel),
-               hint.fix, hint.command);
+               hint.explanation, hint.fix);
     } else if (option.set)
         c.ok(fmt::format("{} ({}), not loaded yet.", option.line, option.source));
     else if (ib_core != module_state::UNKNOWN)

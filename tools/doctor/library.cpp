@@ -47,11 +47,12 @@ void check_library(const host &machine, report &results) {
     const fix_hint hint = providers_package(machine);
     if (machine.library.empty())
         c.fail("libibverbs.so.1 is not found.",
-               hint.fix.empty() ? "It comes with the providers." : hint.fix, hint.command);
+               hint.explanation.empty() ? "It comes with the providers." : hint.explanation,
+               hint.fix);
     else if (abi.empty())
         c.warn(machine.library + " has no private ABI version, so it is not rdma-core's.",
                "Install library and providers of your distribution.",
-               matching_packages(machine).command);
+               matching_packages(machine).fix);
     else
         c.ok(fmt::format("{}, private ABI {}.", machine.library, abi));
 }
@@ -76,10 +77,10 @@ void check_providers(const host &machine, report &results) {
         const fix_hint matching_hint = matching_packages(machine);
         c.fail(fmt::format("none for this libibverbs: it requires -rdmav{}.so, found {}.", abi,
                            join_names(installed.mismatched, 3)),
-               matching_hint.fix, matching_hint.command);
+               matching_hint.explanation, matching_hint.fix);
     } else
-        c.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, plugin_folder(machine)), hint.fix,
-               hint.command);
+        c.fail(fmt::format("no lib*-rdmav{}.so in {}.", abi, plugin_folder(machine)),
+               hint.explanation, hint.fix);
 }
 
 void check_driver_lines(const host &machine, report &results) {

@@ -68,8 +68,8 @@ void check_modules(const host &machine, report &results) {
     }
     if (!absent.empty()) {
         const fix_hint hint = package_with_module(machine, absent.front());
-        c.fail(fmt::format("kernel {} lacks {}.", machine.kernel, join_names(absent)), hint.fix,
-               hint.command);
+        c.fail(fmt::format("kernel {} lacks {}.", machine.kernel, join_names(absent)),
+               hint.explanation, hint.fix);
     } else if (!loadable.empty() && has_device)
         c.fail(fmt::format("{} not loaded; programs cannot access a device.", join_names(loadable)),
                "", machine.with_sudo("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
@@ -104,8 +104,8 @@ void check_soft_drivers(const host &machine, report &results) {
         c.skip(fmt::format("/lib/modules/{} is not accessible.", machine.kernel));
     else {
         const fix_hint hint = package_with_module(machine, "rdma_rxe");
-        c.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", machine.kernel), hint.fix,
-               hint.command);
+        c.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", machine.kernel),
+               hint.explanation, hint.fix);
     }
 }
 

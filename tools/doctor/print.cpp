@@ -35,10 +35,10 @@ void print_check(const check &c, std::FILE *out, bool color) {
     const auto i = static_cast<std::size_t>(c.status);
     fmt::print(out, "{}{:<4}{}  ", color ? COLORS[i] : "", NAMES[i], color ? "\033[0m" : "");
     print_indented(format_heading(c) + ": " + c.evidence, true, out);
-    if (!c.fix.empty())
-        print_indented(c.fix, false, out);
-    if (!c.command.empty()) // not wrapped, so that it can be copied
-        fmt::print(out, "{:{}}fix: {}\n", "", INDENT, c.command);
+    if (!c.explanation.empty())
+        print_indented(c.explanation, false, out);
+    if (!c.fix.empty()) // not wrapped, so that it can be copied
+        fmt::print(out, "{:{}}fix: {}\n", "", INDENT, c.fix);
 }
 
 const check *first_failed(const report &results) {
@@ -51,7 +51,7 @@ const check *first_failed(const report &results) {
 
 std::string last_line(const report &results) {
     if (const check *failed = first_failed(results))
-        return "fix: " + failed->command;
+        return "fix: " + failed->fix;
     if (results.working.empty())
         return "No RDMA device.";
     return (results.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
@@ -74,9 +74,12 @@ std::string as_json(const report &results) {
     nlohmann::ordered_json document = {{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
     std::array<int, std::size(NAMES)> counts{};
     for (const check &c : results.checks) {
-        nlohmann::ordered_json entry = {{"id", c.id},       {"state", name_of(c.status)},
-                                        {"title", c.title}, {"evidence", c.evidence},
-                                        {"fix", c.fix},     {"command", c.command}};
+        nlohmann::ordered_json entry = {{"id", c.id},
+                                        {"state", name_of(c.status)},
+                                        {"title", c.title},
+                                        {"evidence", c.evidence},
+                                        {"explanation", c.explanation},
+                                        {"fix", c.fix}};
         if (!c.device.empty())
             entry["device"] = c.device;
         document["checks"].push_back(entry);
@@ -87,7 +90,7 @@ std::string as_json(const report &results) {
         summary[NAMES[i]] = counts[i];
     summary["working"] = results.working;
     const check *failed = first_failed(results);
-    summary["next"] = failed ? failed->command : "";
+    summary["next"] = failed ? failed->fix : "";
     document["summary"] = summary;
     // File names can have any encoding.
     return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -51,11 +51,11 @@ code_location parse_location(const json &finding) {
     location.begin = finding.at("offset");
     location.end = location.begin + finding.at("length").get<std::int64_t>();
     if (const json &request = finding.at("request"); !request.is_null()) {
-        location.request = strip_request_number(request.at("words"));
+        location.request = strip_request_number(request.at("description"));
         location.request_stack = innermost_frames(request.at("stack"));
     }
     if (const json &sync = finding.at("last_sync"); !sync.is_null()) {
-        location.sync = sync.at("words");
+        location.sync = sync.at("description");
         location.sync_stack = innermost_frames(sync.at("stack"));
     }
     location.registration_stack = innermost_frames(finding.at("registered"));

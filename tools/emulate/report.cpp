@@ -76,7 +76,7 @@ json to_json(const process &p) {
 json to_json(const run_result &run) {
     json object = {{"mode", run.mode},
                    {"status", run.status},
-                   {"played", run.was_emulated()},
+                   {"emulated", run.was_emulated()},
                    {"complete", run.is_complete()},
                    {"count", run.count()},
                    {"processes", json::array()},

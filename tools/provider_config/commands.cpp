@@ -26,7 +26,7 @@ struct options {
     const auto hint = tools::doctor::providers_package(machine);
     throw std::runtime_error(fmt::format("no file in {} names a soft driver (rxe, siw); fix: {}",
                                          machine.root + FOLDER,
-                                         hint.command.empty() ? hint.fix : hint.command));
+                                         hint.fix.empty() ? hint.explanation : hint.fix));
 }
 
 void apply_edits(const host &machine, const std::vector<edit> &edits, bool dry_run) {

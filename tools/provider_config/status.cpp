@@ -52,26 +52,27 @@ void print_device(const served_device &device, const system_setting &setting) {
 }
 
 nlohmann::ordered_json as_json(const served_device &device, const system_setting &setting) {
-    return {{"name", device.name},
-            {"open", device.opened.open},
-            {"plugin", device.opened.plugin},
-            {"coherdma", is_coherdma_plugin(device.opened.plugin)},
-            {"because", name_of(device.reason.source)},
-            {"overridden", is_overridden(setting, device.opened, device.reason)},
-            {"words", device.opened.open ? device.reason.description : device.opened.message}};
+    return {
+        {"name", device.name},
+        {"open", device.opened.open},
+        {"plugin", device.opened.plugin},
+        {"coherdma", is_coherdma_plugin(device.opened.plugin)},
+        {"reason", name_of(device.reason.source)},
+        {"overridden", is_overridden(setting, device.opened, device.reason)},
+        {"explanation", device.opened.open ? device.reason.description : device.opened.message}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_line &line) {
     return {{"file", line.file},
             {"line", line.line_num},
             {"plugin", line.plugin},
-            {"there", line.exists}};
+            {"exists", line.exists}};
 }
 
 void print_json(const system_setting &setting, const std::vector<served_device> &devices) {
     nlohmann::ordered_json document = {
         {"schema", 1},
-        {"system", {{"state", name_of(setting.state)}, {"words", setting.description}}}};
+        {"system", {{"state", name_of(setting.state)}, {"explanation", setting.description}}}};
     document["system"]["lines"] = nlohmann::ordered_json::array();
     for (const coherdma_line &entry : setting.lines)
         document["system"]["lines"].push_back(as_json(entry));

@@ -70,7 +70,7 @@ teardown() {
     [[ $(jq -r '.rules[] | select(.decided) | .rule' <<<"$output") == software ]]
     # The kernel's report agrees, if it makes one.
     if (($(uname -r | cut -d. -f1) >= 7)); then
-        [[ $(jq -r '.rules[] | select(.rule == "registration") | .says + " " + .value' \
+        [[ $(jq -r '.rules[] | select(.rule == "registration") | .coherency + " " + .value' \
             <<<"$output") == 'coherent success' ]]
     fi
 }

@@ -16,7 +16,7 @@ check_result() {
 }
 suggested_command() { # DEVICE ID
     jq -r --arg device "$1" --arg id "$2" \
-        '.checks[] | select(.id == $id and (.device // "") == $device) | .command' <<<"$output"
+        '.checks[] | select(.id == $id and (.device // "") == $device) | .fix' <<<"$output"
 }
 # expect_fixed_by_suggestion DEVICE ID: the command that the last run suggests makes the check pass.
 expect_fixed_by_suggestion() {

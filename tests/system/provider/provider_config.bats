@@ -44,7 +44,7 @@ rxe_status() { status ".devices[] | select(.name == \"$rxe\") | $1"; }
     run -0 --separate-stderr ibv_devinfo -d "$rxe"
     [[ -z $stderr && $(served) == 3 ]]
     [[ $(rxe_status .plugin) == */lib/libibverbs/libcoherdma-rdmav*.so && $(status .system.state) == on ]]
-    [[ $(rxe_status .because) == system && $(rxe_status .words) == 'line 2 of /etc/libibverbs.d/rxe.driver'* ]]
+    [[ $(rxe_status .reason) == system && $(rxe_status .explanation) == 'line 2 of /etc/libibverbs.d/rxe.driver'* ]]
     run -0 coherdma doctor --json
     [[ $(jq -r '.checks[] | select(.id == "selection") | .state' <<<"$output") == ok ]]
     [[ $(jq -r ".checks[] | select(.id == \"served\" and .device == \"$rxe\") | .evidence" <<<"$output") == */libcoherdma-rdmav* ]]
@@ -124,17 +124,17 @@ served_in_order() {
     export RDMAV_DRIVERS=rxe
     ibv_devinfo -d "$rxe"
     [[ $(served) == 0 ]]
-    [[ $(rxe_status .because) == environment && $(rxe_status .overridden) == true && $(status .system.state) == on ]]
+    [[ $(rxe_status .reason) == environment && $(rxe_status .overridden) == true && $(status .system.state) == on ]]
     coherdma disable
     export RDMAV_DRIVERS=/usr/lib/libibverbs/libcoherdma
     ibv_devinfo -d "$rxe"
     [[ $(served) == 1 ]]
-    [[ $(rxe_status .because) == environment && $(rxe_status .coherdma) == true && $(status .system.state) == off ]]
+    [[ $(rxe_status .reason) == environment && $(rxe_status .coherdma) == true && $(status .system.state) == off ]]
 }
 
 @test "rxe: coherdma status reports a preloaded plugin" {
     export LD_PRELOAD=/usr/lib/libibverbs/libcoherdma-rdmav34.so
-    [[ $(rxe_status .because) == preloaded && $(rxe_status .coherdma) == true ]]
+    [[ $(rxe_status .reason) == preloaded && $(rxe_status .coherdma) == true ]]
 }
 
 @test "rxe: coherdma_use_provider has ours serve the calling program only" {

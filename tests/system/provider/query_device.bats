@@ -18,7 +18,7 @@ query() { "$BUILD/tests/system/provider/query_device" "$(device_fact "$1" DEVICE
 # explain DRIVER: the deciding rule, what it read, and its coherency.
 explain() {
     "$tool" explain "$(device_fact "$1" DEVICE)" --json |
-        jq -r '.rules[] | select(.decided) | "\(.rule): \(.source): \(.value): \(.says)"'
+        jq -r '.rules[] | select(.decided) | "\(.rule): \(.source): \(.value): \(.coherency)"'
 }
 
 expect_coherent() { # DRIVER

@@ -192,7 +192,7 @@ setup() {
     run_direct -0 "$ping" "$siw" -m all -c 10 -S 5000
     [[ ${lines[1]} == *'lmr_sync_req: no here, yes there' ]]
     COHERDMA_COHERENT=no run_direct -0 "$ping" "$siw" -m all -c 10 -S 5000 --json
-    [[ $(jq -c .lmr_sync_req <<<"$output") == '{"here":true,"there":true}' ]]
+    [[ $(jq -c .lmr_sync_req <<<"$output") == '{"local":true,"peer":true}' ]]
 }
 
 # A round in each mode: memory that the peer reads is synced before, memory that it writes before and after.

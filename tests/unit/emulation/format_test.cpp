@@ -106,9 +106,9 @@ void json_is_one_line_with_all_members(void **) {
         {"device_bytes", "000102"},
         {"agreed", nullptr},
         {"request",
-         {{"words", "RDMA Write of 64 bytes, request 7, of process 123 (rping)"},
+         {{"description", "RDMA Write of 64 bytes, request 7, of process 123 (rping)"},
           {"stack", {"main (/usr/bin/rping+0x1234)", "?? (/lib/libc.so.6+0x5)"}}}},
-        {"last_sync", {{"words", "sync_rdma_read"}, {"stack", json::array()}}},
+        {"last_sync", {{"description", "sync_rdma_read"}, {"stack", json::array()}}},
         {"registered", json::array()},
         {"pid", getpid()},
         {"suppressed", true},
@@ -123,7 +123,7 @@ void json_replaces_invalid_utf8(void **) {
     finding sample = sample_finding();
     sample.request.text = "a \"quoted\" \\ \n\t\x01 name \xff\xfe \xc3\xa4";
     const json object = json::parse(as_json(sample, {}));
-    assert_string_equal(object["request"]["words"].get<std::string>().c_str(),
+    assert_string_equal(object["request"]["description"].get<std::string>().c_str(),
                         "a \"quoted\" \\ \n\t\x01 name \xef\xbf\xbd\xef\xbf\xbd \xc3\xa4");
 }
 

@@ -18,7 +18,7 @@ mem_access peer_request(const char *words) {
 }
 
 std::string access_text(const nlohmann::json &finding, const char *name) {
-    return finding[name].is_null() ? "" : finding[name]["words"].get<std::string>();
+    return finding[name].is_null() ? "" : finding[name]["description"].get<std::string>();
 }
 
 void assert_finding(const nlohmann::json &findings, const char *kind, std::size_t offset,

@@ -98,7 +98,7 @@ void assert_contains(const std::string &text, const std::string &part) {
 }
 
 void assert_command(const check &c, const std::string &command) {
-    assert_string_equal(c.command.c_str(), command.c_str());
+    assert_string_equal(c.fix.c_str(), command.c_str());
 }
 
 int count_failures(const report &results) {
@@ -122,7 +122,7 @@ void kernel_without_rdma_fails(void **) {
     const check &kernel = assert_check(results, "kernel", check_status::FAIL);
     assert_contains(kernel.evidence, "CONFIG_INFINIBAND is not set (/proc/config.gz)");
     assert_command(kernel, LAB);
-    assert_false(has(kernel.fix, "container"));
+    assert_false(has(kernel.explanation, "container"));
     for (const char *name : {"modules", "soft_drivers", "device", "rdma_cm", "netns"})
         assert_check(results, name, check_status::SKIP);
     assert_int_equal(count_failures(results), 1);
@@ -131,7 +131,7 @@ void kernel_without_rdma_fails(void **) {
 
 void kernel_without_rdma_in_container_names_host(void **) {
     const fake_host machine("6.18.4", {"debian", "providers-34", "no-rdma", "container"});
-    assert_contains(assert_check(examine(machine, {}), "kernel", check_status::FAIL).fix,
+    assert_contains(assert_check(examine(machine, {}), "kernel", check_status::FAIL).explanation,
                     "uses the host's kernel");
 }
 
@@ -155,7 +155,7 @@ void cloud_kernel_without_rxe_names_package(void **) {
     assert_check(results, "modules", check_status::OK);
     const check &drivers = assert_check(results, "soft_drivers", check_status::WARN);
     assert_contains(drivers.evidence, "neither rdma_rxe nor siw");
-    assert_contains(drivers.fix, "cloud kernels lack rdma_rxe");
+    assert_contains(drivers.explanation, "cloud kernels lack rdma_rxe");
     assert_command(drivers, "apt install linux-image-amd64");
     assert_command(assert_check(results, "device", check_status::FAIL), LAB);
 }
@@ -180,7 +180,7 @@ void module_missing_in_container_names_host(void **) {
     const fake_host machine("5.15.0-91-generic",
                             {"ubuntu", "providers-34", "kernel-generic", "container"});
     const check drivers = assert_check(examine(machine, {}), "soft_drivers", check_status::WARN);
-    assert_contains(drivers.fix, "host's kernel");
+    assert_contains(drivers.explanation, "host's kernel");
     assert_command(drivers, LAB);
 }
 
@@ -261,9 +261,9 @@ void missing_node_suggests_module_or_device_option(void **) {
     assert_true(results.working.empty());
     results = examine(container, {});
     const check c = assert_check(results, "node", check_status::FAIL, "rxe0");
-    assert_contains(c.command, "podman run --device softrdma.alt/rdma=rxe0");
-    assert_contains(c.fix, "softrdma cdi");
-    assert_contains(c.fix, "docker run --device=/dev/infiniband");
+    assert_contains(c.fix, "podman run --device softrdma.alt/rdma=rxe0");
+    assert_contains(c.explanation, "softrdma cdi");
+    assert_contains(c.explanation, "docker run --device=/dev/infiniband");
 }
 
 void container_checks_accessible_devices_only(void **) {
@@ -291,7 +291,7 @@ void low_memlock_limit_warns(void **) {
     machine.is_root = false;
     machine.user = "ann";
     c = assert_check(examine(machine, {}), "memlock", check_status::WARN);
-    assert_contains(c.fix, "'ann - memlock unlimited'");
+    assert_contains(c.explanation, "'ann - memlock unlimited'");
     assert_command(c, "sudo prlimit --memlock=unlimited --pid $$");
     machine.has_unlimited_pinning = true;
     assert_check(examine(machine, {}), "memlock", check_status::OK);
@@ -301,7 +301,7 @@ void low_memlock_limit_warns(void **) {
                     "1024 MiB");
     working_host container({"container"});
     container.memlock = 8 << 20;
-    assert_contains(assert_check(examine(container, {}), "memlock", check_status::WARN).command,
+    assert_contains(assert_check(examine(container, {}), "memlock", check_status::WARN).fix,
                     "--ulimit memlock=-1");
 }
 
@@ -335,7 +335,7 @@ void stale_driver_line_fix_works(void **) {
     const working_host machine({"stale-line"});
     const check c = assert_check(examine(machine, {}), "driver_lines", check_status::WARN);
     assert_contains(c.evidence, "driver cxgb3: no such file");
-    std::string command = c.command;
+    std::string command = c.fix;
     command.replace(command.find("/etc/"), 1, machine.root + "/");
     assert_int_equal(std::system(command.c_str()), 0);
     assert_contains(assert_check(examine(machine, {}), "driver_lines", check_status::OK).evidence,
@@ -353,7 +353,7 @@ void providers_of_other_abi_fail(void **) {
     assert_check(results, "open", check_status::SKIP, "rxe0");
     const fake_host image(DEBIAN_KERNEL,
                           {"debian", "providers-59", "kernel-full", "rxe", "container"});
-    assert_contains(assert_check(examine(image, {}), "providers", check_status::FAIL).fix,
+    assert_contains(assert_check(examine(image, {}), "providers", check_status::FAIL).explanation,
                     "softrdma cdi --with-provider");
 }
 
@@ -556,7 +556,7 @@ void json_has_all_checks(void **) {
     assert_int_equal(document.at("schema").get<int>(), 1);
     std::set<std::pair<std::string, std::string>> ids;
     for (const auto &entry : document.at("checks")) {
-        for (const char *key : {"id", "state", "title", "evidence", "fix", "command"})
+        for (const char *key : {"id", "state", "title", "evidence", "explanation", "fix"})
             assert_true(entry.at(key).is_string());
         assert_true(ids.emplace(entry.at("id"), entry.value("device", "")).second);
     }
@@ -597,11 +597,11 @@ void assert_findings_have_fix(const report &results) {
     const std::string text = as_text(results);
     std::size_t num_findings = 0, num_fixes = 0;
     for (const check &c : results.checks) {
-        if (is_finding(c) == c.command.empty())
-            fail_msg("%s: %s: command '%s'", c.id.c_str(), c.evidence.c_str(), c.command.c_str());
+        if (is_finding(c) == c.fix.empty())
+            fail_msg("%s: %s: command '%s'", c.id.c_str(), c.evidence.c_str(), c.fix.c_str());
         if (is_finding(c)) {
             ++num_findings;
-            assert_contains(text, "\n      fix: " + c.command + "\n");
+            assert_contains(text, "\n      fix: " + c.fix + "\n");
         }
     }
     for (std::size_t pos = 0; (pos = text.find("\n      fix: ", pos)) != std::string::npos; ++pos)
@@ -630,7 +630,7 @@ void each_finding_has_fix(void **) {
     host.memlock = 4096;
     host.is_root = false;
     assert_findings_have_fix(examine(host, {"rxe0", "rxe7"}));
-    assert_contains(assert_check(examine(host, {}), "providers", check_status::WARN).command,
+    assert_contains(assert_check(examine(host, {}), "providers", check_status::WARN).fix,
                     "dpkg -S /usr/lib/x86_64-linux-gnu/libibverbs/lib");
     host.interfaces.clear();
     assert_findings_have_fix(examine(host, {}));

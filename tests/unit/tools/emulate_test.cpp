@@ -29,7 +29,7 @@ json finding(const std::string &registered, long pid = 7) {
             {"offset", 64},
             {"length", 128},
             {"request",
-             {{"words", "RDMA Read of 64 bytes, request 0x1, by process 9 (a)"},
+             {{"description", "RDMA Read of 64 bytes, request 0x1, by process 9 (a)"},
               {"stack", stack("ask (/usr/bin/a+0x20)")}}},
             {"last_sync", nullptr},
             {"registered", stack(registered)},
@@ -92,7 +92,7 @@ void findings_are_grouped_across_modes(void **) {
     const std::string first = finding("f (/usr/bin/a+0x1)").dump() + "\n";
     json repeated = finding("f (/usr/bin/a+0x1)", 8);
     repeated["offset"] = 0;
-    repeated["request"]["words"] = "RDMA Read of 64 bytes, request 0x2, by process 10 (a)";
+    repeated["request"]["description"] = "RDMA Read of 64 bytes, request 0x2, by process 10 (a)";
     const std::string second = finding("g (/usr/bin/a+0x9)").dump() + "\n";
     const std::vector<code_location> locations = group_findings(
         {make_run("stale", second + first), make_run("poison", first + repeated.dump() + "\n")});
@@ -127,7 +127,7 @@ void json_has_runs_and_code_locations(void **) {
     assert_int_equal(document.at("status").get<int>(), 5);
     assert_true(document.at("runs").at(0).at("findings").at(0).at("kind") == "unsynced-read");
     assert_false(document.at("runs").at(0).at("complete").get<bool>());
-    assert_false(document.at("runs").at(1).at("played").get<bool>());
+    assert_false(document.at("runs").at(1).at("emulated").get<bool>());
     assert_int_equal(document.at("places").at(0).at("by").at("stale").get<int>(), 1);
 }
 

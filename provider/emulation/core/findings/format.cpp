@@ -83,7 +83,7 @@ std::string access_text(const char *name, const std::string &text,
 json access_json(const mem_access &access) {
     if (access.text.empty())
         return nullptr;
-    return {{"words", access.text}, {"stack", frames_of(access)}};
+    return {{"description", access.text}, {"stack", frames_of(access)}};
 }
 
 json bytes_json(const byte_vector &bytes) {
