@@ -95,21 +95,43 @@ void start_process(const settings &config) {
 
 using range_array = const coherdma::cache::range *;
 
-std::vector<addr_range> to_addr_ranges(range_array ranges, std::size_t count) {
-    std::vector<addr_range> result(count);
-    for (std::size_t i = 0; i < count; ++i)
-        result[i] = {ranges[i].addr, ranges[i].addr + ranges[i].length};
-    return result;
+addr_range to_addr_range(const coherdma::cache::range &range) noexcept {
+    return {range.addr, range.addr + range.length};
 }
 
 // After fork() the child may use an inherited handle of libcoherdma: there is nothing to sync.
 
 int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
-    return !is_active() ? 0
-                        : process_state().cache.check_readable(to_addr_ranges(ranges, count).data(),
-                                                               count, bad_addr);
+    int error = 0;
+    for (std::size_t i = 0; i < count && error == 0 && is_active(); ++i) {
+        const addr_range range = to_addr_range(ranges[i]);
+        error = process_state().cache.check_readable(&range, 1, bad_addr);
+    }
+    return error;
 } catch (const std::bad_alloc &) {
     return ENOMEM;
+}
+
+/// Without memory a sync is incomplete, which the caller cannot be told.
+void note_out_of_memory() noexcept {
+    constexpr char TEXT[] = "coherdma: emulation: out of memory: a sync is incomplete, so the "
+                            "program or a peer may read stale data\n";
+    static std::atomic_flag is_noted;
+    if (!is_noted.test_and_set() && write(STDERR_FILENO, TEXT, sizeof TEXT - 1) < 0)
+        return; // the message is lost
+}
+
+using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
+
+void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
+    for (std::size_t i = 0; i < count && is_active(); ++i) {
+        const addr_range range = to_addr_range(ranges[i]);
+        try {
+            (process_state().cache.*sync)(&range, 1);
+        } catch (const std::bad_alloc &) {
+            note_out_of_memory();
+        }
+    }
 }
 
 void no_fence() noexcept {}
@@ -117,12 +139,10 @@ bool is_supported() noexcept {
     return true;
 }
 void writeback(range_array ranges, std::size_t count, std::size_t) noexcept {
-    if (is_active())
-        process_state().cache.sync_rdma_read(to_addr_ranges(ranges, count).data(), count);
+    sync_ranges(ranges, count, &cache_model::sync_rdma_read);
 }
 void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) noexcept {
-    if (is_active())
-        process_state().cache.sync_rdma_write(to_addr_ranges(ranges, count).data(), count);
+    sync_ranges(ranges, count, &cache_model::sync_rdma_write);
 }
 
 const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback,

@@ -44,6 +44,14 @@ expect_out_of_memory() {
 @test "rxe: ibv_reg_mr fails with a message when memory runs out" { expect_out_of_memory rxe; }
 @test "siw: ibv_reg_mr fails with a message when memory runs out" { expect_out_of_memory siw; }
 
+expect_sync_survives() {
+    run_registers "$1" sync 2>&1
+    [[ $output == *'coherdma: emulation: out of memory: a sync is incomplete'* ]]
+    [[ $output == *'synced without memory' ]]
+}
+@test "rxe: a sync without memory does not end the process" { expect_sync_survives rxe; }
+@test "siw: a sync without memory does not end the process" { expect_sync_survives siw; }
+
 expect_fork_works() {
     run_registers "$1" fork
     [[ $output == *'the child has registered'*'the parent has registered'* ]]

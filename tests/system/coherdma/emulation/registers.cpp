@@ -4,21 +4,46 @@
 // registers DEVICE cycles COUNT       growth after COUNT registrations, in kilobytes
 // registers DEVICE until-refused      registers until memory runs out; prints the error
 // registers DEVICE fork               a child closes inherited objects and opens the device itself
+// registers DEVICE sync               syncs while operator new fails
 //
 // It measures the memory of the whole system: no other program may run.
 
 #include "../../lib/verbs.hpp"
 
+#include <coherdma/coherdma.h>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <infiniband/verbs.h>
+#include <new>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 using namespace verbs_test;
+
+namespace {
+
+/// Of operator new until it fails; -1: it does not.
+int allocations_left = -1;
+
+} // namespace
+
+[[gnu::noinline]] void *operator new(std::size_t size) {
+    if (allocations_left == 0)
+        throw std::bad_alloc();
+    allocations_left -= allocations_left > 0 ? 1 : 0;
+    if (void *const memory = std::malloc(size))
+        return memory;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept {
+    std::free(memory);
+}
 
 namespace {
 
@@ -134,6 +159,28 @@ void test_fork(const std::string &device, const pd_ptr &pd) {
     std::printf("the parent has registered\n");
 }
 
+/// A sync may be incomplete, but must not end the process.
+void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
+    constexpr int MAX_ALLOCATIONS = 100;
+    const memory buffer(MEGABYTE / 16);
+    const mr_ptr mr = register_memory(pd, buffer);
+    const unique_handle<coherdma_device, coherdma_close_device> device =
+        check(unique_handle<coherdma_device, coherdma_close_device>(
+                  coherdma_open_device(verbs_context.get())),
+              "coherdma_open_device");
+    const ibv_sge sge = {reinterpret_cast<std::uintptr_t>(buffer.addr), 4096, 0};
+    for (int count = 0; count < MAX_ALLOCATIONS; ++count) {
+        for (const auto sync : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
+            std::memset(buffer.addr, count + 1, buffer.size);
+            allocations_left = count;
+            const int error = sync(device.get(), &sge, 1);
+            allocations_left = -1;
+            check(error, "a sync without memory");
+        }
+    }
+    std::printf("synced without memory\n");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -150,8 +197,10 @@ int main(int argc, char **argv) {
             register_until_failure(pd);
         else if (test == "fork")
             test_fork(argv[1], pd);
+        else if (test == "sync")
+            sync_without_memory(device, pd);
         else
-            throw failure("size, cycles, until-refused or fork");
+            throw failure("size, cycles, until-refused, fork or sync");
     } catch (const failure &e) {
         std::fprintf(stderr, "registers: %s\n", e.what());
         return 1;
