@@ -16,11 +16,10 @@
  * unless their comment restricts it, but a handle must not be closed during a call. Functions that
  * close or free accept NULL.
  *
- * Structs grow at their end. `size` is that of the struct that the program was compiled with; one
- * smaller than the first version of the struct is refused with EINVAL. Output structs are filled up
- * to `size`; bytes that this version of the library does not know are set to 0. In input structs
- * such bytes must be 0, otherwise the call fails with E2BIG: zero the struct before setting
- * members.
+ * Structs grow at their end. A size argument is the size of the struct that the program was
+ * compiled with; EINVAL if it is less than that of the struct's first version. Output structs are
+ * filled up to this size; bytes beyond what the library knows are set to 0. Input structs must be
+ * zero beyond what the library knows, otherwise E2BIG.
  */
 #ifndef COHERDMA_COHERDMA_H
 #define COHERDMA_COHERDMA_H
@@ -71,15 +70,14 @@ struct coherdma_open_attr {
     uint32_t flags;              /* enum coherdma_open_flags */
     uint32_t assume;             /* enum coherdma_coherency, with COHERDMA_OPEN_ASSUME */
     struct ibv_context *context; /* the device, or NULL to use name */
-    const char *name;            /* as in ibv_devices; opened for the duration of the call */
+    const char *name;            /* as in ibv_devices; the device is opened during the call */
     const char *instructions;    /* one of coherdma_cpu_attr.choices; NULL: the best */
 };
 
 /*
- * Determines coherency once. The returned handle may outlive `context`, which must be valid only
- * during this call. Fails with EOPNOTSUPP if sync is required but not possible for user programs on
- * this CPU, with EINVAL if an attribute or the configuration is invalid, and with ENODEV if there
- * is no device of that name.
+ * Determines coherency once. The handle may outlive `context`. Fails with EOPNOTSUPP if sync is
+ * required but not possible for user programs on this CPU, with EINVAL if an attribute or the
+ * configuration is invalid, and with ENODEV if there is no device of that name.
  */
 struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
@@ -193,7 +191,7 @@ struct coherdma_qp_attr {
 };
 int coherdma_query_qp(const struct coherdma_qp *qp, struct coherdma_qp_attr *attr, size_t size);
 
-/* Exactly one of the two. */
+/* Exactly one of the two; other bits are invalid. */
 enum coherdma_post_flags {
     COHERDMA_POST_COMPLETION_ON_ERROR = 1 << 0, /* no completion on success */
     COHERDMA_POST_COMPLETION_ALWAYS = 1 << 1,
