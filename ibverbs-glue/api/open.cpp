@@ -122,7 +122,7 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES)
                                                    ? coherency::rule_scope::all
                                                    : coherency::rule_scope::until_decided);
-    device.coherency = device.decision.findings[device.decision.deciding_index].second.coherency;
+    device.coherency = device.decision.deciding().finding.coherency;
     return 0;
 }
 
@@ -134,7 +134,7 @@ void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
     finding.reason = "the program assumes it";
     device.name = "(no device)";
     device.coherency = attr.assume;
-    device.decision.findings.emplace_back(&ASSUMED, finding);
+    device.decision.rules.push_back({&ASSUMED, finding});
 }
 
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
@@ -170,8 +170,7 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
 }
 
 std::string make_explanation(const coherdma_device &device) {
-    const coherency::finding &finding =
-        device.decision.findings[device.decision.deciding_index].second;
+    const coherency::finding &finding = device.decision.deciding().finding;
     std::string text =
         device.name + " is " +
         (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"

@@ -12,7 +12,7 @@ using coherdma::api::fail;
 int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *attr, size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
-    const auto &[rule, finding] = device->decision.findings[device->decision.deciding_index];
+    const auto &[rule, finding] = device->decision.deciding();
     coherdma_device_attr result = {};
     result.coherency = device->coherency;
     result.sync_required = device->sync_required ? 1 : 0;
@@ -33,10 +33,10 @@ int coherdma_query_evidence(const coherdma_device *device, size_t index,
                             coherdma_evidence *evidence, size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
-    const auto &findings = device->decision.findings;
-    if (index >= findings.size())
-        return fail(ENOENT, "index %zu: only %zu rules were evaluated", index, findings.size());
-    const auto &[rule, finding] = findings[index];
+    const auto &rules = device->decision.rules;
+    if (index >= rules.size())
+        return fail(ENOENT, "index %zu: only %zu rules were evaluated", index, rules.size());
+    const auto &[rule, finding] = rules[index];
     coherdma_evidence result = {};
     result.coherency = finding.coherency;
     result.decided = index == device->decision.deciding_index ? 1 : 0;

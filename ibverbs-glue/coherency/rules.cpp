@@ -32,10 +32,10 @@ decision decide(const rule_input &input, rule_scope scope) {
     decision result;
     bool is_decided = false;
     for (const rule &rule : RULES) {
-        result.findings.emplace_back(&rule, rule.evaluate(input));
+        result.rules.push_back({&rule, rule.evaluate(input)});
         if (!is_decided) {
-            result.deciding_index = result.findings.size() - 1;
-            is_decided = result.findings.back().second.coherency != COHERDMA_UNKNOWN;
+            result.deciding_index = result.rules.size() - 1;
+            is_decided = result.rules.back().finding.coherency != COHERDMA_UNKNOWN;
         }
         const bool only_unknown_left = &rule + 2 == std::end(RULES);
         if (is_decided && (scope == rule_scope::until_decided || only_unknown_left))

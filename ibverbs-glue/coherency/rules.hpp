@@ -44,9 +44,16 @@ struct rule {
     finding (*evaluate)(const rule_input &);
 };
 
+struct evaluated_rule {
+    const coherency::rule *rule;
+    coherency::finding finding;
+};
+
 struct decision {
-    std::vector<std::pair<const rule *, finding>> findings; ///< in order of evaluation
-    std::size_t deciding_index = 0; ///< in findings; of the last if all are unknown
+    std::vector<evaluated_rule> rules; ///< in order of evaluation
+    std::size_t deciding_index = 0;    ///< in rules; of the last if all are unknown
+
+    const evaluated_rule &deciding() const { return rules[deciding_index]; }
 };
 
 /// Which rules are evaluated: all, or those up to the deciding one.

@@ -35,14 +35,14 @@ void add_row(std::string &text, comparison_counts &counts, const std::string &na
     if (now.count == 0 || old.count == 0 || !(old.p50 > 0))
         return;
     const double machine_ratio = raw > 0 ? raw : 1;
-    const std::string verdict =
+    const std::string change =
         compare_summaries(now, {old.count, old.p50 * machine_ratio, old.p90 * machine_ratio,
                                 old.p99 * machine_ratio});
     ++counts.all;
-    counts.slower += verdict == "slower" ? 1U : 0U;
-    counts.faster += verdict == "faster" ? 1U : 0U;
+    counts.slower += change == "slower" ? 1U : 0U;
+    counts.faster += change == "faster" ? 1U : 0U;
     text += fmt::format("{:38} {:>8} {:>8} {:>6.2f} {:>6} {:>8}\n", name, format_number(old.p50),
-                        format_number(now.p50), now.p50 / old.p50, format_number(raw), verdict);
+                        format_number(now.p50), now.p50 / old.p50, format_number(raw), change);
 }
 
 } // namespace
@@ -72,7 +72,7 @@ std::string as_comparison(const measurements &results, const measurements &basel
                     current.ns_per_line, previous->ns_per_line,
                     raw_ratio(current.raw_ns_per_line, previous->raw_ns_per_line));
     text += "bare: ratio of the bare loop, which is due to the machine, not the library.\n";
-    text += fmt::format("verdict: {} slower, {} faster, of {}\n", counts.slower, counts.faster,
+    text += fmt::format("in total: {} slower, {} faster, of {}\n", counts.slower, counts.faster,
                         counts.all);
     return text;
 }

@@ -26,10 +26,10 @@ const sync_timing *find(const measurements &results, const std::string &instruct
     return nullptr;
 }
 
-std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results) {
-    std::vector<std::pair<std::string, std::string>> calls;
+std::vector<measured_call> measured_calls(const measurements &results) {
+    std::vector<measured_call> calls;
     for (const sync_timing &timing : results.timings) {
-        const std::pair call{timing.instructions, timing.call};
+        const measured_call call = {timing.instructions, timing.call};
         if (std::find(calls.begin(), calls.end(), call) == calls.end())
             calls.push_back(call);
     }

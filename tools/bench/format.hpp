@@ -5,7 +5,8 @@
 
 #include "results.hpp"
 
-#include <utility>
+#include <string>
+#include <vector>
 
 namespace tools::bench {
 
@@ -18,7 +19,12 @@ std::string format_call(const std::string &call);
 const sync_timing *find(const measurements &results, const std::string &instructions,
                         const std::string &call, const std::string &state, std::size_t bytes);
 
-/// The measured pairs of instructions and call, in order.
-std::vector<std::pair<std::string, std::string>> instruction_calls(const measurements &results);
+struct measured_call {
+    std::string instructions, call;
+    bool operator==(const measured_call &) const = default;
+};
+
+/// Each measured call with each of its instructions, in order.
+std::vector<measured_call> measured_calls(const measurements &results);
 
 } // namespace tools::bench

@@ -13,11 +13,16 @@
 namespace tools::bench {
 namespace {
 
-constexpr std::pair<const char *, const char *> STATES[] = {
-    {"dirty", "one"}, {"clean", "two"}, {"uncached", "three"}};
+constexpr struct {
+    const char *name, *color; ///< color: CSS class
+} LINE_STATES[] = {{"dirty", "color1"}, {"clean", "color2"}, {"uncached", "color3"}};
+
+struct value_range {
+    double low, high;
+};
 
 /// The range of all times, so that all plots have the same scale.
-std::pair<double, double> y_range(const std::vector<sync_timing> &timings) {
+value_range y_range(const std::vector<sync_timing> &timings) {
     double low = 1e9, high = 0;
     for (const sync_timing &timing : timings) {
         low = std::min(low, timing.ns_per_line.p50);
@@ -29,7 +34,7 @@ std::pair<double, double> y_range(const std::vector<sync_timing> &timings) {
 std::string draw_time_plots(const measurements &results) {
     const auto [y_low, y_high] = y_range(results.timings);
     std::string html = "<div class=plots>\n";
-    for (const auto &[instructions, call] : instruction_calls(results)) {
+    for (const auto &[instructions, call] : measured_calls(results)) {
         plot time_plot;
         time_plot.title = instructions + ", " + format_call(call);
         time_plot.description = "Nanoseconds for a line over size: " + time_plot.title;
@@ -38,8 +43,8 @@ std::string draw_time_plots(const measurements &results) {
         time_plot.y_low = y_low;
         time_plot.y_high = y_high;
         for (const std::size_t bytes : results.options.sizes)
-            time_plot.x_ticks.emplace_back(bytes, size_name(bytes));
-        for (const auto &[state, color] : STATES) {
+            time_plot.x_ticks.push_back({static_cast<double>(bytes), size_name(bytes)});
+        for (const auto &[state, color] : LINE_STATES) {
             series curve{state, color, {}};
             for (const std::size_t bytes : results.options.sizes)
                 if (const sync_timing *timing = find(results, instructions, call, state, bytes))
@@ -60,10 +65,10 @@ std::string draw_batches(const measurements &results) {
     batch_plot.y_unit = "ns for one range";
     batch_plot.y_low = 1e9;
     batch_plot.y_high = 0;
-    batch_plot.curves = {{"a call each", "one", {}}, {"one call", "two", {}}};
+    batch_plot.curves = {{"a call each", "color1", {}}, {"one call", "color2", {}}};
     for (const batch &b : results.batches) {
         const auto num_ranges = static_cast<double>(b.segments);
-        batch_plot.x_ticks.emplace_back(num_ranges, std::to_string(b.segments));
+        batch_plot.x_ticks.push_back({num_ranges, std::to_string(b.segments)});
         batch_plot.curves[0].points.push_back(
             {num_ranges, b.calls_each_ns.p50 / num_ranges, b.calls_each_ns.p90 / num_ranges});
         batch_plot.curves[1].points.push_back(
@@ -94,9 +99,9 @@ std::string table_over_sizes(const measurements &results, Entry format_entry) {
     for (const std::size_t bytes : results.options.sizes)
         html += "<th>" + size_name(bytes) + "</th>";
     html += "</tr></thead>\n";
-    for (const auto &[instructions, call] : instruction_calls(results)) {
-        for (const auto &[state, color] : STATES) {
-            const bool is_first = state == STATES[0].first;
+    for (const auto &[instructions, call] : measured_calls(results)) {
+        for (const auto &[state, color] : LINE_STATES) {
+            const bool is_first = state == LINE_STATES[0].name;
             html += is_first ? "<tr><th class=name>" +
                                    escape_html(instructions + ", " + format_call(call)) + "</th>"
                              : "<tr><th class=name></th>";
@@ -158,7 +163,10 @@ std::string format_footer(const measurements &results) {
     for (const std::size_t bytes : results.options.sizes)
         sizes += (sizes.empty() ? "" : ", ") + size_name(bytes);
     const machine &machine_info = results.host;
-    const std::pair<const char *, std::string> rows[] = {
+    const struct {
+        const char *name;
+        std::string value;
+    } rows[] = {
         {"measured", results.time},
         {"CPU", fmt::format("{} ({}, {} online)", machine_info.cpu, machine_info.architecture,
                             machine_info.cpus)},

@@ -71,19 +71,23 @@ void draw_curve(std::string &svg, const series &curve, const axis &x, const axis
 
 /// At the right ends of the curves, moved apart where they would overlap.
 void draw_labels(std::string &svg, const plot &plot, const axis &x, const axis &y) {
-    std::vector<std::pair<double, const series *>> label_positions;
+    struct label {
+        double position;
+        const series *curve;
+    };
+    std::vector<label> labels;
     for (const series &curve : plot.curves)
         if (!curve.points.empty())
-            label_positions.emplace_back(y.position(curve.points.back().y), &curve);
-    std::sort(label_positions.begin(), label_positions.end(),
-              [](const auto &a, const auto &b) { return a.first < b.first; });
+            labels.push_back({y.position(curve.points.back().y), &curve});
+    std::sort(labels.begin(), labels.end(),
+              [](const label &a, const label &b) { return a.position < b.position; });
     double lower_bound = TOP - LABEL_HEIGHT;
-    for (auto &[position, curve] : label_positions)
+    for (auto &[position, curve] : labels)
         lower_bound = position = std::max(position, lower_bound + LABEL_HEIGHT);
     double upper_bound = y.begin - 5 + LABEL_HEIGHT; // clear of the text below the axis
-    for (auto it = label_positions.rbegin(); it != label_positions.rend(); ++it)
-        upper_bound = it->first = std::min(it->first, upper_bound - LABEL_HEIGHT);
-    for (const auto &[position, curve] : label_positions)
+    for (auto it = labels.rbegin(); it != labels.rend(); ++it)
+        upper_bound = it->position = std::min(it->position, upper_bound - LABEL_HEIGHT);
+    for (const auto &[position, curve] : labels)
         svg += fmt::format("<text class=\"label {}\" x={:.1f} y={:.1f}>{}</text>\n", curve->color,
                            x.position(curve->points.back().x) + 9, position + 4,
                            escape_html(curve->label));
@@ -118,10 +122,10 @@ std::string escape_html(const std::string &text) {
 }
 
 std::string draw(const plot &plot) {
-    const auto [min_tick, max_tick] =
-        std::minmax_element(plot.x_ticks.begin(), plot.x_ticks.end(),
-                            [](const auto &a, const auto &b) { return a.first < b.first; });
-    const axis x{min_tick->first, max_tick->first, LEFT, WIDTH - RIGHT};
+    const auto [min_tick, max_tick] = std::minmax_element(
+        plot.x_ticks.begin(), plot.x_ticks.end(),
+        [](const axis_tick &a, const axis_tick &b) { return a.value < b.value; });
+    const axis x{min_tick->value, max_tick->value, LEFT, WIDTH - RIGHT};
     const axis y{plot.y_low, plot.y_high, HEIGHT - BOTTOM, TOP};
     std::string svg =
         fmt::format("<figure><figcaption>{}</figcaption>"

@@ -18,10 +18,15 @@ struct series {
     std::vector<point> points;
 };
 
+struct axis_tick {
+    double value;
+    std::string label;
+};
+
 struct plot {
     std::string title, description; ///< description: for screen readers
     std::string x_unit, y_unit;
-    std::vector<std::pair<double, std::string>> x_ticks;
+    std::vector<axis_tick> x_ticks;
     double y_low = 1, y_high = 10;
     std::vector<series> curves;
 };

@@ -6,10 +6,10 @@ namespace tools::bench {
 /// The style of the page, for light and dark screens and for paper.
 constexpr const char *STYLE = R"(
 :root { color-scheme: light dark; --back: #fbfaf8; --card: #fff; --text: #1d2129; --soft: #646b78;
-  --line: #e3e1dc; --one: #c2410c; --two: #1d5fbf; --three: #0f8a64; --good: #0f8a64;
+  --line: #e3e1dc; --color1: #c2410c; --color2: #1d5fbf; --color3: #0f8a64; --good: #0f8a64;
   --bad: #c2410c; }
 @media (prefers-color-scheme: dark) { :root { --back: #14171c; --card: #1b1f26; --text: #e7e9ed;
-  --soft: #9aa3b2; --line: #2e343e; --one: #ff9a62; --two: #7fb2ff; --three: #4fd3a5;
+  --soft: #9aa3b2; --line: #2e343e; --color1: #ff9a62; --color2: #7fb2ff; --color3: #4fd3a5;
   --good: #4fd3a5; --bad: #ff9a62; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1180px; padding: 2.5rem 1.5rem 3rem; background: var(--back);
@@ -32,7 +32,7 @@ figcaption { font-weight: 600; padding: 0 .5rem; } svg { display: block; width: 
 svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
 svg text.label { font-weight: 600; fill: currentColor; }
 .grid { stroke: var(--line); stroke-width: 1; }
-.one { color: var(--one); } .two { color: var(--two); } .three { color: var(--three); }
+.color1 { color: var(--color1); } .color2 { color: var(--color2); } .color3 { color: var(--color3); }
 .curve { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
 .band { fill: currentColor; opacity: .13; }
 .dot { fill: currentColor; stroke: var(--card); stroke-width: 1.5; }

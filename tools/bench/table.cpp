@@ -47,7 +47,7 @@ std::string as_table(const measurements &results) {
         fmt::format("ns per line, until completion; reading the clock adds {} ns to each call.\n"
                     "/raw: ratio to a bare loop, median of pairs.\n",
                     format_number(results.host.clock_ns));
-    for (const auto &[instructions, call] : instruction_calls(results))
+    for (const auto &[instructions, call] : measured_calls(results))
         add_rows(text, results, instructions, call);
     if (!results.batches.empty())
         text += fmt::format(

@@ -89,21 +89,24 @@ std::string format_unopened(const std::vector<ia_info> &infos) {
     }
     if (count > static_cast<std::ptrdiff_t>(MAX_REASONS))
         return "Cannot be opened; for the reason: datinfo NAME\n" + indent_text(all_names, 2);
-    std::vector<std::pair<std::string, std::string>> names_by_reason;
+    struct failed_ias {
+        std::string reason, names;
+    };
+    std::vector<failed_ias> groups;
     for (const ia_info &info : infos) {
         if (info.open)
             continue;
         const std::string reason = describe_failure(info);
-        auto it = std::find_if(names_by_reason.begin(), names_by_reason.end(),
-                               [&](const auto &group) { return group.first == reason; });
-        if (it == names_by_reason.end())
-            it = names_by_reason.insert(it, {reason, ""});
-        it->second += (it->second.empty() ? "" : ", ") + info.name;
+        auto it = std::find_if(groups.begin(), groups.end(),
+                               [&](const failed_ias &group) { return group.reason == reason; });
+        if (it == groups.end())
+            it = groups.insert(it, {reason, ""});
+        it->names += (it->names.empty() ? "" : ", ") + info.name;
     }
-    if (names_by_reason.empty())
+    if (groups.empty())
         return {};
     std::string text = "Cannot be opened:\n";
-    for (const auto &[reason, names] : names_by_reason)
+    for (const auto &[reason, names] : groups)
         text += indent_text(names, 2) + indent_text(reason, 4);
     return text;
 }

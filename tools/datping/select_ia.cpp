@@ -42,14 +42,19 @@ std::string join_names(const std::vector<std::string> &names) {
     return text.empty() ? "none" : text;
 }
 
-/// The host address that matches the IA best, and how well.
-std::pair<match_quality, dat::address>
-find_best_match(const dat::address &ia_addr, const std::vector<dat::address> &host_addrs) {
+struct address_match {
+    match_quality quality;
+    dat::address addr;
+};
+
+/// The host address that matches the IA best.
+address_match find_best_match(const dat::address &ia_addr,
+                              const std::vector<dat::address> &host_addrs) {
     if (host_addrs.empty())
         return {match_address(ia_addr, {}), {}};
-    std::pair<match_quality, dat::address> best = {NO_ADDRESS, host_addrs.front()};
+    address_match best = {NO_ADDRESS, host_addrs.front()};
     for (const dat::address &addr : host_addrs)
-        if (const match_quality quality = match_address(ia_addr, addr); quality > best.first)
+        if (const match_quality quality = match_address(ia_addr, addr); quality > best.quality)
             best = {quality, addr};
     return best;
 }
@@ -57,7 +62,7 @@ find_best_match(const dat::address &ia_addr, const std::vector<dat::address> &ho
 selected_ia open_by_name(const std::string &name, const std::vector<dat::address> &host_addrs) {
     try {
         dat::adapter ia(name);
-        const dat::address destination = find_best_match(ia.ia_address(), host_addrs).second;
+        const dat::address destination = find_best_match(ia.ia_address(), host_addrs).addr;
         return {std::move(ia), destination};
     } catch (const dat::error &e) {
         const auto names = dat::list_openable_ias();
@@ -102,7 +107,7 @@ selected_ia select_ia(const std::string &name, const std::vector<dat::address> &
         const auto ia_addr = probe_address(candidate);
         if (!ia_addr)
             continue;
-        const match_quality quality = find_best_match(*ia_addr, host_addrs).first;
+        const match_quality quality = find_best_match(*ia_addr, host_addrs).quality;
         if (best_quality && quality <= *best_quality)
             continue;
         best_quality = quality;

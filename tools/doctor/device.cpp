@@ -139,8 +139,10 @@ void check_devices(const host &machine, report &results, const std::vector<std::
 
 void check_open(const host &machine, report &results, const std::string &device) {
     check &c = results.add("open", "libibverbs", device);
-    for (const auto &[id, dep_device] :
-         {std::pair{"libibverbs", ""}, {"providers", ""}, {"node", device.c_str()}}) {
+    const struct {
+        const char *id, *device;
+    } required[] = {{"libibverbs", ""}, {"providers", ""}, {"node", device.c_str()}};
+    for (const auto &[id, dep_device] : required) {
         if (results.failed(id, dep_device)) {
             c.skip(fmt::format("requires {}.", id));
             return;

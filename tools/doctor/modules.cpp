@@ -54,8 +54,10 @@ void check_modules(const host &machine, report &results) {
         return;
     }
     const bool has_device = !machine.list_folder("/sys/class/infiniband").empty();
-    const std::pair<const char *, const char *> modules[] = {
-        {"ib_uverbs", "/sys/class/infiniband_verbs"}, {"rdma_ucm", "/sys/class/misc/rdma_cm"}};
+    const struct {
+        const char *name, *path;
+    } modules[] = {{"ib_uverbs", "/sys/class/infiniband_verbs"},
+                   {"rdma_ucm", "/sys/class/misc/rdma_cm"}};
     std::vector<std::string> loaded, loadable, absent;
     for (const auto &[name, path] : modules) {
         const module_state state = find_module(machine, name);

@@ -16,7 +16,11 @@ using namespace coherdma::abi;
 namespace {
 
 constexpr std::array archs{arch::x86_64, arch::aarch64};
-using offsets = std::vector<std::pair<std::string, std::size_t>>;
+struct named_offset {
+    std::string name;
+    std::size_t offset;
+};
+using offsets = std::vector<named_offset>;
 
 void assert_same(const std::string &name, std::size_t actual, std::optional<std::size_t> expected) {
     if (!expected || *expected != actual)

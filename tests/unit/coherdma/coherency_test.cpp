@@ -36,7 +36,7 @@ rule_input make_rule_input(const fake_sysfs &machine) {
 }
 
 const finding *find_finding(const decision &decision, const std::string &rule_name) {
-    for (const auto &[rule, finding] : decision.findings) {
+    for (const auto &[rule, finding] : decision.rules) {
         if (rule->name == rule_name)
             return &finding;
     }
@@ -47,7 +47,7 @@ void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
     const rule_input input = make_rule_input(machine);
     const decision result = decide(input, rule_scope::all);
-    const auto &[deciding_rule, finding] = result.findings[result.deciding_index];
+    const auto &[deciding_rule, finding] = result.deciding();
     const std::string rule_and_coherency =
         std::string(deciding_rule->name) + " " + coherdma_coherency_str(finding.coherency);
     assert_string_equal(rule_and_coherency.c_str(), machine["expect"].c_str());
@@ -55,18 +55,18 @@ void expected_rule_decides(void **state) {
         assert_string_equal(finding.value.c_str(), value.c_str());
     if (const std::string other_finding = machine["other_finding"]; !other_finding.empty()) {
         const std::size_t blank_pos = other_finding.find(' ');
-        const auto *found = find_finding(result, other_finding.substr(0, blank_pos));
-        assert_non_null(found);
-        assert_string_equal(found->value.c_str(), other_finding.substr(blank_pos + 1).c_str());
+        const auto *other = find_finding(result, other_finding.substr(0, blank_pos));
+        assert_non_null(other);
+        assert_string_equal(other->value.c_str(), other_finding.substr(blank_pos + 1).c_str());
     }
-    for (const auto &entry : result.findings) {
-        assert_false(entry.second.reason.empty());
+    for (const auto &entry : result.rules) {
+        assert_false(entry.finding.reason.empty());
         // The source is a path of the machine, without the folder of the test.
-        assert_null(std::strstr(entry.second.source.c_str(), machine.root.c_str()));
+        assert_null(std::strstr(entry.finding.source.c_str(), machine.root.c_str()));
     }
     const auto decision_at_first_match = decide(input, rule_scope::until_decided);
     assert_int_equal(decision_at_first_match.deciding_index, result.deciding_index);
-    assert_int_equal(decision_at_first_match.findings.size(),
+    assert_int_equal(decision_at_first_match.rules.size(),
                      decision_at_first_match.deciding_index + 1);
 }
 
@@ -77,12 +77,11 @@ void override_precedes_other_rules(void **) {
     parse_variable("rxe*=no", settings);
     input.settings = &settings;
     decision result = decide(input, rule_scope::until_decided);
-    assert_string_equal(result.findings[result.deciding_index].first->name, "override");
-    assert_int_equal(result.findings[result.deciding_index].second.coherency,
-                     COHERDMA_NON_COHERENT);
+    assert_string_equal(result.deciding().rule->name, "override");
+    assert_int_equal(result.deciding().finding.coherency, COHERDMA_NON_COHERENT);
     parse_variable("rxe0=auto", settings);
     result = decide(input, rule_scope::until_decided);
-    assert_string_equal(result.findings[result.deciding_index].first->name, "software");
+    assert_string_equal(result.deciding().rule->name, "software");
 }
 
 // The provider's answer decides where a rule of the machine would decide otherwise.
@@ -95,12 +94,12 @@ void provider_decides_software_and_emulation(void **) {
     std::strcpy(provider.evidence, "reason of the provider");
     input.provider = &provider;
     decision result = decide(input, rule_scope::until_decided);
-    finding found = result.findings[result.deciding_index].second;
-    assert_string_equal(result.findings[result.deciding_index].first->name, "software");
-    assert_int_equal(found.coherency, COHERDMA_COHERENT);
-    assert_string_equal(found.source.c_str(), "coherdma's provider");
-    assert_string_equal(found.value.c_str(), "driver siw");
-    assert_string_equal(found.reason.c_str(), "reason of the provider");
+    finding deciding = result.deciding().finding;
+    assert_string_equal(result.deciding().rule->name, "software");
+    assert_int_equal(deciding.coherency, COHERDMA_COHERENT);
+    assert_string_equal(deciding.source.c_str(), "coherdma's provider");
+    assert_string_equal(deciding.value.c_str(), "driver siw");
+    assert_string_equal(deciding.reason.c_str(), "reason of the provider");
     assert_string_equal(find_finding(result, "emulation")->value.c_str(), "coherent");
 
     settings settings;
@@ -109,11 +108,11 @@ void provider_decides_software_and_emulation(void **) {
     provider.coherency = COHERDMA_EMULATED;
     std::strcpy(provider.mode, "poison");
     result = decide(input, rule_scope::until_decided);
-    found = result.findings[result.deciding_index].second;
-    assert_string_equal(result.findings[result.deciding_index].first->name, "emulation");
-    assert_int_equal(found.coherency, COHERDMA_EMULATED);
-    assert_string_equal(found.value.c_str(), "mode poison");
-    assert_string_equal(found.reason.c_str(), "reason of the provider");
+    deciding = result.deciding().finding;
+    assert_string_equal(result.deciding().rule->name, "emulation");
+    assert_int_equal(deciding.coherency, COHERDMA_EMULATED);
+    assert_string_equal(deciding.value.c_str(), "mode poison");
+    assert_string_equal(deciding.reason.c_str(), "reason of the provider");
 }
 
 } // namespace

@@ -38,9 +38,9 @@ using coherdma::api::copy_out;
 constexpr sample values = {1, 2, 3};
 
 sample make_filled_sample() {
-    sample filled;
-    std::memset(&filled, 0xEE, sizeof filled);
-    return filled;
+    sample result;
+    std::memset(&result, 0xEE, sizeof result);
+    return result;
 }
 
 void assert_error_contains(const char *text) {

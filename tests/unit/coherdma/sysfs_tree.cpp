@@ -72,7 +72,7 @@ fake_sysfs::fake_sysfs(const std::string &description) {
             write(root + path, read_config_space(fields));
         } else {
             std::getline(fields >> std::ws, target);
-            other_lines.emplace_back(first, target);
+            other_lines.push_back({first, target});
         }
     }
 }

@@ -11,8 +11,11 @@
 ///   space PATH OFFSET=BYTE... 256 bytes, zero except these
 /// All other lines are in other_lines.
 struct fake_sysfs {
+    struct parsed_line {
+        std::string first_word, text;
+    };
     std::string root; ///< a temporary folder, removed by the destructor
-    std::vector<std::pair<std::string, std::string>> other_lines;
+    std::vector<parsed_line> other_lines;
 
     explicit fake_sysfs(const std::string &description);
     ~fake_sysfs();

@@ -27,7 +27,7 @@ setup() {
         ([.figures[].ns_per_line.p50] | all(. > 0)) and
         [.batches[].segments] == [1, 4, 16, 256]' "$old"
     run -0 --separate-stderr "${quick[@]}" --compare "$old"
-    [[ ${lines[-1]} == 'verdict: '*' of '* ]]
+    [[ ${lines[-1]} == 'in total: '*' of '* ]]
 }
 
 @test "bench: --html page is well formed and self-contained" {

@@ -116,14 +116,14 @@ void assert_contains(const std::string &text, const char *part) {
 
 void comparison_counts_slower_and_faster(void **) {
     measurements baseline = make_results(), results = make_results();
-    assert_contains(as_comparison(results, baseline), "verdict: 0 slower, 0 faster, of 5");
+    assert_contains(as_comparison(results, baseline), "in total: 0 slower, 0 faster, of 5");
     results.timings[0].ns_per_line = {9, 260, 270, 280}; // above the old range
     results.timings[1].ns_per_line = {9, 4, 4.5, 7};
     results.coherent_call_ns = {9, 4.1, 5, 6}; // within the old range
-    assert_contains(as_comparison(results, baseline), "verdict: 1 slower, 1 faster, of 5");
+    assert_contains(as_comparison(results, baseline), "in total: 1 slower, 1 faster, of 5");
     results.timings[0].raw_ns_per_line = {9, 250, 260,
                                           270}; // the raw loop is slower too: a slower machine
-    assert_contains(as_comparison(results, baseline), "verdict: 0 slower, 1 faster, of 5");
+    assert_contains(as_comparison(results, baseline), "in total: 0 slower, 1 faster, of 5");
 }
 
 void html_page_is_escaped(void **) {

@@ -121,7 +121,7 @@ state() { with_root status --json | jq -r .system.state; }
 build_package() {
     local package=$BATS_TEST_TMPDIR/providers-$1
     mkdir -p "$package/DEBIAN" "$package/etc/libibverbs.d"
-    printf 'Package: providers\nVersion: %s\nArchitecture: all\nMaintainer: nobody <n@example.org>\nDescription: %s\n' \
+    printf 'Package: providers\nVersion: %s\nArchitecture: all\nMaintainer: test <test@example.org>\nDescription: %s\n' \
         "$1" drivers >"$package/DEBIAN/control"
     echo /etc/libibverbs.d/rxe.driver >"$package/DEBIAN/conffiles"
     printf '%s' "$2" >"$package/etc/libibverbs.d/rxe.driver"

@@ -138,7 +138,9 @@ void assert_contains(const std::string &text, const char *part) {
 // Driver lines.
 
 void driver_lines_parse_as_in_libibverbs(void **) {
-    const std::pair<const char *, const char *> texts[] = {
+    const struct {
+        const char *text, *name;
+    } files[] = {
         {"driver rxe", "rxe"},
         {"driver rxe\n", "rxe"},
         {" \tdriver \t rxe  more", "rxe"},
@@ -150,7 +152,7 @@ void driver_lines_parse_as_in_libibverbs(void **) {
         {"\n\n", ""},
         {"driver /opt/x/libmine\n", "/opt/x/libmine"},
     };
-    for (const auto &[text, name] : texts) {
+    for (const auto &[text, name] : files) {
         const auto lines = parse_driver_lines(text);
         assert_int_equal(lines.size(), *name ? 1 : 0);
         if (*name)
@@ -240,8 +242,12 @@ bool is_coherdma_first(const std::vector<driver_file> &files) {
     return std::find_if(names.begin(), names.end(), is_soft_driver) > coherdma;
 }
 
-/// Tries all orders of the files; returns the number with coherdma first, and the number of orders.
-std::pair<int, int> count_orders(const host &machine) {
+struct order_counts {
+    int coherdma_first, total;
+};
+
+/// Tries all orders of the files.
+order_counts count_orders(const host &machine) {
     std::vector<driver_file> files = driver_files(machine);
     std::vector<std::size_t> order(files.size());
     for (std::size_t i = 0; i < order.size(); ++i)
@@ -262,16 +268,16 @@ void enabled_in_any_folder_order(void **) {
     machine.write_driver("mine", "driver rxe\ndriver mlx5");
     machine.write_driver("all.driver", "driver siw\ndriver /usr/lib/librxe\n# end\n");
     machine.write_driver(".hidden", "driver siw");
-    assert_int_equal(count_orders(machine).first, 0);
+    assert_int_equal(count_orders(machine).coherdma_first, 0);
     machine.enable();
     assert_state(machine, setting_state::ON);
-    assert_int_equal(count_orders(machine).second, 120);
-    assert_int_equal(count_orders(machine).first, 120);
+    assert_int_equal(count_orders(machine).total, 120);
+    assert_int_equal(count_orders(machine).coherdma_first, 120);
     machine.write_driver(
         "mine",
         "driver coherdma\ndriver rxe\n"); // a line above the soft driver has no effect
     assert_state(machine, setting_state::PARTIAL);
-    assert_in_range(count_orders(machine).first, 1, 119);
+    assert_in_range(count_orders(machine).coherdma_first, 1, 119);
 }
 
 void disable_restores_files(void **) {
@@ -349,7 +355,9 @@ void plugin_is_named_by_path_or_name(void **) {
     assert_state(machine, setting_state::ON);
     machine.write_file("/opt/59/libcoherdma-rdmav59.so", "");
     machine.write_file("/opt/a b/libcoherdma-rdmav34.so", "");
-    const std::pair<const char *, const char *> invalid[] = {
+    const struct {
+        const char *plugin, *message;
+    } invalid[] = {
         {"/opt/59/libcoherdma-rdmav59.so", "/opt/59/libcoherdma-rdmav34.so"},
         {"/none/libcoherdma-rdmav34.so", "there is no"},
         {"libcoherdma-rdmav34.so", "cannot name"},
