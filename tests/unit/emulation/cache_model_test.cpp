@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The emulated cache: line states as in provider/emulation/README.md, registration, and the syncs
+// The emulated cache: line states as in emulation/README.md, registration, and the syncs
 // of local memory by the provider.
 
 #include "cache_fixture.hpp"
