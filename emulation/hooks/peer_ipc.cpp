@@ -32,8 +32,8 @@
 namespace coherdma::emulation::peer_ipc {
 namespace {
 
-constexpr std::uint32_t MAGIC = 0xc0e4d001; // contains the version of the layout
-constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 1600;
+constexpr std::uint32_t MAGIC = 0xc0e4d002; // contains the version of the layout
+constexpr std::size_t NUM_SLOTS = 64, MAX_RKEYS = 1024, MAX_TEXT = 192, MAX_STACK_TEXT = 3200;
 constexpr timespec ANSWER_TIMEOUT = {0, 300000000};
 
 enum slot_state : std::uint32_t { IDLE, REQUESTED, ANSWERED, CLOSED };
@@ -219,7 +219,8 @@ const std::string &stack_text_of(const stack_trace &stack) {
     const auto [it, is_new] = stack_texts->texts.try_emplace(key);
     if (is_new)
         for (const std::string &line : to_strings(stack))
-            it->second += line + "\n";
+            if (it->second.size() + line.size() + 1 < MAX_STACK_TEXT)
+                it->second += line + "\n";
     return it->second;
 }
 

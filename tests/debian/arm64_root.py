@@ -12,10 +12,13 @@ from emulator import unpack_files  # which also makes the lab importable
 from lab.debian import packages
 from lab.core.errors import LabError
 
-LIBRARIES = "libibverbs1 librdmacm1 libnl-3-200 libnl-route-3-200 libfmt9 zlib1g"
+LIBRARIES = (
+    "libibverbs1 librdmacm1 libnl-3-200 libnl-route-3-200 libfmt9 zlib1g"
+    " libdw1 libelf1 libbz2-1.0 liblzma5"
+)
 HEADERS = (
     "libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libfmt-dev libcli11-dev"
-    " nlohmann-json3-dev zlib1g-dev"
+    " nlohmann-json3-dev zlib1g-dev libdw-dev libelf-dev"
 )
 
 if __name__ == "__main__":

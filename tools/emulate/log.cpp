@@ -29,8 +29,8 @@ std::vector<std::string> innermost_frames(const json &stack) {
     constexpr std::size_t FRAMES = 3;
     std::vector<std::string> frames;
     for (std::string frame : stack) {
-        if (frames.size() == FRAMES || frame.find("/libc.so") != std::string::npos)
-            break; // callers of main are irrelevant
+        if (frames.size() == FRAMES)
+            break;
         frames.push_back(std::move(frame));
     }
     return frames;

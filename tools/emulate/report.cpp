@@ -2,6 +2,7 @@
 
 #include "emulate/report.hpp"
 
+#include "emulate/debug_info.hpp"
 #include "wrap.hpp"
 
 #include <cctype>
@@ -14,7 +15,7 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t WIDTH = 79;
 
-/// Removes the directories of the file: "main (mailbox+0x34)".
+/// Removes the directories of the file: "main (mailbox.c:120)", "main (rping+0x34)".
 std::string shorten_frame(std::string frame) {
     if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
         frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
@@ -65,6 +66,13 @@ std::string format_location(const code_location &location) {
            format_entry("times", {format_counts(location)});
 }
 
+std::string format_files_without_lines(const std::vector<file_without_lines> &files) {
+    std::string text = files.empty() ? "" : "\nsource lines are missing for\n";
+    for (const file_without_lines &file : files)
+        text += format_entry(file.path.substr(file.path.rfind('/') + 1).c_str(), {file.fix});
+    return text;
+}
+
 json to_json(const process &p) {
     return {{"pid", p.pid},
             {"complete", p.complete},
@@ -111,9 +119,10 @@ std::string as_table(const std::vector<run_result> &runs) {
     for (const run_result &run : runs)
         text += fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", run.mode, run.status,
                             run.processes.size(), run.count(), run.suppressed(), run.repeated());
-    for (const code_location &location : group_findings(runs))
+    const std::vector<code_location> locations = group_findings(runs);
+    for (const code_location &location : locations)
         text += format_location(location);
-    return text;
+    return text + format_files_without_lines(files_without_lines(locations));
 }
 
 std::string as_json(const std::vector<run_result> &runs, int status) {
@@ -121,8 +130,15 @@ std::string as_json(const std::vector<run_result> &runs, int status) {
     for (const run_result &entry : runs)
         report["runs"].push_back(to_json(entry));
     report["places"] = json::array();
-    for (const code_location &entry : group_findings(runs))
+    const std::vector<code_location> locations = group_findings(runs);
+    for (const code_location &entry : locations)
         report["places"].push_back(to_json(entry));
+    report["without_lines"] = json::array();
+    for (const file_without_lines &file : files_without_lines(locations))
+        report["without_lines"].push_back(
+            {{"file", file.path},
+             {"package", file.package.empty() ? json(nullptr) : json(file.package)},
+             {"fix", file.fix}});
     return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

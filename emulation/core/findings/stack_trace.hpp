@@ -20,8 +20,8 @@ struct stack_trace {
 /// The innermost frame outside RDMA libraries; nullptr if there is none.
 void *first_program_frame(const stack_trace &) noexcept;
 
-/// "main (/usr/bin/rping+0x1234)", innermost first, without leading frames of RDMA libraries.
-/// addr2line -e FILE OFFSET prints the line of the call. "??": the function has no symbol.
+/// As describe_call(), innermost first, from the first frame outside RDMA libraries to main() or
+/// the function of the thread.
 std::vector<std::string> to_strings(const stack_trace &);
 
 } // namespace coherdma::emulation

@@ -4,11 +4,13 @@
 // JSON.
 
 #include "../cmocka.hpp"
+#include "emulate/debug_info.hpp"
 #include "emulate/report.hpp"
 
 #include <cstdint>
 #include <cstring>
 #include <sstream>
+#include <unistd.h>
 
 using namespace tools::emulate;
 using json = nlohmann::ordered_json;
@@ -103,7 +105,7 @@ void findings_are_grouped_across_modes(void **) {
     assert_int_equal(locations[0].begin, 0);
     assert_int_equal(locations[0].end, 192);
     assert_int_equal(locations[1].count, 1);
-    assert_int_equal(locations[1].registration_stack.size(), 2);
+    assert_int_equal(locations[1].registration_stack.size(), 3);
 }
 
 void table_fits_80_columns(void **) {
@@ -118,6 +120,23 @@ void table_fits_80_columns(void **) {
     assert_null(std::strchr(table.c_str(), '\33'));
     assert_non_null(std::strstr(
         table.c_str(), "  request     RDMA Read of 64 bytes\n              ask (a+0x20)\n"));
+}
+
+void files_without_source_lines_are_named_once(void **) {
+    code_location location;
+    location.request_stack = {"post (/src/a.c:12)", "main (/nonexistent/it's+0x12)"};
+    location.sync_stack = {"?? (/nonexistent/it's+0x99)", "?? (0x12)", "f (./misc/x.c:1)"};
+    location.registration_stack = {"?? (/usr/bin/env+0x1)"};
+    const auto files = files_without_lines({location});
+    assert_int_equal(files.size(), 2);
+    assert_string_equal(files[0].path.c_str(), "/nonexistent/it's");
+    assert_string_equal(files[0].package.c_str(), "");
+    assert_string_equal(files[0].fix.c_str(), "compile it with -g");
+    assert_string_equal(files[1].path.c_str(), "/usr/bin/env");
+    if (access("/usr/bin/dpkg-query", X_OK) == 0) {
+        assert_string_equal(files[1].package.c_str(), "coreutils");
+        assert_string_equal(files[1].fix.c_str(), "install coreutils-dbgsym");
+    }
 }
 
 void json_has_runs_and_code_locations(void **) {
@@ -141,6 +160,7 @@ int main() {
         cmocka_unit_test(invalid_log_line_is_incomplete),
         cmocka_unit_test(findings_are_grouped_across_modes),
         cmocka_unit_test(table_fits_80_columns),
+        cmocka_unit_test(files_without_source_lines_are_named_once),
         cmocka_unit_test(json_has_runs_and_code_locations),
     };
     return cmocka_run_group_tests_name("emulate", tests, nullptr, nullptr);
