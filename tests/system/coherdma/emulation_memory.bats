@@ -27,10 +27,11 @@ expect_copy() {
 @test "rxe: an MR of 128 MiB takes its copy and an eighth, until it is deregistered" { expect_copy rxe; }
 @test "siw: an MR of 128 MiB takes its copy and an eighth, until it is deregistered" { expect_copy siw; }
 
+# The page of each registration would be 1000 KB; the heap and the kernel's caches vary by some 100.
 expect_no_growth() {
     run_registers "$1" cycles 250
     [[ $output =~ 'registered 250 times: '(-?[0-9]+)' KB more' ]]
-    expect_between -500 100 "${BASH_REMATCH[1]}"
+    expect_between -500 500 "${BASH_REMATCH[1]}"
 }
 @test "rxe: 250 registrations do not leak" { expect_no_growth rxe; }
 @test "siw: 250 registrations do not leak" { expect_no_growth siw; }
