@@ -4,7 +4,7 @@
 // cache for libcoherdma.
 
 #include "cache/cache.hpp"
-#include "common/emulate.hpp"
+#include "emulation/loader.hpp"
 #include "rxe/objects.hpp"
 #include "siw/objects.hpp"
 
@@ -58,7 +58,7 @@ coherdmadv_device_attr query_device(ibv_context *context, rdma_driver_id driver_
     coherdmadv_device_attr attr = {};
     attr.driver_id = driver_id;
     attr.caps = query_caps(context, driver_id);
-    const cache::emulated_cache *const emulated = find_emulated_cache(context);
+    const cache::emulated_cache *const emulated = emulation::find_cache(context);
     attr.coherency = emulated != nullptr ? COHERDMA_EMULATED : COHERDMA_COHERENT;
     attr.line_size = static_cast<std::uint32_t>(emulated != nullptr ? emulated->line_size()
                                                                     : cache::line_size());
@@ -111,5 +111,5 @@ int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
 
 extern "C" [[gnu::visibility("default")]] const coherdma::cache::emulated_cache *
 coherdma_find_emulated_cache(const ibv_context *context) {
-    return find_emulated_cache(context);
+    return coherdma::emulation::find_cache(context);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulate.hpp"
+#include "emulation/loader.hpp"
 #include "objects.hpp"
 
 #include <cerrno>
@@ -40,8 +40,7 @@ int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr)
 /// returns nullptr.
 verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
                               abi::verbs_context_ops ops, int init_error) noexcept {
-    const int error =
-        init_error != 0 ? init_error : attach_cache_emulation(context, driver_id, ops);
+    const int error = init_error != 0 ? init_error : emulation::attach(context, driver_id, ops);
     if (error != 0) {
         abi::uninit_and_free_context(context);
         return fail_with(error);

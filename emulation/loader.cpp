@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "emulate.hpp"
+#include "loader.hpp"
 
-#include "emulation/interface.hpp"
+#include "interface.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -17,7 +17,7 @@
 #    define COHERDMA_SYSCONFDIR "/etc"
 #endif
 
-namespace coherdma::provider {
+namespace coherdma::emulation {
 namespace {
 
 constexpr const char *emulation_file = "libcoherdma-emulation.so";
@@ -42,7 +42,7 @@ bool may_be_requested() noexcept {
 void *load_module() noexcept {
     Dl_info info = {};
     char path[PATH_MAX];
-    if (dladdr(reinterpret_cast<void *>(attach_cache_emulation), &info) == 0)
+    if (dladdr(reinterpret_cast<void *>(attach), &info) == 0)
         return nullptr;
     const char *const slash = std::strrchr(info.dli_fname, '/');
     const std::size_t dir_length =
@@ -58,14 +58,14 @@ void *load_module() noexcept {
 
 // begin() returns 0 if the user's settings do not request emulation, and otherwise replaces some of
 // the operations in ops.
-int attach_cache_emulation(ibv_context *context, rdma_driver_id driver_id,
+int attach(ibv_context *context, rdma_driver_id driver_id,
                            abi::verbs_context_ops &ops) noexcept {
     if (!may_be_requested())
         return 0;
     void *const module = load_module();
     auto *const begin =
         module != nullptr
-            ? reinterpret_cast<emulation::begin_function *>(dlsym(module, emulation::begin_name))
+            ? reinterpret_cast<begin_function *>(dlsym(module, begin_name))
             : nullptr;
     if (begin == nullptr) {
         const char *const reason = dlerror();
@@ -78,11 +78,11 @@ int attach_cache_emulation(ibv_context *context, rdma_driver_id driver_id,
         return ENOENT;
     }
     const cache::emulated_cache *cache = nullptr;
-    const emulation::module_args arguments = {
+    const module_args arguments = {
         sizeof arguments,
         driver_id,
         &ops,
-        [](abi::verbs_mr *mr) { return libibverbs().ibv_cmd_dereg_mr(mr); },
+        [](abi::verbs_mr *mr) { return abi::libibverbs().ibv_cmd_dereg_mr(mr); },
         abi::set_ops,
         &cache};
     const int error = begin(context, &arguments);
@@ -91,9 +91,9 @@ int attach_cache_emulation(ibv_context *context, rdma_driver_id driver_id,
     return error;
 }
 
-const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
+const cache::emulated_cache *find_cache(const ibv_context *context) noexcept {
     const cache::emulated_cache *const cache = emulated_cache.load(std::memory_order_acquire);
     return cache != nullptr && cache->is_emulated(context) ? cache : nullptr;
 }
 
-} // namespace coherdma::provider
+} // namespace coherdma::emulation
