@@ -61,6 +61,7 @@ struct child_args {
 constexpr long NOT_CALLED = 1;
 constexpr std::size_t STACK_SIZE = 65536;
 
+// Without libc: the child's mappings may replace its memory.
 #if defined(__x86_64__)
 inline long system_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
     long result;

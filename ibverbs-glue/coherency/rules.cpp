@@ -37,8 +37,9 @@ decision decide(const rule_input &input, rule_scope scope) {
             result.deciding_index = result.rules.size() - 1;
             is_decided = result.rules.back().finding.coherency != COHERDMA_UNKNOWN;
         }
-        const bool only_unknown_left = &rule + 2 == std::end(RULES);
-        if (is_decided && (scope == rule_scope::until_decided || only_unknown_left))
+        // The last rule only says why the others have no result.
+        const bool is_last_rule_next = &rule + 2 == std::end(RULES);
+        if (is_decided && (scope == rule_scope::until_decided || is_last_rule_next))
             break;
     }
     return result;

@@ -51,8 +51,8 @@ std::string as_comparison(const measurements &results, const measurements &basel
     std::string text =
         fmt::format("\ncompared with {} of {}\n", baseline.host.library, baseline.time);
     if (baseline.host.cpu != results.host.cpu || baseline.host.kernel != results.host.kernel)
-        text += fmt::format("Warning: measured on another machine: {}, {}\n", baseline.host.cpu,
-                            baseline.host.kernel);
+        text += fmt::format("Warning: measured on another machine or kernel: {}, {}\n",
+                            baseline.host.cpu, baseline.host.kernel);
     text += fmt::format("{:38} {:>8} {:>8} {:>6} {:>6}\n", "p50 of a call, or of one line in it",
                         "old, ns", "new, ns", "ratio", "bare");
     comparison_counts counts;

@@ -144,11 +144,11 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
                      });
     };
     { // reports name the writes, which are forgotten after this block
-        finding_ranges unfetched(*this, nullptr), discarded(*this, nullptr);
+        finding_ranges stale_lines(*this, nullptr), discarded(*this, nullptr);
         visit_lines(pages, [&](cache_line &line) {
             const bool is_in_mr = !intersection(lines, line.range()).empty();
             const bool is_reported =
-                is_in_mr && is_last_mr(line) && report_if_unfetched(line, unfetched);
+                is_in_mr && is_last_mr(line) && report_if_stale(line, stale_lines);
             if (!store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
             if (!is_reported && config_.dereg_discards && is_dirty(line))
@@ -165,17 +165,17 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
 }
 
 /// Whether the line is stale and that has not been reported: adds it to the findings.
-bool cache_model::report_if_unfetched(const cache_line &line, finding_ranges &unfetched) {
+bool cache_model::report_if_stale(const cache_line &line, finding_ranges &stale_lines) {
     if (!line.is_stale())
         return false;
     if (!is_dirty(line)) {
-        unfetched.add(finding_kind::STALE, line);
+        stale_lines.add(finding_kind::STALE, line);
         return true;
     }
     const recorded_write *const write = find_last_write(line.range());
     if (write != nullptr && write->reported)
         return false;
-    unfetched.add(finding_kind::CONFLICT, line);
+    stale_lines.add(finding_kind::CONFLICT, line);
     return true;
 }
 
@@ -267,20 +267,22 @@ void cache_model::complete_sink(addr_range bytes) {
     });
 }
 
-void cache_model::report_unfetched() {
+void cache_model::report_stale_lines() {
     const lock_guard guard(mutex_);
-    std::map<std::uintptr_t, addr_range> by_begin;
-    for (const auto &[number, mr] : mrs_)
-        by_begin[mr.range.begin].end = std::max(by_begin[mr.range.begin].end, mr.range.end);
+    std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
+    for (const auto &[number, mr] : mrs_) {
+        std::uintptr_t &end = end_by_begin[mr.range.begin];
+        end = std::max(end, mr.range.end);
+    }
     std::uintptr_t reported_end = 0; // MRs may overlap: each line is visited once
-    for (const auto &[begin, range] : by_begin) {
-        const addr_range lines = round_out({begin, range.end}, config_.line_size);
-        finding_ranges unfetched(*this, nullptr);
+    for (const auto &[begin, end] : end_by_begin) {
+        const addr_range lines = round_out({begin, end}, config_.line_size);
+        finding_ranges stale_lines(*this, nullptr);
         visit_lines({std::max(reported_end, lines.begin), std::max(reported_end, lines.end)},
                     [&](cache_line &line) {
                         // Another process that shares the page may still sync it.
-                        if (store_.is_exclusive(*line.extent, line.addr))
-                            report_if_unfetched(line, unfetched);
+                        if (store_.has_no_other_holder(*line.extent, line.addr))
+                            report_if_stale(line, stale_lines);
                     });
         reported_end = std::max(reported_end, lines.end);
     }

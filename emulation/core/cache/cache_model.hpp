@@ -85,8 +85,8 @@ class cache_model {
     [[nodiscard]] bool needs_thread() const noexcept;
     void run_background();
     /// When the process ends: reports lines that the device wrote and the program never fetched.
-    void report_unfetched();
-    /// After report_unfetched().
+    void report_stale_lines();
+    /// After report_stale_lines().
     void unlink_shm() noexcept { store_.unlink_shm(); }
 
   private:
@@ -109,7 +109,7 @@ class cache_model {
     int visit_lines(addr_range, const line_visitor &);
     void agree_if_equal(cache_line &);
     void on_line_agreed(std::uintptr_t line_addr);
-    bool report_if_unfetched(const cache_line &, finding_ranges &);
+    bool report_if_stale(const cache_line &, finding_ranges &);
     [[nodiscard]] bool reports_redundant() const noexcept;
     [[nodiscard]] bool is_dirty(const cache_line &) const;
     void writeback(cache_line &, finding_ranges &conflicts);

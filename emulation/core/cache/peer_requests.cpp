@@ -107,11 +107,10 @@ mem_access cache_model::find_last_sync(addr_range range) const {
     return last;
 }
 
-/// The MR that contains the range, or else one that overlaps it.
+/// The MR that contains the range; or else one that shares a line with it, or a page: at
+/// deregistration the lines of all pages of an MR are discarded, also those outside the MR.
 memory_region cache_model::find_mr(addr_range range) const {
     const memory_region *best = nullptr;
-    // Deregistration also discards lines on the MR's pages outside the MR: so by line, then by
-    // page.
     for (const std::size_t unit :
          {config_.line_size, static_cast<std::size_t>(sysconf(_SC_PAGESIZE))})
         for (const auto &[number, mr] : mrs_) {

@@ -195,15 +195,16 @@ void page_store::visit(addr_range range, const visitor &func) {
     }
 }
 
-bool page_store::is_exclusive(const page_extent &extent, std::uintptr_t addr) const noexcept {
+bool page_store::has_no_other_holder(const page_extent &extent,
+                                     std::uintptr_t addr) const noexcept {
     return extent.shared == nullptr ||
-           extent.shared->is_exclusive(extent.shm_offset +
-                                       (addr - extent.pages.begin) / page_size_ * page_size_);
+           extent.shared->has_no_other_holder(extent.shm_offset + (addr - extent.pages.begin) /
+                                                                      page_size_ * page_size_);
 }
 
 bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) const noexcept {
     const std::size_t page = (addr - extent.pages.begin) / page_size_;
-    return extent.ref_counts[page] == 1 && is_exclusive(extent, addr) &&
+    return extent.ref_counts[page] == 1 && has_no_other_holder(extent, addr) &&
            (extent.shared == nullptr ||
             extent.shared->is_last_ref(extent.shm_offset + page * page_size_));
 }

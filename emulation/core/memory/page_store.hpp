@@ -74,7 +74,7 @@ class page_store {
     /// process moves lines of that part during the call.
     void visit(addr_range range, const visitor &func);
     /// During visit(): whether no other process has the page of that address,
-    [[nodiscard]] bool is_exclusive(const page_extent &, std::uintptr_t addr) const noexcept;
+    [[nodiscard]] bool has_no_other_holder(const page_extent &, std::uintptr_t addr) const noexcept;
     /// and this process has one reference to it.
     [[nodiscard]] bool is_last_ref(const page_extent &, std::uintptr_t addr) const noexcept;
 

@@ -194,7 +194,7 @@ std::uint64_t shm_object::hashes_offset(std::uint64_t offset) const noexcept {
     return HASHES_OFFSET + offset / page_size_ * hash_bytes_;
 }
 pthread_mutex_t &shm_object::mutex() noexcept {
-    cached_live_slots_.reset();
+    cached_other_slots_.reset();
     return header_->mutex;
 }
 
@@ -221,11 +221,11 @@ int shm_object::allocate(std::uint64_t file_offset, std::uint64_t length) const 
     }
 }
 
-bool shm_object::is_exclusive(std::uint64_t offset) noexcept {
+bool shm_object::has_no_other_holder(std::uint64_t offset) noexcept {
     const std::uint64_t others = read_holders(offset) & ~slot_bit_;
-    if (others != 0 && !cached_live_slots_)
-        cached_live_slots_ = other_live_slots(); // too slow for each line
-    return others == 0 || (others & *cached_live_slots_) == 0;
+    if (others != 0 && !cached_other_slots_)
+        cached_other_slots_ = other_live_slots(); // too slow for each line
+    return others == 0 || (others & *cached_other_slots_) == 0;
 }
 
 bool shm_object::is_last_ref(std::uint64_t offset) const noexcept {
@@ -237,14 +237,14 @@ int shm_object::get_pages(std::uint64_t offset, std::uint64_t length, const page
     if (offset > MAX_LENGTH || length > MAX_LENGTH - offset)
         return EFBIG;
     const robust_lock_guard guard(header_->mutex);
-    const std::uint64_t live_slots = other_live_slots();
+    const std::uint64_t other_slots = other_live_slots();
     const std::uint64_t end = offset + length;
     int error = allocate(page_offset(offset), length);
     if (error == 0)
         error = allocate(hashes_offset(offset), length / page_size_ * hash_bytes_);
     std::uint64_t page = offset;
     for (; page < end && error == 0; page += page_size_) {
-        const std::uint64_t holders = read_holders(page) & (live_slots | slot_bit_);
+        const std::uint64_t holders = read_holders(page) & (other_slots | slot_bit_);
         if (holders == 0)
             init(page, page_size_);
         if (!write_holders(page, holders | slot_bit_))
@@ -253,23 +253,23 @@ int shm_object::get_pages(std::uint64_t offset, std::uint64_t length, const page
             ++ref_counts_[page];
     }
     while (error != 0 && page > offset)
-        put_page(page -= page_size_, live_slots);
+        put_page(page -= page_size_, other_slots);
     return error;
 }
 
 void shm_object::put_pages(std::uint64_t offset, std::uint64_t length) noexcept {
     const robust_lock_guard guard(header_->mutex);
-    const std::uint64_t live_slots = other_live_slots();
+    const std::uint64_t other_slots = other_live_slots();
     for (std::uint64_t page = offset; page < offset + length; page += page_size_)
-        put_page(page, live_slots);
+        put_page(page, other_slots);
 }
 
-void shm_object::put_page(std::uint64_t offset, std::uint64_t live_slots) noexcept {
+void shm_object::put_page(std::uint64_t offset, std::uint64_t other_slots) noexcept {
     const auto it = ref_counts_.find(offset);
     if (it == ref_counts_.end() || --it->second != 0)
         return;
     ref_counts_.erase(it);
-    const std::uint64_t holders = read_holders(offset) & live_slots;
+    const std::uint64_t holders = read_holders(offset) & other_slots;
     write_holders(offset, holders);
     if (holders == 0)
         fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -44,7 +44,7 @@ class shm_object {
     /// Robust; protects lines while they are compared or moved, and the header.
     [[nodiscard]] pthread_mutex_t &mutex() noexcept;
     /// With the mutex: whether no other live process holds the page,
-    [[nodiscard]] bool is_exclusive(std::uint64_t offset) noexcept;
+    [[nodiscard]] bool has_no_other_holder(std::uint64_t offset) noexcept;
     /// and this process has one reference to it.
     [[nodiscard]] bool is_last_ref(std::uint64_t offset) const noexcept;
 
@@ -62,7 +62,7 @@ class shm_object {
     [[nodiscard]] std::uint64_t read_holders(std::uint64_t offset) const noexcept;
     bool write_holders(std::uint64_t offset, std::uint64_t holders) const noexcept;
     [[nodiscard]] int allocate(std::uint64_t file_offset, std::uint64_t length) const noexcept;
-    void put_page(std::uint64_t offset, std::uint64_t live_slots) noexcept;
+    void put_page(std::uint64_t offset, std::uint64_t other_slots) noexcept;
 
     int fd_;
     header *header_;
@@ -70,7 +70,7 @@ class shm_object {
     std::size_t page_size_, hash_bytes_;
     std::uint64_t slot_bit_ = 0; ///< of this process, in the holders of a page
     std::unordered_map<std::uint64_t, std::uint32_t> ref_counts_; ///< of this process, by offset
-    std::optional<std::uint64_t> cached_live_slots_;              ///< since the mutex was taken
+    std::optional<std::uint64_t> cached_other_slots_;             ///< since the mutex was taken
 };
 
 } // namespace coherdma::emulation

@@ -39,7 +39,7 @@ void add_mr_copies_memory_to_device(void **) {
             sync(cache, pages.part(0, pages.size));
             assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
         }
-        cache->report_unfetched();
+        cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
@@ -215,7 +215,7 @@ void check_readable_finds_unmapped_memory(void **) {
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
     assert_int_equal(bad_addr, pages.begin() + PAGE);
     sync_write(cache, pages.part(0, pages.size)); // does not crash
-    cache->report_unfetched();
+    cache->report_stale_lines();
     cache->remove_mr(1);
     assert_int_equal(cache->memory_bytes(), 0);
 }
@@ -281,7 +281,7 @@ void remove_mr_frees_all_pages(void **) {
     }
 }
 
-void unfetched_line_is_reported_at_removal_and_exit(void **) {
+void stale_line_is_reported_at_removal_and_exit(void **) {
     for (const bool at_exit : {false, true}) {
         test_cache cache;
         const program_pages pages(2);
@@ -293,7 +293,7 @@ void unfetched_line_is_reported_at_removal_and_exit(void **) {
         pages.bytes[OFFSET + 257] = 0xfe; // a conflict without a sync
         const unsigned char old = pages.bytes[OFFSET + 5];
         if (at_exit)
-            cache->report_unfetched();
+            cache->report_stale_lines();
         else
             cache->remove_mr(mr_number);
         const auto findings = cache.new_findings();
@@ -307,7 +307,7 @@ void unfetched_line_is_reported_at_removal_and_exit(void **) {
 }
 
 /// Once for all MRs with the line.
-void unfetched_line_is_reported_once(void **) {
+void stale_line_is_reported_once(void **) {
     test_cache cache;
     const program_pages pages(2);
     const auto device = cache.add(pages.part(0, pages.size));
@@ -316,7 +316,7 @@ void unfetched_line_is_reported_once(void **) {
     *(*device)(pages.bytes + OFFSET + 5) = 0xff;
     *(*device)(pages.bytes + OFFSET + 640) = 0xff;
     *(*device)(pages.bytes + 2 * PAGE - 1) = 0xff;
-    cache->report_unfetched();
+    cache->report_stale_lines();
     assert_int_equal(cache.new_findings().size(), 3);
 }
 
@@ -377,7 +377,7 @@ void redundant_sync_is_reported(void **) {
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
-/// The unfetched line is reported for its MR, not for another one on the page.
+/// The stale line is reported for its MR, not for another one on the page.
 void finding_names_its_mr_on_shared_page(void **) {
     test_cache cache;
     const program_pages pages(1);
@@ -413,8 +413,8 @@ int main() {
         cmocka_unit_test(sync_write_fetches_into_read_only_memory),
         cmocka_unit_test(overlapping_mrs_share_pages),
         cmocka_unit_test(remove_mr_frees_all_pages),
-        cmocka_unit_test(unfetched_line_is_reported_at_removal_and_exit),
-        cmocka_unit_test(unfetched_line_is_reported_once),
+        cmocka_unit_test(stale_line_is_reported_at_removal_and_exit),
+        cmocka_unit_test(stale_line_is_reported_once),
         cmocka_unit_test(discarding_dereg_reports_dirty_lines),
         cmocka_unit_test(redundant_sync_is_reported),
         cmocka_unit_test(finding_names_its_mr_on_shared_page),

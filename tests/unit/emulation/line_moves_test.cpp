@@ -68,7 +68,7 @@ void poison_mode_poisons_stale_bytes(void **) {
         assert_int_equal(*(*device)(pages.bytes + OFFSET + 4), 0xff);
         sync_write(cache, range);
         assert_memory_equal(pages.bytes, (*device)(pages.bytes), pages.size);
-        cache->report_unfetched();
+        cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }

@@ -96,8 +96,8 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
     sync_write(other, pages.part(1, OFFSET + 64, 1));
     assert_int_equal(pages.bytes[0][OFFSET + 64], 0xff);
     sync_write(cache, pages.part(0, OFFSET + 64, 1));
-    cache->report_unfetched();
-    other->report_unfetched();
+    cache->report_stale_lines();
+    other->report_stale_lines();
     assert_int_equal(cache.new_findings().size(), 0);
     assert_int_equal(other.new_findings().size(), 0);
 }
@@ -147,10 +147,10 @@ void last_process_reports_stale_line(void **) {
         test_cache other;
         const auto same = other.add(pages.part(1, 0, PAGE));
         *(*device)(pages.bytes[0] + OFFSET) = 0xff;
-        cache->report_unfetched();
+        cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
     }
-    cache->report_unfetched();
+    cache->report_stale_lines();
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
