@@ -84,6 +84,12 @@ void call::frees(object *obj) {
     freed_.at(num_freed_++) = obj;
 }
 
+void call::begins_attempt(object *ep) {
+    connecting_ep_ = ep;
+    if (ep != nullptr)
+        ep->attempts.begin();
+}
+
 bool call::possibly_invalid(const used_handle &used) const {
     if (used.certainly_invalid || used.was_freeing || used.obj->is_freed())
         return true;
@@ -139,6 +145,8 @@ DAT_RETURN call::end(DAT_RETURN result) {
     counts.invalid_handles += DAT_GET_TYPE(result) == DAT_INVALID_HANDLE ? 1U : 0U;
     succeeded_ = result == DAT_SUCCESS;
     check(result);
+    if (connecting_ep_ != nullptr && !succeeded_)
+        connecting_ep_->attempts.cancel();
     for (std::size_t i = 0; i != num_freed_; ++i)
         // The EP of a CR, the second object, may be freed by dat_ep_free during dat_cr_reject.
         if (!caller_.table.end_free(*freed_.at(i), succeeded_) && i == 0)

@@ -44,6 +44,8 @@ class call {
     void allow(std::uint32_t type_bits) { legal_ |= type_bits; }
     /// The call frees this object, if it succeeds. After use() of its handle.
     void frees(object *obj);
+    /// The call begins a connection attempt of this EP, if it succeeds.
+    void begins_attempt(object *ep);
     /// The call makes objects of this type, which it may destroy again.
     void creates(DAT_HANDLE_TYPE type) { caller_.table.count_free(type); }
 
@@ -69,6 +71,7 @@ class call {
     std::size_t num_handles_ = 0;
     std::array<object *, 2> freed_ = {};
     std::size_t num_freed_ = 0;
+    object *connecting_ep_ = nullptr;
     bool may_be_invalid_ = false, bad_parameter_ = false, succeeded_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "steps.hpp"
 
+#include <chrono>
 #include <netinet/in.h>
 
 namespace sequencer {
@@ -28,6 +29,7 @@ DAT_CONN_QUAL draw_conn_qual(worker &thread) {
 
 /// The attempt makes a CR, and perhaps an EP, that events may not bring.
 void begin_connect(call &connect_call, const drawn &ep) {
+    connect_call.begins_attempt(ep.obj);
     connect_call.creates(DAT_HANDLE_TYPE_CR);
     connect_call.creates(DAT_HANDLE_TYPE_EP);
     // dat_ep_modify may have removed its connection EVD, or it was created without one.
@@ -35,12 +37,11 @@ void begin_connect(call &connect_call, const drawn &ep) {
         connect_call.allow_invalid_handle();
 }
 
-void connect(worker &thread) {
-    const drawn ep = draw_ep(thread);
+void connect_to(worker &thread, const drawn &ep, DAT_CONN_QUAL qual) {
     call connect_call(thread, rules::ep_connect);
     begin_connect(connect_call, ep);
     DAT_HANDLE const handle = connect_call.use(ep, "ep");
-    const DAT_CONN_QUAL qual = connect_call.arg("conn_qual", draw_conn_qual(thread));
+    connect_call.arg("conn_qual", qual);
     DAT_TIMEOUT timeout = thread.random.choose(timeouts_us);
     if (thread.random.chance(2)) {
         connect_call.expect_bad_parameter();
@@ -51,6 +52,11 @@ void connect(worker &thread) {
                        connect_call.arg("timeout", timeout),
                        static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
                        private_data, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+}
+
+void connect(worker &thread) {
+    const drawn ep = draw_ep(thread);
+    connect_to(thread, ep, draw_conn_qual(thread));
 }
 
 void common_connect(worker &thread) {
@@ -78,19 +84,64 @@ void dup_connect(worker &thread) {
                                         nullptr, DAT_QOS_BEST_EFFORT));
 }
 
-void disconnect(worker &thread) {
+void disconnect_ep(worker &thread, const drawn &ep) {
     call disconnect_call(thread, rules::ep_disconnect);
-    DAT_HANDLE const handle = disconnect_call.use(draw_ep(thread), "ep");
+    DAT_HANDLE const handle = disconnect_call.use(ep, "ep");
     disconnect_call.end(dat_ep_disconnect(
         handle, disconnect_call.arg("flags", thread.random.chance(50) ? DAT_CLOSE_ABRUPT_FLAG
                                                                       : DAT_CLOSE_GRACEFUL_FLAG)));
+}
+
+void disconnect(worker &thread) {
+    disconnect_ep(thread, draw_ep(thread));
+}
+
+/// Disconnects an EP after a short time, or when it becomes CONNECTED: mostly while the event
+/// thread handles the answer of the peer.
+void disconnect_soon(worker &thread, const drawn &ep) {
+    using namespace std::chrono;
+    const bool until_connected = thread.random.chance(50);
+    const auto end = steady_clock::now() + microseconds(thread.random.below(100));
+    DAT_EP_STATE state{};
+    while (steady_clock::now() < end && state != DAT_EP_STATE_CONNECTED)
+        if (until_connected)
+            state = get_state(thread, ep);
+    disconnect_ep(thread, ep);
+}
+
+/// Makes an EP that is not connected ready for a new attempt.
+void prepare(worker &thread, const drawn &ep) {
+    if (get_state(thread, ep) == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
+        disconnect_ep(thread, ep);
+    reset_ep(thread, ep);
+}
+
+/// Connects two EPs. If both calls were left to chance, few attempts would be accepted.
+void connect_pair(worker &thread) {
+    const object *const psp = thread.find_live(DAT_HANDLE_TYPE_PSP);
+    if (psp == nullptr)
+        return;
+    const drawn ep = draw_ep(thread), peer = thread.draw(DAT_HANDLE_TYPE_EP, psp->ia);
+    prepare(thread, ep);
+    connect_to(thread, ep, psp->conn_qual);
+    object *const cr = wait_for_cr(thread, {psp->evd, psp->evd->handle});
+    if (cr == nullptr)
+        return;
+    const drawn passive_ep =
+        cr->local_ep != nullptr ? drawn{cr->local_ep, cr->local_ep->handle} : peer;
+    prepare(thread, passive_ep);
+    accept_cr(thread, {cr, cr->handle}, passive_ep);
+    if (thread.random.chance(30))
+        disconnect_soon(thread, passive_ep);
+    if (thread.random.chance(30))
+        disconnect_soon(thread, ep);
 }
 
 } // namespace
 
 std::span<const step> connect_steps() {
     static constexpr step steps[] = {
-        {connect, 30}, {common_connect, 4}, {dup_connect, 4}, {disconnect, 6}};
+        {connect, 20}, {connect_pair, 10}, {common_connect, 4}, {dup_connect, 4}, {disconnect, 6}};
     return steps;
 }
 

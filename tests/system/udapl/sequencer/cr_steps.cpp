@@ -21,20 +21,11 @@ void query_cr(worker &thread) {
 
 void accept(worker &thread) {
     const drawn cr = draw_cr(thread);
-    const object *const ia = cr.obj != nullptr ? cr.obj->ia : nullptr;
     // A CR may have an EP: then that EP or none is valid.
-    const drawn ep = thread.random.chance(30) ? drawn{} : thread.draw(DAT_HANDLE_TYPE_EP, ia);
-    call accept_call(thread, rules::cr_accept);
-    DAT_HANDLE const handle = accept_call.use(cr, "cr"),
-                     ep_handle = accept_call.use_optional(ep, ia, "ep");
-    accept_call.allow_invalid_handle();
-    accept_call.frees(cr.obj);
-    accept_call.end(dat_cr_accept(handle, ep_handle,
-                                  static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
-                                  private_data));
-    // From now on it is like an EP of dat_ep_create: an RSP may reserve it.
-    if (accept_call.ended_in_success() && cr.obj->ep != nullptr)
-        cr.obj->ep->is_provided = false;
+    accept_cr(thread, cr,
+              thread.random.chance(30)
+                  ? drawn{}
+                  : thread.draw(DAT_HANDLE_TYPE_EP, cr.obj != nullptr ? cr.obj->ia : nullptr));
 }
 
 void reject(worker &thread) {
@@ -60,6 +51,24 @@ void hand_off(worker &thread) {
 }
 
 } // namespace
+
+void accept_cr(worker &thread, const drawn &cr, const drawn &ep) {
+    const object *const ia = cr.obj != nullptr ? cr.obj->ia : nullptr;
+    call accept_call(thread, rules::cr_accept);
+    DAT_HANDLE const handle = accept_call.use(cr, "cr"),
+                     ep_handle = accept_call.use_optional(ep, ia, "ep");
+    accept_call.allow_invalid_handle();
+    accept_call.begins_attempt(ep.obj != nullptr   ? ep.obj
+                               : cr.obj != nullptr ? cr.obj->local_ep
+                                                   : nullptr);
+    accept_call.frees(cr.obj);
+    accept_call.end(dat_cr_accept(handle, ep_handle,
+                                  static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
+                                  private_data));
+    // From now on it is like an EP of dat_ep_create: an RSP may reserve it.
+    if (accept_call.ended_in_success() && cr.obj->ep != nullptr)
+        cr.obj->ep->is_provided = false;
+}
 
 std::span<const step> cr_steps() {
     static constexpr step steps[] = {{query_cr, 4}, {accept, 25}, {reject, 5}, {hand_off, 5}};

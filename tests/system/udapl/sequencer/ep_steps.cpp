@@ -150,14 +150,7 @@ void modify(worker &thread) {
 }
 
 void get_status(worker &thread) {
-    DAT_EP_STATE state{};
-    DAT_BOOLEAN recv_idle{}, request_idle{};
-    call get_call(thread, rules::ep_get_status);
-    get_call.end(
-        dat_ep_get_status(get_call.use(draw_ep(thread), "ep"), &state, &recv_idle, &request_idle));
-    expect(state <= DAT_EP_STATE_COMPLETION_PENDING && recv_idle <= DAT_TRUE &&
-               request_idle <= DAT_TRUE,
-           "dat_ep_get_status returned no state");
+    get_state(thread, draw_ep(thread));
 }
 
 void query_receives(worker &thread) {
@@ -179,8 +172,7 @@ void set_watermark(worker &thread) {
 }
 
 void reset(worker &thread) {
-    call reset_call(thread, rules::ep_reset);
-    reset_call.end(dat_ep_reset(reset_call.use(draw_ep(thread), "ep")));
+    reset_ep(thread, draw_ep(thread));
 }
 
 void free_ep(worker &thread) {
@@ -188,6 +180,22 @@ void free_ep(worker &thread) {
 }
 
 } // namespace
+
+DAT_EP_STATE get_state(worker &thread, const drawn &ep) {
+    DAT_EP_STATE state{};
+    DAT_BOOLEAN recv_idle{}, request_idle{};
+    call get_call(thread, rules::ep_get_status);
+    get_call.end(dat_ep_get_status(get_call.use(ep, "ep"), &state, &recv_idle, &request_idle));
+    expect(state <= DAT_EP_STATE_COMPLETION_PENDING && recv_idle <= DAT_TRUE &&
+               request_idle <= DAT_TRUE,
+           "dat_ep_get_status returned no state");
+    return state;
+}
+
+void reset_ep(worker &thread, const drawn &ep) {
+    call reset_call(thread, rules::ep_reset);
+    reset_call.end(dat_ep_reset(reset_call.use(ep, "ep")));
+}
 
 std::span<const step> ep_steps() {
     static constexpr step steps[] = {{create, 14},       {create_with_srq, 8}, {query_ep, 6},

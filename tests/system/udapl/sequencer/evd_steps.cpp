@@ -4,6 +4,9 @@
 
 #include "steps.hpp"
 
+#include <cstdio>
+#include <mutex>
+
 namespace sequencer {
 
 namespace {
@@ -44,6 +47,7 @@ void create(worker &thread) {
     object &evd = thread.add_object(DAT_HANDLE_TYPE_EVD, handle, ia.obj);
     evd.evd_flags = flags;
     evd.length = length;
+    evd.is_serial = (flags & DAT_EVD_CONNECTION_FLAG) != 0 && thread.random.chance(70);
     if (!thread.publish(evd))
         free_object(thread, evd.type, {&evd, handle});
 }
@@ -92,14 +96,26 @@ void resize(worker &thread) {
     resize_call.end(dat_evd_resize(handle, resize_call.arg("length", length)));
 }
 
-void wait(worker &thread) {
-    static constexpr DAT_TIMEOUT timeouts_us[] = {0, 0, 100, 1000, 5000};
-    const drawn evd = draw_evd(thread);
+/// The lock of a serial EVD, if no other thread has it.
+std::unique_lock<std::mutex> lock_if_serial(const drawn &evd) {
+    return evd.obj != nullptr && evd.obj->is_serial
+               ? std::unique_lock(evd.obj->dequeue_lock, std::try_to_lock)
+               : std::unique_lock<std::mutex>();
+}
+/// Another thread takes events from the serial EVD.
+bool is_busy(const drawn &evd, const std::unique_lock<std::mutex> &guard) {
+    return evd.obj != nullptr && evd.obj->is_serial && !guard;
+}
+
+object *wait_for_event(worker &thread, const drawn &evd, DAT_TIMEOUT timeout_us) {
+    const std::unique_lock guard = lock_if_serial(evd);
+    if (is_busy(evd, guard))
+        return nullptr;
     DAT_EVENT event = {};
     DAT_COUNT num_more = 0;
     call wait_call(thread, rules::evd_wait);
     DAT_HANDLE const handle = wait_call.use(evd, "evd");
-    const DAT_TIMEOUT timeout = wait_call.arg("timeout", thread.random.choose(timeouts_us));
+    wait_call.arg("timeout", timeout_us);
     DAT_COUNT threshold = 1;
     if (thread.random.chance(10) && evd.obj != nullptr) {
         threshold = 1 + static_cast<DAT_COUNT>(
@@ -109,28 +125,39 @@ void wait(worker &thread) {
     }
     // resized may become true during the call.
     const DAT_RETURN result =
-        dat_evd_wait(handle, timeout, wait_call.arg("threshold", threshold), &event, &num_more);
+        dat_evd_wait(handle, timeout_us, wait_call.arg("threshold", threshold), &event, &num_more);
     if (evd.obj != nullptr && evd.obj->resized)
         wait_call.allow(rules::parameter);
     wait_call.end(result);
-    if (wait_call.ended_in_success())
-        take_event(thread, *evd.obj, event);
+    return wait_call.ended_in_success() ? take_event(thread, *evd.obj, event) : nullptr;
 }
 
-DAT_RETURN dequeue(worker &thread, const drawn &evd) {
+void wait(worker &thread) {
+    static constexpr DAT_TIMEOUT timeouts_us[] = {0, 0, 100, 1000, 5000};
+    const drawn evd = draw_evd(thread);
+    wait_for_event(thread, evd, thread.random.choose(timeouts_us));
+}
+
+/// cr: set to the CR of a connection request.
+DAT_RETURN dequeue(worker &thread, const drawn &evd, object *&cr) {
+    const std::unique_lock guard = lock_if_serial(evd);
+    if (is_busy(evd, guard))
+        return DAT_QUEUE_EMPTY;
     DAT_EVENT event = {};
     call dequeue_call(thread, rules::evd_dequeue);
     const DAT_RETURN result =
         dequeue_call.end(dat_evd_dequeue(dequeue_call.use(evd, "evd"), &event));
     if (result == DAT_SUCCESS)
-        take_event(thread, *evd.obj, event);
+        if (object *const new_cr = take_event(thread, *evd.obj, event))
+            cr = new_cr;
     return result;
 }
 
 void dequeue_some(worker &thread) {
     const drawn evd = draw_evd(thread);
+    object *cr = nullptr;
     for (unsigned count = 1 + thread.random.below(8); count != 0; --count)
-        if (dequeue(thread, evd) != DAT_SUCCESS)
+        if (dequeue(thread, evd, cr) != DAT_SUCCESS)
             return;
 }
 
@@ -167,30 +194,28 @@ bool is_of_kind(DAT_EVENT_NUMBER number, DAT_EVD_FLAGS flags) {
     return false;
 }
 
-void expect_ep(const worker &thread, DAT_EP_HANDLE ep) {
-    expect(thread.table.has_existed(DAT_HANDLE_TYPE_EP, ep),
-           "the event is of an EP that never existed");
+object &expect_ep(const worker &thread, DAT_EP_HANDLE handle) {
+    object *const ep = thread.table.find(DAT_HANDLE_TYPE_EP, handle);
+    expect(ep != nullptr, "the event is of an EP that never existed");
+    return *ep;
 }
 void expect_cookie(DAT_CONTEXT cookie) {
     expect(cookie.as_64 >> 52 == 0x5e9, "the event has a cookie that was never posted");
 }
 
 /// Adds the CR, and the EP that the library created for it.
-void adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
+object *adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
     if (evd.ia->is_freed())
-        return;
+        return nullptr;
     object &cr = thread.add_object(DAT_HANDLE_TYPE_CR, handle, evd.ia);
     DAT_CR_PARAM param = {};
     call query_call(thread, rules::cr_query);
     query_call.end(dat_cr_query(query_call.use({&cr, handle}, "cr"), DAT_CR_FIELD_ALL, &param));
     bool published = true;
     if (query_call.ended_in_success() && param.local_ep_handle != DAT_HANDLE_NULL) {
-        object *ep = nullptr;
-        for (std::size_t slot = 0; ep == nullptr && slot != object_table::num_slots; ++slot) {
-            ep = thread.table.get(DAT_HANDLE_TYPE_EP, slot);
-            if (ep != nullptr && (ep->handle != param.local_ep_handle || ep->is_freed()))
-                ep = nullptr;
-        }
+        object *ep = thread.table.find(DAT_HANDLE_TYPE_EP, param.local_ep_handle);
+        if (ep != nullptr && ep->is_freed())
+            ep = nullptr;
         if (ep != nullptr && ep->is_provided) {
             thread.table.end_free(*ep, false); // begun by dat_cr_handoff
         } else if (ep == nullptr) {
@@ -199,6 +224,7 @@ void adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
             ep->modified = true;
             published = thread.publish(*ep);
         }
+        cr.local_ep = ep;
         cr.ep = ep->is_provided ? ep : nullptr; // else that of an RSP
     }
     if (!published || !thread.publish(cr)) {
@@ -207,12 +233,25 @@ void adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
         reject_call.frees(&cr);
         reject_call.frees(cr.ep);
         reject_call.end(dat_cr_reject(cr_handle, 0, nullptr));
+        return nullptr;
     }
+    return &cr;
+}
+
+void expect_conn_event(worker &thread, const object &evd, const DAT_EVENT &event) {
+    object &ep = expect_ep(thread, event.event_data.connect_event_data.ep_handle);
+    if (ep.attempts.add_event(evd, event.event_number))
+        return;
+    char text[160];
+    std::snprintf(text, sizeof text, "connection event %#x of EP %p, which began too few attempts",
+                  static_cast<unsigned>(event.event_number),
+                  event.event_data.connect_event_data.ep_handle);
+    fail(text);
 }
 
 } // namespace
 
-void take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
+object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     const DAT_EVENT_NUMBER number = event.event_number;
     const DAT_EVENT_DATA &data = event.event_data;
     expect(event.evd_handle == evd.handle, "the event names another EVD");
@@ -224,15 +263,14 @@ void take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
         expect_cookie(data.dto_completion_event_data.user_cookie);
         break;
     case DAT_RMR_BIND_COMPLETION_EVENT:
-        expect(thread.table.has_existed(DAT_HANDLE_TYPE_RMR,
-                                        data.rmr_completion_event_data.rmr_handle),
+        expect(thread.table.find(DAT_HANDLE_TYPE_RMR, data.rmr_completion_event_data.rmr_handle) !=
+                   nullptr,
                "the event is of an RMR that never existed");
         expect_cookie(data.rmr_completion_event_data.user_cookie);
         break;
     case DAT_CONNECTION_REQUEST_EVENT:
         expect(data.cr_arrival_event_data.conn_qual != 0, "the request has no qualifier");
-        adopt_cr(thread, evd, data.cr_arrival_event_data.cr_handle);
-        break;
+        return adopt_cr(thread, evd, data.cr_arrival_event_data.cr_handle);
     case DAT_SOFTWARE_EVENT: {
         DAT_CONTEXT cookie;
         cookie.as_ptr = data.software_event_data.pointer;
@@ -241,12 +279,21 @@ void take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     }
     default:
         if (is_of_kind(number, DAT_EVD_CONNECTION_FLAG))
-            expect_ep(thread, data.connect_event_data.ep_handle);
+            expect_conn_event(thread, evd, event);
     }
+    return nullptr;
+}
+
+object *wait_for_cr(worker &thread, const drawn &evd) {
+    object *cr = wait_for_event(thread, evd, 1000);
+    while (dequeue(thread, evd, cr) == DAT_SUCCESS)
+        continue;
+    return cr;
 }
 
 void drain_evd(worker &thread, const drawn &evd) {
-    while (dequeue(thread, evd) == DAT_SUCCESS)
+    object *cr = nullptr;
+    while (dequeue(thread, evd, cr) == DAT_SUCCESS)
         continue;
 }
 

@@ -5,7 +5,7 @@
 namespace sequencer {
 
 bool object_table::insert(object &obj, std::size_t slot, std::size_t max_objects) {
-    note_handle(obj.type, obj.handle);
+    note_handle(obj);
     for (std::size_t i = 0; i != max_objects; ++i) {
         auto &entry = slots_.at(obj.type).at((slot + i) % max_objects);
         object *old = entry.load(std::memory_order_acquire);
@@ -46,30 +46,30 @@ std::size_t object_table::hash(DAT_HANDLE handle) {
     return (reinterpret_cast<std::uintptr_t>(handle) >> 6) * 0x9e3779b1 % num_handles;
 }
 
-object_table::handle_set *object_table::handles_of_type(DAT_HANDLE_TYPE type) const {
+object_table::handle_map *object_table::map_of_type(DAT_HANDLE_TYPE type) const {
     return type == DAT_HANDLE_TYPE_EP    ? eps_.get()
            : type == DAT_HANDLE_TYPE_RMR ? rmrs_.get()
                                          : nullptr;
 }
 
-void object_table::note_handle(DAT_HANDLE_TYPE type, DAT_HANDLE handle) {
-    handle_set *const set = handles_of_type(type);
-    if (set == nullptr)
+void object_table::note_handle(object &obj) {
+    handle_map *const map = map_of_type(obj.type);
+    if (map == nullptr)
         return;
-    for (std::size_t i = hash(handle);; i = (i + 1) % num_handles) {
-        DAT_HANDLE old = nullptr;
-        if (set->handles.at(i).compare_exchange_strong(old, handle, std::memory_order_acq_rel) ||
-            old == handle)
-            return;
+    for (std::size_t i = hash(obj.handle);; i = (i + 1) % num_handles) {
+        object *old = map->objects.at(i).load(std::memory_order_acquire);
+        while (old == nullptr || old->handle == obj.handle)
+            if (map->objects.at(i).compare_exchange_weak(old, &obj, std::memory_order_acq_rel))
+                return;
     }
 }
 
-bool object_table::has_existed(DAT_HANDLE_TYPE type, DAT_HANDLE handle) const {
-    const handle_set &set = *handles_of_type(type);
+object *object_table::find(DAT_HANDLE_TYPE type, DAT_HANDLE handle) const {
+    const handle_map &map = *map_of_type(type);
     for (std::size_t i = hash(handle);; i = (i + 1) % num_handles) {
-        DAT_HANDLE const entry = set.handles.at(i).load(std::memory_order_acquire);
-        if (entry == handle || entry == nullptr)
-            return entry != nullptr;
+        object *const obj = map.objects.at(i).load(std::memory_order_acquire);
+        if (obj == nullptr || obj->handle == handle)
+            return obj;
     }
 }
 
@@ -77,9 +77,9 @@ void object_table::clear() {
     for (auto &slots : slots_)
         for (auto &slot : slots)
             slot.store(nullptr, std::memory_order_relaxed);
-    for (handle_set *set : {eps_.get(), rmrs_.get()})
-        for (auto &handle : set->handles)
-            handle.store(nullptr, std::memory_order_relaxed);
+    for (handle_map *map : {eps_.get(), rmrs_.get()})
+        for (auto &obj : map->objects)
+            obj.store(nullptr, std::memory_order_relaxed);
 }
 
 } // namespace sequencer

@@ -5,12 +5,15 @@
 
 #pragma once
 
+#include "attempts.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <dat2/udat.h>
 #include <memory>
+#include <mutex>
 
 namespace sequencer {
 
@@ -43,7 +46,8 @@ struct object {
     // What it was created with.
     object *pz = nullptr, *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr,
            *srq = nullptr, *evd = nullptr;
-    object *ep = nullptr; ///< of a CR: the EP that the library created for it
+    object *ep = nullptr;       ///< of a CR: the EP that the library created for it
+    object *local_ep = nullptr; ///< of a CR: that, or the EP that an RSP reserved
     DAT_EVD_FLAGS evd_flags{};
     DAT_COUNT length = 0; ///< of EVD and SRQ
     DAT_LMR_TRIPLET triplet{};
@@ -55,6 +59,10 @@ struct object {
     bool has_fd = false;       ///< a CNO
     bool is_bindable = false;  ///< an LMR to which RMRs are bound, see memory_steps.cpp
     bool is_async_evd = false; ///< created by dat_ia_open
+    bool is_serial = false;    ///< an EVD from which events are taken under dequeue_lock
+
+    std::mutex dequeue_lock;
+    attempt_history attempts; ///< of an EP
 
     // What other calls have changed.
     std::atomic<bool> is_provided = false; ///< an EP that the library created for a pending CR
@@ -87,9 +95,10 @@ class object_table {
     /// The object has been freed, and so many frees of its type followed; 0: it is not freed.
     std::uint64_t later_frees(const object &obj) const;
 
-    /// Whether an object of this handle has existed. insert() notes it.
-    bool has_existed(DAT_HANDLE_TYPE type, DAT_HANDLE handle) const;
-    void note_handle(DAT_HANDLE_TYPE type, DAT_HANDLE handle);
+    /// The last object with this handle, also a freed one: an EP or RMR, which events name.
+    /// insert() notes it.
+    object *find(DAT_HANDLE_TYPE type, DAT_HANDLE handle) const;
+    void note_handle(object &obj);
 
     void clear();
 
@@ -99,13 +108,13 @@ class object_table {
 
     std::array<std::array<std::atomic<object *>, num_slots>, num_types> slots_ = {};
     std::array<std::atomic<std::uint64_t>, num_types> frees_ = {};
-    /// Of EPs and RMRs, which events name; open addressing.
-    struct handle_set {
-        std::array<std::atomic<DAT_HANDLE>, num_handles> handles = {};
+    /// Open addressing by the handle.
+    struct handle_map {
+        std::array<std::atomic<object *>, num_handles> objects = {};
     };
-    std::unique_ptr<handle_set> eps_ = std::make_unique<handle_set>(),
-                                rmrs_ = std::make_unique<handle_set>();
-    handle_set *handles_of_type(DAT_HANDLE_TYPE type) const;
+    std::unique_ptr<handle_map> eps_ = std::make_unique<handle_map>(),
+                                rmrs_ = std::make_unique<handle_map>();
+    handle_map *map_of_type(DAT_HANDLE_TYPE type) const;
 };
 
 } // namespace sequencer

@@ -27,11 +27,17 @@ std::span<const step> connect_steps();
 std::span<const step> sp_steps();
 std::span<const step> cr_steps();
 
-/// Checks an event that was taken from the EVD, and adopts a connection request.
-void take_event(worker &thread, const object &evd, const DAT_EVENT &event);
+/// Checks an event that was taken from the EVD, and adopts a connection request: then returns the
+/// CR.
+object *take_event(worker &thread, const object &evd, const DAT_EVENT &event);
 
 /// Frees an object by the function of its type.
 void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
+DAT_EP_STATE get_state(worker &thread, const drawn &ep);
+void reset_ep(worker &thread, const drawn &ep);
+void accept_cr(worker &thread, const drawn &cr, const drawn &ep);
+/// Takes all events of the EVD, the first of them after a short wait. Returns the last CR.
+object *wait_for_cr(worker &thread, const drawn &evd);
 /// Closes an IA.
 void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
 object *open_ia(worker &thread);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "attempts.hpp"
+
+#include "objects.hpp"
+
+#include <utility>
+
+namespace sequencer {
+
+void attempt_history::begin() {
+    const std::lock_guard guard(lock_);
+    ++num_begun_;
+}
+
+void attempt_history::cancel() {
+    const std::lock_guard guard(lock_);
+    --num_begun_;
+}
+
+// An event may be missing, because the EVD overflowed: that makes no order impossible.
+bool attempt_history::add_event(const object &evd, DAT_EVENT_NUMBER number) {
+    const bool established = number == DAT_CONNECTION_EVENT_ESTABLISHED;
+    const std::lock_guard guard(lock_);
+    ++(established ? num_established_ : num_ended_);
+    if (evd.is_serial) {
+        const bool was_connected = std::exchange(connected_[&evd], established);
+        num_in_order_ += established || !was_connected ? 1U : 0U;
+    }
+    return num_established_ <= num_begun_ && num_ended_ <= num_begun_ &&
+           num_in_order_ <= num_begun_;
+}
+
+} // namespace sequencer
