@@ -34,6 +34,7 @@ std::string description(const object *obj) {
 DAT_HANDLE call::use(const drawn &ref, const char *name) {
     used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
     if (object *const obj = ref.obj) {
+        is_shared_ = obj->num_users.fetch_add(1, std::memory_order_relaxed) != 0 || is_shared_;
         // In this order: a free that begins later increments the attempts.
         used.free_attempts = obj->free_attempts.load(std::memory_order_acquire);
         used.ia_free_attempts = obj->ia->free_attempts.load(std::memory_order_acquire);
@@ -143,6 +144,10 @@ DAT_RETURN call::end(DAT_RETURN result) {
     ++counts.total;
     counts.successes += result == DAT_SUCCESS ? 1U : 0U;
     counts.invalid_handles += DAT_GET_TYPE(result) == DAT_INVALID_HANDLE ? 1U : 0U;
+    counts.shared += is_shared_ ? 1U : 0U;
+    for (std::size_t i = 0; i != num_handles_; ++i)
+        if (object *const obj = handles_.at(i).obj)
+            obj->num_users.fetch_sub(1, std::memory_order_relaxed);
     succeeded_ = result == DAT_SUCCESS;
     check(result);
     if (connecting_ep_ != nullptr && !succeeded_)

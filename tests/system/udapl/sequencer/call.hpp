@@ -73,6 +73,7 @@ class call {
     std::size_t num_freed_ = 0;
     object *connecting_ep_ = nullptr;
     bool may_be_invalid_ = false, bad_parameter_ = false, succeeded_ = false;
+    bool is_shared_ = false; ///< another call used one of the objects when this one began
 };
 
 } // namespace sequencer

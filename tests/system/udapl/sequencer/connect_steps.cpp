@@ -84,14 +84,6 @@ void dup_connect(worker &thread) {
                                         nullptr, DAT_QOS_BEST_EFFORT));
 }
 
-void disconnect_ep(worker &thread, const drawn &ep) {
-    call disconnect_call(thread, rules::ep_disconnect);
-    DAT_HANDLE const handle = disconnect_call.use(ep, "ep");
-    disconnect_call.end(dat_ep_disconnect(
-        handle, disconnect_call.arg("flags", thread.random.chance(50) ? DAT_CLOSE_ABRUPT_FLAG
-                                                                      : DAT_CLOSE_GRACEFUL_FLAG)));
-}
-
 void disconnect(worker &thread) {
     disconnect_ep(thread, draw_ep(thread));
 }
@@ -138,6 +130,14 @@ void connect_pair(worker &thread) {
 }
 
 } // namespace
+
+void disconnect_ep(worker &thread, const drawn &ep) {
+    call disconnect_call(thread, rules::ep_disconnect);
+    DAT_HANDLE const handle = disconnect_call.use(ep, "ep");
+    disconnect_call.end(dat_ep_disconnect(
+        handle, disconnect_call.arg("flags", thread.random.chance(50) ? DAT_CLOSE_ABRUPT_FLAG
+                                                                      : DAT_CLOSE_GRACEFUL_FLAG)));
+}
 
 std::span<const step> connect_steps() {
     static constexpr step steps[] = {

@@ -35,13 +35,7 @@ void open(worker &thread) {
 }
 
 void close(worker &thread) {
-    const std::shared_lock guard(thread.shared.ia_lock, std::try_to_lock);
-    const drawn ia = thread.draw(DAT_HANDLE_TYPE_IA);
-    const bool graceful = thread.random.chance(50);
-    // The main IA has objects of its own, which make a graceful close fail.
-    if (!guard || ia.obj == thread.shared.main_ia)
-        return;
-    close_ia(thread, ia, graceful ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
+    close_other_ia(thread, thread.draw(DAT_HANDLE_TYPE_IA));
 }
 
 void query_ia(worker &thread) {
@@ -151,6 +145,15 @@ void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags) {
     close_call.end(dat_ia_close(handle, flags));
     for (std::size_t type = 0; type != num_types; ++type)
         thread.table.count_free(static_cast<DAT_HANDLE_TYPE>(type), object_table::num_slots);
+}
+
+void close_other_ia(worker &thread, const drawn &ia) {
+    const std::shared_lock guard(thread.shared.ia_lock, std::try_to_lock);
+    // The main IA has objects of its own, which make a graceful close fail.
+    if (!guard || ia.obj == thread.shared.main_ia)
+        return;
+    close_ia(thread, ia,
+             thread.random.chance(50) ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
 }
 
 std::span<const step> ia_steps() {

@@ -33,6 +33,8 @@ struct object {
     object *const ia; ///< of an IA: itself
     std::uint32_t serial = 0;
 
+    std::atomic<unsigned> num_users = 0; ///< calls in progress that use its handle
+
     // Calls that free it: how many began, how many are in progress, whether one succeeded.
     std::atomic<unsigned> free_attempts = 0, active_frees = 0;
     std::atomic<bool> freed = false;

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,10 @@ class random_source {
     bool chance(unsigned percent) { return below(100) < percent; }
     template <class element, std::size_t size>
     const element &choose(const element (&list)[size]) {
+        return list[below(size)];
+    }
+    template <class element, std::size_t size>
+    const element &choose(const std::array<element, size> &list) {
         return list[below(size)];
     }
 

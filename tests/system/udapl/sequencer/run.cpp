@@ -22,11 +22,13 @@ namespace {
 
 constexpr unsigned long calls_per_round = 2000;
 constexpr std::chrono::seconds max_call_time{60};
+constexpr unsigned percent_busy = 20; ///< steps with objects that other threads use
 
 std::vector<step> all_steps() {
     std::vector<step> all;
-    for (const auto &steps : {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(),
-                              ep_steps(), post_steps(), connect_steps(), sp_steps(), cr_steps()})
+    for (const auto &steps :
+         {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(), ep_steps(),
+          post_steps(), connect_steps(), sp_steps(), cr_steps(), duel_steps()})
         all.insert(all.end(), steps.begin(), steps.end());
     return all;
 }
@@ -141,12 +143,25 @@ class sequence {
         return *it;
     }
 
+    /// Sometimes the step of another thread, with the objects that it uses at this moment.
+    const step &choose_step(worker &thread) {
+        thread.prefers_busy = thread.random.chance(percent_busy);
+        const worker &other = workers_.at(thread.random.below(workers_.size()));
+        const step *const same = other.current_step.load(std::memory_order_relaxed);
+        return thread.prefers_busy && same != nullptr ? *same : draw_step(thread.random);
+    }
+
     void run_steps(worker &thread, unsigned long calls) {
         std::atomic<std::uint64_t> &step_number = shared_.step_numbers.at(thread.index);
         const unsigned long end = thread.num_calls + calls;
         while (thread.num_calls < end) {
             step_number.fetch_add(1, std::memory_order_acq_rel);
-            draw_step(thread.random).run(thread);
+            if (!join_duel(thread)) {
+                const step &next = choose_step(thread);
+                thread.current_step.store(&next, std::memory_order_relaxed);
+                next.run(thread);
+                thread.current_step.store(nullptr, std::memory_order_relaxed);
+            }
             step_number.fetch_add(1, std::memory_order_acq_rel);
         }
     }
@@ -172,10 +187,12 @@ void print_statistics(const std::deque<worker> &workers) {
             sums[name].total += counts.total;
             sums[name].successes += counts.successes;
             sums[name].invalid_handles += counts.invalid_handles;
+            sums[name].shared += counts.shared;
         }
     for (const auto &[name, counts] : sums)
-        std::printf("%-34s %8lu calls %8lu successes %8lu invalid handles\n", name.c_str(),
-                    counts.total, counts.successes, counts.invalid_handles);
+        std::printf("%-34s %8lu calls %8lu successes %8lu invalid handles %8lu on a busy object\n",
+                    name.c_str(), counts.total, counts.successes, counts.invalid_handles,
+                    counts.shared);
 }
 
 } // namespace

@@ -65,17 +65,7 @@ void post_recv(worker &thread) {
 }
 
 void resize(worker &thread) {
-    const drawn srq = draw_srq(thread);
-    call resize_call(thread, rules::srq_resize);
-    DAT_HANDLE const handle = resize_call.use(srq, "srq");
-    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(64));
-    if (thread.random.chance(2)) {
-        resize_call.expect_bad_parameter();
-        length = -1;
-    }
-    if (srq.obj != nullptr)
-        srq.obj->resized = true;
-    resize_call.end(dat_srq_resize(handle, resize_call.arg("length", length)));
+    resize_srq(thread, draw_srq(thread));
 }
 
 void set_low_watermark(worker &thread) {
@@ -95,6 +85,19 @@ void free_srq(worker &thread) {
 }
 
 } // namespace
+
+void resize_srq(worker &thread, const drawn &srq) {
+    call resize_call(thread, rules::srq_resize);
+    DAT_HANDLE const handle = resize_call.use(srq, "srq");
+    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(64));
+    if (thread.random.chance(2)) {
+        resize_call.expect_bad_parameter();
+        length = -1;
+    }
+    if (srq.obj != nullptr)
+        srq.obj->resized = true;
+    resize_call.end(dat_srq_resize(handle, resize_call.arg("length", length)));
+}
 
 std::span<const step> srq_steps() {
     static constexpr step steps[] = {{create, 6}, {query_srq, 3},         {post_recv, 12},

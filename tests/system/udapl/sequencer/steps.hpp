@@ -26,6 +26,10 @@ std::span<const step> post_steps();
 std::span<const step> connect_steps();
 std::span<const step> sp_steps();
 std::span<const step> cr_steps();
+std::span<const step> duel_steps();
+
+/// If another thread waits for an opponent: does with its object what it asks. False: none does.
+bool join_duel(worker &thread);
 
 /// Checks an event that was taken from the EVD, and adopts a connection request: then returns the
 /// CR.
@@ -34,12 +38,17 @@ object *take_event(worker &thread, const object &evd, const DAT_EVENT &event);
 /// Frees an object by the function of its type.
 void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
 DAT_EP_STATE get_state(worker &thread, const drawn &ep);
+void query_receives(worker &thread, const drawn &ep);
+void disconnect_ep(worker &thread, const drawn &ep);
+void resize_srq(worker &thread, const drawn &srq);
 void reset_ep(worker &thread, const drawn &ep);
 void accept_cr(worker &thread, const drawn &cr, const drawn &ep);
 /// Takes all events of the EVD, the first of them after a short wait. Returns the last CR.
 object *wait_for_cr(worker &thread, const drawn &evd);
 /// Closes an IA.
 void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
+/// Another one than the main IA.
+void close_other_ia(worker &thread, const drawn &ia);
 object *open_ia(worker &thread);
 /// Takes all events of an EVD.
 void drain_evd(worker &thread, const drawn &evd);

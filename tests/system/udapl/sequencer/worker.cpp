@@ -43,11 +43,16 @@ unsigned char *lmr_memory() {
 }
 
 object *worker::find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS flags) {
+    object *const obj = prefers_busy ? find_live(type, ia, flags, true) : nullptr;
+    return obj != nullptr ? obj : find_live(type, ia, flags, false);
+}
+
+object *worker::find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS flags, bool busy) {
     const std::size_t count = object_table::num_slots, start = random.below(count);
     for (std::size_t i = 0; i != count; ++i) {
         object *const obj = table.get(type, (start + i) % count);
         if (obj != nullptr && !obj->is_freed() && (ia == nullptr || obj->ia == ia) &&
-            (obj->evd_flags & flags) == flags)
+            (obj->evd_flags & flags) == flags && (!busy || obj->num_users != 0))
             return obj;
     }
     return nullptr;

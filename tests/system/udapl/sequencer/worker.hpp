@@ -27,6 +27,8 @@ struct settings {
     bool print_statistics = false, print_calls = false;
 };
 
+struct duel;
+
 /// What all threads share during a round.
 struct shared_state {
     explicit shared_state(const settings &options)
@@ -41,9 +43,12 @@ struct shared_state {
     /// The registry reuses the index of a closed IA at once. Opening takes the lock exclusively,
     /// and waits for steps that may still use the index.
     std::shared_mutex ia_lock;
+    std::atomic<duel *> offered_duel = nullptr;
     /// The step of each thread; odd: in progress.
     std::deque<std::atomic<std::uint64_t>> step_numbers;
 };
+
+struct step;
 
 /// A drawn handle; without an object it is no handle of the type.
 struct drawn {
@@ -67,9 +72,11 @@ struct worker {
     /// An EVD of this IA with these flags, mostly.
     drawn draw_evd(const object *ia, DAT_EVD_FLAGS flags);
     drawn draw_ia();
-    /// A live object, as far as this thread knows, or nullptr.
+    /// A live object, as far as this thread knows, or nullptr. If prefers_busy: one that a call in
+    /// progress uses, if there is one.
     object *find_live(DAT_HANDLE_TYPE type, const object *ia = nullptr,
                       DAT_EVD_FLAGS flags = DAT_EVD_FLAGS{});
+    object *find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS flags, bool busy);
     /// A value that is no handle of the type.
     DAT_HANDLE draw_invalid_handle(DAT_HANDLE_TYPE type);
     DAT_CONTEXT draw_cookie();
@@ -86,8 +93,10 @@ struct worker {
     call_ring ring;
     std::deque<object> objects;
     unsigned long num_calls = 0;
+    bool prefers_busy = false;
+    std::atomic<const step *> current_step = nullptr;
     struct result_counts {
-        unsigned long total = 0, successes = 0, invalid_handles = 0;
+        unsigned long total = 0, successes = 0, invalid_handles = 0, shared = 0;
     };
     std::map<std::string, result_counts> statistics;
 };
