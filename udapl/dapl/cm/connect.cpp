@@ -348,6 +348,8 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
     const DAT_RETURN result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)
         return result;
+    if (ep->is_ud)
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
     return cm::start_connect(*ep, addr, ntohs(addr.port()), timeout, data, size);
 }
 
@@ -387,7 +389,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE other_handle, D
         result = check_connect(*ep, 4, size, data);
     if (result != DAT_SUCCESS)
         return result;
-    if (qos != DAT_QOS_BEST_EFFORT)
+    if (qos != DAT_QOS_BEST_EFFORT || ep->is_ud)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
