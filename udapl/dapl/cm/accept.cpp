@@ -175,7 +175,9 @@ void destroy_cr(dapl_cr *cr) noexcept {
     destroy_object(cr);
 }
 
-void reject_undelivered(const DAT_EVENT &event) noexcept {
+void drop_undelivered(const DAT_EVENT &event) noexcept {
+    if (static_cast<unsigned>(event.event_number) == DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED)
+        return ud_destroy_event_ah(event);
     if (event.event_number != DAT_CONNECTION_REQUEST_EVENT &&
         static_cast<unsigned>(event.event_number) != DAT_IB_UD_CONNECTION_REQUEST_EVENT)
         return;

@@ -75,9 +75,6 @@ struct ud_event {
 };
 
 void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
-    const auto evd = lookup<dapl_evd>(ep.connect_evd);
-    if (!evd)
-        return;
     DAT_EVENT event = {};
     event.event_number = static_cast<DAT_EVENT_NUMBER>(info.number);
     auto &data = event.event_data.connect_event_data;
@@ -94,7 +91,9 @@ void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
                 std::min(sizeof ext_data.remote_ah.ia_addr, sizeof peer.remote));
     ext_data.context.as_ptr = &peer;
     std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
-    evd->post(event);
+    const auto evd = lookup<dapl_evd>(ep.connect_evd);
+    if (!evd || !evd->post(event))
+        ud_destroy_event_ah(event);
 }
 
 void post_failure(ud_peer &peer, DAT_IB_EVENT_NUMBER number) noexcept {
@@ -225,6 +224,13 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
                           get_settings().arp_timeout_ms) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     return DAT_SUCCESS;
+}
+
+void ud_destroy_event_ah(const DAT_EVENT &event) noexcept {
+    DAT_IB_EXTENSION_EVENT_DATA ext_data;
+    std::memcpy(&ext_data, event.event_extension_data, sizeof ext_data);
+    if (ext_data.remote_ah.ah != nullptr)
+        ibv_destroy_ah(ext_data.remote_ah.ah);
 }
 
 std::size_t ud_header_size(const connection &conn) noexcept {

@@ -22,6 +22,9 @@ DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
 /// The offset of the consumer's private data in a connection request.
 std::size_t ud_header_size(const connection &conn) noexcept;
 
+/// Of a DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED that no consumer gets.
+void ud_destroy_event_ah(const DAT_EVENT &event) noexcept;
+
 DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept;
 DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept;
 DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept;

@@ -245,7 +245,7 @@ void destroy_evd(dapl_evd *evd) noexcept {
     if (evd->cno != nullptr)
         dapl_ia::put(evd->cno->detach_evd(*evd));
     for (const DAT_EVENT &event : evd->queue)
-        cm::reject_undelivered(event);
+        cm::drop_undelivered(event);
     {
         const std::lock_guard guard(objects_lock);
         if (evd->refs != 0) {

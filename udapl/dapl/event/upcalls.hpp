@@ -32,9 +32,9 @@ namespace cm {
 
 /// cm/dispatch.cpp. Reads librdmacm's event channel in the event thread.
 fd_watcher &channel_watcher() noexcept;
-/// cm/accept.cpp. Rejects the connection request of an event that no consumer gets; nothing, if the
-/// event is another.
-void reject_undelivered(const DAT_EVENT &event) noexcept;
+/// cm/accept.cpp. Releases what an event that no consumer gets has brought: rejects the connection
+/// request, or destroys the peer's address handle.
+void drop_undelivered(const DAT_EVENT &event) noexcept;
 /// cm/dreq.cpp. There are connections without an EP; waits until they are deleted. Called before
 /// the event thread ends.
 bool waits_for_dreps() noexcept;
