@@ -156,18 +156,24 @@ ibv_ah *create_peer_ah(dapl_ep &ep, const rdma_cm_id &id) noexcept {
 // Waits until all Sends have completed: a datagram is lost if its QP or its address handle is
 // destroyed first (rxe looks up the handle when it sends). That takes microseconds, or longer on a
 // busy CPU.
-void drain_requests(dapl_ep &ep) noexcept {
+void drain_requests(dapl_ep &ep, dapl_evd &request_evd) noexcept {
     constexpr std::int64_t drain_timeout_ns = 2'000'000'000;
     const std::int64_t deadline = dat_deadline::now_ns() + drain_timeout_ns;
     for (;;) {
         {
-            const std::lock_guard guard(ep.request_evd->lock);
-            ep.request_evd->drain_cq();
+            const std::lock_guard guard(request_evd.lock);
+            request_evd.drain_cq();
         }
         if (ep.requests.outstanding() == 0 || dat_deadline::now_ns() >= deadline)
             return;
         usleep(1000);
     }
+}
+
+/// dat_ep_modify may replace the EVD.
+call_ref<dapl_evd> find_request_evd(dapl_ep &ep) noexcept {
+    const std::lock_guard guard(ep.lock);
+    return lookup<dapl_evd>(ep.request_evd);
 }
 
 } // namespace
@@ -274,8 +280,10 @@ DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
 }
 
 void ud_free_peers(dapl_ep &ep) noexcept {
-    if (ep.is_ud && ep.request_evd != nullptr)
-        drain_requests(ep);
+    if (!ep.is_ud)
+        return;
+    if (ep.request_evd != nullptr)
+        drain_requests(ep, *ep.request_evd);
     ud_peer *peer;
     {
         const std::lock_guard guard(ep.lock);
@@ -292,6 +300,8 @@ void ud_free_peers(dapl_ep &ep) noexcept {
 DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept {
     const void *const context = va_arg(args, void *);
     ud_peer *peer = nullptr;
+    // The event thread may be handling an event of the peer, for which the QP must not change.
+    const std::lock_guard setup_guard(ep.setup_lock);
     {
         const std::lock_guard guard(ep.lock);
         for (ud_peer **link = &ep.ud_peers; *link != nullptr; link = &(*link)->next)
@@ -309,8 +319,8 @@ DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
     auto *const remote_ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
     if (remote_ah == nullptr)
         return invalid_parameter(3);
-    if (ep.is_ud && ep.request_evd != nullptr)
-        drain_requests(ep);
+    if (const auto evd = find_request_evd(ep); evd && ep.is_ud)
+        drain_requests(ep, *evd);
     if (remote_ah->ah != nullptr && ibv_destroy_ah(remote_ah->ah) != 0)
         return invalid_parameter(3);
     remote_ah->ah = nullptr;

@@ -34,7 +34,7 @@ void check_drained(dapl_ep &ep) noexcept;
 
 /// Ends the EP's connection, if any, without an event.
 void abort_conn(dapl_ep &ep) noexcept;
-/// Ends all resolutions of a UD EP.
+/// Ends all resolutions of a UD EP. The caller has its setup_lock, or the EP was removed.
 void ud_free_peers(dapl_ep &ep) noexcept;
 /// The TCP port of the EP's connection; 0 without one. Called with the EP's lock.
 std::uint16_t local_port(const dapl_ep &ep) noexcept;

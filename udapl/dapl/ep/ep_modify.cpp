@@ -151,6 +151,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
     if (result == DAT_SUCCESS)
         result = validate_ep_attr(ia, attr, 3);
     if (result == DAT_SUCCESS) {
+        cm::ud_free_peers(*ep); // of which the event thread uses the QP and ep_refs
         ep_destroy_qp(*ep);
         set_refs(*ep, change.refs, attr);
         result = change.refs.pz != nullptr ? ep_create_qp(*ep) : DAT_RETURN{DAT_SUCCESS};
