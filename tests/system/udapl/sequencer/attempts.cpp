@@ -18,6 +18,11 @@ void attempt_history::cancel() {
     --num_begun_;
 }
 
+bool attempt_history::add_datagram_event(DAT_EVENT_NUMBER number) {
+    const std::lock_guard guard(lock_);
+    return ++(number == DAT_CONNECTION_EVENT_BROKEN ? num_ended_ : num_established_) <= num_begun_;
+}
+
 // An event may be missing, because the EVD overflowed: that makes no order impossible.
 bool attempt_history::add_event(const object &evd, DAT_EVENT_NUMBER number) {
     const bool established = number == DAT_CONNECTION_EVENT_ESTABLISHED;

@@ -24,6 +24,10 @@ class attempt_history {
     /// dat_ep_modify events go to another one.
     bool add_event(const object &evd, DAT_EVENT_NUMBER number);
 
+    /// The same of a datagram EP: each attempt has at most one event, and then BROKEN, if a request
+    /// failed.
+    bool add_datagram_event(DAT_EVENT_NUMBER number);
+
   private:
     std::mutex lock_;
     unsigned num_begun_ = 0, num_established_ = 0, num_ended_ = 0;

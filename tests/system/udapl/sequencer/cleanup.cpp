@@ -95,6 +95,7 @@ void close_in_order(worker &thread) {
          {DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_LMR,
           DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
         free_all(thread, type);
+    close_datagrams(thread);
     for_each(thread, DAT_HANDLE_TYPE_IA, [&](const drawn &ia) {
         close_ia(thread, ia, DAT_CLOSE_GRACEFUL_FLAG);
         expect(ia.obj->is_freed(), "an IA whose objects are freed is not closed");

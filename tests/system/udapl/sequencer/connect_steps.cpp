@@ -37,6 +37,12 @@ void begin_connect(call &connect_call, const drawn &ep) {
         connect_call.allow_invalid_handle();
 }
 
+/// Only dat_ep_connect resolves the peer of a datagram EP.
+void allow_no_datagrams(call &connect_call, const drawn &ep) {
+    if (ep.obj != nullptr && ep.obj->is_datagram)
+        connect_call.allow(rules::model);
+}
+
 void connect_to(worker &thread, const drawn &ep, DAT_CONN_QUAL qual) {
     call connect_call(thread, rules::ep_connect);
     begin_connect(connect_call, ep);
@@ -67,6 +73,7 @@ void common_connect(worker &thread) {
         htons(static_cast<std::uint16_t>(draw_conn_qual(thread)));
     call connect_call(thread, rules::ep_common_connect);
     begin_connect(connect_call, ep);
+    allow_no_datagrams(connect_call, ep);
     DAT_HANDLE const handle = connect_call.use(ep, "ep");
     connect_call.end(dat_ep_common_connect(handle, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address),
                                            thread.random.choose(timeouts_us), 0, nullptr));
@@ -78,6 +85,7 @@ void dup_connect(worker &thread) {
     const drawn dup = thread.draw(DAT_HANDLE_TYPE_EP, ia);
     call connect_call(thread, rules::ep_dup_connect);
     begin_connect(connect_call, ep);
+    allow_no_datagrams(connect_call, ep);
     DAT_HANDLE const handle = connect_call.use(ep, "ep"),
                      dup_handle = connect_call.use(dup, ia, "dup_ep");
     connect_call.end(dat_ep_dup_connect(handle, dup_handle, thread.random.choose(timeouts_us), 0,

@@ -125,7 +125,8 @@ void modify(worker &thread) {
     const auto select = [&thread, is_provided] {
         return is_provided || thread.random.chance(50);
     };
-    if (select() && objects.pz.obj != nullptr) {
+    const bool is_datagram = ep.obj != nullptr && ep.obj->is_datagram;
+    if (select() && objects.pz.obj != nullptr && !is_datagram) {
         mask |= DAT_EP_FIELD_PZ_HANDLE;
         param.pz_handle = modify_call.use(objects.pz, ia, "pz");
     }
@@ -134,7 +135,7 @@ void modify(worker &thread) {
         param.recv_evd_handle =
             modify_call.use_optional_evd(objects.recv_evd, ia, DAT_EVD_DTO_FLAG, "recv_evd");
     }
-    if (select()) {
+    if (select() && !is_datagram) {
         mask |= DAT_EP_FIELD_REQUEST_EVD_HANDLE;
         param.request_evd_handle =
             modify_call.use_optional_evd(objects.request_evd, ia, DAT_EVD_DTO_FLAG, "request_evd");

@@ -5,6 +5,7 @@
 #include "steps.hpp"
 
 #include <cstdio>
+#include <dat2/dat_ib_extensions.h>
 #include <mutex>
 
 namespace sequencer {
@@ -182,8 +183,12 @@ bool is_of_kind(DAT_EVENT_NUMBER number, DAT_EVD_FLAGS flags) {
     };
     if (number == DAT_SOFTWARE_EVENT)
         return has(DAT_EVD_SOFTWARE_FLAG);
-    if (number == DAT_CONNECTION_REQUEST_EVENT)
+    const auto ib_number = static_cast<unsigned>(number);
+    if (number == DAT_CONNECTION_REQUEST_EVENT || ib_number == DAT_IB_UD_CONNECTION_REQUEST_EVENT)
         return has(DAT_EVD_CR_FLAG);
+    if (ib_number > DAT_IB_UD_CONNECTION_REQUEST_EVENT &&
+        ib_number <= DAT_IB_UD_CONNECTION_ERROR_EVENT)
+        return has(DAT_EVD_CONNECTION_FLAG);
     if (number == DAT_DTO_COMPLETION_EVENT || number == DAT_IB_EXTENSION_RANGE_BASE ||
         number == DAT_RMR_BIND_COMPLETION_EVENT)
         return has(DAT_EVD_DTO_FLAG);
@@ -240,13 +245,19 @@ object *adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
 
 void expect_conn_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     object &ep = expect_ep(thread, event.event_data.connect_event_data.ep_handle);
-    if (ep.attempts.add_event(evd, event.event_number))
-        return;
-    char text[160];
-    std::snprintf(text, sizeof text, "connection event %#x of EP %p, which began too few attempts",
-                  static_cast<unsigned>(event.event_number),
-                  event.event_data.connect_event_data.ep_handle);
-    fail(text);
+    const bool is_datagram = event.event_number > DAT_IB_EXTENSION_RANGE_BASE;
+    const bool fits_service = is_datagram == ep.is_datagram ||
+                              (ep.is_datagram && event.event_number == DAT_CONNECTION_EVENT_BROKEN);
+    if (!fits_service || !(ep.is_datagram ? ep.attempts.add_datagram_event(event.event_number)
+                                          : ep.attempts.add_event(evd, event.event_number))) {
+        char text[160];
+        std::snprintf(text, sizeof text, "event %#x of EP %p, which %s",
+                      static_cast<unsigned>(event.event_number), ep.handle,
+                      fits_service ? "began too few attempts" : "has the other type of service");
+        fail(text);
+    }
+    if (is_datagram)
+        take_datagram_event(thread, ep, event);
 }
 
 } // namespace
@@ -269,6 +280,7 @@ object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
         expect_cookie(data.rmr_completion_event_data.user_cookie);
         break;
     case DAT_CONNECTION_REQUEST_EVENT:
+    case DAT_IB_UD_CONNECTION_REQUEST_EVENT:
         expect(data.cr_arrival_event_data.conn_qual != 0, "the request has no qualifier");
         return adopt_cr(thread, evd, data.cr_arrival_event_data.cr_handle);
     case DAT_SOFTWARE_EVENT: {

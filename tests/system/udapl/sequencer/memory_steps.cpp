@@ -180,6 +180,8 @@ void bind(worker &thread) {
                 ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
     if (lmr.obj != nullptr && !lmr.obj->is_bindable && !lmr.obj->is_freed())
         return;
+    if (ep.obj != nullptr && ep.obj->is_datagram)
+        return;
     const bool unbind = thread.random.chance(20);
     DAT_LMR_TRIPLET triplet = lmr.obj != nullptr ? lmr.obj->triplet : DAT_LMR_TRIPLET{};
     DAT_RMR_CONTEXT context = 0;

@@ -63,6 +63,8 @@ struct object {
     bool is_async_evd = false; ///< created by dat_ia_open
     bool is_serial = false;    ///< an EVD from which events are taken under dequeue_lock
 
+    bool is_datagram = false; ///< an EP
+
     std::mutex dequeue_lock;
     attempt_history attempts; ///< of an EP
 

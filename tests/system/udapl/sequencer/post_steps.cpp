@@ -51,6 +51,8 @@ post_arguments draw_arguments(worker &thread, const object *ia) {
 template <class function>
 void post(worker &thread, const call_rule &rule, function &&post_function) {
     const drawn ep = thread.draw(DAT_HANDLE_TYPE_EP);
+    if (ep.obj != nullptr && ep.obj->is_datagram && &rule != &rules::ep_post_recv)
+        return; // a request without an address handle
     post_arguments args = draw_arguments(thread, ep.obj != nullptr ? ep.obj->ia : nullptr);
     call post_call(thread, rule);
     DAT_HANDLE const handle = post_call.use(ep, "ep");

@@ -26,9 +26,9 @@ constexpr unsigned percent_busy = 20; ///< steps with objects that other threads
 
 std::vector<step> all_steps() {
     std::vector<step> all;
-    for (const auto &steps :
-         {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(), ep_steps(),
-          post_steps(), connect_steps(), sp_steps(), cr_steps(), duel_steps()})
+    for (const auto &steps : {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(),
+                              ep_steps(), post_steps(), connect_steps(), sp_steps(), cr_steps(),
+                              datagram_steps(), counter_steps(), duel_steps()})
         all.insert(all.end(), steps.begin(), steps.end());
     return all;
 }
@@ -132,6 +132,7 @@ class sequence {
         std::memcpy(&shared_.address, address,
                     address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
         shared_.main_ia = ia;
+        open_datagrams(thread);
         return thread.publish(*ia);
     }
 

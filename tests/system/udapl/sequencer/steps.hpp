@@ -26,6 +26,8 @@ std::span<const step> post_steps();
 std::span<const step> connect_steps();
 std::span<const step> sp_steps();
 std::span<const step> cr_steps();
+std::span<const step> datagram_steps();
+std::span<const step> counter_steps();
 std::span<const step> duel_steps();
 
 /// If another thread waits for an opponent: does with its object what it asks. False: none does.
@@ -34,6 +36,12 @@ bool join_duel(worker &thread);
 /// Checks an event that was taken from the EVD, and adopts a connection request: then returns the
 /// CR.
 object *take_event(worker &thread, const object &evd, const DAT_EVENT &event);
+
+/// Uses the address handle of the event, and frees it.
+void take_datagram_event(worker &thread, object &ep, const DAT_EVENT &event);
+/// What datagram EPs need from the begin to the end of a round.
+void open_datagrams(worker &thread);
+void close_datagrams(worker &thread);
 
 /// Frees an object by the function of its type.
 void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);

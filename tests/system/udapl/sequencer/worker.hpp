@@ -37,6 +37,7 @@ struct shared_state {
     const settings &config;
     object_table table;
     object *main_ia = nullptr; ///< open during the whole round
+    object *datagram_pz = nullptr, *datagram_evd = nullptr, *datagram_ep = nullptr; ///< likewise
     sockaddr_storage address = {};
     DAT_IA_ATTR ia_attr = {};
     std::atomic<std::uint32_t> next_serial = 1;
