@@ -100,7 +100,7 @@ void disconnect(worker &thread) {
 /// thread handles the answer of the peer.
 void disconnect_soon(worker &thread, const drawn &ep) {
     using namespace std::chrono;
-    const bool until_connected = thread.random.chance(50);
+    const bool until_connected = thread.random.chance(20);
     const auto end = steady_clock::now() + microseconds(thread.random.below(100));
     DAT_EP_STATE state{};
     while (steady_clock::now() < end && state != DAT_EP_STATE_CONNECTED)
