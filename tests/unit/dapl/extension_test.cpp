@@ -274,6 +274,38 @@ void ud_request_not_accepted_by_rc_ep(void **) {
     wait_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_REJECT_EVENT);
 }
 
+void reliable_connection_of_ud_ep_refused(void **) {
+    ud_fixture fixture;
+    socket_address addr = parse_address(fixture.ia.address);
+    reinterpret_cast<sockaddr_in &>(addr.sa).sin_port = htons(ud_conn_qual);
+    assert_int_equal(
+        dat().ep_common_connect_func(fixture.active.handle, &addr.sa, event_timeout_us, 0, nullptr),
+        dat_error(DAT_MODEL_NOT_SUPPORTED));
+    assert_no_event(fixture.active.connect_evd);
+}
+
+/// Else the PZ could not be freed.
+void address_handle_of_undelivered_event_destroyed(void **) {
+    ud_fixture fixture;
+    fixture.request_ud_connection(ud_conn_qual);
+    assert_success(
+        dat().cr_accept_func(fixture.wait_request(), fixture.passive.handle, 0, nullptr));
+    while (get_fabric().count_objects()["ibv_ah"] != 2)
+        usleep(100);
+}
+
+void modify_ends_ud_resolution(void **) {
+    ud_fixture fixture;
+    fixture.request_ud_connection(ud_conn_qual);
+    DAT_CR_HANDLE const cr = fixture.wait_request();
+    DAT_EP_PARAM param = {};
+    param.pz_handle = fixture.ia.pz;
+    assert_success(dat().ep_modify_func(fixture.active.handle, DAT_EP_FIELD_PZ_HANDLE, &param));
+    assert_success(dat().cr_accept_func(cr, fixture.passive.handle, 0, nullptr));
+    wait_event(fixture.passive.connect_evd, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+    assert_no_event(fixture.active.connect_evd);
+}
+
 } // namespace
 
 int main() {
@@ -288,6 +320,9 @@ int main() {
         TEST(ud_ep_connects_to_many_peers),
         TEST(ud_connect_failures_reported),
         TEST(ud_request_not_accepted_by_rc_ep),
+        TEST(reliable_connection_of_ud_ep_refused),
+        TEST(address_handle_of_undelivered_event_destroyed),
+        TEST(modify_ends_ud_resolution),
     };
     return run_cases(tests);
 }
