@@ -7,7 +7,9 @@
 #include "datinfo/conf.hpp"
 #include "datinfo/print.hpp"
 
+#include <algorithm>
 #include <fmt/core.h>
+#include <functional>
 
 namespace {
 
@@ -15,7 +17,7 @@ using namespace tools::datinfo;
 
 struct options {
     std::vector<std::string> names;
-    bool json = false, conf = false;
+    bool all = false, json = false, conf = false;
 };
 
 int print_conf(std::FILE *out) {
@@ -32,21 +34,29 @@ int print_conf(std::FILE *out) {
     return tools::SUCCESS;
 }
 
-int print_ias(const options &opts, std::FILE *out) {
+int print_named(const options &opts, std::FILE *out) {
     const std::vector<ia_info> infos = query_ias(opts.names);
-    int status = tools::SUCCESS;
-    for (const ia_info &info : infos)
-        if (!info.open && !opts.names.empty())
-            status = tools::FAILED;
-    if (opts.json) {
+    if (opts.json)
         fmt::print(out, "{}", as_json(infos));
-    } else if (opts.names.empty()) {
-        fmt::print(out, "{}", as_table(infos));
-    } else {
+    else
         for (const ia_info &info : infos)
             fmt::print(info.open ? out : stderr, "{}", as_details(info));
-    }
-    return status;
+    const bool all_open = std::all_of(infos.begin(), infos.end(), std::mem_fn(&ia_info::open));
+    return all_open ? tools::SUCCESS : tools::FAILED;
+}
+
+int print_list(const options &opts, std::FILE *out) {
+    std::vector<ia_info> infos = query_ias({});
+    if (opts.json && !opts.all)
+        std::erase_if(infos, std::not_fn(&ia_info::open));
+    fmt::print(out, "{}", opts.json ? as_json(infos) : as_table(infos, opts.all));
+    return tools::SUCCESS;
+}
+
+int print(const options &opts, std::FILE *out) {
+    if (opts.conf)
+        return print_conf(out);
+    return opts.names.empty() ? print_list(opts, out) : print_named(opts, out);
 }
 
 int run(const options &opts) {
@@ -57,7 +67,7 @@ int run(const options &opts) {
     }
     int status = tools::FAILED;
     try {
-        status = opts.conf ? print_conf(out) : print_ias(opts, out);
+        status = print(opts, out);
     } catch (const std::exception &e) {
         fmt::print(stderr, "datinfo: {}\n", e.what());
     }
@@ -73,7 +83,7 @@ int run(const options &opts) {
 int main(int argc, char **argv) {
     constexpr std::size_t COLUMN_WIDTH = 22;
     tools::cli::program program("datinfo",
-                                "Lists the interface adapters (IAs) available to uDAPL programs.",
+                                "Lists the interface adapters (IAs) that uDAPL programs can open.",
                                 "datinfo " COHERDMA_VERSION, COLUMN_WIDTH);
     program.describe("--help", "Print this help");
     program.describe("--version", "Print the version");
@@ -81,12 +91,16 @@ int main(int argc, char **argv) {
         "Exit status: 0 success, 1 failure, 2 usage error, 77 no RDMA device for --conf.");
     options opts;
     program.add_option("NAME", opts.names, "Print all attributes of these IAs").type_name("");
+    const auto all = program.add_flag("-a,--all", opts.all,
+                                      "List also the IAs that cannot be opened, with the reasons");
     const auto json = program.add_flag("-j,--json", opts.json, "Print all attributes as JSON");
     const auto conf =
         program.add_flag("--conf", opts.conf, "Print dat.conf entries for the RDMA devices");
     program.callback([&] {
-        if (conf.count() > 0 && (json.count() > 0 || !opts.names.empty()))
+        if (conf.count() > 0 && (all.count() > 0 || json.count() > 0 || !opts.names.empty()))
             throw tools::cli::usage_error("--conf excludes other arguments");
+        if (all.count() > 0 && !opts.names.empty())
+            throw tools::cli::usage_error("NAME and --all exclude each other");
     });
     if (const auto status = program.parse(argc, argv))
         return *status;

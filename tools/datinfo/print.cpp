@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <fmt/core.h>
+#include <functional>
 
 namespace tools::datinfo {
 namespace {
 
-constexpr std::size_t WIDTH = 79, MAX_REASONS = 8;
+constexpr std::size_t WIDTH = 79;
 
 using row = std::array<std::string, 6>;
 
@@ -78,33 +79,22 @@ std::string describe_failure(const ia_info &info) {
                                        : fmt::format("{}: {}", info.reason, info.library_output);
 }
 
-/// Groups the names by reason. With more than MAX_REASONS names, lists the names only: OFED's
-/// dat.conf has 62, most for absent devices.
+/// The IAs that cannot be opened, grouped by reason.
 std::string format_unopened(const std::vector<ia_info> &infos) {
-    std::string all_names;
-    std::ptrdiff_t count = 0;
-    for (const ia_info &info : infos) {
-        if (!info.open)
-            all_names += (count++ == 0 ? "" : ", ") + info.name;
-    }
-    if (count > static_cast<std::ptrdiff_t>(MAX_REASONS))
-        return "Cannot be opened; for the reason: datinfo NAME\n" + indent_text(all_names, 2);
-    struct failed_ias {
+    struct group {
         std::string reason, names;
     };
-    std::vector<failed_ias> groups;
+    std::vector<group> groups;
     for (const ia_info &info : infos) {
         if (info.open)
             continue;
         const std::string reason = describe_failure(info);
         auto it = std::find_if(groups.begin(), groups.end(),
-                               [&](const failed_ias &group) { return group.reason == reason; });
+                               [&](const group &other) { return other.reason == reason; });
         if (it == groups.end())
             it = groups.insert(it, {reason, ""});
         it->names += (it->names.empty() ? "" : ", ") + info.name;
     }
-    if (groups.empty())
-        return {};
     std::string text = "Cannot be opened:\n";
     for (const auto &[reason, names] : groups)
         text += indent_text(names, 2) + indent_text(reason, 4);
@@ -166,13 +156,13 @@ json to_json(const ia_info &info) {
         return object;
     }
     object["reason"] = info.reason;
-    object["said"] = info.library_output.empty() ? json() : json(info.library_output);
+    object["output"] = info.library_output.empty() ? json() : json(info.library_output);
     return object;
 }
 
 } // namespace
 
-std::string as_table(const std::vector<ia_info> &infos) {
+std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
     if (infos.empty())
         return indent_text("No IA is registered in dat.conf or " + registry_file() +
                                ". If there should be an RDMA device, type: coherdma doctor. To "
@@ -182,8 +172,15 @@ std::string as_table(const std::vector<ia_info> &infos) {
     for (const ia_info &info : infos)
         if (info.open)
             add_row(entries, make_row(info));
-    return (entries.size() > 1 ? format_table(entries) : "No IA can be opened.\n") +
-           format_unopened(infos);
+    std::string text = entries.size() > 1 ? format_table(entries) : "No IA can be opened.\n";
+    const auto num_unopened =
+        std::count_if(infos.begin(), infos.end(), std::not_fn(&ia_info::open));
+    if (num_unopened == 0)
+        return text;
+    if (with_reasons)
+        return text + format_unopened(infos);
+    return text + fmt::format("Cannot be opened: {} name{}; for the reasons, type: datinfo --all\n",
+                              num_unopened, num_unopened == 1 ? "" : "s");
 }
 
 std::string as_details(const ia_info &info) {

@@ -5,8 +5,9 @@
 
 namespace tools::datinfo {
 
-/// A line per IA, then those that cannot be opened, by reason.
-std::string as_table(const std::vector<ia_info> &infos);
+/// A line per IA that can be opened. Then the others: with_reasons, grouped by reason; else their
+/// number.
+std::string as_table(const std::vector<ia_info> &infos, bool with_reasons);
 
 /// All attributes of an IA, or why it cannot be opened.
 std::string as_details(const ia_info &info);

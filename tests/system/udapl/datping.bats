@@ -212,7 +212,7 @@ setup() {
     diff <(echo "$served") <(echo "$(<"$BATS_TEST_TMPDIR/served")")
 }
 
-@test "datinfo prints a line for each IA, and those that cannot be opened" {
+@test "datinfo prints a line for each IA that can be opened, with --all also the others" {
     {
         cat "$DAT_OVERRIDE"
         echo 'lost u2.0 nonthreadsafe default libnosuch.so.2 dapl.2.0 "x 1" ""'
@@ -225,8 +225,14 @@ setup() {
     (($(wc -L <<<"$output") <= 80))
     [[ ${lines[1]} =~ ^$rxe0\ +"$rxe0"\ +RoCE/IB\ +"$rxe"\ +no\ +libdaplcoherdma.so.2$ ]]
     [[ ${lines[2]} =~ ^$siw0\ +"$siw0"\ +iWARP\ +"$siw"\ +no\ +libdaplcoherdma.so.2$ ]]
-    [[ $output == *'Cannot be opened:'*'  lost'*DAT_PROVIDER_NOT_FOUND*'  old'*'needs uDAPL 1.2' ]]
+    [[ ${#lines[@]} == 4 && ${lines[3]} == 'Cannot be opened: 2 names; for the reasons, type: datinfo --all' ]]
+    local table=${output%$'\n'*}
+    run_direct -0 --separate-stderr "$info" --all
+    (($(wc -L <<<"$output") <= 80))
+    [[ $output == "$table"$'\nCannot be opened:\n  lost\n    DAT_PROVIDER_NOT_FOUND'*$'\n  old\n    needs uDAPL 1.2' ]]
     run_direct -0 --separate-stderr "$info" --json
+    [[ $(jq -c '.ias | map(.name)' <<<"$output") == "[\"$rxe0\",\"$siw0\"]" ]]
+    run_direct -0 --separate-stderr "$info" --json --all
     [[ $(jq -c '.ias | map([.name, .open, .device])' <<<"$output") \
         == "[[\"$rxe0\",true,\"$rxe0\"],[\"$siw0\",true,\"$siw0\"],[\"lost\",false,null],[\"old\",false,null]]" ]]
     run_direct -1 "$info" lost

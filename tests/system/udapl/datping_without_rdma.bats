@@ -42,7 +42,7 @@ setup() {
         run -2 --separate-stderr "$ping" --$name '' host
         [[ -z $output && $stderr == "datping: --$name: must not be empty; see: datping --help" ]]
     done
-    for words in --bogus '--conf x' '--conf --json'; do
+    for words in --bogus '--conf x' '--conf --json' '--conf --all' '--all x'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$info" $words
         [[ -z $output && $stderr == 'datinfo: '*'; see: datinfo --help' ]]
@@ -69,6 +69,10 @@ setup() {
     (($(wc -L <<<"$output") <= 80))
     run -0 --separate-stderr "$info" --json
     [[ $(jq -c .ias <<<"$output") == '[]' ]]
+    source "$top/completions/datinfo"
+    COMP_WORDS=("$info" '') COMP_CWORD=1
+    _datinfo
+    ((${#COMPREPLY[@]} == 0))
     run -77 --separate-stderr "$info" --conf
     [[ -z $output && $stderr == 'datinfo: there is no RDMA device'* ]]
 }
@@ -78,6 +82,8 @@ setup() {
         echo "$name u2.0 nonthreadsafe default libnosuch.so.2 x.2.0 \"\" \"\"" >>"$DAT_OVERRIDE"
     done
     run -0 --separate-stderr "$info"
+    [[ $output == $'No IA can be opened.\nCannot be opened: 2 names; for the reasons, type: datinfo --all' ]]
+    run -0 --separate-stderr "$info" --all
     [[ $output == *'Cannot be opened:'*'  one, two'*DAT_PROVIDER_NOT_FOUND* ]]
     run -1 --separate-stderr "$info" one
     [[ -z $output && $stderr == 'datinfo: one: DAT_PROVIDER_NOT_FOUND'* ]]
@@ -90,12 +96,16 @@ setup() {
     [[ $stderr == 'datping: no IA can be opened: one, two; '* ]]
 }
 
-@test "datinfo prints many IAs that cannot be opened without their reasons" {
+@test "datinfo --all prints the reason of each of many IAs" {
     for name in one two three four five six seven eight nine; do
         echo "$name u2.0 nonthreadsafe default libnosuch.so.2 x.2.0 \"\" \"\"" >>"$DAT_OVERRIDE"
     done
+    echo 'old u1.2 nonthreadsafe default libnosuch.so.2 x.1.2 "" ""' >>"$DAT_OVERRIDE"
     run -0 --separate-stderr "$info"
-    [[ $output == *'Cannot be opened; for the reason: datinfo NAME'$'\n  one, two, three, '*nine && $output != *PROVIDER* ]]
+    [[ ${lines[1]} == 'Cannot be opened: 10 names;'* && $output != *PROVIDER* ]]
+    run -0 --separate-stderr "$info" --all
+    [[ $output == *$'\n  one, two, three, four, five, six, seven, eight, nine\n    DAT_PROVIDER_NOT_FOUND'* ]]
+    [[ $output == *$'\n  old\n    needs uDAPL 1.2' ]]
 }
 
 @test "output of a provider library does not mix with the answer" {
