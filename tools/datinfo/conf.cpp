@@ -19,10 +19,11 @@ std::string format_dat_conf() {
     std::string text;
     for (const coherdma_port *port = ports.get(); port != ports.get() + count; ++port) {
         const std::string suffix = port->port_num == 1 ? "" : fmt::format("-{}", port->port_num);
-        for (const char *thread_safety : {"nonthreadsafe", "threadsafe"})
-            text += fmt::format(
-                "{0}{1} u2.0 {2} default libdaplcoherdma.so.2 coherdma.2.0 \"{0} {3}\" \"\"\n",
-                port->device, suffix, thread_safety, port->port_num);
+        for (const char *version : {"2.0", "1.2"})
+            for (const char *thread_safety : {"nonthreadsafe", "threadsafe"})
+                text += fmt::format("{0}{1} u{2} {3} default libdaplcoherdma.so.2 coherdma.{2} "
+                                    "\"{0} {4}\" \"\"\n",
+                                    port->device, suffix, version, thread_safety, port->port_num);
     }
     return text;
 }

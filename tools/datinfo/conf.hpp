@@ -5,7 +5,8 @@
 
 namespace tools::datinfo {
 
-/// Two dat.conf entries for each port of this machine's devices; empty if there is none.
+/// The dat.conf entries for each port of this machine's devices: for DAT 2.0 and 1.2, with and
+/// without thread safety. Empty if there is no device.
 std::string format_dat_conf();
 
 } // namespace tools::datinfo

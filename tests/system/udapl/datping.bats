@@ -267,8 +267,29 @@ setup() {
 
 @test "datinfo --conf prints entries that a registry reads" {
     "$info" --conf >"$BATS_TEST_TMPDIR/made.conf"
-    [[ $(grep -vc '^#' "$BATS_TEST_TMPDIR/made.conf") == 4 ]]
+    [[ $(grep -vc '^#' "$BATS_TEST_TMPDIR/made.conf") == 8 ]]
+    local records='[["2.0",false],["2.0",true],["1.2",false],["1.2",true]]'
     DAT_OVERRIDE=$BATS_TEST_TMPDIR/made.conf run_direct -0 --separate-stderr "$info" --json
-    [[ $(jq -c '.ias | map(select(.records | map(.thread_safe) == [false, true]) | .name)' <<<"$output") \
-        == "[\"$rxe0\",\"$siw0\"]" ]]
+    [[ $(jq -c '.ias | map([.name, (.records | map([.version, .thread_safe]))])' <<<"$output") \
+        == "[[\"$rxe0\",$records],[\"$siw0\",$records]]" ]]
+}
+
+@test "programs of uDAPL 2.0 and 1.2 open each entry of datinfo --conf" {
+    local -A programs=([u2.0]=names [u1.2]=names_dat1) others=([u2.0]=names_dat1 [u1.2]=names)
+    local -A options=([nonthreadsafe]='' [threadsafe]=-t)
+    local entry name version safety count=0
+    "$info" --conf >"$BATS_TEST_TMPDIR/made.conf"
+    export DAT_OVERRIDE=$BATS_TEST_TMPDIR/entry.conf
+    while IFS= read -r entry; do
+        echo "$entry" >"$DAT_OVERRIDE"
+        read -r name version safety _ <<<"$entry"
+        # shellcheck disable=SC2086 # no option is no word
+        run_direct -0 "$BUILD/tests/system/udapl/${programs[$version]}" ${options[$safety]} "$name"
+        [[ $output == "$name: DAT_SUCCESS " ]]
+        # shellcheck disable=SC2086
+        run_direct -1 "$BUILD/tests/system/udapl/${others[$version]}" ${options[$safety]} "$name"
+        [[ $output == "$name: DAT_PROVIDER_NOT_FOUND "* ]]
+        count=$((count + 1))
+    done < <(grep -v '^#' "$BATS_TEST_TMPDIR/made.conf")
+    ((count == 8))
 }
