@@ -20,6 +20,20 @@ struct {
 // One more than the highest index used so far, to bound searches.
 std::atomic<std::size_t> ia_end = 1;
 
+// The index that was handed out last, protected by registry_lock.
+std::size_t last_index = 0;
+
+/// The next free index after last_index; 0 if none is free.
+std::size_t find_free_index() noexcept {
+    std::size_t index = last_index;
+    for (std::size_t i = 1; i < MAX_IAS; ++i) {
+        index = index + 1 < MAX_IAS ? index + 1 : 1;
+        if (!ia_table[index].load(std::memory_order_relaxed) && !ia_info[index].closing)
+            return index;
+    }
+    return 0;
+}
+
 /// The index of a provider's IA; 0 if it is not open.
 std::size_t find_index(DAT_IA_HANDLE ia) noexcept {
     const std::size_t end = ia_end.load(std::memory_order_acquire);
@@ -43,12 +57,10 @@ DAT_IA_HANDLE add_ia(DAT_IA_HANDLE ia, provider_entry *entry) noexcept {
     // the closing thread has not returned from the provider yet.
     if (const std::size_t old_index = find_index(ia); old_index != 0 && ia_info[old_index].closing)
         ia_table[old_index].store(nullptr, std::memory_order_release);
-    std::size_t index = 1;
-    while (index < MAX_IAS &&
-           (ia_table[index].load(std::memory_order_relaxed) || ia_info[index].closing))
-        ++index;
-    if (index == MAX_IAS || !ref_provider(read_provider(ia)))
+    const std::size_t index = find_free_index();
+    if (index == 0 || !ref_provider(read_provider(ia)))
         return nullptr;
+    last_index = index;
     ia_info[index] = {entry, read_provider(ia), false};
     ia_table[index].store(ia, std::memory_order_release);
     if (index >= ia_end.load(std::memory_order_relaxed))

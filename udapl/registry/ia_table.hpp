@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The open IAs. The handle of an IA that a program has is its index here, the lowest that was free
-// when it was opened; the provider's handle is an address. There are fewer indices than bytes in
-// the first page, so an index is never taken for an address.
+// The open IAs. The handle of an IA that a program has is its index here; the provider's handle is
+// an address. There are fewer indices than bytes in the first page, so an index is never taken for
+// an address. Indices are handed out in turn, so that the handle of a closed IA stays invalid until
+// all other free indices have been used.
 #pragma once
 
 #include "handles.hpp"
