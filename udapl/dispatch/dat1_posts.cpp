@@ -13,84 +13,70 @@ namespace coherdma::dapl::dat1 {
 
 namespace {
 
-using segment_list = std::array<DAT_LMR_TRIPLET, max_segments>;
-
-/// nullptr: a segment is longer than DAT 2.0 can say, or iov or num_segments is invalid.
-DAT_LMR_TRIPLET *copy(segment_list &list, DAT_COUNT num_segments, const lmr_triplet *iov) noexcept {
-    if (iov == nullptr || num_segments < 0 || num_segments > max_segments)
-        return nullptr;
-    for (unsigned i = 0; i != static_cast<unsigned>(num_segments); ++i) {
-        if (iov[i].segment_length > UINT32_MAX)
-            return nullptr;
+/// Calls post_fn, a function of DAT 2.0, with a copy of the segments. If they are invalid or one is
+/// longer than 2.0 can represent, the list is nullptr: 2.0 checks the arguments before it, then
+/// refuses the list, its third argument.
+///
+/// Inlined: an RDMA operation takes nine instructions fewer (tests/bench/dat1_costs.py).
+template <auto post_fn, class... arg_types>
+[[gnu::always_inline]] inline DAT_RETURN post(DAT_HANDLE handle, DAT_COUNT num_segments,
+                                              const lmr_triplet *iov, arg_types... args) noexcept {
+    std::array<DAT_LMR_TRIPLET, max_segments> list;
+    bool is_valid = iov != nullptr && num_segments >= 0 && num_segments <= max_segments;
+    for (std::size_t i = 0; is_valid && i != static_cast<std::size_t>(num_segments); ++i) {
+        is_valid = iov[i].segment_length <= UINT32_MAX;
         list[i] = {iov[i].virtual_address, static_cast<DAT_SEG_LENGTH>(iov[i].segment_length),
                    iov[i].lmr_context};
     }
-    return list.data();
-}
-
-/// The peer checks the range, so its length may be truncated.
-const DAT_RMR_TRIPLET *copy(DAT_RMR_TRIPLET &target, const rmr_triplet *remote) noexcept {
-    if (remote == nullptr)
-        return nullptr;
-    target = {remote->target_address, static_cast<DAT_SEG_LENGTH>(remote->segment_length),
-              remote->rmr_context};
-    return &target;
-}
-
-/// DAT 2.0's function has refused a missing list, its third argument. If the consumer has given
-/// one, a segment was too long.
-DAT_RETURN post_result(DAT_RETURN result, const lmr_triplet *iov) noexcept {
+    const DAT_RETURN result =
+        post_fn(handle, num_segments, is_valid ? list.data() : nullptr, args...);
     if (result == invalid_parameter(3) && iov != nullptr)
         return to_dat1_error(dat_error(DAT_LENGTH_ERROR));
     return to_dat1_result(result);
+}
+
+/// The peer checks the target's range, so its length may be truncated.
+template <auto post_fn>
+DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, const lmr_triplet *iov,
+                     DAT_DTO_COOKIE user_cookie, const rmr_triplet *remote,
+                     DAT_COMPLETION_FLAGS flags) noexcept {
+    DAT_RMR_TRIPLET target;
+    if (remote != nullptr)
+        target = {remote->target_address, static_cast<DAT_SEG_LENGTH>(remote->segment_length),
+                  remote->rmr_context};
+    return post<post_fn>(ep_handle, num_segments, iov, user_cookie,
+                         remote != nullptr ? &target : nullptr, flags);
 }
 
 } // namespace
 
 DAT_RETURN ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, lmr_triplet *iov,
                         DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags) noexcept {
-    segment_list list;
-    return post_result(dapl::ep_post_send(ep_handle, num_segments, copy(list, num_segments, iov),
-                                          user_cookie, flags),
-                       iov);
+    return post<dapl::ep_post_send>(ep_handle, num_segments, iov, user_cookie, flags);
 }
 
 DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, lmr_triplet *iov,
                         DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags) noexcept {
-    segment_list list;
-    return post_result(dapl::ep_post_recv(ep_handle, num_segments, copy(list, num_segments, iov),
-                                          user_cookie, flags),
-                       iov);
+    return post<dapl::ep_post_recv>(ep_handle, num_segments, iov, user_cookie, flags);
 }
 
 DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, lmr_triplet *iov,
                              DAT_DTO_COOKIE user_cookie, const rmr_triplet *remote,
                              DAT_COMPLETION_FLAGS flags) noexcept {
-    segment_list list;
-    DAT_RMR_TRIPLET target;
-    return post_result(dapl::ep_post_rdma_read(ep_handle, num_segments,
-                                               copy(list, num_segments, iov), user_cookie,
-                                               copy(target, remote), flags),
-                       iov);
+    return post_rdma<dapl::ep_post_rdma_read>(ep_handle, num_segments, iov, user_cookie, remote,
+                                              flags);
 }
 
 DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, lmr_triplet *iov,
                               DAT_DTO_COOKIE user_cookie, const rmr_triplet *remote,
                               DAT_COMPLETION_FLAGS flags) noexcept {
-    segment_list list;
-    DAT_RMR_TRIPLET target;
-    return post_result(dapl::ep_post_rdma_write(ep_handle, num_segments,
-                                                copy(list, num_segments, iov), user_cookie,
-                                                copy(target, remote), flags),
-                       iov);
+    return post_rdma<dapl::ep_post_rdma_write>(ep_handle, num_segments, iov, user_cookie, remote,
+                                               flags);
 }
 
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT num_segments, lmr_triplet *iov,
                          DAT_DTO_COOKIE user_cookie) noexcept {
-    segment_list list;
-    return post_result(
-        dapl::srq_post_recv(srq_handle, num_segments, copy(list, num_segments, iov), user_cookie),
-        iov);
+    return post<dapl::srq_post_recv>(srq_handle, num_segments, iov, user_cookie);
 }
 
 } // namespace coherdma::dapl::dat1
