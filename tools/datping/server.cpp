@@ -5,7 +5,9 @@
 #include "datping/interrupt.hpp"
 #include "datping/select_ia.hpp"
 
+#include <algorithm>
 #include <fmt/core.h>
+#include <functional>
 
 namespace tools::datping {
 namespace {
@@ -64,7 +66,7 @@ void server::run() {
             wait_for_events();
     }
     while (!sessions_.empty())
-        remove_session(sessions_.begin()->first);
+        remove_session(sessions_.begin());
     log("datping: clients served: {}, rejected: {}\n", result_.clients.size(), result_.rejected);
 }
 
@@ -112,23 +114,19 @@ void server::handle_dto_event(const DAT_EVENT &event) {
     call_session(*it->second, [&](session &client) { client.handle_completion(data); });
 }
 
-std::uint64_t server::find_session(DAT_EP_HANDLE ep) const {
-    for (const auto &[number, client] : sessions_)
-        if (client->ep() == ep)
-            return number;
-    return 0;
-}
-
 void server::handle_conn_event(const DAT_EVENT &event) {
     if (event.event_number == DAT_CONNECTION_REQUEST_EVENT)
         return handle_conn_request(event.event_data.cr_arrival_event_data);
-    const std::uint64_t number = find_session(event.event_data.connect_event_data.ep_handle);
-    if (number == 0)
+    const DAT_EP_HANDLE ep = event.event_data.connect_event_data.ep_handle;
+    const auto it = std::find_if(sessions_.begin(), sessions_.end(), [ep](const auto &numbered) {
+        return numbered.second->ep() == ep;
+    });
+    if (it == sessions_.end())
         return;
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
-        call_session(*sessions_.at(number), [](session &client) { client.handle_established(); });
+        call_session(*it->second, std::mem_fn(&session::handle_established));
     else
-        handle_disconnect(number, event.event_number);
+        handle_disconnect(it, event.event_number);
 }
 
 void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
@@ -189,21 +187,20 @@ void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &a
     log("{}: rejected: {}\n", address, description);
 }
 
-void server::handle_disconnect(std::uint64_t number, DAT_EVENT_NUMBER event) {
-    session &client = *sessions_.at(number);
+void server::handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event) {
+    session &client = *it->second;
     if (client.current_state() == session::state::ACCEPTED ||
         client.current_state() == session::state::CONNECTED)
         client.disconnect(
             fmt::format("disconnected or exited without a BYE ({})", dat::event_to_string(event)));
-    remove_session(number);
+    remove_session(it);
 }
 
-void server::remove_session(std::uint64_t number) {
-    result_.clients.push_back(sessions_.at(number)->result());
-    sessions_.erase(number);
-    const served_client &client = result_.clients.back();
-    log("{} (client {}): rounds: {}, wrong: {}{}\n", client.address, number, client.rounds,
+server::session_map::iterator server::remove_session(session_map::iterator it) {
+    const served_client &client = result_.clients.emplace_back(it->second->result());
+    log("{} (client {}): rounds: {}, wrong: {}{}\n", client.address, it->first, client.rounds,
         client.wrong_rounds, client.problem.empty() ? "" : "; " + client.problem);
+    return sessions_.erase(it);
 }
 
 void server::check_deadlines() {
@@ -211,15 +208,14 @@ void server::check_deadlines() {
         return;
     next_deadline_check_ = clock::now() + CHECK_INTERVAL;
     for (auto it = sessions_.begin(); it != sessions_.end();) {
-        const auto number = it->first;
         session &client = *it->second;
-        ++it;
-        if (!client.is_overdue())
+        if (client.is_overdue() && client.current_state() == session::state::DISCONNECTING) {
+            it = remove_session(it);
             continue;
-        if (client.current_state() == session::state::DISCONNECTING)
-            remove_session(number);
-        else
+        }
+        if (client.is_overdue())
             client.disconnect(client.overdue_reason());
+        ++it;
     }
 }
 

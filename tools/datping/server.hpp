@@ -18,6 +18,8 @@ class server {
     void run();
 
   private:
+    using session_map = std::map<std::uint64_t, std::unique_ptr<session>>; // by number
+
     void listen();
     bool handle_pending_events();
     void wait_for_events();
@@ -27,12 +29,12 @@ class server {
     void accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address);
     void reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &address,
                 const std::string &description);
-    void handle_disconnect(std::uint64_t number, DAT_EVENT_NUMBER event);
-    void remove_session(std::uint64_t number);
+    void handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event);
+    /// Returns the next session.
+    session_map::iterator remove_session(session_map::iterator it);
     void check_deadlines();
     template <class Function>
     void call_session(session &client, Function function);
-    std::uint64_t find_session(DAT_EP_HANDLE ep) const;
     template <class... Args>
     void log(const char *format, const Args &...args);
 
@@ -43,7 +45,7 @@ class server {
     dat::pz_handle pz_;
     dat::evd_handle dto_evd_, conn_evd_;
     dat::psp_handle psp_;
-    std::map<std::uint64_t, std::unique_ptr<session>> sessions_;
+    session_map sessions_;
     std::uint64_t last_session_ = 0;
     clock::time_point next_deadline_check_;
 };

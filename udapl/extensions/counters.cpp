@@ -32,12 +32,12 @@ constexpr bool is_port_counter(const counted_object &target, unsigned counter) {
 
 DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool reset) noexcept {
     counter_set &set = *target.obj->counters;
-    auto &value = set.values.at(counter);
-    if (is_port_counter(target, counter) && !set.stopped.at(counter_type(counter)).load()) {
+    auto &value = set.values[counter];
+    if (is_port_counter(target, counter) && !set.stopped[counter_type(counter)].load()) {
         const DAT_UINT64 port_value = read_port_counter(*target.obj->ia->dev, counter);
-        value.store(port_value - set.port_base.at(counter).load());
+        value.store(port_value - set.port_base[counter].load());
         if (reset)
-            set.port_base.at(counter).store(port_value);
+            set.port_base[counter].store(port_value);
     }
     return reset ? value.exchange(0) : value.load();
 }
@@ -69,12 +69,12 @@ DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start)
         return invalid_parameter(3);
     counter_set &set = *target.obj->counters;
     if (start)
-        set.stopped.at(type).store(false);
+        set.stopped[type].store(false);
     for (unsigned counter = DCNT_IA_CM_LISTEN; counter != target.num_counters; ++counter)
         if (counter_type(counter) == type)
             (void)read_counter(target, counter, start);
     if (!start)
-        set.stopped.at(type).store(true);
+        set.stopped[type].store(true);
     return DAT_SUCCESS;
 }
 

@@ -189,7 +189,7 @@ DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
     call current = {operation, to_number(handle), {}};
     va_list list;
     va_start(list, operation);
-    for (const char type : argument_types.at(operation)) {
+    for (const char type : argument_types.find(operation)->second) {
         if (type == 'P')
             current.arguments.push_back(to_number(va_arg(list, void *)));
         else if (type == 'C')

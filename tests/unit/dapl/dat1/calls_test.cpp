@@ -133,7 +133,8 @@ void dat1_consumer_context_kept(void **) {
     assert_int_equal(returned.as_64, context.as_64);
     DAT_PZ_PARAM param = {};
     assert_success(dat1_test::dat().pz_query_func(ia.pz, DAT_PZ_FIELD_ALL, &param));
-    assert_ptr_equal(fake_registry().ia_handles.at(0), ia.handle);
+    assert_int_equal(fake_registry().ia_handles.size(), 1);
+    assert_ptr_equal(fake_registry().ia_handles[0], ia.handle);
     assert_int_equal(reinterpret_cast<std::uintptr_t>(param.ia_handle), 1);
 }
 

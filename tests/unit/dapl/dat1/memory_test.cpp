@@ -426,8 +426,9 @@ void dat1_sync_translates_zero_based_addresses(void **) {
     memory buffer(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
     const dat1::lmr_triplet iov = {buffer.lmr_context, 0, 16, 32};
     assert_success(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, &iov, 1));
-    assert_int_equal(synced_sges(sync_direction::rdma_write).at(0).addr,
-                     reinterpret_cast<std::uintptr_t>(buffer.bytes.data()) + 16);
+    const auto synced = synced_sges(sync_direction::rdma_write);
+    assert_int_equal(synced.size(), 1);
+    assert_int_equal(synced[0].addr, reinterpret_cast<std::uintptr_t>(buffer.bytes.data()) + 16);
 }
 
 } // namespace
