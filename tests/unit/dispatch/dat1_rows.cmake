@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # cmake -D DATA=FOLDER -D OUT=FOLDER -P dat1_rows.cmake: writes the rows of DAT 1.2's tables as calls
-# of macros that dapl_dat1_layout_test defines. Fails on a row that it does not recognize.
+# of macros that dispatch_layout_test defines. Fails on a row that it does not recognize.
 
 cmake_minimum_required(VERSION 3.20)
 

@@ -4,7 +4,7 @@
 // table. They use the same names, devices and fake fabric as the fixtures for DAT 2.0.
 #pragma once
 
-#include "../fake/two_eps.hpp"
+#include "../dapl/fake/two_eps.hpp"
 #include "dispatch/dat1_table.hpp"
 
 #include <cstdint>
