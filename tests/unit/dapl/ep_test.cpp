@@ -86,6 +86,35 @@ void objects_of_ep_not_freeable(void **) {
     assert_success(dat().srq_free_func(srq));
 }
 
+void only_connect_evd_may_belong_to_other_ia(void **) {
+    ia_fixture ia, other_ia;
+    ep_fixture ep(ia), other_ep(other_ia);
+    DAT_SRQ_HANDLE const srq = ia.create_srq();
+    const auto create = [&](DAT_EVD_HANDLE recv_evd, DAT_EVD_HANDLE request_evd,
+                            DAT_SRQ_HANDLE ep_srq) {
+        DAT_EP_HANDLE created;
+        const DAT_RETURN result =
+            ep_srq == DAT_HANDLE_NULL
+                ? dat().ep_create_func(ia.handle, ia.pz, recv_evd, request_evd,
+                                       other_ep.connect_evd, nullptr, &created)
+                : dat().ep_create_with_srq_func(ia.handle, ia.pz, recv_evd, request_evd,
+                                                other_ep.connect_evd, ep_srq, nullptr, &created);
+        if (result == DAT_SUCCESS) {
+            assert_ptr_equal(query_ep(created).connect_evd_handle, other_ep.connect_evd);
+            assert_success(dat().ep_free_func(created));
+        }
+        return result;
+    };
+    for (DAT_SRQ_HANDLE const ep_srq : {DAT_SRQ_HANDLE{DAT_HANDLE_NULL}, srq}) {
+        assert_success(create(ep.recv_evd, ep.request_evd, ep_srq));
+        assert_int_equal(create(other_ep.recv_evd, ep.request_evd, ep_srq),
+                         invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+        assert_int_equal(create(ep.recv_evd, other_ep.request_evd, ep_srq),
+                         invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
+    }
+    assert_success(dat().srq_free_func(srq));
+}
+
 // -- modify
 
 void ep_modify_grows_queues(void **) {
@@ -270,6 +299,7 @@ int main() {
         TEST(ep_attributes_as_requested),
         TEST(ep_without_queue_needs_no_evd),
         TEST(objects_of_ep_not_freeable),
+        TEST(only_connect_evd_may_belong_to_other_ia),
         TEST(ep_modify_grows_queues),
         TEST(ep_modify_completes_bare_ep),
         TEST(ep_modify_to_same_handles_keeps_refs),
