@@ -16,16 +16,20 @@ std::string check_not_empty(const std::string &value) {
     return value.empty() ? "must not be empty" : "";
 }
 
-/// CLI11 replaces a number that does not fit into 64 bits by the nearest one.
+/// CLI11 replaces a number that the type cannot represent by the nearest one.
+template <auto parse_number>
 std::string check_fits(const std::string &value) {
     if (value.empty())
         return check_not_empty(value);
     errno = 0;
-    if (value.front() == '-')
-        static_cast<void>(std::strtoll(value.c_str(), nullptr, 0));
-    else
-        static_cast<void>(std::strtoull(value.c_str(), nullptr, 0));
+    static_cast<void>(parse_number(value.c_str(), nullptr, 0));
     return errno == ERANGE ? value + " is out of range" : "";
+}
+
+/// strtoull() accepts a negative number.
+std::string check_unsigned(const std::string &value) {
+    return value.find('-') != std::string::npos ? value + " is out of range"
+                                                : check_fits<std::strtoull>(value);
 }
 
 } // namespace
@@ -108,12 +112,12 @@ option command::add_option(const std::string &name, int &value, const std::strin
 
 option command::add_option(const std::string &name, std::int64_t &value,
                            const std::string &description) {
-    return option(app_->add_option(name, value, description)).check(check_fits);
+    return option(app_->add_option(name, value, description)).check(check_fits<std::strtoll>);
 }
 
 option command::add_option(const std::string &name, std::uint64_t &value,
                            const std::string &description) {
-    return option(app_->add_option(name, value, description)).check(check_fits);
+    return option(app_->add_option(name, value, description)).check(check_unsigned);
 }
 
 option command::add_option(const std::string &name, double &value, const std::string &description) {

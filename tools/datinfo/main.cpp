@@ -28,8 +28,8 @@ int print_conf(std::FILE *out) {
         return tools::NOT_AVAILABLE;
     }
     fmt::print(out,
-               "# For dat.conf. Only needed without coherdma's libdat2 or libdat, which find the "
-               "devices\n# themselves.\n{}",
+               "# For dat.conf. Only needed without coherdma's libdat2 and libdat, which find the\n"
+               "# devices themselves.\n{}",
                text);
     return tools::SUCCESS;
 }

@@ -42,7 +42,8 @@ std::string size_to_bytes(std::string &text) {
 /// Option values before validation.
 struct raw_options {
     std::string mode = "pingpong";
-    std::int64_t qualifier = 7175, count = 100;
+    std::uint64_t qualifier = 7175;
+    std::int64_t count = 100;
     double interval = 0, timeout = 10;
     bool poll = false, wait = false, verify = false, no_verify = false;
 };
@@ -106,7 +107,7 @@ void validate(const tools::cli::command &program, options &opts, const raw_optio
         usage_error("--mode: must be send, write, read, pingpong or all, not " + raw.mode);
     if (opts.server && program.count("--size") == 0)
         opts.size = std::uint64_t{64} << 20;
-    opts.qualifier = static_cast<std::uint64_t>(raw.qualifier);
+    opts.qualifier = raw.qualifier;
     opts.count = static_cast<std::uint64_t>(raw.count);
     opts.interval = milliseconds(raw.interval);
     opts.timeout = milliseconds(raw.timeout);

@@ -31,7 +31,8 @@ setup() {
 @test "misuse: status 2 and a pointer to --help" {
     for words in '' 'a b' '-s host' '-S 0 host' '-S 2G host' '-m bogus host' '-i -1 host' '-t 0 host' '-p 0 host' \
         '-p x host' '-c -1 host' '--poll --wait host' '--verify --no-verify host' '--once host' '-s -c 1' '-s -m all' \
-        '-s --no-verify' '-q -v host' '-c 99999999999999999999 host' '-p 99999999999999999999 host' '--bogus'; do
+        '-s --no-verify' '-q -v host' '-c 99999999999999999999 host' '-c 9223372036854775808 host' '-p 18446744073709551616 host' '-p -1 host' \
+        '--bogus'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$ping" $words
         [[ -z $output && $stderr == 'datping: '*'; see: datping --help' ]] || { echo "$words: $stderr" && return 1; }
