@@ -26,13 +26,13 @@ namespace {
 struct {
     mutex lock;
     instance *first = nullptr;
-    bool has_atfork = false;
+    bool atfork_registered = false;
 } instances;
 
 /// The caller holds the lock. The handlers keep another thread from holding it during a fork: the
 /// child would not have that thread.
 void register_atfork() noexcept {
-    if (!std::exchange(instances.has_atfork, true))
+    if (!std::exchange(instances.atfork_registered, true))
         pthread_atfork([] { instances.lock.lock(); }, [] { instances.lock.unlock(); },
                        [] { instances.lock.unlock(); });
 }

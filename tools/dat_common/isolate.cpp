@@ -100,7 +100,7 @@ std::string read_file(int fd) {
     }
 }
 
-std::string exit_reason_of(int status) {
+std::string describe_exit(int status) {
     if (WIFSIGNALED(status))
         return fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     return WEXITSTATUS(status) == 0 ? "" : fmt::format("ended with {}", WEXITSTATUS(status));
@@ -129,7 +129,7 @@ isolated_result run_isolated(const std::function<std::string()> &function,
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    result.exit_reason = has_ended ? exit_reason_of(status)
+    result.exit_reason = has_ended ? describe_exit(status)
                                    : fmt::format("did not finish within {} s",
                                                  std::chrono::duration<double>(timeout).count());
     if (!result.exit_reason.empty())

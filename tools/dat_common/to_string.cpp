@@ -50,6 +50,7 @@ constexpr enum_name STATUSES[] = {
     {DAT_DTO_ERR_LOCAL_MM_ERROR, "DAT_DTO_ERR_LOCAL_MM_ERROR"},
 };
 
+/// The name of a number; if it has none, such as "event 0x77".
 template <std::size_t Count>
 std::string find_name(const enum_name (&names)[Count], unsigned number, const char *kind) {
     for (const enum_name &name : names)

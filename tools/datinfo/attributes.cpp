@@ -10,31 +10,31 @@ struct enum_name {
     const char *text;
 };
 
-constexpr enum_name OWNERS[] = {{DAT_IOV_CONSUMER, "consumer"},
-                                {DAT_IOV_PROVIDER_NOMOD, "provider, not modified"},
-                                {DAT_IOV_PROVIDER_MOD, "provider, modified"}};
-constexpr enum_name CREATORS[] = {{DAT_PSP_CREATES_EP_NEVER, "never"},
-                                  {DAT_PSP_CREATES_EP_IFASKED, "if asked"},
-                                  {DAT_PSP_CREATES_EP_ALWAYS, "always"}};
-constexpr enum_name ZONES[] = {{DAT_PZ_UNIQUE, "unique"}, {DAT_PZ_SHAREABLE, "shareable"}};
-constexpr enum_name SCOPES[] = {{DAT_RMR_SCOPE_EP, "endpoint"},
-                                {DAT_RMR_SCOPE_PZ, "protection zone"},
-                                {DAT_RMR_SCOPE_ANY, "any"}};
+constexpr enum_name IOV_OWNERSHIPS[] = {{DAT_IOV_CONSUMER, "consumer"},
+                                        {DAT_IOV_PROVIDER_NOMOD, "provider, not modified"},
+                                        {DAT_IOV_PROVIDER_MOD, "provider, modified"}};
+constexpr enum_name EP_CREATORS[] = {{DAT_PSP_CREATES_EP_NEVER, "never"},
+                                     {DAT_PSP_CREATES_EP_IFASKED, "if asked"},
+                                     {DAT_PSP_CREATES_EP_ALWAYS, "always"}};
+constexpr enum_name PZ_SUPPORTS[] = {{DAT_PZ_UNIQUE, "unique"}, {DAT_PZ_SHAREABLE, "shareable"}};
+constexpr enum_name RMR_SCOPES[] = {{DAT_RMR_SCOPE_EP, "endpoint"},
+                                    {DAT_RMR_SCOPE_PZ, "protection zone"},
+                                    {DAT_RMR_SCOPE_ANY, "any"}};
 constexpr enum_name EXTENSIONS[] = {
     {DAT_EXTENSION_NONE, "none"}, {DAT_EXTENSION_IB, "IB"}, {DAT_EXTENSION_IW, "IW"}};
-constexpr enum_name BALANCES[] = {
+constexpr enum_name HA_LOAD_BALANCINGS[] = {
     {DAT_HA_LB_NONE, "none"}, {DAT_HA_LB_INTERCOMM, "between"}, {DAT_HA_LB_INTRACOMM, "within"}};
 
 // Bit sets; the first name is that of 0.
-constexpr enum_name MEMORY[] = {{DAT_MEM_TYPE_VIRTUAL, "virtual"},
-                                {DAT_MEM_TYPE_LMR, "LMR"},
-                                {DAT_MEM_TYPE_SHARED_VIRTUAL, "shared virtual"}};
-constexpr enum_name QUALITIES[] = {{DAT_QOS_BEST_EFFORT, "best effort"},
+constexpr enum_name MEM_TYPES[] = {{DAT_MEM_TYPE_VIRTUAL, "virtual"},
+                                   {DAT_MEM_TYPE_LMR, "LMR"},
+                                   {DAT_MEM_TYPE_SHARED_VIRTUAL, "shared virtual"}};
+constexpr enum_name QOS_FLAGS[] = {{DAT_QOS_BEST_EFFORT, "best effort"},
                                    {DAT_QOS_HIGH_THROUGHPUT, "high throughput"},
                                    {DAT_QOS_LOW_LATENCY, "low latency"},
                                    {DAT_QOS_ECONOMY, "economy"},
                                    {DAT_QOS_PREMIUM, "premium"}};
-constexpr enum_name COMPLETIONS[] = {
+constexpr enum_name COMPLETION_FLAGS[] = {
     {DAT_COMPLETION_DEFAULT_FLAG, "default"},
     {DAT_COMPLETION_SUPPRESS_FLAG, "suppress"},
     {DAT_COMPLETION_SOLICITED_WAIT_FLAG, "solicited wait"},
@@ -42,8 +42,8 @@ constexpr enum_name COMPLETIONS[] = {
     {DAT_COMPLETION_BARRIER_FENCE_FLAG, "barrier fence"},
     {DAT_COMPLETION_EVD_THRESHOLD_FLAG, "EVD threshold"},
     {DAT_COMPLETION_LMR_INVALIDATE_FENCE_FLAG, "LMR invalidate fence"}};
-constexpr const char *STREAMS[] = {"software",   "connection request", "DTO",
-                                   "connection", "RMR bind",           "asynchronous"};
+constexpr const char *EVENT_STREAMS[] = {"software",   "connection request", "DTO",
+                                         "connection", "RMR bind",           "asynchronous"};
 
 template <std::size_t Count>
 std::string enum_to_string(const enum_name (&names)[Count], unsigned value) {
@@ -69,12 +69,12 @@ bool to_bool(DAT_BOOLEAN value) {
 /// For each event stream, the streams that may share its EVD.
 json stream_merging(const DAT_PROVIDER_ATTR &attr) {
     json table = json::object();
-    for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t i = 0; i < 6; ++i) {
         json streams = json::array();
-        for (std::size_t column = 0; column < 6; ++column)
-            if (row != column && to_bool(attr.evd_stream_merging_supported[row][column]))
-                streams.push_back(STREAMS[column]);
-        table[STREAMS[row]] = streams;
+        for (std::size_t j = 0; j < 6; ++j)
+            if (i != j && to_bool(attr.evd_stream_merging_supported[i][j]))
+                streams.push_back(EVENT_STREAMS[j]);
+        table[EVENT_STREAMS[i]] = streams;
     }
     return table;
 }
@@ -133,16 +133,16 @@ json provider_attributes(const dat::adapter &ia) {
         {"provider_name", attr.provider_name},
         {"provider_version", version(attr.provider_version_major, attr.provider_version_minor)},
         {"dapl_version", version(attr.dapl_version_major, attr.dapl_version_minor)},
-        {"lmr_mem_types_supported", flags_to_string(MEMORY, attr.lmr_mem_types_supported)},
-        {"iov_ownership_on_return", enum_to_string(OWNERS, attr.iov_ownership_on_return)},
-        {"dat_qos_supported", flags_to_string(QUALITIES, attr.dat_qos_supported)},
+        {"lmr_mem_types_supported", flags_to_string(MEM_TYPES, attr.lmr_mem_types_supported)},
+        {"iov_ownership_on_return", enum_to_string(IOV_OWNERSHIPS, attr.iov_ownership_on_return)},
+        {"dat_qos_supported", flags_to_string(QOS_FLAGS, attr.dat_qos_supported)},
         {"completion_flags_supported",
-         flags_to_string(COMPLETIONS, attr.completion_flags_supported)},
+         flags_to_string(COMPLETION_FLAGS, attr.completion_flags_supported)},
         {"is_thread_safe", to_bool(attr.is_thread_safe)},
         {"max_private_data_size", attr.max_private_data_size},
         {"supports_multipath", to_bool(attr.supports_multipath)},
-        {"ep_creator", enum_to_string(CREATORS, attr.ep_creator)},
-        {"pz_support", enum_to_string(ZONES, attr.pz_support)},
+        {"ep_creator", enum_to_string(EP_CREATORS, attr.ep_creator)},
+        {"pz_support", enum_to_string(PZ_SUPPORTS, attr.pz_support)},
         {"optimal_buffer_alignment", attr.optimal_buffer_alignment},
         {"evd_stream_merging_supported", stream_merging(attr)},
         {"srq_supported", to_bool(attr.srq_supported)},
@@ -154,10 +154,10 @@ json provider_attributes(const dat::adapter &ia) {
         {"dto_async_return_guaranteed", to_bool(attr.dto_async_return_guaranteed)},
         {"rdma_write_for_rdma_read_req", to_bool(attr.rdma_write_for_rdma_read_req)},
         {"rdma_read_lmr_rmr_context_exposure", to_bool(attr.rdma_read_lmr_rmr_context_exposure)},
-        {"rmr_scope_supported", enum_to_string(SCOPES, attr.rmr_scope_supported)},
+        {"rmr_scope_supported", enum_to_string(RMR_SCOPES, attr.rmr_scope_supported)},
         {"is_signal_safe", to_bool(attr.is_signal_safe)},
         {"ha_supported", to_bool(attr.ha_supported)},
-        {"ha_loadbalancing", enum_to_string(BALANCES, attr.ha_loadbalancing)},
+        {"ha_loadbalancing", enum_to_string(HA_LOAD_BALANCINGS, attr.ha_loadbalancing)},
     };
 }
 

@@ -33,21 +33,21 @@ row make_row(const ia_info &info) {
             file_name(value_to_string(info.details["library"]))};
 }
 
-struct entry {
+struct table_row {
     row cells;
-    std::string also; ///< other names of the same device
+    std::string other_names; ///< of the same device
 };
 
 /// Adds a row, or appends the name to the row of the same device: a device has four names by
 /// default.
-void add_row(std::vector<entry> &entries, row cells) {
-    const auto same = std::find_if(entries.begin(), entries.end(), [&](const entry &row_entry) {
-        return std::equal(cells.begin() + 1, cells.end(), row_entry.cells.begin() + 1);
+void add_row(std::vector<table_row> &table, row cells) {
+    const auto it = std::find_if(table.begin(), table.end(), [&](const table_row &other) {
+        return std::equal(cells.begin() + 1, cells.end(), other.cells.begin() + 1);
     });
-    if (same == entries.end())
-        entries.push_back({std::move(cells), ""});
+    if (it == table.end())
+        table.push_back({std::move(cells), ""});
     else
-        same->also += (same->also.empty() ? "" : ", ") + cells[0];
+        it->other_names += (it->other_names.empty() ? "" : ", ") + cells[0];
 }
 
 std::string indent_text(const std::string &text, std::size_t indent) {
@@ -57,19 +57,19 @@ std::string indent_text(const std::string &text, std::size_t indent) {
     return result;
 }
 
-std::string format_table(const std::vector<entry> &entries) {
+std::string format_table(const std::vector<table_row> &table) {
     constexpr std::size_t LAST = std::tuple_size_v<row> - 1;
     std::array<std::size_t, LAST> widths = {};
-    for (const auto &[cells, also] : entries)
+    for (const auto &[cells, other_names] : table)
         for (std::size_t column = 0; column < LAST; ++column)
             widths[column] = std::max(widths[column], cells[column].size());
     std::string text;
-    for (const auto &[cells, also] : entries) {
+    for (const auto &[cells, other_names] : table) {
         for (std::size_t column = 0; column < LAST; ++column)
             text += fmt::format("{:<{}}  ", cells[column], widths[column]);
         text += cells[LAST] + "\n";
-        if (!also.empty())
-            text += indent_text("also " + also, 2);
+        if (!other_names.empty())
+            text += indent_text("also " + other_names, 2);
     }
     return text;
 }
@@ -141,16 +141,16 @@ std::string format_section(const char *title, const json &attributes) {
     return text;
 }
 
-json records_to_json(const ia_info &info) {
-    json records = json::array();
-    for (const dat::registered_ia &entry : info.records)
-        records.push_back({{"version", fmt::format("{}.{}", entry.major, entry.minor)},
+json entries_to_json(const ia_info &info) {
+    json entries = json::array();
+    for (const dat::registered_ia &entry : info.entries)
+        entries.push_back({{"version", fmt::format("{}.{}", entry.major, entry.minor)},
                            {"thread_safe", entry.thread_safe}});
-    return records;
+    return entries;
 }
 
 json to_json(const ia_info &info) {
-    json object = {{"name", info.name}, {"records", records_to_json(info)}, {"open", info.open}};
+    json object = {{"name", info.name}, {"entries", entries_to_json(info)}, {"open", info.open}};
     if (info.open) {
         object.update(info.details);
         return object;
@@ -168,11 +168,11 @@ std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
                                ". If there should be an RDMA device, type: coherdma doctor. To "
                                "print dat.conf entries for the devices, type: datinfo --conf",
                            0);
-    std::vector<entry> entries{{{"IA", "DEVICE", "TRANSPORT", "ADDRESS", "SYNC", "LIBRARY"}, ""}};
+    std::vector<table_row> table{{{"IA", "DEVICE", "TRANSPORT", "ADDRESS", "SYNC", "LIBRARY"}, ""}};
     for (const ia_info &info : infos)
         if (info.open)
-            add_row(entries, make_row(info));
-    std::string text = entries.size() > 1 ? format_table(entries) : "No IA can be opened.\n";
+            add_row(table, make_row(info));
+    std::string text = table.size() > 1 ? format_table(table) : "No IA can be opened.\n";
     const auto num_unopened =
         std::count_if(infos.begin(), infos.end(), std::not_fn(&ia_info::open));
     if (num_unopened == 0)
@@ -190,7 +190,7 @@ std::string as_details(const ia_info &info) {
     for (const char *key : {"device", "transport", "provider", "library"})
         text += format_attribute(key, value_to_string(info.details[key]));
     text += format_attribute("registry", registry_file());
-    for (const dat::registered_ia &entry : info.records)
+    for (const dat::registered_ia &entry : info.entries)
         text += format_attribute("registered for",
                                  fmt::format("uDAPL {}.{}, {}thread-safe", entry.major, entry.minor,
                                              entry.thread_safe ? "" : "not "));

@@ -75,11 +75,11 @@ json query_details(const dat::adapter &ia) {
     };
 }
 
-/// Runs in a child process; returns JSON with either "facts" or "reason".
+/// Runs in a child process; returns JSON with either "details" or "reason".
 std::string query_in_child(const std::string &name) {
     json answer;
     try {
-        answer["facts"] = query_details(dat::adapter(name));
+        answer["details"] = query_details(dat::adapter(name));
     } catch (const dat::error &e) {
         std::string reason = dat::to_string(e.code);
         if (DAT_GET_TYPE(e.code) == DAT_PROVIDER_NOT_FOUND)
@@ -94,9 +94,9 @@ void open_ia(ia_info &info) {
     const auto is_openable = [](const dat::registered_ia &entry) {
         return entry.is_openable();
     };
-    if (std::none_of(info.records.begin(), info.records.end(), is_openable)) {
+    if (std::none_of(info.entries.begin(), info.entries.end(), is_openable)) {
         info.reason =
-            fmt::format("needs uDAPL {}.{}", info.records[0].major, info.records[0].minor);
+            fmt::format("needs uDAPL {}.{}", info.entries[0].major, info.entries[0].minor);
         return;
     }
     const dat::isolated_result probe =
@@ -107,9 +107,9 @@ void open_ia(ia_info &info) {
         return;
     }
     const json answer = json::parse(probe.value);
-    info.open = answer.contains("facts");
+    info.open = answer.contains("details");
     if (info.open)
-        info.details = answer["facts"];
+        info.details = answer["details"];
     else
         info.reason = answer["reason"];
 }
@@ -133,10 +133,10 @@ std::vector<ia_info> query_ias(const std::vector<std::string> &names) {
             infos.emplace_back().name = entry.name;
             it = infos.end() - 1;
         }
-        it->records.push_back(entry);
+        it->entries.push_back(entry);
     }
     for (ia_info &info : infos) {
-        if (info.records.empty())
+        if (info.entries.empty())
             throw std::runtime_error(
                 fmt::format("no IA is named {}; to list the IAs, type: datinfo", info.name));
         open_ia(info);

@@ -12,7 +12,7 @@ using json = nlohmann::ordered_json;
 /// An IA name and what opening it showed.
 struct ia_info {
     std::string name;
-    std::vector<dat::registered_ia> records; ///< its registry entries, in their order
+    std::vector<dat::registered_ia> entries; ///< of the registry, in its order
     bool open = false;
     std::string reason;         ///< why it cannot be opened
     std::string library_output; ///< what its provider library printed

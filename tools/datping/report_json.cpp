@@ -14,7 +14,8 @@ json or_null(const std::string &text) {
     return text.empty() ? json() : json(text);
 }
 
-std::string dump(const json &value) {
+/// Invalid UTF-8 in host and IA names is replaced.
+std::string format_document(const json &value) {
     return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -71,7 +72,7 @@ std::string as_json(const options &opts, const client_result &result) {
     document["interrupted"] = result.interrupted;
     document["problem"] = or_null(result.problem);
     document["good"] = result.is_good();
-    return dump(document);
+    return format_document(document);
 }
 
 std::string as_json(const options &opts, const server_result &result) {
@@ -86,7 +87,7 @@ std::string as_json(const options &opts, const server_result &result) {
     for (const served_client &client : result.clients)
         document["clients"].push_back(to_json(client));
     document["good"] = result.is_good();
-    return dump(document);
+    return format_document(document);
 }
 
 } // namespace tools::datping

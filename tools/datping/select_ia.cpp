@@ -73,6 +73,7 @@ selected_ia open_by_name(const std::string &name, const std::vector<dat::address
     }
 }
 
+/// Opens the only IA. If that fails, this machine has none to use.
 selected_ia open_single(const std::string &name, const std::vector<dat::address> &host_addrs) {
     try {
         return open_by_name(name, host_addrs);

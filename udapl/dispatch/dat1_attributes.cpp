@@ -78,7 +78,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
     if (result != DAT_SUCCESS)
         return to_dat1_error(result);
     const auto ia = handle_to<dapl_ia>(ia_handle);
-    if (!ia) // closed meanwhile
+    if (!ia) // another thread has closed it
         return to_dat1_error(invalid_handle(DAT_INVALID_HANDLE_IA));
     if (ia_attr_mask != 0) {
         convert(*ia_attr_out, dat2_ia_attr);

@@ -8,9 +8,11 @@
 
 namespace coherdma::dapl::extensions {
 
+/// compare: the expected value, if the method is a compare-and-swap; may be NULL otherwise.
 DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *compare,
                         DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                         DAT_COMPLETION_FLAGS flags) noexcept;
+/// scratch: where a flush stores the bytes that it reads of the range.
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                  DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                  DAT_COMPLETION_FLAGS flags) noexcept;

@@ -64,18 +64,18 @@ file_text read_file(const char *path) noexcept {
 }
 
 void print_error(const char *path, const parse_error &error) noexcept {
-    if (error.driver) {
+    if (error.driver)
         dbg_print(
             dbg_type::entries,
             "%s:%u: describes the driver '%.80s' for Solaris' datadm, not an IA; line ignored",
             path, error.line, error.driver);
-        return;
-    }
-    const char *quote = error.field ? "'" : "";
-    const char *nothing =
-        error.unterminated_quote ? "an unterminated quote" : "the end of the line";
-    dbg_print(dbg_type::problem, "%s:%u: expected %s, found %s%.80s%s; line ignored", path,
-              error.line, error.expected, quote, error.field ? error.field : nothing, quote);
+    else if (error.field)
+        dbg_print(dbg_type::problem, "%s:%u: expected %s, found '%.80s'; line ignored", path,
+                  error.line, error.expected, error.field);
+    else
+        dbg_print(dbg_type::problem, "%s:%u: expected %s, found %s; line ignored", path, error.line,
+                  error.expected,
+                  error.unterminated_quote ? "an unterminated quote" : "the end of the line");
 }
 
 void add_text(const char *path, file_text text, dat_entries &entries) noexcept {

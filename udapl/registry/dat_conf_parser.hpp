@@ -15,7 +15,7 @@
 
 namespace coherdma::registry {
 
-/// A way to open an IA name. The strings point into the parsed text.
+/// How to open an IA name. The strings point into the parsed text.
 struct dat_entry {
     const char *name = "";
     std::uint32_t major = 0, minor = 0;

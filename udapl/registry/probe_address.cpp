@@ -44,9 +44,9 @@ bool probe_pipe(const void *address) noexcept {
 enum : int { UNKNOWN, FUTEX, PIPE };
 std::atomic<int> probe_method = UNKNOWN;
 
-/// Whether the probe finds out that a page cannot be read: one beyond the end of its file, since
-/// valgrind reports a probe of an address that is not mapped. A program that may load a provider
-/// may make these system calls.
+/// Probes a page that cannot be read because it is beyond the end of its file. An address that is
+/// not mapped would do, but valgrind reports system calls with such addresses. A seccomp filter
+/// that lets a program load providers permits open() and mmap().
 bool futex_detects_unreadable() noexcept {
     constexpr std::size_t SIZE = 1;
     constexpr off_t BEYOND_END = 1 << 30;
@@ -61,8 +61,8 @@ bool futex_detects_unreadable() noexcept {
     return detected;
 }
 
-/// Probes a readable and an unreadable address. Threads that do so concurrently get the same
-/// result.
+/// Probes a readable and an unreadable address. Threads that call it concurrently store the same
+/// method.
 int select_method() noexcept {
     const long readable = 0;
     const int method = probe_futex(&readable) && futex_detects_unreadable() ? FUTEX : PIPE;

@@ -268,10 +268,10 @@ setup() {
 @test "datinfo --conf prints entries that a registry reads" {
     "$info" --conf >"$BATS_TEST_TMPDIR/made.conf"
     [[ $(grep -vc '^#' "$BATS_TEST_TMPDIR/made.conf") == 8 ]]
-    local records='[["2.0",false],["2.0",true],["1.2",false],["1.2",true]]'
+    local entries='[["2.0",false],["2.0",true],["1.2",false],["1.2",true]]'
     DAT_OVERRIDE=$BATS_TEST_TMPDIR/made.conf run_direct -0 --separate-stderr "$info" --json
-    [[ $(jq -c '.ias | map([.name, (.records | map([.version, .thread_safe]))])' <<<"$output") \
-        == "[[\"$rxe0\",$records],[\"$siw0\",$records]]" ]]
+    [[ $(jq -c '.ias | map([.name, (.entries | map([.version, .thread_safe]))])' <<<"$output") \
+        == "[[\"$rxe0\",$entries],[\"$siw0\",$entries]]" ]]
 }
 
 @test "programs of uDAPL 2.0 and 1.2 open each entry of datinfo --conf" {
