@@ -58,15 +58,12 @@ void *load_module() noexcept {
 
 // begin() returns 0 if the user's settings do not request emulation, and otherwise replaces some of
 // the operations in ops.
-int attach(ibv_context *context, rdma_driver_id driver_id,
-                           abi::verbs_context_ops &ops) noexcept {
+int attach(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops &ops) noexcept {
     if (!may_be_requested())
         return 0;
     void *const module = load_module();
     auto *const begin =
-        module != nullptr
-            ? reinterpret_cast<begin_function *>(dlsym(module, begin_name))
-            : nullptr;
+        module != nullptr ? reinterpret_cast<begin_function *>(dlsym(module, begin_name)) : nullptr;
     if (begin == nullptr) {
         const char *const reason = dlerror();
         if (!is_not_empty(secure_getenv("COHERDMA_EMULATE")))
