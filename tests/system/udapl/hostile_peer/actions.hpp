@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The words of the peer's command line.
+
+#pragma once
+
+#include <arpa/inet.h>
+#include <cstdlib>
+#include <cstring>
+#include <netinet/in.h>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hostile_peer {
+
+/// What follows an action's "=".
+class arguments {
+  public:
+    explicit arguments(std::string text)
+        : text_(std::move(text)) {}
+
+    /// Bytes, in hexadecimal; no argument is none.
+    std::vector<unsigned char> bytes() const {
+        std::vector<unsigned char> result;
+        for (std::size_t i = 0; i + 1 < text_.size(); i += 2)
+            result.push_back(
+                static_cast<unsigned char>(std::strtoul(text_.substr(i, 2).c_str(), nullptr, 16)));
+        return result;
+    }
+    /// The number at that place of the list; 0 if there is none.
+    unsigned long long number(std::size_t place) const {
+        std::size_t pos = 0;
+        for (; place != 0; --place) {
+            pos = text_.find(',', pos);
+            if (pos == std::string::npos)
+                return 0;
+            ++pos;
+        }
+        return std::strtoull(text_.c_str() + pos, nullptr, 0);
+    }
+
+  private:
+    std::string text_;
+};
+
+struct action {
+    std::string name;
+    arguments args;
+
+    explicit action(const std::string &word)
+        : name(word.substr(0, word.find('=')))
+        , args(name.size() < word.size() ? word.substr(name.size() + 1) : std::string()) {}
+};
+
+inline sockaddr_in make_address(const char *address, const char *port) {
+    sockaddr_in result{};
+    result.sin_family = AF_INET;
+    result.sin_port = htons(static_cast<std::uint16_t>(std::atoi(port)));
+    if (inet_pton(AF_INET, address, &result.sin_addr) != 1)
+        throw std::runtime_error("no address: " + std::string(address));
+    return result;
+}
+
+/// Throws what failed, with the reason in errno.
+[[noreturn]] inline void throw_errno(const std::string &what) {
+    throw std::runtime_error(what + ": " + std::strerror(errno));
+}
+inline void check(bool condition, const char *what) {
+    if (!condition)
+        throw_errno(what);
+}
+
+} // namespace hostile_peer

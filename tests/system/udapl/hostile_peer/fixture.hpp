@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What each case needs: a service point and EPs of uDAPL that a hostile peer meets, and what must
+// hold afterwards.
+
+#pragma once
+
+#include "../conform/cases.hpp"
+#include "../conform/test_ep.hpp"
+#include "peer_process.hpp"
+
+namespace hostile_peer {
+
+using conform::add_case;
+using conform::operator|;
+using conform::byte_view;
+using conform::case_list;
+using conform::case_skipped;
+using conform::concat;
+using conform::current_location;
+using conform::expect_completion;
+using conform::expect_eq;
+using conform::expect_no_event;
+using conform::expect_return;
+using conform::expect_true;
+using conform::milliseconds;
+using conform::next_event;
+using conform::require;
+using conform::require_success;
+using conform::scoped_trace;
+using conform::source_location;
+using conform::test_ep;
+using conform::test_lmr;
+
+using event_numbers = std::initializer_list<DAT_EVENT_NUMBER>;
+using bytes = std::vector<std::byte>;
+
+/// The same for each run.
+bytes random_bytes(std::size_t count);
+
+/// The peer connects to eps.psp, and eps.passive accepts; or eps.active connects to the peer.
+struct hostile_fixture {
+    conform::ep_pair eps;
+
+    explicit hostile_fixture(const DAT_EP_ATTR *attr = nullptr)
+        : eps(attr) {}
+
+    bool is_iwarp() const { return eps.ia.is_iwarp(); }
+    void require_rxe() const;
+    void require_siw() const;
+
+    /// A peer that connects to the PSP.
+    peer_process start_peer(const action_list &actions) const {
+        return {eps.ia.ipv4_address(), eps.port, actions};
+    }
+    /// A peer that listens, once it has reached the action, at a port of its own.
+    peer_process start_listener(const action_list &actions, const std::string &listen = "listen");
+    /// eps.active connects to the listener.
+    void connect_to_listener(DAT_TIMEOUT timeout = conform::dat_timeout(std::chrono::seconds(30)),
+                             source_location loc = current_location());
+    /// eps.passive accepts the next request.
+    void accept_peer(source_location loc = current_location());
+    /// The same, and is established.
+    void establish_peer(source_location loc = current_location());
+
+    /// The EP's next event is one of these.
+    DAT_EVENT expect_event(const test_ep &ep, event_numbers allowed,
+                           source_location loc = current_location()) const;
+    /// The EP's next and last event is one of these, by default of a connection that ends.
+    void expect_end(const test_ep &ep,
+                    event_numbers allowed = {DAT_CONNECTION_EVENT_DISCONNECTED,
+                                             DAT_CONNECTION_EVENT_BROKEN},
+                    source_location loc = current_location()) const;
+    /// An accepted request comes to an end, established before or not.
+    void expect_accept_fails_or_ends(source_location loc = current_location()) const;
+    /// Posts receives with cookies from 1.
+    void post_receives(const test_ep &ep, unsigned count, std::size_t length = 64,
+                       source_location loc = current_location()) const;
+    /// Each of `count` DTOs with cookies from `first` on completes once, in this order, with one of
+    /// these statuses.
+    void expect_completions(const test_ep &ep, const conform::unique_evd &evd, unsigned count,
+                            std::initializer_list<DAT_DTO_COMPLETION_STATUS> allowed,
+                            DAT_UINT64 first = 1, source_location loc = current_location()) const;
+
+    /// No event is left over, both EPs can be used again, and a well-behaved connection to the PSP
+    /// works. The fixture's end checks that everything is freed, in the kernel, too.
+    void expect_service(source_location loc = current_location());
+
+  private:
+    DAT_CONN_QUAL listener_port_ = 0;
+};
+
+void add_private_data(case_list &cases);
+void add_over_sending(case_list &cases);
+void add_half_open(case_list &cases);
+void add_flood(case_list &cases);
+void add_vanish(case_list &cases);
+
+} // namespace hostile_peer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The consumer's view of a peer: a process that it starts, follows by its lines, and kills.
+
+#pragma once
+
+#include "../conform/check.hpp"
+
+#include <cstddef>
+#include <netinet/in.h>
+#include <span>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace hostile_peer {
+
+using action_list = std::vector<std::string>;
+action_list &operator+=(action_list &list, const action_list &more);
+
+/// "request=0a0b": an action with bytes.
+std::string with_bytes(const std::string &name, std::span<const std::byte> bytes);
+
+class peer_process {
+  public:
+    /// Starts it, to connect to this address and port, or to listen there.
+    peer_process(sockaddr_in address, DAT_CONN_QUAL port, const action_list &actions);
+    ~peer_process() { kill(); }
+    peer_process(const peer_process &) = delete;
+    peer_process &operator=(const peer_process &) = delete;
+
+    /// Waits until the peer has done the next action of that name. Returns its result.
+    std::string reach(const std::string &name,
+                      conform::source_location loc = conform::current_location());
+    /// Ends the peer's action `wait`.
+    void go_on();
+    void send_sigkill();
+    /// SIGKILL. On return the process has ended.
+    void kill();
+
+  private:
+    std::string read_line(conform::source_location loc);
+
+    pid_t pid_ = -1;
+    int stdin_ = -1, stdout_ = -1;
+    std::string received_;
+};
+
+} // namespace hostile_peer

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Private data of every length that rdma_cm lets a peer send, also longer than uDAPL's own limit:
+// the consumer gets what was sent, followed by zeros at most. On rxe the kernel pads to the largest
+// size, which is the last length here.
+
+#include "fixture.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hostile_peer {
+
+namespace {
+
+constexpr std::size_t max_request_rxe = 56, max_reply_rxe = 196, max_reject_rxe = 148;
+/// rdma_cm's length has eight bits. siw adds the four bytes of MPA's read limits to it in eight
+/// bits, and a reply whose length wraps crashes the kernel of the side that connects
+/// (KNOWN_FAULTS.md).
+constexpr std::size_t max_siw = 251;
+constexpr std::size_t max_event = 255; ///< in an event of rdma_cm
+
+/// The first word of the private data with which our provider rejects (udapl/dapl/cm).
+const bytes consumer_mark = {std::byte{2}, std::byte{0}, std::byte{2}, std::byte{0}};
+const bytes provider_mark = {std::byte{2}, std::byte{0}, std::byte{2}, std::byte{1}};
+
+bytes operator+(bytes first, const bytes &second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
+/// Of each length, with random bytes, and some that begin like a reject of our provider.
+std::vector<bytes> all_lengths(std::size_t max) {
+    std::vector<bytes> result;
+    for (std::size_t length = 0; length <= max; ++length)
+        result.push_back(random_bytes(length));
+    return result;
+}
+std::vector<bytes> marked(std::size_t max) {
+    return {consumer_mark, consumer_mark + random_bytes(max - 4), provider_mark,
+            provider_mark + random_bytes(max - 4)};
+}
+
+void expect_data(const void *data, DAT_COUNT size, byte_view sent, const hostile_fixture &fixture,
+                 source_location loc = current_location()) {
+    const auto *const received = static_cast<const std::byte *>(data);
+    const std::size_t received_size = static_cast<std::size_t>(size);
+    require(size >= 0 && received_size >= sent.size() && (size == 0 || received != nullptr),
+            concat(size, " bytes are received, ", sent.size(), " were sent"), loc);
+    if (fixture.is_iwarp())
+        expect_eq(received_size, sent.size(), "the size of the private data", loc);
+    if (received_size == 0)
+        return;
+    expect_true(std::equal(sent.begin(), sent.end(), received), "the data is not what was sent",
+                loc);
+    expect_true(std::all_of(received + sent.size(), received + received_size,
+                            [](std::byte byte) { return byte == std::byte{0}; }),
+                "the data is not padded with zeros", loc);
+}
+void expect_event_data(const DAT_EVENT &event, byte_view sent, const hostile_fixture &fixture,
+                       source_location loc = current_location()) {
+    const auto &data = event.event_data.connect_event_data;
+    expect_data(data.private_data, data.private_data_size, sent, fixture, loc);
+}
+
+/// Rejects the next request, after a look at its data.
+void reject_request(hostile_fixture &fixture, byte_view sent) {
+    const DAT_CR_HANDLE cr = fixture.eps.next_cr();
+    DAT_CR_PARAM param{};
+    require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+    expect_data(param.private_data, param.private_data_size, sent, fixture);
+    require_success(dat_cr_reject(cr, 0, nullptr));
+}
+
+void test_request() {
+    hostile_fixture fixture;
+    const std::size_t max = fixture.is_iwarp() ? max_siw : max_request_rxe;
+    std::vector<bytes> sent = all_lengths(max);
+    for (const bytes &data : marked(max))
+        sent.push_back(data);
+    action_list actions;
+    for (const bytes &data : sent)
+        actions += {"resolve", "qp", with_bytes("request", data), "end"};
+    peer_process peer = fixture.start_peer(actions);
+    for (const bytes &data : sent) {
+        const scoped_trace trace(concat(data.size(), " bytes"));
+        reject_request(fixture, data);
+        peer.reach("end");
+    }
+    peer.kill();
+    fixture.expect_service();
+}
+
+void test_reply() {
+    hostile_fixture fixture;
+    const std::size_t max = fixture.is_iwarp() ? max_siw : max_reply_rxe;
+    std::vector<bytes> sent = all_lengths(max);
+    for (const bytes &data : marked(max))
+        sent.push_back(data);
+    action_list actions;
+    for (const bytes &data : sent)
+        actions += {"get_request", "qp", with_bytes("accept", data), "end"};
+    peer_process peer = fixture.start_listener(actions);
+    peer.reach("listen");
+    const test_ep &ep = fixture.eps.active;
+    for (const bytes &data : sent) {
+        const scoped_trace trace(concat(data.size(), " bytes"));
+        fixture.connect_to_listener();
+        expect_event_data(fixture.expect_event(ep, {DAT_CONNECTION_EVENT_ESTABLISHED}), data,
+                          fixture);
+        require_success(dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+        fixture.expect_event(ep, {DAT_CONNECTION_EVENT_DISCONNECTED});
+        require_success(dat_ep_reset(ep));
+        peer.reach("end");
+    }
+    peer.kill();
+    fixture.expect_service();
+}
+
+/// What a peer sends with its reject, and what must come of it.
+struct reject {
+    bytes sent;
+    DAT_EVENT_NUMBER event;
+    bytes expected;
+};
+
+void test_rejects(hostile_fixture &fixture, const std::vector<reject> &rejects) {
+    action_list actions;
+    for (const reject &row : rejects)
+        actions += {"get_request", with_bytes("reject", row.sent)};
+    peer_process peer = fixture.start_listener(actions);
+    peer.reach("listen");
+    const test_ep &ep = fixture.eps.active;
+    for (const reject &row : rejects) {
+        const scoped_trace trace(concat(row.sent.size(), " bytes"));
+        fixture.connect_to_listener();
+        const DAT_EVENT event = fixture.expect_event(ep, {row.event});
+        if (row.event == DAT_CONNECTION_EVENT_PEER_REJECTED)
+            expect_event_data(event, row.expected, fixture);
+        else
+            expect_eq(event.event_data.connect_event_data.private_data_size, 0,
+                      "the size of the private data");
+        ep.expect_state(DAT_EP_STATE_DISCONNECTED);
+        require_success(dat_ep_reset(ep));
+        peer.reach("reject");
+    }
+    peer.kill();
+    fixture.expect_service();
+}
+
+std::size_t max_reject(const hostile_fixture &fixture) {
+    return fixture.is_iwarp() ? max_siw : max_reject_rxe;
+}
+
+void test_reject() {
+    hostile_fixture fixture;
+    std::vector<reject> rejects;
+    for (const bytes &data : all_lengths(max_reject(fixture)))
+        rejects.push_back({data, DAT_CONNECTION_EVENT_PEER_REJECTED, data});
+    test_rejects(fixture, rejects);
+}
+
+/// The mark of our provider, alone, cut off, and before bytes that are not our provider's.
+void test_reject_with_our_marks() {
+    hostile_fixture fixture;
+    const bytes filling = random_bytes(max_reject(fixture) - 4);
+    const bytes cut(provider_mark.begin(), provider_mark.end() - 1);
+    test_rejects(
+        fixture,
+        {
+            {consumer_mark, DAT_CONNECTION_EVENT_PEER_REJECTED, {}},
+            {consumer_mark + filling, DAT_CONNECTION_EVENT_PEER_REJECTED, filling},
+            {consumer_mark + consumer_mark, DAT_CONNECTION_EVENT_PEER_REJECTED, consumer_mark},
+            {provider_mark, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, {}},
+            {provider_mark + filling, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, {}},
+            // Padded by rxe it is the consumer's.
+            {cut, DAT_CONNECTION_EVENT_PEER_REJECTED, fixture.is_iwarp() ? cut : bytes{}},
+        });
+}
+
+bytes mpa_request(std::size_t length) {
+    bytes request;
+    for (const char character : std::string("MPA ID Req Frame"))
+        request.push_back(static_cast<std::byte>(character));
+    for (const std::size_t value : {std::size_t{0}, std::size_t{1}, length >> 8, length & 0xff})
+        request.push_back(static_cast<std::byte>(value)); // no flags, revision 1
+    return request;
+}
+
+/// By TCP, more than rdma_cm sends. The kernel refuses what is too long, or cuts it off.
+void test_mpa_request() {
+    hostile_fixture fixture;
+    fixture.require_siw();
+    for (const std::size_t length : {0U, 1U, 255U, 256U, 257U, 300U, 508U, 509U, 512U, 513U}) {
+        const scoped_trace trace(concat(length, " bytes"));
+        const bytes data = random_bytes(length);
+        peer_process peer = fixture.start_peer(
+            {"tcp", with_bytes("tcp_send", mpa_request(length) + data), "tcp_receive"});
+        if (length <= max_event) {
+            reject_request(fixture, data);
+            continue;
+        }
+        DAT_EVENT event{};
+        DAT_COUNT nmore = 0;
+        if (dat_evd_wait(fixture.eps.cr_evd, 200000, 1, &event, &nmore) != DAT_SUCCESS)
+            continue;
+        const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+        DAT_CR_PARAM param{};
+        require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+        require(static_cast<std::size_t>(param.private_data_size) <= max_event, "it is too long");
+        const auto received = static_cast<std::size_t>(param.private_data_size);
+        expect_data(param.private_data, param.private_data_size, byte_view(data).first(received),
+                    fixture);
+        require_success(dat_cr_reject(cr, 0, nullptr));
+    }
+    fixture.expect_service();
+}
+
+} // namespace
+
+void add_private_data(case_list &cases) {
+    add_case(cases, "private_data.request", test_request);
+    add_case(cases, "private_data.reply", test_reply);
+    add_case(cases, "private_data.reject", test_reject);
+    add_case(cases, "private_data.reject_with_our_marks", test_reject_with_our_marks);
+    add_case(cases, "private_data.mpa_request", test_mpa_request);
+}
+
+} // namespace hostile_peer

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "socket_side.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <poll.h>
+#include <random>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace hostile_peer {
+
+namespace {
+
+constexpr int timeout_ms = 60000;
+constexpr std::uint16_t roce_port = 4791;
+
+int create_socket(int type) {
+    const int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+    check(fd >= 0, "socket");
+    return fd;
+}
+
+const sockaddr *to_sockaddr(const sockaddr_in &address) {
+    return reinterpret_cast<const sockaddr *>(&address);
+}
+
+void wait_readable(int fd) {
+    pollfd poll_fd = {fd, POLLIN, 0};
+    if (poll(&poll_fd, 1, timeout_ms) != 1)
+        throw std::runtime_error("nothing arrives");
+}
+
+/// Whether a listener at this port has connections to accept.
+bool has_backlog(unsigned port) {
+    constexpr unsigned listen_state = 0x0a;
+    std::ifstream table("/proc/net/tcp");
+    for (std::string line; std::getline(table, line);) {
+        unsigned local_port = 0, state = 0, backlog = 0;
+        if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%*x %x %*x:%x", &local_port, &state,
+                        &backlog) == 3 &&
+            local_port == port && state == listen_state && backlog != 0)
+            return true;
+    }
+    return false;
+}
+
+} // namespace
+
+void socket_side::connect_tcp() {
+    fd_ = create_socket(SOCK_STREAM);
+    check(connect(fd_, to_sockaddr(address_), sizeof address_) == 0, "connect");
+}
+
+void socket_side::wait_until_accepted() const {
+    for (int i = 0; i != timeout_ms; ++i) {
+        if (!has_backlog(ntohs(address_.sin_port)))
+            return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    throw std::runtime_error("not accepted");
+}
+
+void socket_side::listen_tcp() {
+    listen_fd_ = create_socket(SOCK_STREAM);
+    const int on = 1;
+    setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    check(bind(listen_fd_, to_sockaddr(address_), sizeof address_) == 0, "bind");
+    check(listen(listen_fd_, 8) == 0, "listen");
+}
+
+void socket_side::accept_tcp() {
+    wait_readable(listen_fd_);
+    fd_ = accept(listen_fd_, nullptr, nullptr);
+    check(fd_ >= 0, "accept");
+}
+
+void socket_side::send_tcp(const std::vector<unsigned char> &bytes) const {
+    // The kernel at the other end may have closed the connection.
+    if (send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0)
+        check(errno == EPIPE || errno == ECONNRESET, "send");
+}
+
+std::string socket_side::receive_tcp() const {
+    wait_readable(fd_);
+    unsigned char bytes[4096];
+    const ssize_t length = recv(fd_, bytes, sizeof bytes, 0);
+    check(length >= 0 || errno == ECONNRESET, "recv");
+    return std::to_string(length < 0 ? 0 : length);
+}
+
+void socket_side::close_tcp() {
+    close(fd_);
+    fd_ = -1;
+}
+
+void socket_side::send_udp(unsigned long long count) const {
+    sockaddr_in address = address_;
+    address.sin_port = htons(roce_port);
+    const int fd = create_socket(SOCK_DGRAM);
+    std::mt19937 random(4791);
+    for (unsigned long long i = 0; i != count; ++i) {
+        std::vector<unsigned char> bytes(random() % 1400);
+        for (unsigned char &byte : bytes)
+            byte = static_cast<unsigned char>(random());
+        // A base transport header with the default P_Key, version 0 and a small QP number.
+        if (i % 2 != 0 && bytes.size() >= 12) {
+            bytes[0] = static_cast<unsigned char>(random() % 0x80);
+            bytes[1] = 0;
+            bytes[2] = bytes[3] = 0xff;
+            bytes[5] = bytes[6] = 0;
+            bytes[7] = static_cast<unsigned char>(random() % 64);
+        }
+        if (sendto(fd, bytes.data(), bytes.size(), 0, to_sockaddr(address), sizeof address) < 0)
+            check(errno == ECONNREFUSED || errno == ENOBUFS, "sendto");
+    }
+    close(fd);
+}
+
+} // namespace hostile_peer

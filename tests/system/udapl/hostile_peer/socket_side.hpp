@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The peer's actions on sockets: TCP to the port of a service point (siw), UDP to rxe's port.
+
+#pragma once
+
+#include "actions.hpp"
+
+namespace hostile_peer {
+
+class socket_side {
+  public:
+    explicit socket_side(const sockaddr_in &address)
+        : address_(address) {}
+
+    void connect_tcp();
+    /// Waits until the kernel has accepted our connection: until the port's listener has none that
+    /// waits to be accepted.
+    void wait_until_accepted() const;
+    void listen_tcp();
+    void accept_tcp();
+    void send_tcp(const std::vector<unsigned char> &bytes) const;
+    /// Waits for bytes or the end of the stream; returns the number of bytes.
+    std::string receive_tcp() const;
+    void close_tcp();
+    /// So many packets, of random length and bytes. Every second has a header that rxe may accept.
+    void send_udp(unsigned long long count) const;
+
+  private:
+    sockaddr_in address_;
+    int listen_fd_ = -1, fd_ = -1;
+};
+
+} // namespace hostile_peer
