@@ -38,6 +38,26 @@ void hostile_fixture::connect_to_listener(DAT_TIMEOUT timeout, source_location l
                     loc);
 }
 
+std::vector<DAT_CR_HANDLE> hostile_fixture::take_requests(source_location loc) {
+    const bytes fence_data = random_bytes(16);
+    peer_process peer =
+        start_peer({"resolve", "qp", with_bytes("request", fence_data), "end", "wait"});
+    std::vector<DAT_CR_HANDLE> requests;
+    for (;;) {
+        const DAT_CR_HANDLE cr = eps.next_cr(loc);
+        DAT_CR_PARAM param{};
+        require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), loc);
+        if (static_cast<std::size_t>(param.private_data_size) >= fence_data.size() &&
+            std::equal(fence_data.begin(), fence_data.end(),
+                       static_cast<const std::byte *>(param.private_data))) {
+            require_success(dat_cr_reject(cr, 0, nullptr), loc);
+            peer.reach("end", loc);
+            return requests;
+        }
+        requests.push_back(cr);
+    }
+}
+
 void hostile_fixture::accept_peer(source_location loc) {
     require_success(dat_cr_accept(eps.next_cr(loc), eps.passive, 0, nullptr), loc);
 }

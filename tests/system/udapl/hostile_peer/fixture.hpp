@@ -58,6 +58,8 @@ struct hostile_fixture {
     /// eps.active connects to the listener.
     void connect_to_listener(DAT_TIMEOUT timeout = conform::dat_timeout(std::chrono::seconds(30)),
                              source_location loc = current_location());
+    /// The requests that have reached the PSP by now: those before a further one.
+    std::vector<DAT_CR_HANDLE> take_requests(source_location loc = current_location());
     /// eps.passive accepts the next request.
     void accept_peer(source_location loc = current_location());
     /// The same, and is established.

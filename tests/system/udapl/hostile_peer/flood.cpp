@@ -4,12 +4,16 @@
 
 #include "fixture.hpp"
 
+#include <optional>
+#include <thread>
+
 namespace hostile_peer {
 
 namespace {
 
 constexpr int num_requests = 200, min_arrived = 100;
-constexpr DAT_TIMEOUT quiet_time = conform::dat_timeout(milliseconds(300));
+constexpr DAT_TIMEOUT poll_time = conform::dat_timeout(milliseconds(10)),
+                      quiet_time = conform::dat_timeout(milliseconds(300));
 
 /// The service point's EVD has room for eight. What it has no room for is rejected, with an
 /// asynchronous event for each.
@@ -17,22 +21,19 @@ void test_small_evd() {
     hostile_fixture fixture;
     peer_process peer = fixture.start_peer({concat("flood=", num_requests), "flood_end", "wait"});
     peer.reach("flood");
-    int num_rejected = 0;
-    // Those that found the EVD full have been rejected; the EVD gets no more than the rest.
-    while (num_rejected < num_requests) {
+    std::optional<std::string> ends;
+    while (!(ends = peer.has_reached("flood_end"))) {
         DAT_EVENT event{};
         DAT_COUNT nmore = 0;
-        if (dat_evd_wait(fixture.eps.cr_evd, quiet_time, 1, &event, &nmore) != DAT_SUCCESS)
-            break;
+        if (dat_evd_wait(fixture.eps.cr_evd, poll_time, 1, &event, &nmore) != DAT_SUCCESS)
+            continue;
         expect_eq(event.event_number, DAT_CONNECTION_REQUEST_EVENT, "the event");
         require_success(
             dat_cr_reject(event.event_data.cr_arrival_event_data.cr_handle, 0, nullptr));
-        ++num_rejected;
     }
-    const std::string ends = peer.reach("flood_end");
     if (!fixture.is_iwarp())
-        expect_true(ends == concat(num_requests, " RDMA_CM_EVENT_REJECTED"),
-                    "the requests end by: " + ends);
+        expect_true(*ends == concat(num_requests, " RDMA_CM_EVENT_REJECTED"),
+                    "the requests end by: " + *ends);
     peer.kill();
     for (DAT_EVENT event{}; dat_evd_dequeue(fixture.eps.ia.async_evd(), &event) == DAT_SUCCESS;) {
         expect_eq(event.event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW, "the asynchronous event");
@@ -42,19 +43,37 @@ void test_small_evd() {
     fixture.expect_service();
 }
 
-/// Ends in an event, and the EP can be used again.
+/// Whether the state changes within two seconds.
+bool leaves_completion_pending(const test_ep &ep) {
+    for (int i = 0; i != 2000; ++i) {
+        if (ep.get_state() != DAT_EP_STATE_COMPLETION_PENDING)
+            return true;
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    return false;
+}
+
+/// Ends in an event, and the EP can be used again. If rxe loses the REJ that the sender's kernel
+/// sent for it, our kernel repeats the REP for 70 s before it reports the error: the consumer gives
+/// up before.
 void accept_from_killed_sender(const hostile_fixture &fixture, DAT_CR_HANDLE cr) {
     const test_ep &ep = fixture.eps.passive;
     require_success(dat_cr_accept(cr, ep, 0, nullptr));
-    const DAT_EVENT end = fixture.expect_event(
-        ep, {DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, DAT_CONNECTION_EVENT_ESTABLISHED});
-    if (end.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
+    if (!leaves_completion_pending(ep)) {
+        require_success(dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+        fixture.expect_event(
+            ep, {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR});
+    } else if (fixture
+                   .expect_event(ep, {DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR,
+                                      DAT_CONNECTION_EVENT_ESTABLISHED})
+                   .event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
         fixture.expect_event(ep, {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN});
+    }
     require_success(dat_ep_reset(ep));
 }
 
-/// Those that have arrived, or arrive soon.
-std::vector<DAT_CR_HANDLE> take_requests(DAT_EVD_HANDLE cr_evd) {
+/// Those that have arrived, or arrive soon. A later one is the PSP's, which is freed.
+std::vector<DAT_CR_HANDLE> take_further_requests(DAT_EVD_HANDLE cr_evd) {
     std::vector<DAT_CR_HANDLE> requests;
     DAT_EVENT event{};
     DAT_COUNT nmore = 0;
@@ -75,11 +94,13 @@ void test_killed_sender() {
         const conform::unique_psp psp(handle);
         peer_process peer = fixture.start_peer({concat("flood=", num_requests), "wait"});
         peer.reach("flood");
-        std::vector<DAT_CR_HANDLE> requests = take_requests(cr_evd);
+        std::vector<DAT_CR_HANDLE> requests;
         // rxe's kernel sends 128 before one is answered; siw's may drop some.
-        expect_true(requests.size() >= min_arrived, concat(requests.size(), " requests arrive"));
+        while (requests.size() != min_arrived)
+            requests.push_back(next_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+                                   .event_data.cr_arrival_event_data.cr_handle);
         peer.kill();
-        for (; !requests.empty(); requests = take_requests(cr_evd))
+        for (; !requests.empty(); requests = take_further_requests(cr_evd))
             for (const DAT_CR_HANDLE cr : requests)
                 accept_from_killed_sender(fixture, cr);
     }

@@ -79,27 +79,54 @@ peer_process::peer_process(sockaddr_in address, DAT_CONN_QUAL port, const action
         throw std::runtime_error(words[0] + ": " + std::strerror(error));
 }
 
-std::string peer_process::read_line(conform::source_location loc) {
-    std::size_t end = 0;
-    while ((end = received_.find('\n')) == std::string::npos) {
-        pollfd fd = {stdout_, POLLIN, 0};
-        conform::require(poll(&fd, 1, line_timeout_ms) == 1, "the peer prints nothing", loc);
-        std::array<char, 4096> bytes{};
-        const ssize_t count = read(stdout_, bytes.data(), bytes.size());
-        conform::require(count > 0, "the peer has ended", loc);
-        received_.append(bytes.data(), static_cast<std::size_t>(count));
-    }
+bool peer_process::receive(int timeout_ms, conform::source_location loc) {
+    pollfd fd = {stdout_, POLLIN, 0};
+    if (poll(&fd, 1, timeout_ms) != 1)
+        return false;
+    std::array<char, 4096> bytes{};
+    const ssize_t count = read(stdout_, bytes.data(), bytes.size());
+    conform::require(count > 0, "the peer has ended", loc);
+    received_.append(bytes.data(), static_cast<std::size_t>(count));
+    return true;
+}
+
+std::optional<std::string> peer_process::take_line() {
+    const std::size_t end = received_.find('\n');
+    if (end == std::string::npos)
+        return std::nullopt;
     std::string line = received_.substr(0, end);
     received_.erase(0, end + 1);
     return line;
 }
 
+namespace {
+
+/// The result in an action's line, if it is that of this action.
+std::optional<std::string> parse_result(const std::string &line, const std::string &name,
+                                        conform::source_location loc) {
+    conform::require(!line.starts_with("failed "), "the peer: " + line, loc);
+    if (!line.starts_with(name + " "))
+        return std::nullopt;
+    return line.substr(name.size() + 1);
+}
+
+} // namespace
+
+std::optional<std::string> peer_process::has_reached(const std::string &name,
+                                                     conform::source_location loc) {
+    while (receive(0, loc))
+        ;
+    const std::optional<std::string> line = take_line();
+    return line ? parse_result(*line, name, loc) : std::nullopt;
+}
+
 std::string peer_process::reach(const std::string &name, conform::source_location loc) {
     for (;;) {
-        const std::string line = read_line(loc);
-        conform::require(!line.starts_with("failed "), "the peer: " + line, loc);
-        if (line.starts_with(name + " "))
-            return line.substr(name.size() + 1);
+        const std::optional<std::string> line = take_line();
+        if (!line)
+            conform::require(receive(line_timeout_ms, loc), "the peer prints nothing", loc);
+        else if (const auto result = parse_result(*line, name, loc))
+            return *result;
     }
 }
 

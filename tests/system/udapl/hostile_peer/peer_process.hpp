@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <netinet/in.h>
+#include <optional>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -32,6 +33,10 @@ class peer_process {
     /// Waits until the peer has done the next action of that name. Returns its result.
     std::string reach(const std::string &name,
                       conform::source_location loc = conform::current_location());
+    /// The result of the peer's next action, which has this name, if it is done.
+    std::optional<std::string>
+    has_reached(const std::string &name,
+                conform::source_location loc = conform::current_location());
     /// Ends the peer's action `wait`.
     void go_on();
     void send_sigkill();
@@ -39,7 +44,9 @@ class peer_process {
     void kill();
 
   private:
-    std::string read_line(conform::source_location loc);
+    /// Waits so long for more lines. False: there are none.
+    bool receive(int timeout_ms, conform::source_location loc);
+    std::optional<std::string> take_line();
 
     pid_t pid_ = -1;
     int stdin_ = -1, stdout_ = -1;

@@ -200,18 +200,16 @@ void test_mpa_request() {
             reject_request(fixture, data);
             continue;
         }
-        DAT_EVENT event{};
-        DAT_COUNT nmore = 0;
-        if (dat_evd_wait(fixture.eps.cr_evd, 200000, 1, &event, &nmore) != DAT_SUCCESS)
-            continue;
-        const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
-        DAT_CR_PARAM param{};
-        require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
-        require(static_cast<std::size_t>(param.private_data_size) <= max_event, "it is too long");
-        const auto received = static_cast<std::size_t>(param.private_data_size);
-        expect_data(param.private_data, param.private_data_size, byte_view(data).first(received),
-                    fixture);
-        require_success(dat_cr_reject(cr, 0, nullptr));
+        peer.reach("tcp_send");
+        for (const DAT_CR_HANDLE cr : fixture.take_requests()) {
+            DAT_CR_PARAM param{};
+            require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
+            const auto received = static_cast<std::size_t>(param.private_data_size);
+            require(received <= max_event, "it is too long");
+            expect_data(param.private_data, param.private_data_size,
+                        byte_view(data).first(received), fixture);
+            require_success(dat_cr_reject(cr, 0, nullptr));
+        }
     }
     fixture.expect_service();
 }

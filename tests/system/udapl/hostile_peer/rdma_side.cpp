@@ -13,7 +13,7 @@ namespace {
 
 constexpr int event_timeout_ms = 60000;
 constexpr std::size_t buffer_size = 256 * 1024;
-constexpr int resolve_timeout_ms = 2000;
+constexpr int resolve_timeout_ms = 20000;
 constexpr std::uint8_t num_reads_offered = 16;
 
 sockaddr *to_sockaddr(sockaddr_in &address) {
