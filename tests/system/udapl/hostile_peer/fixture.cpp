@@ -38,13 +38,15 @@ void hostile_fixture::connect_to_listener(DAT_TIMEOUT timeout, source_location l
                     loc);
 }
 
-std::vector<DAT_CR_HANDLE> hostile_fixture::take_requests(source_location loc) {
+std::vector<DAT_CR_HANDLE> hostile_fixture::take_requests(DAT_EVD_HANDLE cr_evd,
+                                                          source_location loc) const {
     const bytes fence_data = random_bytes(16);
     peer_process peer =
         start_peer({"resolve", "qp", with_bytes("request", fence_data), "end", "wait"});
     std::vector<DAT_CR_HANDLE> requests;
     for (;;) {
-        const DAT_CR_HANDLE cr = eps.next_cr(loc);
+        const DAT_CR_HANDLE cr = next_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT, loc)
+                                     .event_data.cr_arrival_event_data.cr_handle;
         DAT_CR_PARAM param{};
         require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), loc);
         if (static_cast<std::size_t>(param.private_data_size) >= fence_data.size() &&

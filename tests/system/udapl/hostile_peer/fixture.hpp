@@ -58,8 +58,12 @@ struct hostile_fixture {
     /// eps.active connects to the listener.
     void connect_to_listener(DAT_TIMEOUT timeout = conform::dat_timeout(std::chrono::seconds(30)),
                              source_location loc = current_location());
-    /// The requests that have reached the PSP by now: those before a further one.
-    std::vector<DAT_CR_HANDLE> take_requests(source_location loc = current_location());
+    /// The requests that have reached the PSP of this EVD by now: those before a further one.
+    std::vector<DAT_CR_HANDLE> take_requests(DAT_EVD_HANDLE cr_evd,
+                                             source_location loc = current_location()) const;
+    std::vector<DAT_CR_HANDLE> take_requests(source_location loc = current_location()) const {
+        return take_requests(eps.cr_evd, loc);
+    }
     /// eps.passive accepts the next request.
     void accept_peer(source_location loc = current_location());
     /// The same, and is established.

@@ -43,9 +43,9 @@ void test_small_evd() {
     fixture.expect_service();
 }
 
-/// Whether the state changes within two seconds.
+/// Whether the state changes soon.
 bool leaves_completion_pending(const test_ep &ep) {
-    for (int i = 0; i != 2000; ++i) {
+    for (int i = 0; i != 100; ++i) {
         if (ep.get_state() != DAT_EP_STATE_COMPLETION_PENDING)
             return true;
         std::this_thread::sleep_for(milliseconds(1));
@@ -86,7 +86,7 @@ std::vector<DAT_CR_HANDLE> take_further_requests(DAT_EVD_HANDLE cr_evd) {
 void test_killed_sender() {
     hostile_fixture fixture;
     fixture.eps.psp.free();
-    const conform::unique_evd cr_evd = fixture.eps.ia.create_evd(DAT_EVD_CR_FLAG, num_requests);
+    const conform::unique_evd cr_evd = fixture.eps.ia.create_evd(DAT_EVD_CR_FLAG, num_requests + 1);
     {
         DAT_PSP_HANDLE handle = nullptr;
         require_success(dat_psp_create(fixture.eps.ia, fixture.eps.port, cr_evd,
@@ -95,8 +95,11 @@ void test_killed_sender() {
         peer_process peer = fixture.start_peer({concat("flood=", num_requests), "wait"});
         peer.reach("flood");
         std::vector<DAT_CR_HANDLE> requests;
-        // rxe's kernel sends 128 before one is answered; siw's may drop some.
-        while (requests.size() != min_arrived)
+        // rxe's kernel sends 128 before one is answered. siw's has handled all before the kill, see
+        // fault S7 of KNOWN_FAULTS.md.
+        if (fixture.is_iwarp())
+            requests = fixture.take_requests(cr_evd);
+        while (requests.size() < min_arrived)
             requests.push_back(next_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
                                    .event_data.cr_arrival_event_data.cr_handle);
         peer.kill();

@@ -35,15 +35,21 @@ void wait_readable(int fd) {
         throw std::runtime_error("nothing arrives");
 }
 
-/// Whether a listener at this port has connections to accept.
-bool has_backlog(unsigned port) {
-    constexpr unsigned listen_state = 0x0a;
+std::uint16_t local_port(int fd) {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    check(getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length) == 0, "getsockname");
+    return ntohs(address.sin_port);
+}
+
+/// Whether the socket of this host with these ports has been accepted: it has an inode.
+bool is_accepted(unsigned port, unsigned peer_port) {
     std::ifstream table("/proc/net/tcp");
     for (std::string line; std::getline(table, line);) {
-        unsigned local_port = 0, state = 0, backlog = 0;
-        if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%*x %x %*x:%x", &local_port, &state,
-                        &backlog) == 3 &&
-            local_port == port && state == listen_state && backlog != 0)
+        unsigned local = 0, remote = 0, inode = 0;
+        if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %*u %*u %u",
+                        &local, &remote, &inode) == 3 &&
+            local == port && remote == peer_port && inode != 0)
             return true;
     }
     return false;
@@ -58,7 +64,7 @@ void socket_side::connect_tcp() {
 
 void socket_side::wait_until_accepted() const {
     for (int i = 0; i != timeout_ms; ++i) {
-        if (!has_backlog(ntohs(address_.sin_port)))
+        if (is_accepted(ntohs(address_.sin_port), local_port(fd_)))
             return;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -14,8 +14,7 @@ class socket_side {
         : address_(address) {}
 
     void connect_tcp();
-    /// Waits until the kernel has accepted our connection: until the port's listener has none that
-    /// waits to be accepted.
+    /// Waits until the kernel at the other end, which is this one, has accepted our connection.
     void wait_until_accepted() const;
     void listen_tcp();
     void accept_tcp();
