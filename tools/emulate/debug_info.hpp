@@ -13,7 +13,7 @@ namespace tools::emulate {
 struct file_without_lines {
     std::string path;
     std::string package; ///< that the file belongs to; "" if it belongs to none
-    std::string fix;  ///< "install rdmacm-utils-dbgsym"
+    std::string fix;     ///< "install rdmacm-utils-dbgsym"
 };
 
 /// The files that the stacks name without source lines, sorted by path. Asks the distribution for
