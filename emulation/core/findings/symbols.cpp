@@ -55,6 +55,18 @@ std::string frame_text(const std::string &function, const std::string &file, int
     return function + " (" + file + ":" + std::to_string(line) + ")";
 }
 
+/// nullptr: there is no debug information for the address. GCC writes an index of addresses; clang
+/// does not, so that all compile units are searched.
+Dwarf_Die *find_compile_unit(Dwfl_Module *module, Dwarf_Addr addr, Dwarf_Addr &bias) {
+    if (Dwarf_Die *const indexed = dwfl_module_addrdie(module, addr, &bias))
+        return indexed;
+    Dwarf_Die *unit = nullptr;
+    while ((unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr)
+        if (dwarf_haspc(unit, addr - bias) == 1)
+            break;
+    return unit;
+}
+
 /// With the namespace and arguments, if the compiler has recorded the linkage name.
 std::string name_of(Dwarf_Die &function) {
     Dwarf_Attribute attr;
@@ -143,18 +155,20 @@ class symbol_table {
 
     /// Empty: there is no debug information for the address.
     static std::vector<std::string> source_frames(Dwfl_Module *module, Dwarf_Addr addr) {
-        Dwfl_Line *const src_line = dwfl_module_getsrc(module, addr);
-        int line = 0;
+        Dwarf_Addr bias = 0;
+        Dwarf_Die *const compile_unit = find_compile_unit(module, addr, bias);
+        Dwarf_Line *const src_line =
+            compile_unit != nullptr ? dwarf_getsrc_die(compile_unit, addr - bias) : nullptr;
         const char *const src_file =
-            src_line != nullptr ? dwfl_lineinfo(src_line, nullptr, &line, nullptr, nullptr, nullptr)
-                                : nullptr;
-        if (src_file == nullptr)
+            src_line != nullptr ? dwarf_linesrc(src_line, nullptr, nullptr) : nullptr;
+        int line = 0;
+        if (src_file == nullptr || dwarf_lineno(src_line, &line) != 0)
             return {};
-        const char *const comp_dir = dwfl_line_comp_dir(src_line);
+        Dwarf_Attribute attr;
+        const char *const comp_dir =
+            dwarf_formstring(dwarf_attr(compile_unit, DW_AT_comp_dir, &attr));
         std::string file = absolute_path(src_file, comp_dir);
         std::vector<std::string> frames;
-        Dwarf_Addr bias = 0;
-        Dwarf_Die *const compile_unit = dwfl_module_addrdie(module, addr, &bias);
         Dwarf_Die *memory = nullptr;
         int count = dwarf_getscopes(compile_unit, addr - bias, &memory);
         const std::unique_ptr<Dwarf_Die, free_memory> scopes(memory);

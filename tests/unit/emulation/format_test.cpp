@@ -225,9 +225,14 @@ void stack_has_source_lines_of_static_and_inlined_functions(void **) {
     call_inline_function();
     const std::vector<std::string> frames = to_strings(callback_stack);
     assert_true(frames.size() > 4);
+#ifdef __clang__ // with -g1 it records lines, but no inlined functions
+    assert_frame(frames[1], "call_inline_function", callback_line);
+    assert_frame(frames[2], "stack_has_source_lines_of_static_and_inlined_functions", line);
+#else
     assert_frame(frames[1], "run_callback", callback_line);
     assert_frame(frames[2], "call_inline_function", inline_call_line);
     assert_frame(frames[3], "stack_has_source_lines_of_static_and_inlined_functions", line);
+#endif
     assert_true(frames.back().starts_with("main ("));
 }
 
