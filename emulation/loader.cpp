@@ -2,6 +2,7 @@
 
 #include "loader.hpp"
 
+#include "abi/abi.hpp"
 #include "interface.hpp"
 
 #include <atomic>

@@ -8,7 +8,7 @@ the reason.
 
 import sys
 
-from emulator import unpack_files  # which also makes the lab importable
+from emulator import unpack_root  # which also makes the lab importable
 from lab.debian import packages
 from lab.core.errors import LabError
 
@@ -18,14 +18,14 @@ LIBRARIES = (
 )
 HEADERS = (
     "libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libfmt-dev libcli11-dev"
-    " nlohmann-json3-dev zlib1g-dev libdw-dev libelf-dev"
+    " nlohmann-json3-dev zlib1g-dev libdw-dev libelf-dev liblzma-dev"
 )
 
 if __name__ == "__main__":
     try:
         names = f"{LIBRARIES} {HEADERS} dapl2-utils".split()
         suite = packages.Suite("bookworm", "arm64")
-        print(unpack_files("arm64-root", suite, [(name, "./*") for name in names]))
+        print(unpack_root("arm64-root", suite, names, "./*"))
     except LabError as problem:
         print(problem)
         sys.exit(problem.status)

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 DEBIAN_FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -64,6 +65,12 @@ def unpack_files(name: str, suite: packages.Suite, files: List[Tuple[str, str]])
         return versions
 
     return cache.get_or_build("emulators", f"{name}-{suite.name}-{suite.arch}", build, [])
+
+
+def unpack_root(name: str, suite: packages.Suite, names: List[str], pattern: str) -> str:
+    """Unpack files of packages into a folder. Its name changes with the list of packages."""
+    key = zlib.crc32(" ".join(names).encode())
+    return unpack_files(f"{name}-{key:08x}", suite, [(package, pattern) for package in names])
 
 
 def get(name: str) -> str:

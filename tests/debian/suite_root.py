@@ -8,18 +8,21 @@ Status 77: not possible here; prints the reason.
 
 import sys
 
-from emulator import unpack_files  # which also makes the lab importable
+from emulator import unpack_root  # which also makes the lab importable
 from lab.debian import packages
 from lab.core.errors import LabError
 
-LIBRARIES = "libibverbs1 librdmacm1t64 libnl-3-200 libnl-route-3-200 zlib1g"
-HEADERS = "libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev zlib1g-dev"
+LIBRARIES = "libibverbs1 librdmacm1t64 libnl-3-200 libnl-route-3-200 zlib1g libdw1t64 libelf1t64"
+HEADERS = (
+    "libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev zlib1g-dev libdw-dev libelf-dev"
+    " liblzma-dev libzstd-dev"
+)
 
 if __name__ == "__main__":
     try:
         names = f"{LIBRARIES} {HEADERS}".split()
         suite = packages.Suite(sys.argv[1], packages.machine_arch())
-        print(unpack_files("build-root", suite, [(name, "./usr/*") for name in names]))
+        print(unpack_root("build-root", suite, names, "./usr/*"))
     except LabError as problem:
         print(problem)
         sys.exit(problem.status)
