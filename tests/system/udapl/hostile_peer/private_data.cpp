@@ -29,16 +29,21 @@ bytes operator+(bytes first, const bytes &second) {
     return first;
 }
 
-/// Of each length, with random bytes, and some that begin like a reject of our provider.
+/// Random bytes of each length.
 std::vector<bytes> all_lengths(std::size_t max) {
     std::vector<bytes> result;
     for (std::size_t length = 0; length <= max; ++length)
         result.push_back(random_bytes(length));
     return result;
 }
-std::vector<bytes> marked(std::size_t max) {
-    return {consumer_mark, consumer_mark + random_bytes(max - 4), provider_mark,
-            provider_mark + random_bytes(max - 4)};
+/// The same, and data that begins like a reject of our provider.
+std::vector<bytes> all_lengths_and_marks(std::size_t max) {
+    std::vector<bytes> result = all_lengths(max);
+    for (const bytes &mark : {consumer_mark, provider_mark}) {
+        result.push_back(mark);
+        result.push_back(mark + random_bytes(max - mark.size()));
+    }
+    return result;
 }
 
 void expect_data(const void *data, DAT_COUNT size, byte_view sent, const hostile_fixture &fixture,
@@ -75,9 +80,7 @@ void reject_request(hostile_fixture &fixture, byte_view sent) {
 void test_request() {
     hostile_fixture fixture;
     const std::size_t max = fixture.is_iwarp() ? max_siw : max_request_rxe;
-    std::vector<bytes> sent = all_lengths(max);
-    for (const bytes &data : marked(max))
-        sent.push_back(data);
+    const std::vector<bytes> sent = all_lengths_and_marks(max);
     action_list actions;
     for (const bytes &data : sent)
         actions += {"resolve", "qp", with_bytes("request", data), "end"};
@@ -94,9 +97,7 @@ void test_request() {
 void test_reply() {
     hostile_fixture fixture;
     const std::size_t max = fixture.is_iwarp() ? max_siw : max_reply_rxe;
-    std::vector<bytes> sent = all_lengths(max);
-    for (const bytes &data : marked(max))
-        sent.push_back(data);
+    const std::vector<bytes> sent = all_lengths_and_marks(max);
     action_list actions;
     for (const bytes &data : sent)
         actions += {"get_request", "qp", with_bytes("accept", data), "end"};
