@@ -48,18 +48,6 @@ DAT_REGION_DESCRIPTION draw_region(worker &thread, call &create_call, const draw
     return region;
 }
 
-/// RMRs are bound only to some LMRs, which are not freed before the end of the round: if a bind is
-/// flushed, the MW stays bound to its former LMR, which the provider does not know.
-bool draw_bindable(worker &thread) {
-    constexpr std::size_t max_bindable = 4;
-    std::size_t count = 0;
-    for (std::size_t slot = 0; slot != object_table::num_slots; ++slot) {
-        const object *const lmr = thread.table.get(DAT_HANDLE_TYPE_LMR, slot);
-        count += lmr != nullptr && !lmr->is_freed() && lmr->is_bindable ? 1U : 0U;
-    }
-    return count < max_bindable && thread.random.chance(30);
-}
-
 void create_lmr(worker &thread) {
     static constexpr DAT_MEM_PRIV_FLAGS privilege_sets[] = {
         DAT_MEM_PRIV_ALL_FLAG, DAT_MEM_PRIV_ALL_FLAG, DAT_MEM_PRIV_LOCAL_READ_FLAG,
@@ -102,7 +90,6 @@ void create_lmr(worker &thread) {
     lmr.triplet = {registered_address, static_cast<DAT_SEG_LENGTH>(registered_length), lmr_context};
     lmr.rmr_context = rmr_context;
     lmr.privileges = privileges;
-    lmr.is_bindable = draw_bindable(thread);
     expect(type == DAT_MEM_TYPE_LMR || registered_length == length,
            "dat_lmr_create registered another length");
     if (!thread.publish(lmr))
@@ -178,8 +165,6 @@ void bind(worker &thread) {
     const object *const ia = rmr.obj != nullptr ? rmr.obj->ia : nullptr;
     const drawn lmr = thread.draw(DAT_HANDLE_TYPE_LMR, ia),
                 ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
-    if (lmr.obj != nullptr && !lmr.obj->is_bindable && !lmr.obj->is_freed())
-        return;
     if (ep.obj != nullptr && ep.obj->is_datagram)
         return;
     const bool unbind = thread.random.chance(20);
@@ -204,9 +189,7 @@ void bind(worker &thread) {
 
 template <DAT_HANDLE_TYPE type>
 void free_drawn(worker &thread) {
-    const drawn ref = thread.draw(type);
-    if (ref.obj == nullptr || !ref.obj->is_bindable || ref.obj->is_freed())
-        free_object(thread, type, ref);
+    free_object(thread, type, thread.draw(type));
 }
 
 } // namespace

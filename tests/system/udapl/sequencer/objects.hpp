@@ -59,7 +59,6 @@ struct object {
     DAT_CONN_QUAL conn_qual = 0;
     DAT_PSP_FLAGS psp_flags{};
     bool has_fd = false;       ///< a CNO
-    bool is_bindable = false;  ///< an LMR to which RMRs are bound, see memory_steps.cpp
     bool is_async_evd = false; ///< created by dat_ia_open
     bool is_serial = false;    ///< an EVD from which events are taken under dequeue_lock
 
