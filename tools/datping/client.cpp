@@ -80,7 +80,7 @@ void client::wait_for(dto_kind kind) {
     };
     bool is_stopping = false;
     while (!has_completed()) {
-        if (const auto event = wait_event_for(dto_evd_.get(), CHECK_INTERVAL, opts_.wait)) {
+        if (const auto event = wait_event_for(dto_evd_.get(), CHECK_INTERVAL, opts_.event_wait)) {
             handle_dto_event(*event);
             continue;
         }

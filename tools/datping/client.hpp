@@ -56,10 +56,10 @@ class client {
     dat::evd_handle dto_evd_, conn_evd_;
     channel channel_;
     remote_buffer peer_readable_, peer_writable_;
-    std::string phase_ = "during setup";
-    unsigned completed_[5] = {};      // completions not yet waited for, by dto_kind
-    std::size_t received_length_ = 0; // of the last Receive's completion
-    bool send_pending_ = false;       // a posted Send has not completed
+    std::string phase_ = "during setup"; // ends the sentences of error messages
+    unsigned completed_[5] = {};         // completions not yet waited for, by dto_kind
+    std::size_t received_length_ = 0;    // of the last Receive's completion
+    bool send_pending_ = false;          // a posted Send has not completed
 };
 
 /// Runs all rounds. Throws if the test cannot start; otherwise the result says how it ended.

@@ -112,7 +112,7 @@ void validate(const tools::cli::command &program, options &opts, const raw_optio
     opts.interval = milliseconds(raw.interval);
     opts.timeout = milliseconds(raw.timeout);
     opts.verify = !raw.no_verify;
-    opts.wait = raw.poll ? wait_mode::POLL : wait_mode::WAIT;
+    opts.event_wait = raw.poll ? wait_mode::POLL : wait_mode::WAIT;
 }
 
 int run_server(const options &opts, std::FILE *out) {

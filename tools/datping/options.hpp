@@ -23,7 +23,7 @@ struct options {
     std::vector<mode> modes{mode::PINGPONG};
     std::chrono::milliseconds interval{0}, timeout{10000};
     bool verify = true, verbose = false, quiet = false, json = false, once = false;
-    wait_mode wait = wait_mode::WAIT;
+    wait_mode event_wait = wait_mode::WAIT;
 };
 
 /// This machine has no usable IA.

@@ -90,7 +90,7 @@ void server::wait_for_events() {
     if (sessions_.empty()) {
         if (const auto event = wait_event_for(conn_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT))
             handle_conn_event(*event);
-    } else if (opts_.wait == wait_mode::WAIT) {
+    } else if (opts_.event_wait == wait_mode::WAIT) {
         if (const auto event = wait_event_for(dto_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT))
             handle_dto_event(*event);
     }

@@ -18,7 +18,7 @@ namespace {
 struct counted_object {
     object *obj;
     DAT_HANDLE_TYPE handle_type;
-    unsigned num_counters;
+    unsigned num_counters; ///< also the index that selects every counter
 };
 
 constexpr unsigned counter_type(unsigned counter) {
@@ -42,7 +42,7 @@ DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool res
     return reset ? value.exchange(0) : value.load();
 }
 
-/// index: a counter's, or num_counters for every counter.
+/// Calls fn for the counter of this index, or for every counter if it is num_counters.
 template <class function>
 void for_each(const counted_object &target, int index, function &&fn) noexcept {
     const auto selected = static_cast<unsigned>(index);
@@ -78,8 +78,9 @@ DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start)
     return DAT_SUCCESS;
 }
 
-DAT_RETURN apply(const counted_object &target, DAT_EXTENDED_OP operation,
-                 std::va_list args) noexcept {
+/// Starts, stops, prints or queries counters; args are those of dat_extension_op after the handle.
+DAT_RETURN apply_counters_op(const counted_object &target, DAT_EXTENDED_OP operation,
+                             std::va_list args) noexcept {
     if (target.obj->counters == nullptr)
         return dat_error(DAT_NOT_IMPLEMENTED);
     const int index = va_arg(args, int); // a counter, all of them, or a DAT_IA_COUNTER_TYPE
@@ -105,11 +106,14 @@ DAT_RETURN apply(const counted_object &target, DAT_EXTENDED_OP operation,
 
 DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (const auto ia = lookup<dapl_ia>(handle))
-        return apply({ia.get(), DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS}, operation, args);
+        return apply_counters_op({ia.get(), DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS}, operation,
+                                 args);
     if (const auto ep = lookup<dapl_ep>(handle))
-        return apply({ep.get(), DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS}, operation, args);
+        return apply_counters_op({ep.get(), DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS}, operation,
+                                 args);
     if (const auto evd = lookup<dapl_evd>(handle))
-        return apply({evd.get(), DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS}, operation, args);
+        return apply_counters_op({evd.get(), DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS}, operation,
+                                 args);
     return invalid_handle(DAT_INVALID_HANDLE1);
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct {
     provider_entry *entry;
     const DAT_PROVIDER *provider; ///< the first word of the IA
-    bool closing;
+    bool closing;                 ///< dat_ia_close has not returned: the index must not be reused
 } ia_info[MAX_IAS];
 
 // One more than the highest index used so far, to bound searches.
@@ -23,7 +23,7 @@ std::atomic<std::size_t> ia_end = 1;
 // The index that was handed out last, protected by registry_lock.
 std::size_t last_index = 0;
 
-/// The next free index after last_index; 0 if none is free.
+/// The next free index after last_index, in turn; 0 if none is free. Requires registry_lock.
 std::size_t find_free_index() noexcept {
     std::size_t index = last_index;
     for (std::size_t i = 1; i < MAX_IAS; ++i) {

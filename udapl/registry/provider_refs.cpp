@@ -10,11 +10,12 @@
 namespace coherdma::registry {
 namespace {
 
-/// Blocks are never freed, so that is_provider_known needs no lock.
+/// Changed with registry_lock only; is_provider_known() reads providers and next without it, so
+/// blocks are never freed.
 struct slot_block {
     std::array<std::atomic<const DAT_PROVIDER *>, 15> providers = {};
     std::atomic<slot_block *> next = nullptr;
-    std::array<unsigned, 15> num_refs = {};
+    std::array<unsigned, 15> num_refs = {}; ///< 0: the slot is free
 };
 slot_block first_block;
 
@@ -40,7 +41,9 @@ bool fill_free_slot(const DAT_PROVIDER *provider) noexcept {
     });
 }
 
+/// Inserts a block of free slots after the first. Returns false if memory is exhausted.
 bool add_block() noexcept {
+    // By the C library: the registry does not depend on the C++ runtime.
     void *memory = std::calloc(1, sizeof(slot_block));
     if (!memory)
         return false;
