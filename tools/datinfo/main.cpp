@@ -40,15 +40,15 @@ int print_named(const options &opts, std::FILE *out) {
         fmt::print(out, "{}", as_json(infos));
     else
         for (const ia_info &info : infos)
-            fmt::print(info.open ? out : stderr, "{}", as_details(info));
-    const bool all_open = std::all_of(infos.begin(), infos.end(), std::mem_fn(&ia_info::open));
+            fmt::print(info.can_open ? out : stderr, "{}", as_details(info));
+    const bool all_open = std::all_of(infos.begin(), infos.end(), std::mem_fn(&ia_info::can_open));
     return all_open ? tools::SUCCESS : tools::FAILED;
 }
 
 int print_list(const options &opts, std::FILE *out) {
     std::vector<ia_info> infos = query_ias({});
     if (opts.json && !opts.all)
-        std::erase_if(infos, std::not_fn(&ia_info::open));
+        std::erase_if(infos, std::not_fn(&ia_info::can_open));
     fmt::print(out, "{}", opts.json ? as_json(infos) : as_table(infos, opts.all));
     return tools::SUCCESS;
 }

@@ -86,7 +86,7 @@ std::string format_unopened(const std::vector<ia_info> &infos) {
     };
     std::vector<group> groups;
     for (const ia_info &info : infos) {
-        if (info.open)
+        if (info.can_open)
             continue;
         const std::string reason = describe_failure(info);
         auto it = std::find_if(groups.begin(), groups.end(),
@@ -150,8 +150,9 @@ json entries_to_json(const ia_info &info) {
 }
 
 json to_json(const ia_info &info) {
-    json object = {{"name", info.name}, {"entries", entries_to_json(info)}, {"open", info.open}};
-    if (info.open) {
+    json object = {
+        {"name", info.name}, {"entries", entries_to_json(info)}, {"open", info.can_open}};
+    if (info.can_open) {
         object.update(info.details);
         return object;
     }
@@ -170,11 +171,11 @@ std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
                            0);
     std::vector<table_row> table{{{"IA", "DEVICE", "TRANSPORT", "ADDRESS", "SYNC", "LIBRARY"}, ""}};
     for (const ia_info &info : infos)
-        if (info.open)
+        if (info.can_open)
             add_row(table, make_row(info));
     std::string text = table.size() > 1 ? format_table(table) : "No IA can be opened.\n";
     const auto num_unopened =
-        std::count_if(infos.begin(), infos.end(), std::not_fn(&ia_info::open));
+        std::count_if(infos.begin(), infos.end(), std::not_fn(&ia_info::can_open));
     if (num_unopened == 0)
         return text;
     if (with_reasons)
@@ -184,7 +185,7 @@ std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
 }
 
 std::string as_details(const ia_info &info) {
-    if (!info.open)
+    if (!info.can_open)
         return indent_text("datinfo: " + info.name + ": " + describe_failure(info), 0);
     std::string text = fmt::format("IA {}\n", info.name);
     for (const char *key : {"device", "transport", "provider", "library"})

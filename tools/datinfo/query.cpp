@@ -107,8 +107,8 @@ void open_ia(ia_info &info) {
         return;
     }
     const json answer = json::parse(probe.value);
-    info.open = answer.contains("details");
-    if (info.open)
+    info.can_open = answer.contains("details");
+    if (info.can_open)
         info.details = answer["details"];
     else
         info.reason = answer["reason"];

@@ -13,10 +13,10 @@ using json = nlohmann::ordered_json;
 struct ia_info {
     std::string name;
     std::vector<dat::registered_ia> entries; ///< of the registry, in its order
-    bool open = false;
+    bool can_open = false;
     std::string reason;         ///< why it cannot be opened
     std::string library_output; ///< what its provider library printed
-    json details;               ///< if open: device, transport, ... and all attributes
+    json details;               ///< if can_open: device, transport, ... and all attributes
 };
 
 /// Opens, queries and closes the named IAs, or all if names is empty. Throws std::runtime_error for

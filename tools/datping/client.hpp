@@ -27,8 +27,9 @@ class client {
     void exchange_buffers();
     struct round_result {
         double microseconds = 0;
-        data_mismatch at_client, at_server;
+        data_mismatch at_client, at_server; ///< wrong bytes that each side received
     };
+    /// One round as protocol.hpp defines it for the mode: the server returns the data that it got.
     round_result run_round(mode round_mode, std::uint64_t number);
     /// Waits until the next round and checks the connection meanwhile. Returns early if
     /// interrupted.

@@ -60,7 +60,7 @@ void server::listen() {
 
 void server::run() {
     listen();
-    while (!is_interrupted() && !(opts_.once && last_session_ > 0 && sessions_.empty())) {
+    while (!is_interrupted() && !(opts_.once && num_clients_ > 0 && sessions_.empty())) {
         check_deadlines();
         if (!handle_pending_events())
             wait_for_events();
@@ -162,7 +162,7 @@ void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
 
 void server::accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address) {
     auto client = std::make_unique<session>(ia_, pz_.get(), dto_evd_.get(), conn_evd_.get(),
-                                            request, address, last_session_ + 1, opts_.timeout);
+                                            request, address, num_clients_ + 1, opts_.timeout);
     hello reply;
     reply.type = hello::kind::ACCEPT;
     reply.size = request.size;
@@ -171,8 +171,8 @@ void server::accept(DAT_CR_HANDLE cr, const hello &request, const std::string &a
     auto bytes = encode(reply);
     dat::check(dat_cr_accept(cr, client->ep(), static_cast<DAT_COUNT>(bytes.size()), bytes.data()),
                "cannot accept the connection");
-    sessions_.emplace(++last_session_, std::move(client));
-    log("{} (client {}): {} bytes a round\n", address, last_session_, request.size);
+    sessions_.emplace(++num_clients_, std::move(client));
+    log("{} (client {}): {} bytes a round\n", address, num_clients_, request.size);
 }
 
 void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &address,

@@ -46,7 +46,7 @@ class server {
     dat::evd_handle dto_evd_, conn_evd_;
     dat::psp_handle psp_;
     session_map sessions_;
-    std::uint64_t last_session_ = 0;
+    std::uint64_t num_clients_ = 0; // so far; the number of the last one
     clock::time_point next_deadline_check_;
 };
 

@@ -23,11 +23,11 @@ struct counted_object {
 
 constexpr unsigned counter_type(unsigned counter) {
     return counter >= first_diag_counter   ? DCNT_IA_DIAG
-           : counter >= first_link_counter ? DCNT_IA_LNK
+           : counter >= first_port_counter ? DCNT_IA_LNK
                                            : DCNT_IA_CM;
 }
 constexpr bool is_port_counter(const counted_object &target, unsigned counter) {
-    return target.handle_type == DAT_HANDLE_TYPE_IA && counter >= first_link_counter;
+    return target.handle_type == DAT_HANDLE_TYPE_IA && counter >= first_port_counter;
 }
 
 DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool reset) noexcept {

@@ -17,7 +17,7 @@ DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
 
 /// The port's counter, read from sysfs; 0 if it has none.
 DAT_UINT64 read_port_counter(const device &dev, unsigned counter) noexcept;
-inline constexpr unsigned first_link_counter = DCNT_IA_LNK_ERR_RCV;
+inline constexpr unsigned first_port_counter = DCNT_IA_LNK_ERR_RCV;
 inline constexpr unsigned first_diag_counter = DCNT_IA_DIAG_ERR_RQ_RAE;
 
 const char *counter_name(DAT_HANDLE_TYPE handle_type, unsigned counter) noexcept;

@@ -33,7 +33,7 @@ constexpr const char *counter_files[] = {
     "hw_counters/sq_num_rree",
     "hw_counters/sq_num_tree",
 };
-static_assert(first_link_counter + std::size(counter_files) == DCNT_IA_ALL_COUNTERS);
+static_assert(first_port_counter + std::size(counter_files) == DCNT_IA_ALL_COUNTERS);
 
 struct file_closer {
     void operator()(std::FILE *file) const noexcept { std::fclose(file); }
@@ -45,7 +45,7 @@ DAT_UINT64 read_port_counter(const device &dev, unsigned counter) noexcept {
     char path[256];
     std::snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/%s",
                   ibv_get_device_name(dev.ctx->device), unsigned{dev.port},
-                  counter_files[counter - first_link_counter]);
+                  counter_files[counter - first_port_counter]);
     const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path, "re"));
     unsigned long long value = 0;
     return file != nullptr && std::fscanf(file.get(), "%llu", &value) == 1 ? value : 0;

@@ -22,7 +22,7 @@ namespace coherdma::registry {
 namespace {
 
 /// True: the kernel has read the word. False: it has not, for whatever reason.
-bool probe_futex(const void *address) noexcept {
+bool probe_by_futex(const void *address) noexcept {
     constexpr std::uint32_t EXPECTED_VALUE = 0x9E3779B9;
     constexpr std::timespec no_wait = {};
     const long result =
@@ -31,7 +31,7 @@ bool probe_futex(const void *address) noexcept {
     return result == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
 }
 
-bool probe_pipe(const void *address) noexcept {
+bool probe_by_pipe(const void *address) noexcept {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
         return false; // rejecting a valid handle is better than a fault
@@ -54,7 +54,7 @@ bool futex_detects_unreadable() noexcept {
     if (fd < 0)
         return false;
     void *const page = mmap(nullptr, SIZE, PROT_READ, MAP_SHARED, fd, BEYOND_END);
-    const bool detected = page != MAP_FAILED && !probe_futex(page);
+    const bool detected = page != MAP_FAILED && !probe_by_futex(page);
     if (page != MAP_FAILED)
         munmap(page, SIZE);
     close(fd);
@@ -65,7 +65,7 @@ bool futex_detects_unreadable() noexcept {
 /// method.
 int select_method() noexcept {
     const long readable = 0;
-    const int method = probe_futex(&readable) && futex_detects_unreadable() ? FUTEX : PIPE;
+    const int method = probe_by_futex(&readable) && futex_detects_unreadable() ? FUTEX : PIPE;
     probe_method.store(method, std::memory_order_relaxed);
     return method;
 }
@@ -77,7 +77,7 @@ bool is_readable(const void *address) noexcept {
     int method = probe_method.load(std::memory_order_relaxed);
     if (method == UNKNOWN)
         method = select_method();
-    const bool readable = method == FUTEX ? probe_futex(address) : probe_pipe(address);
+    const bool readable = method == FUTEX ? probe_by_futex(address) : probe_by_pipe(address);
     errno = saved_errno;
     return readable;
 }
