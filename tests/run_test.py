@@ -171,7 +171,7 @@ def make_command(options: argparse.Namespace, temp_folder: str) -> List[str]:
         lab += ["--write", temp_folder, "--write", f"{BUILD}/logs"]
         lab += ["--console", console_path(options.name)]
         command = lab + ["--", "env", f"TMPDIR={temp_folder}", *command]
-    return command
+    return list(command)
 
 
 class TestProcesses:

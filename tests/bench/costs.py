@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 from pathlib import Path
 
 BUILD = Path(os.environ.get("BUILD", "build/release"))
@@ -100,7 +101,7 @@ def count_system_calls(provider: str, address: str) -> dict[str, float]:
         return {name: total[name] / requests for name, requests in parse_accounts(done.stdout)}
 
 
-def measure_calls(address: str, providers: list[str]) -> list[dict]:
+def measure_calls(address: str, providers: list[str]) -> list[dict[str, Any]]:
     # In a guest of user mode a tracer spins while its tracee stops on another processor.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     instructions = {p: count_instructions(p, address) for p in providers}
@@ -115,7 +116,7 @@ def measure_calls(address: str, providers: list[str]) -> list[dict]:
     ]
 
 
-def print_calls(rows: list[dict]) -> None:
+def print_calls(rows: list[dict[str, Any]]) -> None:
     def format_number(value: float | None, digits: int) -> str:
         return "-" if value is None else f"{value:.{digits}f}"
 
@@ -131,7 +132,7 @@ def print_calls(rows: list[dict]) -> None:
         )
 
 
-def measure_race(address: str, threads: int, seconds: float, num_pairs: int) -> dict:
+def measure_race(address: str, threads: int, seconds: float, num_pairs: int) -> dict[str, Any]:
     import statistics  # long to load in a guest, where each page of it is a fault
 
     rates: dict[str, list[int]] = {"stock": [], "ours": []}
@@ -152,7 +153,7 @@ def measure_race(address: str, threads: int, seconds: float, num_pairs: int) -> 
     }
 
 
-def print_race(result: dict) -> None:
+def print_race(result: dict[str, Any]) -> None:
     rate, stalls = result["writes per second"], result["runs that stalled"]
     print(
         f"{result['threads']} threads: stock {rate['stock']:.0f}, ours {rate['ours']:.0f} writes a "
@@ -181,7 +182,7 @@ def main() -> int:
             return 77
     assert address
     if options.what == "race":
-        result: dict | list[dict] = measure_race(
+        result: dict[str, Any] | list[dict[str, Any]] = measure_race(
             address, options.threads, options.seconds, options.pairs
         )
         show = print_race

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 from collections import Counter
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def sum_parts(parts: list[dict[str, float]]) -> dict[str, float]:
     return result | {"all": sum(result.values())}
 
 
-def measure(netdev: str, address: str) -> dict:
+def measure(netdev: str, address: str) -> dict[str, Any]:
     all_counts = {stack: count_instructions(stack, netdev, address) for stack in STACKS}
     work = {}
     for name, prefix in WORK.items():
@@ -134,7 +135,7 @@ def print_rows(name: str, rows: dict[str, dict[str, float]]) -> None:
         name = ""
 
 
-def print_result(result: dict) -> None:
+def print_result(result: dict[str, Any]) -> None:
     components = [*COMPONENTS, "program", "all"]
     print(f"{'instructions':26}{''.join(f'{component:>11}' for component in components)}")
     for call, rows in result["calls"].items():

@@ -43,10 +43,10 @@ expect_none() {
     # One process for each processor: most of the time is spent on a few long files.
     printf '%s\0' "${shell[@]}" | xargs -0 -n 8 -P "$(nproc)" shellcheck --external-sources --format=gcc
 }
-@test "pyflakes finds no fault" { /usr/bin/python3 -m pyflakes "${python[@]}"; }
+@test "flake8 finds no fault" { flake8 "${python[@]}"; }
 @test "black changes no Python file" { black --quiet --check --diff --line-length 100 "${python[@]}"; }
 @test "mypy finds no type error" {
-    mypy --cache-dir "$BUILD/mypy" --ignore-missing-imports --scripts-are-modules "${python[@]}"
+    mypy --strict --cache-dir "$BUILD/mypy" --ignore-missing-imports --scripts-are-modules "${python[@]}"
 }
 @test "no folder of udapl/dapl includes one above it" {
     tests/lint/layers.py udapl/dapl cm ep event memory ia core

@@ -18,8 +18,8 @@ import shlex
 import sys
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
-import clang.cindex  # type: ignore
-from clang.cindex import CursorKind  # type: ignore
+import clang.cindex
+from clang.cindex import CursorKind
 
 Name = Tuple[str, int, str]  # file, line, name
 

@@ -35,7 +35,7 @@ def main(argv: List[str], launcher: str) -> int:
     options = make_parser().parse_args(argv)
     progress.quiet = getattr(options, "quiet", False)
     options.launcher = launcher
-    return supervisor.run(lambda: options.function(options), run_local.clean_up_after_worker)
+    return supervisor.run(lambda: int(options.function(options)), run_local.clean_up_after_worker)
 
 
 def make_parser() -> Parser:

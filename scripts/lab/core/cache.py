@@ -121,7 +121,7 @@ def read_manifest(path: str) -> Optional[Dict[str, Any]]:
 def read_facts(path: str) -> Dict[str, Any]:
     """The facts in the manifest of an entry; empty if it is missing or broken."""
     manifest = read_manifest(path)
-    return manifest["facts"] if manifest else {}
+    return dict(manifest["facts"]) if manifest else {}
 
 
 def find_damage(path: str) -> Optional[str]:

@@ -41,7 +41,7 @@ def run_ip_batch(commands: List[List[str]], netns: Optional[str] = None) -> None
 
 
 def run_ip_json(*arguments: str) -> List[Any]:
-    return json.loads(run_ip("-j", *arguments) or "[]")
+    return list(json.loads(run_ip("-j", *arguments) or "[]"))
 
 
 def run_rdma(*arguments: str, netns: Optional[str] = None) -> str:
@@ -53,7 +53,7 @@ def run_rdma(*arguments: str, netns: Optional[str] = None) -> str:
 
 
 def rdma_links() -> List[Any]:
-    return json.loads(run_rdma("-j", "link") or "[]")
+    return list(json.loads(run_rdma("-j", "link") or "[]"))
 
 
 def device_names() -> List[str]:

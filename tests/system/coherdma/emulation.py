@@ -279,7 +279,7 @@ def list_sites(driver: str) -> List[Site]:
         universal_newlines=True,
     ).stdout
     rows = [each.split("\t") for each in text.splitlines()]
-    return [Site(int(number), *rest) for number, *rest in rows]  # type: ignore[call-arg]
+    return [Site(int(number), *rest) for number, *rest in rows]
 
 
 def print_table(driver: str, correct: List[Tuple[int, int]], results: Dict[Site, Result]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Callable
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 SCRIPTS = os.path.join(TEST_FOLDER, "..", "..", "..", "scripts")
@@ -127,7 +128,7 @@ class Cache(unittest.TestCase):
             with open(os.path.join(path, name), "w", encoding="ascii") as file:
                 file.write(text)
 
-        damages = (
+        damages: "tuple[tuple[Callable[[], None], str], ...]" = (
             (lambda: write("boot", "CONTENTS OF boot"), "boot has other contents"),
             (lambda: write("lib/other", "short"), "lib/other has another size"),
             (lambda: os.unlink(os.path.join(path, "lib/other")), "lib/other is missing"),
