@@ -9,6 +9,7 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
         PATTERN "__pycache__" EXCLUDE
         PATTERN "*.py"
         PATTERN "uml.config"
+        PATTERN "*.patch"
         REGEX "/guest/init$")
 
 # systemd looks there whatever the architecture, in /usr and in /usr/local.

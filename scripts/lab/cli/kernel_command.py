@@ -65,6 +65,7 @@ def _kernel_rows() -> List[Dict[str, Any]]:
             "arch": kernel.arch,
             "version": kernel.version,
             "siw": os.path.exists(siw_module.module_path(kernel)),
+            "missing_patches": siw_module.missing_patches(kernel),
             "from": "cache",
             "path": kernel.path,
         }
@@ -77,6 +78,7 @@ def _kernel_rows() -> List[Dict[str, Any]]:
             "arch": packages.machine_arch(),
             "version": kernel.version,
             "siw": True,
+            "missing_patches": uml_kernels.missing_patches(kernel.path),
             "from": "package" if kernel.is_packaged else "cache",
             "path": kernel.path,
         }
@@ -104,6 +106,9 @@ def _list_kernels(as_json: bool) -> None:
         ],
         f"no kernels in {progress.abbreviate_home(cache.cache_path())}; softrdma run fetches one when it needs it",
     )
+    for row in rows:
+        if row["missing_patches"]:
+            print(f"{row['release']} lacks {', '.join(row['missing_patches'])}")
 
 
 def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:

@@ -52,13 +52,16 @@ def reason_for_kernel_per_host(request: RunRequest) -> str:
     return "more than two hosts need a kernel each" if request.hosts > 2 else ""
 
 
-def guest_job(request: RunRequest, member: Optional[ClusterMember] = None) -> Dict[str, Any]:
+def guest_job(
+    request: RunRequest, missing_patches: List[str], member: Optional[ClusterMember] = None
+) -> Dict[str, Any]:
     """What a guest reads from its job file. Without member it makes all hosts of the request."""
     return {
         "drivers": request.drivers,
         "hosts": request.hosts,
         "wire": request.wire,
         "member": member,
+        "missing_patches": missing_patches,
     }
 
 

@@ -40,6 +40,7 @@ def set_up(job: Dict[str, Any]) -> ExecFunction:
             signal.signal(signum, signal.SIG_DFL)
         argv = [*prefix, *spec["argv"]]
         env = on_command.command_environment(BIN_FOLDER, all_hosts, local_host, spec["env"])
+        env["SOFTRDMA_MISSING_PATCHES"] = " ".join(job["missing_patches"])
         try:
             os.execvpe(argv[0], argv, env)
         except OSError as problem:

@@ -8,21 +8,20 @@ release is used.
 
 import os
 import re
-from typing import Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 from ..core import cache, progress, subprocesses, supervisor
 from ..core.errors import LabError, Unavailable
 from ..debian import compiler_root, packages
 from ..debian.packages import Package, Suite
-from . import debian_kernels, kernel_fixes
+from . import debian_kernels, kernel_patches
 from .debian_kernels import Kernel
 
-FIXES_FACT = "siw"  # the manifest's fact that has the digest of the fixes
-SOURCE_FOLDER = "drivers/infiniband/sw/siw"
+PATCHES_FACT = "siw"  # the manifest's fact that has the digest of the patches
 GNU_TYPES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 # The source package has a compressed tree; only one folder of it is unpacked.
 UNPACK_SCRIPT = """dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" |
-    tar -C "$2" -xJ --wildcards "*/$3/*" """
+    tar -C "$2" -xJ --strip-components=1 --wildcards "*/$3/*" """
 MAKE_ARGUMENTS = ("CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules")
 
 
@@ -30,21 +29,31 @@ def module_path(kernel: Kernel) -> str:
     return os.path.join(kernel.modules, "updates", "siw.ko")
 
 
+def missing_patches(kernel: Kernel) -> List[str]:
+    """The patches that the module was built without."""
+    return list(cache.read_facts(kernel.path).get(kernel_patches.MISSING_FACT, []))
+
+
 def add_to_kernel(kernel: Kernel) -> None:
-    """Build the module, unless the kernel has it with the current fixes."""
+    """Build the module, unless the kernel has it with the current patches."""
     with cache.lock_entry(
         debian_kernels.CACHE_KIND, kernel.arch, kernel.release
     ), supervisor.Undo() as undo:
         manifest = cache.read_manifest(kernel.path) or {"facts": {}, "sha256": []}
-        has_fixes = manifest["facts"].get(FIXES_FACT) == kernel_fixes.SIW_DIGEST
-        if os.path.exists(module_path(kernel)) and has_fixes:
+        series = kernel_patches.siw_series_for(kernel.version)
+        is_current = manifest["facts"].get(PATCHES_FACT) == series.digest()
+        if os.path.exists(module_path(kernel)) and is_current:
             return
         cache.require_space(800, f"building siw for kernel {kernel.release}")
         work_folder = packages.make_work_folder(undo, "siw")
+        needed = _find_packages(kernel)
+        tree = _unpack_source(kernel, needed.source, work_folder)
+        missing = series.apply(tree, kernel_patches.upstream_version(kernel.version))
+        folder = os.path.join(tree, kernel_patches.SIW_DIR)
         if kernel.suite.removesuffix("-backports") == packages.running_release():
-            built = _build_with_own_compiler(kernel, work_folder)
+            built = _build_with_own_compiler(kernel, needed, folder, work_folder)
         else:
-            built = _build_with_suite_compiler(kernel, work_folder)
+            built = _build_with_suite_compiler(kernel, needed, folder, work_folder)
         os.makedirs(os.path.dirname(module_path(kernel)), exist_ok=True)
         depmod = subprocesses.require_program("depmod", "kmod", "adding siw")
         with supervisor.defer_signals():
@@ -52,32 +61,38 @@ def add_to_kernel(kernel: Kernel) -> None:
             subprocesses.capture_output([depmod, "-b", kernel.path, kernel.release])
             hashed_files = dict.fromkeys(manifest["sha256"])
             hashed_files[os.path.relpath(module_path(kernel), kernel.path)] = None
-            facts = {**manifest["facts"], FIXES_FACT: kernel_fixes.SIW_DIGEST}
+            facts: Dict[str, Any] = {**manifest["facts"], PATCHES_FACT: series.digest()}
+            facts[kernel_patches.MISSING_FACT] = missing
             cache.write_manifest(kernel.path, facts, [*hashed_files])
 
 
-def _build_with_own_compiler(kernel: Kernel, work_folder: str) -> str:
-    """With this machine's compiler. Returns the path of the module, as do the functions below."""
+class _Packages(NamedTuple):
+    source: Package
+    tools: List[Package]  # programs of the kernel's build system
+    headers: List[Package]  # of the kernel, then those it shares with others
+
+
+def _build_with_own_compiler(
+    kernel: Kernel, needed: _Packages, folder: str, work_folder: str
+) -> str:
+    """With this machine's compiler. Returns the path of the module, as does the function below."""
     root, tool_downloads = os.path.join(work_folder, "root"), os.path.join(work_folder, "tools")
     os.makedirs(root)
     os.makedirs(tool_downloads)
-    source, tools, headers = _find_packages(kernel)
     subprocesses.require_program("make", "make", "building siw")
-    debs = Suite(kernel.suite, kernel.arch).download([source, *headers], work_folder)
-    source_deb = next(deb for deb in debs if os.path.basename(deb).startswith("linux-source-"))
-    tree = _unpack_source(source_deb, work_folder)
-    debs.remove(source_deb)
-    debs += Suite(kernel.suite, packages.machine_arch()).download(tools, tool_downloads)
+    debs = Suite(kernel.suite, kernel.arch).download(needed.headers, work_folder)
+    debs += Suite(kernel.suite, packages.machine_arch()).download(needed.tools, tool_downloads)
     packages.unpack_and_delete(debs, root, f"the headers of kernel {kernel.release}")
-    return _compile(kernel, root, tree)
+    return _compile(kernel, root, folder)
 
 
-def _build_with_suite_compiler(kernel: Kernel, work_folder: str) -> str:
+def _build_with_suite_compiler(
+    kernel: Kernel, needed: _Packages, folder: str, work_folder: str
+) -> str:
     """With the compiler of the kernel's release, in its own root."""
     cache.require_space(2500, f"the compiler of {kernel.suite}")
     suite = Suite(kernel.suite, kernel.arch)
-    source, tools, headers = _find_packages(kernel)
-    main_headers = headers[0]
+    main_headers = needed.headers[0]
     if kernel.arch == packages.machine_arch():
         tool_prefix = ""
         names = [f"{main_headers.name}={main_headers.version}"]
@@ -85,14 +100,13 @@ def _build_with_suite_compiler(kernel: Kernel, work_folder: str) -> str:
     else:
         # The headers are of the kernel's architecture, so they do not depend on programs of this one.
         tool_prefix = GNU_TYPES[kernel.arch] + "-"
-        names = [f"{package.name}={package.version}" for package in tools]
+        names = [f"{package.name}={package.version}" for package in needed.tools]
         names.append(cross_compiler_package(main_headers, kernel.arch))
         native_suite = Suite(kernel.suite, packages.machine_arch())
         root = compiler_root.make_root(native_suite, names, work_folder)
-        debs = suite.download(headers, work_folder)
+        debs = suite.download(needed.headers, work_folder)
         packages.unpack_and_delete(debs, root, f"the headers of kernel {kernel.release}")
-    tree = _unpack_source(suite.download([source], work_folder)[0], work_folder)
-    os.rename(tree, os.path.join(root, "siw"))
+    os.rename(folder, os.path.join(root, "siw"))
     make = ["make", "-C", f"/usr/src/{main_headers.name}", "M=/siw", *MAKE_ARGUMENTS]
     strip = [tool_prefix + "strip", "--strip-debug", "/siw/siw.ko"]
     title = f"building siw for kernel {kernel.release}"
@@ -110,8 +124,7 @@ def cross_compiler_package(headers: Package, arch: str) -> str:
     raise Unavailable(f"{headers.name} depends on no compiler, so siw cannot be built")
 
 
-def _find_packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Package]]":
-    """The kernel's source, the programs of its build system, its headers."""
+def _find_packages(kernel: Kernel) -> _Packages:
     suite = Suite(kernel.suite, kernel.arch)
     suite.update_lists()
     main_headers = suite.find_package(f"linux-headers-{kernel.release}", kernel.version)
@@ -135,28 +148,27 @@ def _find_packages(kernel: Kernel) -> "tuple[Package, List[Package], List[Packag
         for package in map(suite.find_package, main_headers.depends)
         if package and re.match(r"linux-headers-.*-common", package.name)
     ]
-    return source, tools, [main_headers, *common_headers]
+    return _Packages(source, tools, [main_headers, *common_headers])
 
 
-def _unpack_source(source_deb: str, work_folder: str) -> str:
-    """Unpack and fix siw's folder, and delete the package. Returns the folder."""
-    package_name = os.path.basename(source_deb).split("_")[0]
-    with progress.Step(f"unpacking siw from {package_name}", expected_seconds=8) as step:
+def _unpack_source(kernel: Kernel, source: Package, work_folder: str) -> str:
+    """Unpack siw's folder of the kernel's source. Returns the folder of the source."""
+    (source_deb,) = Suite(kernel.suite, kernel.arch).download([source], work_folder)
+    tree = os.path.join(work_folder, "source")
+    os.mkdir(tree)
+    with progress.Step(f"unpacking siw from {source.name}", expected_seconds=8) as step:
         subprocesses.run_long(
-            ["sh", "-c", UNPACK_SCRIPT, "sh", source_deb, work_folder, SOURCE_FOLDER],
+            ["sh", "-c", UNPACK_SCRIPT, "sh", source_deb, tree, kernel_patches.SIW_DIR],
             "cannot unpack the kernel's source",
             on_progress=lambda _: step.update(None),
         )
     os.unlink(source_deb)
-    for name in os.listdir(work_folder):
-        tree = os.path.join(work_folder, name, SOURCE_FOLDER)
-        if os.path.isdir(tree):
-            kernel_fixes.fix_siw_folder(tree, SOURCE_FOLDER)
-            return tree
-    raise LabError("the kernel's source package has no siw")
+    if not os.path.isdir(os.path.join(tree, kernel_patches.SIW_DIR)):
+        raise LabError("the kernel's source package has no siw")
+    return tree
 
 
-def _compile(kernel: Kernel, root: str, tree: str) -> str:
+def _compile(kernel: Kernel, root: str, folder: str) -> str:
     headers = os.path.join(root, "usr", "src", f"linux-headers-{kernel.release}")
     makefile = os.path.join(headers, "Makefile")
     with open(makefile, encoding="utf-8") as file:
@@ -175,12 +187,12 @@ def _compile(kernel: Kernel, root: str, tree: str) -> str:
     strip = subprocesses.require_program(prefix + "strip", "binutils" + suffix, "building siw")
     with progress.Step(title, expected_seconds=10) as step:
         subprocesses.run_long(
-            ["make", "-C", headers, f"M={tree}", *MAKE_ARGUMENTS],
+            ["make", "-C", headers, f"M={folder}", *MAKE_ARGUMENTS],
             f"siw does not build for kernel {kernel.release}",
             on_progress=lambda _: step.update(None),
             env=_make_environment(kernel),
         )
-    module = os.path.join(tree, "siw.ko")
+    module = os.path.join(folder, "siw.ko")
     subprocesses.capture_output([strip, "--strip-debug", module])
     return module
 

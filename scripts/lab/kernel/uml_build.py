@@ -12,7 +12,7 @@ from ..core.errors import LabError, Unavailable, UsageError
 from ..core.versions import natural_key
 from ..debian import packages
 from ..debian.packages import Package, Suite
-from . import kernel_fixes
+from . import kernel_patches
 from .uml_kernels import (
     CACHE_KIND,
     PROGRAM,
@@ -30,6 +30,7 @@ TOOL_PACKAGES = {
     "flex": "flex",
     "bison": "bison",
     "bc": "bc",
+    "git": "git",
     "xz": "xz-utils",
     "strip": "binutils",
     "depmod": "kmod",
@@ -69,7 +70,8 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
             (deb,) = suite.download([source], work_folder)
             _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
             os.unlink(deb)
-            facts = _build_tree(tree, path, options, series)
+            version = kernel_patches.upstream_version(source.version)
+            facts = _build_tree(tree, path, options, series, version)
             return {"series": series, "version": source.version, **facts}
 
     path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
@@ -105,7 +107,7 @@ def build_into(source: str, folder: str, options: BuildOptions = BuildOptions())
         os.mkdir(path)
         _unpack(UNPACK_SOURCE, os.path.abspath(source), tree)
         series, version = _read_version(tree, source)
-        facts = _build_tree(tree, path, options, series)
+        facts = _build_tree(tree, path, options, series, version)
         cache.write_manifest(path, {"series": series, "version": version, **facts}, [PROGRAM])
         with supervisor.defer_signals():
             os.rename(path, folder)
@@ -157,10 +159,12 @@ def _unpack(script: str, archive: str, tree: str) -> None:
         )
 
 
-def _build_tree(tree: str, path: str, options: BuildOptions, series: str) -> Dict[str, Any]:
+def _build_tree(
+    tree: str, path: str, options: BuildOptions, series: str, version: str
+) -> Dict[str, Any]:
     """Build the unpacked source, and copy what is kept to path. Returns facts for the manifest."""
     environment = _make_environment(tree)
-    kernel_fixes.fix_uml_tree(tree, series)
+    missing_patches = kernel_patches.series_for(version).apply(tree, version)
     unknown_options = _configure(tree, environment, series)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     argv = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if options.verbose else [])]
@@ -178,7 +182,11 @@ def _build_tree(tree: str, path: str, options: BuildOptions, series: str) -> Dic
             env=environment,
         )
     _copy_results(tree, path)
-    return {"config": config_digest(series), "processors": 1 if "SMP" in unknown_options else 2}
+    return {
+        "config": config_digest(series),
+        "processors": 1 if "SMP" in unknown_options else 2,
+        kernel_patches.MISSING_FACT: missing_patches,
+    }
 
 
 def _make_environment(tree: str) -> Dict[str, str]:

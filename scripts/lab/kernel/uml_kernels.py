@@ -2,7 +2,7 @@
 """User-mode kernels: those that were built into the cache, and those of a package.
 
 The name and the manifest of a kernel have a digest of its configuration
-(uml.config) and of the fixes of its source. A kernel with another digest is
+(uml.config) and of the patches of its source. A kernel with another digest is
 outdated and is not run.
 """
 
@@ -14,13 +14,14 @@ from .. import LAB_DIR
 from ..core import cache, progress
 from ..core.errors import LabError, Unavailable
 from ..core.versions import natural_key
-from . import kernel_fixes
+from . import kernel_patches
 
 CACHE_KIND = "uml"
 PACKAGE = "softrdma-uml"
 PROGRAM = "linux"
 CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
-# In old series the vector driver depends on it.
+# Up to this series the vector driver depends on it.
+LAST_OLD_SERIES = "6.12"
 OLD_SERIES_CONFIG = b"CONFIG_UML_NET=y\n"
 
 
@@ -28,7 +29,7 @@ class UmlKernel(NamedTuple):
     series: str
     version: str
     path: str
-    is_current: bool  # has the current configuration and fixes
+    is_current: bool  # has the current configuration and patches
     is_packaged: bool  # is installed, not in the cache
 
 
@@ -73,6 +74,11 @@ def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> L
 
 def is_built(series: Optional[str] = None) -> bool:
     return any(kernel.is_current and _is_of_series(kernel, series) for kernel in known_kernels())
+
+
+def missing_patches(path: str) -> List[str]:
+    """The patches that the kernel in the folder was built without."""
+    return list(cache.read_facts(path).get(kernel_patches.MISSING_FACT, []))
 
 
 def max_processors(path: str) -> int:
@@ -126,9 +132,13 @@ def _list_folders(folder: Optional[str]) -> List[str]:
 def read_config(series: str) -> bytes:
     """The configuration of a kernel of the series."""
     with open(CONFIG_FILE, "rb") as file:
-        return file.read() + (OLD_SERIES_CONFIG if kernel_fixes.is_old_uml(series) else b"")
+        return file.read() + (OLD_SERIES_CONFIG if is_old_series(series) else b"")
+
+
+def is_old_series(series: str) -> bool:
+    return natural_key(series) <= natural_key(LAST_OLD_SERIES)
 
 
 def config_digest(series: str) -> str:
-    key = read_config(series) + kernel_fixes.uml_digest(series).encode()
+    key = read_config(series) + kernel_patches.series_for(series).digest().encode()
     return hashlib.sha256(key).hexdigest()[:8]

@@ -53,7 +53,7 @@ def _run_guest(
         initrd, console, log = (
             os.path.join(folder, name) for name in ("initrd", "console", "qemu")
         )
-        initramfs.write_initramfs(initrd, kernel, _guest_files(request, shares))
+        initramfs.write_initramfs(initrd, kernel, _guest_files(kernel, request, shares))
         connection, guest_end = socket.socketpair()
         with open(log, "wb") as log_file:
             process = qemu.start_guest(
@@ -92,11 +92,12 @@ def _make_shares(kernel: Kernel, request: RunRequest) -> List[Share]:
     return shares + [Share(f"write{number}", "rw", path, path) for number, path in writable]
 
 
-def _guest_files(request: RunRequest, shares: List[Share]) -> Dict[str, bytes]:
+def _guest_files(kernel: Kernel, request: RunRequest, shares: List[Share]) -> Dict[str, bytes]:
     """The files that guest/init reads."""
     lines = [f"{share.tag} {share.mode} {share.guest_path}\n" for share in shares]
+    job = run_request.guest_job(request, siw_module.missing_patches(kernel))
     return {
-        "job.json": json.dumps(run_request.guest_job(request)).encode(),
+        "job.json": json.dumps(job).encode(),
         "shares": "".join(lines).encode(),
         "launcher": request.launcher.encode(),
     }

@@ -93,8 +93,9 @@ def _start_guest(
         "cpuinfo": _read_cpuinfo(processors),
         "modules": os.path.join(kernel_folder, "lib", "modules"),
     }
+    job = run_request.guest_job(request, uml_kernels.missing_patches(kernel_folder), member)
     with open(job_path, "w", encoding="utf-8") as file:
-        json.dump({**run_request.guest_job(request, member), **uml_job}, file)
+        json.dump({**job, **uml_job}, file)
     connection, guest_end = socket.socketpair()
     program = os.path.join(kernel_folder, uml_kernels.PROGRAM)
     argv = [program, f"mem={request.memory_mb}M", *options]

@@ -1,13 +1,18 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Faults of the drivers that the lab's kernel has fixed: scripts/lab/kernel/KERNEL_FIXES.md tells which of
+# Faults of the drivers that the lab's kernel has fixed: scripts/lab/patches/README.md tells which of
 # these a kernel without the fixes fails, and how often: the connections are so many that one passes less than
 # once in 10,000 runs, where the rate is known, but for reads-beside-writes, which provoked its
 # fault in 10 of 12 runs of up to 100 s. They are tried with the stock provider.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+
+# require_patch NAME: skips on a kernel that was built without the patch.
+require_patch() {
+    [[ " ${SOFTRDMA_MISSING_PATCHES-} " != *" $1 "* ]] || skip "this kernel was built without the patch $1"
+}
 
 # fixed DRIVER CASE CONNECTIONS
 fixed() { "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"; }
@@ -20,10 +25,31 @@ fixed_apart() {
     taskset -c 1 "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"
 }
 
-@test "siw: the initiator receives a message that follows the reply at once" { fixed siw responder-sends-first 180; }
-@test "siw: the responder receives a message that follows its reply at once" { fixed siw initiator-sends-at-once 300; }
-@test "siw: a message whose receiver disconnects on it is sent" { fixed siw receiver-leaves 200; }
-@test "siw: a Read that is flushed completes once" { fixed siw reads-complete-once 30; }
-@test "siw: a Read's response is copied by the transmit thread while the process posts" { fixed siw reads-beside-writes 3; }
-@test "rxe: a message whose receiver disconnects on it is acknowledged" { fixed_apart rxe receiver-leaves 40; }
-@test "rxe: a message that is acknowledged is not flushed" { fixed_apart rxe sender-leaves 120; }
+@test "siw: the initiator receives a message that follows the reply at once" {
+    require_patch RDMA-siw-accept-data-that-follow-the-MPA-reply
+    fixed siw responder-sends-first 180
+}
+@test "siw: the responder receives a message that follows its reply at once" {
+    require_patch RDMA-siw-give-the-socket-to-the-QP-before-the-MPA-reply-is-sent
+    fixed siw initiator-sends-at-once 300
+}
+@test "siw: a message whose receiver disconnects on it is sent" {
+    require_patch RDMA-siw-do-not-check-for-a-closed-connection-after-the-last-segment
+    fixed siw receiver-leaves 200
+}
+@test "siw: a Read that is flushed completes once" {
+    require_patch RDMA-siw-flush-a-Read-once
+    fixed siw reads-complete-once 30
+}
+@test "siw: a Read's response is copied by the transmit thread while the process posts" {
+    require_patch RDMA-siw-do-not-copy-from-user-memory-in-the-transmit-thread
+    fixed siw reads-beside-writes 3
+}
+@test "rxe: a message whose receiver disconnects on it is acknowledged" {
+    require_patch RDMA-rxe-acknowledge-a-message-before-its-receive-completes
+    fixed_apart rxe receiver-leaves 40
+}
+@test "rxe: a message that is acknowledged is not flushed" {
+    require_patch RDMA-rxe-complete-what-is-acknowledged-before-the-send-queue-is-flushed
+    fixed_apart rxe sender-leaves 120
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Kernel faults that the lab's kernel has fixed (scripts/lab/kernel/KERNEL_FIXES.md), each provoked
+// Kernel faults that the lab's kernel has fixed (scripts/lab/patches/README.md), each provoked
 // by many short connections of a device with itself.
 //
 // kernel_fixes CASE ADDRESS [CONNECTIONS]

@@ -1,21 +1,23 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""lab/kernel: releases, the compiler of siw, and the fixes of the kernel's source."""
+"""lab/kernel: releases, the compiler of siw, and the patches of the kernel's source."""
 
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from contextlib import redirect_stderr
 
 TEST_FOLDER = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(TEST_FOLDER, "..", "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from lab.core.errors import Unavailable  # noqa: E402
+from lab.core.errors import LabError, Unavailable  # noqa: E402
 from lab.debian.packages import Package  # noqa: E402
-from lab.kernel import kernel_fixes, siw_module  # noqa: E402
+from lab.kernel import kernel_patches, siw_module  # noqa: E402
 from lab.kernel.debian_kernels import release_matches  # noqa: E402
 
 
@@ -43,101 +45,131 @@ class CrossCompiler(unittest.TestCase):
             self.compiler_package("linux-base", "libgcc-14-dev")
 
 
-NEW_SERIES_FIXES = (*kernel_fixes.SIW_FIXES, *kernel_fixes.RXE_FIXES, *kernel_fixes.UML_FIXES)
+SERIES = {  # of a kernel with the files a and b, and siw's file c
+    "6.1.10": ["0001-siw-repair-c", "0002-um-repair-a-and-b"],
+    "7.2.13": ["0001-um-repair-a-and-b", "0002-siw-repair-c"],
+}
+PATCHED_FILES = {"siw-repair-c": [f"{kernel_patches.SIW_DIR}/c"], "um-repair-a-and-b": ["a", "b"]}
 
 
-def changes(path: str) -> "list[tuple[str, str]]":
-    """All changes of a file."""
-    fixes = (*NEW_SERIES_FIXES, *kernel_fixes.OLD_UML_FIXES)
-    return [change for fix in fixes if fix.file == path for change in fix.changes]
+def patch_text(files: "list[str]") -> str:
+    parts = ["Subject: [PATCH] repair\n\n"]
+    for file in files:
+        parts.append(f"diff --git a/{file} b/{file}\n--- a/{file}\n+++ b/{file}\n")
+        parts.append("@@ -1,3 +1,3 @@\n before\n-fault\n+repair\n after\n")
+    return "".join(parts)
 
 
-def old_text(path: str) -> str:
-    return "".join(old for old, _ in changes(path))
+class KernelPatches(unittest.TestCase):
+    """Series of patches, applied to a tree in which each file has the line that they replace."""
 
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree, patches = (os.path.join(folder.name, name) for name in ("tree", "patches"))
+        for version, names in SERIES.items():
+            os.makedirs(os.path.join(patches, version))
+            for name in names:
+                text = patch_text(PATCHED_FILES[name.partition("-")[2]])
+                with open(os.path.join(patches, version, f"{name}.patch"), "w") as file:
+                    file.write(text)
+        for files in PATCHED_FILES.values():
+            for name in files:
+                self.write(name, "before\nfault\nafter\n")
+        patcher = unittest.mock.patch.object(kernel_patches, "PATCHES_DIR", patches)
+        patcher.start()
+        self.addCleanup(patcher.stop)
 
-def new_text(path: str) -> str:
-    return "".join(new for _, new in changes(path))
+    def write(self, name: str, text: str) -> None:
+        path = os.path.join(self.tree, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
+    def line(self, name: str) -> str:
+        with open(os.path.join(self.tree, name), encoding="utf-8") as file:
+            return file.read().split("\n")[1]
 
-class KernelFixes(unittest.TestCase):
-    """Fixes of a whole tree, or of siw's folder."""
+    def apply(self, series: kernel_patches.PatchSeries, version: str) -> "list[str]":
+        with redirect_stderr(io.StringIO()) as self.stderr:
+            return series.apply(self.tree, version)
 
-    def fix_file(self, path: str, text: "str | None", folder: str = "") -> "str | None":
-        """Fix a tree with that text (None: without the file). Returns the file's new text.
+    def test_all_patches_of_a_known_version_are_applied(self) -> None:
+        self.assertEqual(self.apply(kernel_patches.series_for("7.2.13"), "7.2.13"), [])
+        self.assertEqual(
+            {self.line(name) for files in PATCHED_FILES.values() for name in files}, {"repair"}
+        )
+        self.assertEqual(self.stderr.getvalue(), "")
 
-        All other files have the texts that their fixes replace. folder: fix siw's folder.
-        """
-        with tempfile.TemporaryDirectory() as tree, redirect_stderr(io.StringIO()) as self.stderr:
-            fixes = kernel_fixes.SIW_FIXES if folder else NEW_SERIES_FIXES
-            texts: "dict[str, str | None]" = {fix.file: old_text(fix.file) for fix in fixes}
-            texts[path] = text
-            for name, content in texts.items():
-                file_path = os.path.join(tree, os.path.relpath(name, folder or "."))
-                os.makedirs(os.path.dirname(file_path), exist_ok=True)
-                if content is not None:
-                    with open(file_path, "w", encoding="utf-8") as file:
-                        file.write(content)
-            if folder:
-                kernel_fixes.fix_siw_folder(tree, folder)
-            else:
-                kernel_fixes.fix_uml_tree(tree, "7.2")
-            if text is None:
-                return None
-            with open(os.path.join(tree, os.path.relpath(path, folder or "."))) as file:
-                return file.read()
+    def test_siw_series_changes_siw_only(self) -> None:
+        self.assertEqual(self.apply(kernel_patches.siw_series_for("6.1.10-1"), "6.1.10"), [])
+        self.assertEqual(self.line(f"{kernel_patches.SIW_DIR}/c"), "repair")
+        self.assertEqual(self.line("a"), "fault")
 
-    def fix_only_file(self, path: str, text: str, series: str) -> str:
-        """Fix a tree with only that file. Returns its new text; the fix prints no message."""
-        with tempfile.TemporaryDirectory() as tree:
-            file_path = os.path.join(tree, path)
-            os.makedirs(os.path.dirname(file_path))
-            with open(file_path, "w", encoding="utf-8") as file:
-                file.write(text)
-            with redirect_stderr(io.StringIO()) as stderr:
-                kernel_fixes.fix_uml_tree(tree, series)
-            self.assertNotIn(path, stderr.getvalue())
-            with open(file_path, encoding="utf-8") as file:
-                return file.read()
-
-    def test_known_source_is_fixed_and_nothing_else_changed(self) -> None:
-        for fixes, folder in (
-            (NEW_SERIES_FIXES, ""),
-            (kernel_fixes.SIW_FIXES, siw_module.SOURCE_FOLDER),
+    def test_version_gets_series_of_its_minor_version_or_the_one_before(self) -> None:
+        for version, expected in (
+            ("6.1.10", "6.1.10"),
+            ("6.1.9-1", "6.1.10"),
+            ("6.1", "6.1.10"),
+            ("6.12.1", "6.1.10"),
+            ("7.2.14-1", "7.2.13"),
+            ("7.10", "7.2.13"),
+            ("5.10.1", "6.1.10"),
         ):
-            for path in {fix.file for fix in fixes}:
-                fixed_text = self.fix_file(path, f"before\n{old_text(path)}after\n", folder)
-                self.assertEqual(fixed_text, f"before\n{new_text(path)}after\n")
-                self.assertEqual(self.stderr.getvalue(), "")
+            self.assertEqual(kernel_patches.series_for(version).version, expected, version)
 
-    def test_all_changes_of_a_fix_are_made_or_none(self) -> None:
-        (fix,) = (fix for fix in NEW_SERIES_FIXES if fix.file.endswith("time.c"))
-        self.assertGreater(len(fix.changes), 1)
-        self.assertEqual(self.fix_file(fix.file, old_text(fix.file)), new_text(fix.file))
-        partial_text = "".join(old for old, _ in fix.changes[1:])
-        self.assertEqual(self.fix_file(fix.file, partial_text), partial_text)
-        self.assertIn(f"{fix.file} differs from the known source", self.stderr.getvalue())
+    def test_patch_that_does_not_apply_to_its_version_is_an_error(self) -> None:
+        self.write("b", "other\n")
+        with self.assertRaisesRegex(
+            LabError, r"0001-um-repair-a-and-b\.patch does not .*7\.2\.13.*\bb\b"
+        ):
+            self.apply(kernel_patches.series_for("7.2.13"), "7.2.13")
 
-    def test_rxe_is_fixed_in_new_series_only(self) -> None:
-        for path in {fix.file for fix in kernel_fixes.RXE_FIXES}:
-            self.assertEqual(self.fix_only_file(path, old_text(path), "7.2"), new_text(path))
-            self.assertEqual(self.fix_only_file(path, old_text(path), "6.12"), old_text(path))
+    def test_other_version_is_built_without_a_patch_that_does_not_apply(self) -> None:
+        for text in ("other\n", None):
+            if text:
+                self.write("b", text)
+            else:
+                os.unlink(os.path.join(self.tree, "b"))
+            self.write(f"{kernel_patches.SIW_DIR}/c", "before\nfault\nafter\n")
+            missing = self.apply(kernel_patches.series_for("7.2.14"), "7.2.14")
+            self.assertEqual(missing, ["um-repair-a-and-b"])
+            self.assertEqual(self.line("a"), "fault", "half of the patch is applied")
+            self.assertEqual(self.line(f"{kernel_patches.SIW_DIR}/c"), "repair")
+            self.assertRegex(
+                self.stderr.getvalue(), r"7\.2\.14 gets no 0001-um-repair-a-and-b\.patch"
+            )
 
-    def test_old_user_mode_is_fixed_where_it_has_the_fault(self) -> None:
-        (fix,) = kernel_fixes.OLD_UML_FIXES
-        text = self.fix_only_file(fix.file, f"before\n{old_text(fix.file)}after\n", "6.1")
-        self.assertEqual(text, f"before\n{new_text(fix.file)}after\n")
-        self.assertEqual(self.fix_only_file(fix.file, "before\n", "6.1"), "before\n")
+    def test_tree_below_a_repository_is_patched(self) -> None:
+        subprocess.run(["git", "init", "-q", os.path.dirname(self.tree)], check=True)
+        self.assertEqual(self.apply(kernel_patches.series_for("7.2.13"), "7.2.13"), [])
+        self.assertEqual(self.line("a"), "repair")
 
-    def test_digest_is_that_of_the_fixes_of_the_series(self) -> None:
-        self.assertEqual(kernel_fixes.uml_digest("6.12"), kernel_fixes.uml_digest("6.1"))
-        self.assertNotEqual(kernel_fixes.uml_digest("6.12"), kernel_fixes.uml_digest("6.13"))
+    def test_digest_depends_on_the_patches(self) -> None:
+        digests = [kernel_patches.series_for(version).digest() for version in SERIES]
+        digests.append(kernel_patches.siw_series_for("7.2").digest())
+        self.assertEqual(len(set(digests)), 3)
+        self.assertEqual(kernel_patches.series_for("7.2.14").digest(), digests[1])
 
-    def test_unknown_source_is_unchanged_and_reported(self) -> None:
-        for path in {fix.file for fix in NEW_SERIES_FIXES}:
-            for text in ("another\n", old_text(path) * 2, None):
-                self.assertEqual(self.fix_file(path, text), text)
-                self.assertIn(f"{path} differs from the known", self.stderr.getvalue())
+
+class Patches(unittest.TestCase):
+    """The patches themselves."""
+
+    def test_each_has_one_subject_a_reproducer_and_is_described(self) -> None:
+        with open(os.path.join(kernel_patches.PATCHES_DIR, "README.md"), encoding="utf-8") as file:
+            readme = file.read()
+        for version in ("6.1", "6.12", "7.2"):
+            patches = kernel_patches.series_for(version).patches
+            for number, patch in enumerate(patches, 1):
+                with open(patch.path, encoding="utf-8") as file:
+                    message, _, diff = file.read().partition("\ndiff --git ")
+                with self.subTest(patch.path):
+                    self.assertTrue(os.path.basename(patch.path).startswith(f"{number:04}-"))
+                    self.assertRegex(message, r"\nSubject: \[PATCH\] (RDMA/siw|RDMA/rxe|um): ")
+                    self.assertIn("\nReproducer: ", message)
+                    self.assertIn("\nSigned-off-by: ", message)
+                    self.assertTrue(patch.changed_files)
+                    self.assertTrue(f"`{patch.name}`" in readme, "README.md does not list it")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True
 
 from lab.core import cache  # noqa: E402
-from lab.kernel import kernel_fixes, uml_kernels  # noqa: E402
+from lab.kernel import kernel_patches, uml_kernels  # noqa: E402
 
 
 class InPrefix(unittest.TestCase):
@@ -54,9 +54,9 @@ class InPrefix(unittest.TestCase):
         series = ".".join(version.split(".")[:2])
         with open(self.config_file, "rb") as binary:
             config = binary.read()
-        if kernel_fixes.is_old_uml(series):
+        if uml_kernels.is_old_series(series):
             config += uml_kernels.OLD_SERIES_CONFIG
-        key = config + kernel_fixes.uml_digest(series).encode()
+        key = config + kernel_patches.series_for(series).digest().encode()
         config_digest = config_digest or hashlib.sha256(key).hexdigest()[:8]
         facts = {"series": series, "version": version, "config": config_digest}
         cache.write_manifest(path, facts, ["linux"])
@@ -99,6 +99,18 @@ class Installed(InPrefix):
         (row,) = json.loads(self.softrdma("kernel", "list", "--json")[1])["kernels"]
         self.assertEqual((row["from"], row["for"], row["path"]), ("package", "uml", path))
         self.assertFalse(os.path.exists(self.cache_folder))
+
+    def test_missing_patches_are_listed(self) -> None:
+        path = self.make_packaged_kernel("6.1.187")
+        manifest = os.path.join(path, cache.MANIFEST)
+        with open(manifest, encoding="utf-8") as file:
+            contents = json.load(file)
+        contents["facts"]["missing_patches"] = ["siw-this", "um-that"]
+        with open(manifest, "w", encoding="utf-8") as file:
+            json.dump(contents, file)
+        self.assertIn("\n6.1 lacks siw-this, um-that\n", self.softrdma("kernel", "list")[1])
+        (row,) = json.loads(self.softrdma("kernel", "list", "--json")[1])["kernels"]
+        self.assertEqual(row["missing_patches"], ["siw-this", "um-that"])
 
     def test_newest_kernel_is_selected(self) -> None:
         self.make_packaged_kernel("6.1.187")
