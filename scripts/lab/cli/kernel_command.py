@@ -71,6 +71,19 @@ def _kernel_rows() -> List[Dict[str, Any]]:
         }
         for kernel in debian_kernels.cached_kernels()
     ]
+    rows += [
+        {
+            "release": build.series,
+            "for": "uml (unfinished)",
+            "arch": packages.machine_arch(),
+            "version": build.version,
+            "siw": True,
+            "missing_patches": [],
+            "from": "cache",
+            "path": build.path,
+        }
+        for build in uml_kernels.unfinished_builds()
+    ]
     return rows + [
         {
             "release": kernel.series,
@@ -128,7 +141,8 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
             f"kernel {version} belongs to the package {package}; remove that: apt remove {package}"
         )
     for row in cached:
-        with cache.lock_entry(os.path.relpath(row["path"], cache.cache_path())):
+        entry = row["path"].removesuffix(uml_kernels.TREE_SUFFIX)
+        with cache.lock_entry(os.path.relpath(entry, cache.cache_path())):
             shutil.rmtree(row["path"])
         print(f"{row['release']} ({row['for']}, {row['arch']}) removed")
     if len(cached) < len(matching):

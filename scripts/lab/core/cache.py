@@ -56,17 +56,20 @@ def require_space(
 
 
 @contextlib.contextmanager
-def lock_entry(*names: str) -> Iterator[None]:
-    """Lock an entry; waits for a softrdma that makes it."""
+def lock_entry(*names: str, wait: bool = True) -> Iterator[bool]:
+    """Lock an entry; waits for a softrdma that makes it. Without wait, yields whether it is locked."""
     make_cache_folder(*names[:-1])
     lock = os.open(cache_path(*names) + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                yield False
+                return
             with progress.Step(f"waiting for another softrdma that makes {names[-1]}"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield True
     finally:
         os.close(lock)
 

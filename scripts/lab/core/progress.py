@@ -62,6 +62,8 @@ class Step:
         if fraction is not None:
             parts.append(f"{fraction * 100:3.0f}%")
         parts.append(f"{elapsed:.0f} s")
+        if fraction and elapsed > 3:
+            parts.append(f"about {elapsed / fraction - elapsed:.0f} s left")
         text = "  ".join(parts)[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r\x1b[K" + text)
         sys.stderr.flush()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Builds a user-mode kernel from a kernel source of Debian."""
+"""Builds a user-mode kernel from a kernel source of Debian.
 
+A build into the cache that a signal ends leaves its tree; the next build of that kernel continues
+there, and a build of another kernel removes it.
+"""
+
+import json
 import os
 import re
 import shutil
@@ -16,10 +21,12 @@ from . import kernel_patches
 from .uml_kernels import (
     CACHE_KIND,
     PROGRAM,
+    TREE_SUFFIX,
     UmlKernel,
     config_digest,
     read_config,
     series_matches,
+    unfinished_builds,
 )
 
 EXPECTED_SECONDS = 300.0  # on two processors
@@ -45,6 +52,7 @@ UNPACK_TAR = 'tar -C "$tree" -xJ --no-same-owner --strip-components=1 "$@"'
 UNPACK_SOURCE = "archive=$1 tree=$2; shift 2; " + UNPACK_TAR + ' -f "$archive"'
 UNPACK_SOURCE_PACKAGE = f"""deb=$1 tree=$2; shift 2
     dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards "./usr/src/*.tar.xz" | {UNPACK_TAR}"""
+FACTS_FILE = "softrdma.facts"  # in a prepared tree
 XZ_MAGIC = b"\xfd7zXZ\0"
 
 
@@ -64,18 +72,41 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
         assert series
         cache.require_space(3000, f"building user-mode kernel {series}")
         with supervisor.Undo() as undo:
-            work_folder = packages.make_work_folder(undo, "uml")
-            tree = os.path.join(work_folder, "tree")
-            os.mkdir(tree)
-            (deb,) = suite.download([source], work_folder)
-            _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
-            os.unlink(deb)
-            version = kernel_patches.upstream_version(source.version)
-            facts = _build_tree(tree, path, options, series, version)
+            kept_tree = cache.cache_path(CACHE_KIND, name + TREE_SUFFIX)
+            _remove_other_trees(kept_tree)
+            if os.path.isdir(kept_tree):
+                progress.note(f"continuing the build in {progress.abbreviate_home(kept_tree)}")
+            else:
+                work_folder = packages.make_work_folder(undo, "uml")
+                tree = os.path.join(work_folder, "tree")
+                os.mkdir(tree)
+                (deb,) = suite.download([source], work_folder)
+                _unpack(UNPACK_SOURCE_PACKAGE, deb, tree)
+                os.unlink(deb)
+                version = kernel_patches.upstream_version(source.version)
+                _prepare_tree(tree, series, version)
+                os.rename(tree, kept_tree)
+            try:
+                facts = _build_tree(kept_tree, path, options)
+            except Exception:  # not a signal: it would fail again
+                shutil.rmtree(kept_tree)
+                raise
+            shutil.rmtree(kept_tree)
             return {"series": series, "version": source.version, **facts}
 
     path = cache.get_or_build(CACHE_KIND, name, build_entry, [PROGRAM])
     return UmlKernel(series, source.version, path, True, False)
+
+
+def _remove_other_trees(kept_tree: str) -> None:
+    """Remove the trees of other unfinished builds, unless such a build runs."""
+    for other in unfinished_builds():
+        entry = os.path.basename(other.path).removesuffix(TREE_SUFFIX)
+        if other.path == kept_tree:
+            continue
+        with cache.lock_entry(CACHE_KIND, entry, wait=False) as is_locked:
+            if is_locked:
+                shutil.rmtree(other.path)
 
 
 def build_into(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:
@@ -107,7 +138,8 @@ def build_into(source: str, folder: str, options: BuildOptions = BuildOptions())
         os.mkdir(path)
         _unpack(UNPACK_SOURCE, os.path.abspath(source), tree)
         series, version = _read_version(tree, source)
-        facts = _build_tree(tree, path, options, series, version)
+        _prepare_tree(tree, series, version)
+        facts = _build_tree(tree, path, options)
         cache.write_manifest(path, {"series": series, "version": version, **facts}, [PROGRAM])
         with supervisor.defer_signals():
             os.rename(path, folder)
@@ -159,13 +191,21 @@ def _unpack(script: str, archive: str, tree: str) -> None:
         )
 
 
-def _build_tree(
-    tree: str, path: str, options: BuildOptions, series: str, version: str
-) -> Dict[str, Any]:
-    """Build the unpacked source, and copy what is kept to path. Returns facts for the manifest."""
-    environment = _make_environment(tree)
+def _prepare_tree(tree: str, series: str, version: str) -> None:
+    """Patch and configure the unpacked source, and store the facts for the manifest in it."""
     missing_patches = kernel_patches.series_for(version).apply(tree, version)
-    unknown_options = _configure(tree, environment, series)
+    unknown_options = _configure(tree, _make_environment(tree), series)
+    facts = {
+        "config": config_digest(series),
+        "processors": 1 if "SMP" in unknown_options else 2,
+        kernel_patches.MISSING_FACT: missing_patches,
+    }
+    with open(os.path.join(tree, FACTS_FILE), "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+
+
+def _build_tree(tree: str, path: str, options: BuildOptions) -> Dict[str, Any]:
+    """Build the prepared tree, and copy what is kept to path. Returns facts for the manifest."""
     jobs = options.jobs or len(os.sched_getaffinity(0))
     argv = ["make", "-C", tree, "ARCH=um", f"-j{jobs}", *(["V=1"] if options.verbose else [])]
     argv += [NO_RPATH, PROGRAM]
@@ -179,14 +219,11 @@ def _build_tree(
             "the user-mode kernel does not build",
             on_progress=None if options.verbose else show_progress,
             show_output=options.verbose,
-            env=environment,
+            env=_make_environment(tree),
         )
     _copy_results(tree, path)
-    return {
-        "config": config_digest(series),
-        "processors": 1 if "SMP" in unknown_options else 2,
-        kernel_patches.MISSING_FACT: missing_patches,
-    }
+    with open(os.path.join(tree, FACTS_FILE), encoding="utf-8") as file:
+        return dict(json.load(file))
 
 
 def _make_environment(tree: str) -> Dict[str, str]:

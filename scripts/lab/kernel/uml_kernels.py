@@ -19,6 +19,7 @@ from . import kernel_patches
 CACHE_KIND = "uml"
 PACKAGE = "softrdma-uml"
 PROGRAM = "linux"
+TREE_SUFFIX = ".tree"  # of the tree of a build that a signal ended
 CONFIG_FILE = os.path.join(LAB_DIR, "kernel", "uml.config")
 # Up to this series the vector driver depends on it.
 LAST_OLD_SERIES = "6.12"
@@ -110,6 +111,21 @@ def known_kernels() -> List[UmlKernel]:
     return kernels
 
 
+class UnfinishedBuild(NamedTuple):
+    series: str
+    version: str
+    path: str
+
+
+def unfinished_builds() -> List[UnfinishedBuild]:
+    """The trees of builds that run, or that a signal ended."""
+    builds = []
+    for path in _list_folders(cache.cache_path(CACHE_KIND), TREE_SUFFIX):
+        version = os.path.basename(path).removesuffix(TREE_SUFFIX).rpartition("-")[0]
+        builds.append(UnfinishedBuild(".".join(version.split(".")[:2]), version, path))
+    return builds
+
+
 def package_folder() -> Optional[str]:
     """PREFIX/lib/softrdma/uml, if this file is installed in PREFIX/share/softrdma."""
     parent = _lab_parent()
@@ -122,11 +138,15 @@ def _lab_parent() -> str:
     return os.path.dirname(LAB_DIR)
 
 
-def _list_folders(folder: Optional[str]) -> List[str]:
+def _list_folders(folder: Optional[str], suffix: str = "") -> List[str]:
+    """The folders with the suffix; without one, the complete kernels."""
     if not folder or not os.path.isdir(folder):
         return []
     paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    return [path for path in paths if os.path.isdir(path) and not path.endswith(".part")]
+    paths = [path for path in paths if os.path.isdir(path)]
+    if suffix:
+        return [path for path in paths if path.endswith(suffix)]
+    return [path for path in paths if not path.endswith((".part", TREE_SUFFIX))]
 
 
 def read_config(series: str) -> bytes:

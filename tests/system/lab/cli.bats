@@ -82,6 +82,24 @@ kill_at() {
     [[ $output == *"softrdma kernel build"* ]]
 }
 
+@test "kernel build continues a build that was killed, or remove removes its tree" {
+    use_small_archive
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    run -0 softrdma kernel list
+    [[ $output == *"9.9 "*"uml (unfinished)"* ]]
+    run -0 softrdma kernel remove 9.9
+    [[ ! $(find "$SOFTRDMA_CACHE" -name '*.tree') ]]
+
+    kill_at 'building the user-mode kernel' 'make *linux' kernel build
+    stale=$SOFTRDMA_CACHE/uml/9.9.8-1-01234567.tree
+    mkdir "$stale"
+    block_at none
+    run -0 softrdma kernel build
+    [[ $output == *"continuing the build in "* && $output != *downloading* ]]
+    [[ $output == *"user-mode kernel 9.9.9-1 is in "* ]]
+    [[ ! $(find "$SOFTRDMA_CACHE" -name '*.tree') ]]
+}
+
 @test "a damaged user-mode kernel is not run" {
     use_own_cache uml
     dd if=/dev/zero of="$(softrdma kernel path)" bs=1 seek=4000000 count=9 conv=notrunc status=none
