@@ -15,11 +15,10 @@ from . import device_commands, run_command
 EPILOG = """examples:
   softrdma run -- ibv_devinfo
   softrdma run --driver siw -- bash
-  softrdma run --hosts 2 -- sh -c 'on 2 rping -s -a $HOST2 & sleep 1; rping -c -a $HOST2 -C 5 -v'
+  softrdma run --hosts 2 -- sh -c 'on 2 rping -s& sleep 1; rping -ca $HOST2 -C5'
   sudo softrdma up && softrdma list && sudo softrdma down
-
-exit status: that of COMMAND for run; else 0 success, 1 failure, 2 usage error, 77 not possible here.
-See softrdma(1) for details."""
+exit status: COMMAND's for run; 0 success, 1 failure, 2 usage, 77 not possible
+See softrdma(1)."""
 
 
 class Parser(argparse.ArgumentParser):
