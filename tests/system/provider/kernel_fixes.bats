@@ -45,6 +45,10 @@ fixed_apart() {
     require_patch RDMA-siw-do-not-copy-from-user-memory-in-the-transmit-thread
     fixed siw reads-beside-writes 3
 }
+@test "rxe: an MW that is not bound is invalidated, locally and by the peer" {
+    require_patch RDMA-rxe-let-the-invalidation-of-an-MW-that-is-not-bound-succeed
+    fixed rxe invalidate-twice 2
+}
 @test "rxe: a message whose receiver disconnects on it is acknowledged" {
     require_patch RDMA-rxe-acknowledge-a-message-before-its-receive-completes
     fixed_apart rxe receiver-leaves 40

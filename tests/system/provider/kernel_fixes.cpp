@@ -463,6 +463,71 @@ std::string read_beside_writes(endpoint &client, const std::function<endpoint &(
     return outcome == success ? writes : outcome;
 }
 
+/// An MW of type 2 of an endpoint.
+class type2_mw {
+    const endpoint &ep_;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr_;
+    unique_handle<ibv_mw, ibv_dealloc_mw> mw_;
+
+  public:
+    explicit type2_mw(endpoint &ep)
+        : ep_(ep) {
+        constexpr int access =
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+        mr_ = check(
+            decltype(mr_)(ibv_reg_mr(ep.pd.get(), ep.memory.data(), ep.memory.size(), access)),
+            "ibv_reg_mr");
+        mw_ = check(decltype(mw_)(ibv_alloc_mw(ep.pd.get(), IBV_MW_TYPE_2)), "ibv_alloc_mw");
+    }
+    std::string bind() {
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_BIND_MW;
+        wr.bind_mw.mw = mw_.get();
+        wr.bind_mw.rkey = ibv_inc_rkey(mw_->rkey);
+        wr.bind_mw.bind_info = {mr_.get(), reinterpret_cast<std::uintptr_t>(ep_.memory.data()),
+                                length, IBV_ACCESS_REMOTE_WRITE};
+        std::string status = post_and_wait(ep_, wr);
+        mw_->rkey = wr.bind_mw.rkey;
+        return status;
+    }
+    /// By its own endpoint, or by the Send of the peer.
+    std::string invalidate(const endpoint &requester) const {
+        ibv_send_wr wr{};
+        wr.opcode = &requester == &ep_ ? IBV_WR_LOCAL_INV : IBV_WR_SEND_WITH_INV;
+        wr.invalidate_rkey = mw_->rkey;
+        return post_and_wait(requester, wr);
+    }
+
+  private:
+    static std::string post_and_wait(const endpoint &requester, ibv_send_wr &wr) {
+        wr.wr_id = send_wr_id;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_send_wr *bad_wr = nullptr;
+        if (const int error = ibv_post_send(requester.id->qp, &wr, &bad_wr))
+            return concat("ibv_post_send: ", std::strerror(error));
+        return requester.wait_send_status();
+    }
+};
+
+/// The client's MW is invalidated while it is not bound, by the client or by the server: there is
+/// nothing to invalidate, so it succeeds.
+std::string invalidate_twice(endpoint &client, const std::function<endpoint &()> &get_peer) {
+    endpoint &server = get_peer();
+    type2_mw mw(client);
+    for (int sends = 0; sends < 3; ++sends)
+        client.post_recv();
+    const std::array<std::array<const endpoint *, 2>, 3> requesters{
+        {{&client, &client}, {&server, &client}, {&server, &server}}};
+    std::string outcome = success;
+    for (const auto &[first, second] : requesters)
+        for (const std::string &status : {mw.bind(), mw.invalidate(*first), mw.invalidate(*second)})
+            if (outcome == success)
+                outcome = status;
+    server.has_message = true;
+    server.has_message.notify_one();
+    return outcome;
+}
+
 const std::array kernel_fixes{
     kernel_fix{"responder-sends-first", send_and_wait_for_end, receive_message, 6},
     kernel_fix{"initiator-sends-at-once", receive_one_message, send_one_message, 6},
@@ -470,6 +535,7 @@ const std::array kernel_fixes{
     kernel_fix{"sender-leaves", receive_and_notify, send_and_set_error, 1, false, true},
     kernel_fix{"reads-complete-once", disconnect_soon, read_until_flushed, 2},
     kernel_fix{"reads-beside-writes", wait_for_client, read_beside_writes, 1},
+    kernel_fix{"invalidate-twice", wait_for_client, invalidate_twice, 1},
 };
 
 int run_case(std::string_view name, const char *address, unsigned connections) {
