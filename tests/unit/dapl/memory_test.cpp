@@ -4,6 +4,7 @@
 
 #include "fake/consumer.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
 
@@ -352,6 +353,14 @@ struct rmr_fixture {
     DAT_RMR_CONTEXT context = 0;
 };
 
+/// With an RMR whose MW is of type 2.
+struct ep_rmr_fixture : rmr_fixture {
+    ep_rmr_fixture() {
+        assert_success(dat().rmr_free_func(rmr));
+        assert_success(dat().rmr_create_for_ep_func(ia.pz, &rmr));
+    }
+};
+
 void peer_writes_through_bound_rmr(void **) {
     for (const DAT_VA_TYPE va : {DAT_VA_TYPE_VA, DAT_VA_TYPE_ZB}) {
         reset_fabric(nullptr);
@@ -442,9 +451,7 @@ void rmr_free_unbinds_lmr(void **) {
 }
 
 void ep_scoped_rmr_gets_new_context_per_bind(void **) {
-    rmr_fixture fixture;
-    assert_success(dat().rmr_free_func(fixture.rmr));
-    assert_success(dat().rmr_create_for_ep_func(fixture.ia.pz, &fixture.rmr));
+    ep_rmr_fixture fixture;
     DAT_RMR_PARAM param = {};
     assert_success(dat().rmr_query_func(fixture.rmr, DAT_RMR_FIELD_ALL, &param));
     assert_int_equal(param.rmr_scope, DAT_RMR_SCOPE_EP);
@@ -460,6 +467,75 @@ void ep_scoped_rmr_gets_new_context_per_bind(void **) {
         assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
         fixture.wait_bind();
     }
+}
+
+/// How many WRs invalidate an MW of the passive EP.
+long count_local_invs() {
+    const auto &posts = get_fabric().posts;
+    return std::count_if(posts.begin(), posts.end(), [](const posted_wr &posted) {
+        return !posted.is_recv && posted.wr.opcode == IBV_WR_LOCAL_INV;
+    });
+}
+
+/// The RMR is unbound, which posts so many LOCAL_INV.
+void assert_unbind(rmr_fixture &fixture, long local_invs) {
+    const long old_count = count_local_invs();
+    assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
+    fixture.wait_bind();
+    assert_int_equal(count_local_invs() - old_count, local_invs);
+    assert_int_equal(fixture.context, 0);
+}
+
+void unbound_ep_scoped_rmr_not_invalidated(void **) {
+    ep_rmr_fixture fixture;
+    assert_unbind(fixture, 0);
+    for (int i = 0; i != 2; ++i) {
+        assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
+        fixture.wait_bind();
+        assert_unbind(fixture, 1);
+        assert_unbind(fixture, 0);
+    }
+    // The first of two is not executed yet.
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
+    fixture.wait_bind();
+    get_fabric().pause();
+    const long old_count = count_local_invs();
+    for (int i = 0; i != 2; ++i)
+        assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
+    get_fabric().deliver();
+    for (int i = 0; i != 2; ++i)
+        fixture.wait_bind();
+    assert_int_equal(count_local_invs() - old_count, 1);
+}
+
+void rmr_invalidated_by_peer_not_invalidated_again(void **) {
+    ep_rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
+    fixture.wait_bind();
+    DAT_LMR_TRIPLET recv_iov = fixture.buffer.lmr_triplet(0, 64);
+    assert_success(dat().ep_post_recv_func(fixture.passive.handle, 1, &recv_iov, cookie(1),
+                                           DAT_COMPLETION_DEFAULT_FLAG));
+    DAT_LMR_TRIPLET send_iov = fixture.peer_buffer.lmr_triplet(0, 64);
+    assert_success(dat().ep_post_send_with_invalidate_func(fixture.active.handle, 1, &send_iov,
+                                                           cookie(2), DAT_COMPLETION_DEFAULT_FLAG,
+                                                           DAT_TRUE, fixture.context));
+    wait_event(fixture.passive.recv_evd, DAT_DTO_COMPLETION_EVENT);
+    assert_unbind(fixture, 0);
+}
+
+void flushed_unbind_is_repeated(void **) {
+    ep_rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
+    fixture.wait_bind();
+    get_fabric().pause();
+    assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
+    disconnect(fixture.passive, fixture.active);
+    get_fabric().deliver();
+    fixture.wait_bind(DAT_DTO_ERR_FLUSHED);
+    for (const ep_fixture *ep : {&fixture.passive, &fixture.active})
+        assert_success(dat().ep_reset_func(ep->handle));
+    connect(fixture.passive, fixture.active);
+    assert_unbind(fixture, 1);
 }
 
 void rmr_bind_across_pz_rejected(void **) {
@@ -508,6 +584,9 @@ int main() {
         TEST(lmr_not_freed_after_unbind_is_flushed),
         TEST(rmr_free_unbinds_lmr),
         TEST(ep_scoped_rmr_gets_new_context_per_bind),
+        TEST(unbound_ep_scoped_rmr_not_invalidated),
+        TEST(rmr_invalidated_by_peer_not_invalidated_again),
+        TEST(flushed_unbind_is_repeated),
         TEST(rmr_bind_across_pz_rejected),
         TEST(rmr_bind_unsupported_by_device_rejected),
     };

@@ -4,6 +4,7 @@
 
 #include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
+#include "dapl/memory/rmr.hpp"
 #include "ep.hpp"
 #include "srq.hpp"
 
@@ -157,6 +158,8 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (cookie.is_recv != 0)
         data.transfered_length = wc.byte_len;
     if (!success) {
+        if (data.operation == DAT_DTO_BIND_MW)
+            rmr_bind_failed(cookie.object);
         data.transfered_length = 0;
         if (ep->suppress_events.load(std::memory_order_relaxed))
             return false;
@@ -175,6 +178,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (cookie.is_recv != 0 && success && (wc.wc_flags & IBV_WC_WITH_INV) != 0) {
         data.operation = DAT_DTO_RECEIVE_WITH_INVALIDATE;
         data.rmr_context = wc.invalidated_rkey;
+        rmr_invalidated(*ep->ia, wc.invalidated_rkey);
     } else {
         set_extension_event(wc, cookie, event);
     }

@@ -56,17 +56,32 @@ DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     return DAT_SUCCESS;
 }
 
+/// Posts nothing to the MW if it is not bound, but a WR that writes nothing and completes in its
+/// order.
+DAT_RETURN unbind_type2(dapl_ep &ep, dapl_rmr &rmr, const dto_args &dto) noexcept {
+    constexpr dto_op local_inv = {
+        .opcode = IBV_WR_LOCAL_INV, .operation = DAT_DTO_BIND_MW, .can_inline = false};
+    constexpr dto_op empty_write = {
+        .opcode = IBV_WR_RDMA_WRITE, .operation = DAT_DTO_BIND_MW, .can_inline = false};
+    const std::uint32_t rkey = rmr.mw->rkey;
+    if (rmr.unbound_rkey.exchange(rkey) == rkey)
+        return post(ep, empty_write, dto, [](ibv_send_wr &wr) { wr.wr.rdma = {}; });
+    const DAT_RETURN result =
+        post(ep, local_inv, dto, [rkey](ibv_send_wr &wr) { wr.invalidate_rkey = rkey; });
+    if (result != DAT_SUCCESS)
+        rmr.unbound_rkey = 0;
+    return result;
+}
+
 /// Binds an MW of type 2, for which the poster chooses the new rkey.
 DAT_RETURN bind_type2(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE user_cookie,
                       DAT_COMPLETION_FLAGS flags) noexcept {
     constexpr dto_op bind_mw = {
         .opcode = IBV_WR_BIND_MW, .operation = DAT_DTO_BIND_MW, .can_inline = false};
-    constexpr dto_op local_inv = {
-        .opcode = IBV_WR_LOCAL_INV, .operation = DAT_DTO_BIND_MW, .can_inline = false};
-    ibv_mw *const mw = params.rmr.mw.get();
     const dto_args dto = {0, nullptr, 0, user_cookie.as_64, verbs_flags(flags), &params.rmr};
     if (params.lmr == nullptr)
-        return post(ep, local_inv, dto, [&](ibv_send_wr &wr) { wr.invalidate_rkey = mw->rkey; });
+        return unbind_type2(ep, params.rmr, dto);
+    ibv_mw *const mw = params.rmr.mw.get();
     const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
     const DAT_RETURN result = post(ep, bind_mw, dto, [&](ibv_send_wr &wr) {
         wr.bind_mw.mw = mw;

@@ -39,6 +39,8 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
     }
     rmr->pz = pz;
     rmr->ep_scope = ep_scope;
+    if (rmr->mw)
+        rmr->unbound_rkey = rmr->mw->rkey;
     ia.insert(rmr);
     ia.count(DCNT_IA_RMR_CREATE);
     *rmr_handle = rmr;
@@ -79,6 +81,16 @@ void clear_binding(dapl_rmr &rmr) noexcept {
         rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
     rmr.lmr = nullptr;
     rmr.rkey = 0;
+}
+
+void rmr_invalidated(const dapl_ia &ia, std::uint32_t rkey) noexcept {
+    if (const auto rmr = lookup<dapl_rmr>(ia.rkey_index.find(rkey)))
+        rmr->unbound_rkey = rkey;
+}
+
+void rmr_bind_failed(DAT_RMR_HANDLE rmr_handle) noexcept {
+    if (const auto rmr = lookup<dapl_rmr>(rmr_handle))
+        rmr->unbound_rkey = 0;
 }
 
 void destroy_rmr(dapl_rmr *rmr) noexcept {

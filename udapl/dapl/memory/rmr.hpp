@@ -8,6 +8,7 @@
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
 
+#include <atomic>
 #include <cstdint>
 
 namespace coherdma::dapl {
@@ -35,10 +36,18 @@ struct dapl_rmr : object {
     DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_NONE_FLAG;
     DAT_VA_TYPE va_type = DAT_VA_TYPE_VA;
     std::uint32_t rkey = 0; ///< 0: not bound
+    /// Of an MW of type 2: the rkey at which it is not bound, or will not be once the posted WRs
+    /// are executed. Invalidating that rkey crashes rxe's kernel (R2 of
+    /// tests/system/KNOWN_FAULTS.md).
+    std::atomic<std::uint32_t> unbound_rkey = 0;
 };
 
 /// Ends the binding of an RMR. The caller holds its lock.
 void clear_binding(dapl_rmr &rmr) noexcept;
+/// A Send with Invalidate of the peer has unbound the RMR that has this rkey, if there is one.
+void rmr_invalidated(const dapl_ia &ia, std::uint32_t rkey) noexcept;
+/// A bind or unbind of the RMR was not executed. It may be freed.
+void rmr_bind_failed(DAT_RMR_HANDLE rmr_handle) noexcept;
 /// The RMR was removed.
 void destroy_rmr(dapl_rmr *rmr) noexcept;
 
