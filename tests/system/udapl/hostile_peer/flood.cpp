@@ -95,10 +95,7 @@ void test_killed_sender() {
         peer_process peer = fixture.start_peer({concat("flood=", num_requests), "wait"});
         peer.reach("flood");
         std::vector<DAT_CR_HANDLE> requests;
-        // rxe's kernel sends 128 before one is answered. siw's has handled all before the kill, see
-        // fault S7 of KNOWN_FAULTS.md.
-        if (fixture.is_iwarp())
-            requests = fixture.take_requests(cr_evd);
+        // rxe's kernel sends 128 before one is answered.
         while (requests.size() < min_arrived)
             requests.push_back(next_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT)
                                    .event_data.cr_arrival_event_data.cr_handle);

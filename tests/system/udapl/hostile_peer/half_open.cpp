@@ -28,16 +28,14 @@ bytes valid_request() {
     return mpa_frame(request_key, 0, 1, 0);
 }
 
-/// A TCP client that sends this, is silent, and then closes: no request of it arrives. It does not
-/// close before siw has handled its connection, which a further connection proves (fault S7 of
-/// KNOWN_FAULTS.md).
+/// A TCP client that sends this, is silent, and then closes: no request of it arrives.
 void test_no_request(const std::vector<bytes> &sent) {
     hostile_fixture fixture;
     fixture.require_siw();
     for (const bytes &data : sent) {
         const scoped_trace trace(concat(data.size(), " bytes"));
-        peer_process peer = fixture.start_peer(
-            {"tcp", "tcp_accepted", with_bytes("tcp_send", data), "wait", "tcp_close", "wait"});
+        peer_process peer =
+            fixture.start_peer({"tcp", with_bytes("tcp_send", data), "wait", "tcp_close", "wait"});
         peer.reach("tcp_send");
         fixture.expect_service();
         peer.go_on();
@@ -75,15 +73,33 @@ std::vector<bytes> malformed_requests() {
     };
 }
 
+/// TCP clients that close their connection, or reset it, before siw has accepted it.
+void test_client_closes_at_once() {
+    hostile_fixture fixture;
+    fixture.require_siw();
+    constexpr unsigned num_connections = 50;
+    for (const std::string close : {"tcp_close", "tcp_reset"}) {
+        const scoped_trace trace(close);
+        action_list actions;
+        for (unsigned i = 0; i != num_connections; ++i)
+            actions += {"tcp", close};
+        actions += {"wait"};
+        peer_process peer = fixture.start_peer(actions);
+        for (unsigned i = 0; i != num_connections; ++i)
+            peer.reach(close);
+        fixture.expect_service();
+    }
+}
+
 /// A request that arrives, and its sender closes. It may be accepted, and fails then.
 void test_request_then_close() {
     hostile_fixture fixture;
     fixture.require_siw();
     for (const bool kills : {false, true}) {
-        peer_process peer = fixture.start_peer({"tcp", "tcp_accepted", "wait",
-                                                with_bytes("tcp_send", valid_request()),
-                                                kills ? "wait" : "tcp_close", "wait"});
-        peer.reach("tcp_accepted");
+        peer_process peer =
+            fixture.start_peer({"tcp", "wait", with_bytes("tcp_send", valid_request()),
+                                kills ? "wait" : "tcp_close", "wait"});
+        peer.reach("tcp");
         fixture.expect_service();
         peer.go_on();
         peer.reach(kills ? "tcp_send" : "tcp_close");
@@ -162,9 +178,7 @@ void add_tcp_cases(case_list &cases) {
     });
     add_case(cases, "half_open.random_reply_with_length",
              [] { throw case_skipped{"siw's kernel panics: fault S6 of KNOWN_FAULTS.md"}; });
-    add_case(cases, "half_open.tcp_client_closes_at_once", [] {
-        throw case_skipped{"siw's kernel ends the listener: fault S7 of KNOWN_FAULTS.md"};
-    });
+    add_case(cases, "half_open.tcp_client_closes_at_once", test_client_closes_at_once);
     add_case(cases, "half_open.truncated_mpa_reply_then_close", [] {
         const bytes reply = mpa_frame(reply_key, 0, 1, 8);
         test_server({reply.begin(), reply.end() - 3}, true, attempt_failed);

@@ -72,12 +72,12 @@ const action_table actions = {
     {"completions", QUERY(rdma.wait_completions(args.number(0)))},
     // sockets
     {"tcp", ACTION(sock.connect_tcp())},
-    {"tcp_accepted", ACTION(sock.wait_until_accepted())},
     {"tcp_listen", ACTION(sock.listen_tcp())},
     {"tcp_accept", ACTION(sock.accept_tcp())},
     {"tcp_send", ACTION(sock.send_tcp(args.bytes()))},
     {"tcp_receive", QUERY(sock.receive_tcp())},
     {"tcp_close", ACTION(sock.close_tcp())},
+    {"tcp_reset", ACTION(sock.reset_tcp())},
     {"udp", ACTION(sock.send_udp(args.number(0)))},
 };
 

@@ -3,13 +3,9 @@
 #include "socket_side.hpp"
 
 #include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
 #include <poll.h>
 #include <random>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 
 namespace hostile_peer {
@@ -35,40 +31,11 @@ void wait_readable(int fd) {
         throw std::runtime_error("nothing arrives");
 }
 
-std::uint16_t local_port(int fd) {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    check(getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length) == 0, "getsockname");
-    return ntohs(address.sin_port);
-}
-
-/// Whether the socket of this host with these ports has been accepted: it has an inode.
-bool is_accepted(unsigned port, unsigned peer_port) {
-    std::ifstream table("/proc/net/tcp");
-    for (std::string line; std::getline(table, line);) {
-        unsigned local = 0, remote = 0, inode = 0;
-        if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %*u %*u %u",
-                        &local, &remote, &inode) == 3 &&
-            local == port && remote == peer_port && inode != 0)
-            return true;
-    }
-    return false;
-}
-
 } // namespace
 
 void socket_side::connect_tcp() {
     fd_ = create_socket(SOCK_STREAM);
     check(connect(fd_, to_sockaddr(address_), sizeof address_) == 0, "connect");
-}
-
-void socket_side::wait_until_accepted() const {
-    for (int i = 0; i != timeout_ms; ++i) {
-        if (is_accepted(ntohs(address_.sin_port), local_port(fd_)))
-            return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    throw std::runtime_error("not accepted");
 }
 
 void socket_side::listen_tcp() {
@@ -102,6 +69,12 @@ std::string socket_side::receive_tcp() const {
 void socket_side::close_tcp() {
     close(fd_);
     fd_ = -1;
+}
+
+void socket_side::reset_tcp() {
+    const linger immediate = {1, 0};
+    check(setsockopt(fd_, SOL_SOCKET, SO_LINGER, &immediate, sizeof immediate) == 0, "SO_LINGER");
+    close_tcp();
 }
 
 void socket_side::send_udp(unsigned long long count) const {

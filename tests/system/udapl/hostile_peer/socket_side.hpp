@@ -14,14 +14,14 @@ class socket_side {
         : address_(address) {}
 
     void connect_tcp();
-    /// Waits until the kernel at the other end, which is this one, has accepted our connection.
-    void wait_until_accepted() const;
     void listen_tcp();
     void accept_tcp();
     void send_tcp(const std::vector<unsigned char> &bytes) const;
     /// Waits for bytes or the end of the stream; returns the number of bytes.
     std::string receive_tcp() const;
     void close_tcp();
+    /// Closes with RST instead of FIN.
+    void reset_tcp();
     /// So many packets, of random length and bytes. Every second has a header that rxe may accept.
     void send_udp(unsigned long long count) const;
 
