@@ -78,20 +78,23 @@ DAT_EVENT hostile_fixture::expect_event(const test_ep &ep, event_numbers allowed
     return event;
 }
 
-void hostile_fixture::expect_end(const test_ep &ep, event_numbers allowed,
-                                 source_location loc) const {
-    expect_event(ep, allowed, loc);
+DAT_EVENT hostile_fixture::expect_end(const test_ep &ep, event_numbers allowed,
+                                      source_location loc) const {
+    const DAT_EVENT event = expect_event(ep, allowed, loc);
     ep.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     expect_no_event(ep.connect_evd, milliseconds(20), loc);
+    return event;
 }
 
 void hostile_fixture::expect_accept_fails_or_ends(source_location loc) const {
     const DAT_EVENT event = expect_event(
         eps.passive,
         {DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, DAT_CONNECTION_EVENT_ESTABLISHED}, loc);
-    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
-        return expect_end(eps.passive,
-                          {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN}, loc);
+    if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+        expect_end(eps.passive, {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN},
+                   loc);
+        return;
+    }
     eps.passive.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     expect_no_event(eps.passive.connect_evd, milliseconds(20), loc);
 }

@@ -73,10 +73,10 @@ struct hostile_fixture {
     DAT_EVENT expect_event(const test_ep &ep, event_numbers allowed,
                            source_location loc = current_location()) const;
     /// The EP's next and last event is one of these, by default of a connection that ends.
-    void expect_end(const test_ep &ep,
-                    event_numbers allowed = {DAT_CONNECTION_EVENT_DISCONNECTED,
-                                             DAT_CONNECTION_EVENT_BROKEN},
-                    source_location loc = current_location()) const;
+    DAT_EVENT expect_end(const test_ep &ep,
+                         event_numbers allowed = {DAT_CONNECTION_EVENT_DISCONNECTED,
+                                                  DAT_CONNECTION_EVENT_BROKEN},
+                         source_location loc = current_location()) const;
     /// An accepted request comes to an end, established before or not.
     void expect_accept_fails_or_ends(source_location loc = current_location()) const;
     /// Posts receives with cookies from 1.

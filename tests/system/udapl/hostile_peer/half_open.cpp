@@ -50,7 +50,7 @@ std::vector<bytes> random_streams() {
         result.push_back(random_bytes(length));
     return result;
 }
-/// As replies. The length of the private data is 0, see random_reply_with_length.
+/// The same as replies without private data.
 std::vector<bytes> random_replies() {
     std::vector<bytes> result = random_streams();
     for (bytes &reply : result)
@@ -71,6 +71,21 @@ std::vector<bytes> malformed_requests() {
         mpa_frame(reply_key, 0, 1, 0),        // a reply
         mpa_frame(request_key, 0, 1, 0xffff), // with private data that does not follow
     };
+}
+
+std::vector<bytes> malformed_replies() {
+    constexpr unsigned enhanced = 0x10; // the flag of revision 2, which siw requests
+    std::vector<bytes> result = {
+        mpa_frame(reply_key, 0, 7, 8),          // a revision that does not exist
+        mpa_frame(request_key, enhanced, 2, 8), // a request
+        mpa_frame(reply_key, enhanced, 2, 0),   // without the read limits
+        mpa_frame(reply_key, enhanced, 2, 2),   // with half of them
+        mpa_frame(reply_key, enhanced, 2, 513), // longer than MPA permits
+        mpa_frame(reply_key, enhanced, 2, 0xffff),
+    };
+    for (bytes &reply : result)
+        reply.resize(reply.size() + std::to_integer<std::size_t>(reply.back()));
+    return result;
 }
 
 /// TCP clients that close their connection, or reset it, before siw has accepted it.
@@ -135,7 +150,8 @@ void test_random_bytes_when_established() {
     }
 }
 
-/// A TCP server that answers our request with this, and then is silent or closes.
+/// A TCP server that answers our request with this, and then is silent or closes. Nothing of such
+/// a reply is private data.
 void test_server(const bytes &reply, bool closes, event_numbers allowed) {
     hostile_fixture fixture;
     fixture.require_siw();
@@ -148,7 +164,8 @@ void test_server(const bytes &reply, bool closes, event_numbers allowed) {
     peer_process peer = fixture.start_listener(actions, "tcp_listen");
     peer.reach("tcp_listen");
     fixture.connect_to_listener(short_timeout);
-    fixture.expect_end(fixture.eps.active, allowed);
+    const DAT_EVENT event = fixture.expect_end(fixture.eps.active, allowed);
+    expect_eq(event.event_data.connect_event_data.private_data_size, 0, "the private data's size");
     fixture.expect_service(); // while the kernel keeps the attempt
     peer.kill();
     fixture.expect_service();
@@ -176,8 +193,14 @@ void add_tcp_cases(case_list &cases) {
         for (const bytes &reply : random_replies())
             test_server(reply, false, attempt_failed);
     });
-    add_case(cases, "half_open.random_reply_with_length",
-             [] { throw case_skipped{"siw's kernel panics: fault S6 of KNOWN_FAULTS.md"}; });
+    add_case(cases, "half_open.random_reply_with_length", [] {
+        for (const bytes &reply : random_streams())
+            test_server(reply, false, attempt_failed);
+    });
+    add_case(cases, "half_open.malformed_mpa_reply", [] {
+        for (const bytes &reply : malformed_replies())
+            test_server(reply, false, attempt_failed);
+    });
     add_case(cases, "half_open.tcp_client_closes_at_once", test_client_closes_at_once);
     add_case(cases, "half_open.truncated_mpa_reply_then_close", [] {
         const bytes reply = mpa_frame(reply_key, 0, 1, 8);

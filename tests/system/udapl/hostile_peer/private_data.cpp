@@ -14,10 +14,7 @@ namespace hostile_peer {
 namespace {
 
 constexpr std::size_t max_request_rxe = 56, max_reply_rxe = 196, max_reject_rxe = 148;
-/// rdma_cm's length has eight bits. siw adds the four bytes of MPA's read limits to it in eight
-/// bits, and a reply whose length wraps crashes the kernel of the side that connects
-/// (KNOWN_FAULTS.md).
-constexpr std::size_t max_siw = 251;
+constexpr std::size_t max_siw = 252;   ///< and four bytes of MPA's read limits
 constexpr std::size_t max_event = 255; ///< in an event of rdma_cm
 
 /// The first word of the private data with which our provider rejects (udapl/dapl/cm).
