@@ -30,8 +30,15 @@ def module_path(kernel: Kernel) -> str:
 
 
 def missing_patches(kernel: Kernel) -> List[str]:
-    """The patches that the module was built without."""
+    """The patches of siw that the module was built without."""
     return list(cache.read_facts(kernel.path).get(kernel_patches.MISSING_FACT, []))
+
+
+def all_missing_patches(kernel: Kernel) -> List[str]:
+    """Also those of other drivers: Debian builds them."""
+    siw_names = [patch.name for patch in kernel_patches.siw_series_for(kernel.version).patches]
+    all_names = [patch.name for patch in kernel_patches.series_for(kernel.version).patches]
+    return missing_patches(kernel) + [name for name in all_names if name not in siw_names]
 
 
 def add_to_kernel(kernel: Kernel) -> None:

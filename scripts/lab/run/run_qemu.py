@@ -95,7 +95,7 @@ def _make_shares(kernel: Kernel, request: RunRequest) -> List[Share]:
 def _guest_files(kernel: Kernel, request: RunRequest, shares: List[Share]) -> Dict[str, bytes]:
     """The files that guest/init reads."""
     lines = [f"{share.tag} {share.mode} {share.guest_path}\n" for share in shares]
-    job = run_request.guest_job(request, siw_module.missing_patches(kernel))
+    job = run_request.guest_job(request, siw_module.all_missing_patches(kernel))
     return {
         "job.json": json.dumps(job).encode(),
         "shares": "".join(lines).encode(),

@@ -3,6 +3,7 @@
 #include "fixture.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 namespace hostile_peer {
@@ -13,6 +14,17 @@ bytes random_bytes(std::size_t count) {
     for (std::byte &byte : result)
         byte = static_cast<std::byte>(random());
     return result;
+}
+
+hostile_fixture::hostile_fixture(const DAT_EP_ATTR *attr)
+    : eps(attr) {
+    const char *const missing = std::getenv("SOFTRDMA_MISSING_PATCHES");
+    for (const std::string name :
+         {"RDMA-siw-ignore-the-end-of-a-connection-that-is-not-accepted-yet",
+          "RDMA-siw-report-private-data-only-if-it-was-received"})
+        if (is_iwarp() && missing != nullptr &&
+            std::string(missing).find(name) != std::string::npos)
+            throw case_skipped{concat("the kernel was built without the patch ", name)};
 }
 
 void hostile_fixture::require_rxe() const {
