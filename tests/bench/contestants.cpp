@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "contestants.hpp"
-#include "bench/raw.hpp"
+#include "bench/raw_loop.hpp"
 
 #include <algorithm>
 #include <libpmem.h>
@@ -18,7 +18,7 @@ void *range_begin(const ibv_sge &range) {
     return reinterpret_cast<void *>(range.addr);
 }
 
-contestant make_bare_loop(const job &work, const std::string &name, loop_function loop) {
+contestant make_raw_loop(const job &work, const std::string &name, loop_function loop) {
     return {name, [&work, loop] {
                 for (const ibv_sge &each : work.ranges)
                     loop(each.addr, each.addr + each.length, work.line_size);
@@ -65,12 +65,12 @@ void job::prepare_lines(const std::string &state) const {
     }
 }
 
-job make_contiguous_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+job make_contiguous_job(const coherdma_device *dev, const measured_memory &buffer, std::size_t line,
                         std::size_t size) {
     return {dev, line, {{buffer.begin(), static_cast<std::uint32_t>(size), 0}}};
 }
 
-job make_scattered_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer, std::size_t line,
                        std::size_t count) {
     constexpr std::size_t SPREAD_BYTES = std::size_t{2} << 20;
     std::vector<std::size_t> line_indices(SPREAD_BYTES / line);
@@ -87,8 +87,7 @@ std::vector<contestant> make_read_contestants(const job &work) {
     std::vector<contestant> contestants{make_coherdma_read(work)};
     for (const char *name : {"clwb", "clflushopt"})
         if (const auto *raw = find_raw_loop(name))
-            contestants.push_back(
-                make_bare_loop(work, std::string("bare ") + name, raw->writeback));
+            contestants.push_back(make_raw_loop(work, std::string("raw ") + name, raw->writeback));
     contestants.push_back(make_pmem_flush(work));
     contestants.push_back(make_pmem_persist(work));
     return contestants;
@@ -100,14 +99,14 @@ std::vector<contestant> make_write_contestants(const job &work) {
                                                                       work.ranges.size());
                                          }}};
     if (const auto *raw = find_raw_loop("clflushopt"))
-        contestants.push_back(make_bare_loop(work, "bare clflushopt", raw->writeback_invalidate));
+        contestants.push_back(make_raw_loop(work, "raw clflushopt", raw->writeback_invalidate));
     return contestants;
 }
 
 std::vector<contestant> make_batch_contestants(const job &work) {
     std::vector<contestant> contestants{make_coherdma_read(work)};
     if (const auto *raw = find_raw_loop("clwb"))
-        contestants.push_back(make_bare_loop(work, "bare clwb", raw->writeback));
+        contestants.push_back(make_raw_loop(work, "raw clwb", raw->writeback));
     contestants.push_back(make_pmem_flush(work));
     contestants.push_back(make_pmem_persist(work));
     contestants.push_back({"a call each", [&work] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Ways to write back, or drop, the lines of some ranges: ours, bare loops, libpmem's.
+// Ways to write back, or drop, the lines of some ranges: ours, raw loops, libpmem's.
 #pragma once
 
-#include "bench/memory.hpp"
+#include "bench/measured_memory.hpp"
 
 #include <coherdma/coherdma.h>
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace sync_bench {
 
-using tools::bench::memory;
+using tools::bench::measured_memory;
 
 struct contestant {
     std::string name;
-    std::function<void()> run; ///< issues the work; wait_complete() comes after it
+    std::function<void()> run; ///< issues the work; wait_for_instructions() comes after it
 };
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
@@ -36,10 +36,10 @@ struct job {
     void prepare_lines(const std::string &state) const;
 };
 
-job make_contiguous_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+job make_contiguous_job(const coherdma_device *dev, const measured_memory &buffer, std::size_t line,
                         std::size_t size);
 /// Lines here and there, the same ones on every run.
-job make_scattered_job(const coherdma_device *dev, const memory &buffer, std::size_t line,
+job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer, std::size_t line,
                        std::size_t count);
 
 /// Each refers to the job, which must live as long. The first is ours.

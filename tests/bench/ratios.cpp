@@ -19,12 +19,12 @@
 namespace {
 
 using namespace sync_bench;
+using tools::bench::format_size;
 using tools::bench::median_ratio;
 using tools::bench::now_ns;
-using tools::bench::size_name;
+using tools::bench::ns_until_complete;
 using tools::bench::summarize;
-using tools::bench::timed_ns;
-using tools::bench::wait_complete;
+using tools::bench::wait_for_instructions;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
@@ -54,7 +54,7 @@ round_times measure_contestants(const job &work, const std::string &state,
                                 const std::vector<contestant> &contestants, double max_ns) {
     return measure_rounds(contestants.size(), max_ns, [&](std::size_t i) {
         work.prepare_lines(state);
-        return timed_ns(contestants[i].run);
+        return ns_until_complete(contestants[i].run);
     });
 }
 
@@ -65,22 +65,22 @@ double measure_concurrent(const job &first_job, const contestant &first_contesta
     double second_end = 0;
     std::thread second_thread([&] {
         second_job.prepare_lines("dirty");
-        wait_complete();
+        wait_for_instructions();
         ready = true;
         while (!start) {
         }
         second_contestant.run();
-        wait_complete();
+        wait_for_instructions();
         second_end = now_ns();
     });
     first_job.prepare_lines("dirty");
     while (!ready) {
     }
-    wait_complete();
+    wait_for_instructions();
     const double begin = now_ns();
     start = true;
     first_contestant.run();
-    wait_complete();
+    wait_for_instructions();
     const double first_end = now_ns();
     second_thread.join();
     return std::max(first_end, second_end) - begin;
@@ -88,9 +88,9 @@ double measure_concurrent(const job &first_job, const contestant &first_contesta
 
 struct bench {
     device dev = assume_coherency(COHERDMA_NON_COHERENT);
-    memory first_memory{LARGEST}, second_memory{MIB};
+    measured_memory first_memory{LARGEST}, second_memory{MIB};
     std::size_t line_size = 64;
-    std::string best_name; ///< the bare loop of the instruction that ours uses before a Read
+    std::string best_name; ///< the raw loop of the instruction that ours uses before a Read
     promises results{};
 
     void compare_sizes(const std::string &call,
@@ -106,7 +106,7 @@ struct bench {
                     const bool is_pmem = contestants[i].name.starts_with("pmem");
                     const bool must_match = contestants[i].name == best_name || call == "write";
                     const double max = is_pmem ? 1.02 : must_match && size >= 64 * KIB ? 1.03 : 0;
-                    results.add(call + ", " + state + ", " + size_name(size) + ": to " +
+                    results.add(call + ", " + state + ", " + format_size(size) + ": to " +
                                     contestants[i].name,
                                 {0, max}, median_ratio(times[0], times[i]));
                 }
@@ -130,7 +130,7 @@ struct bench {
                     results.add(ranges + name + " to one call", {min, 0},
                                 median_ratio(times[i], times[0]));
                     // What no call can do better than, whatever it is.
-                    if (min > 0 && contestants[1].name.starts_with("bare"))
+                    if (min > 0 && contestants[1].name.starts_with("raw"))
                         results.add(ranges + name + " to " + contestants[1].name, {},
                                     median_ratio(times[i], times[1]));
                 }
@@ -147,7 +147,7 @@ struct bench {
                 return measure_concurrent(first_job, first_contestants[index], second_job,
                                           second_contestants[index]);
             first_job.prepare_lines("dirty");
-            return 2 * timed_ns(first_contestants[0].run);
+            return 2 * ns_until_complete(first_contestants[0].run);
         });
         results.add("two threads, dirty, 1 MiB each: to " + first_contestants[1].name, {},
                     median_ratio(times[0], times[1]));
@@ -161,7 +161,7 @@ struct bench {
         const ibv_sge sge{first_memory.begin(), 64, 0};
         std::vector<double> call_ns;
         for (int round = 0; round < 200; ++round)
-            call_ns.push_back(timed_ns([&] {
+            call_ns.push_back(ns_until_complete([&] {
                                   for (std::size_t call = 0; call < CALLS; ++call)
                                       coherdma_sync_rdma_read(coherent_dev.get(), &sge, 1);
                               }) /
@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
     coherdma_cpu_attr cpu{};
     coherdma_query_cpu(&cpu, sizeof cpu);
     run.line_size = cpu.line_size;
-    run.best_name = std::string("bare ") + cpu.instructions;
+    run.best_name = std::string("raw ") + cpu.instructions;
     for (int pass = 0; pass < passes; ++pass) {
         run.compare_sizes("read", make_read_contestants);
         run.compare_sizes("write", make_write_contestants);

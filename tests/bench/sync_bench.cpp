@@ -17,7 +17,7 @@ constexpr std::size_t LARGEST = std::size_t{64} << 20;
 
 struct sync_target {
     device dev = assume_coherency(COHERDMA_NON_COHERENT);
-    memory buffer{LARGEST};
+    measured_memory buffer{LARGEST};
 };
 
 /// By name, for each thread has memory of its own.
@@ -31,7 +31,7 @@ void run_contestant(benchmark::State &state, const job &work, const contestant &
     for (auto round : state) {
         static_cast<void>(round);
         work.prepare_lines(line_state);
-        state.SetIterationTime(tools::bench::timed_ns(timed_contestant.run) * 1e-9);
+        state.SetIterationTime(tools::bench::ns_until_complete(timed_contestant.run) * 1e-9);
     }
     const auto total = static_cast<double>(state.iterations()) * static_cast<double>(bytes);
     state.SetBytesProcessed(static_cast<std::int64_t>(total));

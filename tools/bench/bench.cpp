@@ -21,7 +21,8 @@ namespace {
 struct bench_options {
     std::vector<std::string> sizes{"64", "4k", "64k", "1M", "16M"};
     bool quick = false, json = false;
-    std::string html, compare;
+    std::string html_file;     ///< "": write no page
+    std::string baseline_file; ///< "": compare with nothing
 };
 
 std::vector<std::string> split_words(const char *text) {
@@ -32,6 +33,7 @@ std::vector<std::string> split_words(const char *text) {
     return words;
 }
 
+/// Reads a file that --json wrote.
 bench::measurements read_results(const std::string &name) {
     std::ifstream file(name);
     std::ostringstream text;
@@ -45,44 +47,46 @@ bench::measurements read_results(const std::string &name) {
     }
 }
 
+/// Returns the exit status.
 int run(const bench_options &opts) {
-    bench::measurements measured, baseline;
+    bench::measurements results, baseline;
     for (const std::string &size : opts.sizes)
-        measured.options.sizes.push_back(bench::size_value(size));
-    measured.options.quick = opts.quick;
+        results.options.sizes.push_back(bench::parse_size(size));
+    results.options.quick = opts.quick;
     // Check the files before the measurement, not after it.
-    if (!opts.compare.empty())
-        baseline = read_results(opts.compare);
-    if (!opts.html.empty() && !std::ofstream(opts.html, std::ios::app))
-        throw std::runtime_error("cannot write " + opts.html);
+    if (!opts.baseline_file.empty())
+        baseline = read_results(opts.baseline_file);
+    if (!opts.html_file.empty() && !std::ofstream(opts.html_file, std::ios::app))
+        throw std::runtime_error("cannot write " + opts.html_file);
 
     coherdma_cpu_attr cpu{};
     if (coherdma_query_cpu(&cpu, sizeof cpu) != 0)
         throw std::runtime_error(coherdma_error());
-    const std::vector<std::string> choices = split_words(cpu.choices);
-    if (choices.empty()) {
+    const std::vector<std::string> instruction_sets = split_words(cpu.choices); // best first
+    if (instruction_sets.empty()) {
         std::fprintf(stderr, "coherdma: no sync instructions on this CPU: %s\n", cpu.problem);
         return NOT_AVAILABLE;
     }
-    measured.batch_instructions = *cpu.instructions != '\0' ? cpu.instructions : choices.front();
-    measured.time = bench::utc_now();
-    measured.host = bench::this_machine(cpu.line_size);
+    results.default_instructions =
+        *cpu.instructions != '\0' ? cpu.instructions : instruction_sets.front();
+    results.utc_time = bench::utc_now();
+    results.machine = bench::describe_machine(cpu.line_size);
     {
         const bench::sigint_guard guard;
-        bench::measure(measured, choices, bench::sigint_guard::is_interrupted,
+        bench::measure(results, instruction_sets, bench::sigint_guard::is_interrupted,
                        bench::show_progress);
         bench::clear_progress();
     }
-    const std::string text = opts.json ? bench::as_json(measured) : bench::as_table(measured);
+    const std::string text = opts.json ? bench::as_json(results) : bench::as_table(results);
     std::fputs(text.c_str(), stdout);
-    if (!opts.compare.empty())
-        std::fputs(bench::as_comparison(measured, baseline).c_str(), stdout);
-    if (!opts.html.empty()) {
-        std::ofstream out(opts.html);
-        if (!(out << bench::as_html(measured)).flush())
-            throw std::runtime_error("cannot write " + opts.html);
+    if (!opts.baseline_file.empty())
+        std::fputs(bench::as_comparison(results, baseline).c_str(), stdout);
+    if (!opts.html_file.empty()) {
+        std::ofstream out(opts.html_file);
+        if (!(out << bench::as_html(results)).flush())
+            throw std::runtime_error("cannot write " + opts.html_file);
     }
-    return measured.interrupted ? FAILED : SUCCESS;
+    return results.interrupted ? FAILED : SUCCESS;
 }
 
 } // namespace
@@ -90,9 +94,9 @@ int run(const bench_options &opts) {
 void add_bench(cli::command &program, int &status) {
     auto command = program.add_subcommand("bench", "Measure the sync calls on this CPU");
     const auto opts = std::make_shared<bench_options>();
-    const auto check_size = [](const std::string &text) {
+    const auto check_size = [](const std::string &text) { // returns the problem, or ""
         try {
-            bench::size_value(text);
+            bench::parse_size(text);
         } catch (const std::invalid_argument &e) {
             return std::string(e.what());
         }
@@ -104,9 +108,9 @@ void add_bench(cli::command &program, int &status) {
         .capture_default_str();
     command.add_flag("--quick", opts->quick, "Take seconds, not half a minute; less exact");
     const auto json = command.add_flag("--json,-j", opts->json, "Print JSON");
-    command.add_option("--html", opts->html, "Write an HTML page with plots to this file")
+    command.add_option("--html", opts->html_file, "Write an HTML page with plots to this file")
         .type_name("FILE");
-    command.add_option("--compare", opts->compare, "Compare with a file that --json wrote")
+    command.add_option("--compare", opts->baseline_file, "Compare with a file that --json wrote")
         .type_name("FILE")
         .excludes(json);
     command.footer("Ctrl-C stops, prints the results so far, and exits with status 1.");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The text that `coherdma bench --compare` prints: each current time against that of an older run.
 
 #include "format.hpp"
 #include "report.hpp"
@@ -9,71 +11,83 @@
 namespace tools::bench {
 namespace {
 
-constexpr double MIN_RATIO = 1.05;
+/// A median that changes by less than this factor counts as the same.
+constexpr double MIN_CHANGE = 1.05;
 
-/// "slower" or "faster" if the medians differ by more than the scatter of either run and by
-/// MIN_RATIO.
-const char *compare_summaries(const summary &now, const summary &old) {
-    if (now.p50 > old.p90 && now.p50 > old.p50 * MIN_RATIO)
+/// "slower" or "faster" if the medians differ by MIN_CHANGE and by more than the scatter: the
+/// slower median exceeds the 90th percentile of the faster run. Otherwise "same".
+const char *classify_change(const summary &current, const summary &baseline) {
+    if (current.p50 > baseline.p90 && current.p50 > baseline.p50 * MIN_CHANGE)
         return "slower";
-    if (now.p90 < old.p50 && now.p50 * MIN_RATIO < old.p50)
+    if (current.p90 < baseline.p50 && current.p50 * MIN_CHANGE < baseline.p50)
         return "faster";
     return "same";
 }
 
-struct comparison_counts {
-    std::size_t slower = 0, faster = 0, all = 0;
+struct row_counts {
+    std::size_t slower = 0, faster = 0, total = 0;
 };
 
-/// The change of the bare loop, which is that of the machine; 0 if there is none.
-double raw_ratio(const summary &now, const summary &old) {
-    return now.count > 0 && old.count > 0 && old.p50 > 0 ? now.p50 / old.p50 : 0;
+bool are_both_measured(const summary &current, const summary &baseline) {
+    return current.num_samples > 0 && baseline.num_samples > 0 && baseline.p50 > 0;
 }
 
-void add_row(std::string &text, comparison_counts &counts, const std::string &name,
-             const summary &now, const summary &old, double raw) {
-    if (now.count == 0 || old.count == 0 || !(old.p50 > 0))
+/// How much slower (above 1) or faster the machine itself has become, as the raw loop, which is not
+/// the library's code, shows; 0 if unknown.
+double machine_factor(const sync_timing &current, const sync_timing &baseline) {
+    return are_both_measured(current.raw_loop_ns_per_line, baseline.raw_loop_ns_per_line)
+               ? current.raw_loop_ns_per_line.p50 / baseline.raw_loop_ns_per_line.p50
+               : 0;
+}
+
+/// Appends a row to the text if both runs measured it. The change that it names is that of the
+/// library: the baseline is first multiplied by machine_factor, unless that is 0.
+void add_row(std::string &text, row_counts &counts, const std::string &row_name,
+             const summary &current, const summary &baseline, double machine_factor = 0) {
+    if (!are_both_measured(current, baseline))
         return;
-    const double machine_ratio = raw > 0 ? raw : 1;
-    const std::string change =
-        compare_summaries(now, {old.count, old.p50 * machine_ratio, old.p90 * machine_ratio,
-                                old.p99 * machine_ratio});
-    ++counts.all;
+    const double scale = machine_factor > 0 ? machine_factor : 1;
+    const summary expected = {baseline.num_samples, baseline.p50 * scale, baseline.p90 * scale,
+                              baseline.p99 * scale};
+    const std::string change = classify_change(current, expected);
+    ++counts.total;
     counts.slower += change == "slower" ? 1U : 0U;
     counts.faster += change == "faster" ? 1U : 0U;
-    text += fmt::format("{:38} {:>8} {:>8} {:>6.2f} {:>6} {:>8}\n", name, format_number(old.p50),
-                        format_number(now.p50), now.p50 / old.p50, format_number(raw), change);
+    text += fmt::format("{:38} {:>8} {:>8} {:>6.2f} {:>6} {:>8}\n", row_name,
+                        format_number(baseline.p50), format_number(current.p50),
+                        current.p50 / baseline.p50, format_number(machine_factor), change);
 }
 
 } // namespace
 
-std::string as_comparison(const measurements &results, const measurements &baseline) {
-    std::string text =
-        fmt::format("\ncompared with {} of {}\n", baseline.host.library, baseline.time);
-    if (baseline.host.cpu != results.host.cpu || baseline.host.kernel != results.host.kernel)
+std::string as_comparison(const measurements &current, const measurements &baseline) {
+    std::string text = fmt::format("\ncompared with {} of {}\n", baseline.machine.library_version,
+                                   baseline.utc_time);
+    if (baseline.machine.cpu_model != current.machine.cpu_model ||
+        baseline.machine.kernel != current.machine.kernel)
         text += fmt::format("Warning: measured on another machine or kernel: {}, {}\n",
-                            baseline.host.cpu, baseline.host.kernel);
+                            baseline.machine.cpu_model, baseline.machine.kernel);
     text += fmt::format("{:38} {:>8} {:>8} {:>6} {:>6}\n", "p50 of a call, or of one line in it",
-                        "old, ns", "new, ns", "ratio", "bare");
-    comparison_counts counts;
-    add_row(text, counts, "a call on a coherent device", results.coherent_call_ns,
-            baseline.coherent_call_ns, 0);
-    for (const batch &current : results.batches)
-        for (const batch &previous : baseline.batches)
-            if (current.segments == previous.segments)
-                add_row(text, counts, fmt::format("{} ranges in one call", current.segments),
-                        current.one_call_ns, previous.one_call_ns, 0);
-    for (const sync_timing &current : results.timings)
-        if (const sync_timing *previous = find(baseline, current.instructions, current.call,
-                                               current.line_state, current.bytes))
+                        "old, ns", "new, ns", "ratio", "raw");
+    row_counts counts;
+    add_row(text, counts, "a call on a coherent device", current.coherent_call_ns,
+            baseline.coherent_call_ns);
+    for (const scattered_timing &timing : current.scattered)
+        for (const scattered_timing &previous : baseline.scattered)
+            if (timing.num_ranges == previous.num_ranges)
+                add_row(text, counts, fmt::format("{} ranges in one call", timing.num_ranges),
+                        timing.one_call_ns, previous.one_call_ns);
+    for (const sync_timing &timing : current.timings)
+        if (const sync_timing *previous = find_timing(baseline, timing.instructions, timing.call,
+                                                      timing.line_state, timing.bytes))
             add_row(text, counts,
-                    fmt::format("{} {}, {}, {}", current.instructions, current.call,
-                                current.line_state, size_name(current.bytes)),
-                    current.ns_per_line, previous->ns_per_line,
-                    raw_ratio(current.raw_ns_per_line, previous->raw_ns_per_line));
-    text += "bare: ratio of the bare loop, which is due to the machine, not the library.\n";
+                    fmt::format("{} {}, {}, {}", timing.instructions,
+                                timing.call == SYNC_RDMA_READ ? "read" : "write", timing.line_state,
+                                format_size(timing.bytes)),
+                    timing.ns_per_line, previous->ns_per_line, machine_factor(timing, *previous));
+    text += "raw: ratio of the raw loop, which is due to the machine, not the library.\n";
     text += fmt::format("in total: {} slower, {} faster, of {}\n", counts.slower, counts.faster,
-                        counts.all);
+                        counts.total);
     return text;
 }
 

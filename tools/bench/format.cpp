@@ -10,23 +10,26 @@ namespace tools::bench {
 std::string format_number(double value) {
     if (!(value > 0))
         return "-";
-    return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+    // Three significant digits, without an exponent.
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f}", value, decimals);
 }
 
-std::string format_call(const std::string &call) {
-    return call == "read" ? "before a Read" : "around a Write";
+std::string format_occasion(const std::string &call) {
+    return call == SYNC_RDMA_READ ? "before a Read" : "around a Write";
 }
 
-const sync_timing *find(const measurements &results, const std::string &instructions,
-                        const std::string &call, const std::string &state, std::size_t bytes) {
+const sync_timing *find_timing(const measurements &results, const std::string &instructions,
+                               const std::string &call, const std::string &line_state,
+                               std::size_t bytes) {
     for (const sync_timing &timing : results.timings)
         if (timing.instructions == instructions && timing.call == call &&
-            timing.line_state == state && timing.bytes == bytes)
+            timing.line_state == line_state && timing.bytes == bytes)
             return &timing;
     return nullptr;
 }
 
-std::vector<measured_call> measured_calls(const measurements &results) {
+std::vector<measured_call> list_measured_calls(const measurements &results) {
     std::vector<measured_call> calls;
     for (const sync_timing &timing : results.timings) {
         const measured_call call = {timing.instructions, timing.call};

@@ -13,18 +13,21 @@ namespace tools::bench {
 /// Three significant digits: 0.62, 24.7, 190, 39830; "-" if not positive.
 std::string format_number(double value);
 
-/// "before a Read", "around a Write"
-std::string format_call(const std::string &call);
+/// When programs make the call: "before a Read" or "around a Write".
+std::string format_occasion(const std::string &call);
 
-const sync_timing *find(const measurements &results, const std::string &instructions,
-                        const std::string &call, const std::string &state, std::size_t bytes);
+/// nullptr if it was not measured.
+const sync_timing *find_timing(const measurements &results, const std::string &instructions,
+                               const std::string &call, const std::string &line_state,
+                               std::size_t bytes);
 
+/// A sync call with a set of cache instructions.
 struct measured_call {
     std::string instructions, call;
     bool operator==(const measured_call &) const = default;
 };
 
-/// Each measured call with each of its instructions, in order.
-std::vector<measured_call> measured_calls(const measurements &results);
+/// The combinations of instructions and call in the results, each once, in the order measured.
+std::vector<measured_call> list_measured_calls(const measurements &results);
 
 } // namespace tools::bench

@@ -15,9 +15,11 @@ void on_sigint(int) {
     interrupted = 1;
 }
 
+/// Replaces the line on the terminal; without a terminal, prints nothing.
 void print_progress(const std::string &text) {
+    constexpr const char *CLEAR_LINE = "\r\033[K";
     if (isatty(STDERR_FILENO) != 0)
-        fmt::print(stderr, "\r\033[K{}", text);
+        fmt::print(stderr, "{}{}", CLEAR_LINE, text);
 }
 
 } // namespace
@@ -37,8 +39,8 @@ bool sigint_guard::is_interrupted() {
     return interrupted != 0;
 }
 
-void show_progress(std::size_t done, std::size_t total, const std::string &step) {
-    print_progress(fmt::format("{} of {}: {}", done + 1, total, step));
+void show_progress(std::size_t num_done, std::size_t num_steps, const std::string &step) {
+    print_progress(fmt::format("{} of {}: {}", num_done + 1, num_steps, step));
 }
 
 void clear_progress() {

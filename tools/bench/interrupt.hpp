@@ -16,8 +16,8 @@ class sigint_guard {
     static bool is_interrupted();
 };
 
-/// Shows progress in one line on stderr if that is a terminal.
-void show_progress(std::size_t done, std::size_t total, const std::string &step);
+/// Shows in one line on stderr, if that is a terminal, which step has begun.
+void show_progress(std::size_t num_done, std::size_t num_steps, const std::string &step);
 void clear_progress();
 
 } // namespace tools::bench

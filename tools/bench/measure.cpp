@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "measure.hpp"
-#include "memory.hpp"
+#include "measured_memory.hpp"
 #include "paired.hpp"
 
 #include <algorithm>
@@ -16,19 +16,24 @@ namespace tools::bench {
 namespace {
 
 /// Everything is measured in several passes, so that a temporary slowdown of the machine affects
-/// all results alike.
-constexpr std::size_t PASSES = 5;
-constexpr sample_budget FULL{2, 4, 800, 30e6}, QUICK{1, 1, 200, 3e6};
+/// all results alike. The limits are those of one measurement in one pass.
+constexpr std::size_t NUM_PASSES = 5;
+constexpr round_limits FULL{.warmup = 2, .min_rounds = 4, .max_rounds = 800, .max_ns = 30e6};
+constexpr round_limits QUICK{.warmup = 1, .min_rounds = 1, .max_rounds = 200, .max_ns = 3e6};
+
+/// Scattered ranges lie in memory of this size.
 constexpr std::size_t SCATTER_BYTES = std::size_t{2} << 20;
 
-using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
+using unique_device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
 
-device open(const char *instructions, coherdma_coherency coherency) {
+/// A handle that behaves as if for a device of this coherency, but with no device behind it.
+/// instructions: nullptr for the default ones.
+unique_device open_without_device(const char *instructions, coherdma_coherency coherency) {
     coherdma_open_attr attr{};
     attr.flags = COHERDMA_OPEN_ASSUME;
     attr.instructions = instructions;
     attr.assume = coherency;
-    device dev(coherdma_open_device_ex(&attr, sizeof attr), &coherdma_close_device);
+    unique_device dev(coherdma_open_device_ex(&attr, sizeof attr), &coherdma_close_device);
     if (!dev)
         throw std::runtime_error(coherdma_error());
     return dev;
@@ -38,149 +43,179 @@ ibv_sge make_range(std::uintptr_t begin, std::size_t bytes) {
     return {begin, static_cast<std::uint32_t>(bytes), 0};
 }
 
-/// Brings the lines into the state to measure.
-void prepare(const memory &bytes, const coherdma_device *dev, const sync_timing &timing,
-             std::size_t line) {
+/// Brings the lines of the measured range into timing.line_state.
+void prepare_lines(const measured_memory &memory, const coherdma_device *dev,
+                   const sync_timing &timing, std::size_t line_size) {
     if (timing.line_state == "dirty")
-        return bytes.dirty(timing.bytes, line);
-    const ibv_sge range = make_range(bytes.begin(), timing.bytes);
-    coherdma_sync_rdma_write(dev, &range, 1);
+        return memory.make_lines_dirty(timing.bytes, line_size);
+    const ibv_sge range = make_range(memory.begin(), timing.bytes);
+    coherdma_sync_rdma_write(dev, &range, 1); // invalidates: the lines are uncached
     if (timing.line_state == "clean")
-        bytes.load(timing.bytes, line);
+        memory.load_lines(timing.bytes, line_size);
 }
 
-sample_pairs measure_sync(const sync_timing &timing, const memory &bytes, std::size_t line,
-                          const sample_budget &budget, const stop_predicate &should_stop) {
-    const device dev = open(timing.instructions.c_str(), COHERDMA_NON_COHERENT);
-    const bool read = timing.call == "read";
-    const auto call = read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
+/// The ns per line of what `timing` describes: first of the sync call, second of the raw loop, or
+/// nothing if there is no raw loop for the instructions.
+sample_pairs measure_sync(const sync_timing &timing, const measured_memory &memory,
+                          std::size_t line_size, const round_limits &limits,
+                          const stop_predicate &should_stop) {
+    const unique_device dev =
+        open_without_device(timing.instructions.c_str(), COHERDMA_NON_COHERENT);
+    const bool is_read = timing.call == SYNC_RDMA_READ;
+    const auto sync_call = is_read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
     const raw_loop *loop = find_raw_loop(timing.instructions);
-    const auto raw_function = !loop ? nullptr : read ? loop->writeback : loop->writeback_invalidate;
-    const ibv_sge range = make_range(bytes.begin(), timing.bytes);
-    const auto time_call = [&] {
-        prepare(bytes, dev.get(), timing, line);
-        return timed_ns([&] { call(dev.get(), &range, 1); });
+    const auto run_raw_loop = !loop     ? nullptr
+                              : is_read ? loop->writeback
+                                        : loop->writeback_invalidate;
+    const ibv_sge range = make_range(memory.begin(), timing.bytes);
+    const auto measure_call = [&] {
+        prepare_lines(memory, dev.get(), timing, line_size);
+        return ns_until_complete([&] { sync_call(dev.get(), &range, 1); });
     };
-    const auto time_raw = [&] {
-        if (!raw_function)
+    const auto measure_raw_loop = [&] {
+        if (!run_raw_loop)
             return 0.0;
-        prepare(bytes, dev.get(), timing, line);
-        return timed_ns([&] { raw_function(bytes.begin(), bytes.begin() + timing.bytes, line); });
+        prepare_lines(memory, dev.get(), timing, line_size);
+        return ns_until_complete(
+            [&] { run_raw_loop(memory.begin(), memory.begin() + timing.bytes, line_size); });
     };
-    sample_pairs samples = measure_paired(budget, should_stop, timing.lines, time_call, time_raw);
-    if (!raw_function)
+    sample_pairs samples =
+        measure_paired(limits, should_stop, timing.num_lines, measure_call, measure_raw_loop);
+    if (!run_raw_loop)
         samples.second.clear();
     return samples;
 }
 
-sample_pairs measure_batch(const batch &b, const char *instructions, const memory &bytes,
-                           std::size_t line, const sample_budget &budget,
-                           const stop_predicate &should_stop) {
-    const device dev = open(instructions, COHERDMA_NON_COHERENT);
-    std::vector<std::size_t> line_indices(SCATTER_BYTES / line);
+/// Ranges of one line each, in an order that is random, but the same in every run.
+std::vector<ibv_sge> make_scattered_ranges(const measured_memory &memory, std::size_t num_ranges,
+                                           std::size_t line_size) {
+    std::vector<std::size_t> line_indices(SCATTER_BYTES / line_size);
     std::iota(line_indices.begin(), line_indices.end(), 0);
-    std::shuffle(line_indices.begin(), line_indices.end(),
-                 std::minstd_rand(1)); // the same order in every run
+    std::shuffle(line_indices.begin(), line_indices.end(), std::minstd_rand(1));
     std::vector<ibv_sge> ranges;
-    for (std::size_t i = 0; i < b.segments; ++i)
-        ranges.push_back(make_range(bytes.begin() + line_indices[i] * line, line));
-    const auto make_dirty = [&] {
+    for (std::size_t i = 0; i < num_ranges; ++i)
+        ranges.push_back(make_range(memory.begin() + line_indices[i] * line_size, line_size));
+    return ranges;
+}
+
+/// The ns for all ranges: first with one call, second with a call for each.
+sample_pairs measure_scattered(std::size_t num_ranges, const char *instructions,
+                               const measured_memory &memory, std::size_t line_size,
+                               const round_limits &limits, const stop_predicate &should_stop) {
+    const unique_device dev = open_without_device(instructions, COHERDMA_NON_COHERENT);
+    const std::vector<ibv_sge> ranges = make_scattered_ranges(memory, num_ranges, line_size);
+    const auto make_lines_dirty = [&] {
         for (const ibv_sge &range : ranges)
             ++*reinterpret_cast<unsigned char *>(range.addr);
     };
-    const auto one_call = [&] {
-        make_dirty();
-        return timed_ns([&] { coherdma_sync_rdma_read(dev.get(), ranges.data(), ranges.size()); });
+    const auto measure_one_call = [&] {
+        make_lines_dirty();
+        return ns_until_complete(
+            [&] { coherdma_sync_rdma_read(dev.get(), ranges.data(), ranges.size()); });
     };
-    const auto calls_each = [&] {
-        make_dirty();
-        return timed_ns([&] {
+    const auto measure_call_per_range = [&] {
+        make_lines_dirty();
+        return ns_until_complete([&] {
             for (const ibv_sge &range : ranges)
                 coherdma_sync_rdma_read(dev.get(), &range, 1);
         });
     };
-    return measure_paired(budget, should_stop, 1, one_call, calls_each);
+    return measure_paired(limits, should_stop, 1, measure_one_call, measure_call_per_range);
 }
 
-/// One call is too short for the clock's resolution.
-sample_pairs measure_coherent(const memory &bytes, std::size_t line, const sample_budget &budget,
-                              const stop_predicate &should_stop) {
-    constexpr std::size_t CALLS = 1000;
-    const device dev = open(nullptr, COHERDMA_COHERENT);
-    const ibv_sge range = make_range(bytes.begin(), line);
-    const auto time_calls = [&] {
-        return timed_ns([&] {
-            for (std::size_t i = 0; i < CALLS; ++i)
+/// The ns of a call on a coherent device; only `first` is used. A sample is the mean of many calls,
+/// since one is too short for the clock's resolution.
+sample_pairs measure_coherent(const measured_memory &memory, std::size_t line_size,
+                              const round_limits &limits, const stop_predicate &should_stop) {
+    constexpr std::size_t NUM_CALLS = 1000;
+    const unique_device dev = open_without_device(nullptr, COHERDMA_COHERENT);
+    const ibv_sge range = make_range(memory.begin(), line_size);
+    const auto measure_calls = [&] {
+        return ns_until_complete([&] {
+            for (std::size_t i = 0; i < NUM_CALLS; ++i)
                 coherdma_sync_rdma_read(dev.get(), &range, 1);
         });
     };
-    return measure_paired(budget, should_stop, CALLS, time_calls, [] { return 0.0; });
+    return measure_paired(limits, should_stop, NUM_CALLS, measure_calls, [] { return 0.0; });
 }
 
-std::vector<sync_timing> make_timings(const std::vector<std::string> &choices,
-                                      const measurement_options &opts, std::size_t line) {
+/// What to measure, without times yet: each combination of instructions, call, state and size.
+std::vector<sync_timing> list_combinations(const std::vector<std::string> &instruction_sets,
+                                           const measurement_options &opts, std::size_t line_size) {
     std::vector<sync_timing> timings;
-    for (const std::string &choice : choices)
-        for (const char *call : {"read", "write"})
-            for (const char *state : {"dirty", "clean", "uncached"})
-                for (const std::size_t bytes : opts.sizes)
-                    timings.push_back(
-                        {choice, call, state, bytes, (bytes + line - 1) / line, {}, {}, 0});
+    for (const std::string &instructions : instruction_sets)
+        for (const char *call : {SYNC_RDMA_READ, SYNC_RDMA_WRITE})
+            for (const char *line_state : LINE_STATES)
+                for (const std::size_t bytes : opts.sizes) {
+                    sync_timing &timing = timings.emplace_back();
+                    timing.instructions = instructions;
+                    timing.call = call;
+                    timing.line_state = line_state;
+                    timing.bytes = bytes;
+                    timing.num_lines = (bytes + line_size - 1) / line_size;
+                }
     return timings;
 }
 
 } // namespace
 
-double clock_cost_ns() {
+double measure_clock_read_ns() {
     std::vector<double> times;
     for (int i = 0; i < 1000; ++i)
-        times.push_back(timed_ns([] {}));
+        times.push_back(ns_until_complete([] {}));
     return summarize(times).p50;
 }
 
-void measure(measurements &out, const std::vector<std::string> &choices,
-             const stop_predicate &should_stop, const progress &report_progress) {
-    const sample_budget &budget = out.options.quick ? QUICK : FULL;
-    const std::size_t line = out.host.line_bytes;
+void measure(measurements &results, const std::vector<std::string> &instruction_sets,
+             const stop_predicate &should_stop, const progress_function &report_progress) {
+    constexpr std::size_t NUM_RANGES[] = {1, 4, 16, 256}; // of the scattered timings
+    const round_limits &limits = results.options.quick ? QUICK : FULL;
+    const std::size_t line_size = results.machine.line_size;
     const std::size_t max_bytes =
-        *std::max_element(out.options.sizes.begin(), out.options.sizes.end());
-    const memory bytes(std::max(max_bytes + line, SCATTER_BYTES));
-    std::vector<sync_timing> timings = make_timings(choices, out.options, line);
-    std::vector<batch> batches{{1, {}, {}, 0}, {4, {}, {}, 0}, {16, {}, {}, 0}, {256, {}, {}, 0}};
-    std::vector<sample_pairs> timing_samples(timings.size()), batch_samples(batches.size());
-    sample_pairs coherent;
-    const std::size_t total = PASSES * (timings.size() + batches.size() + 1);
-    std::size_t done = 0;
+        *std::max_element(results.options.sizes.begin(), results.options.sizes.end());
+    const measured_memory memory(std::max(max_bytes + line_size, SCATTER_BYTES));
+    std::vector<sync_timing> timings =
+        list_combinations(instruction_sets, results.options, line_size);
+    // Of all passes; by the index in timings and in NUM_RANGES.
+    std::vector<sample_pairs> timing_samples(timings.size());
+    std::vector<sample_pairs> scattered_samples(std::size(NUM_RANGES));
+    sample_pairs coherent_samples;
+    const std::size_t num_steps = NUM_PASSES * (timings.size() + std::size(NUM_RANGES) + 1);
+    std::size_t num_done = 0;
 
-    for (std::size_t pass = 0; pass < PASSES && !should_stop(); ++pass) {
-        report_progress(done++, total, "a coherent device");
-        coherent.append(measure_coherent(bytes, line, budget, should_stop));
-        for (std::size_t i = 0; i < batches.size(); ++i) {
-            report_progress(done++, total, "batches");
-            batch_samples[i].append(measure_batch(batches[i], out.batch_instructions.c_str(), bytes,
-                                                  line, budget, should_stop));
+    for (std::size_t pass = 0; pass < NUM_PASSES && !should_stop(); ++pass) {
+        report_progress(num_done++, num_steps, "a coherent device");
+        coherent_samples.append(measure_coherent(memory, line_size, limits, should_stop));
+        for (std::size_t i = 0; i < std::size(NUM_RANGES); ++i) {
+            report_progress(num_done++, num_steps, "scattered ranges");
+            scattered_samples[i].append(measure_scattered(NUM_RANGES[i],
+                                                          results.default_instructions.c_str(),
+                                                          memory, line_size, limits, should_stop));
         }
         for (std::size_t i = 0; i < timings.size(); ++i) {
-            report_progress(done++, total, timings[i].instructions + ", " + timings[i].line_state);
-            timing_samples[i].append(measure_sync(timings[i], bytes, line, budget, should_stop));
+            report_progress(num_done++, num_steps,
+                            timings[i].instructions + ", " + timings[i].line_state);
+            timing_samples[i].append(
+                measure_sync(timings[i], memory, line_size, limits, should_stop));
         }
     }
-    out.coherent_call_ns = summarize(coherent.first);
-    for (std::size_t i = 0; i < batches.size(); ++i) {
-        const auto &[one_call, calls_each] = batch_samples[i];
+    results.coherent_call_ns = summarize(coherent_samples.first);
+    for (std::size_t i = 0; i < std::size(NUM_RANGES); ++i) {
+        const auto &[one_call, call_per_range] = scattered_samples[i];
         if (!one_call.empty())
-            out.batches.push_back({batches[i].segments, summarize(one_call), summarize(calls_each),
-                                   median_ratio(calls_each, one_call)});
+            results.scattered.push_back({NUM_RANGES[i], summarize(one_call),
+                                         summarize(call_per_range),
+                                         median_ratio(call_per_range, one_call)});
     }
     for (std::size_t i = 0; i < timings.size(); ++i) {
-        const auto &[call, raw] = timing_samples[i];
-        timings[i].ns_per_line = summarize(call);
-        timings[i].raw_ns_per_line = summarize(raw);
-        timings[i].ratio = median_ratio(call, raw);
-        if (!call.empty())
-            out.timings.push_back(std::move(timings[i]));
+        const auto &[sync_call, raw_loop] = timing_samples[i];
+        timings[i].ns_per_line = summarize(sync_call);
+        timings[i].raw_loop_ns_per_line = summarize(raw_loop);
+        timings[i].ratio_to_raw_loop = median_ratio(sync_call, raw_loop);
+        if (!sync_call.empty())
+            results.timings.push_back(std::move(timings[i]));
     }
-    out.interrupted = should_stop();
+    results.interrupted = should_stop();
 }
 
 } // namespace tools::bench

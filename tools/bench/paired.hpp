@@ -2,35 +2,38 @@
 #pragma once
 
 #include "measure.hpp"
-#include "raw.hpp"
+#include "raw_loop.hpp"
 
 #include <ctime>
 #include <random>
 
 namespace tools::bench {
 
+/// The monotonic clock.
 inline double now_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-/// The time of work() until all its instructions are complete.
+/// The time from the call of work() until all instructions that it issued are complete.
 template <typename Work>
-double timed_ns(Work work) {
-    wait_complete();
+double ns_until_complete(Work work) {
+    wait_for_instructions();
     const double begin = now_ns();
     work();
-    wait_complete();
+    wait_for_instructions();
     return now_ns() - begin;
 }
 
-/// The number of repetitions and the time for one measurement.
-struct sample_budget {
+/// How often to repeat a measurement: `warmup` rounds without result, then at least min_rounds, at
+/// most max_rounds, and no further one after max_ns.
+struct round_limits {
     std::size_t warmup, min_rounds, max_rounds;
     double max_ns;
 };
 
+/// first[i] and second[i] were measured in the same round.
 struct sample_pairs {
     std::vector<double> first, second;
 
@@ -42,29 +45,30 @@ struct sample_pairs {
 
 /// Measures two functions alternately and in random order, so that changes of the machine, cache
 /// effects of the first on the second, and periodic load affect both alike. Each function returns a
-/// time in ns, which is divided by num_parts.
+/// time in ns; a sample is that time divided by `divisor`, such as the number of lines or calls.
 template <typename First, typename Second>
-sample_pairs measure_paired(const sample_budget &budget, const stop_predicate &should_stop,
-                            std::size_t num_parts, First measure_first, Second measure_second) {
-    static std::minstd_rand coin(1);
+sample_pairs measure_paired(const round_limits &limits, const stop_predicate &should_stop,
+                            std::size_t divisor, First measure_first, Second measure_second) {
+    static std::minstd_rand random(1);
     sample_pairs samples;
     const double begin = now_ns();
-    for (std::size_t round = 0; round < budget.warmup + budget.max_rounds && !should_stop();
+    for (std::size_t round = 0; round < limits.warmup + limits.max_rounds && !should_stop();
          ++round) {
-        if (round >= budget.warmup + budget.min_rounds && now_ns() - begin > budget.max_ns)
+        if (round >= limits.warmup + limits.min_rounds && now_ns() - begin > limits.max_ns)
             break;
+        const bool is_first_first = random() / 2 % 2 == 0; // a random bit
         double first = 0, second = 0;
-        if (coin() / 2 % 2 == 0) {
+        if (is_first_first) {
             first = measure_first();
             second = measure_second();
         } else {
             second = measure_second();
             first = measure_first();
         }
-        if (round < budget.warmup)
+        if (round < limits.warmup)
             continue;
-        samples.first.push_back(first / static_cast<double>(num_parts));
-        samples.second.push_back(second / static_cast<double>(num_parts));
+        samples.first.push_back(first / static_cast<double>(divisor));
+        samples.second.push_back(second / static_cast<double>(divisor));
     }
     return samples;
 }

@@ -8,14 +8,15 @@
 
 namespace tools::bench {
 
-struct point {
-    double x = 0, y = 0, high = 0; ///< high: the upper end of the band above y
+struct curve_point {
+    double x = 0, y = 0;
+    double band_high = 0; ///< the band above the curve reaches from y to this value
 };
 
-struct series {
+struct curve {
     std::string label; ///< drawn at its right end
     std::string color; ///< CSS class
-    std::vector<point> points;
+    std::vector<curve_point> points;
 };
 
 struct axis_tick {
@@ -23,16 +24,17 @@ struct axis_tick {
     std::string label;
 };
 
+/// A plot with logarithmic axes. The x axis ranges over the ticks, the y axis from y_low to y_high.
 struct plot {
     std::string title, description; ///< description: for screen readers
     std::string x_unit, y_unit;
     std::vector<axis_tick> x_ticks;
     double y_low = 1, y_high = 10;
-    std::vector<series> curves;
+    std::vector<curve> curves;
 };
 
-/// Draws a plot with logarithmic axes.
-std::string draw(const plot &plot);
+/// Returns an HTML figure with an SVG.
+std::string draw_plot(const plot &plot);
 
 /// Escapes a text for HTML and its attributes.
 std::string escape_html(const std::string &text);

@@ -11,18 +11,19 @@ namespace tools::bench {
 std::string as_table(const measurements &results);
 
 std::string as_json(const measurements &results);
-/// Parses the output of as_json. Throws std::runtime_error.
+/// Parses the output of as_json(): what as_comparison() needs of it. Throws std::runtime_error.
 measurements from_json(const std::string &text);
 
 /// A self-contained page without scripts or external files.
 std::string as_html(const measurements &results);
 
-/// Ratios of new to old times, and a verdict; at most 80 columns.
-std::string as_comparison(const measurements &results, const measurements &baseline);
+/// For each time that both runs measured: the ratio of the current one to the baseline's, and
+/// whether it is slower, faster or the same; at most 80 columns.
+std::string as_comparison(const measurements &current, const measurements &baseline);
 
 /// "64 B", "4 KiB", "16 MiB"
-std::string size_name(std::size_t bytes);
+std::string format_size(std::size_t bytes);
 /// Parses 64, 4k or 16MiB. Throws std::invalid_argument.
-std::size_t size_value(const std::string &text);
+std::size_t parse_size(const std::string &text);
 
 } // namespace tools::bench

@@ -9,11 +9,12 @@
 namespace tools::bench {
 namespace {
 
-constexpr std::size_t MAX_SIZE = std::size_t{1} << 30; // the length of an ibv_sge has 32 bits
+/// The length of a range, an ibv_sge, has 32 bits.
+constexpr std::size_t MAX_SIZE = std::size_t{1} << 30;
 
 } // namespace
 
-std::string size_name(std::size_t bytes) {
+std::string format_size(std::size_t bytes) {
     static constexpr const char *UNITS[] = {"B", "KiB", "MiB", "GiB"};
     std::size_t unit = 0;
     while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
@@ -23,7 +24,7 @@ std::string size_name(std::size_t bytes) {
     return fmt::format("{} {}", bytes, UNITS[unit]);
 }
 
-std::size_t size_value(const std::string &text) {
+std::size_t parse_size(const std::string &text) {
     const auto invalid = [&] {
         return std::invalid_argument("not a size from 1 to 1 GiB, such as 64, 4k or 16M: " + text);
     };

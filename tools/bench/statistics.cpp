@@ -7,26 +7,28 @@
 
 namespace tools::bench {
 
-double percentile(const std::vector<double> &sorted, double fraction) {
-    if (sorted.empty())
+double percentile(const std::vector<double> &sorted_samples, double fraction) {
+    if (sorted_samples.empty())
         return 0;
-    const double position = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+    const std::size_t last = sorted_samples.size() - 1;
+    const double position = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(last);
     const auto below = static_cast<std::size_t>(std::floor(position));
-    const std::size_t above = std::min(below + 1, sorted.size() - 1);
-    return std::lerp(sorted[below], sorted[above], position - std::floor(position));
+    const std::size_t above = std::min(below + 1, last);
+    return std::lerp(sorted_samples[below], sorted_samples[above], position - std::floor(position));
 }
 
-summary summarize(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return {values.size(), percentile(values, 0.5), percentile(values, 0.9),
-            percentile(values, 0.99)};
+summary summarize(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    return {samples.size(), percentile(samples, 0.5), percentile(samples, 0.9),
+            percentile(samples, 0.99)};
 }
 
-double median_ratio(const std::vector<double> &values, const std::vector<double> &others) {
+double median_ratio(const std::vector<double> &numerators,
+                    const std::vector<double> &denominators) {
     std::vector<double> ratios;
-    for (std::size_t i = 0; i < std::min(values.size(), others.size()); ++i)
-        if (others[i] > 0)
-            ratios.push_back(values[i] / others[i]);
+    for (std::size_t i = 0; i < std::min(numerators.size(), denominators.size()); ++i)
+        if (denominators[i] > 0)
+            ratios.push_back(numerators[i] / denominators[i]);
     return summarize(std::move(ratios)).p50;
 }
 

@@ -9,30 +9,32 @@
 namespace tools::bench {
 namespace {
 
-constexpr const char *STATES[] = {"dirty", "clean", "uncached"};
-
+/// The four columns of one state of the lines; blank if it was not measured.
 std::string format_timing(const sync_timing *timing) {
     if (!timing)
         return fmt::format("{:24}", "");
+    const double ratio = timing->ratio_to_raw_loop;
     return fmt::format(" {:>6} {:>5} {:>5} {:>4}", format_number(timing->ns_per_line.p50),
                        format_number(timing->ns_per_line.p99),
                        format_number(timing->gigabytes_per_second()),
-                       timing->ratio > 0 ? fmt::format("{:.2f}", timing->ratio) : "-");
+                       ratio > 0 ? fmt::format("{:.2f}", ratio) : "-");
 }
 
-void add_rows(std::string &text, const measurements &results, const std::string &instructions,
-              const std::string &call) {
-    text += fmt::format("\n{}, {}\n{:8}", instructions, format_call(call), "");
-    for (const char *state : STATES)
-        text += fmt::format(" {:->23}", fmt::format(" {} --", state));
+/// The headings and rows of one call with one set of cache instructions: a row per size, four
+/// columns per state of the lines.
+void add_call_table(std::string &text, const measurements &results, const std::string &instructions,
+                    const std::string &call) {
+    text += fmt::format("\n{}, {}\n{:8}", instructions, format_occasion(call), "");
+    for (const char *line_state : LINE_STATES)
+        text += fmt::format(" {:->23}", fmt::format(" {} --", line_state));
     text += fmt::format("\n{:8}", "size");
-    for (std::size_t state = 0; state < std::size(STATES); ++state)
+    for (std::size_t i = 0; i < std::size(LINE_STATES); ++i)
         text += fmt::format(" {:>6} {:>5} {:>5} {:>4}", "ns p50", "p99", "GB/s", "/raw");
     text += '\n';
     for (const std::size_t bytes : results.options.sizes) {
-        text += fmt::format("{:8}", size_name(bytes));
-        for (const char *state : STATES)
-            text += format_timing(find(results, instructions, call, state, bytes));
+        text += fmt::format("{:8}", format_size(bytes));
+        for (const char *line_state : LINE_STATES)
+            text += format_timing(find_timing(results, instructions, call, line_state, bytes));
         text += '\n';
     }
 }
@@ -41,23 +43,23 @@ void add_rows(std::string &text, const measurements &results, const std::string 
 
 std::string as_table(const measurements &results) {
     std::string text;
-    text += fmt::format("{}, {}, {} bytes a line\n", results.host.cpu, results.host.kernel,
-                        results.host.line_bytes);
+    text += fmt::format("{}, {}, {} bytes a line\n", results.machine.cpu_model,
+                        results.machine.kernel, results.machine.line_size);
     text +=
         fmt::format("ns per line, until completion; reading the clock adds {} ns to each call.\n"
-                    "/raw: ratio to a bare loop, median of pairs.\n",
-                    format_number(results.host.clock_ns));
-    for (const auto &[instructions, call] : measured_calls(results))
-        add_rows(text, results, instructions, call);
-    if (!results.batches.empty())
+                    "/raw: ratio to a raw loop of the instruction, median of pairs.\n",
+                    format_number(results.machine.clock_read_ns));
+    for (const auto &[instructions, call] : list_measured_calls(results))
+        add_call_table(text, results, instructions, call);
+    if (!results.scattered.empty())
         text += fmt::format(
             "\nscattered dirty lines, {}, before a Read\n{:>8} {:>14} {:>14} {:>9}\n",
-            results.batch_instructions, "ranges", "one call, ns", "a call each", "faster");
-    for (const batch &b : results.batches)
-        text += fmt::format("{:>8} {:>14} {:>14} {:>8.1f}x\n", b.segments,
-                            format_number(b.one_call_ns.p50), format_number(b.calls_each_ns.p50),
-                            b.ratio);
-    if (results.coherent_call_ns.count > 0)
+            results.default_instructions, "ranges", "one call, ns", "a call each", "faster");
+    for (const scattered_timing &timing : results.scattered)
+        text += fmt::format("{:>8} {:>14} {:>14} {:>8.1f}x\n", timing.num_ranges,
+                            format_number(timing.one_call_ns.p50),
+                            format_number(timing.call_per_range_ns.p50), timing.speedup);
+    if (results.coherent_call_ns.num_samples > 0)
         text += fmt::format("\none call with one range on a coherent device: {} ns (p99 {})\n",
                             format_number(results.coherent_call_ns.p50),
                             format_number(results.coherent_call_ns.p99));

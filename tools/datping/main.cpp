@@ -32,7 +32,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 /// Replaces a size such as 4k by its number of bytes; returns an error message, or "".
 std::string size_to_bytes(std::string &text) {
     try {
-        text = std::to_string(tools::bench::size_value(text));
+        text = std::to_string(tools::bench::parse_size(text));
     } catch (const std::invalid_argument &e) {
         return e.what();
     }

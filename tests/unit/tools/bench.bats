@@ -22,10 +22,10 @@ setup() {
 @test "bench: --json has every choice and call, --compare reads it" {
     old=$BATS_TEST_TMPDIR/old.json
     "${quick[@]}" --json >"$old"
-    jq -e '.schema == 1 and (.interrupted | not) and .machine.line_bytes > 0 and
-        (.figures | length) == ([.figures[].instructions] | unique | length) * 12 and
-        ([.figures[].ns_per_line.p50] | all(. > 0)) and
-        [.batches[].segments] == [1, 4, 16, 256]' "$old"
+    jq -e '.schema == 1 and (.interrupted | not) and .machine.line_size > 0 and
+        (.timings | length) == ([.timings[].instructions] | unique | length) * 12 and
+        ([.timings[].ns_per_line.p50] | all(. > 0)) and
+        [.scattered[].ranges] == [1, 4, 16, 256]' "$old"
     run -0 --separate-stderr "${quick[@]}" --compare "$old"
     [[ ${lines[-1]} == 'in total: '*' of '* ]]
 }
@@ -67,7 +67,7 @@ used_cpu_second() {
     kill -INT "$bench"
     wait "$bench" || ended=$?
     ((ended == 1))
-    jq -e '.interrupted and (.figures | length) > 0' "$BATS_TEST_TMPDIR/part.json"
+    jq -e '.interrupted and (.timings | length) > 0' "$BATS_TEST_TMPDIR/part.json"
 }
 
 @test "bench: invalid options fail before the measurement" {

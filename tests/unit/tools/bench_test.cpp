@@ -36,11 +36,11 @@ void summarize_sorts_values(void **) {
     for (int value = 100; value >= 0; --value)
         values.push_back(value);
     const summary s = summarize(values);
-    assert_int_equal(s.count, 101);
+    assert_int_equal(s.num_samples, 101);
     assert_near(s.p50, 50);
     assert_near(s.p90, 90);
     assert_near(s.p99, 99);
-    assert_int_equal(summarize({}).count, 0);
+    assert_int_equal(summarize({}).num_samples, 0);
 }
 
 void ratio_is_median_of_pairwise_ratios(void **) {
@@ -52,17 +52,17 @@ void ratio_is_median_of_pairwise_ratios(void **) {
 }
 
 void sizes_are_parsed_and_printed(void **) {
-    assert_int_equal(size_value("64"), 64);
-    assert_int_equal(size_value("4k"), 4096);
-    assert_int_equal(size_value("16MiB"), 16 << 20);
-    assert_int_equal(size_value("1G"), 1 << 30);
-    assert_string_equal(size_name(64).c_str(), "64 B");
-    assert_string_equal(size_name(1 << 20).c_str(), "1 MiB");
-    assert_string_equal(size_name(1025).c_str(), "1025 B");
+    assert_int_equal(parse_size("64"), 64);
+    assert_int_equal(parse_size("4k"), 4096);
+    assert_int_equal(parse_size("16MiB"), 16 << 20);
+    assert_int_equal(parse_size("1G"), 1 << 30);
+    assert_string_equal(format_size(64).c_str(), "64 B");
+    assert_string_equal(format_size(1 << 20).c_str(), "1 MiB");
+    assert_string_equal(format_size(1025).c_str(), "1025 B");
     for (const char *text : {"", "0", "x", "-1", "4kk", "4q", "2G", "99999999999999999999"}) {
         bool is_rejected = false;
         try {
-            size_value(text);
+            parse_size(text);
         } catch (const std::invalid_argument &) {
             is_rejected = true;
         }
@@ -73,16 +73,16 @@ void sizes_are_parsed_and_printed(void **) {
 
 measurements make_results() {
     measurements results;
-    results.time = "2024-02-29T12:00:00Z";
-    results.host.cpu = "<b>CPU & \"co\"</b>";
-    results.host.line_bytes = 64;
+    results.utc_time = "2024-02-29T12:00:00Z";
+    results.machine.cpu_model = "<b>CPU & \"co\"</b>";
+    results.machine.line_size = 64;
     results.options.sizes = {64, 4096};
-    results.batch_instructions = "clwb";
+    results.default_instructions = "clwb";
     results.timings = {
-        {"clwb", "read", "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
-        {"clwb", "read", "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
-    results.batches = {{1, {9, 200, 210, 220}, {9, 200, 210, 220}, 1},
-                       {256, {9, 900, 910, 920}, {9, 45000, 46000, 47000}, 50}};
+        {"clwb", SYNC_RDMA_READ, "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
+        {"clwb", SYNC_RDMA_READ, "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
+    results.scattered = {{1, {9, 200, 210, 220}, {9, 200, 210, 220}, 1},
+                         {256, {9, 900, 910, 920}, {9, 45000, 46000, 47000}, 50}};
     results.coherent_call_ns = {9, 4, 5, 6};
     return results;
 }
@@ -90,11 +90,11 @@ measurements make_results() {
 void json_round_trip(void **) {
     const measurements results = make_results(), parsed = from_json(as_json(results));
     assert_int_equal(parsed.timings.size(), 2);
-    assert_string_equal(parsed.timings[0].call.c_str(), "read");
+    assert_string_equal(parsed.timings[0].call.c_str(), SYNC_RDMA_READ);
     assert_near(parsed.timings[0].ns_per_line.p99, 300);
-    assert_near(parsed.timings[0].ratio, 1.05);
-    assert_int_equal(parsed.timings[1].raw_ns_per_line.count, 0);
-    assert_near(parsed.batches[1].calls_each_ns.p50, 45000);
+    assert_near(parsed.timings[0].ratio_to_raw_loop, 1.05);
+    assert_int_equal(parsed.timings[1].raw_loop_ns_per_line.num_samples, 0);
+    assert_near(parsed.scattered[1].call_per_range_ns.p50, 45000);
     std::string newer_schema = as_json(results);
     newer_schema.replace(newer_schema.find("\"schema\": 1"), 11, "\"schema\": 2");
     for (const std::string &text :
@@ -121,8 +121,8 @@ void comparison_counts_slower_and_faster(void **) {
     results.timings[1].ns_per_line = {9, 4, 4.5, 7};
     results.coherent_call_ns = {9, 4.1, 5, 6}; // within the old range
     assert_contains(as_comparison(results, baseline), "in total: 1 slower, 1 faster, of 5");
-    results.timings[0].raw_ns_per_line = {9, 250, 260,
-                                          270}; // the raw loop is slower too: a slower machine
+    results.timings[0].raw_loop_ns_per_line = {9, 250, 260,
+                                               270}; // the raw loop is slower too: a slower machine
     assert_contains(as_comparison(results, baseline), "in total: 0 slower, 1 faster, of 5");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "memory.hpp"
+#include "measured_memory.hpp"
 
 #include <cerrno>
 #include <sys/mman.h>
@@ -9,12 +9,13 @@
 namespace tools::bench {
 namespace {
 
-constexpr std::size_t HUGE_PAGE = std::size_t{2} << 20;
+constexpr std::size_t HUGE_PAGE_SIZE = std::size_t{2} << 20;
+constexpr std::size_t MIN_PAGE_SIZE = 4096;
 
 } // namespace
 
-memory::memory(std::size_t bytes)
-    : size_((bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE) {
+measured_memory::measured_memory(std::size_t bytes)
+    : size_((bytes + HUGE_PAGE_SIZE - 1) / HUGE_PAGE_SIZE * HUGE_PAGE_SIZE) {
     void *address =
         mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED)
@@ -22,20 +23,20 @@ memory::memory(std::size_t bytes)
                                 "cannot map memory to measure with");
     madvise(address, size_, MADV_HUGEPAGE);
     bytes_ = static_cast<volatile unsigned char *>(address);
-    dirty(size_, 4096);
+    make_lines_dirty(size_, MIN_PAGE_SIZE); // a write to each page, which the kernel then allocates
 }
 
-memory::~memory() {
+measured_memory::~measured_memory() {
     munmap(const_cast<unsigned char *>(bytes_), size_);
 }
 
-void memory::dirty(std::size_t bytes, std::size_t line) const {
-    for (std::size_t offset = 0; offset < bytes; offset += line)
+void measured_memory::make_lines_dirty(std::size_t bytes, std::size_t line_size) const {
+    for (std::size_t offset = 0; offset < bytes; offset += line_size)
         bytes_[offset] = static_cast<unsigned char>(bytes_[offset] + 1);
 }
 
-void memory::load(std::size_t bytes, std::size_t line) const {
-    for (std::size_t offset = 0; offset < bytes; offset += line)
+void measured_memory::load_lines(std::size_t bytes, std::size_t line_size) const {
+    for (std::size_t offset = 0; offset < bytes; offset += line_size)
         static_cast<void>(bytes_[offset]);
 }
 

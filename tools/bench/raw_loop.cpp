@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "raw.hpp"
+#include "raw_loop.hpp"
 
 #include <atomic>
 #include <span>
@@ -8,18 +8,18 @@
 namespace tools::bench {
 namespace {
 
-// A macro, since an instruction's name cannot be a function's argument.
-#define LOOP(name, instruction)                                                                    \
-    void name(std::uintptr_t addr, std::uintptr_t end, std::size_t line) {                         \
-        for (; addr < end; addr += line)                                                           \
+// Defines a function of raw_loop. A macro, since asm needs the instruction as a literal.
+#define DEFINE_LOOP(name, instruction)                                                             \
+    void name(std::uintptr_t addr, std::uintptr_t end, std::size_t line_size) {                    \
+        for (; addr < end; addr += line_size)                                                      \
             asm volatile(instruction ::"r"(addr) : "memory");                                      \
     }
 
 #if defined(__x86_64__)
 
-LOOP(clwb, "clwb (%0)")
-LOOP(clflushopt, "clflushopt (%0)")
-LOOP(clflush, "clflush (%0)")
+DEFINE_LOOP(clwb, "clwb (%0)")
+DEFINE_LOOP(clflushopt, "clflushopt (%0)")
+DEFINE_LOOP(clflush, "clflush (%0)")
 
 constexpr raw_loop LOOPS[] = {
     {"clwb", clwb, clflushopt},
@@ -29,22 +29,22 @@ constexpr raw_loop LOOPS[] = {
 
 #elif defined(__aarch64__)
 
-LOOP(cvac, "dc cvac, %0")
-LOOP(civac, "dc civac, %0")
+DEFINE_LOOP(cvac, "dc cvac, %0")
+DEFINE_LOOP(civac, "dc civac, %0")
 
 constexpr raw_loop LOOPS[] = {{"dc", cvac, civac}};
 
 #elif defined(__riscv) && __riscv_xlen == 64
 
-LOOP(cbo_clean, ".insn i 0x0F, 2, x0, %0, 1")
-LOOP(cbo_flush, ".insn i 0x0F, 2, x0, %0, 2")
+DEFINE_LOOP(cbo_clean, ".insn i 0x0F, 2, x0, %0, 1")
+DEFINE_LOOP(cbo_flush, ".insn i 0x0F, 2, x0, %0, 2")
 
 constexpr raw_loop LOOPS[] = {{"zicbom", cbo_clean, cbo_flush}};
 
 #elif defined(__powerpc64__)
 
-LOOP(dcbst, "dcbst 0, %0")
-LOOP(dcbf, "dcbf 0, %0")
+DEFINE_LOOP(dcbst, "dcbst 0, %0")
+DEFINE_LOOP(dcbf, "dcbf 0, %0")
 
 constexpr raw_loop LOOPS[] = {{"dcb", dcbst, dcbf}};
 
@@ -63,7 +63,7 @@ const raw_loop *find_raw_loop(std::string_view instructions) {
     return nullptr;
 }
 
-void wait_complete() {
+void wait_for_instructions() {
 #if defined(__x86_64__)
     asm volatile("mfence" ::: "memory");
 #elif defined(__aarch64__)
