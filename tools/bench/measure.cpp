@@ -19,7 +19,7 @@ namespace {
 /// all results alike. The limits are those of one measurement in one pass.
 constexpr std::size_t NUM_PASSES = 5;
 constexpr round_limits FULL{.warmup = 2, .min_rounds = 4, .max_rounds = 800, .max_ns = 30e6};
-constexpr round_limits QUICK{.warmup = 1, .min_rounds = 1, .max_rounds = 200, .max_ns = 3e6};
+constexpr round_limits QUICK{.warmup = 1, .min_rounds = 3, .max_rounds = 200, .max_ns = 3e6};
 
 /// Scattered ranges lie in memory of this size.
 constexpr std::size_t SCATTER_BYTES = std::size_t{2} << 20;

@@ -30,6 +30,12 @@ setup() {
     [[ ${lines[-1]} == 'in total: '*' of '* ]]
 }
 
+@test "bench: --quick takes enough samples of large ranges for a median" {
+    "${quick[@]:0:3}" --sizes 64K,16M --json >"$BATS_TEST_TMPDIR/large.json"
+    jq -e '.options.sizes == [65536, 16777216] and ([.timings[].bytes] | unique) == .options.sizes and
+        ([.timings[].ns_per_line.samples] | all(. >= 15))' "$BATS_TEST_TMPDIR/large.json"
+}
+
 @test "bench: --html page is well formed and self-contained" {
     page=$BATS_TEST_TMPDIR/page.html
     run -0 "${quick[@]}" --html "$page"
