@@ -7,6 +7,7 @@
 namespace tools {
 namespace {
 
+/// nullptr if libibverbs cannot open it.
 ibv_context *open_verbs_device(const std::string &name) {
     ibv_device **list = ibv_get_device_list(nullptr);
     ibv_context *context = nullptr;
@@ -21,14 +22,14 @@ ibv_context *open_verbs_device(const std::string &name) {
 
 } // namespace
 
-device::device(const std::string &name, bool all_rules)
+device::device(const std::string &name, rule_scope scope)
     : context_(open_verbs_device(name)) {
     coherdma_open_attr open_attr = {};
     open_attr.flags = COHERDMA_OPEN_QUERY_ONLY;
-    if (all_rules)
+    if (scope == rule_scope::ALL)
         open_attr.flags |= COHERDMA_OPEN_ALL_RULES;
     open_attr.context = context_.get();
-    open_attr.name = name.c_str();
+    open_attr.name = name.c_str(); // used if the context is NULL
     device_.reset(coherdma_open_device_ex(&open_attr, sizeof open_attr));
     if (!device_ || coherdma_query_device(device_.get(), &attr_, sizeof attr_) != 0)
         throw std::runtime_error(coherdma_error());

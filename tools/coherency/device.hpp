@@ -9,14 +9,19 @@
 
 namespace tools {
 
+/// Which rules libcoherdma evaluates: those up to the first that decides, or all.
+enum class rule_scope { UNTIL_DECIDED, ALL };
+
 /// A device opened with libcoherdma, and with libibverbs if possible.
 class device {
   public:
     /// Throws std::runtime_error.
-    device(const std::string &name, bool all_rules);
+    device(const std::string &name, rule_scope scope);
 
     const coherdma_device_attr &attr() const { return attr_; }
+    /// Of each evaluated rule, in order.
     std::vector<coherdma_evidence> evidence() const;
+    /// Throws std::runtime_error.
     coherdma_probe_result probe() const;
 
   private:
@@ -26,7 +31,7 @@ class device {
     struct close_device {
         void operator()(coherdma_device *handle) const { coherdma_close_device(handle); }
     };
-    std::unique_ptr<ibv_context, close_context> context_;
+    std::unique_ptr<ibv_context, close_context> context_; ///< nullptr: libibverbs cannot open it
     std::unique_ptr<coherdma_device, close_device> device_;
     coherdma_device_attr attr_ = {};
 };

@@ -13,27 +13,30 @@
 namespace {
 
 constexpr std::size_t WIDTH = 79;
-constexpr std::size_t INDENT = 29;
+constexpr std::size_t INDENT = 29; // of the last column
 
-void print_continuation(const std::string &text) {
+/// Prints a text in the last column.
+void print_in_last_column(const std::string &text) {
     for (const std::string &line : tools::wrap_text(text, WIDTH - INDENT))
         fmt::print("{:{}}{}\n", "", INDENT, line);
 }
 
+/// Prints the rule, its result and reason, and below that the source: the file or system call that
+/// the rule read, with the value. '>' marks the deciding rule.
 void print_evidence(const coherdma_evidence &evidence) {
-    const char *coherency = evidence.coherency == COHERDMA_UNKNOWN
-                                ? "nothing"
-                                : coherdma_coherency_str(evidence.coherency);
-    const auto reason = tools::wrap_text(evidence.reason, WIDTH - INDENT);
-    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, coherency,
-               reason[0]);
-    for (std::size_t i = 1; i < reason.size(); ++i)
-        print_continuation(reason[i]);
+    const char *result = evidence.coherency == COHERDMA_UNKNOWN
+                             ? "nothing"
+                             : coherdma_coherency_str(evidence.coherency);
+    const auto reason_lines = tools::wrap_text(evidence.reason, WIDTH - INDENT);
+    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, result,
+               reason_lines[0]);
+    for (std::size_t i = 1; i < reason_lines.size(); ++i)
+        print_in_last_column(reason_lines[i]);
     std::string source = evidence.source;
     if (*evidence.value)
         source += std::string(": ") + evidence.value;
     if (!source.empty())
-        print_continuation(source);
+        print_in_last_column(source);
 }
 
 nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
@@ -63,8 +66,9 @@ void print_probe(const coherdma_probe_result &result) {
         fmt::print("{}\n", line);
 }
 
+/// probe: also test the device, by coherdma_probe().
 void explain(const std::string &name, bool json, bool probe) {
-    const tools::device device(name, true);
+    const tools::device device(name, tools::rule_scope::ALL);
     std::optional<coherdma_probe_result> probe_result;
     if (probe)
         probe_result = device.probe();

@@ -48,7 +48,8 @@ nlohmann::ordered_json as_json(const coherdma_cpu_attr &attr) {
             {"problem", attr.problem}};
 }
 
-std::string describe_instructions(const coherdma_device_attr &attr) {
+/// The column INSTRUCTIONS.
+std::string format_instructions(const coherdma_device_attr &attr) {
     if (attr.sync_required == 0)
         return "none needed";
     return *attr.instructions ? attr.instructions : "none, so no sync";
@@ -59,7 +60,7 @@ void print_wrapped(const std::string &text) {
         fmt::print("{}\n", line);
 }
 
-void print_no_device() {
+void print_hints_without_device() {
     print_wrapped(access("/sys/class/infiniband", F_OK) == 0
                       ? "There is no RDMA device that this process can access."
                       : "There is no RDMA device: the kernel has no RDMA, or has not loaded it.");
@@ -83,16 +84,17 @@ void print_table(const std::vector<device> &devices) {
         fmt::print(fmt::runtime(ROW), attr.name, *attr.transport ? attr.transport : "?",
                    coherdma_coherency_str(attr.coherency), attr.rule,
                    attr.line_size ? std::to_string(attr.line_size) : "?",
-                   describe_instructions(attr));
+                   format_instructions(attr));
     }
 }
 
+/// names: empty for all devices.
 void show(std::vector<std::string> names, bool json) {
     if (names.empty())
         names = tools::device_names();
     std::vector<device> devices;
     for (const std::string &name : names)
-        devices.emplace_back(name, false);
+        devices.emplace_back(name, tools::rule_scope::UNTIL_DECIDED);
     if (json) {
         nlohmann::ordered_json document = {{"schema", 1}, {"cpu", as_json(query_cpu())}};
         document["devices"] = nlohmann::ordered_json::array();
@@ -100,7 +102,7 @@ void show(std::vector<std::string> names, bool json) {
             document["devices"].push_back(as_json(d.attr()));
         fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else if (devices.empty()) {
-        print_no_device();
+        print_hints_without_device();
     } else {
         print_table(devices);
     }

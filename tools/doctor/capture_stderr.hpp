@@ -7,7 +7,7 @@
 
 namespace tools::doctor {
 
-/// Redirects stderr to a memory file while it exists.
+/// Redirects stderr to a memory file while it exists; if that fails, not at all.
 class capture_stderr {
     int fd_ = memfd_create("stderr", MFD_CLOEXEC);
     int saved_fd_ = fd_ < 0 ? -1 : dup(STDERR_FILENO);

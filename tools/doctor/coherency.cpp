@@ -9,16 +9,16 @@ namespace tools::doctor {
 void check_coherency(const host &machine, report &results, const std::string &device) {
     check &c = results.add("coherency", "cache coherency", device);
     const coherency_result coherency = machine.query_coherency(device);
-    const std::string command = "coherdma explain " + device; // prints the evidence
-    if (coherency.name == "coherent")
+    const std::string explain_command = "coherdma explain " + device;
+    if (coherency.coherency == "coherent")
         c.ok(coherency.explanation + ".");
-    else if (coherency.name.empty())
-        c.warn("unknown: " + coherency.explanation, "", command);
+    else if (coherency.coherency.empty()) // the query failed
+        c.warn("unknown: " + coherency.explanation, NO_ADVICE, explain_command);
     else
         c.warn(coherency.explanation + ".",
                "Programs must call libcoherdma's sync functions around each transfer. The command "
                "below prints the evidence.",
-               command);
+               explain_command);
 }
 
 } // namespace tools::doctor

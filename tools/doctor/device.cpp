@@ -10,65 +10,75 @@
 namespace tools::doctor {
 namespace {
 
-bool is_available(const host &machine, const char *name) {
-    const module_state state = find_module(machine, name);
+bool is_module_available(const host &machine, const char *name) {
+    const module_state state = find_module_state(machine, name);
     return state == module_state::LOADED || state == module_state::LOADABLE;
 }
 
-std::string doctor_in_namespace(const host &machine, const std::string &device) {
+/// sysfs prints a state as the number of its enumerator and the name: "4: ACTIVE" is
+/// IBV_PORT_ACTIVE.
+bool is_active(const std::string &port_state) {
+    return port_state.rfind("4:", 0) == 0;
+}
+
+/// The command that runs doctor in another network namespace.
+std::string doctor_in_namespace_command(const host &machine, const std::string &device) {
     return machine.with_sudo("ip netns exec NAME coherdma doctor " + device);
 }
 
 void fail_no_device(const host &machine, check &c) {
-    const bool rxe = is_available(machine, "rdma_rxe"), siw = is_available(machine, "siw");
+    const bool has_rxe = is_module_available(machine, "rdma_rxe"),
+               has_siw = is_module_available(machine, "siw");
     const std::string evidence = machine.netlink.mode == netns_mode::EXCLUSIVE
                                      ? "none in this network namespace (exclusive mode). In the "
                                        "namespace that has a device, move it here with: rdma dev "
                                        "set NAME netns HERE. Soft devices cannot be moved."
                                      : "none (/sys/class/infiniband is empty).";
-    if (rxe || siw)
+    if (has_rxe || has_siw)
         c.fail(evidence,
                fmt::format("Create a soft device on a new interface with the command below, or on "
                            "an existing interface: {}",
                            machine.with_sudo(fmt::format("rdma link add {0}0 type {0} netdev ETH",
-                                                         rxe ? "rxe" : "siw"))),
-               machine.with_sudo(rxe ? "softrdma up" : "softrdma up --driver siw"));
+                                                         has_rxe ? "rxe" : "siw"))),
+               machine.with_sudo(has_rxe ? "softrdma up" : "softrdma up --driver siw"));
     else if (machine.is_container())
         c.fail(evidence,
                "This is a container: its host has no device, or does not pass it on. softrdma runs "
                "a kernel that has one.",
-               LAB);
+               RUN_IN_LAB);
     else
         c.fail(evidence,
                "For a device on this kernel, see the drivers above. softrdma runs a kernel that "
                "has one.",
-               LAB);
+               RUN_IN_LAB);
 }
 
-void fail_port_inactive(const host &machine, check &c, const std::string &state,
-                        const std::string &netdev, const std::string &folder) {
+/// state_name: DOWN, INIT ...; netdev: the network interface of the device, "" if unknown;
+/// port_folder: in sysfs.
+void fail_port_inactive(const host &machine, check &c, const std::string &state_name,
+                        const std::string &netdev, const std::string &port_folder) {
     const auto it = machine.interfaces.find(netdev);
-    if (machine.read_file(folder + "/link_layer") == "InfiniBand")
-        c.fail(state + ".",
+    if (machine.read_file(port_folder + "/link_layer") == "InfiniBand")
+        c.fail(state_name + ".",
                "No subnet manager has configured it, or there is no cable. Unless a switch runs "
                "one, install opensm and start it.",
                machine.with_sudo("systemctl start opensm"));
     else if (netdev.empty())
-        c.fail(state + ", and its interface is unknown.",
+        c.fail(state_name + ", and its interface is unknown.",
                "If the interface is in another network namespace, run doctor there.",
-               doctor_in_namespace(machine, c.device));
+               doctor_in_namespace_command(machine, c.device));
     else if (it == machine.interfaces.end())
-        c.fail(state + "; its interface " + netdev + " is not in this network namespace.",
+        c.fail(state_name + "; its interface " + netdev + " is not in this network namespace.",
                "Run doctor in the namespace that has it, or move it here.",
                machine.with_sudo("ip link set " + netdev + " netns HERE"));
-    else if (!it->second.up)
-        c.fail(fmt::format("{}, because its interface {} is down.", state, netdev), "",
+    else if (!it->second.is_up)
+        c.fail(fmt::format("{}, because its interface {} is down.", state_name, netdev), NO_ADVICE,
                machine.with_sudo("ip link set " + netdev + " up"));
-    else if (!it->second.carrier)
-        c.fail(fmt::format("{}: {} is up, but has no carrier.", state, netdev),
+    else if (!it->second.has_carrier)
+        c.fail(fmt::format("{}: {} is up, but has no carrier.", state_name, netdev),
                "Check the cable and the peer.", "ip link show " + netdev);
     else
-        c.fail(fmt::format("{}, though {} is up.", state, netdev),
+        c.fail(fmt::format("{}, though {} is up.", state_name, netdev),
                "The kernel log may have the reason.", machine.with_sudo("dmesg | tail"));
 }
 
@@ -84,7 +94,7 @@ std::string select_port(const host &machine, const std::string &device) {
     const std::string ports = "/sys/class/infiniband/" + device + "/ports";
     const std::vector<std::string> port_names = machine.list_folder(ports);
     for (const std::string &port : port_names) {
-        if (machine.read_file(ports + "/" + port + "/state").value_or("").rfind("4:", 0) == 0)
+        if (is_active(machine.read_file(ports + "/" + port + "/state").value_or("")))
             return port;
     }
     return port_names.empty() ? "1" : port_names.front();
@@ -103,33 +113,36 @@ std::string find_netdev(const host &machine, const std::string &device) {
     return netdevs.empty() ? machine.read_file(folder + "/parent").value_or("") : netdevs.front();
 }
 
+/// names: of the devices to check, as typed by the user; empty: all usable ones.
 void check_devices(const host &machine, report &results, const std::vector<std::string> &names) {
     check &c = results.add("device", "RDMA devices");
+    const auto contains = [](const std::vector<std::string> &list, const std::string &name) {
+        return std::count(list.begin(), list.end(), name) > 0;
+    };
     const std::vector<std::string> existing = machine.list_folder("/sys/class/infiniband");
     // A container sees all device names of its host, but can use only those with a node.
     std::vector<std::string> usable, unusable;
     for (const std::string &name : existing)
         (!machine.is_container() || has_node(machine, name) ? usable : unusable).push_back(name);
     if (usable.empty())
-        std::swap(usable, unusable);
+        std::swap(usable, unusable); // report on those that the container cannot use
     for (const std::string &name : names.empty() ? usable : names) {
-        if (std::count(existing.begin(), existing.end(), name) &&
-            !std::count(results.devices.begin(), results.devices.end(), name))
-            results.devices.push_back(name);
+        if (contains(existing, name) && !contains(results.checked_devices, name))
+            results.checked_devices.push_back(name);
     }
     std::vector<std::string> missing;
     for (const std::string &name : names) {
-        if (!std::count(existing.begin(), existing.end(), name))
+        if (!contains(existing, name))
             missing.push_back(name);
     }
-    if (results.failed("kernel"))
+    if (results.has_failed("kernel"))
         c.skip("requires RDMA in the kernel.");
     else if (existing.empty())
         fail_no_device(machine, c);
     else if (!missing.empty())
         c.fail(fmt::format("there is no {}; there are: {}.", join_names(missing),
                            join_names(existing)),
-               "", "coherdma doctor " + existing.front());
+               NO_ADVICE, "coherdma doctor " + existing.front());
     else if (names.empty() && !unusable.empty())
         c.ok(fmt::format("{}; not passed to this container: {}.", join_names(usable),
                          join_names(unusable)));
@@ -140,19 +153,19 @@ void check_devices(const host &machine, report &results, const std::vector<std::
 void check_open(const host &machine, report &results, const std::string &device) {
     check &c = results.add("open", "libibverbs", device);
     const struct {
-        const char *id, *device;
+        const char *id, *device; ///< of a check that must not have failed
     } required[] = {{"libibverbs", ""}, {"providers", ""}, {"node", device.c_str()}};
     for (const auto &[id, dep_device] : required) {
-        if (results.failed(id, dep_device)) {
+        if (results.has_failed(id, dep_device)) {
             c.skip(fmt::format("requires {}.", id));
             return;
         }
     }
     const open_result result = machine.open_device(device);
     const std::string reason = result.message.empty() ? "" : " (" + result.message + ")";
-    if (result.open)
+    if (result.is_open)
         c.ok("lists and opens it.");
-    else if (result.listed)
+    else if (result.is_listed)
         c.fail("cannot open it" + reason + ".",
                machine.is_container() ? "Restart the container with the node."
                                       : "The kernel log may have the reason.",
@@ -161,7 +174,7 @@ void check_open(const host &machine, report &results, const std::string &device)
     else
         c.fail("does not list it" + reason + ".",
                "No provider supports it; it may need a newer rdma-core, or its vendor's provider.",
-               providers_package(machine).fix);
+               install_providers_hint(machine).fix);
 }
 
 void check_port(const host &machine, report &results, const std::string &device) {
@@ -173,12 +186,12 @@ void check_port(const host &machine, report &results, const std::string &device)
         state_text.substr(std::min(state_text.find(' ') + 1, state_text.size()));
     const std::string netdev = find_netdev(machine, device);
     c.title += " " + port;
-    if (state_text.rfind("4:", 0) != 0)
+    if (!is_active(state_text))
         fail_port_inactive(machine, c, state_name, netdev, folder);
     else if (!netdev.empty() && !machine.interfaces.count(netdev))
         c.warn(state_name + ", but its interface " + netdev + " is not in this network namespace.",
                "rdma_cm works in the namespace that has the interface.",
-               doctor_in_namespace(machine, device));
+               doctor_in_namespace_command(machine, device));
     else
         c.ok(state_name + (netdev.empty() ? "." : ", on " + netdev + "."));
 }

@@ -16,6 +16,7 @@ struct doctor_options {
     std::vector<std::string> devices;
 };
 
+/// See no-color.org.
 bool use_color() {
     const char *no_color = std::getenv("NO_COLOR");
     return isatty(STDOUT_FILENO) && (!no_color || !*no_color);
@@ -35,6 +36,6 @@ void tools::add_doctor(cli::command &program, int &status) {
             std::puts(doctor::as_json(rep).c_str());
         else
             doctor::print_text(rep, stdout, use_color());
-        status = rep.any_failed() ? FAILED : SUCCESS;
+        status = rep.has_any_failed() ? FAILED : SUCCESS;
     });
 }

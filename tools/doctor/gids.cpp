@@ -16,10 +16,10 @@ namespace tools::doctor {
 namespace {
 
 struct gid {
-    int index = 0;
+    int index = 0;       ///< in the port's GID table
     std::string address; ///< 198.18.0.1, fe80::1
     std::string type;    ///< RoCE v2, IB/RoCE v1
-    bool link_local = false;
+    bool is_link_local = false;
 };
 
 std::vector<gid> read_gid_table(const host &machine, const std::string &port_folder) {
@@ -43,8 +43,9 @@ std::vector<gid> read_gid_table(const host &machine, const std::string &port_fol
     return gids;
 }
 
-std::string default_type(const host &machine, const std::string &device, const std::string &port,
-                         const std::vector<gid> &gids) {
+/// The type of the GIDs that rdma_cm selects.
+std::string default_gid_type(const host &machine, const std::string &device,
+                             const std::string &port, const std::vector<gid> &gids) {
     if (const auto configured = machine.read_file("/sys/kernel/config/rdma_cm/" + device +
                                                   "/ports/" + port + "/default_roce_mode"))
         return *configured;
@@ -55,7 +56,8 @@ std::string default_type(const host &machine, const std::string &device, const s
     return "IB/RoCE v1";
 }
 
-fix_hint add_address(const host &machine, const std::string &netdev) {
+/// How to give the network interface an address.
+fix_hint add_address_hint(const host &machine, const std::string &netdev) {
     if (netdev.empty())
         return {"The device's interface needs an address. The command below prints the interface.",
                 "rdma link"};
@@ -73,7 +75,7 @@ void check_iwarp_address(const host &machine, check &c, const std::string &netde
                 usable.push_back(address);
         }
     }
-    const fix_hint hint = add_address(machine, netdev);
+    const fix_hint hint = add_address_hint(machine, netdev);
     if (usable.empty())
         c.fail(fmt::format("iWARP uses IP addresses, and {} has none.",
                            netdev.empty() ? "its interface" : netdev),
@@ -82,6 +84,7 @@ void check_iwarp_address(const host &machine, check &c, const std::string &netde
         c.ok(fmt::format("index 0, unused; iWARP uses the address {}.", join_names(usable, 2)));
 }
 
+/// "0 (198.18.0.1), 1 (fe80::1)": index and address.
 std::string format_gids(const std::vector<const gid *> &gids) {
     std::vector<std::string> entries;
     for (const gid *g : gids)
@@ -89,25 +92,26 @@ std::string format_gids(const std::vector<const gid *> &gids) {
     return join_names(entries, 3);
 }
 
-void check_roce(const host &machine, check &c, const std::vector<gid> &gids,
-                const std::string &type, const std::string &netdev) {
-    std::vector<const gid *> usable, other;
+/// default_type: of the GIDs that rdma_cm selects.
+void check_roce_gids(const host &machine, check &c, const std::vector<gid> &gids,
+                     const std::string &default_type, const std::string &netdev) {
+    std::vector<const gid *> usable, others;
     for (const gid &g : gids)
-        (g.type == type && !g.link_local ? usable : other).push_back(&g);
+        (g.type == default_type && !g.is_link_local ? usable : others).push_back(&g);
     const auto is_ipv4 = [](const gid *g) {
         return g->address.find(':') == std::string::npos;
     };
     std::stable_partition(usable.begin(), usable.end(), is_ipv4);
-    const fix_hint hint = add_address(machine, netdev);
+    const fix_hint hint = add_address_hint(machine, netdev);
     if (gids.empty())
         c.fail("none, so no data can be sent.", hint.explanation, hint.fix);
     else if (usable.empty())
         c.warn(fmt::format("only {}: rdma_cm needs a {} GID with a global address.",
-                           format_gids(other), type),
+                           format_gids(others), default_type),
                hint.explanation, hint.fix);
     else
-        c.ok(fmt::format("index {}: {}, selected by rdma_cm.{}", format_gids(usable), type,
-                         other.empty() ? "" : " Also: " + format_gids(other) + "."));
+        c.ok(fmt::format("index {}: {}, selected by rdma_cm.{}", format_gids(usable), default_type,
+                         others.empty() ? "" : " Also: " + format_gids(others) + "."));
 }
 
 } // namespace
@@ -120,12 +124,12 @@ void check_gids(const host &machine, report &results, const std::string &device)
     const std::vector<gid> gids = read_gid_table(machine, folder + "/ports/" + port);
     if (!netdev.empty() && !machine.interfaces.count(netdev))
         c.skip(netdev + " is not in this network namespace.");
-    else if (machine.read_file(folder + "/node_type").value_or("").rfind("4:", 0) == 0)
+    else if (machine.read_file(folder + "/node_type").value_or("").rfind("4:", 0) == 0) // "4: RNIC"
         check_iwarp_address(machine, c, netdev);
     else if (machine.read_file(folder + "/ports/" + port + "/link_layer") == "InfiniBand")
         c.ok("InfiniBand: index 0, and the port's LID.");
     else
-        check_roce(machine, c, gids, default_type(machine, device, port, gids), netdev);
+        check_roce_gids(machine, c, gids, default_gid_type(machine, device, port, gids), netdev);
 }
 
 } // namespace tools::doctor

@@ -13,39 +13,43 @@
 
 namespace tools::doctor {
 
-struct node {
+/// A device node in /dev/infiniband.
+struct device_node {
     bool exists = false;
-    bool is_usable = false; ///< this process may read and write it
-    unsigned mode = 0;      ///< permission bits
-    std::string group;
-    bool in_group = false; ///< this process is in the group
+    bool is_accessible = false; ///< this process may read and write it
+    unsigned mode = 0;          ///< permission bits
+    std::string group;          ///< that owns it
+    bool is_member = false;     ///< this process is in the group
 };
 
+/// What libibverbs does when a device is opened.
 struct open_result {
-    bool listed = false; ///< libibverbs lists the device
-    bool open = false;
-    std::string message;     ///< libibverbs' output, or the error
-    std::string plugin = {}; ///< path of the plugin that serves it; "" if unknown
-    bool preloaded = false;  ///< the plugin was loaded before libibverbs searched for plugins
+    bool is_listed = false;    ///< libibverbs lists the device
+    bool is_open = false;      ///< opening succeeded
+    std::string message;       ///< libibverbs' output, or the error
+    std::string plugin = {};   ///< path of the plugin that serves it; "" if unknown
+    bool is_preloaded = false; ///< the plugin was loaded before libibverbs searched for plugins
 };
 
 struct coherency_result {
-    std::string name; ///< coherent, non-coherent, unknown; "" if the query failed
+    std::string coherency; ///< coherent, non-coherent, unknown, emulated; "" if the query failed
     std::string explanation;
 };
 
+/// Whether network namespaces share RDMA devices: "rdma system show netns".
 enum class netns_mode { UNKNOWN, SHARED, EXCLUSIVE };
 
 struct netlink_info {
-    bool available = false; ///< the kernel supports RDMA netlink
+    bool is_available = false; ///< the kernel supports RDMA netlink
     netns_mode mode = netns_mode::UNKNOWN;
     std::map<std::string, std::string>
         netdevs; ///< by device name; netdev of the first port that has one
 };
 
+/// A network interface.
 struct interface {
-    bool up = false;
-    bool carrier = false;
+    bool is_up = false;
+    bool has_carrier = false;
     std::vector<std::string> addresses;
 };
 
@@ -56,14 +60,14 @@ struct host {
     std::string kernel; ///< its release, as in uname -r
     std::string user = "root";
     bool is_root = true;
-    std::uint64_t memlock = NO_LIMIT;   ///< bytes
-    bool has_unlimited_pinning = false; ///< memlock does not apply: CAP_IPC_LOCK
+    std::uint64_t memlock_limit = NO_LIMIT; ///< RLIMIT_MEMLOCK, in bytes
+    bool has_unlimited_pinning = false;     ///< the limit does not apply: CAP_IPC_LOCK
     netlink_info netlink;
     std::map<std::string, interface> interfaces;    ///< in this network namespace
     std::map<std::string, std::string> environment; ///< the variables that affect libibverbs
-    std::string library; ///< path of libibverbs.so.1 below the root; "" if not found
-    std::function<node(const std::string &)> stat_node = [](const std::string &) {
-        return node{};
+    std::string libibverbs_path; ///< of libibverbs.so.1, below the root; "" if not found
+    std::function<device_node(const std::string &)> stat_node = [](const std::string &) {
+        return device_node{};
     };
     std::function<open_result(const std::string &)> open_device = [](const std::string &) {
         return open_result{};
@@ -88,7 +92,8 @@ struct host {
 /// The machine on which this process runs.
 host this_machine();
 
-std::map<std::string, std::string> environment();
+/// The variables that affect libibverbs or where this process runs.
+std::map<std::string, std::string> read_environment();
 netlink_info query_netlink();
 open_result open_device(const std::string &name);
 coherency_result query_coherency(const std::string &name);

@@ -12,9 +12,10 @@ namespace {
 struct kernel_option {
     std::string source; ///< the file with the option; "" if there is none
     std::string line;   ///< "CONFIG_X=y", "CONFIG_X=m", or "CONFIG_X is not set"
-    bool set = false;
+    bool is_set = false;
 };
 
+/// CONFIG_INFINIBAND in the first configuration of the running kernel that can be read.
 kernel_option find_infiniband_option(const host &machine) {
     for (const std::string &path :
          {std::string("/proc/config.gz"), "/boot/config-" + machine.kernel,
@@ -37,7 +38,7 @@ void fail_no_rdma(const host &machine, check &c, const std::string &reason) {
                                     "runs a kernel with RDMA as an ordinary process."
                                   : "softrdma runs a kernel with RDMA as an ordinary process. For "
                                     "RDMA on this machine, boot a kernel with CONFIG_INFINIBAND.",
-           LAB);
+           RUN_IN_LAB);
 }
 
 } // namespace
@@ -49,19 +50,19 @@ void check_kernel(const host &machine, report &results) {
         return;
     }
     const kernel_option option = find_infiniband_option(machine);
-    const module_state ib_core = find_module(machine, "ib_core");
-    if (!option.source.empty() && !option.set)
+    const module_state ib_core = find_module_state(machine, "ib_core");
+    if (!option.source.empty() && !option.is_set)
         fail_no_rdma(machine, c, option.line + " (" + option.source + ")");
-    else if (ib_core == module_state::ABSENT && !machine.netlink.available) {
-        const fix_hint hint = package_with_module(machine, "ib_core");
+    else if (ib_core == module_state::ABSENT && !machine.netlink.is_available) {
+        const fix_hint hint = install_module_hint(machine, "ib_core");
         c.fail(fmt::format("kernel {} has no module ib_core (/lib/modules/{}).", machine.kernel,
                            machine.kernel),
                hint.explanation, hint.fix);
-    } else if (option.set)
+    } else if (option.is_set)
         c.ok(fmt::format("{} ({}), not loaded yet.", option.line, option.source));
     else if (ib_core != module_state::UNKNOWN)
         c.ok(fmt::format("module ib_core is in /lib/modules/{}.", machine.kernel));
-    else if (machine.netlink.available)
+    else if (machine.netlink.is_available)
         c.ok("the kernel answers on the RDMA netlink socket.");
     else
         fail_no_rdma(machine, c,

@@ -21,9 +21,10 @@
 namespace tools::doctor {
 namespace {
 
-constexpr unsigned CAP_IPC_LOCK_BIT = 14;
+constexpr unsigned CAP_IPC_LOCK_BIT = 14; // in CapEff
 
-bool in_group(gid_t group) {
+/// Whether this process is in the group.
+bool is_member(gid_t group) {
     std::vector<gid_t> groups(static_cast<std::size_t>(std::max(getgroups(0, nullptr), 0)));
     const int count = getgroups(static_cast<int>(groups.size()), groups.data());
     groups.resize(static_cast<std::size_t>(std::max(count, 0)));
@@ -35,22 +36,25 @@ bool in_group(gid_t group) {
     return false;
 }
 
-node stat_node(const std::string &path) {
+device_node stat_node(const std::string &path) {
     struct stat attr {};
     if (stat(path.c_str(), &attr) != 0)
         return {};
     const group *group_entry = getgrgid(attr.st_gid);
     return {true, access(path.c_str(), R_OK | W_OK) == 0, attr.st_mode & 07777,
             group_entry ? group_entry->gr_name : std::to_string(attr.st_gid),
-            in_group(attr.st_gid)};
+            is_member(attr.st_gid)};
 }
 
 /// The kernel ignores the limit only for CAP_IPC_LOCK in the initial user namespace.
 bool has_unlimited_pinning(const host &machine) {
+    // The initial user namespace maps all user ids to themselves. Without the file the kernel has
+    // no user namespaces.
+    constexpr std::uint64_t NUM_IDS = 4294967295;
     std::istringstream map(machine.read_file("/proc/self/uid_map").value_or("0 0 4294967295"));
-    std::uint64_t inside = 0, outside = 0, count = 0;
-    map >> inside >> outside >> count;
-    if (inside != 0 || outside != 0 || count != 4294967295)
+    std::uint64_t first_id = 0, first_parent_id = 0, num_ids = 0;
+    map >> first_id >> first_parent_id >> num_ids;
+    if (first_id != 0 || first_parent_id != 0 || num_ids != NUM_IDS)
         return false;
     for (const std::string &line : machine.read_lines("/proc/self/status")) {
         if (line.rfind("CapEff:", 0) == 0)
@@ -73,16 +77,16 @@ std::string address_to_string(const sockaddr *addr) {
     return text;
 }
 
-/// getifaddrs, since /sys can belong to another network namespace.
-std::map<std::string, interface> interfaces() {
+/// By name. From getifaddrs, since /sys can belong to another network namespace.
+std::map<std::string, interface> query_interfaces() {
     std::map<std::string, interface> interfaces_by_name;
     ifaddrs *first = nullptr;
     if (getifaddrs(&first) != 0)
         return interfaces_by_name;
     for (const ifaddrs *entry = first; entry; entry = entry->ifa_next) {
         interface &netdev = interfaces_by_name[entry->ifa_name];
-        netdev.up = entry->ifa_flags & IFF_UP;
-        netdev.carrier = entry->ifa_flags & IFF_RUNNING;
+        netdev.is_up = entry->ifa_flags & IFF_UP;
+        netdev.has_carrier = entry->ifa_flags & IFF_RUNNING;
         if (const std::string address = address_to_string(entry->ifa_addr); !address.empty())
             netdev.addresses.push_back(address);
     }
@@ -92,7 +96,7 @@ std::map<std::string, interface> interfaces() {
 
 } // namespace
 
-std::map<std::string, std::string> environment() {
+std::map<std::string, std::string> read_environment() {
     std::map<std::string, std::string> values;
     for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
         if (const char *value = std::getenv(name))
@@ -111,12 +115,12 @@ host this_machine() {
     h.is_root = geteuid() == 0;
     rlimit memlock{};
     if (getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)
-        h.memlock = memlock.rlim_cur;
+        h.memlock_limit = memlock.rlim_cur;
     h.has_unlimited_pinning = has_unlimited_pinning(h);
     h.netlink = query_netlink();
-    h.interfaces = interfaces();
-    h.environment = environment();
-    h.library = provider_config::find_libibverbs();
+    h.interfaces = query_interfaces();
+    h.environment = read_environment();
+    h.libibverbs_path = provider_config::find_libibverbs();
     h.stat_node = stat_node;
     h.open_device = open_device;
     h.query_coherency = query_coherency;

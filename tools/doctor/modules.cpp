@@ -10,17 +10,18 @@
 namespace tools::doctor {
 namespace {
 
-/// "kernel/drivers/siw.ko.xz: ..." -> "siw"
-std::string module_name_in(const std::string &line) {
+/// From a line of modules.dep or modules.builtin: "kernel/drivers/siw.ko.xz: ..." -> "siw".
+std::string parse_module_name(const std::string &line) {
     const std::string path = line.substr(0, line.find(':'));
     const std::string name = path.substr(path.rfind('/') + 1);
     return name.substr(0, name.find(".ko"));
 }
 
+/// file: modules.dep or modules.builtin of the running kernel.
 bool is_listed(const host &machine, const char *file, const std::string &name) {
     for (const std::string &line :
          machine.read_lines("/lib/modules/" + machine.kernel + "/" + file)) {
-        if (module_name_in(line) == name)
+        if (parse_module_name(line) == name)
             return true;
     }
     return false;
@@ -38,7 +39,7 @@ bool is_loaded(const host &machine, const std::string &name) {
 
 } // namespace
 
-module_state find_module(const host &machine, const std::string &name) {
+module_state find_module_state(const host &machine, const std::string &name) {
     if (is_loaded(machine, name) || is_listed(machine, "modules.builtin", name))
         return module_state::LOADED;
     if (is_listed(machine, "modules.dep", name))
@@ -49,18 +50,18 @@ module_state find_module(const host &machine, const std::string &name) {
 
 void check_modules(const host &machine, report &results) {
     check &c = results.add("modules", "Kernel modules");
-    if (results.failed("kernel")) {
+    if (results.has_failed("kernel")) {
         c.skip("requires RDMA in the kernel.");
         return;
     }
     const bool has_device = !machine.list_folder("/sys/class/infiniband").empty();
     const struct {
-        const char *name, *path;
+        const char *name, *path; ///< path: exists in sysfs if the module is loaded
     } modules[] = {{"ib_uverbs", "/sys/class/infiniband_verbs"},
                    {"rdma_ucm", "/sys/class/misc/rdma_cm"}};
     std::vector<std::string> loaded, loadable, absent;
     for (const auto &[name, path] : modules) {
-        const module_state state = find_module(machine, name);
+        const module_state state = find_module_state(machine, name);
         if (state == module_state::LOADED || machine.exists(path))
             loaded.push_back(name);
         else if (state == module_state::LOADABLE)
@@ -69,12 +70,13 @@ void check_modules(const host &machine, report &results) {
             absent.push_back(name);
     }
     if (!absent.empty()) {
-        const fix_hint hint = package_with_module(machine, absent.front());
+        const fix_hint hint = install_module_hint(machine, absent.front());
         c.fail(fmt::format("kernel {} lacks {}.", machine.kernel, join_names(absent)),
                hint.explanation, hint.fix);
     } else if (!loadable.empty() && has_device)
         c.fail(fmt::format("{} not loaded; programs cannot access a device.", join_names(loadable)),
-               "", machine.with_sudo("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
+               NO_ADVICE,
+               machine.with_sudo("modprobe -a " + fmt::format("{}", fmt::join(loadable, " "))));
     else if (!loadable.empty())
         c.ok(join_names(loadable) + " not loaded yet.");
     else if (loaded.size() == std::size(modules))
@@ -85,11 +87,12 @@ void check_modules(const host &machine, report &results) {
 
 void check_soft_drivers(const host &machine, report &results) {
     check &c = results.add("soft_drivers", "Soft device drivers");
-    if (results.failed("kernel")) {
+    if (results.has_failed("kernel")) {
         c.skip("requires RDMA in the kernel.");
         return;
     }
-    const module_state rxe = find_module(machine, "rdma_rxe"), siw = find_module(machine, "siw");
+    const module_state rxe = find_module_state(machine, "rdma_rxe"),
+                       siw = find_module_state(machine, "siw");
     const auto describe = [](const char *name, module_state state) {
         return fmt::format("{} {}", name,
                            state == module_state::LOADED     ? "is available"
@@ -105,7 +108,7 @@ void check_soft_drivers(const host &machine, report &results) {
     else if (rxe == module_state::UNKNOWN)
         c.skip(fmt::format("/lib/modules/{} is not accessible.", machine.kernel));
     else {
-        const fix_hint hint = package_with_module(machine, "rdma_rxe");
+        const fix_hint hint = install_module_hint(machine, "rdma_rxe");
         c.warn(fmt::format("kernel {} has neither rdma_rxe nor siw.", machine.kernel),
                hint.explanation, hint.fix);
     }

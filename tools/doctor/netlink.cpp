@@ -26,30 +26,34 @@ socket_ptr connect_netlink() {
     socket_ptr sock(nl_socket_alloc(), nl_socket_free);
     if (!sock || nl_connect(sock.get(), NETLINK_RDMA) != 0)
         return {nullptr, nl_socket_free};
-    const timeval timeout{2, 0};
+    const timeval timeout{2, 0}; // 2 s
     setsockopt(nl_socket_get_fd(sock.get()), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     nl_socket_disable_auto_ack(sock.get());
     return sock;
 }
 
-using callback = std::function<void(nlattr *const *)>;
+/// Called with the attributes of a reply, indexed by RDMA_NLDEV_ATTR_*; nullptr: not in the reply.
+using reply_callback = std::function<void(nlattr *const *)>;
 
-int parse_reply(nl_msg *reply, void *data) {
+/// A libnl callback; callback: a reply_callback *.
+int parse_reply(nl_msg *reply, void *callback) {
     attributes attrs = {};
     if (nlmsg_parse(nlmsg_hdr(reply), 0, attrs, RDMA_NLDEV_ATTR_MAX - 1, nullptr) == 0)
-        (*static_cast<callback *>(data))(attrs);
+        (*static_cast<reply_callback *>(callback))(attrs);
     return NL_OK;
 }
 
-/// Sends a command, for one device if `device` is set, and calls back for each reply.
-bool send_command(nl_sock *sock, int command, int flags, std::optional<std::uint32_t> device,
-                  callback on_reply) {
+/// Sends a command, about port 1 of the device with this index if it is set, and calls on_reply for
+/// each reply.
+bool send_command(nl_sock *sock, int command, int flags, std::optional<std::uint32_t> device_index,
+                  reply_callback on_reply) {
     message_ptr request(nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), flags),
                         nlmsg_free);
     if (!request)
         return false;
-    if (device && (nla_put_u32(request.get(), RDMA_NLDEV_ATTR_DEV_INDEX, *device) != 0 ||
-                   nla_put_u32(request.get(), RDMA_NLDEV_ATTR_PORT_INDEX, 1) != 0))
+    if (device_index &&
+        (nla_put_u32(request.get(), RDMA_NLDEV_ATTR_DEV_INDEX, *device_index) != 0 ||
+         nla_put_u32(request.get(), RDMA_NLDEV_ATTR_PORT_INDEX, 1) != 0))
         return false;
     nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, parse_reply, &on_reply);
     return nl_send_auto(sock, request.get()) >= 0 && nl_recvmsgs_default(sock) >= 0;
@@ -62,19 +66,19 @@ netlink_info query_netlink() {
     const socket_ptr sock = connect_netlink();
     if (!sock)
         return info;
-    info.available = true;
+    info.is_available = true;
     send_command(sock.get(), RDMA_NLDEV_CMD_SYS_GET, 0, {}, [&](nlattr *const *attrs) {
         if (const nlattr *mode = attrs[RDMA_NLDEV_SYS_ATTR_NETNS_MODE])
             info.mode = nla_get_u8(mode) ? netns_mode::SHARED : netns_mode::EXCLUSIVE;
     });
-    std::map<std::string, std::uint32_t> indices;
+    std::map<std::string, std::uint32_t> device_indices;
     send_command(sock.get(), RDMA_NLDEV_CMD_GET, NLM_F_DUMP, {}, [&](nlattr *const *attrs) {
         const nlattr *name = attrs[RDMA_NLDEV_ATTR_DEV_NAME];
         const nlattr *index = attrs[RDMA_NLDEV_ATTR_DEV_INDEX];
         if (name && index)
-            indices[nla_get_string(name)] = nla_get_u32(index);
+            device_indices[nla_get_string(name)] = nla_get_u32(index);
     });
-    for (const auto &[name, index] : indices) {
+    for (const auto &[name, index] : device_indices) {
         send_command(sock.get(), RDMA_NLDEV_CMD_PORT_GET, 0, index,
                      [&, &device = name](auto *attrs) {
                          if (const nlattr *netdev = attrs[RDMA_NLDEV_ATTR_NDEV_NAME])

@@ -21,14 +21,15 @@ std::vector<std::string> nodes_without_device(const host &machine) {
 
 void check_netns(const host &machine, report &results) {
     check &c = results.add("netns", "Network namespaces");
-    if (results.failed("kernel")) {
+    if (results.has_failed("kernel")) {
         c.skip("requires RDMA in the kernel.");
         return;
     }
-    const std::vector<std::string> orphans = nodes_without_device(machine);
+    const std::vector<std::string> stray_nodes = nodes_without_device(machine);
     const bool is_exclusive = machine.netlink.mode == netns_mode::EXCLUSIVE;
-    if (!orphans.empty())
-        c.warn("/dev/infiniband has " + join_names(orphans) + ", whose device is not visible here.",
+    if (!stray_nodes.empty())
+        c.warn("/dev/infiniband has " + join_names(stray_nodes) +
+                   ", whose device is not visible here.",
                "It is in another network namespace, or gone. Use the command in the namespace that "
                "has it.",
                machine.with_sudo("rdma dev set NAME netns HERE"));

@@ -10,8 +10,9 @@ namespace tools::doctor {
 namespace {
 
 constexpr std::uint64_t MIB = 1 << 20;
-constexpr std::uint64_t MIN_MEMLOCK = 64 * MIB;
+constexpr std::uint64_t MIN_MEMLOCK_LIMIT = 64 * MIB; // less is worth a warning
 
+/// module: the kernel module that creates the node.
 void fail_missing(const host &machine, check &c, const std::string &path, const char *module,
                   const std::string &device) {
     if (machine.is_container())
@@ -25,13 +26,16 @@ void fail_missing(const host &machine, check &c, const std::string &path, const 
                machine.with_sudo(fmt::format("modprobe {}", module)));
 }
 
-void fail_no_permission(const host &machine, check &c, const std::string &path, const node &attr) {
+void fail_no_permission(const host &machine, check &c, const std::string &path,
+                        const device_node &node) {
     const std::string evidence =
         fmt::format("{} is not accessible to user {}: mode {:04o}, group {}.", path, machine.user,
-                    attr.mode, attr.group);
-    if ((attr.mode & 060) == 060 && !attr.in_group && attr.group != "root")
+                    node.mode, node.group);
+    constexpr unsigned GROUP_READ_WRITE = 060;
+    if ((node.mode & GROUP_READ_WRITE) == GROUP_READ_WRITE && !node.is_member &&
+        node.group != "root")
         c.fail(evidence, "Add the user to the group, then log in again.",
-               machine.with_sudo(fmt::format("usermod -aG {} {}", attr.group, machine.user)));
+               machine.with_sudo(fmt::format("usermod -aG {} {}", node.group, machine.user)));
     else
         c.fail(evidence,
                "Until the next boot, use the command below; permanently, a udev rule with "
@@ -39,23 +43,23 @@ void fail_no_permission(const host &machine, check &c, const std::string &path, 
                machine.with_sudo("chmod 0666 " + path));
 }
 
-/// Checks whether this user may open the node.
+/// Checks whether this user may open the node at the path, which the kernel module creates.
 void check_node_access(const host &machine, check &c, const std::string &path, const char *module,
                        const std::string &device) {
-    const node attr = machine.stat_node(path);
-    if (!attr.exists)
+    const device_node node = machine.stat_node(path);
+    if (!node.exists)
         fail_missing(machine, c, path, module, device);
-    else if (!attr.is_usable)
-        fail_no_permission(machine, c, path, attr);
+    else if (!node.is_accessible)
+        fail_no_permission(machine, c, path, node);
     else
-        c.ok(fmt::format("{}, mode {:04o}.", path, attr.mode));
+        c.ok(fmt::format("{}, mode {:04o}.", path, node.mode));
 }
 
 void warn_memlock(const host &machine, check &c) {
     const std::string evidence =
         fmt::format("only {} KiB may be pinned (ulimit -l); registering more "
                     "memory fails.",
-                    machine.memlock / 1024);
+                    machine.memlock_limit / 1024);
     if (machine.is_container())
         c.warn(evidence, "Restart the container without the limit; podman has the same option.",
                "docker run --ulimit memlock=-1 ...");
@@ -86,32 +90,32 @@ std::string container_command(const std::string &device) {
 
 void check_rdma_cm(const host &machine, report &results) {
     check &c = results.add("rdma_cm", "Node of rdma_cm");
-    if (results.devices.empty())
+    if (results.checked_devices.empty())
         c.skip("requires a device.");
     else
         check_node_access(machine, c, "/dev/infiniband/rdma_cm", "rdma_ucm",
-                          results.devices.front());
+                          results.checked_devices.front());
 }
 
 void check_node(const host &machine, report &results, const std::string &device) {
     check &c = results.add("node", "node", device);
-    const std::string node = device_node_path(machine, device);
-    if (node.empty())
+    const std::string path = device_node_path(machine, device);
+    if (path.empty())
         c.fail("it has no entry in /sys/class/infiniband_verbs.",
                "Programs access devices through the module ib_uverbs.",
                machine.with_sudo("modprobe ib_uverbs"));
     else
-        check_node_access(machine, c, node, "ib_uverbs", device);
+        check_node_access(machine, c, path, "ib_uverbs", device);
 }
 
 void check_memlock(const host &machine, report &results) {
     check &c = results.add("memlock", "Pinned memory");
-    if (machine.memlock == NO_LIMIT)
+    if (machine.memlock_limit == NO_LIMIT)
         c.ok("no limit.");
     else if (machine.has_unlimited_pinning)
         c.ok("no limit for this process (CAP_IPC_LOCK).");
-    else if (machine.memlock >= MIN_MEMLOCK)
-        c.ok(fmt::format("{} MiB.", machine.memlock / MIB));
+    else if (machine.memlock_limit >= MIN_MEMLOCK_LIMIT)
+        c.ok(fmt::format("{} MiB.", machine.memlock_limit / MIB));
     else
         warn_memlock(machine, c);
 }

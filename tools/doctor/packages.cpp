@@ -24,56 +24,58 @@ bool is_distribution(const host &machine, const std::string &distribution) {
     return false;
 }
 
+/// Fedora, RHEL and their relatives.
 bool has_dnf(const host &machine) {
     return is_distribution(machine, "fedora") || is_distribution(machine, "rhel");
 }
 
-/// The release of Debian's kernels ends in the architecture: 6.1.0-56-cloud-amd64.
-fix_hint debian_package(const host &machine, const std::string &module) {
+/// How to get a missing module on Debian, whose kernels have the architecture at the end of their
+/// release: 6.1.0-56-cloud-amd64.
+fix_hint install_debian_module_hint(const host &machine, const std::string &module) {
     const std::string arch = machine.kernel.substr(machine.kernel.rfind('-') + 1);
     if (arch != "amd64" && arch != "arm64" && arch != "armmp" && arch != "s390x")
         return {"This kernel is not Debian's: add the module to its build, or use softrdma, which "
                 "runs a kernel that has it.",
-                LAB};
+                RUN_IN_LAB};
     if (machine.kernel.find("-cloud-") != std::string::npos)
         return {fmt::format("Debian's cloud kernels lack {}; the standard kernel has it (none has "
                             "siw). Install and boot that, or without a reboot: {}",
-                            module, LAB),
+                            module, RUN_IN_LAB),
                 machine.with_sudo("apt install linux-image-" + arch)};
-    return {
-        fmt::format("Files of the running kernel are missing. Without an installation: {}", LAB),
-        machine.with_sudo("apt install --reinstall linux-image-" + machine.kernel)};
+    return {fmt::format("Files of the running kernel are missing. Without an installation: {}",
+                        RUN_IN_LAB),
+            machine.with_sudo("apt install --reinstall linux-image-" + machine.kernel)};
 }
 
 } // namespace
 
-fix_hint package_with_module(const host &machine, const std::string &module) {
+fix_hint install_module_hint(const host &machine, const std::string &module) {
     if (machine.is_container())
         return {fmt::format("This is a container: {} must be in the host's kernel. softrdma runs a "
                             "kernel that has it.",
                             module),
-                LAB};
+                RUN_IN_LAB};
     if (is_distribution(machine, "ubuntu"))
         return {
             fmt::format(
                 "The module is in the extra modules package. If there is none for this kernel: {}",
-                LAB),
+                RUN_IN_LAB),
             machine.with_sudo("apt install linux-modules-extra-" + machine.kernel)};
     if (is_distribution(machine, "debian"))
-        return debian_package(machine, module);
+        return install_debian_module_hint(machine, module);
     if (has_dnf(machine))
         return {
             fmt::format(
                 "The module is in the extra modules package. If there is none for this kernel: {}",
-                LAB),
+                RUN_IN_LAB),
             machine.with_sudo("dnf install kernel-modules-extra-" + machine.kernel)};
     return {fmt::format("Install your distribution's package with the module {} for this kernel, "
                         "or use softrdma, which runs a kernel that has it.",
                         module),
-            LAB};
+            RUN_IN_LAB};
 }
 
-fix_hint providers_package(const host &machine) {
+fix_hint install_providers_hint(const host &machine) {
     if (is_distribution(machine, "debian") || is_distribution(machine, "ubuntu"))
         return {"", machine.with_sudo("apt install ibverbs-providers")};
     if (has_dnf(machine))
@@ -81,10 +83,10 @@ fix_hint providers_package(const host &machine) {
     return {
         "Install your distribution's package with rdma-core's providers, or use softrdma, which "
         "runs a guest that has them.",
-        GUEST};
+        RUN_IN_GUEST};
 }
 
-fix_hint matching_packages(const host &machine) {
+fix_hint reinstall_rdma_core_hint(const host &machine) {
     const char *description =
         machine.is_container()
             ? "In a container both must come from the image: a provider of the host or of another "
@@ -98,10 +100,10 @@ fix_hint matching_packages(const host &machine) {
         return {description, machine.with_sudo("dnf reinstall libibverbs")};
     return {"Install library and providers from the same rdma-core, or use softrdma, which runs a "
             "guest that has them.",
-            GUEST};
+            RUN_IN_GUEST};
 }
 
-std::string package_with_file(const host &machine, const std::string &path) {
+std::string query_package_command(const host &machine, const std::string &path) {
     if (is_distribution(machine, "debian") || is_distribution(machine, "ubuntu"))
         return "dpkg -S " + path;
     return has_dnf(machine) ? "rpm -qf " + path : "ls -l " + path;

@@ -13,30 +13,35 @@ namespace tools::doctor {
 namespace {
 
 constexpr std::size_t WIDTH = 80;
-constexpr std::size_t INDENT = 6;
+constexpr std::size_t STATUS_WIDTH = 4;
+constexpr std::size_t INDENT = STATUS_WIDTH + 2; // the column of the text after the status
 
-constexpr const char *NAMES[] = {"ok", "warn", "fail", "skip"};
-constexpr const char *COLORS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
+// By check_status.
+constexpr const char *STATUS_NAMES[] = {"ok", "warn", "fail", "skip"};
+constexpr const char *STATUS_COLORS[] = {"\033[32m", "\033[33m", "\033[1;31m", "\033[2m"};
 
-/// Prints wrapped text in the column after the status; the first line is already indented if
-/// is_first_line.
-void print_indented(const std::string &text, bool is_first_line, std::FILE *out) {
-    for (const std::string &line : wrap_text(text, WIDTH - INDENT)) {
-        fmt::print(out, "{:{}}{}\n", "", is_first_line ? 0 : INDENT, line);
-        is_first_line = false;
-    }
+/// Prints wrapped text in the column after the status.
+void print_indented(const std::string &text, std::FILE *out) {
+    for (const std::string &line : wrap_text(text, WIDTH - INDENT))
+        fmt::print(out, "{:{}}{}\n", "", INDENT, line);
 }
 
-std::string format_heading(const check &c) {
-    return (c.device.empty() ? "" : c.device + ": ") + c.title;
+/// "rxe0: port 1: ACTIVE, on eth0."
+std::string format_result(const check &c) {
+    return (c.device.empty() ? "" : c.device + ": ") + c.title + ": " + c.evidence;
 }
 
-void print_check(const check &c, std::FILE *out, bool color) {
-    const auto i = static_cast<std::size_t>(c.status);
-    fmt::print(out, "{}{:<4}{}  ", color ? COLORS[i] : "", NAMES[i], color ? "\033[0m" : "");
-    print_indented(format_heading(c) + ": " + c.evidence, true, out);
+void print_check(const check &c, std::FILE *out, bool use_color) {
+    constexpr const char *RESET_COLOR = "\033[0m";
+    const auto status = static_cast<std::size_t>(c.status);
+    fmt::print(out, "{}{:<{}}{}", use_color ? STATUS_COLORS[status] : "", STATUS_NAMES[status],
+               STATUS_WIDTH, use_color ? RESET_COLOR : "");
+    const std::vector<std::string> lines = wrap_text(format_result(c), WIDTH - INDENT);
+    fmt::print(out, "{:{}}{}\n", "", INDENT - STATUS_WIDTH, lines.front());
+    for (std::size_t i = 1; i < lines.size(); ++i)
+        print_indented(lines[i], out);
     if (!c.explanation.empty())
-        print_indented(c.explanation, false, out);
+        print_indented(c.explanation, out);
     if (!c.fix.empty()) // not wrapped, so that it can be copied
         fmt::print(out, "{:{}}fix: {}\n", "", INDENT, c.fix);
 }
@@ -49,30 +54,32 @@ const check *first_failed(const report &results) {
     return nullptr;
 }
 
-std::string last_line(const report &results) {
+/// The end of the report: the first fix, or the working devices.
+std::string format_last_line(const report &results) {
     if (const check *failed = first_failed(results))
         return "fix: " + failed->fix;
-    if (results.working.empty())
+    if (results.working_devices.empty())
         return "No RDMA device.";
-    return (results.working.size() == 1 ? "A working RDMA device: " : "Working RDMA devices: ") +
-           join_names(results.working);
+    return (results.working_devices.size() == 1 ? "A working RDMA device: "
+                                                : "Working RDMA devices: ") +
+           join_names(results.working_devices);
 }
 
 } // namespace
 
 const char *name_of(check_status status) {
-    return NAMES[static_cast<std::size_t>(status)];
+    return STATUS_NAMES[static_cast<std::size_t>(status)];
 }
 
-void print_text(const report &results, std::FILE *out, bool color) {
+void print_text(const report &results, std::FILE *out, bool use_color) {
     for (const check &c : results.checks)
-        print_check(c, out, color);
-    fmt::print(out, "\n{}\n", last_line(results));
+        print_check(c, out, use_color);
+    fmt::print(out, "\n{}\n", format_last_line(results));
 }
 
 std::string as_json(const report &results) {
     nlohmann::ordered_json document = {{"schema", 1}, {"checks", nlohmann::ordered_json::array()}};
-    std::array<int, std::size(NAMES)> counts{};
+    std::array<int, std::size(STATUS_NAMES)> counts{};
     for (const check &c : results.checks) {
         nlohmann::ordered_json entry = {{"id", c.id},
                                         {"state", name_of(c.status)},
@@ -87,8 +94,8 @@ std::string as_json(const report &results) {
     }
     nlohmann::ordered_json summary;
     for (std::size_t i = 0; i < counts.size(); ++i)
-        summary[NAMES[i]] = counts[i];
-    summary["working"] = results.working;
+        summary[STATUS_NAMES[i]] = counts[i];
+    summary["working"] = results.working_devices;
     const check *failed = first_failed(results);
     summary["next"] = failed ? failed->fix : "";
     document["summary"] = summary;

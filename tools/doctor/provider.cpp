@@ -13,10 +13,10 @@ void check_provider_config(const host &machine, report &results) {
     check &c = results.add("selection", "coherdma's provider");
     const provider_config::system_setting setting = provider_config::query_setting(machine);
     const std::string evidence = fmt::format("{}: {}", name_of(setting.state), setting.description);
-    if (results.failed("libibverbs"))
+    if (results.has_failed("libibverbs"))
         c.skip("requires libibverbs.");
-    else if (const char *command = provider_config::fix_command(setting.state))
-        c.warn(evidence, "", machine.with_sudo(command));
+    else if (const char *fix = provider_config::fix_command(setting.state))
+        c.warn(evidence, NO_ADVICE, machine.with_sudo(fix));
     else
         c.ok(evidence);
 }
@@ -29,8 +29,7 @@ void check_served(const host &machine, report &results, const std::string &devic
         return;
     }
     const open_result opened = machine.open_device(device);
-    const provider_config::serving_reason reason =
-        provider_config::find_serving_reason(machine, opened);
+    const provider_config::load_reason reason = provider_config::find_load_reason(machine, opened);
     std::string evidence = opened.plugin.empty() ? "its path is unknown" : opened.plugin;
     if (!reason.description.empty())
         evidence += ", by " + reason.description;

@@ -7,8 +7,8 @@
 #include <exception>
 
 tools::doctor::coherency_result tools::doctor::query_coherency(const std::string &name) try {
-    const capture_stderr capture;
-    const tools::device device(name, false);
+    const capture_stderr capture; // of what plugins print
+    const tools::device device(name, rule_scope::UNTIL_DECIDED);
     return {coherdma_coherency_str(device.attr().coherency), device.attr().explanation};
 } catch (const std::exception &e) {
     return {"", e.what()};

@@ -14,30 +14,31 @@
 namespace tools::doctor {
 
 open_result open_device(const std::string &name) {
-    static const std::vector<std::string> preloaded = provider_config::loaded_libraries();
+    // Before the first device list, for which libibverbs loads plugins.
+    static const std::vector<std::string> preloaded = provider_config::list_loaded_objects();
     open_result result;
     const capture_stderr capture;
     int count = 0;
     ibv_device **devices = ibv_get_device_list(&count);
-    const int error = errno;
+    const int list_error = errno;
     for (int i = 0; devices && i < count; ++i) {
         if (name != ibv_get_device_name(devices[i]))
             continue;
-        result.listed = true;
+        result.is_listed = true;
         errno = 0;
         ibv_context *context = ibv_open_device(devices[i]);
-        result.open = context != nullptr;
+        result.is_open = context != nullptr;
         result.message = context ? "" : std::strerror(errno);
         if (!context)
             continue;
-        result.plugin = provider_config::serving_plugin(*context);
-        result.preloaded = std::count(preloaded.begin(), preloaded.end(), result.plugin) > 0;
+        result.plugin = provider_config::find_serving_plugin(*context);
+        result.is_preloaded = std::count(preloaded.begin(), preloaded.end(), result.plugin) > 0;
         ibv_close_device(context);
     }
     if (devices)
         ibv_free_device_list(devices);
-    if (!result.listed)
-        result.message = devices ? capture.first_line() : std::strerror(error);
+    if (!result.is_listed)
+        result.message = devices ? capture.first_line() : std::strerror(list_error);
     return result;
 }
 

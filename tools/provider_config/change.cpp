@@ -17,16 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<edit> collect_edits(const host &machine, const auto &change_text) {
-    std::vector<edit> edits;
-    for (const driver_file &file : driver_files(machine)) {
-        if (std::string text = change_text(file); text != file.text)
-            edits.push_back({file, std::move(text)});
+/// The edits of the files that make_text changes; make_text(file) returns a file's new text.
+std::vector<file_edit> collect_edits(const host &machine, const auto &make_text) {
+    std::vector<file_edit> edits;
+    for (const driver_file &file : read_driver_files(machine)) {
+        if (std::string new_text = make_text(file); new_text != file.text)
+            edits.push_back({file, std::move(new_text)});
     }
     return edits;
 }
 
-/// Resolves symbolic links; throws if the path leaves the root.
+/// The path with the root in front and symbolic links resolved; throws if a link leads out of the
+/// root.
 fs::path resolve_path(const host &machine, const std::string &path) {
     const fs::path root = fs::canonical(machine.root.empty() ? "/" : machine.root);
     const fs::path resolved = fs::canonical(machine.root + path);
@@ -38,56 +40,60 @@ fs::path resolve_path(const host &machine, const std::string &path) {
 
 } // namespace
 
-std::string driver_name_for(const host &machine, const std::string &plugin) {
-    const std::string base = plugin.substr(0, plugin.rfind("-rdmav"));
-    if (private_abi(machine).empty())
+std::string driver_name_for(const host &machine, const std::string &path) {
+    const std::string name = path.substr(0, path.rfind("-rdmav")); // libibverbs appends the rest
+    if (private_abi_number(machine).empty())
         throw std::runtime_error("libibverbs.so.1 is not found");
-    if (base.rfind('/', 0) != 0 || !is_coherdma(base) || base.find_first_of(" \t\r\n") != base.npos)
+    const bool is_absolute = name.rfind('/', 0) == 0;
+    const bool has_blanks = name.find_first_of(" \t\r\n") != name.npos;
+    if (!is_absolute || !is_coherdma_driver(name) || has_blanks)
         throw std::runtime_error(
-            "a driver line cannot name '" + plugin +
+            "a driver line cannot name '" + path +
             "': it needs an absolute path without blanks to libcoherdma-rdmav*.so");
-    if (!machine.exists(plugin_file(machine, base)))
-        throw std::runtime_error("there is no " + machine.root + plugin_file(machine, base) +
+    const std::string loaded_path = plugin_path(machine, name); // for this libibverbs
+    if (!machine.exists(loaded_path))
+        throw std::runtime_error("there is no " + machine.root + loaded_path +
                                  "; install coherdma's provider or set COHERDMA_PROVIDER");
-    return is_same_file(machine, fs::path(base).parent_path(), plugin_folder(machine)) ? "coherdma"
-                                                                                       : base;
+    const bool is_in_plugin_folder =
+        is_same_file(machine, fs::path(name).parent_path(), plugin_folder(machine));
+    return is_in_plugin_folder ? "coherdma" : name;
 }
 
-std::vector<edit> plan_enable(const host &machine, const std::string &name) {
+std::vector<file_edit> plan_enable(const host &machine, const std::string &name) {
     return collect_edits(machine, [&name](const driver_file &file) {
         std::string text = remove_coherdma_lines(file.text);
         return file.has_soft_driver() ? add_coherdma_line(std::move(text), name) : text;
     });
 }
 
-std::vector<edit> plan_disable(const host &machine) {
+std::vector<file_edit> plan_disable(const host &machine) {
     return collect_edits(machine,
                          [](const driver_file &file) { return remove_coherdma_lines(file.text); });
 }
 
-std::vector<std::string> describe_edit(const edit &change) {
+std::vector<std::string> describe_edit(const file_edit &edit) {
     std::vector<std::string> lines;
-    const auto add = [&](char sign, const std::string &text) {
+    const auto add_coherdma_lines = [&](char sign, const std::string &text) {
         for (const driver_line &line : parse_driver_lines(text)) {
-            if (is_coherdma(line.name))
-                lines.push_back(fmt::format("{} {}:{}: driver {}", sign, change.file.path,
+            if (is_coherdma_driver(line.name))
+                lines.push_back(fmt::format("{} {}:{}: driver {}", sign, edit.file.path,
                                             line.line_num, line.name));
         }
     };
-    add('-', change.file.text);
-    add('+', change.new_text);
+    add_coherdma_lines('-', edit.file.text);
+    add_coherdma_lines('+', edit.new_text);
     return lines;
 }
 
-void apply_edit(const host &machine, const edit &change) {
-    replace_file(resolve_path(machine, change.file.path), change.new_text);
+void apply_edit(const host &machine, const file_edit &edit) {
+    replace_file(resolve_path(machine, edit.file.path), edit.new_text);
 }
 
 folder_lock::folder_lock(const host &machine)
-    : fd_(::open((machine.root + FOLDER).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : fd_(::open((machine.root + DRIVER_FOLDER).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     if (fd_ < 0 || flock(fd_, LOCK_EX) != 0)
-        throw std::system_error(errno, std::generic_category(), machine.root + FOLDER);
-    remove_temp_file(resolve_path(machine, FOLDER));
+        throw std::system_error(errno, std::generic_category(), machine.root + DRIVER_FOLDER);
+    remove_temp_file(resolve_path(machine, DRIVER_FOLDER));
 }
 
 folder_lock::~folder_lock() {

@@ -19,27 +19,29 @@ using namespace tools::provider_config;
 
 struct options {
     bool dry_run = false;
-    std::string root;
+    std::string root; ///< prefix of all paths; "" for this system
 };
 
 [[noreturn]] void throw_no_soft_driver(const host &machine) {
-    const auto hint = tools::doctor::providers_package(machine);
+    const auto hint = tools::doctor::install_providers_hint(machine);
     throw std::runtime_error(fmt::format("no file in {} names a soft driver (rxe, siw); fix: {}",
-                                         machine.root + FOLDER,
+                                         machine.root + DRIVER_FOLDER,
                                          hint.fix.empty() ? hint.explanation : hint.fix));
 }
 
-void apply_edits(const host &machine, const std::vector<edit> &edits, bool dry_run) {
-    for (const edit &change : edits) {
+/// Prints the edits. dry_run: does not make them.
+void apply_edits(const host &machine, const std::vector<file_edit> &edits, bool dry_run) {
+    for (const file_edit &edit : edits) {
         if (!dry_run)
-            apply_edit(machine, change);
-        for (const std::string &line : describe_edit(change))
+            apply_edit(machine, edit);
+        for (const std::string &line : describe_edit(edit))
             fmt::print("{}\n", line);
     }
 }
 
-std::string permission_hint(const host &machine, const std::error_code &error,
-                            const std::string &command) {
+/// The end of an error message: what to do, or "". command: enable or disable.
+std::string format_hint(const host &machine, const std::error_code &error,
+                        const std::string &command) {
     const bool is_denied =
         error == std::errc::permission_denied || error == std::errc::operation_not_permitted;
     if (is_denied && !machine.is_root)
@@ -52,49 +54,63 @@ std::string permission_hint(const host &machine, const std::error_code &error,
 
 [[noreturn]] void throw_change_failed(const host &machine, const std::system_error &e,
                                       const char *command) {
-    throw std::runtime_error(fmt::format("cannot change {}{}: {}{}", machine.root, FOLDER, e.what(),
-                                         permission_hint(machine, e.code(), command)));
+    throw std::runtime_error(fmt::format("cannot change {}{}: {}{}", machine.root, DRIVER_FOLDER,
+                                         e.what(), format_hint(machine, e.code(), command)));
 }
 
-void run_command(const char *command, const options &opts, const char *done, const char *already) {
+/// What the commands enable and disable print.
+struct command_texts {
+    const char *name, *description;
+    const char *changed;   ///< after a change
+    const char *unchanged; ///< if there was nothing to change
+};
+constexpr command_texts ENABLE = {"enable",
+                                  "Use coherdma's provider for soft devices in all programs",
+                                  "Programs started from now on get soft devices from coherdma.",
+                                  "Already enabled; see: coherdma status"};
+constexpr command_texts DISABLE = {"disable", "Undo enable: restore the files of libibverbs.d",
+                                   "Programs started from now on get soft devices from rdma-core.",
+                                   "Already disabled."};
+
+void run_command(bool enable, const options &opts) {
+    const command_texts &texts = enable ? ENABLE : DISABLE;
     const host machine = host_at_root(opts.root);
-    const bool enable = std::string(command) == "enable";
     if (enable && !query_setting(machine).has_soft_driver)
         throw_no_soft_driver(machine);
-    const std::string name = enable ? driver_name_for(machine, coherdma::api::find_plugin()) : "";
+    const std::string driver_name =
+        enable ? driver_name_for(machine, coherdma::api::find_plugin()) : "";
     std::optional<folder_lock> lock;
     try {
-        if (!opts.dry_run && machine.exists(FOLDER))
+        if (!opts.dry_run && machine.exists(DRIVER_FOLDER))
             lock.emplace(machine);
-        const std::vector<edit> edits = enable ? plan_enable(machine, name) : plan_disable(machine);
+        const std::vector<file_edit> edits =
+            enable ? plan_enable(machine, driver_name) : plan_disable(machine);
         apply_edits(machine, edits, opts.dry_run);
-        fmt::print("{}\n", edits.empty() ? already : opts.dry_run ? "Nothing was changed." : done);
+        fmt::print("{}\n", edits.empty()  ? texts.unchanged
+                           : opts.dry_run ? "Nothing was changed."
+                                          : texts.changed);
     } catch (const std::system_error &e) {
-        throw_change_failed(machine, e, command);
+        throw_change_failed(machine, e, texts.name);
     }
 }
 
-void add_command(tools::cli::command &program, const char *name, const char *description,
-                 const char *done, const char *already) {
+void add_command(tools::cli::command &program, bool enable) {
+    const command_texts &texts = enable ? ENABLE : DISABLE;
     auto opts = std::make_shared<options>();
-    auto command = program.add_subcommand(name, description);
+    auto command = program.add_subcommand(texts.name, texts.description);
     command.add_flag("--dry-run,-n", opts->dry_run, "Print the changes, but do not make them");
     command.add_option("--root", opts->root, "Change the system in this folder")
         .type_name("DIR")
         .check(check_root);
-    command.callback([=] { run_command(name, *opts, done, already); });
+    command.callback([=] { run_command(enable, *opts); });
 }
 
 } // namespace
 
 void tools::add_enable(cli::command &program, int &) {
-    add_command(program, "enable", "Use coherdma's provider for soft devices in all programs",
-                "Programs started from now on get soft devices from coherdma.",
-                "Already enabled; see: coherdma status");
+    add_command(program, true);
 }
 
 void tools::add_disable(cli::command &program, int &) {
-    add_command(program, "disable", "Undo enable: restore the files of libibverbs.d",
-                "Programs started from now on get soft devices from rdma-core.",
-                "Already disabled.");
+    add_command(program, false);
 }

@@ -24,10 +24,12 @@ std::string_view parse_driver_name(std::string_view line) {
     return next_word() == "driver" ? next_word() : std::string_view();
 }
 
-bool names_plugin(std::string_view name, std::string_view plugin) {
+/// Whether a line "driver NAME" makes libibverbs load the plugin of that short name: NAME is the
+/// short name, or a path that ends in /libSHORT_NAME.
+bool names_plugin(std::string_view name, std::string_view short_name) {
     const std::string_view base_name = name.substr(name.rfind('/') + 1);
-    return name == plugin || (name.substr(0, 1) == "/" && base_name.substr(0, 3) == "lib" &&
-                              base_name.substr(3) == plugin);
+    return name == short_name || (name.substr(0, 1) == "/" && base_name.substr(0, 3) == "lib" &&
+                                  base_name.substr(3) == short_name);
 }
 
 } // namespace
@@ -42,7 +44,7 @@ std::vector<driver_line> parse_driver_lines(std::string_view text) {
     return lines;
 }
 
-bool is_coherdma(std::string_view name) {
+bool is_coherdma_driver(std::string_view name) {
     return names_plugin(name, "coherdma");
 }
 
@@ -62,7 +64,7 @@ std::string remove_coherdma_lines(std::string_view text) {
     std::string result;
     while (!text.empty()) {
         const std::string_view line = next_line(text);
-        if (!is_coherdma(parse_driver_name(line)))
+        if (!is_coherdma_driver(parse_driver_name(line)))
             result += line;
         else if (line.back() != '\n' && !result.empty())
             result.pop_back(); // the last line had no newline: remove the one before it

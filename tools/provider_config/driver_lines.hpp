@@ -12,20 +12,21 @@
 
 namespace tools::provider_config {
 
+/// A line "driver NAME".
 struct driver_line {
     std::size_t line_num; ///< from 1
-    std::string name;
+    std::string name;     ///< a plugin's short name, such as "rxe", or its path without suffix
 };
 
 std::vector<driver_line> parse_driver_lines(std::string_view text);
 
-/// True if the name means coherdma's plugin, in any folder.
-bool is_coherdma(std::string_view name);
-/// True if the name means rdma-core's plugin for rxe or siw.
+/// Whether NAME in a line "driver NAME" means coherdma's plugin, in any folder.
+bool is_coherdma_driver(std::string_view name);
+/// Whether it means a soft driver: rdma-core's plugin for rxe or siw.
 bool is_soft_driver(std::string_view name);
 
-/// Appends a coherdma line, or removes all of them. Removal restores the original text exactly,
-/// also if it has no newline at its end.
+/// Appends the line "driver NAME", or removes all lines that name coherdma's plugin. Removal
+/// restores the original text exactly, also if it has no newline at its end.
 std::string add_coherdma_line(std::string text, const std::string &name);
 std::string remove_coherdma_lines(std::string_view text);
 

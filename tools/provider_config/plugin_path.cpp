@@ -8,24 +8,25 @@ namespace tools::provider_config {
 
 namespace fs = std::filesystem;
 
-std::string private_abi(const host &machine) {
+std::string private_abi_number(const host &machine) {
+    // The symbol version is among the strings of the file.
     const std::string prefix = "IBVERBS_PRIVATE_",
-                      bytes = machine.read_file(machine.library).value_or("");
+                      bytes = machine.read_file(machine.libibverbs_path).value_or("");
     const std::size_t pos = bytes.find(prefix);
-    if (machine.library.empty() || pos == std::string::npos)
+    if (machine.libibverbs_path.empty() || pos == std::string::npos)
         return "";
     const std::size_t begin = pos + prefix.size();
     return bytes.substr(begin, bytes.find_first_not_of("0123456789", begin) - begin);
 }
 
 std::string plugin_folder(const host &machine) {
-    return fs::path(machine.library).parent_path().string() + "/libibverbs";
+    return fs::path(machine.libibverbs_path).parent_path().string() + "/libibverbs";
 }
 
-std::string plugin_file(const host &machine, const std::string &name) {
-    const std::string suffix = "-rdmav" + private_abi(machine) + ".so";
-    return name.rfind('/', 0) == 0 ? name + suffix
-                                   : plugin_folder(machine) + "/lib" + name + suffix;
+std::string plugin_path(const host &machine, const std::string &name) {
+    const std::string suffix = "-rdmav" + private_abi_number(machine) + ".so";
+    const bool is_absolute = name.rfind('/', 0) == 0;
+    return is_absolute ? name + suffix : plugin_folder(machine) + "/lib" + name + suffix;
 }
 
 bool is_same_file(const host &machine, const std::string &path, const std::string &other_path) {

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
     throw std::system_error(errno, std::generic_category(), path.string());
 }
 
-/// Beside the folder, and always the same, so that it is found again after a crash.
+/// The temporary file for a file in this folder: beside the folder, and always the same, so that it
+/// is found again after a crash.
 fs::path temp_path_for(const fs::path &folder) {
     const fs::path absolute = fs::absolute(folder).lexically_normal();
     return absolute.parent_path() / ("." + absolute.filename().string() + ".coherdma-new");
@@ -47,7 +48,7 @@ class open_file {
             written += count > 0 ? static_cast<std::size_t>(count) : 0;
         }
     }
-    void copy_ownership(const struct stat &original) const {
+    void copy_owner_and_mode(const struct stat &original) const {
         struct stat current {};
         if (fstat(fd_, &current) != 0)
             throw_errno(path_);
@@ -63,7 +64,7 @@ class open_file {
     }
 };
 
-/// Removes the file if it was not renamed.
+/// Removes the file at its end, unless it has been renamed.
 struct temp_file {
     fs::path path;
     ~temp_file() { unlink(path.c_str()); }
@@ -80,7 +81,7 @@ void replace_file(const fs::path &file, const std::string &text) {
     {
         const open_file out(temp.path, O_WRONLY | O_CREAT | O_EXCL);
         out.write(text);
-        out.copy_ownership(original);
+        out.copy_owner_and_mode(original);
         out.sync();
     }
     if (std::rename(temp.path.c_str(), file.c_str()) != 0)

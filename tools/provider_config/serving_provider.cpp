@@ -10,8 +10,9 @@
 namespace tools::provider_config {
 namespace {
 
+/// The path of the shared object with the function; "" if unknown.
 template <class Function>
-std::string library_of(Function *function) {
+std::string find_object_of(Function *function) {
     Dl_info info = {};
     return function && dladdr(reinterpret_cast<void *>(function), &info) != 0 ? info.dli_fname : "";
 }
@@ -40,12 +41,12 @@ doctor::host host_at_root(const std::string &root) {
     doctor::host machine;
     machine.root = root;
     machine.is_root = geteuid() == 0;
-    machine.environment = doctor::environment();
-    machine.library = find_libibverbs();
+    machine.environment = doctor::read_environment();
+    machine.libibverbs_path = find_libibverbs();
     return machine;
 }
 
-std::vector<std::string> loaded_libraries() {
+std::vector<std::string> list_loaded_objects() {
     std::vector<std::string> paths;
     dl_iterate_phdr(
         [](dl_phdr_info *object, std::size_t, void *data) {
@@ -56,12 +57,13 @@ std::vector<std::string> loaded_libraries() {
     return paths;
 }
 
-std::string serving_plugin(const ibv_context &context) {
+std::string find_serving_plugin(const ibv_context &context) {
     // Functions that a plugin does not implement are libibverbs' own.
-    const std::string libibverbs = library_of(ibv_get_device_list);
+    const std::string libibverbs = find_object_of(ibv_get_device_list);
     const ibv_context_ops &ops = context.ops;
-    for (const std::string &file : {library_of(ops.post_send), library_of(ops.post_recv),
-                                    library_of(ops.poll_cq), library_of(ops.req_notify_cq)}) {
+    for (const std::string &file :
+         {find_object_of(ops.post_send), find_object_of(ops.post_recv), find_object_of(ops.poll_cq),
+          find_object_of(ops.req_notify_cq)}) {
         if (!file.empty() && file != libibverbs)
             return file;
     }

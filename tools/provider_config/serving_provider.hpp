@@ -22,9 +22,9 @@ std::string check_root(const std::string &root);
 
 /// The paths of all loaded shared objects. Those loaded before the first device list were not
 /// loaded by libibverbs.
-std::vector<std::string> loaded_libraries();
+std::vector<std::string> list_loaded_objects();
 
 /// The plugin that serves an open device: the file with its functions; "" if unknown.
-std::string serving_plugin(const ibv_context &context);
+std::string find_serving_plugin(const ibv_context &context);
 
 } // namespace tools::provider_config

@@ -14,17 +14,18 @@ namespace {
 
 using namespace tools::provider_config;
 
+/// A device and the plugin that serves it.
 struct served_device {
     std::string name;
     tools::doctor::open_result opened;
-    serving_reason reason;
+    load_reason reason;
 };
 
 std::vector<served_device> query_devices(const host &machine) {
     std::vector<served_device> devices;
     for (const std::string &name : machine.list_folder("/sys/class/infiniband")) {
         served_device device = {name, tools::doctor::open_device(name), {}};
-        device.reason = find_serving_reason(machine, device.opened);
+        device.reason = find_load_reason(machine, device.opened);
         devices.push_back(std::move(device));
     }
     return devices;
@@ -36,7 +37,7 @@ void print_indented(const std::string &text, std::size_t indent = 0) {
 }
 
 void print_device(const served_device &device, const system_setting &setting) {
-    if (device.opened.open)
+    if (device.opened.is_open)
         fmt::print("{}: {}\n", device.name,
                    device.opened.plugin.empty() ? "(unknown)" : device.opened.plugin);
     else
@@ -54,12 +55,12 @@ void print_device(const served_device &device, const system_setting &setting) {
 nlohmann::ordered_json as_json(const served_device &device, const system_setting &setting) {
     return {
         {"name", device.name},
-        {"open", device.opened.open},
+        {"open", device.opened.is_open},
         {"plugin", device.opened.plugin},
         {"coherdma", is_coherdma_plugin(device.opened.plugin)},
         {"reason", name_of(device.reason.source)},
         {"overridden", is_overridden(setting, device.opened, device.reason)},
-        {"explanation", device.opened.open ? device.reason.description : device.opened.message}};
+        {"explanation", device.opened.is_open ? device.reason.description : device.opened.message}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_line &line) {
@@ -74,11 +75,11 @@ void print_json(const system_setting &setting, const std::vector<served_device> 
         {"schema", 1},
         {"system", {{"state", name_of(setting.state)}, {"explanation", setting.description}}}};
     document["system"]["lines"] = nlohmann::ordered_json::array();
-    for (const coherdma_line &entry : setting.lines)
-        document["system"]["lines"].push_back(as_json(entry));
+    for (const coherdma_line &line : setting.lines)
+        document["system"]["lines"].push_back(as_json(line));
     document["devices"] = nlohmann::ordered_json::array();
-    for (const served_device &entry : devices)
-        document["devices"].push_back(as_json(entry, setting));
+    for (const served_device &device : devices)
+        document["devices"].push_back(as_json(device, setting));
     fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -108,7 +109,7 @@ void tools::add_status(cli::command &program, int &status) {
     command.add_option("--root", opts->root, "Only print the setting of the system in this folder")
         .type_name("DIR")
         .check(check_root);
-    command.footer("Exit status: 0 if the setting is on or off, 1 if it is half or stale.");
+    command.footer("Exit status: 0 if the setting is on or off, 1 if it is partial or stale.");
     command.callback([opts, &status] {
         const host machine = host_at_root(opts->root);
         const system_setting setting = query_setting(machine);

@@ -23,20 +23,20 @@ std::string join(const std::vector<std::string> &parts) {
     return text;
 }
 
-/// The lines that make libibverbs load this plugin.
+/// Where the lines are that make libibverbs load the plugin at this path.
 std::vector<std::string> find_lines_for(const host &machine, const std::string &plugin) {
     std::vector<std::string> lines;
-    for (const driver_file &file : driver_files(machine)) {
+    for (const driver_file &file : read_driver_files(machine)) {
         for (const driver_line &line : parse_driver_lines(file.text)) {
-            if (is_same_file(machine, plugin_file(machine, line.name), plugin))
+            if (is_same_file(machine, plugin_path(machine, line.name), plugin))
                 lines.push_back(format_location(file.path, line.line_num));
         }
     }
     return lines;
 }
 
-/// The name of a plugin in a driver line.
-std::string plugin_base_name(const std::string &plugin) {
+/// The NAME in a line "driver NAME" that makes libibverbs load the plugin at this path.
+std::string driver_name(const std::string &plugin) {
     return plugin.substr(0, plugin.rfind("-rdmav"));
 }
 
@@ -51,19 +51,18 @@ bool driver_file::has_soft_driver() const {
 }
 
 bool driver_file::prefers_coherdma() const {
-    // The last line wins: libibverbs tries the drivers of a file in reverse order.
-    bool is_coherdma_last = false;
+    bool is_coherdma_last = false; // libibverbs tries the last line of a file first
     for (const driver_line &line : parse_driver_lines(text)) {
-        if (is_coherdma(line.name) || is_soft_driver(line.name))
-            is_coherdma_last = is_coherdma(line.name);
+        if (is_coherdma_driver(line.name) || is_soft_driver(line.name))
+            is_coherdma_last = is_coherdma_driver(line.name);
     }
     return is_coherdma_last;
 }
 
-std::vector<driver_file> driver_files(const host &machine) {
+std::vector<driver_file> read_driver_files(const host &machine) {
     std::vector<driver_file> files;
-    for (const std::string &name : machine.list_folder(FOLDER)) {
-        const std::string path = std::string(FOLDER) + "/" + name;
+    for (const std::string &name : machine.list_folder(DRIVER_FOLDER)) {
+        const std::string path = std::string(DRIVER_FOLDER) + "/" + name;
         std::error_code error;
         if (!std::filesystem::is_regular_file(machine.root + path, error))
             continue;
@@ -81,7 +80,7 @@ std::vector<driver_file> driver_files(const host &machine) {
 }
 
 const char *name_of(setting_state state) {
-    constexpr const char *NAMES[] = {"off", "on", "half", "stale"};
+    constexpr const char *NAMES[] = {"off", "on", "partial", "stale"};
     return NAMES[static_cast<std::size_t>(state)];
 }
 
@@ -91,21 +90,23 @@ std::string coherdma_line::location_text() const {
 
 system_setting query_setting(const host &machine) {
     system_setting result;
-    std::vector<std::string> locations, missing_plugins, without_coherdma;
-    for (const driver_file &file : driver_files(machine)) {
+    std::vector<std::string> locations;        // of the lines that name coherdma
+    std::vector<std::string> missing_plugins;  // of such lines
+    std::vector<std::string> without_coherdma; // files that do not prefer it to a soft driver
+    for (const driver_file &file : read_driver_files(machine)) {
         result.has_soft_driver |= file.has_soft_driver();
         if (file.has_soft_driver() && !file.prefers_coherdma())
             without_coherdma.push_back(file.path);
         for (const driver_line &line : parse_driver_lines(file.text)) {
-            if (!is_coherdma(line.name))
+            if (!is_coherdma_driver(line.name))
                 continue;
-            const std::string plugin = plugin_file(machine, line.name);
-            const coherdma_line line_info = {file.path, line.line_num, plugin,
-                                             machine.exists(plugin)};
-            locations.push_back(line_info.location_text());
-            if (!line_info.exists)
-                missing_plugins.push_back(line_info.location_text() + " requires " + plugin);
-            result.lines.push_back(line_info);
+            const std::string plugin = plugin_path(machine, line.name);
+            const coherdma_line coherdma_line = {file.path, line.line_num, plugin,
+                                                 machine.exists(plugin)};
+            locations.push_back(coherdma_line.location_text());
+            if (!coherdma_line.exists)
+                missing_plugins.push_back(coherdma_line.location_text() + " requires " + plugin);
+            result.lines.push_back(coherdma_line);
         }
     }
     if (locations.empty()) {
@@ -133,38 +134,38 @@ const char *fix_command(setting_state state) {
     return state == setting_state::STALE ? "coherdma disable" : nullptr;
 }
 
-serving_reason find_serving_reason(const host &machine, const doctor::open_result &device) {
-    if (device.preloaded)
-        return {serving_reason::PRELOADED, "LD_PRELOAD"};
+load_reason find_load_reason(const host &machine, const doctor::open_result &opened) {
+    if (opened.is_preloaded)
+        return {load_source::PRELOADED, "LD_PRELOAD"};
     const driver_variable variable = get_driver_variable(machine);
     for (const std::string &name : variable.names) {
-        if (is_same_file(machine, plugin_file(machine, name), device.plugin))
-            return {serving_reason::ENVIRONMENT, variable.variable + "=" + variable.value};
+        if (is_same_file(machine, plugin_path(machine, name), opened.plugin))
+            return {load_source::ENVIRONMENT, variable.variable + "=" + variable.value};
     }
-    const std::vector<std::string> lines = find_lines_for(machine, device.plugin);
-    return lines.empty() ? serving_reason{} : serving_reason{serving_reason::SYSTEM, join(lines)};
+    const std::vector<std::string> lines = find_lines_for(machine, opened.plugin);
+    return lines.empty() ? load_reason{} : load_reason{load_source::SYSTEM, join(lines)};
 }
 
-const char *name_of(decltype(serving_reason::source) source) {
+const char *name_of(load_source source) {
     constexpr const char *NAMES[] = {"unknown", "preloaded", "environment", "system"};
-    return NAMES[source];
+    return NAMES[static_cast<std::size_t>(source)];
 }
 
-bool is_overridden(const system_setting &system, const doctor::open_result &device,
-                   const serving_reason &reason) {
-    return system.state == setting_state::ON && is_soft_driver(plugin_base_name(device.plugin)) &&
-           (reason.source == serving_reason::PRELOADED ||
-            reason.source == serving_reason::ENVIRONMENT);
+bool is_overridden(const system_setting &setting, const doctor::open_result &opened,
+                   const load_reason &reason) {
+    return setting.state == setting_state::ON && is_soft_driver(driver_name(opened.plugin)) &&
+           (reason.source == load_source::PRELOADED || reason.source == load_source::ENVIRONMENT);
 }
 
-bool is_declined(const system_setting &system, const doctor::open_result &device,
-                 const serving_reason &reason) {
-    return system.state == setting_state::ON && is_soft_driver(plugin_base_name(device.plugin)) &&
-           reason.source == serving_reason::SYSTEM;
+bool is_declined(const system_setting &setting, const doctor::open_result &opened,
+                 const load_reason &reason) {
+    // With this setting, libibverbs has tried coherdma's plugin before that of the soft driver.
+    return setting.state == setting_state::ON && is_soft_driver(driver_name(opened.plugin)) &&
+           reason.source == load_source::SYSTEM;
 }
 
 bool is_coherdma_plugin(const std::string &path) {
-    return is_coherdma(plugin_base_name(path));
+    return is_coherdma_driver(driver_name(path));
 }
 
 } // namespace tools::provider_config

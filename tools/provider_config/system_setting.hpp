@@ -9,8 +9,9 @@
 
 namespace tools::provider_config {
 
-inline constexpr char FOLDER[] = "/etc/libibverbs.d";
+inline constexpr char DRIVER_FOLDER[] = "/etc/libibverbs.d";
 
+/// A file in DRIVER_FOLDER.
 struct driver_file {
     std::string path; ///< below the root
     std::string text;
@@ -20,50 +21,54 @@ struct driver_file {
 
 /// The files that libibverbs reads: all regular files that this user can read, whatever their
 /// names, sorted by name. Throws std::runtime_error if reading fails.
-std::vector<driver_file> driver_files(const host &machine);
+std::vector<driver_file> read_driver_files(const host &machine);
 
 enum class setting_state {
     OFF,     ///< no coherdma line
-    ON,      ///< all needed lines exist
-    PARTIAL, ///< some needed lines are missing: the order of the files decides
+    ON,      ///< each file that names a soft driver names coherdma below it
+    PARTIAL, ///< some of these files do not: the order of the files decides
     STALE,   ///< a line names a plugin that does not exist
 };
 const char *name_of(setting_state state);
 
+/// A line "driver NAME" that names coherdma's plugin.
 struct coherdma_line {
     std::string file;
-    std::size_t line_num;
-    std::string plugin; ///< the plugin's path that libibverbs forms from the line
-    bool exists;        ///< the plugin exists
+    std::size_t line_num; ///< from 1
+    std::string plugin;   ///< the plugin's path that libibverbs forms from NAME
+    bool exists;          ///< the plugin exists
     [[nodiscard]] std::string location_text() const; ///< "line 2 of /etc/libibverbs.d/rxe.driver"
 };
 
 struct system_setting {
     setting_state state = setting_state::OFF;
     bool has_soft_driver = false; ///< a file names a soft driver
-    std::string description;      ///< explanation, without the subject
+    std::string description;      ///< the reason for the state, as the end of a sentence
     std::vector<coherdma_line> lines;
 };
 system_setting query_setting(const host &machine);
-/// The command that fixes it, or NULL if nothing is wrong.
+/// The command that makes the state ON or OFF; nullptr if it is.
 const char *fix_command(setting_state state);
 
-/// Why libibverbs loaded the plugin that serves a device; description is "" if unknown.
-struct serving_reason {
-    enum { UNKNOWN, PRELOADED, ENVIRONMENT, SYSTEM } source = UNKNOWN;
-    std::string description;
+/// What made libibverbs load the plugin that serves a device. SYSTEM: a line in DRIVER_FOLDER.
+enum class load_source { UNKNOWN, PRELOADED, ENVIRONMENT, SYSTEM };
+const char *name_of(load_source source);
+
+struct load_reason {
+    load_source source = load_source::UNKNOWN;
+    std::string description; ///< the variable, or the lines; "" if unknown
 };
-serving_reason find_serving_reason(const host &machine, const doctor::open_result &device);
-const char *name_of(decltype(serving_reason::source) source);
+load_reason find_load_reason(const host &machine, const doctor::open_result &opened);
 
-/// The system prefers coherdma, but rdma-core's plugin serves the device: because of the
-/// environment or a preloaded plugin, or because coherdma's plugin declined the device.
-bool is_overridden(const system_setting &system, const doctor::open_result &device,
-                   const serving_reason &reason);
-bool is_declined(const system_setting &system, const doctor::open_result &device,
-                 const serving_reason &reason);
+/// Whether the system setting is ON, but rdma-core's plugin serves the device, since the
+/// environment names it or the program has preloaded it.
+bool is_overridden(const system_setting &setting, const doctor::open_result &opened,
+                   const load_reason &reason);
+/// The same, since coherdma's plugin, which libibverbs tried first, has declined the device.
+bool is_declined(const system_setting &setting, const doctor::open_result &opened,
+                 const load_reason &reason);
 
-/// True if the path is that of coherdma's plugin.
+/// Whether the path is that of coherdma's plugin.
 bool is_coherdma_plugin(const std::string &path);
 
 } // namespace tools::provider_config

@@ -75,7 +75,7 @@ served_in_order() {
     coherdma disable
     echo 'driver /usr/lib/libibverbs/libcoherdma' >/etc/libibverbs.d/coherdma.driver
     first=$(served_in_order rxe.driver coherdma.driver) last=$(served_in_order coherdma.driver rxe.driver)
-    [[ $(status .system.state) == half ]]
+    [[ $(status .system.state) == partial ]]
     rm /etc/libibverbs.d/coherdma.driver
     ((first + last == 1))
 }
@@ -116,7 +116,7 @@ served_in_order() {
 @test "coherdma status reports that only one of the two driver files has the line" {
     echo 'driver /usr/lib/libibverbs/libcoherdma' >>/etc/libibverbs.d/siw.driver
     run -1 coherdma status
-    [[ $output == *'System setting: half: '*'rxe.driver'* ]]
+    [[ $output == *'System setting: partial: '*'rxe.driver'* ]]
 }
 
 @test "rxe: RDMAV_DRIVERS overrides the system setting" {

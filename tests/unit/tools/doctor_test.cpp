@@ -28,11 +28,11 @@ struct fake_host : host {
         root = temp_folder;
         kernel = std::move(release);
         copy_folders(folders);
-        library = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
+        libibverbs_path = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
         interfaces = {{"eth0", {true, true, {"198.18.0.1", "fe80::4c9e:28ff:fe17:ad55"}}},
                       {"eth1", {true, true, {"198.18.1.1"}}}};
         stat_node = [this](const std::string &path) {
-            return node{exists(path), true, 0666, "root", is_root};
+            return device_node{exists(path), true, 0666, "root", is_root};
         };
         open_device = [](const std::string &) {
             return open_result{true, true, ""};
@@ -57,7 +57,7 @@ constexpr char DEBIAN_KERNEL[] = "6.1.0-56-amd64";
 struct working_host : fake_host {
     explicit working_host(std::initializer_list<const char *> folders = {})
         : fake_host(DEBIAN_KERNEL, {"debian", "providers-34", "kernel-full", "rxe"}) {
-        netlink.available = true;
+        netlink.is_available = true;
         netlink.mode = netns_mode::SHARED;
         copy_folders(folders);
     }
@@ -121,12 +121,12 @@ void kernel_without_rdma_fails(void **) {
     const report results = examine(machine, {});
     const check &kernel = assert_check(results, "kernel", check_status::FAIL);
     assert_contains(kernel.evidence, "CONFIG_INFINIBAND is not set (/proc/config.gz)");
-    assert_command(kernel, LAB);
+    assert_command(kernel, RUN_IN_LAB);
     assert_false(has(kernel.explanation, "container"));
     for (const char *name : {"modules", "soft_drivers", "device", "rdma_cm", "netns"})
         assert_check(results, name, check_status::SKIP);
     assert_int_equal(count_failures(results), 1);
-    assert_contains(as_text(results), std::string("\nfix: ") + LAB + "\n");
+    assert_contains(as_text(results), std::string("\nfix: ") + RUN_IN_LAB + "\n");
 }
 
 void kernel_without_rdma_in_container_names_host(void **) {
@@ -157,7 +157,7 @@ void cloud_kernel_without_rxe_names_package(void **) {
     assert_contains(drivers.evidence, "neither rdma_rxe nor siw");
     assert_contains(drivers.explanation, "cloud kernels lack rdma_rxe");
     assert_command(drivers, "apt install linux-image-amd64");
-    assert_command(assert_check(results, "device", check_status::FAIL), LAB);
+    assert_command(assert_check(results, "device", check_status::FAIL), RUN_IN_LAB);
 }
 
 void ubuntu_without_modules_extra_names_package(void **) {
@@ -181,7 +181,7 @@ void module_missing_in_container_names_host(void **) {
                             {"ubuntu", "providers-34", "kernel-generic", "container"});
     const check drivers = assert_check(examine(machine, {}), "soft_drivers", check_status::WARN);
     assert_contains(drivers.explanation, "host's kernel");
-    assert_command(drivers, LAB);
+    assert_command(drivers, RUN_IN_LAB);
 }
 
 void unloaded_modules_suggest_softrdma_up(void **) {
@@ -224,7 +224,7 @@ void working_machine_passes_all_checks(void **) {
     const report results = examine(machine, {});
     for (const check &c : results.checks)
         assert_check(results, c.id.c_str(), check_status::OK, c.device.c_str());
-    assert_true((results.working == std::vector<std::string>{"rxe0", "siw0"}));
+    assert_true((results.working_devices == std::vector<std::string>{"rxe0", "siw0"}));
     assert_contains(as_text(results), "\nWorking RDMA devices: rxe0, siw0\n");
 }
 
@@ -233,8 +233,8 @@ void inaccessible_node_suggests_chmod_or_group(void **) {
     machine.is_root = false;
     machine.user = "ann";
     machine.stat_node = [](const std::string &path) {
-        return has(path, "uverbs") ? node{true, false, 0600, "root", false}
-                                   : node{true, false, 0660, "rdma", false};
+        return has(path, "uverbs") ? device_node{true, false, 0600, "root", false}
+                                   : device_node{true, false, 0660, "rdma", false};
     };
     const report results = examine(machine, {});
     const check &c = assert_check(results, "node", check_status::FAIL, "rxe0");
@@ -244,9 +244,9 @@ void inaccessible_node_suggests_chmod_or_group(void **) {
     assert_command(assert_check(results, "rdma_cm", check_status::FAIL),
                    "sudo usermod -aG rdma ann");
     assert_check(results, "open", check_status::SKIP, "rxe0");
-    assert_true(results.working.empty());
+    assert_true(results.working_devices.empty());
     machine.stat_node = [](const std::string &) {
-        return node{true, false, 0640, "rdma", false};
+        return device_node{true, false, 0640, "rdma", false};
     };
     assert_command(assert_check(examine(machine, {}), "node", check_status::FAIL, "rxe0"),
                    "sudo chmod 0666 /dev/infiniband/uverbs0");
@@ -258,7 +258,7 @@ void missing_node_suggests_module_or_device_option(void **) {
     fs::remove(container.root + "/dev/infiniband/uverbs0");
     report results = examine(machine, {});
     assert_command(assert_check(results, "rdma_cm", check_status::FAIL), "modprobe rdma_ucm");
-    assert_true(results.working.empty());
+    assert_true(results.working_devices.empty());
     results = examine(container, {});
     const check c = assert_check(results, "node", check_status::FAIL, "rxe0");
     assert_contains(c.fix, "podman run --device softrdma.alt/rdma=rxe0");
@@ -272,19 +272,19 @@ void container_checks_accessible_devices_only(void **) {
     report results = examine(container, {});
     assert_contains(assert_check(results, "device", check_status::OK).evidence,
                     "rxe0; not passed to this container: siw0.");
-    assert_int_equal(results.devices.size(), 1);
-    assert_false(results.any_failed());
+    assert_int_equal(results.checked_devices.size(), 1);
+    assert_false(results.has_any_failed());
     results = examine(container, {"siw0"}); // a named device is checked
     assert_check(results, "node", check_status::FAIL, "siw0");
     fs::remove_all(empty.root + "/dev/infiniband");
     results = examine(empty, {});
-    assert_int_equal(results.devices.size(), 2);
+    assert_int_equal(results.checked_devices.size(), 2);
     assert_check(results, "node", check_status::FAIL, "rxe0");
 }
 
 void low_memlock_limit_warns(void **) {
     working_host machine;
-    machine.memlock = 65536;
+    machine.memlock_limit = 65536;
     check c = assert_check(examine(machine, {}), "memlock", check_status::WARN);
     assert_contains(c.evidence, "only 64 KiB");
     assert_command(c, "ulimit -l unlimited");
@@ -296,20 +296,20 @@ void low_memlock_limit_warns(void **) {
     machine.has_unlimited_pinning = true;
     assert_check(examine(machine, {}), "memlock", check_status::OK);
     machine.has_unlimited_pinning = false;
-    machine.memlock = 1 << 30;
+    machine.memlock_limit = 1 << 30;
     assert_contains(assert_check(examine(machine, {}), "memlock", check_status::OK).evidence,
                     "1024 MiB");
     working_host container({"container"});
-    container.memlock = 8 << 20;
+    container.memlock_limit = 8 << 20;
     assert_contains(assert_check(examine(container, {}), "memlock", check_status::WARN).fix,
                     "--ulimit memlock=-1");
 }
 
 void warning_is_not_a_failure(void **) {
     working_host machine;
-    machine.memlock = 65536;
+    machine.memlock_limit = 65536;
     const report results = examine(machine, {});
-    assert_false(results.any_failed());
+    assert_false(results.has_any_failed());
     assert_contains(as_text(results), "\nA working RDMA device: rxe0\n");
 }
 
@@ -369,7 +369,7 @@ void missing_providers_and_library_fail(void **) {
     fake_host machine(DEBIAN_KERNEL, {"debian", "kernel-full", "rxe"});
     assert_contains(assert_check(examine(machine, {}), "providers", check_status::FAIL).evidence,
                     "no lib*-rdmav34.so");
-    machine.library = "";
+    machine.libibverbs_path = "";
     const report results = examine(machine, {});
     assert_command(assert_check(results, "libibverbs", check_status::FAIL),
                    "apt install ibverbs-providers");
@@ -456,7 +456,7 @@ void device_that_cannot_be_opened_fails(void **) {
 
 void port_down_names_cause(void **) {
     working_host machine({"port-down"});
-    machine.interfaces["eth0"].up = false;
+    machine.interfaces["eth0"].is_up = false;
     check c = assert_check(examine(machine, {}), "port", check_status::FAIL, "rxe0");
     assert_contains(c.evidence, "DOWN, because its interface eth0 is down");
     assert_command(c, "ip link set eth0 up");
@@ -509,7 +509,7 @@ void link_local_gids_warn(void **) {
     const report results = examine(machine, {});
     assert_contains(assert_check(results, "gid", check_status::WARN, "rxe0").evidence,
                     "only 0 (fe80::");
-    assert_true(results.working.size() == 1);
+    assert_true(results.working_devices.size() == 1);
 }
 
 void rdma_cm_default_of_roce_v1_warns(void **) {
@@ -541,12 +541,12 @@ void unknown_coherency_warns(void **) {
 void only_named_devices_are_checked(void **) {
     const working_host machine({"siw"});
     report results = examine(machine, {"siw0", "siw0"});
-    assert_true(results.devices == std::vector<std::string>{"siw0"});
+    assert_true(results.checked_devices == std::vector<std::string>{"siw0"});
     results = examine(machine, {"siw0", "rxe7"});
     assert_contains(assert_check(results, "device", check_status::FAIL).evidence,
                     "no rxe7; there are: rxe0, siw0");
     assert_check(results, "port", check_status::OK, "siw0");
-    assert_true(results.any_failed());
+    assert_true(results.has_any_failed());
 }
 
 void json_has_all_checks(void **) {
@@ -614,7 +614,7 @@ void assert_findings_have_fix(const report &results) {
 void text_fits_80_columns(void **) {
     working_host host(
         {"siw", "stale-line", "gids-zero", "port-down", "providers-59", "stray-node"});
-    host.memlock = 4096;
+    host.memlock_limit = 4096;
     host.user = "user1";
     host.is_root = false;
     assert_fits(examine(host, {}));
@@ -628,7 +628,7 @@ void text_fits_80_columns(void **) {
 void each_finding_has_fix(void **) {
     working_host host(
         {"siw", "stale-line", "gids-zero", "port-down", "providers-59", "stray-node"});
-    host.memlock = 4096;
+    host.memlock_limit = 4096;
     host.is_root = false;
     assert_findings_have_fix(examine(host, {"rxe0", "rxe7"}));
     assert_contains(assert_check(examine(host, {}), "providers", check_status::WARN).fix,
@@ -652,15 +652,15 @@ void each_finding_has_fix_on_other_distributions(void **) {
     }
     fake_host machine(DEBIAN_KERNEL, {"providers-59", "kernel-full", "rxe"});
     report results = examine(machine, {});
-    assert_command(assert_check(results, "providers", check_status::FAIL), GUEST);
+    assert_command(assert_check(results, "providers", check_status::FAIL), RUN_IN_GUEST);
     assert_findings_have_fix(results);
-    write(machine, machine.library, "another library");
+    write(machine, machine.libibverbs_path, "another library");
     results = examine(machine, {});
-    assert_command(assert_check(results, "libibverbs", check_status::WARN), GUEST);
+    assert_command(assert_check(results, "libibverbs", check_status::WARN), RUN_IN_GUEST);
     assert_findings_have_fix(results);
-    machine.library = "";
+    machine.libibverbs_path = "";
     results = examine(machine, {});
-    assert_command(assert_check(results, "libibverbs", check_status::FAIL), GUEST);
+    assert_command(assert_check(results, "libibverbs", check_status::FAIL), RUN_IN_GUEST);
     assert_findings_have_fix(results);
 }
 

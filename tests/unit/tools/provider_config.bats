@@ -58,7 +58,7 @@ state() { with_root status --json | jq -r .system.state; }
     [[ $(checksums) == "$before" ]]
 }
 
-@test "status: off and on are 0, half and stale are 1 with a fix" {
+@test "status: off and on are 0, partial and stale are 1 with a fix" {
     run -0 with_root status
     [[ $output == 'System setting: off: '* ]]
     with_root enable
@@ -66,7 +66,7 @@ state() { with_root status --json | jq -r .system.state; }
     [[ $output == 'System setting: on: by line 2 of /etc/libibverbs.d/rxe.driver'* ]]
     echo 'driver siw' >"$drivers/siw.driver"
     run -1 with_root status
-    [[ $output == 'System setting: half: '*'siw.driver'* && ${lines[-1]} == 'fix: coherdma enable' ]]
+    [[ $output == 'System setting: partial: '*'siw.driver'* && ${lines[-1]} == 'fix: coherdma enable' ]]
     with_root enable
     rm "$root$COHERDMA_PROVIDER"
     run -1 with_root status
@@ -154,7 +154,7 @@ install_package() {
 
     install_package 3 --force-confold # a changed conffile, the old one is kept
     run -1 with_root status
-    [[ $output == *'half: '*'rxe.driver.dpkg-dist'* ]] # libibverbs reads this file too
+    [[ $output == *'partial: '*'rxe.driver.dpkg-dist'* ]] # libibverbs reads this file too
     with_root enable
     [[ $(state) == on ]]
     with_root disable
@@ -162,7 +162,7 @@ install_package() {
     with_root enable
 
     install_package 4 --force-confnew # the new conffile is taken
-    [[ $(state) == half && -e $drivers/rxe.driver.dpkg-old ]]
+    [[ $(state) == partial && -e $drivers/rxe.driver.dpkg-old ]]
     rm "$drivers/rxe.driver.dpkg-old"
     [[ $(state) == off ]]
 

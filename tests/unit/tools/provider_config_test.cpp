@@ -74,7 +74,7 @@ struct fake_host : host {
         for (const char *source : {"debian", "providers-34"})
             fs::copy(fs::path("tests/data/doctor") / source, root,
                      fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-        library = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
+        libibverbs_path = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
         write_file(std::string(PLUGINS) + "/libcoherdma-rdmav34.so", "");
     }
     ~fake_host() { fs::remove_all(root); }
@@ -86,18 +86,18 @@ struct fake_host : host {
         std::ofstream(root + path, std::ios::binary) << text;
     }
     [[nodiscard]] std::string read_driver(const std::string &name) const {
-        return read_text(root + FOLDER + "/" + name);
+        return read_text(root + DRIVER_FOLDER + "/" + name);
     }
     void write_driver(const std::string &name, const std::string &text) const {
-        write_file(std::string(FOLDER) + "/" + name, text);
+        write_file(std::string(DRIVER_FOLDER) + "/" + name, text);
     }
     void enable(const std::string &name = "coherdma") const {
-        for (const edit &change : plan_enable(*this, name))
-            apply_edit(*this, change);
+        for (const file_edit &edit : plan_enable(*this, name))
+            apply_edit(*this, edit);
     }
     void disable() const {
-        for (const edit &change : plan_disable(*this))
-            apply_edit(*this, change);
+        for (const file_edit &edit : plan_disable(*this))
+            apply_edit(*this, edit);
     }
     /// The files below /etc and their contents.
     [[nodiscard]] std::map<std::string, std::string> read_etc() const {
@@ -163,12 +163,12 @@ void driver_lines_parse_as_in_libibverbs(void **) {
 
 void plugin_names_are_classified(void **) {
     for (const char *name : {"coherdma", "/opt/libcoherdma", "/libcoherdma"})
-        assert_true(is_coherdma(name));
+        assert_true(is_coherdma_driver(name));
     for (const char *name : {"rxe", "/usr/lib/libsiw"})
         assert_true(is_soft_driver(name));
     for (const char *name : {"coherdma2", "libcoherdma", "/opt/coherdma", "/opt/libcoherdma/x", "",
                              "coherdma\r", "rxe\r"})
-        assert_false(is_coherdma(name) || is_soft_driver(name));
+        assert_false(is_coherdma_driver(name) || is_soft_driver(name));
 }
 
 /// Random file contents, the same in each run.
@@ -238,7 +238,7 @@ bool is_coherdma_first(const std::vector<driver_file> &files) {
         for (const driver_line &line : parse_driver_lines(file.text))
             names.insert(names.begin(), line.name);
     }
-    const auto coherdma = std::find_if(names.begin(), names.end(), is_coherdma);
+    const auto coherdma = std::find_if(names.begin(), names.end(), is_coherdma_driver);
     return std::find_if(names.begin(), names.end(), is_soft_driver) > coherdma;
 }
 
@@ -248,7 +248,7 @@ struct order_counts {
 
 /// Tries all orders of the files.
 order_counts count_orders(const host &machine) {
-    std::vector<driver_file> files = driver_files(machine);
+    std::vector<driver_file> files = read_driver_files(machine);
     std::vector<std::size_t> order(files.size());
     for (std::size_t i = 0; i < order.size(); ++i)
         order[i] = i;
@@ -372,7 +372,7 @@ void plugin_is_named_by_path_or_name(void **) {
 
 void owner_mode_and_symlink_are_kept(void **) {
     const fake_host machine;
-    const fs::path file = machine.root + FOLDER + "/rxe.driver",
+    const fs::path file = machine.root + DRIVER_FOLDER + "/rxe.driver",
                    target = machine.root + "/etc/there";
     fs::rename(file, target);
     fs::create_symlink("../there", file);
@@ -392,9 +392,9 @@ void owner_mode_and_symlink_are_kept(void **) {
 
 void symlink_out_of_root_is_rejected(void **) {
     const fake_host machine, other;
-    const fs::path file = machine.root + FOLDER + "/rxe.driver";
+    const fs::path file = machine.root + DRIVER_FOLDER + "/rxe.driver";
     fs::remove(file);
-    fs::create_symlink(other.root + FOLDER + "/rxe.driver", file);
+    fs::create_symlink(other.root + DRIVER_FOLDER + "/rxe.driver", file);
     assert_contains(error_of([&] { machine.enable(); }), "leads out of");
     assert_equal(other.read_driver("rxe.driver"), "driver rxe\n");
 }
@@ -414,7 +414,7 @@ void crash_leaves_old_or_new_file(void **) {
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         // The first file is the old or the new one, and no file was added.
-        assert_int_equal(driver_files(machine).size(), 2);
+        assert_int_equal(read_driver_files(machine).size(), 2);
         const bool is_renamed = point == crash_point::AFTER_RENAME;
         assert_equal(machine.read_driver("rxe.driver"),
                      is_renamed ? "driver rxe\ndriver coherdma\n" : "driver rxe\n");
@@ -434,8 +434,8 @@ void temporary_file_of_crash_is_removed(void **) {
         const fake_host machine;
         if (is_link) { // the temporary file is beside the target of the link
             machine.write_file("/etc/local/rxe", "driver rxe\n");
-            fs::remove(machine.root + FOLDER + "/rxe.driver");
-            fs::create_symlink("../local/rxe", machine.root + FOLDER + "/rxe.driver");
+            fs::remove(machine.root + DRIVER_FOLDER + "/rxe.driver");
+            fs::create_symlink("../local/rxe", machine.root + DRIVER_FOLDER + "/rxe.driver");
         }
         const auto before = machine.read_etc();
         const pid_t child = fork();
@@ -460,25 +460,24 @@ void reason_for_provider_is_named(void **) {
     fake_host machine;
     tools::doctor::open_result device = {true, true, "",
                                          std::string(PLUGINS) + "/librxe-rdmav34.so"};
-    assert_equal(find_serving_reason(machine, device).description,
+    assert_equal(find_load_reason(machine, device).description,
                  "line 1 of /etc/libibverbs.d/rxe.driver");
     machine.enable();
-    assert_true(is_declined(query_setting(machine), device, find_serving_reason(machine, device)));
+    assert_true(is_declined(query_setting(machine), device, find_load_reason(machine, device)));
     machine.environment = {{"RDMAV_DRIVERS", "mlx5;rxe"}, {"IBV_DRIVERS", "coherdma"}};
-    assert_equal(find_serving_reason(machine, device).description, "RDMAV_DRIVERS=mlx5;rxe");
-    assert_true(
-        is_overridden(query_setting(machine), device, find_serving_reason(machine, device)));
+    assert_equal(find_load_reason(machine, device).description, "RDMAV_DRIVERS=mlx5;rxe");
+    assert_true(is_overridden(query_setting(machine), device, find_load_reason(machine, device)));
     device.plugin = std::string(PLUGINS) + "/libcoherdma-rdmav34.so";
-    const serving_reason coherdma_reason = find_serving_reason(machine, device);
+    const load_reason coherdma_reason = find_load_reason(machine, device);
     assert_equal(coherdma_reason.description,
                  "line 2 of /etc/libibverbs.d/rxe.driver, line 2 of /etc/libibverbs.d/siw.driver");
     assert_false(is_overridden(query_setting(machine), device, coherdma_reason));
     assert_false(is_declined(query_setting(machine), device, coherdma_reason));
     assert_true(is_coherdma_plugin(device.plugin));
-    device.preloaded = true;
-    assert_int_equal(find_serving_reason(machine, device).source, serving_reason::PRELOADED);
+    device.is_preloaded = true;
+    assert_int_equal(find_load_reason(machine, device).source, load_source::PRELOADED);
     device = {true, true, "", "/somewhere/else.so"};
-    assert_int_equal(find_serving_reason(machine, device).source, serving_reason::UNKNOWN);
+    assert_int_equal(find_load_reason(machine, device).source, load_source::UNKNOWN);
 }
 
 } // namespace
