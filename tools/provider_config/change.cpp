@@ -62,7 +62,7 @@ std::string driver_name_for(const host &machine, const std::string &path) {
 std::vector<file_edit> plan_enable(const host &machine, const std::string &name) {
     return collect_edits(machine, [&name](const driver_file &file) {
         std::string text = remove_coherdma_lines(file.text);
-        return file.has_soft_driver() ? add_coherdma_line(std::move(text), name) : text;
+        return file.has_soft_driver() ? add_driver_line(std::move(text), name) : text;
     });
 }
 

@@ -72,6 +72,7 @@ constexpr command_texts DISABLE = {"disable", "Undo enable: restore the files of
                                    "Programs started from now on get soft devices from rdma-core.",
                                    "Already disabled."};
 
+/// enable: false for the command disable.
 void run_command(bool enable, const options &opts) {
     const command_texts &texts = enable ? ENABLE : DISABLE;
     const host machine = host_at_root(opts.root);
@@ -94,6 +95,7 @@ void run_command(bool enable, const options &opts) {
     }
 }
 
+/// Adds enable, or disable.
 void add_command(tools::cli::command &program, bool enable) {
     const command_texts &texts = enable ? ENABLE : DISABLE;
     auto opts = std::make_shared<options>();

@@ -52,7 +52,7 @@ bool is_soft_driver(std::string_view name) {
     return names_plugin(name, "rxe") || names_plugin(name, "siw");
 }
 
-std::string add_coherdma_line(std::string text, const std::string &name) {
+std::string add_driver_line(std::string text, const std::string &name) {
     const bool has_newline = text.empty() || text.back() == '\n';
     text += (has_newline ? "driver " : "\ndriver ") + name;
     if (has_newline)

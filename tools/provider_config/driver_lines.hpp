@@ -27,7 +27,7 @@ bool is_soft_driver(std::string_view name);
 
 /// Appends the line "driver NAME", or removes all lines that name coherdma's plugin. Removal
 /// restores the original text exactly, also if it has no newline at its end.
-std::string add_coherdma_line(std::string text, const std::string &name);
+std::string add_driver_line(std::string text, const std::string &name);
 std::string remove_coherdma_lines(std::string_view text);
 
 } // namespace tools::provider_config

@@ -208,7 +208,7 @@ void added_line_can_be_removed(void **) {
             continue; // contains a coherdma line
         ++num_tested;
         for (const char *name : {"coherdma", "/opt/lib/libibverbs/libcoherdma"}) {
-            const std::string extended = add_coherdma_line(text, name);
+            const std::string extended = add_driver_line(text, name);
             const auto lines = parse_driver_lines(extended),
                        original_lines = parse_driver_lines(text);
             assert_int_equal(lines.size(), original_lines.size() + 1);
