@@ -110,10 +110,10 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
         [[ -e man/$name.3 ]] || echo "$name"
     done | nothing
 }
-# compiles PAGE: its last example.
+# compiles PAGE [examples]: its last example, or all of them as one source file.
 compiles() {
     local source="$BATS_TEST_TMPDIR/${1##*/}.c"
-    in_order example "$1" >"$source"
+    in_order "${2:-example}" "$1" >"$source"
     local warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
     for compiler in gcc clang g++ clang++; do
         language=(-std=gnu11)
@@ -144,11 +144,12 @@ compiles() {
     diff -u <(grep -o '^    COHERDMADV_[A-Z_]*' "$header" | tr -d ' ' | sort) \
         <(grep -v '^\.TH' "$page" | grep -o '\bCOHERDMADV_[A-Z][A-Z_]*' | sort -u)
 }
-@test "the example of each page of libcoherdma compiles, and that of dat_coherdma_extensions(3)" {
+@test "the examples of each page of libcoherdma compile, and that of dat_coherdma_extensions(3)" {
     local page pages
     mapfile -t pages < <(grep -L '^\.so ' man/coherdma*_*.3)
     [[ ${#pages[@]} -ge 6 ]]
-    for page in "${pages[@]}" man/dat_coherdma_extensions.3; do compiles "$page"; done
+    for page in "${pages[@]}"; do compiles "$page" examples; done
+    compiles man/dat_coherdma_extensions.3
 }
 # structs FILE...: those of coherdma that headers or pages define, each on one line, without comments.
 structs() {

@@ -127,6 +127,16 @@ def example(path: str) -> Iterator[str]:
     yield from (plain(line) for line in lines[start : lines.index(".EE", start)])
 
 
+def examples(path: str) -> Iterator[str]:
+    """All examples of the page, as one source file."""
+    is_inside = False
+    for line in lines_of(path):
+        if line.startswith((".EX", ".EE")):
+            is_inside = line.startswith(".EX")
+        elif is_inside:
+            yield plain(line)
+
+
 if __name__ == "__main__":
     for file in sys.argv[2:]:
         for found in globals()[sys.argv[1]](file):
