@@ -88,6 +88,7 @@ struct libibverbs_functions {
     int ibv_cmd_reg_dmabuf_mr(ibv_pd *, std::uint64_t offset, std::size_t length,
                               std::uint64_t iova, int fd, int access, verbs_mr *) const noexcept;
 
+    /// What these functions call: libibverbs' functions, with the parameters of this version.
     struct {
         abi_version version;
         void *get_context, *create_cq_ex, *create_qp_ex2, *reg_dmabuf_mr;

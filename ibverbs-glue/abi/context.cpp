@@ -12,6 +12,7 @@
 namespace coherdma::abi {
 namespace {
 
+// Access to a member of a struct whose layout depends on the release.
 template <class type>
 type read_at(const void *base, std::size_t offset) noexcept {
     type value;
@@ -24,9 +25,9 @@ void write_at(void *base, std::size_t offset, const type &value) noexcept {
     std::memcpy(static_cast<unsigned char *>(base) + offset, &value, sizeof(value));
 }
 
-// Compares a new context with the layout of the ABI version. Returns the first difference, else
-// nullptr. libibverbs sets verbs_context.sz, and fills verbs_context_ops, which zeros follow, with
-// functions that return EOPNOTSUPP.
+// Compares a new verbs_context with the layout of the ABI version. Returns the first difference,
+// for a message, else nullptr. libibverbs sets verbs_context.sz, and fills verbs_context_ops, which
+// zeros follow, with functions that return EOPNOTSUPP.
 const char *find_mismatch(const unsigned char *vctx, const ibv_device *device) noexcept {
     const layout &layout = current_layout();
     const unsigned char *const context = vctx + context_offset(layout);
@@ -35,11 +36,11 @@ const char *find_mismatch(const unsigned char *vctx, const ibv_device *device) n
     if (read_at<const ibv_device *>(context, offsetof(ibv_context, device)) != device)
         return "another offset of ibv_context.device";
     const void *const priv = read_at<const void *>(context - priv_before_context, 0);
-    std::size_t count = 0;
-    while (count <= num_context_ops &&
-           read_at<void *>(priv, ops_offset_in_priv + count * sizeof(void *)) != nullptr)
-        ++count;
-    return count * sizeof(void *) == layout.ops_size ? nullptr : "another number of operations";
+    std::size_t num_ops = 0;
+    while (num_ops <= num_context_ops &&
+           read_at<void *>(priv, ops_offset_in_priv + num_ops * sizeof(void *)) != nullptr)
+        ++num_ops;
+    return num_ops * sizeof(void *) == layout.ops_size ? nullptr : "another number of operations";
 }
 
 } // namespace

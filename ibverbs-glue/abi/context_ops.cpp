@@ -9,10 +9,11 @@ namespace coherdma::abi {
 ops_table convert_ops(const verbs_context_ops &ops, abi_version version) noexcept {
     ops_table table{};
     const auto *bytes = reinterpret_cast<const unsigned char *>(&ops);
-    for (std::size_t index = 0; index < num_context_ops; ++index) {
-        const std::size_t version_index = op_index_in(version, index);
-        if (version_index != no_op_index)
-            std::memcpy(&table.ops[version_index], bytes + index * sizeof(void *), sizeof(void *));
+    for (std::size_t index = 0; index < num_context_ops; ++index) { // in the newest table
+        const std::size_t index_in_version = op_index_in_version(version, index);
+        if (index_in_version != op_missing)
+            std::memcpy(&table.ops[index_in_version], bytes + index * sizeof(void *),
+                        sizeof(void *));
     }
     return table;
 }

@@ -127,6 +127,7 @@ struct added_op {
     abi_version since;
 };
 
+/// offset: in verbs_context_ops, in bytes.
 constexpr std::size_t op_index(std::size_t offset) noexcept {
     return offset / sizeof(void *);
 }
@@ -151,26 +152,27 @@ inline constexpr std::array added_ops{
     added_op{op_index(offsetof(verbs_context_ops, set_err_comp_cntr)), abi_version::v65},
 };
 
-inline constexpr std::size_t no_op_index = num_context_ops;
+/// From op_index_in_version(): the version does not have the operation.
+inline constexpr std::size_t op_missing = num_context_ops;
 
-/// The index in a version's table of the operation at `index` in verbs_context_ops, or no_op_index.
-constexpr std::size_t op_index_in(abi_version version, std::size_t index) noexcept {
-    std::size_t missing_before = 0;
+/// Where the operation at `index` of verbs_context_ops is in the table of a version, or op_missing.
+constexpr std::size_t op_index_in_version(abi_version version, std::size_t index) noexcept {
+    std::size_t num_missing_before = 0; // the operation, in the version's table
     for (const added_op &op : added_ops) {
         if (op.since <= version)
             continue;
         if (op.index == index)
-            return no_op_index;
+            return op_missing;
         if (op.index < index)
-            ++missing_before;
+            ++num_missing_before;
     }
-    return index - missing_before;
+    return index - num_missing_before;
 }
 
 /// Whether each version's table ends with the last operation.
 constexpr bool are_ops_sizes_consistent() noexcept {
     for (const layout &layout : layouts) {
-        if ((op_index_in(layout.version, num_context_ops - 1) + 1) * sizeof(void *) !=
+        if ((op_index_in_version(layout.version, num_context_ops - 1) + 1) * sizeof(void *) !=
             layout.ops_size)
             return false;
     }

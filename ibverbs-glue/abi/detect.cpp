@@ -2,31 +2,35 @@
 
 #include "detect.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace coherdma::abi {
 namespace {
 
-struct probed_symbol {
+// A symbol that some ABI versions have: those from first to last.
+struct distinctive_symbol {
     const char *name;
-    const char *version; // nullptr: the private version
+    const char *symbol_version; // nullptr: the private one, layout::symbol_version
     abi_version first, last;
 };
 
-constexpr std::array probed_symbols{
-    probed_symbol{"ibv_import_dm", "IBVERBS_1.13", abi_version::v36, abi_version::v65},
-    probed_symbol{"ibv_query_qp_data_in_order", "IBVERBS_1.14", abi_version::v36, abi_version::v65},
-    probed_symbol{"ibv_wr_opcode_str", nullptr, abi_version::v49, abi_version::v65},
-    probed_symbol{"ibv_cmd_alloc_dmah", nullptr, abi_version::v59, abi_version::v65},
-    probed_symbol{"ibv_cmd_reg_mr_ex", nullptr, abi_version::v59, abi_version::v65},
-    probed_symbol{"ibv_dm_export_dmabuf_fd", "IBVERBS_1.16", abi_version::v62, abi_version::v65},
-    probed_symbol{"ibv_cmd_export_dmabuf_fd", nullptr, abi_version::v62, abi_version::v65},
-    probed_symbol{"ibv_cmd_create_comp_cntr", nullptr, abi_version::v65, abi_version::v65},
+constexpr std::array distinctive_symbols{
+    distinctive_symbol{"ibv_import_dm", "IBVERBS_1.13", abi_version::v36, abi_version::v65},
+    distinctive_symbol{"ibv_query_qp_data_in_order", "IBVERBS_1.14", abi_version::v36,
+                       abi_version::v65},
+    distinctive_symbol{"ibv_wr_opcode_str", nullptr, abi_version::v49, abi_version::v65},
+    distinctive_symbol{"ibv_cmd_alloc_dmah", nullptr, abi_version::v59, abi_version::v65},
+    distinctive_symbol{"ibv_cmd_reg_mr_ex", nullptr, abi_version::v59, abi_version::v65},
+    distinctive_symbol{"ibv_dm_export_dmabuf_fd", "IBVERBS_1.16", abi_version::v62,
+                       abi_version::v65},
+    distinctive_symbol{"ibv_cmd_export_dmabuf_fd", nullptr, abi_version::v62, abi_version::v65},
+    distinctive_symbol{"ibv_cmd_create_comp_cntr", nullptr, abi_version::v65, abi_version::v65},
 };
-static_assert(probed_symbols.size() == std::tuple_size_v<decltype(probe_result::has_symbol)>);
+static_assert(distinctive_symbols.size() == std::tuple_size_v<decltype(abi_traits::has_symbol)>);
 
-// Sets the flag at each offset in turn and calls ibv_qp_to_qp_ex(). Starts after the ibv_qp, which
-// that function may read as well.
+// The offset of verbs_qp.comp_mask, or 0: where VERBS_QP_EX makes ibv_qp_to_qp_ex() succeed. Sets
+// the flag at each offset in turn; starts after the ibv_qp, which that function may read as well.
 std::size_t find_comp_mask_offset(ibv_qp_ex *(*to_qp_ex)(ibv_qp *)) noexcept {
     alignas(ibv_qp) std::array<unsigned char, 1024> qp{};
     std::size_t comp_mask_offset = 0;
@@ -35,7 +39,7 @@ std::size_t find_comp_mask_offset(ibv_qp_ex *(*to_qp_ex)(ibv_qp *)) noexcept {
         std::memcpy(qp.data() + offset, &verbs_qp_ex_flag, sizeof(verbs_qp_ex_flag));
         if (to_qp_ex(reinterpret_cast<ibv_qp *>(qp.data())) != nullptr) {
             if (comp_mask_offset != 0)
-                return 0;
+                return 0; // ambiguous
             comp_mask_offset = offset;
         }
         std::memset(qp.data() + offset, 0, sizeof(verbs_qp_ex_flag));
@@ -43,7 +47,9 @@ std::size_t find_comp_mask_offset(ibv_qp_ex *(*to_qp_ex)(ibv_qp *)) noexcept {
     return comp_mask_offset;
 }
 
-std::size_t count_mismatches(const probe_result &result, const layout &candidate,
+// How many traits are not those of the candidate; first_mismatch: the symbol of the first of them.
+// candidates: with the registration symbols by abi_version.
+std::size_t count_mismatches(const abi_traits &traits, const layout &candidate,
                              const std::array<layout, num_abi_versions> &candidates,
                              const char *&first_mismatch) noexcept {
     std::size_t count = 0;
@@ -54,62 +60,65 @@ std::size_t count_mismatches(const probe_result &result, const layout &candidate
     for (std::size_t i = 0; i < num_abi_versions; ++i) {
         const bool expected =
             std::strcmp(candidates[i].register_symbol, candidate.register_symbol) == 0;
-        if (result.has_register_symbol[i] != expected)
+        if (traits.has_register_symbol[i] != expected)
             add_mismatch(candidates[i].register_symbol);
     }
-    for (std::size_t i = 0; i < probed_symbols.size(); ++i) {
-        const bool expected = probed_symbols[i].first <= candidate.version &&
-                              candidate.version <= probed_symbols[i].last;
-        if (result.has_symbol[i] != expected)
-            add_mismatch(probed_symbols[i].name);
+    for (std::size_t i = 0; i < distinctive_symbols.size(); ++i) {
+        const bool expected = distinctive_symbols[i].first <= candidate.version &&
+                              candidate.version <= distinctive_symbols[i].last;
+        if (traits.has_symbol[i] != expected)
+            add_mismatch(distinctive_symbols[i].name);
     }
-    if (result.comp_mask_offset != candidate.comp_mask_offset)
+    if (traits.comp_mask_offset != candidate.comp_mask_offset)
         add_mismatch("ibv_qp_to_qp_ex");
     return count;
 }
 
 } // namespace
 
-probe_result probe_abi(const abi_probe &probe) noexcept {
-    probe_result result{};
+abi_traits find_abi_traits(const detection_functions &functions) noexcept {
+    abi_traits traits{};
     const char *private_version = nullptr;
     for (std::size_t i = 0; i < num_abi_versions; ++i) {
         const layout &layout = layouts[i];
-        result.has_register_symbol[i] =
-            probe.find_symbol(layout.register_symbol, layout.symbol_version) != nullptr;
-        if (result.has_register_symbol[i])
+        traits.has_register_symbol[i] =
+            functions.find_symbol(layout.register_symbol, layout.symbol_version) != nullptr;
+        if (traits.has_register_symbol[i])
             private_version = layout.symbol_version;
     }
-    for (std::size_t i = 0; i < probed_symbols.size(); ++i) {
-        const char *version =
-            probed_symbols[i].version != nullptr ? probed_symbols[i].version : private_version;
-        result.has_symbol[i] =
-            version != nullptr && probe.find_symbol(probed_symbols[i].name, version) != nullptr;
+    for (std::size_t i = 0; i < distinctive_symbols.size(); ++i) {
+        const char *symbol_version = distinctive_symbols[i].symbol_version != nullptr
+                                         ? distinctive_symbols[i].symbol_version
+                                         : private_version;
+        traits.has_symbol[i] =
+            symbol_version != nullptr &&
+            functions.find_symbol(distinctive_symbols[i].name, symbol_version) != nullptr;
     }
-    result.comp_mask_offset = find_comp_mask_offset(probe.to_qp_ex);
-    return result;
+    traits.comp_mask_offset = find_comp_mask_offset(functions.to_qp_ex);
+    return traits;
 }
 
-detection detect_abi(const probe_result &result,
+detection detect_abi(const abi_traits &traits,
                      const std::array<layout, num_abi_versions> &candidates) noexcept {
-    detection detected{nullptr, nullptr, "verbs_register_driver"};
-    bool has_register_symbol = false;
-    for (const bool has_symbol : result.has_register_symbol)
-        has_register_symbol = has_register_symbol || has_symbol;
-    if (!has_register_symbol)
-        return detected;
-    std::size_t fewest = ~std::size_t{0};
+    const bool has_any_register_symbol =
+        std::find(traits.has_register_symbol.begin(), traits.has_register_symbol.end(), true) !=
+        traits.has_register_symbol.end();
+    if (!has_any_register_symbol)
+        return {nullptr, nullptr, "verbs_register_driver"};
+    detection closest{nullptr, nullptr, nullptr};
+    std::size_t fewest_mismatches = ~std::size_t{0};
     for (const layout &candidate : candidates) {
         const char *first_mismatch = nullptr;
-        const std::size_t count = count_mismatches(result, candidate, candidates, first_mismatch);
-        if (count == 0)
+        const std::size_t num_mismatches =
+            count_mismatches(traits, candidate, candidates, first_mismatch);
+        if (num_mismatches == 0)
             return {&candidate, nullptr, nullptr};
-        if (count < fewest) {
-            fewest = count;
-            detected = {nullptr, &candidate, first_mismatch};
+        if (num_mismatches < fewest_mismatches) {
+            fewest_mismatches = num_mismatches;
+            closest = {nullptr, &candidate, first_mismatch};
         }
     }
-    return detected;
+    return closest;
 }
 
 } // namespace coherdma::abi

@@ -9,16 +9,17 @@
 
 namespace coherdma::abi {
 
-/// The functions that probe libibverbs; tests replace them.
-struct abi_probe {
+/// The functions that detection uses; tests replace them.
+struct detection_functions {
     find_symbol_function *find_symbol;
     ibv_qp_ex *(*to_qp_ex)(ibv_qp *); ///< ibv_qp_to_qp_ex
 };
 
-struct probe_result {
-    std::array<bool, num_abi_versions> has_register_symbol; ///< by version
-    std::array<bool, 8> has_symbol;                         ///< the other probed symbols
-    std::size_t comp_mask_offset; ///< in verbs_qp; 0: not found or ambiguous
+/// What tells the releases of libibverbs apart.
+struct abi_traits {
+    std::array<bool, num_abi_versions> has_register_symbol; ///< by abi_version
+    std::array<bool, 8> has_symbol; ///< by the index in distinctive_symbols, in detect.cpp
+    std::size_t comp_mask_offset;   ///< in verbs_qp; 0: not found or ambiguous
 };
 
 struct detection {
@@ -28,8 +29,8 @@ struct detection {
 };
 
 /// Writes to its own memory only.
-probe_result probe_abi(const abi_probe &probe) noexcept;
-detection detect_abi(const probe_result &result,
+abi_traits find_abi_traits(const detection_functions &functions) noexcept;
+detection detect_abi(const abi_traits &traits,
                      const std::array<layout, num_abi_versions> &candidates) noexcept;
 
 } // namespace coherdma::abi

@@ -37,34 +37,41 @@ struct layout {
     std::uint16_t wr_flush_offset;        ///< in ibv_qp_ex; 0: no such member
 };
 
+/// One row per abi_version, in the order of layout's members.
 constexpr std::array<layout, num_abi_versions> layouts_for(arch arch) noexcept {
-    const char *const p34 = "IBVERBS_PRIVATE_34", *const r34 = "verbs_register_driver_34";
-    const char *const p57 = "IBVERBS_PRIVATE_57", *const r57 = "verbs_register_driver_57";
-    const char *const p59 = "IBVERBS_PRIVATE_59", *const r59 = "verbs_register_driver_59";
-    const char *const p64 = "IBVERBS_PRIVATE_64", *const r64 = "verbs_register_driver_64";
-    const char *const p65 = "IBVERBS_PRIVATE_65", *const r65 = "verbs_register_driver_65";
+    constexpr const char *private_34 = "IBVERBS_PRIVATE_34";
+    constexpr const char *private_57 = "IBVERBS_PRIVATE_57";
+    constexpr const char *private_59 = "IBVERBS_PRIVATE_59";
+    constexpr const char *private_64 = "IBVERBS_PRIVATE_64";
+    constexpr const char *private_65 = "IBVERBS_PRIVATE_65";
+    constexpr const char *register_34 = "verbs_register_driver_34";
+    constexpr const char *register_57 = "verbs_register_driver_57";
+    constexpr const char *register_59 = "verbs_register_driver_59";
+    constexpr const char *register_64 = "verbs_register_driver_64";
+    constexpr const char *register_65 = "verbs_register_driver_65";
     std::array<layout, num_abi_versions> table{{
-        {abi_version::v36, "36 to 43", p34, r34, 648, 608, 344, 52, 0, 0},
-        {abi_version::v44, "44", p34, r34, 648, 608, 352, 52, 344, 0},
-        {abi_version::v45, "45 to 48", p34, r34, 648, 608, 360, 52, 344, 352},
-        {abi_version::v49, "49 to 56", p34, r34, 648, 608, 360, 56, 344, 352},
-        {abi_version::v57, "57 and 58", p57, r57, 648, 608, 360, 56, 344, 352},
-        {abi_version::v59, "59 to 61", p59, r59, 672, 632, 360, 56, 344, 352},
-        {abi_version::v62, "62 and 63", p59, r59, 680, 648, 360, 56, 344, 352},
-        {abi_version::v64, "64", p64, r64, 696, 664, 360, 56, 344, 352},
-        {abi_version::v65, "65", p65, r65, 696, 744, 360, 56, 344, 352},
+        {abi_version::v36, "36 to 43", private_34, register_34, 648, 608, 344, 52, 0, 0},
+        {abi_version::v44, "44", private_34, register_34, 648, 608, 352, 52, 344, 0},
+        {abi_version::v45, "45 to 48", private_34, register_34, 648, 608, 360, 52, 344, 352},
+        {abi_version::v49, "49 to 56", private_34, register_34, 648, 608, 360, 56, 344, 352},
+        {abi_version::v57, "57 and 58", private_57, register_57, 648, 608, 360, 56, 344, 352},
+        {abi_version::v59, "59 to 61", private_59, register_59, 672, 632, 360, 56, 344, 352},
+        {abi_version::v62, "62 and 63", private_59, register_59, 680, 648, 360, 56, 344, 352},
+        {abi_version::v64, "64", private_64, register_64, 696, 664, 360, 56, 344, 352},
+        {abi_version::v65, "65", private_65, register_65, 696, 744, 360, 56, 344, 352},
     }};
     if (arch == arch::aarch64) {
+        // The rows are those of x86-64. Everything that follows a pthread_mutex_t moves by this.
         constexpr std::uint16_t mutex_growth = 48 - 40;
+        const auto move = [](std::uint16_t &size_or_offset) {
+            if (size_or_offset != 0)
+                size_or_offset = static_cast<std::uint16_t>(size_or_offset + mutex_growth);
+        };
         for (layout &row : table) {
-            row.context_size = static_cast<std::uint16_t>(row.context_size + mutex_growth);
-            row.comp_mask_offset = static_cast<std::uint16_t>(row.comp_mask_offset + mutex_growth);
-            if (row.wr_atomic_write_offset != 0)
-                row.wr_atomic_write_offset =
-                    static_cast<std::uint16_t>(row.wr_atomic_write_offset + mutex_growth);
-            if (row.wr_flush_offset != 0)
-                row.wr_flush_offset =
-                    static_cast<std::uint16_t>(row.wr_flush_offset + mutex_growth);
+            move(row.context_size);
+            move(row.comp_mask_offset);
+            move(row.wr_atomic_write_offset);
+            move(row.wr_flush_offset);
         }
     }
     return table;

@@ -10,21 +10,25 @@
 namespace coherdma::abi {
 namespace {
 
-enum class state : unsigned char { not_probed, unknown, detected, supported, incomplete };
+// What is known of libibverbs: nothing yet; that its ABI version is unknown, or detected; then,
+// that it has all required functions, or lacks some.
+enum class state : unsigned char { not_inspected, unknown, detected, supported, incomplete };
 
+// The libibverbs of this process.
 struct {
-    abi_probe probe = {find_libibverbs_symbol, ibv_qp_to_qp_ex};
-    abi::state state = state::not_probed;
+    detection_functions detection = {find_libibverbs_symbol, ibv_qp_to_qp_ex};
+    abi::state state = state::not_inspected;
     const layout *detected = nullptr;
     libibverbs_functions functions = {};
-} loaded;
+} library;
 
+// Detects the ABI version at the first call; logs it, or why it is unknown.
 bool is_version_known() noexcept {
-    if (loaded.state == state::not_probed) {
-        const detection result = detect_abi(probe_abi(loaded.probe), layouts);
+    if (library.state == state::not_inspected) {
+        const detection result = detect_abi(find_abi_traits(library.detection), layouts);
         dlerror(); // discards the error of failed look-ups
-        loaded.detected = result.detected;
-        loaded.state = result.detected != nullptr ? state::detected : state::unknown;
+        library.detected = result.detected;
+        library.state = result.detected != nullptr ? state::detected : state::unknown;
         if (result.detected != nullptr)
             verbs_log(log_level::debug, "detected libibverbs of rdma-core %s",
                       result.detected->releases);
@@ -39,12 +43,12 @@ bool is_version_known() noexcept {
                 "to other providers",
                 result.closest->releases, result.mismatch);
     }
-    return loaded.detected != nullptr;
+    return library.detected != nullptr;
 }
 
 } // namespace
 
-// The plugin is linked to libibverbs, so it is loaded and stays loaded.
+// The plugin is linked to libibverbs, so it is loaded and stays library.
 void *find_libibverbs_symbol(const char *symbol, const char *version) noexcept {
     static void *handle = nullptr;
     if (handle == nullptr)
@@ -56,8 +60,8 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
     if (!is_version_known())
         return false;
     auto *const verbs_register_driver =
-        reinterpret_cast<void (*)(const verbs_device_ops *)>(loaded.probe.find_symbol(
-            loaded.detected->register_symbol, loaded.detected->symbol_version));
+        reinterpret_cast<void (*)(const verbs_device_ops *)>(library.detection.find_symbol(
+            library.detected->register_symbol, library.detected->symbol_version));
     verbs_register_driver(&ops);
     return true;
 }
@@ -65,29 +69,29 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
 bool is_supported() noexcept {
     if (!is_version_known())
         return false;
-    if (loaded.state == state::detected) {
+    if (library.state == state::detected) {
         const char *missing =
-            load_commands(loaded.functions, *loaded.detected, loaded.probe.find_symbol);
-        dlerror();
-        loaded.state = missing == nullptr ? state::supported : state::incomplete;
+            load_commands(library.functions, *library.detected, library.detection.find_symbol);
+        dlerror(); // discards the error of failed look-ups
+        library.state = missing == nullptr ? state::supported : state::incomplete;
         if (missing != nullptr)
             verbs_log(log_level::warning, "libibverbs lacks %s; leaving devices to other providers",
                       missing);
     }
-    return loaded.state == state::supported;
+    return library.state == state::supported;
 }
 
 const layout &current_layout() noexcept {
-    return *loaded.detected;
+    return *library.detected;
 }
 const libibverbs_functions &libibverbs() noexcept {
-    return loaded.functions;
+    return library.functions;
 }
 
-void reset_detection(const abi_probe &probe) noexcept {
-    loaded.probe = probe;
-    loaded.state = state::not_probed;
-    loaded.detected = nullptr;
+void reset_detection(const detection_functions &functions) noexcept {
+    library.detection = functions;
+    library.state = state::not_inspected;
+    library.detected = nullptr;
 }
 
 } // namespace coherdma::abi

@@ -23,7 +23,7 @@ const libibverbs_functions &libibverbs() noexcept;
 /// Searches libibverbs only, not other libraries of the program.
 void *find_libibverbs_symbol(const char *symbol, const char *version) noexcept;
 
-/// Makes the next detection use this probe. For tests.
-void reset_detection(const struct abi_probe &probe) noexcept;
+/// Forgets what was detected; the next detection uses these functions. For tests.
+void reset_detection(const struct detection_functions &functions) noexcept;
 
 } // namespace coherdma::abi

@@ -2,10 +2,12 @@
 
 #include "log.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,16 +23,21 @@ void verbs_log(log_level level, const char *format, ...) noexcept {
                        ? -1
                        : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0) {
-        char line[512] = "coherdma: ";
+        constexpr char prefix[] = "coherdma: ";
+        constexpr std::size_t prefix_length = sizeof(prefix) - 1, max_text_length = 500;
+        char line[prefix_length + max_text_length + 1]; // the last byte: the newline
+        std::memcpy(line, prefix, prefix_length);
         std::va_list args;
         va_start(args, format);
-        int length = 10 + std::vsnprintf(line + 10, sizeof(line) - 11, format, args);
+        const int text_length =
+            std::vsnprintf(line + prefix_length, max_text_length + 1, format, args);
         va_end(args);
-        if (length > static_cast<int>(sizeof(line)) - 2)
-            length = static_cast<int>(sizeof(line)) - 2;
+        const std::size_t length =
+            prefix_length +
+            std::min(static_cast<std::size_t>(std::max(text_length, 0)), max_text_length);
         line[length] = '\n';
         // One write(), so that lines of several threads are not mixed. A failure is ignored.
-        [[maybe_unused]] const auto written = write(fd, line, static_cast<std::size_t>(length) + 1);
+        [[maybe_unused]] const auto written = write(fd, line, length + 1);
         close(fd);
     }
     errno = saved_errno;

@@ -60,7 +60,7 @@ void each_release_is_recognized(void **) {
 // No driver is registered, and one message names the mismatching symbol.
 void assert_refused(const std::string &mismatch) {
     const temporary_log log("2");
-    reset_detection(fake_probe);
+    reset_detection(fake_detection_functions);
     assert_false(register_driver(driver_ops));
     assert_false(is_supported());
     assert_null(fake.registered);
@@ -296,11 +296,11 @@ void set_qp_ex_ops_writes_only_members_of_release(void **) {
         expect("ibv_qp_ex.wr_atomic_write", 16);
         expect("ibv_qp_ex.wr_flush", 32);
         expect("verbs_qp.comp_mask", 2);
-        assert_null(fake_probe.to_qp_ex(&qp.qp));
+        assert_null(fake_detection_functions.to_qp_ex(&qp.qp));
         set_qp_ex_ops(qp, wr_ops);
         std::memcpy(actual.data(), &qp, sizeof(qp));
         assert_true(actual == expected);
-        assert_non_null(fake_probe.to_qp_ex(&qp.qp));
+        assert_non_null(fake_detection_functions.to_qp_ex(&qp.qp));
     }
 }
 

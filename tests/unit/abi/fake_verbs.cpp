@@ -160,10 +160,10 @@ ibv_qp_ex *fake_to_qp_ex(ibv_qp *qp) {
 
 } // namespace
 
-const abi_probe fake_probe = {fake_find_symbol, fake_to_qp_ex};
+const detection_functions fake_detection_functions = {fake_find_symbol, fake_to_qp_ex};
 
 void use_release(std::size_t version) {
     fake = {};
     fake.version = version;
-    reset_detection(fake_probe);
+    reset_detection(fake_detection_functions);
 }

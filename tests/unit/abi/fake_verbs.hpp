@@ -28,4 +28,4 @@ extern fake_libibverbs fake;
 /// Selects the ABI version and resets the detection.
 void use_release(std::size_t version);
 
-extern const coherdma::abi::abi_probe fake_probe;
+extern const coherdma::abi::detection_functions fake_detection_functions;

@@ -181,9 +181,9 @@ void op_indices_match_headers(void **) {
             std::set<std::string> checked_names;
             for (const auto &[name, offset] : operation_list) {
                 const std::size_t index =
-                    op_index_in(static_cast<abi_version>(version), op_index(offset));
+                    op_index_in_version(static_cast<abi_version>(version), op_index(offset));
                 const auto expected_offset = data.at("verbs_context_ops." + name)[version];
-                if (index == no_op_index)
+                if (index == op_missing)
                     assert_false(expected_offset.has_value());
                 else
                     assert_same(name, index * sizeof(void *), expected_offset);

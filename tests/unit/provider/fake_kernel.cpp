@@ -27,7 +27,7 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
     std::memcpy(&priv, reinterpret_cast<const unsigned char *>(context) - priv_before_context,
                 sizeof priv);
     const std::size_t index =
-        op_index_in(layout.version, op_index(offsetof(verbs_context_ops, create_cq_ex)));
+        op_index_in_version(layout.version, op_index(offsetof(verbs_context_ops, create_cq_ex)));
     decltype(verbs_context_ops::create_cq_ex) driver_create_cq_ex = nullptr;
     std::memcpy(&driver_create_cq_ex,
                 priv + ops_offset_in_priv + index * sizeof driver_create_cq_ex,
