@@ -7,6 +7,7 @@
 
 namespace coherdma::api {
 
+/// Which cache instructions to use.
 struct ops_choice {
     const cache::cache_ops *ops; ///< nullptr: none usable
     const char *problem;         ///< the reason if none is usable, else ""
@@ -15,7 +16,7 @@ struct ops_choice {
 /// The cache_ops that COHERDMA_CACHE names, or the best. Determined once.
 const ops_choice &default_ops() noexcept;
 
-/// The cache_ops of that name.
+/// The cache_ops of that name; the best usable ones if it is NULL or "".
 ops_choice find_ops(const char *name) noexcept;
 
 /// The names of all usable cache_ops, best first, separated by spaces.

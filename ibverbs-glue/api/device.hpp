@@ -10,8 +10,9 @@
 /// Constant after open, so threads need no lock. The members that each sync uses are first.
 struct coherdma_device {
     const coherdma::cache::cache_ops *ops = nullptr; ///< nullptr: sync fails
-    std::size_t line_size = 0;
-    /// Checks that ranges are mapped: 0, or an errno with coherdma_error() set. nullptr: no check.
+    std::size_t line_size = 0;                       ///< of the cache, in bytes; 0: unknown
+    /// Checks that ranges are mapped: 0, or an errno value with coherdma_error() set. nullptr: no
+    /// check.
     int (*check_memory)(const coherdma_device &, const coherdma::cache::range *,
                         std::size_t) noexcept = nullptr;
     const coherdma::cache::emulated_cache *emulated = nullptr; ///< nullptr: not emulated

@@ -3,7 +3,7 @@
 
 namespace coherdma::api {
 
-/// Sets this thread's coherdma_error(), and returns the error.
+/// Sets the text that coherdma_error() returns in this thread, and returns the errno value `error`.
 [[gnu::cold, gnu::format(printf, 2, 3)]] int fail(int error, const char *format, ...) noexcept;
 
 } // namespace coherdma::api

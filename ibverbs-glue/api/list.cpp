@@ -16,6 +16,7 @@ using api::fail;
 
 namespace {
 
+/// In bytes, with the strings. element_size: of coherdma_port in the program's version.
 std::size_t port_list_size(const std::vector<devices::port> &ports, std::size_t element_size) {
     std::size_t bytes = (ports.size() + 1) * element_size;
     for (const auto &port : ports)
@@ -23,7 +24,8 @@ std::size_t port_list_size(const std::vector<devices::port> &ports, std::size_t 
     return bytes;
 }
 
-/// block has port_list_size() bytes, which are zero.
+/// Fills in the elements and, after the last, which stays zero, their strings. block has
+/// port_list_size() bytes, which are zero.
 void fill_port_list(char *block, const std::vector<devices::port> &ports,
                     std::size_t element_size) {
     char *text = block + (ports.size() + 1) * element_size;

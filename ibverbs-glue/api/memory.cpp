@@ -21,6 +21,7 @@ namespace {
 // The bytes of one writev() fit into the smallest pipe, so it never blocks.
 constexpr std::size_t MAX_PAGES = 256;
 
+// Collects pages, and checks up to MAX_PAGES of them with one system call.
 class page_checker {
   public:
     page_checker() noexcept {
@@ -36,13 +37,15 @@ class page_checker {
     page_checker(const page_checker &) = delete;
     page_checker &operator=(const page_checker &) = delete;
 
+    // Adds the page with this address, the first one in the range. Returns 0, or an errno value if
+    // the pages were checked and one is not readable.
     int add(std::uintptr_t addr) noexcept {
         pages_[count_++] = {reinterpret_cast<void *>(addr), 1};
-        return count_ == MAX_PAGES ? finish() : 0;
+        return count_ == MAX_PAGES ? check_added() : 0;
     }
 
-    // Checks all added pages together; on EFAULT each by itself, to find the unreadable one.
-    int finish() noexcept {
+    // Checks the added pages together; on EFAULT each by itself, to find the unreadable one.
+    int check_added() noexcept {
         if (error_ == 0 && count_ != 0)
             error_ = write_bytes(pages_.data(), count_);
         for (std::size_t i = 0; i < count_ && error_ == EFAULT; ++i) {
@@ -58,6 +61,8 @@ class page_checker {
     }
 
   private:
+    // Writes a byte of each page to the pipe, and drains it. Returns 0 or an errno value: EFAULT if
+    // the kernel cannot read a page.
     int write_bytes(const iovec *pages, std::size_t count) noexcept {
         ssize_t unread = writev(pipe_[1], pages, static_cast<int>(count));
         const int error = unread < 0 ? errno : 0;
@@ -89,7 +94,7 @@ int check_mapped(const cache::range *ranges, std::size_t count) noexcept {
                 error = checker.add(std::max(page, static_cast<std::uintptr_t>(ranges[i].addr)));
         });
     }
-    return error == 0 ? checker.finish() : error;
+    return error == 0 ? checker.check_added() : error;
 }
 
 } // namespace coherdma::api

@@ -35,12 +35,13 @@ bool is_check_requested_by_environment() {
     return value && *value && std::string(value) != "0";
 }
 
+// Values of coherdma_device::check_memory: by the kernel, and for a device that is emulated.
 int check_mapped(const coherdma_device &, const cache::range *ranges, std::size_t count) noexcept {
     return api::check_mapped(ranges, count);
 }
 
-int check_emulated(const coherdma_device &device, const cache::range *ranges,
-                   std::size_t count) noexcept {
+int check_mapped_emulated(const coherdma_device &device, const cache::range *ranges,
+                          std::size_t count) noexcept {
     std::uintptr_t addr = 0;
     const int error = device.emulated->check_mapped(ranges, count, &addr);
     if (error == 0)
@@ -68,6 +69,7 @@ int check_attr(const coherdma_open_attr &attr) {
     return 0;
 }
 
+// Sets the name, driver and transport.
 int find_device(const coherdma_open_attr &attr, coherdma_device &device) {
     device.name = attr.context ? ibv_get_device_name(attr.context->device) : attr.name;
     for (const devices::device &listed : devices::list_devices()) {
@@ -101,6 +103,7 @@ unique_context open_verbs_device(const std::string &name) {
     return context;
 }
 
+// Sets the decision and the coherency.
 int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     const coherency::settings settings = coherency::read_settings();
     if (!settings.problem.empty())
@@ -118,25 +121,27 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     coherdmadv_device_attr provider_attr = {};
     if (attr.context &&
         api::query_provider(attr.context, &provider_attr, sizeof provider_attr) == 0)
-        input.provider = &provider_attr;
+        input.provider_attr = &provider_attr;
     device.decision = coherency::decide(input, has_flag(attr, COHERDMA_OPEN_ALL_RULES)
                                                    ? coherency::rule_scope::all
                                                    : coherency::rule_scope::until_decided);
-    device.coherency = device.decision.deciding().finding.coherency;
+    device.coherency = device.decision.deciding_rule().evidence.coherency;
     return 0;
 }
 
+// The same with the coherency that the program assumes, for COHERDMA_OPEN_ASSUME.
 void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
     static constexpr coherency::rule ASSUMED = {"assumed", nullptr};
-    coherency::finding finding;
-    finding.coherency = attr.assume;
-    finding.source = "the program";
-    finding.reason = "the program assumes it";
+    coherency::evidence evidence;
+    evidence.coherency = attr.assume;
+    evidence.source = "the program";
+    evidence.reason = "the program assumes it";
     device.name = "(no device)";
     device.coherency = attr.assume;
-    device.decision.rules.push_back({&ASSUMED, finding});
+    device.decision.rules.push_back({&ASSUMED, evidence});
 }
 
+// Chooses what sync calls will do: sets ops, line_size, sync_required and problem.
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     if (device.coherency == COHERDMA_EMULATED) {
         device.emulated = api::find_emulated_cache(attr.context);
@@ -169,18 +174,20 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
                 coherdma_coherency_str(device.coherency), choice.problem);
 }
 
+// "rxe0 is coherent: REASON (SOURCE: VALUE)"
 std::string make_explanation(const coherdma_device &device) {
-    const coherency::finding &finding = device.decision.deciding().finding;
+    const coherency::evidence &evidence = device.decision.deciding_rule().evidence;
     std::string text =
         device.name + " is " +
         (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"
                                               : coherdma_coherency_str(device.coherency));
-    text += ": " + finding.reason;
-    if (!finding.value.empty())
-        text += " (" + finding.source + ": " + finding.value + ")";
+    text += ": " + evidence.reason;
+    if (!evidence.value.empty())
+        text += " (" + evidence.source + ": " + evidence.value + ")";
     return text;
 }
 
+// Fills in the device, as for coherdma_open_device_ex(): 0 or an errno value.
 int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdma_device &device) {
     coherdma_open_attr attr = {};
     int error = api::copy_in(caller_attr, size, attr);
@@ -188,7 +195,8 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
         error = check_attr(attr);
     if (error != 0)
         return error;
-    unique_context context_by_name; // the result must be the same as for the program's context
+    // With a name the result must be the same as with a context, so the device is opened.
+    unique_context context_by_name;
     if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
         assume_coherency(attr, device);
     } else {
@@ -203,7 +211,7 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
     if (error == 0)
         error = choose_cache_ops(attr, device);
     if (device.emulated)
-        device.check_memory = check_emulated;
+        device.check_memory = check_mapped_emulated;
     else if (has_flag(attr, COHERDMA_OPEN_CHECK_MEMORY) || is_check_requested_by_environment())
         device.check_memory = check_mapped;
     if (error == 0)

@@ -19,6 +19,7 @@ using api::fail;
 // Enough lines for a reliable result, few enough to stay in the cache until the device reads them.
 constexpr std::size_t BUFFER_SIZE = 65536;
 
+constexpr std::uint32_t DEFAULT_ROUNDS = 8, DEFAULT_TIMEOUT_MS = 2000;
 constexpr std::uint32_t MAX_PORT = 255, MAX_ROUNDS = 1000000, MAX_TIMEOUT_MS = 600000;
 
 // Source and sink, in separate pages: their lines are shared with no other data.
@@ -56,6 +57,7 @@ std::uint8_t find_active_port(ibv_context *context) {
     throw std::system_error(ENETDOWN, std::generic_category(), "looking for an active port");
 }
 
+// Returns 0 if the result is filled in, else an errno value with coherdma_error() set.
 int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
               coherdma_probe_result &result) {
     const api::ops_choice &choice = api::default_ops();
@@ -69,14 +71,14 @@ int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
     loopback_attr.source = buffers.source();
     loopback_attr.sink = buffers.sink();
     loopback_attr.timeout =
-        std::chrono::milliseconds(attr.timeout_ms != 0 ? attr.timeout_ms : 2000);
+        std::chrono::milliseconds(attr.timeout_ms != 0 ? attr.timeout_ms : DEFAULT_TIMEOUT_MS);
     const auto loopback = context->device->transport_type == IBV_TRANSPORT_IWARP
                               ? probe::connect_by_cm(loopback_attr)
                               : probe::connect_by_verbs(loopback_attr);
     probe::probe_counts counts;
-    const int error =
-        probe::probe_coherency(*loopback, loopback_attr.source, loopback_attr.sink, *choice.ops,
-                               cache::line_size(), attr.rounds != 0 ? attr.rounds : 8, counts);
+    const int error = probe::probe_coherency(
+        *loopback, loopback_attr.source, loopback_attr.sink, *choice.ops, cache::line_size(),
+        attr.rounds != 0 ? attr.rounds : DEFAULT_ROUNDS, counts);
     result.rounds = counts.rounds;
     result.lines = counts.lines;
     result.device_stale = counts.device_stale;

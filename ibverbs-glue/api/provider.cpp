@@ -19,8 +19,8 @@ namespace {
 using coherdma::api::fail;
 
 struct driver_setting {
-    const char *variable = nullptr;
-    std::string_view first_driver;
+    const char *variable = nullptr; ///< the name of the variable; nullptr: none is set
+    std::string_view first_driver;  ///< the first in its value: a name, or a path
 };
 
 /// The driver that the environment makes libibverbs load first. Like libibverbs, reads the second
@@ -38,6 +38,7 @@ driver_setting read_driver_setting() {
     return {};
 }
 
+/// Loads coherdma's plugin into this process: 0, or an errno value with coherdma_error() set.
 int load_plugin() {
     const driver_setting setting = read_driver_setting();
     const std::string_view name = setting.first_driver.substr(setting.first_driver.rfind('/') + 1);

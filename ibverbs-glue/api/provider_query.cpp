@@ -11,21 +11,21 @@
 namespace coherdma::api {
 namespace {
 
-/// A function of the provider that serves the context. By version: libcoherdma, which a module may
-/// be linked with, exports a function of the same name.
+/// A function that the provider that serves the context exports; nullptr if it has none. By symbol
+/// version: libcoherdma, which a provider may be linked with, exports a function of the same name.
 void *find_provider_function(const ibv_context *context, const char *name,
                              const char *version) noexcept {
-    // The emulation replaces other operations, but not this one.
+    // The plugin is the object with this operation: the emulation replaces others, but not this.
     auto *const operation = reinterpret_cast<void *>(context->ops.req_notify_cq);
     Dl_info info = {};
     if (dladdr(operation, &info) == 0)
         return nullptr;
-    void *const module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    void *const function = module != nullptr ? dlvsym(module, name, version) : nullptr;
+    void *const plugin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *const function = plugin != nullptr ? dlvsym(plugin, name, version) : nullptr;
     if (function == nullptr)
         dlerror(); // discards the error
-    if (module != nullptr)
-        dlclose(module);
+    if (plugin != nullptr)
+        dlclose(plugin);
     return function;
 }
 

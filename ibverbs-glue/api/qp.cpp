@@ -30,7 +30,7 @@ struct coherdma_qp {
 
 namespace {
 
-constexpr std::uint32_t WORD_SIZE = 8;
+constexpr std::uint32_t WORD_SIZE = 8; // of an atomic write, in bytes
 
 bool has_wr_atomic_write(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_atomic_write != nullptr;
@@ -41,6 +41,7 @@ bool has_wr_atomic_write(const ibv_qp_ex *qp) noexcept {
 bool has_wr_flush(const ibv_qp_ex *qp) noexcept {
     return qp != nullptr && qp->wr_flush != nullptr;
 }
+/// Adds a request between ibv_wr_start() and ibv_wr_complete().
 void add_flush(ibv_qp_ex &qp, std::uint32_t rkey, std::uint64_t remote_addr,
                std::uint64_t length) noexcept {
     ibv_wr_flush(&qp, rkey, remote_addr, length, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
@@ -68,7 +69,7 @@ std::uint32_t emulated_atomic_write_method(ibv_qp &qp) noexcept {
                                    : std::uint32_t{COHERDMA_METHOD_NONE};
 }
 
-int check(const coherdma_qp *qp, std::uint32_t flags) noexcept {
+int check_post(const coherdma_qp *qp, std::uint32_t flags) noexcept {
     if (qp == nullptr)
         return fail(EINVAL, "qp is NULL");
     if (flags != COHERDMA_POST_COMPLETION_ON_ERROR && flags != COHERDMA_POST_COMPLETION_ALWAYS)
@@ -79,10 +80,12 @@ int check(const coherdma_qp *qp, std::uint32_t flags) noexcept {
     return 0;
 }
 
+/// From enum coherdma_post_flags to ibv_send_flags.
 unsigned to_send_flags(std::uint32_t flags) noexcept {
     return flags == COHERDMA_POST_COMPLETION_ALWAYS ? unsigned{IBV_SEND_SIGNALED} : 0;
 }
 
+/// operation: "an atomic write", for the message.
 int fail_post(int error, const char *operation) noexcept {
     return fail(error, "cannot post %s: %s", operation, strerrordesc_np(error));
 }
@@ -93,7 +96,7 @@ int post(const coherdma_qp &qp, ibv_send_wr &wr, const char *operation) noexcept
     return error == 0 ? 0 : fail_post(error, operation);
 }
 
-/// add_wr: calls one ibv_wr_* function.
+/// Posts one request through ibv_qp_ex. add_wr: calls its ibv_wr_* function.
 template <class function>
 int post_native(ibv_qp_ex &ibqp_ex, std::uint64_t wr_id, unsigned send_flags, const char *operation,
                 const function &add_wr) noexcept {
@@ -182,7 +185,7 @@ int coherdma_query_qp(const coherdma_qp *qp, coherdma_qp_attr *attr, size_t size
 
 int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
                                uint64_t remote_addr, const void *value, const ibv_sge *compare) {
-    if (const int error = check(qp, flags))
+    if (const int error = check_post(qp, flags))
         return error;
     if (value == nullptr)
         return fail(EINVAL, "value is NULL");
@@ -207,7 +210,7 @@ int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t f
 
 int coherdma_post_flush(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
                         uint64_t remote_addr, uint64_t length, const ibv_sge *scratch) {
-    if (const int error = check(qp, flags))
+    if (const int error = check_post(qp, flags))
         return error;
     if (length == 0 || remote_addr + (length - 1) < remote_addr)
         return fail(EINVAL, "the remote range is empty, or exceeds the address space");

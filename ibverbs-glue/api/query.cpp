@@ -12,7 +12,7 @@ using coherdma::api::fail;
 int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *attr, size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
-    const auto &[rule, finding] = device->decision.deciding();
+    const auto &[rule, evidence] = device->decision.deciding_rule();
     coherdma_device_attr result = {};
     result.coherency = device->coherency;
     result.sync_required = device->sync_required ? 1 : 0;
@@ -23,26 +23,26 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
     result.transport = device->transport.c_str();
     result.instructions = device->ops ? device->ops->name : "";
     result.rule = rule->name;
-    result.source = finding.source.c_str();
-    result.value = finding.value.c_str();
+    result.source = evidence.source.c_str();
+    result.value = evidence.value.c_str();
     result.explanation = device->explanation.c_str();
     return copy_out(result, attr, size);
 }
 
-int coherdma_query_evidence(const coherdma_device *device, size_t index,
-                            coherdma_evidence *evidence, size_t size) {
+int coherdma_query_evidence(const coherdma_device *device, size_t index, coherdma_evidence *out,
+                            size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
     const auto &rules = device->decision.rules;
     if (index >= rules.size())
         return fail(ENOENT, "index %zu: only %zu rules were evaluated", index, rules.size());
-    const auto &[rule, finding] = rules[index];
+    const auto &[rule, evidence] = rules[index];
     coherdma_evidence result = {};
-    result.coherency = finding.coherency;
+    result.coherency = evidence.coherency;
     result.decided = index == device->decision.deciding_index ? 1 : 0;
     result.rule = rule->name;
-    result.source = finding.source.c_str();
-    result.value = finding.value.c_str();
-    result.reason = finding.reason.c_str();
-    return copy_out(result, evidence, size);
+    result.source = evidence.source.c_str();
+    result.value = evidence.value.c_str();
+    result.reason = evidence.reason.c_str();
+    return copy_out(result, out, size);
 }

@@ -22,42 +22,49 @@ static_assert(sizeof(range) == sizeof(ibv_sge));
 static_assert(offsetof(range, addr) == offsetof(ibv_sge, addr));
 static_assert(offsetof(range, length) == offsetof(ibv_sge, length));
 
+// What the lines of a range need in a phase; a range with phases of both kinds is written back and
+// invalidated.
 constexpr std::uint32_t WRITEBACK_PHASES = COHERDMA_BEFORE_READ | COHERDMA_BEFORE_WRITE;
 constexpr std::uint32_t INVALIDATE_PHASES = COHERDMA_AFTER_WRITE;
 
-// Members of coherdma_batch.reserved.
-constexpr std::size_t BEGUN_OPS = 0;   // since coherdma_batch_begin()
-constexpr std::size_t FIRST_ERROR = 1; // of coherdma_batch_begin() or coherdma_batch_add()
-
-// Operations.
+// The two operations of cache_ops on lines, as bits of a set. Each needs its fence before the first
+// and its fence after the last range.
 constexpr std::uint64_t OP_WRITEBACK = 1;
-constexpr std::uint64_t OP_INVALIDATE = 2;
+constexpr std::uint64_t OP_INVALIDATE = 2; // writes back, too
+
+// Indices in coherdma_batch.reserved.
+constexpr std::size_t BEGUN_OPS = 0;   // the set of operations whose fence before has been executed
+constexpr std::size_t FIRST_ERROR = 1; // of coherdma_batch_begin() or coherdma_batch_add()
 
 const range *to_ranges(const ibv_sge *list) noexcept {
     return reinterpret_cast<const range *>(list);
 }
 
-[[gnu::cold]] int fail_wrap(const range &range, std::size_t index) noexcept {
+[[gnu::cold]] int fail_address_space(const range &range, std::size_t index) noexcept {
     return fail(EINVAL, "range %zu (%u bytes at 0x%llx) exceeds the address space", index,
                 range.length, static_cast<unsigned long long>(range.addr));
 }
 
-[[gnu::cold, gnu::noinline]] int check_wraps(const range *ranges, std::size_t count) noexcept {
+// Checks that no range exceeds the address space.
+[[gnu::cold, gnu::noinline]] int check_address_space(const range *ranges,
+                                                     std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
         const range &range = ranges[i];
-        constexpr std::uint64_t LAST = std::numeric_limits<std::uintptr_t>::max();
-        if (range.length != 0 && (range.addr > LAST || range.length - 1 > LAST - range.addr))
-            return fail_wrap(range, i);
+        constexpr std::uint64_t LAST_ADDR = std::numeric_limits<std::uintptr_t>::max();
+        if (range.length != 0 &&
+            (range.addr > LAST_ADDR || range.length - 1 > LAST_ADDR - range.addr))
+            return fail_address_space(range, i);
     }
     return 0;
 }
 
-// Whether all ranges begin below 2^63, where user memory is on most systems, so that none can wrap.
-// Fast, because all ranges are checked before the first line is touched.
-bool none_can_wrap(const range *ranges, std::size_t count) noexcept {
+// Whether all ranges begin below 2^63, where user memory is on most systems, so that none can
+// exceed the address space. Fast, because all ranges are checked before the first line is touched.
+bool are_all_in_lower_half(const range *ranges, std::size_t count) noexcept {
     if constexpr (sizeof(std::uintptr_t) < sizeof(std::uint64_t))
         return false;
-    std::uint64_t even = 0, odd = 0; // two independent chains of instructions
+    // The bits of all addresses; two variables make two independent chains of instructions.
+    std::uint64_t even = 0, odd = 0;
     std::size_t i = 0;
     for (; i + 1 < count; i += 2) {
         even |= ranges[i].addr;
@@ -77,18 +84,20 @@ int check_device(const coherdma_device *device) noexcept {
     return 0;
 }
 
-int check(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
+// Checks the arguments of a sync call: 0, or an errno value with coherdma_error() set.
+int check_ranges(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
     if (const int error = check_device(device))
         return error;
     if (!list && count != 0)
         return fail(EINVAL, "the list of %zu ranges is NULL", count);
     const range *ranges = to_ranges(list);
-    if (!none_can_wrap(ranges, count))
-        if (const int error = check_wraps(ranges, count))
+    if (!are_all_in_lower_half(ranges, count))
+        if (const int error = check_address_space(ranges, count))
             return error;
     return device->check_memory ? device->check_memory(*device, ranges, count) : 0;
 }
 
+// phase: one or more of enum coherdma_phase.
 int check_phase(std::uint32_t phase) noexcept {
     if (phase == 0 || (phase & ~(WRITEBACK_PHASES | INVALIDATE_PHASES)) != 0)
         return fail(EINVAL, "phase 0x%x is not in enum coherdma_phase", phase);
@@ -104,7 +113,8 @@ void writeback_invalidate(const coherdma_device &device, const range *ranges,
     device.ops->writeback_invalidate(ranges, count, device.line_size);
 }
 
-// Executes the leading fences of the operations that are not begun yet. Returns all begun ones.
+// Executes the fences before the needed operations, except for those already begun. Returns the set
+// of begun operations.
 std::uint64_t begin_ops(const cache_ops &ops, std::uint64_t begun, std::uint64_t needed) noexcept {
     if ((needed & ~begun & OP_WRITEBACK) != 0)
         ops.fence_before_writeback();
@@ -113,6 +123,7 @@ std::uint64_t begin_ops(const cache_ops &ops, std::uint64_t begun, std::uint64_t
     return begun | needed;
 }
 
+// Executes the fences after the begun operations.
 void end_ops(const cache_ops &ops, std::uint64_t begun) noexcept {
     if ((begun & OP_WRITEBACK) != 0)
         ops.fence_after_writeback();
@@ -124,8 +135,9 @@ std::uint64_t op_for_phase(std::uint32_t phase) noexcept {
     return (phase & INVALIDATE_PHASES) != 0 ? OP_INVALIDATE : OP_WRITEBACK;
 }
 
-void issue(const coherdma_device &device, const range *ranges, std::size_t count,
-           std::uint64_t op) noexcept {
+// Issues the operation for all lines of the ranges; end_ops() waits for it.
+void issue_op(const coherdma_device &device, const range *ranges, std::size_t count,
+              std::uint64_t op) noexcept {
     if (op == OP_INVALIDATE)
         writeback_invalidate(device, ranges, count);
     else
@@ -134,16 +146,17 @@ void issue(const coherdma_device &device, const range *ranges, std::size_t count
 
 int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
                  std::uint32_t phase) noexcept {
-    if (const int error = check(batch.device, list, count))
+    if (const int error = check_ranges(batch.device, list, count))
         return error;
     if (const int error = check_phase(phase))
         return error;
     const std::uint64_t op = op_for_phase(phase);
     batch.reserved[BEGUN_OPS] = begin_ops(*batch.device->ops, batch.reserved[BEGUN_OPS], op);
-    issue(*batch.device, to_ranges(list), count, op);
+    issue_op(*batch.device, to_ranges(list), count, op);
     return 0;
 }
 
+// Keeps the first error of the batch.
 void record_error(coherdma_batch &batch, int error) noexcept {
     if (batch.reserved[FIRST_ERROR] == 0)
         batch.reserved[FIRST_ERROR] = static_cast<std::uint64_t>(error);
@@ -152,7 +165,7 @@ void record_error(coherdma_batch &batch, int error) noexcept {
 } // namespace
 
 int coherdma_sync_rdma_read(const coherdma_device *device, const ibv_sge *list, size_t count) {
-    if (const int error = check(device, list, count))
+    if (const int error = check_ranges(device, list, count))
         return error;
     device->ops->fence_before_writeback();
     writeback(*device, to_ranges(list), count);
@@ -161,7 +174,7 @@ int coherdma_sync_rdma_read(const coherdma_device *device, const ibv_sge *list, 
 }
 
 int coherdma_sync_rdma_write(const coherdma_device *device, const ibv_sge *list, size_t count) {
-    if (const int error = check(device, list, count))
+    if (const int error = check_ranges(device, list, count))
         return error;
     device->ops->fence_before_invalidate();
     writeback_invalidate(*device, to_ranges(list), count);
@@ -171,7 +184,7 @@ int coherdma_sync_rdma_write(const coherdma_device *device, const ibv_sge *list,
 
 int coherdma_sync(const coherdma_device *device, const ibv_sge *list, const uint32_t *phases,
                   size_t count) {
-    if (const int error = check(device, list, count))
+    if (const int error = check_ranges(device, list, count))
         return error;
     if (!phases && count != 0)
         return fail(EINVAL, "the list of %zu phases is NULL", count);
@@ -187,7 +200,7 @@ int coherdma_sync(const coherdma_device *device, const ibv_sge *list, const uint
         std::size_t end = first + 1; // consecutive ranges with the same operation
         while (end < count && op_for_phase(phases[end]) == op)
             ++end;
-        issue(*device, to_ranges(list) + first, end - first, op);
+        issue_op(*device, to_ranges(list) + first, end - first, op);
         first = end;
     }
     end_ops(*device->ops, needed);

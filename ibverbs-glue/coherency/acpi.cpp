@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::size_t MAX_TABLE_SIZE = 16U << 20;
 
+// How often the tables have _CCA with each value; others: in a form that this file cannot read.
 struct cca_counts {
     int ones = 0, zeros = 0, others = 0;
-    bool is_readable = false;
+    bool is_readable = false; // any table is
 };
 
-// In AML, Name (_CCA, n) is NameOp (8), the name, and n: ZeroOp (0), OneOp (1), or BytePrefix (10)
-// and a byte.
+// In AML, the code of the tables, Name (_CCA, n) is NameOp (8), the name, and n: ZeroOp (0), OneOp
+// (1), or BytePrefix (10) and a byte.
 void count_cca(const std::string &table, cca_counts &counts) {
     for (std::size_t offset = table.find("_CCA"); offset != std::string::npos;
          offset = table.find("_CCA", offset + 4)) {
@@ -51,25 +52,26 @@ cca_counts count_cca_in_tables(const std::string &folder) {
 
 } // namespace
 
-finding evaluate_acpi(const rule_input &input) {
-    finding result;
-    const std::string device = device_path(input);
+evidence evaluate_acpi(const rule_input &input) {
+    evidence result;
+    const std::string device = find_hardware_folder(input);
     const std::string bridge = find_host_bridge(device);
-    const std::string node = (bridge.empty() ? device : bridge) + "/firmware_node";
+    // sysfs has this link if ACPI describes the device.
+    const std::string firmware_node = (bridge.empty() ? device : bridge) + "/firmware_node";
     result.source = "/sys/firmware/acpi/tables";
-    if (device.empty() || !path_exists(node)) {
+    if (device.empty() || !path_exists(firmware_node)) {
         result.reason = "not described by ACPI";
         return result;
     }
     if (input.machine != "aarch64") {
-        result.source = strip_root(input, node);
+        result.source = strip_root(input, firmware_node);
         result.reason = "this rule is for arm64 only: elsewhere the meaning of a missing _CCA is "
                         "unknown";
         return result;
     }
     const cca_counts counts = count_cca_in_tables(input.root + result.source);
     if (!counts.is_readable) {
-        result.source = strip_root(input, node);
+        result.source = strip_root(input, firmware_node);
         result.value = "tables readable by root only";
         result.coherency = COHERDMA_COHERENT;
         result.reason =

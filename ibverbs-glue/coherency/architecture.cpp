@@ -11,11 +11,11 @@
 
 namespace coherdma::coherency {
 
-finding evaluate_architecture(const rule_input &input) {
+evidence evaluate_architecture(const rule_input &input) {
     constexpr std::array<std::string_view, 10> COHERENT_MACHINES = {
         "x86_64", "i386",  "i486",    "i586",    "i686",
         "s390x",  "ppc64", "ppc64le", "sparc64", "loongarch64"};
-    finding result;
+    evidence result;
     result.source = "uname -m";
     result.value = input.machine;
     if (std::find(COHERENT_MACHINES.begin(), COHERENT_MACHINES.end(), input.machine) ==

@@ -17,7 +17,7 @@ namespace coherdma::coherency {
 namespace {
 
 constexpr const char *SYSTEM_FILE = COHERDMA_SYSCONFDIR "/coherdma.conf";
-constexpr const char *VARIABLE = "COHERDMA_COHERENT";
+constexpr const char *COHERENT_VARIABLE = "COHERDMA_COHERENT";
 constexpr std::size_t MAX_FILE_SIZE = 65536;
 constexpr std::size_t MAX_PATTERN_LENGTH = 128;
 constexpr std::string_view BLANKS = " \t\r";
@@ -39,6 +39,7 @@ std::string quote(std::string_view text) {
     return "'" + printable + (text.size() > 40 ? "...'" : "'");
 }
 
+// Keeps the first problem. source: the file and line, or the variable.
 void set_problem(settings &settings, const std::string &source, const std::string &problem) {
     if (!settings.problem.empty())
         return;
@@ -46,7 +47,8 @@ void set_problem(settings &settings, const std::string &source, const std::strin
     settings.error = EINVAL;
 }
 
-bool is_pattern(std::string_view text) {
+// Whether it can be the pattern of a statement.
+bool is_valid_pattern(std::string_view text) {
     if (text.empty() || text.size() > MAX_PATTERN_LENGTH || text == "driver:")
         return false;
     for (const char c : text) {
@@ -74,7 +76,7 @@ void add_statement(settings &settings, std::string_view pattern, key key, std::s
     statement.pattern = pattern;
     statement.key = key;
     statement.source = source;
-    if (!is_pattern(pattern))
+    if (!is_valid_pattern(pattern))
         set_problem(settings, source, quote(pattern) + " is not a device name pattern");
     else if (key == key::coherent && !parse_coherent_setting(value, statement.coherent))
         set_problem(settings, source, quote(value) + " is not yes, no or auto");
@@ -85,11 +87,12 @@ void add_statement(settings &settings, std::string_view pattern, key key, std::s
         settings.statements.push_back(statement);
 }
 
+// section: the pattern of the last line [PATTERN]; "" if there was none. The line is not empty.
 void parse_line(std::string_view line, const std::string &source, std::string &section,
                 settings &settings) {
     if (line.front() == '[') {
         section = line.back() == ']' ? trim(line.substr(1, line.size() - 2)) : "";
-        if (!is_pattern(section))
+        if (!is_valid_pattern(section))
             set_problem(settings, source,
                         quote(line) + " should be a device name pattern in brackets, as [mlx5_*]");
         return;
@@ -150,23 +153,25 @@ void parse_variable(std::string_view text, settings &settings) {
         text.remove_prefix(std::min(end + 1, text.size()));
         const std::size_t equals = item.find('=');
         if (equals == std::string_view::npos)
-            add_statement(settings, "*", key::coherent, item, VARIABLE);
+            add_statement(settings, "*", key::coherent, item, COHERENT_VARIABLE);
         else
             add_statement(settings, trim(item.substr(0, equals)), key::coherent,
-                          trim(item.substr(equals + 1)), VARIABLE);
+                          trim(item.substr(equals + 1)), COHERENT_VARIABLE);
     }
 }
 
 settings read_configuration() {
     settings settings;
-    const char *variable = secure_getenv("COHERDMA_CONFIG");
-    const std::string file = variable && *variable ? variable : SYSTEM_FILE;
+    const char *user_file = secure_getenv("COHERDMA_CONFIG");
+    const bool is_user_file = user_file && *user_file;
+    const std::string file = is_user_file ? user_file : SYSTEM_FILE;
     if (const auto text = read_file(file, MAX_FILE_SIZE + 1)) {
         if (text->size() > MAX_FILE_SIZE)
             set_problem(settings, file, "larger than 64 KiB");
         else
             parse_file(*text, file, settings);
-    } else if ((variable && *variable) || (errno != ENOENT && errno != ENOTDIR)) {
+    } else if (is_user_file ||
+               (errno != ENOENT && errno != ENOTDIR)) { // the system's may be missing
         settings.error = errno;
         settings.problem = "cannot read " + file + ": " + std::strerror(errno);
     }
@@ -175,7 +180,7 @@ settings read_configuration() {
 
 settings read_settings() {
     settings settings = read_configuration();
-    if (const char *variable = secure_getenv(VARIABLE))
+    if (const char *variable = secure_getenv(COHERENT_VARIABLE))
         parse_variable(variable, settings);
     return settings;
 }

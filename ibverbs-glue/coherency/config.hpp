@@ -21,6 +21,7 @@ struct emulation_mode {
 
 enum class key { coherent, emulate };
 
+/// A setting for the devices that match a pattern.
 struct statement {
     std::string pattern; ///< a shell pattern for device names, or driver:PATTERN
     coherency::key key = key::coherent;
@@ -32,13 +33,13 @@ struct statement {
 struct settings {
     std::vector<statement> statements; ///< later ones override earlier ones
     std::string problem;               ///< the first error as text; "" if none
-    int error = 0;                     ///< its errno
+    int error = 0;                     ///< its errno value
 };
 
-/// Parses a configuration file. name is for messages.
+/// Appends the statements of a configuration file, up to the first error. name is for messages.
 void parse_file(std::string_view text, const std::string &name, settings &settings);
 
-/// Parses COHERDMA_COHERENT: VALUE, or PATTERN=VALUE separated by commas.
+/// The same for the value of COHERDMA_COHERENT: VALUE, or PATTERN=VALUE, separated by commas.
 void parse_variable(std::string_view text, settings &settings);
 
 /// Parses "stale", "poison", "evict", "evict:SEED", "passthrough" or "off". Returns false for

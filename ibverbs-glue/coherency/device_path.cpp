@@ -9,8 +9,8 @@
 namespace coherdma::coherency {
 namespace {
 
-// pciDDDD:BB, hexadecimal.
-bool is_host_bridge(const std::string &name) {
+// Whether it is the name of a PCI host bridge in sysfs: pciDDDD:BB, domain and bus in hexadecimal.
+bool is_host_bridge_name(const std::string &name) {
     const auto is_hex = [&name](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             if (std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
@@ -25,22 +25,22 @@ bool is_host_bridge(const std::string &name) {
 
 } // namespace
 
-std::string device_path(const rule_input &input) {
+std::string find_hardware_folder(const rule_input &input) {
     return real_path(input.root, "/sys/class/infiniband/" + input.name + "/device");
 }
 
-std::string find_host_bridge(const std::string &device_path) {
-    for (std::string path = device_path; !path.empty(); path = parent_folder(path)) {
-        if (is_host_bridge(path.substr(path.rfind('/') + 1)))
+std::string find_host_bridge(const std::string &hardware_folder) {
+    for (std::string path = hardware_folder; !path.empty(); path = parent_folder(path)) {
+        if (is_host_bridge_name(path.substr(path.rfind('/') + 1)))
             return path;
     }
     return {};
 }
 
 std::string strip_root(const rule_input &input, const std::string &path) {
-    const std::string sys = real_path(input.root, "/sys");
-    const std::size_t length = sys.size() - std::min(sys.size(), std::string("/sys").size());
-    return path.size() > length ? path.substr(length) : path;
+    const std::string sys = real_path(input.root, "/sys"); // the root with its links resolved
+    const std::size_t root_length = sys.size() - std::min(sys.size(), std::string("/sys").size());
+    return path.size() > root_length ? path.substr(root_length) : path;
 }
 
 } // namespace coherdma::coherency

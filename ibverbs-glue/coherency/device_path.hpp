@@ -7,13 +7,14 @@ namespace coherdma::coherency {
 
 struct rule_input;
 
-/// The folder of the hardware in /sys/devices, with root; "" if the device has none.
-std::string device_path(const rule_input &input);
+/// The folder of the hardware in /sys/devices, with root; "" if the device has none: it is a
+/// software device.
+std::string find_hardware_folder(const rule_input &input);
 
 /// The folder pciDDDD:BB of the PCI host bridge above it; "" if the device is not on PCI.
-std::string find_host_bridge(const std::string &device_path);
+std::string find_host_bridge(const std::string &hardware_folder);
 
-/// The path without root, for messages.
+/// The path without input.root, for messages.
 std::string strip_root(const rule_input &input, const std::string &path);
 
 } // namespace coherdma::coherency

@@ -15,6 +15,7 @@ namespace {
 constexpr int MAX_DEPTH = 64;
 constexpr std::size_t MAX_NODES = 20000;
 
+// The numbers in a property; empty if the node does not have it.
 std::vector<std::uint32_t> read_cells(const std::string &property) {
     std::vector<std::uint32_t> cells;
     const std::string bytes = read_file(property).value_or("");
@@ -27,6 +28,8 @@ std::vector<std::uint32_t> read_cells(const std::string &property) {
     return cells;
 }
 
+// The node below `tree` that has this phandle, the number by which properties refer to nodes; "" if
+// there is none.
 std::string find_node_by_phandle(const std::string &tree, std::uint32_t phandle) {
     std::vector<std::string> pending = {tree};
     for (std::size_t visited = 0; !pending.empty() && visited < MAX_NODES; ++visited) {
@@ -44,7 +47,7 @@ std::string find_node_by_phandle(const std::string &tree, std::uint32_t phandle)
     return {};
 }
 
-// The index in interconnect-names of dma-mem, or -1.
+// The index of dma-mem in the list of strings interconnect-names, or -1.
 int find_dma_mem_index(const std::string &node) {
     const std::string names = read_file(node + "/interconnect-names").value_or("");
     int index = 0;
@@ -57,33 +60,39 @@ int find_dma_mem_index(const std::string &node) {
     return -1;
 }
 
+// The node through which the DMA of a node goes: the target of its interconnect dma-mem, else its
+// parent in the tree; "" for the root of the tree.
 std::string find_dma_parent(const std::string &tree, const std::string &node) {
-    int remaining = find_dma_mem_index(node);
+    // `interconnects` is a list of entries: the phandle of a target, and as many further cells as
+    // the target's #interconnect-cells says.
     const auto interconnects = read_cells(node + "/interconnects");
-    for (std::size_t i = 0; remaining >= 0 && i < interconnects.size(); --remaining) {
+    int num_entries_before = find_dma_mem_index(node);
+    for (std::size_t i = 0; num_entries_before >= 0 && i < interconnects.size();
+         --num_entries_before) {
         const std::string target = find_node_by_phandle(tree, interconnects[i]);
-        const auto num_cells = read_cells(target + "/#interconnect-cells");
-        if (target.empty() || num_cells.size() != 1)
+        const auto num_further_cells = read_cells(target + "/#interconnect-cells");
+        if (target.empty() || num_further_cells.size() != 1)
             break;
-        if (remaining == 0)
+        if (num_entries_before == 0)
             return target;
-        i += std::size_t{1} + num_cells[0];
+        i += std::size_t{1} + num_further_cells[0];
     }
     return node.size() > tree.size() ? parent_folder(node) : "";
 }
 
 } // namespace
 
-finding evaluate_devicetree(const rule_input &input) {
-    finding result;
-    const std::string device = device_path(input);
+evidence evaluate_devicetree(const rule_input &input) {
+    evidence result;
+    const std::string device = find_hardware_folder(input);
     const std::string bridge = find_host_bridge(device);
-    const std::string owner = bridge.empty() ? device : parent_folder(bridge);
+    // The device in sysfs that has a node in the tree.
+    const std::string described = bridge.empty() ? device : parent_folder(bridge);
     const std::string tree = real_path(input.root, "/sys/firmware/devicetree/base");
     // Resolved as a path below root: the link of_node leads into the tree.
     const std::string first_node =
-        owner.empty() ? "" : real_path(input.root, strip_root(input, owner) + "/of_node");
-    result.source = owner.empty() ? "/sys/firmware/devicetree" : strip_root(input, owner);
+        described.empty() ? "" : real_path(input.root, strip_root(input, described) + "/of_node");
+    result.source = described.empty() ? "/sys/firmware/devicetree" : strip_root(input, described);
     if (tree.empty() || first_node.compare(0, tree.size(), tree) != 0) {
         result.reason = "not described by a device tree";
         return result;

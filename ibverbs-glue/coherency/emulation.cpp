@@ -7,22 +7,22 @@
 
 namespace coherdma::coherency {
 
-finding evaluate_emulation(const rule_input &input) {
-    finding result;
+evidence evaluate_emulation(const rule_input &input) {
+    evidence result;
     result.source = "coherdma's provider";
-    if (input.provider == nullptr) {
+    if (input.provider_attr == nullptr) {
         result.reason = input.context != nullptr ? "coherdma's provider does not serve the device"
                                                  : "this process cannot open the device";
         return result;
     }
-    if (input.provider->coherency != COHERDMA_EMULATED) {
-        result.value = coherdma_coherency_str(input.provider->coherency);
+    if (input.provider_attr->coherency != COHERDMA_EMULATED) {
+        result.value = coherdma_coherency_str(input.provider_attr->coherency);
         result.reason = "not emulated";
         return result;
     }
     result.coherency = COHERDMA_EMULATED;
-    result.value = std::string("mode ") + input.provider->mode;
-    result.reason = input.provider->evidence;
+    result.value = std::string("mode ") + input.provider_attr->mode;
+    result.reason = input.provider_attr->evidence;
     return result;
 }
 

@@ -6,8 +6,8 @@
 
 namespace coherdma::coherency {
 
-finding evaluate_override(const rule_input &input) {
-    finding result;
+evidence evaluate_override(const rule_input &input) {
+    evidence result;
     result.source = "configuration";
     const statement *statement =
         input.settings ? find_statement(*input.settings, input.name, input.driver) : nullptr;

@@ -12,11 +12,13 @@ namespace coherdma::coherency {
 namespace {
 
 constexpr std::size_t STD_HEADER_SIZE = 64; // unprivileged users can read no more
+// As in <linux/pci_regs.h>.
 constexpr std::size_t CAPABILITY_LIST = 0x34;
-constexpr unsigned CAP_ID_EXP = 0x10;
-constexpr std::size_t EXP_DEVCTL = 8;
+constexpr unsigned CAP_ID_EXP = 0x10; // of the PCI Express capability
+constexpr std::size_t EXP_DEVCTL = 8; // Device Control, from its beginning
 constexpr unsigned EXP_DEVCTL_NOSNOOP_EN = 1U << 11;
 
+// 0 beyond the end.
 unsigned byte_at(const std::string &config, std::size_t offset) {
     return offset < config.size() ? static_cast<unsigned char>(config[offset]) : 0;
 }
@@ -24,7 +26,8 @@ unsigned byte_at(const std::string &config, std::size_t offset) {
 // The offset of a capability, or 0. The list may be damaged and circular.
 std::size_t find_capability(const std::string &config, unsigned id) {
     std::size_t offset = byte_at(config, CAPABILITY_LIST) & ~3U;
-    for (int count = 0; offset >= STD_HEADER_SIZE && count < 48; ++count) {
+    constexpr int MAX_CAPABILITIES = 48; // as many as fit into the configuration space
+    for (int i = 0; offset >= STD_HEADER_SIZE && i < MAX_CAPABILITIES; ++i) {
         if (byte_at(config, offset) == id)
             return offset;
         offset = byte_at(config, offset + 1) & ~3U;
@@ -34,9 +37,9 @@ std::size_t find_capability(const std::string &config, unsigned id) {
 
 } // namespace
 
-finding evaluate_pcie(const rule_input &input) {
-    finding result;
-    const std::string device = device_path(input);
+evidence evaluate_pcie(const rule_input &input) {
+    evidence result;
+    const std::string device = find_hardware_folder(input);
     result.source = device.empty() ? "/sys/class/infiniband/" + input.name + "/device"
                                    : strip_root(input, device) + "/config";
     const auto config = device.empty() ? std::nullopt : read_file(device + "/config", 256);

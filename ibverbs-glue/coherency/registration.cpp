@@ -14,10 +14,11 @@
 
 namespace coherdma::coherency {
 
-finding evaluate_registration(const rule_input &input) {
-    finding result;
+evidence evaluate_registration(const rule_input &input) {
+    evidence result;
     result.source = "ibv_reg_mr";
-    if (std::strtol(input.kernel_release.c_str(), nullptr, 10) < 7) {
+    const long kernel_major = std::strtol(input.kernel_release.c_str(), nullptr, 10);
+    if (kernel_major < 7) {
         result.source = "uname -r";
         result.value = input.kernel_release;
         result.reason = "before 7.0 the kernel registers memory for any device";

@@ -7,13 +7,14 @@
 namespace coherdma::coherency {
 namespace {
 
-finding evaluate_unknown(const rule_input &) {
-    finding unknown;
+evidence evaluate_unknown(const rule_input &) {
+    evidence unknown;
     unknown.reason =
         "no rule has a result; it is treated as non-coherent, which is slower but always correct";
     return unknown;
 }
 
+// In order of evaluation; the first with a result decides.
 constexpr rule RULES[] = {
     {"emulation", evaluate_emulation},
     {"override", evaluate_override},
@@ -35,11 +36,11 @@ decision decide(const rule_input &input, rule_scope scope) {
         result.rules.push_back({&rule, rule.evaluate(input)});
         if (!is_decided) {
             result.deciding_index = result.rules.size() - 1;
-            is_decided = result.rules.back().finding.coherency != COHERDMA_UNKNOWN;
+            is_decided = result.rules.back().evidence.coherency != COHERDMA_UNKNOWN;
         }
-        // The last rule only says why the others have no result.
-        const bool is_last_rule_next = &rule + 2 == std::end(RULES);
-        if (is_decided && (scope == rule_scope::until_decided || is_last_rule_next))
+        // The last rule, "unknown", only says that the others have no result.
+        const bool is_only_unknown_left = &rule + 2 == std::end(RULES);
+        if (is_decided && (scope == rule_scope::until_decided || is_only_unknown_left))
             break;
     }
     return result;

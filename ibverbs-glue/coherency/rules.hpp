@@ -29,46 +29,47 @@ struct rule_input {
     ibv_context *context = nullptr;        ///< nullptr: it cannot be opened
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
     /// What coherdma's provider knows; nullptr: it does not serve the device.
-    const coherdmadv_device_attr *provider = nullptr;
+    const coherdmadv_device_attr *provider_attr = nullptr;
 };
 
-struct finding {
-    std::uint32_t coherency = COHERDMA_UNKNOWN; ///< unknown: no result
-    std::string source;                         ///< the file or system call
-    std::string value;                          ///< read there
+/// The result of a rule, and what it is based on: a coherdma_evidence.
+struct evidence {
+    std::uint32_t coherency = COHERDMA_UNKNOWN; ///< unknown: the rule has no result
+    std::string source;                         ///< the file or system call that the rule read
+    std::string value;                          ///< what it read there
     std::string reason;                         ///< for the coherency, as the end of a sentence
 };
 
 struct rule {
     const char *name;
-    finding (*evaluate)(const rule_input &);
+    evidence (*evaluate)(const rule_input &);
 };
 
 struct evaluated_rule {
     const coherency::rule *rule;
-    coherency::finding finding;
+    coherency::evidence evidence;
 };
 
 struct decision {
     std::vector<evaluated_rule> rules; ///< in order of evaluation
     std::size_t deciding_index = 0;    ///< in rules; of the last if all are unknown
 
-    const evaluated_rule &deciding() const { return rules[deciding_index]; }
+    const evaluated_rule &deciding_rule() const { return rules[deciding_index]; }
 };
 
 /// Which rules are evaluated: all, or those up to the deciding one.
 enum class rule_scope { all, until_decided };
 
-decision decide(const rule_input &, rule_scope scope);
+decision decide(const rule_input &input, rule_scope scope);
 
-finding evaluate_emulation(const rule_input &);
-finding evaluate_override(const rule_input &);
-finding evaluate_software(const rule_input &);
-finding evaluate_architecture(const rule_input &);
-finding evaluate_registration(const rule_input &);
-finding evaluate_devicetree(const rule_input &);
-finding evaluate_acpi(const rule_input &);
-finding evaluate_pcie(const rule_input &);
+evidence evaluate_emulation(const rule_input &);
+evidence evaluate_override(const rule_input &);
+evidence evaluate_software(const rule_input &);
+evidence evaluate_architecture(const rule_input &);
+evidence evaluate_registration(const rule_input &);
+evidence evaluate_devicetree(const rule_input &);
+evidence evaluate_acpi(const rule_input &);
+evidence evaluate_pcie(const rule_input &);
 
 /// rule_input::try_reg_mr for a device that is open.
 int try_reg_mr(ibv_context *context);

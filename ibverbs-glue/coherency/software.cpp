@@ -11,7 +11,8 @@
 namespace coherdma::coherency {
 namespace {
 
-bool has_virtual_cache(const std::string &machine) {
+// Whether CPUs of this architecture, as in uname -m, may have a virtually indexed cache.
+bool may_have_virtual_cache(const std::string &machine) {
     for (const char *prefix : {"mips", "sh", "parisc", "sparc", "armv4", "armv5", "armv6"}) {
         if (machine.rfind(prefix, 0) == 0 && machine != "sparc64")
             return true;
@@ -21,16 +22,16 @@ bool has_virtual_cache(const std::string &machine) {
 
 } // namespace
 
-finding evaluate_software(const rule_input &input) {
+evidence evaluate_software(const rule_input &input) {
     // The provider is built only for CPUs without a virtually indexed cache.
-    if (input.provider != nullptr && input.provider->coherency == COHERDMA_COHERENT) {
-        const bool is_siw = input.provider->driver_id == RDMA_DRIVER_SIW;
+    if (input.provider_attr != nullptr && input.provider_attr->coherency == COHERDMA_COHERENT) {
+        const bool is_siw = input.provider_attr->driver_id == RDMA_DRIVER_SIW;
         return {COHERDMA_COHERENT, "coherdma's provider", is_siw ? "driver siw" : "driver rxe",
-                input.provider->evidence};
+                input.provider_attr->evidence};
     }
     const std::string folder = "/sys/class/infiniband/" + input.name;
-    const std::string device = real_path(input.root, folder);
-    finding result;
+    const std::string device = real_path(input.root, folder); // "" if it does not exist
+    evidence result;
     result.source = folder;
     const bool is_virtual =
         device.rfind(real_path(input.root, "/sys") + "/devices/virtual/", 0) == 0;
@@ -45,7 +46,7 @@ finding evaluate_software(const rule_input &input) {
             device.empty() ? "the device is not in sysfs" : "not a known software device";
         return result;
     }
-    if (has_virtual_cache(input.machine)) {
+    if (may_have_virtual_cache(input.machine)) {
         result.reason = "a software device, but this CPU's cache may hold a second copy of a page";
         return result;
     }

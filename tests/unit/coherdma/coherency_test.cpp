@@ -35,10 +35,10 @@ rule_input make_rule_input(const fake_sysfs &machine) {
     return input;
 }
 
-const finding *find_finding(const decision &decision, const std::string &rule_name) {
-    for (const auto &[rule, finding] : decision.rules) {
+const evidence *find_evidence(const decision &decision, const std::string &rule_name) {
+    for (const auto &[rule, evidence] : decision.rules) {
         if (rule->name == rule_name)
-            return &finding;
+            return &evidence;
     }
     return nullptr;
 }
@@ -47,22 +47,22 @@ void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
     const rule_input input = make_rule_input(machine);
     const decision result = decide(input, rule_scope::all);
-    const auto &[deciding_rule, finding] = result.deciding();
+    const auto &[deciding_rule, evidence] = result.deciding_rule();
     const std::string rule_and_coherency =
-        std::string(deciding_rule->name) + " " + coherdma_coherency_str(finding.coherency);
+        std::string(deciding_rule->name) + " " + coherdma_coherency_str(evidence.coherency);
     assert_string_equal(rule_and_coherency.c_str(), machine["expect"].c_str());
     if (const std::string value = machine["value"]; !value.empty())
-        assert_string_equal(finding.value.c_str(), value.c_str());
-    if (const std::string other_finding = machine["other_finding"]; !other_finding.empty()) {
-        const std::size_t blank_pos = other_finding.find(' ');
-        const auto *other = find_finding(result, other_finding.substr(0, blank_pos));
+        assert_string_equal(evidence.value.c_str(), value.c_str());
+    if (const std::string other_evidence = machine["other_evidence"]; !other_evidence.empty()) {
+        const std::size_t blank_pos = other_evidence.find(' ');
+        const auto *other = find_evidence(result, other_evidence.substr(0, blank_pos));
         assert_non_null(other);
-        assert_string_equal(other->value.c_str(), other_finding.substr(blank_pos + 1).c_str());
+        assert_string_equal(other->value.c_str(), other_evidence.substr(blank_pos + 1).c_str());
     }
     for (const auto &entry : result.rules) {
-        assert_false(entry.finding.reason.empty());
+        assert_false(entry.evidence.reason.empty());
         // The source is a path of the machine, without the folder of the test.
-        assert_null(std::strstr(entry.finding.source.c_str(), machine.root.c_str()));
+        assert_null(std::strstr(entry.evidence.source.c_str(), machine.root.c_str()));
     }
     const auto decision_at_first_match = decide(input, rule_scope::until_decided);
     assert_int_equal(decision_at_first_match.deciding_index, result.deciding_index);
@@ -77,11 +77,11 @@ void override_precedes_other_rules(void **) {
     parse_variable("rxe*=no", settings);
     input.settings = &settings;
     decision result = decide(input, rule_scope::until_decided);
-    assert_string_equal(result.deciding().rule->name, "override");
-    assert_int_equal(result.deciding().finding.coherency, COHERDMA_NON_COHERENT);
+    assert_string_equal(result.deciding_rule().rule->name, "override");
+    assert_int_equal(result.deciding_rule().evidence.coherency, COHERDMA_NON_COHERENT);
     parse_variable("rxe0=auto", settings);
     result = decide(input, rule_scope::until_decided);
-    assert_string_equal(result.deciding().rule->name, "software");
+    assert_string_equal(result.deciding_rule().rule->name, "software");
 }
 
 // The provider's answer decides where a rule of the machine would decide otherwise.
@@ -92,15 +92,15 @@ void provider_decides_software_and_emulation(void **) {
     provider.coherency = COHERDMA_COHERENT;
     provider.driver_id = RDMA_DRIVER_SIW;
     std::strcpy(provider.evidence, "reason of the provider");
-    input.provider = &provider;
+    input.provider_attr = &provider;
     decision result = decide(input, rule_scope::until_decided);
-    finding deciding = result.deciding().finding;
-    assert_string_equal(result.deciding().rule->name, "software");
+    evidence deciding = result.deciding_rule().evidence;
+    assert_string_equal(result.deciding_rule().rule->name, "software");
     assert_int_equal(deciding.coherency, COHERDMA_COHERENT);
     assert_string_equal(deciding.source.c_str(), "coherdma's provider");
     assert_string_equal(deciding.value.c_str(), "driver siw");
     assert_string_equal(deciding.reason.c_str(), "reason of the provider");
-    assert_string_equal(find_finding(result, "emulation")->value.c_str(), "coherent");
+    assert_string_equal(find_evidence(result, "emulation")->value.c_str(), "coherent");
 
     settings settings;
     parse_variable("rxe*=no,siw*=no", settings);
@@ -108,8 +108,8 @@ void provider_decides_software_and_emulation(void **) {
     provider.coherency = COHERDMA_EMULATED;
     std::strcpy(provider.mode, "poison");
     result = decide(input, rule_scope::until_decided);
-    deciding = result.deciding().finding;
-    assert_string_equal(result.deciding().rule->name, "emulation");
+    deciding = result.deciding_rule().evidence;
+    assert_string_equal(result.deciding_rule().rule->name, "emulation");
     assert_int_equal(deciding.coherency, COHERDMA_EMULATED);
     assert_string_equal(deciding.value.c_str(), "mode poison");
     assert_string_equal(deciding.reason.c_str(), "reason of the provider");
