@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t MAX_LINE_SIZE = 4096;
 
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void maintain_stack_line(void *arg) {
+// Executes all functions of a cache_ops on a line of its stack.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void try_on_stack_line(void *arg) {
     const cache_ops &ops = *static_cast<const cache_ops *>(arg);
     alignas(64) unsigned char bytes[64] = {};
     const range range{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
@@ -23,6 +24,7 @@ constexpr std::size_t MAX_LINE_SIZE = 4096;
     ops.fence_after_invalidate();
 }
 
+// Returns nullptr.
 const cache_ops *fail_with(const char **problem, const char *reason) noexcept {
     if (problem)
         *problem = reason;
@@ -35,24 +37,24 @@ bool is_usable(const cache_ops &ops) noexcept {
     const std::size_t size = line_size();
     if (size == 0 || size > MAX_LINE_SIZE || !ops.is_reported())
         return false;
-    cache_ops copy = ops;
-    return runs_without_fault(maintain_stack_line, &copy);
+    cache_ops copy = ops; // not const, as the argument is void *
+    return runs_without_fault(try_on_stack_line, &copy);
 }
 
 const cache_ops *choose_ops(const char *name, const char **problem) noexcept {
-    const bool is_any = name == nullptr || *name == '\0';
+    const bool is_any_wanted = name == nullptr || *name == '\0';
     for (const cache_ops &ops : arch_ops()) {
-        if (!is_any && std::strcmp(ops.name, name) != 0)
+        if (!is_any_wanted && std::strcmp(ops.name, name) != 0)
             continue;
         if (is_usable(ops))
             return &ops;
-        if (!is_any)
+        if (!is_any_wanted)
             return fail_with(problem,
                              "this CPU does not have the instructions that COHERDMA_CACHE names");
     }
-    return fail_with(problem,
-                     is_any ? "this CPU has no cache maintenance instructions for user programs"
-                            : "COHERDMA_CACHE names no instructions of this CPU architecture");
+    return fail_with(
+        problem, is_any_wanted ? "this CPU has no cache maintenance instructions for user programs"
+                               : "COHERDMA_CACHE names no instructions of this CPU architecture");
 }
 
 } // namespace coherdma::cache

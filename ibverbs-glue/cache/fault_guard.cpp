@@ -24,7 +24,7 @@ namespace {
 
 constexpr int FAULTS[] = {SIGILL, SIGSEGV, SIGBUS};
 
-struct call {
+struct function_call {
     void (*function)(void *);
     void *arg;
 };
@@ -54,9 +54,10 @@ void install_handler(int signal) noexcept {
     syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof action.mask);
 }
 
-// Not instrumented: it exits without returning, on a stack unknown to sanitizers.
+// The child: makes the call, and exits with 0, or with 1 from handle_fault(). Not instrumented: it
+// exits without returning, on a stack unknown to sanitizers.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int run_child(void *arg) noexcept {
-    const call &call_in_child = *static_cast<const call *>(arg);
+    const function_call &call_in_child = *static_cast<const function_call *>(arg);
     sigset_t faults;
     sigemptyset(&faults);
     for (const int signal : FAULTS) {
@@ -72,7 +73,7 @@ void install_handler(int signal) noexcept {
 
 bool runs_without_fault(void (*function)(void *), void *arg) noexcept {
     alignas(16) unsigned char stack[32768];
-    call call_in_child{function, arg};
+    function_call call_in_child{function, arg};
     // Block all signals: the child begins with the caller's handlers.
     sigset_t all_signals, old_mask;
     sigfillset(&all_signals);

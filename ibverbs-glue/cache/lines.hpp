@@ -14,22 +14,22 @@ struct [[gnu::may_alias]] range {
     std::uint32_t lkey = 0; ///< ignored
 };
 
-/// Calls function(line_addr) for each cache line that the ranges touch; only once for a line that
-/// ends one range and begins the next. line_size must be a power of two.
+/// Calls function(line_addr) with the address of each cache line that the ranges touch; only once
+/// for a line that ends one range and begins the next. line_size must be a power of two.
 ///
 /// Not unrolled and without prefetch: measured, unrolling gains nothing and prefetching is slower.
 template <typename Function>
 inline void for_each_line(const range *ranges, std::size_t count, std::size_t line_size,
                           Function function) noexcept {
-    const std::uintptr_t mask = ~(std::uintptr_t{line_size} - 1);
-    std::uintptr_t previous_line = 1; // 1: none
+    const std::uintptr_t line_mask = ~(std::uintptr_t{line_size} - 1);
+    std::uintptr_t previous_line = 1; // the last line of the previous range; 1 is no line's address
     for (std::size_t i = 0; i < count; ++i) {
         const range &range = ranges[i];
         if (range.length == 0)
             continue;
         const auto addr = static_cast<std::uintptr_t>(range.addr);
-        std::uintptr_t line = addr & mask;
-        const std::uintptr_t last_line = (addr + (range.length - 1)) & mask;
+        std::uintptr_t line = addr & line_mask;
+        const std::uintptr_t last_line = (addr + (range.length - 1)) & line_mask;
         if (line == previous_line) {
             if (line == last_line)
                 continue;

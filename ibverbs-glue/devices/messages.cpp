@@ -13,12 +13,13 @@ namespace {
 
 using nldev_attrs = std::array<nlattr *, RDMA_NLDEV_ATTR_MAX>;
 
-// By enum rdma_driver_id.
+// By enum rdma_driver_id; the names are those of the kernel drivers.
 constexpr std::array<const char *, 22> DRIVER_NAMES = {
     "",    "mlx5",  "mlx4",       "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma",
     "nes", "irdma", "vmw_pvrdma", "qedr",  "hns",   "usnic", "rxe",     "hfi1",
     "qib", "efa",   "siw",        "erdma", "mana",  "ionic"};
 
+// protocol: as the kernel reports it; returned as it is if unknown.
 std::string transport_name(const std::string &protocol) {
     constexpr std::array<std::array<const char *, 2>, 5> NAMES = {{{"ib", "InfiniBand"},
                                                                    {"iw", "iWARP"},
@@ -32,12 +33,14 @@ std::string transport_name(const std::string &protocol) {
     return protocol;
 }
 
-/// Whether the message is a response to this command.
+/// Parses the attributes, by RDMA_NLDEV_ATTR_*, if the message is a response to this command.
+/// Returns whether it is.
 bool parse_attrs(nlmsghdr *message, int command, nldev_attrs &attrs) {
     return message->nlmsg_type == RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command) &&
            nlmsg_parse(message, 0, attrs.data(), RDMA_NLDEV_ATTR_MAX - 1, nullptr) >= 0;
 }
 
+/// The number in an attribute of any size; nullopt if the message does not have it.
 std::optional<std::uint64_t> get_number(const nlattr *attr) {
     const int length = attr ? nla_len(attr) : 0;
     if (length == 1)
@@ -49,6 +52,7 @@ std::optional<std::uint64_t> get_number(const nlattr *attr) {
     return {};
 }
 
+/// "" if the message does not have the attribute.
 std::string get_string(const nlattr *attr) {
     if (!attr || nla_len(attr) <= 0)
         return {};
@@ -56,6 +60,7 @@ std::string get_string(const nlattr *attr) {
     return {bytes, strnlen(bytes, static_cast<std::size_t>(nla_len(attr)))};
 }
 
+/// 0 if the message does not have the attribute.
 std::uint32_t get_u32(const nlattr *attr) {
     return static_cast<std::uint32_t>(get_number(attr).value_or(0));
 }

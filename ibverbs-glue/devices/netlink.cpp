@@ -27,7 +27,8 @@ using unique_socket = std::unique_ptr<nl_sock, free_socket>;
 using unique_message = std::unique_ptr<nl_msg, free_message>;
 using unique_callbacks = std::unique_ptr<nl_cb, free_callbacks>;
 
-// A libnl callback. libnl is C, so exceptions are caught: without memory the list is incomplete.
+// A libnl callback that appends what the message is about to a vector of Items. libnl is C, so
+// exceptions are caught: without memory the list is incomplete.
 template <typename Item, std::optional<Item> (*Parse)(nlmsghdr *)>
 int append_item(nl_msg *message, void *list) noexcept {
     try {
@@ -41,6 +42,7 @@ int append_item(nl_msg *message, void *list) noexcept {
     }
 }
 
+// A libnl callback; driver: a const char **.
 int set_driver(nl_msg *message, void *driver) noexcept {
     *static_cast<const char **>(driver) = parse_driver(nlmsg_hdr(message));
     return NL_OK;
@@ -59,6 +61,7 @@ unique_message make_request(int command, int flags) {
     return unique_message(nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), flags));
 }
 
+// index: the kernel's device index.
 unique_message make_device_request(std::uint32_t index, int command, int flags) {
     unique_message request = make_request(command, flags);
     const bool is_complete =
@@ -74,6 +77,7 @@ unique_socket open_socket() {
     return socket;
 }
 
+// nullopt if the kernel does not answer.
 std::optional<std::vector<indexed_device>> dump_devices(nl_sock *socket) {
     std::vector<indexed_device> devices;
     if (!send_request(socket, make_request(RDMA_NLDEV_CMD_GET, NLM_F_REQUEST | NLM_F_DUMP),

@@ -18,14 +18,15 @@ bool starts_with(const std::string &text, const char *prefix) {
     return text.rfind(prefix, 0) == 0;
 }
 
+// folder: that of the device in /sys/class/infiniband, here and below.
 std::string find_transport(const std::string &folder) {
-    if (starts_with(read_line(folder + "/node_type").value_or(""), "4:"))
+    if (starts_with(read_line(folder + "/node_type").value_or(""), "4:")) // "4: RNIC"
         return "iWARP";
     const std::string layer = read_line(folder + "/ports/1/link_layer").value_or("");
     return layer == "Ethernet" ? "RoCE" : layer;
 }
 
-// Only the software drivers are recognized.
+// The kernel driver: "rxe", "siw", or "" for others, which sysfs does not tell apart.
 std::string find_driver(const std::string &folder, const std::string &transport) {
     if (transport == "RoCE" && coherency::path_exists(folder + "/parent"))
         return "rxe";
@@ -34,6 +35,7 @@ std::string find_driver(const std::string &folder, const std::string &transport)
     return {};
 }
 
+// Decimal, or hexadecimal with 0x; text after the number is ignored.
 std::uint32_t parse_number(const std::string &text) {
     return static_cast<std::uint32_t>(std::strtoul(text.c_str(), nullptr, 0));
 }
@@ -42,7 +44,7 @@ std::string port_folder(const std::string &folder, std::uint32_t port_num) {
     return folder + "/ports/" + std::to_string(port_num);
 }
 
-/// RoCE and iWARP: the network device of the first GIDs of the port.
+/// RoCE and iWARP: the network interface of one of the first GIDs of the port.
 std::string find_gid_netdev(const std::string &port_path) {
     for (const char *index : {"0", "1", "2", "3"}) {
         const auto interface = read_line(port_path + "/gid_attrs/ndevs/" + index);
@@ -61,11 +63,11 @@ std::string find_ipoib_netdev(const std::string &folder, std::uint32_t port_num)
         if (read_line(interface + "/type") != ARPHRD_INFINIBAND_TEXT ||
             !read_line(interface + "/parent").value_or("").empty()) // an interface of a partition
             continue;
-        // From 0. Older drivers set dev_id, newer ones dev_port.
-        const std::uint32_t index =
+        // The number of the port, from 0. Older drivers set dev_id, newer ones dev_port.
+        const std::uint32_t port_index =
             std::max(parse_number(read_line(interface + "/dev_port").value_or("")),
                      parse_number(read_line(interface + "/dev_id").value_or("")));
-        if (index + 1 == port_num)
+        if (port_index + 1 == port_num)
             return name;
     }
     return {};

@@ -19,7 +19,8 @@ namespace {
 
 using words = std::span<std::uint64_t>;
 
-// Differs for each pattern and word; never 0.
+// The word at this index of a buffer that is filled with a pattern, which is a number. Differs for
+// each pattern and index; never 0.
 std::uint64_t word_value(std::uint64_t pattern, std::size_t index) noexcept {
     return (pattern + 1) << 32 | (index + 1);
 }
@@ -27,9 +28,10 @@ std::uint64_t word_value(std::uint64_t pattern, std::size_t index) noexcept {
 void fill(words buffer, std::uint64_t pattern) noexcept {
     for (std::size_t i = 0; i < buffer.size(); ++i)
         buffer[i] = word_value(pattern, i);
-    asm volatile("" ::: "memory");
+    asm volatile("" ::: "memory"); // the device reads the buffer
 }
 
+// Maintains and examines the cache lines of buffers.
 class cache_lines {
   public:
     cache_lines(const cache::cache_ops &ops, std::size_t line_size) noexcept
@@ -74,8 +76,10 @@ int probe_coherency(copier &device, words source, words sink, const cache::cache
                     std::size_t line_size, std::uint32_t rounds, probe_counts &counts) {
     const cache_lines lines(ops, line_size);
     for (std::uint64_t round = 0; round < rounds; ++round) {
+        // No round uses the patterns of another.
         const std::uint64_t old_pattern = 3 * round, new_pattern = old_pattern + 1,
                             sink_pattern = old_pattern + 2;
+        // Does the device read the CPU's cache? The new pattern is in the cache only.
         fill(source, old_pattern);
         lines.writeback_invalidate(source);
         fill(sink, sink_pattern); // to be overwritten completely
@@ -86,6 +90,7 @@ int probe_coherency(copier &device, words source, words sink, const cache::cache
         lines.writeback_invalidate(sink);
         const std::int64_t device_stale = lines.count_stale(sink, old_pattern, new_pattern);
 
+        // Do the device's writes reach the CPU's cache, which has the old pattern of the sink?
         fill(source, new_pattern);
         lines.writeback_invalidate(source);
         fill(sink, old_pattern);
