@@ -104,21 +104,21 @@ detection detect_abi(const abi_traits &traits,
         std::find(traits.has_register_symbol.begin(), traits.has_register_symbol.end(), true) !=
         traits.has_register_symbol.end();
     if (!has_any_register_symbol)
-        return {nullptr, nullptr, "verbs_register_driver"};
-    detection closest{nullptr, nullptr, nullptr};
+        return {.detected = nullptr, .closest = nullptr, .mismatch = "verbs_register_driver"};
+    detection result{};
     std::size_t fewest_mismatches = ~std::size_t{0};
     for (const layout &candidate : candidates) {
         const char *first_mismatch = nullptr;
         const std::size_t num_mismatches =
             count_mismatches(traits, candidate, candidates, first_mismatch);
         if (num_mismatches == 0)
-            return {&candidate, nullptr, nullptr};
+            return {.detected = &candidate, .closest = nullptr, .mismatch = nullptr};
         if (num_mismatches < fewest_mismatches) {
             fewest_mismatches = num_mismatches;
-            closest = {nullptr, &candidate, first_mismatch};
+            result = {.detected = nullptr, .closest = &candidate, .mismatch = first_mismatch};
         }
     }
-    return closest;
+    return result;
 }
 
 } // namespace coherdma::abi

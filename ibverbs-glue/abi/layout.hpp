@@ -37,7 +37,7 @@ struct layout {
     std::uint16_t wr_flush_offset;        ///< in ibv_qp_ex; 0: no such member
 };
 
-/// One row per abi_version, in the order of layout's members.
+/// One row per abi_version.
 constexpr std::array<layout, num_abi_versions> layouts_for(arch arch) noexcept {
     constexpr const char *private_34 = "IBVERBS_PRIVATE_34";
     constexpr const char *private_57 = "IBVERBS_PRIVATE_57";
@@ -49,6 +49,8 @@ constexpr std::array<layout, num_abi_versions> layouts_for(arch arch) noexcept {
     constexpr const char *register_59 = "verbs_register_driver_59";
     constexpr const char *register_64 = "verbs_register_driver_64";
     constexpr const char *register_65 = "verbs_register_driver_65";
+    // The numbers: context_size, ops_size, comp_mask_offset, port_attr_size,
+    // wr_atomic_write_offset, wr_flush_offset.
     std::array<layout, num_abi_versions> table{{
         {abi_version::v36, "36 to 43", private_34, register_34, 648, 608, 344, 52, 0, 0},
         {abi_version::v44, "44", private_34, register_34, 648, 608, 352, 52, 344, 0},

@@ -18,7 +18,7 @@ enum class state : unsigned char { not_inspected, unknown, detected, supported, 
 struct {
     detection_functions detection = {find_libibverbs_symbol, ibv_qp_to_qp_ex};
     abi::state state = state::not_inspected;
-    const layout *detected = nullptr;
+    const layout *detected_layout = nullptr; // nullptr: not inspected, or unknown
     libibverbs_functions functions = {};
 } library;
 
@@ -27,7 +27,7 @@ bool is_version_known() noexcept {
     if (library.state == state::not_inspected) {
         const detection result = detect_abi(find_abi_traits(library.detection), layouts);
         dlerror(); // discards the error of failed look-ups
-        library.detected = result.detected;
+        library.detected_layout = result.detected;
         library.state = result.detected != nullptr ? state::detected : state::unknown;
         if (result.detected != nullptr)
             verbs_log(log_level::debug, "detected libibverbs of rdma-core %s",
@@ -43,7 +43,7 @@ bool is_version_known() noexcept {
                 "to other providers",
                 result.closest->releases, result.mismatch);
     }
-    return library.detected != nullptr;
+    return library.detected_layout != nullptr;
 }
 
 } // namespace
@@ -61,7 +61,7 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
         return false;
     auto *const verbs_register_driver =
         reinterpret_cast<void (*)(const verbs_device_ops *)>(library.detection.find_symbol(
-            library.detected->register_symbol, library.detected->symbol_version));
+            library.detected_layout->register_symbol, library.detected_layout->symbol_version));
     verbs_register_driver(&ops);
     return true;
 }
@@ -70,8 +70,8 @@ bool is_supported() noexcept {
     if (!is_version_known())
         return false;
     if (library.state == state::detected) {
-        const char *missing =
-            load_commands(library.functions, *library.detected, library.detection.find_symbol);
+        const char *missing = load_commands(library.functions, *library.detected_layout,
+                                            library.detection.find_symbol);
         dlerror(); // discards the error of failed look-ups
         library.state = missing == nullptr ? state::supported : state::incomplete;
         if (missing != nullptr)
@@ -82,7 +82,7 @@ bool is_supported() noexcept {
 }
 
 const layout &current_layout() noexcept {
-    return *library.detected;
+    return *library.detected_layout;
 }
 const libibverbs_functions &libibverbs() noexcept {
     return library.functions;
@@ -91,7 +91,7 @@ const libibverbs_functions &libibverbs() noexcept {
 void reset_detection(const detection_functions &functions) noexcept {
     library.detection = functions;
     library.state = state::not_inspected;
-    library.detected = nullptr;
+    library.detected_layout = nullptr;
 }
 
 } // namespace coherdma::abi

@@ -17,17 +17,17 @@ namespace coherdma::api {
 /// The size of a struct in the first version of the header. A struct that has grown has a
 /// specialization.
 template <typename Struct>
-inline constexpr std::size_t first_size = sizeof(Struct);
+inline constexpr std::size_t size_in_first_version = sizeof(Struct);
 
 /// Checks a program's output struct, which is written later. Returns 0 or EINVAL.
 template <typename Struct>
 int check_out(const Struct *destination, std::size_t size) noexcept {
     // Without padding, so that a new member cannot be in bytes that older programs have not set.
     static_assert(std::has_unique_object_representations_v<Struct>);
-    if (destination != nullptr && size >= first_size<Struct>)
+    if (destination != nullptr && size >= size_in_first_version<Struct>)
         return 0;
     return fail(EINVAL, "the output struct is NULL, or its size %zu is less than %zu", size,
-                first_size<Struct>);
+                size_in_first_version<Struct>);
 }
 
 /// Fills a struct of that size, which check_out() has accepted. Members that only the program has
@@ -51,9 +51,9 @@ int copy_out(const Struct &source, Struct *destination, std::size_t size) noexce
 template <typename Struct>
 int copy_in(const Struct *source, std::size_t size, Struct &destination) noexcept {
     static_assert(std::has_unique_object_representations_v<Struct>);
-    if (source == nullptr || size < first_size<Struct>)
+    if (source == nullptr || size < size_in_first_version<Struct>)
         return fail(EINVAL, "the attributes are NULL, or their size %zu is less than %zu", size,
-                    first_size<Struct>);
+                    size_in_first_version<Struct>);
     const auto *const bytes = reinterpret_cast<const unsigned char *>(source);
     const auto is_zero = [](unsigned char byte) {
         return byte == 0;

@@ -75,7 +75,7 @@ void coherdma_free_device_list(char **list) {
 }
 
 coherdma_port *coherdma_get_port_list(size_t *count, size_t size) {
-    if (size < api::first_size<coherdma_port> || size % alignof(coherdma_port) != 0) {
+    if (size < api::size_in_first_version<coherdma_port> || size % alignof(coherdma_port) != 0) {
         errno = fail(EINVAL, "size %zu is invalid", size);
         return nullptr;
     }

@@ -158,7 +158,7 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     device.line_size = cache::line_size();
     device.sync_required = device.coherency != COHERDMA_COHERENT;
     if (!device.sync_required) {
-        device.ops = &cache::ordering_ops();
+        device.ops = &cache::ordering_ops(); // only fences
         return 0;
     }
     const api::ops_choice choice =
@@ -189,7 +189,7 @@ std::string make_explanation(const coherdma_device &device) {
 
 // Fills in the device, as for coherdma_open_device_ex(): 0 or an errno value.
 int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdma_device &device) {
-    coherdma_open_attr attr = {};
+    coherdma_open_attr attr = {}; // as this version of the library knows it
     int error = api::copy_in(caller_attr, size, attr);
     if (error == 0)
         error = check_attr(attr);

@@ -47,7 +47,7 @@ void set_problem(settings &settings, const std::string &source, const std::strin
     settings.error = EINVAL;
 }
 
-// Whether it can be the pattern of a statement.
+// Whether coherdma.conf allows it in brackets: mlx5_*, driver:mlx5.
 bool is_valid_pattern(std::string_view text) {
     if (text.empty() || text.size() > MAX_PATTERN_LENGTH || text == "driver:")
         return false;

@@ -45,12 +45,12 @@ void fail_no_device(const host &machine, check &c) {
         c.fail(evidence,
                "This is a container: its host has no device, or does not pass it on. softrdma runs "
                "a kernel that has one.",
-               RUN_IN_LAB);
+               RUN_IN_SOFTRDMA);
     else
         c.fail(evidence,
                "For a device on this kernel, see the drivers above. softrdma runs a kernel that "
                "has one.",
-               RUN_IN_LAB);
+               RUN_IN_SOFTRDMA);
 }
 
 /// state_name: DOWN, INIT ...; netdev: the network interface of the device, "" if unknown;

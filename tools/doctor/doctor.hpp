@@ -95,9 +95,9 @@ void check_coherency(const host &machine, report &results, const std::string &de
 // -- shared by checks ----------------------------------------------------------------------------
 
 /// A command that runs in softrdma's lab, which has RDMA in any case.
-inline constexpr char RUN_IN_LAB[] = "softrdma run -- ibv_devinfo";
+inline constexpr char RUN_IN_SOFTRDMA[] = "softrdma run -- ibv_devinfo";
 /// The same with the kernel and the libraries of a Debian release.
-inline constexpr char RUN_IN_GUEST[] = "softrdma run --suite trixie -- ibv_devinfo";
+inline constexpr char RUN_IN_SOFTRDMA_GUEST[] = "softrdma run --suite trixie -- ibv_devinfo";
 
 /// "a, b and 3 more" if there are more than max_names.
 std::string join_names(const std::vector<std::string> &names, std::size_t max_names = 6);

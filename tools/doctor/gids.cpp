@@ -65,7 +65,7 @@ fix_hint add_address_hint(const host &machine, const std::string &netdev) {
             machine.with_sudo("ip address add 198.18.9.1/24 dev " + netdev)};
 }
 
-/// iWARP has one GID, which is not used.
+/// iWARP has one GID, which is not used; it uses the IP addresses of the interface netdev.
 void check_iwarp_address(const host &machine, check &c, const std::string &netdev) {
     const auto it = machine.interfaces.find(netdev);
     std::vector<std::string> usable;
@@ -92,7 +92,7 @@ std::string format_gids(const std::vector<const gid *> &gids) {
     return join_names(entries, 3);
 }
 
-/// default_type: of the GIDs that rdma_cm selects.
+/// Of the GIDs that are not link-local, rdma_cm selects one of the default type.
 void check_roce_gids(const host &machine, check &c, const std::vector<gid> &gids,
                      const std::string &default_type, const std::string &netdev) {
     std::vector<const gid *> usable, others;

@@ -38,7 +38,7 @@ void fail_no_rdma(const host &machine, check &c, const std::string &reason) {
                                     "runs a kernel with RDMA as an ordinary process."
                                   : "softrdma runs a kernel with RDMA as an ordinary process. For "
                                     "RDMA on this machine, boot a kernel with CONFIG_INFINIBAND.",
-           RUN_IN_LAB);
+           RUN_IN_SOFTRDMA);
 }
 
 } // namespace

@@ -44,8 +44,8 @@ module_state find_module_state(const host &machine, const std::string &name) {
         return module_state::LOADED;
     if (is_listed(machine, "modules.dep", name))
         return module_state::LOADABLE;
-    const bool is_visible = machine.exists("/lib/modules/" + machine.kernel + "/modules.dep");
-    return is_visible ? module_state::ABSENT : module_state::UNKNOWN;
+    const bool has_module_list = machine.exists("/lib/modules/" + machine.kernel + "/modules.dep");
+    return has_module_list ? module_state::ABSENT : module_state::UNKNOWN;
 }
 
 void check_modules(const host &machine, report &results) {

@@ -36,14 +36,14 @@ fix_hint install_debian_module_hint(const host &machine, const std::string &modu
     if (arch != "amd64" && arch != "arm64" && arch != "armmp" && arch != "s390x")
         return {"This kernel is not Debian's: add the module to its build, or use softrdma, which "
                 "runs a kernel that has it.",
-                RUN_IN_LAB};
+                RUN_IN_SOFTRDMA};
     if (machine.kernel.find("-cloud-") != std::string::npos)
         return {fmt::format("Debian's cloud kernels lack {}; the standard kernel has it (none has "
                             "siw). Install and boot that, or without a reboot: {}",
-                            module, RUN_IN_LAB),
+                            module, RUN_IN_SOFTRDMA),
                 machine.with_sudo("apt install linux-image-" + arch)};
     return {fmt::format("Files of the running kernel are missing. Without an installation: {}",
-                        RUN_IN_LAB),
+                        RUN_IN_SOFTRDMA),
             machine.with_sudo("apt install --reinstall linux-image-" + machine.kernel)};
 }
 
@@ -54,12 +54,12 @@ fix_hint install_module_hint(const host &machine, const std::string &module) {
         return {fmt::format("This is a container: {} must be in the host's kernel. softrdma runs a "
                             "kernel that has it.",
                             module),
-                RUN_IN_LAB};
+                RUN_IN_SOFTRDMA};
     if (is_distribution(machine, "ubuntu"))
         return {
             fmt::format(
                 "The module is in the extra modules package. If there is none for this kernel: {}",
-                RUN_IN_LAB),
+                RUN_IN_SOFTRDMA),
             machine.with_sudo("apt install linux-modules-extra-" + machine.kernel)};
     if (is_distribution(machine, "debian"))
         return install_debian_module_hint(machine, module);
@@ -67,12 +67,12 @@ fix_hint install_module_hint(const host &machine, const std::string &module) {
         return {
             fmt::format(
                 "The module is in the extra modules package. If there is none for this kernel: {}",
-                RUN_IN_LAB),
+                RUN_IN_SOFTRDMA),
             machine.with_sudo("dnf install kernel-modules-extra-" + machine.kernel)};
     return {fmt::format("Install your distribution's package with the module {} for this kernel, "
                         "or use softrdma, which runs a kernel that has it.",
                         module),
-            RUN_IN_LAB};
+            RUN_IN_SOFTRDMA};
 }
 
 fix_hint install_providers_hint(const host &machine) {
@@ -83,7 +83,7 @@ fix_hint install_providers_hint(const host &machine) {
     return {
         "Install your distribution's package with rdma-core's providers, or use softrdma, which "
         "runs a guest that has them.",
-        RUN_IN_GUEST};
+        RUN_IN_SOFTRDMA_GUEST};
 }
 
 fix_hint reinstall_rdma_core_hint(const host &machine) {
@@ -100,7 +100,7 @@ fix_hint reinstall_rdma_core_hint(const host &machine) {
         return {description, machine.with_sudo("dnf reinstall libibverbs")};
     return {"Install library and providers from the same rdma-core, or use softrdma, which runs a "
             "guest that has them.",
-            RUN_IN_GUEST};
+            RUN_IN_SOFTRDMA_GUEST};
 }
 
 std::string query_package_command(const host &machine, const std::string &path) {

@@ -28,7 +28,7 @@ constexpr std::size_t newer_size = offsetof(newer_sample, after);
 } // namespace
 
 template <>
-inline constexpr std::size_t coherdma::api::first_size<sample> = 8;
+inline constexpr std::size_t coherdma::api::size_in_first_version<sample> = 8;
 
 namespace {
 

@@ -121,12 +121,12 @@ void kernel_without_rdma_fails(void **) {
     const report results = examine(machine, {});
     const check &kernel = assert_check(results, "kernel", check_status::FAIL);
     assert_contains(kernel.evidence, "CONFIG_INFINIBAND is not set (/proc/config.gz)");
-    assert_command(kernel, RUN_IN_LAB);
+    assert_command(kernel, RUN_IN_SOFTRDMA);
     assert_false(has(kernel.explanation, "container"));
     for (const char *name : {"modules", "soft_drivers", "device", "rdma_cm", "netns"})
         assert_check(results, name, check_status::SKIP);
     assert_int_equal(count_failures(results), 1);
-    assert_contains(as_text(results), std::string("\nfix: ") + RUN_IN_LAB + "\n");
+    assert_contains(as_text(results), std::string("\nfix: ") + RUN_IN_SOFTRDMA + "\n");
 }
 
 void kernel_without_rdma_in_container_names_host(void **) {
@@ -157,7 +157,7 @@ void cloud_kernel_without_rxe_names_package(void **) {
     assert_contains(drivers.evidence, "neither rdma_rxe nor siw");
     assert_contains(drivers.explanation, "cloud kernels lack rdma_rxe");
     assert_command(drivers, "apt install linux-image-amd64");
-    assert_command(assert_check(results, "device", check_status::FAIL), RUN_IN_LAB);
+    assert_command(assert_check(results, "device", check_status::FAIL), RUN_IN_SOFTRDMA);
 }
 
 void ubuntu_without_modules_extra_names_package(void **) {
@@ -181,7 +181,7 @@ void module_missing_in_container_names_host(void **) {
                             {"ubuntu", "providers-34", "kernel-generic", "container"});
     const check drivers = assert_check(examine(machine, {}), "soft_drivers", check_status::WARN);
     assert_contains(drivers.explanation, "host's kernel");
-    assert_command(drivers, RUN_IN_LAB);
+    assert_command(drivers, RUN_IN_SOFTRDMA);
 }
 
 void unloaded_modules_suggest_softrdma_up(void **) {
@@ -652,15 +652,15 @@ void each_finding_has_fix_on_other_distributions(void **) {
     }
     fake_host machine(DEBIAN_KERNEL, {"providers-59", "kernel-full", "rxe"});
     report results = examine(machine, {});
-    assert_command(assert_check(results, "providers", check_status::FAIL), RUN_IN_GUEST);
+    assert_command(assert_check(results, "providers", check_status::FAIL), RUN_IN_SOFTRDMA_GUEST);
     assert_findings_have_fix(results);
     write(machine, machine.libibverbs_path, "another library");
     results = examine(machine, {});
-    assert_command(assert_check(results, "libibverbs", check_status::WARN), RUN_IN_GUEST);
+    assert_command(assert_check(results, "libibverbs", check_status::WARN), RUN_IN_SOFTRDMA_GUEST);
     assert_findings_have_fix(results);
     machine.libibverbs_path = "";
     results = examine(machine, {});
-    assert_command(assert_check(results, "libibverbs", check_status::FAIL), RUN_IN_GUEST);
+    assert_command(assert_check(results, "libibverbs", check_status::FAIL), RUN_IN_SOFTRDMA_GUEST);
     assert_findings_have_fix(results);
 }
 
