@@ -95,7 +95,7 @@ int probe_coherency(copier &device, words source, words sink, const cache::cache
         lines.writeback_invalidate(source);
         fill(sink, old_pattern);
         lines.writeback_invalidate(sink);
-        // Also loads the sink into the cache.
+        // Each line must have the old pattern; reading them loads the sink into the cache.
         if (lines.count_stale(sink, old_pattern, old_pattern) !=
             static_cast<std::int64_t>(sink.size_bytes() / line_size))
             return EIO;
@@ -104,6 +104,7 @@ int probe_coherency(copier &device, words source, words sink, const cache::cache
         ops.fence_before_invalidate(); // loads of the sink follow that of the completion
         const std::int64_t cpu_stale = lines.count_stale(sink, old_pattern, new_pattern);
         lines.writeback_invalidate(sink);
+        // The device has copied what was never in the source, or has not written all of the sink.
         if (device_stale < 0 || cpu_stale < 0 ||
             lines.count_stale(sink, old_pattern, new_pattern) != 0)
             return EIO;

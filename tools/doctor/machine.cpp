@@ -98,6 +98,7 @@ std::map<std::string, interface> query_interfaces() {
 
 std::map<std::string, std::string> read_environment() {
     std::map<std::string, std::string> values;
+    // softrdma sets SOFTRDMA_HOST in its guests.
     for (const char *name : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SOFTRDMA_HOST"}) {
         if (const char *value = std::getenv(name))
             values[name] = value;
