@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t MAX_LINE_SIZE = 4096;
 
-// Executes all functions of a cache_ops on a line of its stack.
+// Executes all functions of a cache_ops on a line of its stack, in the child of
+// runs_without_fault(), whose stack the sanitizers do not know.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void try_on_stack_line(void *arg) {
     const cache_ops &ops = *static_cast<const cache_ops *>(arg);
     alignas(64) unsigned char bytes[64] = {};

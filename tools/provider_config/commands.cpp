@@ -72,7 +72,9 @@ constexpr command_texts DISABLE = {"disable", "Undo enable: restore the files of
                                    "Programs started from now on get soft devices from rdma-core.",
                                    "Already disabled."};
 
-/// enable: false for the command disable.
+/// The command enable, or disable: edits the files in DRIVER_FOLDER (libibverbs.d) so that
+/// libibverbs loads coherdma's provider for soft devices, or restores them. enable fails if no file
+/// names rdma-core's provider for one, whose place coherdma's would take.
 void run_command(bool enable, const options &opts) {
     const command_texts &texts = enable ? ENABLE : DISABLE;
     const host machine = host_at_root(opts.root);
