@@ -16,6 +16,8 @@ constexpr std::uint32_t atomic_write_size = 8;
 
 /// Sets ep.remote_ops, on the first call for a QP. The caller holds the request ring's lock.
 DAT_RETURN open_remote(dapl_ep &ep) noexcept {
+    if (ep.is_ud)
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
     if (ep.qp == nullptr || !ep.can_post_requests())
         return invalid_state(state_subtype(ep.current_state()));
     if (!ep.remote_ops)

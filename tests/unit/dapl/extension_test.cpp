@@ -4,6 +4,7 @@
 
 #include "fake/two_eps.hpp"
 
+#include <dat2/dat_coherdma_extensions.h>
 #include <dat2/dat_ib_extensions.h>
 
 using namespace fake;
@@ -284,6 +285,55 @@ void reliable_connection_of_ud_ep_refused(void **) {
     assert_no_event(fixture.active.connect_evd);
 }
 
+/// Such a request would have no address handle.
+void other_requests_of_ud_ep_refused(void **) {
+    ud_fixture fixture;
+    fixture.request_ud_connection(ud_conn_qual);
+    assert_success(
+        dat().cr_accept_func(fixture.wait_request(), fixture.passive.handle, 0, nullptr));
+    extension_event resolved(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED);
+    extension_event accepted(fixture.passive.connect_evd, DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED);
+    DAT_EP_HANDLE const ep = fixture.active.handle;
+    DAT_LMR_TRIPLET iov = fixture.buffer.lmr_triplet(0, 8);
+    const DAT_RMR_TRIPLET remote = fixture.buffer.rmr_triplet(64, 8);
+    const std::uint64_t value = 1;
+    DAT_COHERDMA_METHODS methods = {};
+    DAT_RMR_HANDLE rmr;
+    DAT_RMR_CONTEXT rmr_context;
+    assert_success(dat().rmr_create_func(fixture.ia.pz, &rmr));
+    const std::size_t num_posts = get_fabric().posts.size();
+    const DAT_RETURN results[] = {
+        dat().ep_post_send_func(ep, 1, &iov, cookie(1), default_flags),
+        dat().ep_post_send_func(ep, 0, nullptr, cookie(1), default_flags),
+        dat().ep_post_send_with_invalidate_func(ep, 1, &iov, cookie(1), default_flags, DAT_TRUE, 1),
+        dat().ep_post_rdma_write_func(ep, 1, &iov, cookie(1), &remote, default_flags),
+        dat().ep_post_rdma_read_func(ep, 1, &iov, cookie(1), &remote, default_flags),
+        dat().ep_post_rdma_read_to_rmr_func(ep, &remote, cookie(1), &remote, default_flags),
+        dat_ib_post_rdma_write_immed(ep, 1, &iov, cookie(1), &remote, 1, default_flags),
+        dat_ib_post_fetch_and_add(ep, 1, &iov, cookie(1), &remote, default_flags),
+        dat_ib_post_cmp_and_swap(ep, 1, 1, &iov, cookie(1), &remote, default_flags),
+        dat_coherdma_post_atomic_write(ep, &value, &iov, cookie(1), &remote, default_flags),
+        dat_coherdma_post_flush(ep, &iov, cookie(1), &remote, default_flags),
+        dat_coherdma_query_methods(ep, &methods),
+        dat().rmr_bind_func(rmr, fixture.buffer.lmr, &iov, DAT_MEM_PRIV_REMOTE_READ_FLAG,
+                            DAT_VA_TYPE_VA, ep, cookie(1), default_flags, &rmr_context)};
+    for (const DAT_RETURN result : results)
+        assert_int_equal(result, dat_error(DAT_MODEL_NOT_SUPPORTED));
+    assert_int_equal(get_fabric().posts.size(), num_posts);
+    assert_success(dat().rmr_free_func(rmr));
+    // Datagrams may fill the queue.
+    for (DAT_COUNT i = 0; i != fixture.attr.max_request_dtos; ++i)
+        assert_success(dat_ib_post_send_ud(ep, 1, &iov, &resolved.extension.remote_ah, cookie(2),
+                                           default_flags));
+    assert_int_equal(
+        dat_ib_post_send_ud(ep, 1, &iov, &resolved.extension.remote_ah, cookie(2), default_flags),
+        dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    assert_int_equal(dat().ep_post_send_func(ep, 1, &iov, cookie(1), default_flags),
+                     dat_error(DAT_MODEL_NOT_SUPPORTED));
+    assert_success(dat_ib_ud_ah_free(ep, &resolved.extension.remote_ah));
+    assert_success(dat_ib_ud_ah_free(fixture.passive.handle, &accepted.extension.remote_ah));
+}
+
 /// Else the PZ could not be freed.
 void address_handle_of_undelivered_event_destroyed(void **) {
     ud_fixture fixture;
@@ -321,6 +371,7 @@ int main() {
         TEST(ud_connect_failures_reported),
         TEST(ud_request_not_accepted_by_rc_ep),
         TEST(reliable_connection_of_ud_ep_refused),
+        TEST(other_requests_of_ud_ep_refused),
         TEST(address_handle_of_undelivered_event_destroyed),
         TEST(modify_ends_ud_resolution),
     };

@@ -331,7 +331,8 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     constexpr dto_op ud_send = {.opcode = IBV_WR_SEND,
                                 .operation = DAT_IB_DTO_SEND_UD,
                                 .can_inline = true,
-                                .counter = DCNT_EP_POST_SEND_UD};
+                                .counter = DCNT_EP_POST_SEND_UD,
+                                .is_datagram = true};
     const auto num_segments = va_arg(args, DAT_COUNT);
     auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);
     const auto *const remote_ah = va_arg(args, const DAT_IB_ADDR_HANDLE *);

@@ -29,7 +29,7 @@ dapl_ep::~dapl_ep() = default;
 
 void dapl_ep::enable_requests() noexcept {
     const std::lock_guard guard(requests.lock);
-    if (qp != nullptr)
+    if (qp != nullptr && !is_ud) // see peek_free() in post.hpp
         requests.open();
 }
 

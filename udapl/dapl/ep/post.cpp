@@ -67,7 +67,9 @@ void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept {
     ep.counters->add_with_bytes(counter, length);
 }
 
-DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept {
+DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram) noexcept {
+    if (ep.is_ud && !is_datagram)
+        return dat_error(DAT_MODEL_NOT_SUPPORTED);
     return ep.qp == nullptr || !ep.can_post_requests()
                ? invalid_state(state_subtype(ep.current_state()))
                : no_resources(DAT_RESOURCE_MEMORY);

@@ -16,6 +16,7 @@ struct dto_op {
     std::uint16_t operation; ///< DAT_DTOS or DAT_IB_DTOS
     bool can_inline;
     unsigned counter = no_counter; ///< DCNT_EP_POST_...; the next one counts bytes
+    bool is_datagram = false;      ///< dat_ib_post_send_ud
     static constexpr unsigned no_counter = ~0U;
 };
 
@@ -42,8 +43,21 @@ struct dto_args {
     void *object = nullptr; ///< becomes dto_cookie::object
 };
 
-/// The error for a request that finds no free cookie: the EP's state, or a full queue.
-DAT_RETURN request_queue_full(const dapl_ep &ep) noexcept;
+/// The next free cookie, or nullptr. The request ring of a datagram EP is open for datagrams only:
+/// another request would have no address handle. The caller has the ring's lock.
+inline dto_cookie *peek_free(dapl_ep &ep, const dto_op &op) noexcept {
+    if (!op.is_datagram)
+        return ep.requests.peek_free();
+    if (ep.qp != nullptr && ep.can_post_requests())
+        ep.requests.open();
+    dto_cookie *const cookie = ep.requests.peek_free();
+    ep.requests.close();
+    return cookie;
+}
+
+/// The error for a request that finds no free cookie: the EP's service type or state, or a full
+/// queue.
+DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram = false) noexcept;
 
 /// Counts a post and its bytes. The EP has counters.
 [[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
@@ -61,9 +75,9 @@ inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
     wr.send_flags = dto.send_flags | (is_inline ? unsigned{IBV_SEND_INLINE} : 0);
     set_op_fields(wr);
     const std::lock_guard guard(ep.requests.lock);
-    dto_cookie *const cookie = ep.requests.peek_free();
+    dto_cookie *const cookie = peek_free(ep, op);
     if (cookie == nullptr)
-        return request_queue_full(ep);
+        return request_queue_full(ep, op.is_datagram);
     wr.wr_id = reinterpret_cast<std::uintptr_t>(cookie);
     cookie->event.user_cookie.as_64 = dto.user_cookie;
     cookie->event.transfered_length = dto.length;

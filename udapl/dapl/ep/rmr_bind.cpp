@@ -105,7 +105,7 @@ DAT_RETURN check_bind(const bind_params &params, dapl_ep *ep) noexcept {
         return invalid_parameter(5);
     if (ep == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    if (!rmr.mw)
+    if (!rmr.mw || ep->is_ud)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     if (ep->current_pz() != rmr.pz || (params.lmr != nullptr && params.lmr->pz != rmr.pz))
         return dat_error(DAT_PRIVILEGES_VIOLATION);

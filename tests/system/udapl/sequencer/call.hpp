@@ -42,6 +42,8 @@ class call {
     /// A handle may be invalid for another reason than those of use().
     void allow_invalid_handle() { may_be_invalid_ = true; }
     void allow(std::uint32_t type_bits) { legal_ |= type_bits; }
+    /// Instead of what the rule allows.
+    void allow_only(std::uint32_t type_bits) { legal_ = type_bits; }
     /// The call frees this object, if it succeeds. After use() of its handle.
     void frees(object *obj);
     /// The call begins a connection attempt of this EP, if it succeeds.

@@ -165,8 +165,6 @@ void bind(worker &thread) {
     const object *const ia = rmr.obj != nullptr ? rmr.obj->ia : nullptr;
     const drawn lmr = thread.draw(DAT_HANDLE_TYPE_LMR, ia),
                 ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
-    if (ep.obj != nullptr && ep.obj->is_datagram)
-        return;
     const bool unbind = thread.random.chance(20);
     DAT_LMR_TRIPLET triplet = lmr.obj != nullptr ? lmr.obj->triplet : DAT_LMR_TRIPLET{};
     DAT_RMR_CONTEXT context = 0;
@@ -179,6 +177,8 @@ void bind(worker &thread) {
     if (!unbind)
         bind_call.use(lmr, ia, "lmr");
     DAT_HANDLE const ep_handle = bind_call.use(ep, ia, "ep");
+    if (ep.obj != nullptr && ep.obj->is_datagram)
+        bind_call.allow_only(rules::model);
     bind_call.end(dat_rmr_bind(handle, lmr.handle, &triplet,
                                DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG,
                                DAT_VA_TYPE_VA, ep_handle, thread.draw_cookie(),

@@ -51,8 +51,6 @@ post_arguments draw_arguments(worker &thread, const object *ia) {
 template <class function>
 void post(worker &thread, const call_rule &rule, function &&post_function) {
     const drawn ep = thread.draw(DAT_HANDLE_TYPE_EP);
-    if (ep.obj != nullptr && ep.obj->is_datagram && &rule != &rules::ep_post_recv)
-        return; // a request without an address handle
     post_arguments args = draw_arguments(thread, ep.obj != nullptr ? ep.obj->ia : nullptr);
     call post_call(thread, rule);
     DAT_HANDLE const handle = post_call.use(ep, "ep");
@@ -66,6 +64,8 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
     if (&rule == &rules::ep_post_rdma_read &&
         (args.num_segments > max_read || (max_read == 1 && args.num_segments == 0)))
         post_call.allow(rules::parameter);
+    if (ep.obj != nullptr && ep.obj->is_datagram && &rule != &rules::ep_post_recv)
+        post_call.allow_only(rules::model | rules::parameter | rules::privileges);
     post_call.end(post_function(handle, args));
 }
 
