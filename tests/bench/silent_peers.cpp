@@ -6,6 +6,9 @@
 //
 //   silent_peers IA [PEERS [HOST]]   default: 10 peers, on this host
 //
+// The calls' longest durations are those of the machine if other programs use its CPUs: compare the
+// row of the loop without system calls, or run it by `chrt -f 10`.
+//
 // HOST: one that has an entry in the neighbor table and loses all packets, so that TCP does not
 // connect either.
 
@@ -155,17 +158,25 @@ class silent_attempts {
                  [&] { dat_ep_disconnect(endpoints[i]->ep.get(), DAT_CLOSE_GRACEFUL_FLAG); });
         for (std::size_t i = 2; i < endpoints.size(); i += 4)
             time("dat_ep_free", [&] { endpoints[i]->ep = {}; });
+        for (std::size_t i = 0; i < endpoints.size(); i += 4)
+            time("a loop without system calls", [] {
+                for (unsigned k = 0; k != 200'000; ++k)
+                    asm volatile("");
+            });
         time("dat_ia_close abrupt", [&] { closed_ia.reset(); });
         for (std::size_t i = 3; i < endpoints.size(); i += 4)
             wait_event(endpoints[i]->conn_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
         for (const auto &ep : endpoints)
             time("dat_ep_free after the end", [&] { ep->ep = {}; });
     }
-    /// The longest duration of each call since the last time.
-    void print_longest(const char *title) {
+    /// The durations of each call since the last time.
+    void print_durations(const char *title) {
         std::printf("%s\n", title);
-        for (const auto &[call, longest] : std::exchange(longest_ms_, {}))
-            std::printf("    %-28s at most %8.2f ms\n", call.c_str(), longest);
+        for (auto &[call, durations] : std::exchange(durations_ms_, {})) {
+            std::sort(durations.begin(), durations.end());
+            std::printf("    %-28s median %8.2f   longest %8.2f ms\n", call.c_str(),
+                        durations[durations.size() / 2], durations.back());
+        }
         std::fflush(stdout);
     }
 
@@ -174,15 +185,14 @@ class silent_attempts {
     void time(const char *call, function &&fn) {
         const auto start = clock_type::now();
         fn();
-        double &longest = longest_ms_[call];
-        longest = std::max(longest, ms_since(start));
+        durations_ms_[call].push_back(ms_since(start));
     }
 
     std::string name_;
     adapter ia_;
     address peer_;
     std::vector<std::unique_ptr<silent_socket>> sockets_;
-    std::map<std::string, double> longest_ms_;
+    std::map<std::string, std::vector<double>> durations_ms_;
 };
 
 void print_row(const char *label, const std::vector<double> &sorted) {
@@ -199,7 +209,7 @@ void run(const char *ia_name, std::size_t num_peers, const char *host) {
     silent_attempts attempts(ia_name, num_peers, host);
     for (int round = 0; round != num_rounds; ++round)
         attempts.run_once();
-    attempts.print_longest("the calls with nothing beside them");
+    attempts.print_durations("the calls with nothing beside them");
     for (int round = 0; round != num_rounds; ++round) {
         print_row("without silent peers", measure_connections(ia));
         std::atomic<bool> done = false;
@@ -220,7 +230,7 @@ void run(const char *ia_name, std::size_t num_peers, const char *host) {
             std::rethrow_exception(failure);
         print_row("with silent peers", durations);
     }
-    attempts.print_longest("the calls beside other connections");
+    attempts.print_durations("the calls beside other connections");
 }
 
 } // namespace
