@@ -3,10 +3,14 @@
 // PZs, LMRs and RMRs: create, query, use, free. sync_test.cpp has the sync calls.
 
 #include "fake/consumer.hpp"
+#include "fake/thread_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <optional>
 #include <sys/mman.h>
+#include <thread>
 
 using namespace fake;
 
@@ -442,6 +446,66 @@ void lmr_not_freed_after_unbind_is_flushed(void **) {
     free_all(fixture.ia, fixture.passive, fixture.active, fixture.buffer, fixture.peer_buffer);
 }
 
+void lmr_stays_valid_while_free_is_refused(void **) {
+    rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
+    fixture.wait_bind();
+    get_fabric().pause();
+    assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0)); // not executed: the device refuses
+    DAT_LMR_HANDLE const lmr = fixture.buffer.lmr;
+    DAT_LMR_TRIPLET iov = fixture.buffer.lmr_triplet(0, 64);
+    const DAT_RMR_TRIPLET sink = fixture.buffer.rmr_triplet(0, 64);
+    const ep_fixture unconnected(fixture.ia);
+    DAT_LMR_PARAM param = {};
+    DAT_RETURN query = DAT_CLASS_ERROR, set_context = DAT_CLASS_ERROR, sync = DAT_CLASS_ERROR,
+               read = DAT_CLASS_ERROR;
+    get_fabric().during_dereg_mr = [&] {
+        std::thread([&] {
+            query = dat().lmr_query_func(lmr, DAT_LMR_FIELD_ALL, &param);
+            set_context = dat().set_consumer_context_func(lmr, {});
+            sync = dat().lmr_sync_rdma_write_func(fixture.ia.handle, &iov, 1);
+            // The RMR context is checked before the EP's state.
+            read = dat().ep_post_rdma_read_to_rmr_func(unconnected.handle, &sink, cookie(1), &sink,
+                                                       DAT_COMPLETION_DEFAULT_FLAG);
+        }).join();
+    };
+    const DAT_RETURN refused = dat().lmr_free_func(lmr);
+    get_fabric().during_dereg_mr = nullptr;
+    get_fabric().deliver();
+    assert_int_equal(refused, invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
+    assert_success(query);
+    assert_success(set_context);
+    assert_success(sync);
+    assert_int_equal(read, invalid_state(DAT_INVALID_STATE_EP_UNCONNECTED));
+    fixture.wait_bind();
+}
+
+void lmr_not_bound_while_it_is_freed(void **) {
+    rmr_fixture fixture;
+    memory freed(fixture.ia);
+    DAT_LMR_HANDLE const lmr = freed.lmr;
+    const DAT_LMR_TRIPLET iov = freed.lmr_triplet(0, 64);
+    DAT_RETURN bind = DAT_SUCCESS;
+    std::atomic<bool> ended = false;
+    std::optional<named_thread> thread;
+    // The bind waits until the MR is gone, which it would use.
+    get_fabric().during_dereg_mr = [&] {
+        thread.emplace([&] {
+            bind = dat().rmr_bind_func(fixture.rmr, lmr, &iov, DAT_MEM_PRIV_REMOTE_READ_FLAG,
+                                       DAT_VA_TYPE_VA, fixture.passive.handle, cookie(1),
+                                       DAT_COMPLETION_DEFAULT_FLAG, &fixture.context);
+            ended = true;
+        });
+        wait_until([&] { return ended || thread->is_asleep(); });
+    };
+    const DAT_RETURN result = dat().lmr_free_func(lmr);
+    get_fabric().during_dereg_mr = nullptr;
+    thread->join();
+    assert_success(result);
+    freed.lmr = DAT_HANDLE_NULL;
+    assert_int_equal(bind, invalid_handle(DAT_INVALID_HANDLE_LMR));
+}
+
 void rmr_free_unbinds_lmr(void **) {
     rmr_fixture fixture;
     for (int i = 0; i != 3; ++i) { // a bound RMR can be bound again
@@ -582,6 +646,8 @@ int main() {
         TEST(lmr_with_bound_rmr_not_freed),
         TEST(lmr_not_freed_before_unbind_is_executed),
         TEST(lmr_not_freed_after_unbind_is_flushed),
+        TEST(lmr_stays_valid_while_free_is_refused),
+        TEST(lmr_not_bound_while_it_is_freed),
         TEST(rmr_free_unbinds_lmr),
         TEST(ep_scoped_rmr_gets_new_context_per_bind),
         TEST(unbound_ep_scoped_rmr_not_invalidated),

@@ -126,8 +126,14 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
     if (triplet == nullptr)
         return invalid_parameter(3);
     dapl_ia &ia = *rmr->ia;
-    dapl_lmr *const lmr = triplet->segment_length != 0 ? ia.get<dapl_lmr>(lmr_handle) : nullptr;
-    if (lmr == nullptr && triplet->segment_length != 0)
+    const bool unbind = triplet->segment_length == 0;
+    const auto lmr_ref = unbind ? call_ref<dapl_lmr>() : ia.find<dapl_lmr>(lmr_handle);
+    // Before the RMR's lock. dat_lmr_free cannot deregister the MR meanwhile.
+    std::unique_lock<mutex> lmr_guard;
+    if (lmr_ref)
+        lmr_guard = std::unique_lock(lmr_ref->lock);
+    dapl_lmr *const lmr = lmr_ref && lmr_ref->mr ? ia.get<dapl_lmr>(lmr_handle) : nullptr;
+    if (lmr == nullptr && !unbind)
         return invalid_handle(DAT_INVALID_HANDLE_LMR);
     const bind_params params = {*rmr, lmr, *triplet, privileges, va_type};
     const auto ep = ia.find<dapl_ep>(ep_handle);

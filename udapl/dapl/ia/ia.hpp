@@ -15,7 +15,6 @@
 #include <memory>
 #include <net/if.h>
 #include <sys/socket.h>
-#include <type_traits>
 
 namespace coherdma::dapl {
 
@@ -157,8 +156,7 @@ DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_field
 }
 
 /// The free call of a type, with the use of the object by the call; counted, if the type has a
-/// counter for that. in_use_subtype: of DAT_INVALID_STATE, for an object with references. `destroy`
-/// returns nothing, or false if the device still uses the object, which then stays.
+/// counter for that. in_use_subtype: of DAT_INVALID_STATE, for an object with references.
 template <class object_type, class function>
 DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
                        function &&destroy) noexcept {
@@ -168,12 +166,7 @@ DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
     if (removed.obj == nullptr)
         return removed.in_use ? invalid_state(in_use_subtype)
                               : invalid_handle(object_type::bad_handle);
-    if constexpr (std::is_void_v<std::invoke_result_t<function, object_type *>>) {
-        destroy(removed.obj);
-    } else if (!destroy(removed.obj)) {
-        removed.ia->insert(removed.obj);
-        return invalid_state(in_use_subtype);
-    }
+    destroy(removed.obj);
     if constexpr (requires { object_type::free_counter; })
         removed.ia->count(object_type::free_counter);
     return DAT_SUCCESS;

@@ -157,6 +157,7 @@ DAT_RETURN create_lmr(lmr_params &params, dapl_pz &pz, dapl_lmr *&lmr) noexcept 
         destroy_object(lmr);
         return reg_mr_error(error);
     }
+    lmr->lkey = lmr->mr->lkey;
     lmr->pz = &pz;
     lmr->mem_type = params.mem_type;
     lmr->region_desc = params.region_desc;
@@ -167,10 +168,10 @@ DAT_RETURN create_lmr(lmr_params &params, dapl_pz &pz, dapl_lmr *&lmr) noexcept 
     lmr->rkey = (privileges & remote_privileges) != 0 ? lmr->mr->rkey : 0;
     lmr->length = params.length;
     lmr->address = iova;
-    if (ia.lkey_index.add(lmr->mr->lkey, lmr)) {
+    if (ia.lkey_index.add(lmr->lkey, lmr)) {
         if (ia.rkey_index.add(lmr->mr->rkey, lmr))
             return DAT_SUCCESS;
-        ia.lkey_index.remove(lmr->mr->lkey, lmr);
+        ia.lkey_index.remove(lmr->lkey, lmr);
     }
     destroy_object(lmr);
     return no_resources(DAT_RESOURCE_MEMORY);
@@ -207,7 +208,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
     }
     *lmr_handle = lmr;
     if (lmr_context != nullptr)
-        *lmr_context = lmr->mr->lkey;
+        *lmr_context = lmr->lkey;
     if (rmr_context != nullptr)
         *rmr_context = lmr->rkey;
     if (registered_length != nullptr)
@@ -229,7 +230,7 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                                       param->pz_handle = lmr.pz;
                                       param->mem_priv = lmr.privileges;
                                       param->va_type = lmr.va_type;
-                                      param->lmr_context = lmr.mr->lkey;
+                                      param->lmr_context = lmr.lkey;
                                       param->rmr_context = lmr.rkey;
                                       param->registered_size = param->length;
                                       param->registered_address = lmr.address;
@@ -238,31 +239,44 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
 
 namespace {
 
-/// False: an MW is bound to the LMR. The library may not know: a bind that replaces this one was
-/// posted, and is not executed yet or was flushed.
-bool try_destroy(dapl_lmr *lmr) noexcept {
-    dapl_ia &ia = *lmr->ia;
-    dapl_pz *const pz = lmr->pz;
-    const std::uint32_t lkey = lmr->mr->lkey, rkey = lmr->mr->rkey;
-    const int error = ibv_dereg_mr(lmr->mr.get());
+/// Deregisters the MR, if no RMR is bound to the LMR. The handle stays valid, since the device may
+/// refuse: an MW is still bound if the bind that replaces its binding is not executed yet or was
+/// flushed.
+DAT_RETURN deregister(dapl_lmr &lmr) noexcept {
+    const std::lock_guard guard(lmr.lock);
+    if (!lmr.mr) // by another thread
+        return invalid_handle(DAT_INVALID_HANDLE_LMR);
+    {
+        const std::lock_guard objects_guard(objects_lock);
+        if (lmr.refs != 0)
+            return invalid_state(DAT_INVALID_STATE_LMR_IN_USE);
+    }
+    const std::uint32_t rkey = lmr.mr->rkey;
+    const int error = ibv_dereg_mr(lmr.mr.get());
     if (error == EINVAL || error == EBUSY)
-        return false;
-    static_cast<void>(lmr->mr.release());
-    ia.lkey_index.remove(lkey, lmr);
-    ia.rkey_index.remove(rkey, lmr);
-    destroy_object(lmr);
-    ia.put(pz);
-    return true;
+        return invalid_state(DAT_INVALID_STATE_LMR_IN_USE);
+    static_cast<void>(lmr.mr.release());
+    lmr.ia->lkey_index.remove(lmr.lkey, &lmr);
+    lmr.ia->rkey_index.remove(rkey, &lmr);
+    return DAT_SUCCESS;
 }
 
 } // namespace
 
 DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr_handle) noexcept {
-    return free_object(handle_to<dapl_lmr>(lmr_handle), DAT_INVALID_STATE_LMR_IN_USE, try_destroy);
+    auto lmr = handle_to<dapl_lmr>(lmr_handle);
+    if (!lmr)
+        return invalid_handle(DAT_INVALID_HANDLE_LMR);
+    if (const DAT_RETURN result = deregister(*lmr); result != DAT_SUCCESS)
+        return result;
+    return free_object(std::move(lmr), DAT_INVALID_STATE_LMR_IN_USE, destroy_lmr);
 }
 
 void destroy_lmr(dapl_lmr *lmr) noexcept {
-    try_destroy(lmr);
+    dapl_pz *const pz = lmr->pz;
+    deregister(*lmr); // unless dat_lmr_free has
+    destroy_object(lmr);
+    dapl_ia::put(pz);
 }
 
 } // namespace coherdma::dapl

@@ -4,6 +4,7 @@
 // valid ibv_sge; dat_lmr_sync_rdma_* find the LMR by it.
 #pragma once
 
+#include "dapl/core/lock.hpp"
 #include "dapl/core/object.hpp"
 #include "dapl/core/unique_handle.hpp"
 #include "shm_lmr.hpp"
@@ -35,7 +36,9 @@ struct dapl_lmr : object {
     char *memory = nullptr; ///< the CPU's address
     dapl_pz *pz = nullptr;
     std::unique_ptr<shm_cookie_lock> shm_lock; ///< of an LMR of shared memory
-    unique_handle<ibv_mr, ibv_dereg_mr> mr;
+    mutex lock;                                ///< of mr, and of binding an MW to it
+    unique_handle<ibv_mr, ibv_dereg_mr> mr;    ///< nullptr: deregistered, as the LMR is being freed
+    std::uint32_t lkey = 0;
     DAT_MEM_TYPE mem_type = DAT_MEM_TYPE_VIRTUAL;
     DAT_REGION_DESCRIPTION region_desc = {};
     DAT_MEM_PRIV_FLAGS privileges = DAT_MEM_PRIV_NONE_FLAG;

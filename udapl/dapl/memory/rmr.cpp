@@ -113,7 +113,7 @@ bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
                         DAT_LMR_TRIPLET &lmr_triplet) noexcept {
     object *const match = ia.rkey_index.find(rmr_triplet.rmr_context);
     if (const auto lmr = lookup<dapl_lmr>(match)) {
-        lmr_triplet.lmr_context = lmr->mr->lkey;
+        lmr_triplet.lmr_context = lmr->lkey;
         return may_write(lmr->privileges) &&
                lmr->covers(rmr_triplet.virtual_address, rmr_triplet.segment_length);
     }
@@ -131,7 +131,7 @@ bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
         return false;
     lmr_triplet.virtual_address =
         rmr->range.virtual_address + (rmr_triplet.virtual_address - first);
-    lmr_triplet.lmr_context = rmr->lmr->mr->lkey;
+    lmr_triplet.lmr_context = rmr->lmr->lkey;
     return true;
 }
 

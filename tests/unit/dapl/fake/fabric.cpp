@@ -94,6 +94,7 @@ void fabric::reset() {
     drop_connects = destroy_qp_cleans_cq = allow_unmapped_memory = reuse_keys = fail_query_srq =
         suppress_last_wqe = paused = unanswered_block = connects_block = false;
     disconnect_delay_ms = 0;
+    during_dereg_mr = nullptr;
     sync_required = 0;
     held_types.clear();
     for (fake_device &dev : devices)

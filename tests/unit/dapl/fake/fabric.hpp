@@ -21,6 +21,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <rdma/rdma_cma.h>
@@ -107,15 +108,16 @@ struct fabric {
     std::vector<posted_wr> posts;
     std::vector<recorded_sync> syncs;
     std::deque<int> resolve_addr_results, resolve_route_results; ///< of the next calls; empty: 0
-    std::deque<int> connect_results;    ///< of the next rdma_connect calls; empty: 0
-    bool drop_connects = false;         ///< no peer answers rdma_connect
-    bool destroy_qp_cleans_cq = false;  ///< ibv_destroy_qp removes the QP's completions
-    bool allow_unmapped_memory = false; ///< any address may be registered
-    bool reuse_keys = false;            ///< the last freed key is allocated next
-    bool fail_query_srq = false;        ///< ibv_query_srq is not supported
-    bool suppress_last_wqe = false;     ///< no IBV_EVENT_QP_LAST_WQE_REACHED
-    int disconnect_delay_ms = 0;        ///< duration of rdma_disconnect
-    std::uint32_t sync_required = 0;    ///< returned by coherdma_query_device
+    std::deque<int> connect_results;       ///< of the next rdma_connect calls; empty: 0
+    bool drop_connects = false;            ///< no peer answers rdma_connect
+    bool destroy_qp_cleans_cq = false;     ///< ibv_destroy_qp removes the QP's completions
+    bool allow_unmapped_memory = false;    ///< any address may be registered
+    bool reuse_keys = false;               ///< the last freed key is allocated next
+    std::function<void()> during_dereg_mr; ///< called by ibv_dereg_mr, which holds no lock then
+    bool fail_query_srq = false;           ///< ibv_query_srq is not supported
+    bool suppress_last_wqe = false;        ///< no IBV_EVENT_QP_LAST_WQE_REACHED
+    int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
+    std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
 
     // -- for the fake libraries, with lock held

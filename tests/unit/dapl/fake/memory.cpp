@@ -167,6 +167,8 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *ibpd, void *addr, std::size_t length, std::uint
 }
 
 int ibv_dereg_mr(ibv_mr *ibmr) {
+    if (get_fabric().during_dereg_mr)
+        get_fabric().during_dereg_mr();
     const library_call_guard call;
     auto *const mr = static_cast<fake_mr *>(ibmr);
     if (mr->num_bound_mws != 0)
