@@ -40,8 +40,8 @@ void create(worker &thread) {
     create_call.creates(DAT_HANDLE_TYPE_EP);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      pz_handle = create_call.use(pz, ia.obj, "pz"),
-                     recv_handle =
-                         create_call.use_evd(recv_evd, ia.obj, DAT_EVD_DTO_FLAG, "recv_evd"),
+                     recv_handle = create_call.use_optional_evd(recv_evd, ia.obj, DAT_EVD_DTO_FLAG,
+                                                                "recv_evd"),
                      request_handle =
                          create_call.use_evd(request_evd, ia.obj, DAT_EVD_DTO_FLAG, "request_evd"),
                      connect_handle = create_call.use_optional_evd(
