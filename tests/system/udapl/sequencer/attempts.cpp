@@ -11,11 +11,30 @@ namespace sequencer {
 void attempt_history::begin() {
     const std::lock_guard guard(lock_);
     ++num_begun_;
+    ++num_calls_;
+    ++num_in_progress_;
 }
 
-void attempt_history::cancel() {
+void attempt_history::end_call(bool succeeded) {
     const std::lock_guard guard(lock_);
-    --num_begun_;
+    num_begun_ -= succeeded ? 0U : 1U;
+    --num_in_progress_;
+}
+
+std::optional<unsigned> attempt_history::num_calls() const {
+    const std::lock_guard guard(lock_);
+    return num_in_progress_ == 0 ? std::optional(num_calls_) : std::nullopt;
+}
+
+void attempt_history::settle(std::optional<unsigned> num_calls_before, end ended) {
+    const std::lock_guard guard(lock_);
+    if (num_calls_before != num_calls_)
+        return; // the events may be those of a new attempt
+    num_established_ = num_begun_;
+    if (ended == end::of_setup)
+        return;
+    num_ended_ = num_in_order_ = num_begun_;
+    connected_.clear();
 }
 
 bool attempt_history::add_datagram_event(DAT_EVENT_NUMBER number) {

@@ -2,12 +2,18 @@
 //
 // The connection attempts of an EP, and the events that they may have: each at most ESTABLISHED and
 // then one event of its end. The next attempt begins after that, with dat_ep_reset.
+//
+// Events do not name their attempt. But when dat_ep_query has found the EP connected, or
+// dat_ep_disconnect has succeeded, ESTABLISHED is in the EVD; when dat_ep_query has found it
+// disconnected, or dat_ep_reset has succeeded, so are all events of the attempts before. Once they
+// have been taken, later ones are of later attempts.
 
 #pragma once
 
 #include <dat2/udat.h>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace sequencer {
 
@@ -17,8 +23,16 @@ class attempt_history {
   public:
     /// dat_ep_connect or dat_cr_accept is about to be called.
     void begin();
-    /// It failed.
-    void cancel();
+    /// It returned.
+    void end_call(bool succeeded);
+
+    enum class end { of_setup, of_all };
+    /// The number of calls that began an attempt, if none is in progress.
+    std::optional<unsigned> num_calls() const;
+    /// A call has found that the attempts so far are set up or ended, and all events have been
+    /// taken that the EP had then. num_calls_before: before that call.
+    void settle(std::optional<unsigned> num_calls_before, end ended);
+
     /// A connection event was taken from the EVD. False: there were too few attempts for the events
     /// so far. Their order counts only if the EVD is_serial, and is known for each EVD only: after
     /// dat_ep_modify events go to another one.
@@ -29,7 +43,8 @@ class attempt_history {
     bool add_datagram_event(DAT_EVENT_NUMBER number);
 
   private:
-    std::mutex lock_;
+    mutable std::mutex lock_;
+    unsigned num_calls_ = 0, num_in_progress_ = 0;
     unsigned num_begun_ = 0, num_established_ = 0, num_ended_ = 0;
     unsigned num_in_order_ = 0; ///< attempts without which the order of the events is not possible
     std::map<const object *, bool> connected_; ///< by EVD: its last event is ESTABLISHED

@@ -150,8 +150,8 @@ DAT_RETURN call::end(DAT_RETURN result) {
             obj->num_users.fetch_sub(1, std::memory_order_relaxed);
     succeeded_ = result == DAT_SUCCESS;
     check(result);
-    if (connecting_ep_ != nullptr && !succeeded_)
-        connecting_ep_->attempts.cancel();
+    if (connecting_ep_ != nullptr)
+        connecting_ep_->attempts.end_call(succeeded_);
     for (std::size_t i = 0; i != num_freed_; ++i)
         // The EP of a CR, the second object, may be freed by dat_ep_free during dat_cr_reject.
         if (!caller_.table.end_free(*freed_.at(i), succeeded_) && i == 0)

@@ -100,12 +100,12 @@ void disconnect(worker &thread) {
 /// thread handles the answer of the peer.
 void disconnect_soon(worker &thread, const drawn &ep) {
     using namespace std::chrono;
-    const bool until_connected = thread.random.chance(20);
+    const bool until_connected = thread.random.chance(50);
     const auto end = steady_clock::now() + microseconds(thread.random.below(100));
     DAT_EP_STATE state{};
     while (steady_clock::now() < end && state != DAT_EP_STATE_CONNECTED)
         if (until_connected)
-            state = get_state(thread, ep);
+            state = query_ep(thread, ep);
     disconnect_ep(thread, ep);
 }
 
@@ -131,25 +131,28 @@ void connect_pair(worker &thread) {
         cr->local_ep != nullptr ? drawn{cr->local_ep, cr->local_ep->handle} : peer;
     prepare(thread, passive_ep);
     accept_cr(thread, {cr, cr->handle}, passive_ep);
-    if (thread.random.chance(30))
+    if (thread.random.chance(50))
         disconnect_soon(thread, passive_ep);
-    if (thread.random.chance(30))
+    if (thread.random.chance(50))
         disconnect_soon(thread, ep);
 }
 
 } // namespace
 
 void disconnect_ep(worker &thread, const drawn &ep) {
+    const auto num_calls = num_attempt_calls(ep);
     call disconnect_call(thread, rules::ep_disconnect);
     DAT_HANDLE const handle = disconnect_call.use(ep, "ep");
     disconnect_call.end(dat_ep_disconnect(
         handle, disconnect_call.arg("flags", thread.random.chance(50) ? DAT_CLOSE_ABRUPT_FLAG
                                                                       : DAT_CLOSE_GRACEFUL_FLAG)));
+    if (disconnect_call.ended_in_success())
+        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_setup);
 }
 
 std::span<const step> connect_steps() {
     static constexpr step steps[] = {
-        {connect, 20}, {connect_pair, 10}, {common_connect, 4}, {dup_connect, 4}, {disconnect, 6}};
+        {connect, 20}, {connect_pair, 30}, {common_connect, 4}, {dup_connect, 4}, {disconnect, 6}};
     return steps;
 }
 

@@ -98,19 +98,8 @@ void create_with_srq(worker &thread) {
         add_ep(thread, ia, handle, objects, srq.obj);
 }
 
-void query_ep(worker &thread) {
-    const drawn ep = draw_ep(thread);
-    DAT_EP_PARAM param = {};
-    if (!query(thread, rules::ep_query, ep, dat_ep_query, DAT_EP_FIELD_ALL, param))
-        return;
-    expect(param.ep_state <= DAT_EP_STATE_COMPLETION_PENDING, "dat_ep_query returned no state");
-    if (ep.obj->modified)
-        return;
-    expect(param.pz_handle == handle_of(ep.obj->pz) && param.srq_handle == handle_of(ep.obj->srq) &&
-               param.recv_evd_handle == handle_of(ep.obj->recv_evd) &&
-               param.request_evd_handle == handle_of(ep.obj->request_evd) &&
-               param.connect_evd_handle == handle_of(ep.obj->connect_evd),
-           "dat_ep_query returned other objects than those of dat_ep_create");
+void query_drawn_ep(worker &thread) {
+    query_ep(thread, draw_ep(thread));
 }
 
 void modify(worker &thread) {
@@ -189,6 +178,26 @@ DAT_EP_STATE get_state(worker &thread, const drawn &ep) {
     return state;
 }
 
+DAT_EP_STATE query_ep(worker &thread, const drawn &ep) {
+    const auto num_calls = num_attempt_calls(ep);
+    DAT_EP_PARAM param = {};
+    if (!query(thread, rules::ep_query, ep, dat_ep_query, DAT_EP_FIELD_ALL, param))
+        return DAT_EP_STATE_UNCONNECTED;
+    expect(param.ep_state <= DAT_EP_STATE_COMPLETION_PENDING, "dat_ep_query returned no state");
+    if (ep.obj->modified)
+        return param.ep_state;
+    expect(param.pz_handle == handle_of(ep.obj->pz) && param.srq_handle == handle_of(ep.obj->srq) &&
+               param.recv_evd_handle == handle_of(ep.obj->recv_evd) &&
+               param.request_evd_handle == handle_of(ep.obj->request_evd) &&
+               param.connect_evd_handle == handle_of(ep.obj->connect_evd),
+           "dat_ep_query returned other objects than those of dat_ep_create");
+    if (param.ep_state == DAT_EP_STATE_CONNECTED)
+        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_setup);
+    else if (param.ep_state == DAT_EP_STATE_DISCONNECTED)
+        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_all);
+    return param.ep_state;
+}
+
 void query_receives(worker &thread, const drawn &ep) {
     DAT_COUNT allocated = 0, span = 0;
     call query_call(thread, rules::ep_recv_query);
@@ -198,13 +207,16 @@ void query_receives(worker &thread, const drawn &ep) {
 }
 
 void reset_ep(worker &thread, const drawn &ep) {
+    const auto num_calls = num_attempt_calls(ep);
     call reset_call(thread, rules::ep_reset);
     reset_call.end(dat_ep_reset(reset_call.use(ep, "ep")));
+    if (reset_call.ended_in_success())
+        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_all);
 }
 
 std::span<const step> ep_steps() {
     static constexpr step steps[] = {
-        {create, 14},       {create_with_srq, 8}, {query_ep, 6},
+        {create, 14},       {create_with_srq, 8}, {query_drawn_ep, 6},
         {modify, 8},        {get_status, 6},      {query_drawn_receives, 3},
         {set_watermark, 3}, {reset, 14},          {free_ep, 8}};
     return steps;

@@ -139,11 +139,8 @@ void wait(worker &thread) {
     wait_for_event(thread, evd, thread.random.choose(timeouts_us));
 }
 
-/// cr: set to the CR of a connection request.
-DAT_RETURN dequeue(worker &thread, const drawn &evd, object *&cr) {
-    const std::unique_lock guard = lock_if_serial(evd);
-    if (is_busy(evd, guard))
-        return DAT_QUEUE_EMPTY;
+/// With the lock of a serial EVD. cr: set to the CR of a connection request.
+DAT_RETURN dequeue_locked(worker &thread, const drawn &evd, object *&cr) {
     DAT_EVENT event = {};
     call dequeue_call(thread, rules::evd_dequeue);
     const DAT_RETURN result =
@@ -152,6 +149,11 @@ DAT_RETURN dequeue(worker &thread, const drawn &evd, object *&cr) {
         if (object *const new_cr = take_event(thread, *evd.obj, event))
             cr = new_cr;
     return result;
+}
+
+DAT_RETURN dequeue(worker &thread, const drawn &evd, object *&cr) {
+    const std::unique_lock guard = lock_if_serial(evd);
+    return is_busy(evd, guard) ? DAT_RETURN{DAT_QUEUE_EMPTY} : dequeue_locked(thread, evd, cr);
 }
 
 void dequeue_some(worker &thread) {
@@ -307,6 +309,21 @@ void drain_evd(worker &thread, const drawn &evd) {
     object *cr = nullptr;
     while (dequeue(thread, evd, cr) == DAT_SUCCESS)
         continue;
+}
+
+void settle_attempts(worker &thread, object &ep, std::optional<unsigned> num_calls,
+                     attempt_history::end ended) {
+    object *const evd = ep.connect_evd;
+    if (!num_calls || evd == nullptr || !evd->is_serial || ep.is_datagram)
+        return;
+    const std::unique_lock guard(evd->dequeue_lock, std::try_to_lock);
+    object *cr = nullptr;
+    DAT_RETURN result = guard ? DAT_RETURN{DAT_SUCCESS} : DAT_CLASS_ERROR;
+    while (result == DAT_SUCCESS)
+        result = dequeue_locked(thread, {evd, evd->handle}, cr);
+    // Else the EP may have had another EVD.
+    if (DAT_GET_TYPE(result) == DAT_QUEUE_EMPTY && !ep.modified)
+        ep.attempts.settle(num_calls, ended);
 }
 
 std::span<const step> evd_steps() {

@@ -7,6 +7,7 @@
 
 #include "call.hpp"
 
+#include <optional>
 #include <span>
 
 namespace sequencer {
@@ -46,6 +47,8 @@ void close_datagrams(worker &thread);
 /// Frees an object by the function of its type.
 void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
 DAT_EP_STATE get_state(worker &thread, const drawn &ep);
+/// The state by dat_ep_query; DAT_EP_STATE_UNCONNECTED if that fails.
+DAT_EP_STATE query_ep(worker &thread, const drawn &ep);
 void query_receives(worker &thread, const drawn &ep);
 void disconnect_ep(worker &thread, const drawn &ep);
 void resize_srq(worker &thread, const drawn &srq);
@@ -60,6 +63,11 @@ void close_other_ia(worker &thread, const drawn &ia);
 object *open_ia(worker &thread);
 /// Takes all events of an EVD.
 void drain_evd(worker &thread, const drawn &evd);
+/// After a call that has found the EP's attempts set up or ended: takes the events of its
+/// connection EVD, so that later ones cannot be theirs. num_calls: num_attempt_calls() before the
+/// call.
+void settle_attempts(worker &thread, object &ep, std::optional<unsigned> num_calls,
+                     attempt_history::end ended);
 /// Frees all objects in the required order, and closes the IAs gracefully.
 void close_in_order(worker &thread);
 
@@ -93,6 +101,10 @@ bool query(worker &thread, const call_rule &rule, const drawn &ref, function que
         if (param.ia_handle != ref.obj->ia->handle && !query_call.handle_possibly_invalid())
             fail(std::string(rule.name) + " returned another IA");
     return true;
+}
+
+inline std::optional<unsigned> num_attempt_calls(const drawn &ep) {
+    return ep.obj != nullptr ? ep.obj->attempts.num_calls() : std::nullopt;
 }
 
 inline DAT_HANDLE handle_of(const object *obj) {
