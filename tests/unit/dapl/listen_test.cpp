@@ -8,8 +8,26 @@
 
 #include <atomic>
 #include <cerrno>
+#include <new>
 
 using namespace fake;
+
+namespace {
+
+/// The nth allocation of the library from now on fails; 0: none.
+std::atomic<int> failing_allocation = 0;
+
+} // namespace
+
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
+    if (failing_allocation > 0 && failing_allocation.fetch_sub(1) == 1)
+        return nullptr;
+    try {
+        return ::operator new(size);
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
+}
 
 namespace {
 
@@ -293,6 +311,49 @@ void rsp_free_unreserves_ep(void **) {
 
 // -- CSPs
 
+void connect_without_memory_refused(void **) {
+    sp_fixture fixture;
+    socket_address addr = parse_address(fixture.ia.address);
+    failing_allocation = 1;
+    assert_int_equal(dat().ep_connect_func(fixture.active.handle, &addr.sa, 4000,
+                                           DAT_TIMEOUT_INFINITE, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                                           DAT_CONNECT_DEFAULT_FLAG),
+                     dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    assert_int_equal(fixture.active.state(), DAT_EP_STATE_UNCONNECTED);
+}
+
+/// Connects; the passive side cannot allocate a connection.
+void expect_request_rejected(const sp_fixture &fixture, DAT_CONN_QUAL port) {
+    failing_allocation = 2; // the first is that of the active side
+    fixture.connect_to(port);
+    wait_event(fixture.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+    assert_success(dat().ep_reset_func(fixture.active.handle));
+}
+
+void request_without_memory_rejected_by_psp(void **) {
+    sp_fixture fixture;
+    for (const DAT_PSP_FLAGS flags : {DAT_PSP_CONSUMER_FLAG, DAT_PSP_PROVIDER_FLAG}) {
+        DAT_PSP_HANDLE const psp = fixture.create_psp(4000, flags);
+        expect_request_rejected(fixture, 4000);
+        assert_success(dat().psp_free_func(psp));
+    }
+}
+
+void request_without_memory_leaves_rsp_its_ep(void **) {
+    sp_fixture fixture;
+    ep_fixture passive(fixture.ia);
+    DAT_RSP_HANDLE rsp;
+    assert_success(
+        dat().rsp_create_func(fixture.ia.handle, 4000, passive.handle, fixture.cr_evd, &rsp));
+    expect_request_rejected(fixture, 4000);
+    fixture.connect_to(4000);
+    const auto arrival = fixture.wait_request();
+    assert_ptr_equal(query_cr(arrival.cr_handle).local_ep_handle, passive.handle);
+    assert_success(dat().cr_accept_func(arrival.cr_handle, DAT_HANDLE_NULL, 0, nullptr));
+    wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_success(dat().rsp_free_func(rsp));
+}
+
 void csp_listens_at_its_address(void **) {
     sp_fixture fixture;
     DAT_COMM comm = {AF_INET, SOCK_STREAM, 0};
@@ -393,14 +454,25 @@ void listen_errors_translated(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(cr_names_listener_and_peer),      TEST(psp_query_returns_create_arguments),
-        TEST(psp_create_any_returns_its_port), TEST(cr_outlives_freed_psp),
-        TEST(unread_cr_rejected_with_psp),     TEST(unread_cr_rejected_with_evd),
-        TEST(cr_rejected_when_evd_full),       TEST(provider_psp_creates_ep),
-        TEST(unused_provider_ep_freed),        TEST(cr_reject_frees_provider_ep_beside_rsp_create),
-        TEST(rsp_accepts_one_request),         TEST(rsp_free_unreserves_ep),
-        TEST(csp_listens_at_its_address),      TEST(cr_handoff_moves_request),
-        TEST(cr_handoff_to_full_evd_rejected), TEST(listen_errors_translated),
+        TEST(cr_names_listener_and_peer),
+        TEST(psp_query_returns_create_arguments),
+        TEST(psp_create_any_returns_its_port),
+        TEST(cr_outlives_freed_psp),
+        TEST(unread_cr_rejected_with_psp),
+        TEST(unread_cr_rejected_with_evd),
+        TEST(cr_rejected_when_evd_full),
+        TEST(provider_psp_creates_ep),
+        TEST(unused_provider_ep_freed),
+        TEST(cr_reject_frees_provider_ep_beside_rsp_create),
+        TEST(rsp_accepts_one_request),
+        TEST(rsp_free_unreserves_ep),
+        TEST(connect_without_memory_refused),
+        TEST(request_without_memory_rejected_by_psp),
+        TEST(request_without_memory_leaves_rsp_its_ep),
+        TEST(csp_listens_at_its_address),
+        TEST(cr_handoff_moves_request),
+        TEST(cr_handoff_to_full_evd_rejected),
+        TEST(listen_errors_translated),
     };
     return run_cases(tests);
 }

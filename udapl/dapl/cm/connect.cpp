@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace coherdma::dapl::cm {
@@ -250,7 +251,9 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
 
 DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifier,
                          DAT_TIMEOUT timeout, const void *data, DAT_COUNT size) noexcept {
-    auto new_conn = std::make_unique<connection>();
+    std::unique_ptr<connection> new_conn(new (std::nothrow) connection);
+    if (!new_conn)
+        return no_resources(DAT_RESOURCE_MEMORY);
     connection &conn = *new_conn;
     conn.active = true;
     conn.private_data_len = static_cast<std::uint8_t>(size);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <dat2/dat_ib_extensions.h>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace coherdma::dapl::cm {
@@ -71,17 +72,17 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     const bool datagrams = id->ps == RDMA_PS_UDP;
     dapl_ep *ep = nullptr;
     // Not published: it is being created or freed.
-    if (!is_published(this) || id->verbs != ia->ctx() ||
-        (provide_ep != nullptr && !provide_ep(*this, datagrams, ep))) {
+    const bool is_listening = is_published(this) && id->verbs == ia->ctx();
+    std::unique_ptr<connection> conn(is_listening ? new (std::nothrow) connection : nullptr);
+    dapl_cr *const cr = conn ? create_object<dapl_cr>(*ia) : nullptr;
+    // The EP last: it cannot be given back.
+    if (cr == nullptr || (provide_ep != nullptr && !provide_ep(*this, datagrams, ep))) {
+        if (cr != nullptr)
+            destroy_object(cr);
         id->context = nullptr;
         return reject_and_destroy(id);
     }
-    dapl_cr *const cr = create_object<dapl_cr>(*ia);
-    if (cr == nullptr) {
-        id->context = nullptr;
-        return reject_and_destroy(id);
-    }
-    cr->conn = new connection;
+    cr->conn = conn.release();
     cr->conn->id = id;
     id->context = static_cast<cm_handler *>(cr->conn);
     // For a datagram request the private data are in event.param.ud.
