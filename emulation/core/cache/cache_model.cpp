@@ -59,6 +59,29 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func) {
     return error;
 }
 
+/// visit_lines() as an event of the history, with the state in which it finds each line.
+int cache_model::visit_event(event_kind kind, addr_range bytes, const mem_access &access,
+                             const line_visitor &func) {
+    history_event &event = history_.add(kind, bytes, access);
+    const int error = visit_lines(bytes, [&](cache_line &line) {
+        event.add_line(line.range(), state_of(line));
+        func(line);
+    });
+    history_.merge_last();
+    return error;
+}
+
+line_state cache_model::state_of(const cache_line &line) const {
+    if (is_dirty(line))
+        return line.is_stale() ? line_state::CONFLICT : line_state::DIRTY;
+    return line.is_stale() ? line_state::STALE : line_state::CLEAN;
+}
+
+/// Where the program calls the emulation.
+mem_access cache_model::capture_caller() const {
+    return {"", config_.stack_traces ? stack_trace::capture() : stack_trace{}, {}};
+}
+
 /// If both copies have become equal, no sync is missing, whichever changed.
 void cache_model::agree_if_equal(cache_line &line) {
     if (line.program_hash != line.device_hash)
@@ -98,6 +121,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
         store_.put_pages(pages);
         return copy_error;
     }
+    history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}});
     mr.number = next_mr_number_++;
     mrs_[mr.number] = mr;
     mappings.clear();
@@ -145,7 +169,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     };
     { // reports name the writes, which are forgotten after this block
         finding_ranges stale_lines(*this, nullptr), discarded(*this, nullptr);
-        visit_lines(pages, [&](cache_line &line) {
+        visit_event(event_kind::DEREG_MR, pages, capture_caller(), [&](cache_line &line) {
             const bool is_in_mr = !intersection(lines, line.range()).empty();
             const bool is_reported =
                 is_in_mr && is_last_mr(line) && report_if_stale(line, stale_lines);
@@ -209,8 +233,8 @@ void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
         bool is_needed = false;
-        record_sync(ranges[i], false);
-        visit_lines(ranges[i], [&](cache_line &line) {
+        record_synced(ranges[i]);
+        visit_event(event_kind::SYNC_RDMA_READ, ranges[i], capture_caller(), [&](cache_line &line) {
             is_needed = is_needed || is_dirty(line);
             writeback(line, conflicts);
         });
@@ -225,12 +249,13 @@ void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
         bool is_needed = false;
-        record_sync(ranges[i], true);
-        visit_lines(ranges[i], [&](cache_line &line) {
-            is_needed = is_needed || is_dirty(line) || line.is_stale();
-            writeback(line, conflicts);
-            fetch(line);
-        });
+        record_synced(ranges[i]);
+        visit_event(event_kind::SYNC_RDMA_WRITE, ranges[i], capture_caller(),
+                    [&](cache_line &line) {
+                        is_needed = is_needed || is_dirty(line) || line.is_stale();
+                        writeback(line, conflicts);
+                        fetch(line);
+                    });
         if (reports_redundant() && !is_needed)
             visit_lines(ranges[i],
                         [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
@@ -243,19 +268,23 @@ void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
 }
 
 void cache_model::prepare_source(addr_range range) {
-    const lock_guard guard(mutex_);
-    finding_ranges conflicts(*this, nullptr);
-    visit_lines(range, [&](cache_line &line) { writeback(line, conflicts); });
+    prepare_local(event_kind::POST_SOURCE, range);
 }
 
 void cache_model::prepare_sink(addr_range range) {
-    prepare_source(range);
+    prepare_local(event_kind::POST_SINK, range);
+}
+
+void cache_model::prepare_local(event_kind kind, addr_range range) {
+    const lock_guard guard(mutex_);
+    finding_ranges conflicts(*this, nullptr);
+    visit_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
 }
 
 void cache_model::complete_sink(addr_range bytes) {
     const lock_guard guard(mutex_);
     finding_ranges beside(*this, nullptr);
-    visit_lines(bytes, [&](cache_line &line) {
+    visit_event(event_kind::COMPLETE_SINK, bytes, {}, [&](cache_line &line) {
         if (is_dirty(line)) {
             if (config_.report_dirty_neighbors)
                 beside.add(finding_kind::BESIDE, line);
@@ -278,7 +307,8 @@ void cache_model::report_stale_lines() {
     for (const auto &[begin, end] : end_by_begin) {
         const addr_range lines = round_out({begin, end}, config_.line_size);
         finding_ranges stale_lines(*this, nullptr);
-        visit_lines({std::max(reported_end, lines.begin), std::max(reported_end, lines.end)},
+        visit_event(event_kind::EXIT,
+                    {std::max(reported_end, lines.begin), std::max(reported_end, lines.end)}, {},
                     [&](cache_line &line) {
                         // Another process that shares the page may still sync it.
                         if (store_.has_no_other_holder(*line.extent, line.addr))

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "checker_marks.hpp"
-#include "core/findings/finding_log.hpp"
+#include "core/findings/event_history.hpp"
 #include "core/settings.hpp"
 #include "line_hash.hpp"
 
@@ -100,13 +100,9 @@ class cache_model {
         bool reported; ///< the program had changed it, too
         bool marked = false;
     };
-    struct recorded_sync {
-        addr_range range;
-        bool is_for_write;
-        stack_trace stack;
-    };
-
     int visit_lines(addr_range, const line_visitor &);
+    int visit_event(event_kind, addr_range, const mem_access &, const line_visitor &);
+    [[nodiscard]] line_state state_of(const cache_line &) const;
     void agree_if_equal(cache_line &);
     void on_line_agreed(std::uintptr_t line_addr);
     bool report_if_stale(const cache_line &, finding_ranges &);
@@ -120,12 +116,13 @@ class cache_model {
     void mark_changed_bytes(const cache_line &, addr_range bytes);
     void mark_long_stale(addr_range);
 
-    void record_sync(addr_range, bool is_for_write);
-    [[nodiscard]] mem_access find_last_sync(addr_range) const;
+    [[nodiscard]] mem_access capture_caller() const;
+    void record_synced(addr_range);
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
     void forget_writes(addr_range);
     [[nodiscard]] memory_region find_mr(addr_range) const;
-    void check_peer_write(addr_range, const mem_access &, finding_kind kind_if_dirty);
+    void prepare_local(event_kind, addr_range);
+    void check_peer_write(event_kind, addr_range, const mem_access &, finding_kind kind_if_dirty);
 
     std::vector<addr_range> find_device_changes(addr_range);
     void poison_recorded_writes();
@@ -140,7 +137,8 @@ class cache_model {
     std::map<std::uint32_t, memory_region> mrs_; ///< by number
     std::uint32_t next_mr_number_ = 1;
     std::list<recorded_write> writes_; ///< latest first
-    std::deque<recorded_sync> syncs_;  ///< latest first
+    event_history history_;
+    std::deque<addr_range> synced_ranges_; ///< by the program, latest first
     std::unordered_map<std::uintptr_t, std::uint64_t>
         poisoned_; ///< hash of the program's copy with poison, by line address
     checker_marks marks_;

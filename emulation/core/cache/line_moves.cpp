@@ -108,8 +108,9 @@ addr_range cache_model::random_line() {
         return static_cast<std::size_t>(rng_() % end);
     };
     addr_range range;
-    if (!syncs_.empty() && random_below(2) == 0) { // memory in use is more likely to show a bug
-        range = syncs_[random_below(syncs_.size())].range;
+    // Memory in use is more likely to show a bug.
+    if (!synced_ranges_.empty() && random_below(2) == 0) {
+        range = synced_ranges_[random_below(synced_ranges_.size())];
     } else {
         if (mrs_.empty())
             return {};
@@ -126,11 +127,19 @@ void cache_model::evict_random_lines(int count) {
     finding_ranges conflicts(*this, nullptr);
     for (int i = 0; i < count; ++i)
         visit_lines(random_line(), [&](cache_line &line) {
-            // A line in conflict stays until the program syncs it.
-            if (!line.is_stale())
+            switch (const line_state state = state_of(line)) {
+            case line_state::DIRTY:
+                history_.add(event_kind::EVICT_WRITEBACK, line.range())
+                    .add_line(line.range(), state);
                 writeback(line, conflicts);
-            else if (!is_dirty(line))
+                break;
+            case line_state::STALE:
+                history_.add(event_kind::EVICT_FETCH, line.range()).add_line(line.range(), state);
                 fetch(line);
+                break;
+            default: // a line in conflict stays until the program syncs it
+                break;
+            }
         });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Work requests of peers, and the history of writes and syncs that findings name. A peer's request
+// Work requests of peers, and the recorded writes that findings name. A peer's request
 // is checked before it is posted: the program must have synced before it let the peer know of the
 // memory, so its lines must be clean by then, and the request itself has changed nothing yet.
 
@@ -14,7 +14,7 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::size_t MAX_WRITES = 1024, MAX_SYNCS = 256;
+constexpr std::size_t MAX_WRITES = 1024, MAX_SYNCED_RANGES = 256;
 
 bool overlap(addr_range first, addr_range second) noexcept {
     return !intersection(first, second).empty();
@@ -25,27 +25,27 @@ bool overlap(addr_range first, addr_range second) noexcept {
 void cache_model::peer_read(addr_range range, const mem_access &request) {
     const lock_guard guard(mutex_);
     finding_ranges dirty(*this, &request);
-    visit_lines(range, [&](cache_line &line) {
+    visit_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_READ, line);
     });
 }
 
 void cache_model::peer_write(addr_range range, const mem_access &request) {
-    check_peer_write(range, request, finding_kind::UNSYNCED_WRITE);
+    check_peer_write(event_kind::PEER_RDMA_WRITE, range, request, finding_kind::UNSYNCED_WRITE);
 }
 
 void cache_model::peer_atomic(addr_range range, const mem_access &request) {
-    check_peer_write(range, request, finding_kind::UNSYNCED_READ);
+    check_peer_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ);
 }
 
-void cache_model::check_peer_write(addr_range range, const mem_access &request,
+void cache_model::check_peer_write(event_kind kind, addr_range range, const mem_access &request,
                                    finding_kind kind_if_dirty) {
     const lock_guard guard(mutex_);
     bool reported = false;
     {
         finding_ranges dirty(*this, &request);
-        visit_lines(range, [&](cache_line &line) {
+        visit_event(kind, range, request, [&](cache_line &line) {
             if (!is_dirty(line))
                 return;
             dirty.add(kind_if_dirty, line);
@@ -53,9 +53,8 @@ void cache_model::check_peer_write(addr_range range, const mem_access &request,
         });
     }
     const auto same_range =
-        std::find_if(writes_.begin(), writes_.end(), [&](const recorded_write &write) {
-            return write.range.begin == range.begin && write.range.end == range.end;
-        });
+        std::find_if(writes_.begin(), writes_.end(),
+                     [&](const recorded_write &write) { return write.range == range; });
     if (same_range != writes_.end())
         writes_.erase(same_range);
     while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
@@ -88,23 +87,10 @@ void cache_model::forget_writes(addr_range range) {
     }
 }
 
-void cache_model::record_sync(addr_range range, bool is_for_write) {
-    if (syncs_.size() == MAX_SYNCS)
-        syncs_.pop_back();
-    syncs_.push_front(
-        {range, is_for_write, config_.stack_traces ? stack_trace::capture() : stack_trace{}});
-}
-
-mem_access cache_model::find_last_sync(addr_range range) const {
-    mem_access last;
-    for (const recorded_sync &sync : syncs_) {
-        if (!overlap(round_out(sync.range, config_.line_size), range))
-            continue;
-        last.text = sync.is_for_write ? "sync_rdma_write" : "sync_rdma_read";
-        last.stack = sync.stack;
-        break;
-    }
-    return last;
+void cache_model::record_synced(addr_range range) {
+    if (synced_ranges_.size() == MAX_SYNCED_RANGES)
+        synced_ranges_.pop_back();
+    synced_ranges_.push_front(range);
 }
 
 /// The MR that contains the range; or else one that shares a line with it, or a page: at

@@ -66,7 +66,6 @@ struct finding_log::impl {
     finding_counts counts;
     int log_fd = -1;
     pid_t log_pid = 0; ///< the process that opened log_fd
-    std::string log_name;
     bool has_summary = false;
 };
 
@@ -82,17 +81,15 @@ void finding_log::impl::open_log() {
     if (log_fd >= 0)
         close(log_fd);
     log_pid = getpid();
-    log_name = expand_pid(config.log_file);
+    const std::string log_name = expand_pid(config.log_file);
     const int fd = open(log_name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     // If the program has closed stderr, the log must not get its descriptor.
     log_fd = fd >= 0 && fd <= STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
     const int error = errno;
     if (fd >= 0 && log_fd != fd)
         close(fd);
-    if (log_fd < 0) {
+    if (log_fd < 0)
         note("cannot write findings to " + log_name + ": " + std::strerror(error));
-        log_name.clear();
-    }
 }
 
 void finding_log::impl::write_log(const std::string &line) {
@@ -141,7 +138,7 @@ std::size_t finding_log::write_summary() {
     if (!impl_->has_summary) {
         impl_->has_summary = true;
         impl_->write_log(as_json(impl_->counts));
-        write_text(STDERR_FILENO, as_text(impl_->counts, impl_->log_name));
+        write_text(STDERR_FILENO, as_text(impl_->counts));
     }
     return impl_->counts.total();
 }

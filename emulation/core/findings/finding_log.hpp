@@ -49,6 +49,8 @@ struct memory_region {
     [[nodiscard]] bool is_remote() const noexcept { return remote_read || remote_write; }
 };
 
+struct history_event;
+
 struct finding {
     finding_kind kind = finding_kind::CONFLICT;
     memory_region mr;
@@ -56,6 +58,8 @@ struct finding {
     std::uintptr_t first_diff = 0; ///< the first byte that differs
     std::vector<unsigned char> program_bytes, device_bytes, agreed_bytes; ///< from there
     mem_access last_sync, request;
+    std::size_t line_size = 0;
+    std::vector<const history_event *> history; ///< of the range, oldest first
 };
 
 /// Thread-safe.

@@ -7,7 +7,7 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::size_t MAX_BYTES_SHOWN = 16;
+constexpr std::size_t MAX_BYTES_SHOWN = 16, MAX_EVENTS_SHOWN = 32;
 
 using bytes = std::vector<unsigned char>;
 
@@ -41,7 +41,12 @@ void finding_ranges::report_pending() {
     finding completed = std::move(*pending_);
     pending_.reset();
     completed.mr = cache_.find_mr(completed.range);
-    completed.last_sync = cache_.find_last_sync(completed.range);
+    completed.line_size = cache_.config_.line_size;
+    completed.history = cache_.history_.find_last(completed.range, MAX_EVENTS_SHOWN);
+    if (const history_event *const sync = cache_.history_.find_last_sync(completed.range)) {
+        completed.last_sync = sync->access;
+        completed.last_sync.text = event_name(sync->kind);
+    }
     if (request_ != nullptr)
         completed.request = *request_;
     else if (const auto *const write = cache_.find_last_write(completed.range))

@@ -2,6 +2,8 @@
 
 #include "format.hpp"
 
+#include "event_history.hpp"
+
 #include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -86,6 +88,30 @@ json access_json(const mem_access &access) {
     return {{"description", access.text}, {"stack", frames_of(access)}};
 }
 
+json event_json(const history_event &event, const finding &finding) {
+    json lines = json::array();
+    for (const history_event::line_run &run : event.runs)
+        if (const addr_range part = intersection(run.lines, finding.range); !part.empty())
+            lines.push_back({{"offset", offset_in_mr(part.begin, finding)},
+                             {"length", part.size()},
+                             {"state", state_name(run.state)}});
+    return {{"event", event_name(event.kind)},
+            {"time_us", event.time_us},
+            {"times", event.count},
+            {"offset", offset_in_mr(event.bytes.begin, finding)},
+            {"length", event.bytes.size()},
+            {"description", event.access.text.empty() ? json(nullptr) : json(event.access.text)},
+            {"stack", frames_of(event.access)},
+            {"lines", lines}};
+}
+
+json history_json(const finding &finding) {
+    json events = json::array();
+    for (const history_event *const event : finding.history)
+        events.push_back(event_json(*event, finding));
+    return events;
+}
+
 json bytes_json(const byte_vector &bytes) {
     return bytes.empty() ? json(nullptr) : json(hex_bytes(bytes, ""));
 }
@@ -166,13 +192,15 @@ std::string as_json(const finding &finding, const report_status &status) {
                    {"registered", to_strings(finding.mr.reg_stack)},
                    {"pid", getpid()},
                    {"suppressed", status.suppressed},
-                   {"repeated", status.num_earlier}};
+                   {"repeated", status.num_earlier},
+                   {"line_size", finding.line_size},
+                   {"history", history_json(finding)}};
     if (*missing_sync(finding.kind) == '\0')
         object["missing"] = nullptr;
     return dump_line(object);
 }
 
-std::string as_text(const finding_counts &counts, const std::string &log_name) {
+std::string as_text(const finding_counts &counts) {
     std::string text;
     const auto add_row = [&](std::size_t count, const char *name, const char *note) {
         std::array<char, 128> line;
@@ -190,8 +218,6 @@ std::string as_text(const finding_counts &counts, const std::string &log_name) {
         add_row(counts.num_suppressed, "suppressed", "not counted above");
     if (counts.num_repeated != 0)
         add_row(counts.num_repeated, "repeated", "not printed: more than the limit of one site");
-    if (!log_name.empty())
-        text += "  as JSON: " + printable(log_name) + "\n";
     return text;
 }
 

@@ -37,8 +37,7 @@ std::string as_text(const finding &);
 /// One line.
 std::string as_json(const finding &, const report_status &);
 
-/// log_name: the file of JSON lines; "": none.
-std::string as_text(const finding_counts &, const std::string &log_name);
+std::string as_text(const finding_counts &);
 std::string as_json(const finding_counts &);
 
 std::vector<std::string> frames_of(const mem_access &);

@@ -11,6 +11,7 @@ namespace coherdma::emulation {
 struct addr_range {
     std::uintptr_t begin = 0, end = 0;
 
+    bool operator==(const addr_range &) const = default;
     [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
     [[nodiscard]] bool empty() const noexcept { return begin >= end; }
 };

@@ -116,6 +116,8 @@ void json_is_one_line_with_all_members(void **) {
         {"pid", getpid()},
         {"suppressed", true},
         {"repeated", 4},
+        {"line_size", 64},
+        {"history", json::array()},
     };
     assert_string_equal(object.dump(1).c_str(), expected.dump(1).c_str());
     assert_true(

@@ -15,6 +15,7 @@ inline finding sample_finding(finding_kind kind = finding_kind::UNSYNCED_WRITE) 
     sample.mr.rkey = 0x1234;
     sample.mr.device_name = "rxe0";
     sample.range = {0x7f0000001080, 0x7f0000001100};
+    sample.line_size = 64;
     sample.first_diff = 0x7f0000001082;
     sample.program_bytes = {'a', 'b', 0};
     sample.device_bytes = {0, 1, 2};
