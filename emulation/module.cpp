@@ -153,7 +153,7 @@ bool is_emulated(const ibv_context *ctx) noexcept {
     return find_device(ctx) != nullptr;
 }
 const char *current_mode() noexcept {
-    return mode_name(process_state().config.mode);
+    return process_state().mode.c_str();
 }
 std::size_t line_size() noexcept {
     return process_state().config.line_size;
@@ -192,10 +192,10 @@ int begin_emulation(ibv_context *ctx, const module_args &args) {
             start_process(config);
         is_started = true;
     }
-    if (process_state().config.mode != config.mode)
-        process_state().log.note(std::string(name) + ": mode " + mode_name(config.mode) +
+    if (process_state().mode != mode_text(config))
+        process_state().log.note(std::string(name) + ": mode " + mode_text(config) +
                                  " is ignored, as this process already emulates mode " +
-                                 mode_name(process_state().config.mode));
+                                 process_state().mode);
     hook_mr_ops(*args.ops);
     hook_post_ops(*args.ops);
     hook_poll_ops(*args.ops);

@@ -104,6 +104,11 @@ const char *mode_name(cache_mode mode) noexcept {
     return "?";
 }
 
+std::string mode_text(const settings &config) {
+    const std::string name = mode_name(config.mode);
+    return config.mode == cache_mode::EVICT ? name + ":" + std::to_string(config.seed) : name;
+}
+
 bool parse_mode(const std::string &text, settings &config) {
     coherency::emulation_mode parsed;
     if (!coherency::parse_emulation_mode(text, parsed))

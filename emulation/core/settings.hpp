@@ -35,6 +35,9 @@ struct settings {
     std::string problem;           ///< why the settings are invalid; "": they are valid
 };
 
+/// The mode as in COHERDMA_EMULATE: "stale", "evict:7".
+std::string mode_text(const settings &);
+
 /// From the environment and the configuration file, for a device. Off in a setuid program.
 settings read_settings(const std::string &device_name, const std::string &driver);
 

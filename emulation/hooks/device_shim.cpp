@@ -27,6 +27,7 @@ std::atomic<shared_state *> current_state = nullptr;
 
 shared_state::shared_state(const settings &initial_config)
     : config(initial_config)
+    , mode(mode_text(config))
     , log(config)
     , cache(config, log, config.checker_marks ? running_checker() : nullptr) {}
 

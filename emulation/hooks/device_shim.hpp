@@ -60,6 +60,7 @@ struct emulated_device {
 /// ends.
 struct shared_state {
     settings config;
+    std::string mode; ///< mode_text() of config
     finding_log log;
     cache_model cache;
 

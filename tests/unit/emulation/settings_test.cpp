@@ -47,6 +47,11 @@ void mode_names_parse_back(void **) {
         settings parsed;
         assert_true(parse_mode(mode_name(each), parsed) && parsed.mode == each);
     }
+    for (const char *const text : {"stale", "evict:18446744073709551615", "passthrough"}) {
+        settings parsed;
+        assert_true(parse_mode(text, parsed));
+        assert_string_equal(mode_text(parsed).c_str(), text);
+    }
 }
 
 void emulation_is_off_by_default(void **) {
