@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-#pragma once
 
-namespace tools::bench {
+#include "html.hpp"
 
-/// The style of the page, for light and dark screens and for paper.
-constexpr const char *STYLE = R"(
+namespace tools {
+namespace {
+
+constexpr const char *BASE_STYLE = R"(
 :root { color-scheme: light dark; --back: #fbfaf8; --card: #fff; --text: #1d2129; --soft: #646b78;
   --line: #e3e1dc; --color1: #c2410c; --color2: #1d5fbf; --color3: #0f8a64; --good: #0f8a64;
   --bad: #c2410c; }
@@ -19,23 +20,8 @@ h2 { font-size: 1.25rem; margin: 2.6rem 0 .3rem; }
 p { max-width: 46rem; margin: .3rem 0 1rem; } .soft, dt { color: var(--soft); }
 code { font-family: ui-monospace, monospace; font-size: .92em; }
 .warning { border-left: 4px solid var(--bad); padding: .4rem .9rem; }
-.facts, .plots { display: grid; gap: 1rem; }
-.facts { grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); margin: 1.6rem 0; }
-.facts div, figure, .scroll { background: var(--card); border: 1px solid var(--line);
+.card, figure, .scroll { background: var(--card); border: 1px solid var(--line);
   border-radius: 10px; }
-.facts div { padding: .9rem 1.1rem; }
-.facts b { display: block; font-size: 1.6rem; line-height: 1.25; font-weight: 650; }
-.facts span { color: var(--soft); font-size: .88rem; line-height: 1.35; display: block; }
-.plots { grid-template-columns: repeat(auto-fit, minmax(min(380px, 100%), 1fr)); }
-figure { margin: 0; padding: .8rem .6rem .4rem; max-width: 570px; }
-figcaption { font-weight: 600; padding: 0 .5rem; } svg { display: block; width: 100%; }
-svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
-svg text.label { font-weight: 600; fill: currentColor; }
-.grid { stroke: var(--line); stroke-width: 1; }
-.color1 { color: var(--color1); } .color2 { color: var(--color2); } .color3 { color: var(--color3); }
-.curve { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
-.band { fill: currentColor; opacity: .13; }
-.dot { fill: currentColor; stroke: var(--card); stroke-width: 1.5; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem;
   font-variant-numeric: tabular-nums; }
@@ -44,13 +30,48 @@ th, td { padding: .35rem .8rem; text-align: right; border-top: 1px solid var(--l
 thead th { border-top: 0; color: var(--soft); font-weight: 600; }
 th.name { text-align: left; font-weight: 500; }
 tbody th.name:empty { border-top: 0; }
-td.good { color: var(--good); } td.bad { color: var(--bad); font-weight: 650; }
 details { margin-top: 1rem; } summary { cursor: pointer; color: var(--soft); margin: .6rem 0; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem;
   font-size: .9rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.4rem; margin: 0; }
 dd { margin: 0; overflow-wrap: anywhere; }
-@media print { body { max-width: none; padding: 0; } figure, .facts div { break-inside: avoid; } }
+@media print { body { max-width: none; padding: 0; } figure { break-inside: avoid; } }
 )";
 
-} // namespace tools::bench
+} // namespace
+
+std::string escape_html(std::string_view text) {
+    std::string result;
+    for (const char ch : text) {
+        switch (ch) {
+        case '&':
+            result += "&amp;";
+            break;
+        case '<':
+            result += "&lt;";
+            break;
+        case '>':
+            result += "&gt;";
+            break;
+        case '"':
+            result += "&quot;";
+            break;
+        case '\'':
+            result += "&#39;";
+            break;
+        default:
+            result += ch;
+        }
+    }
+    return result;
+}
+
+std::string begin_page(std::string_view title, std::string_view css) {
+    std::string html = "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>\n"
+                       "<meta name=viewport content=\"width=device-width\">\n<title>";
+    html += escape_html(title) + "</title>\n<style>" + BASE_STYLE;
+    html += css;
+    return html + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
+}
+
+} // namespace tools

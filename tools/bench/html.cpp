@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
+#include "html.hpp"
 #include "format.hpp"
 #include "plot.hpp"
 #include "report.hpp"
-#include "style.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,27 @@
 
 namespace tools::bench {
 namespace {
+
+constexpr const char *STYLE = R"(
+.facts, .plots { display: grid; gap: 1rem; }
+.facts { grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); margin: 1.6rem 0; }
+.facts div { padding: .9rem 1.1rem; }
+.facts b { display: block; font-size: 1.6rem; line-height: 1.25; font-weight: 650; }
+.facts span { color: var(--soft); font-size: .88rem; line-height: 1.35; display: block; }
+.plots { grid-template-columns: repeat(auto-fit, minmax(min(380px, 100%), 1fr)); }
+figure { margin: 0; padding: .8rem .6rem .4rem; max-width: 570px; }
+figcaption { font-weight: 600; padding: 0 .5rem; } svg { display: block; width: 100%; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
+svg text.label { font-weight: 600; fill: currentColor; }
+.grid { stroke: var(--line); stroke-width: 1; }
+.color1 { color: var(--color1); } .color2 { color: var(--color2); } .color3 { color: var(--color3); }
+.curve { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
+.band { fill: currentColor; opacity: .13; }
+.dot { fill: currentColor; stroke: var(--card); stroke-width: 1.5; }
+td.good { color: var(--good); } td.bad { color: var(--bad); font-weight: 650; }
+.facts div { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+@media print { .facts div { break-inside: avoid; } }
+)";
 
 /// CSS classes, by the index in LINE_STATES.
 constexpr const char *LINE_STATE_COLORS[] = {"color1", "color2", "color3"};
@@ -198,12 +219,9 @@ std::string format_footer(const measurements &results) {
 } // namespace
 
 std::string as_html(const measurements &results) {
-    std::string html = "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>\n"
-                       "<meta name=viewport content=\"width=device-width\">\n"
-                       "<title>What a sync costs</title>\n<style>";
-    html += STYLE;
-    html += "</style></head><body>\n<h1>What a sync costs</h1>\n<p class=soft>" +
-            escape_html(results.machine.cpu_model + ", " + results.machine.kernel) + "</p>\n";
+    std::string html = begin_page("What a sync costs", STYLE) + "<p class=soft>" +
+                       escape_html(results.machine.cpu_model + ", " + results.machine.kernel) +
+                       "</p>\n";
     if (results.interrupted)
         html += "<p class=warning>Interrupted: these are the results so far.</p>\n";
     html += format_facts(results);

@@ -2,6 +2,8 @@
 
 #include "plot.hpp"
 
+#include "html.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/core.h>
@@ -101,32 +103,6 @@ void draw_labels(std::string &svg, const plot &plot, const axis &x, const axis &
 }
 
 } // namespace
-
-std::string escape_html(const std::string &text) {
-    std::string result;
-    for (const char ch : text) {
-        switch (ch) {
-        case '&':
-            result += "&amp;";
-            break;
-        case '<':
-            result += "&lt;";
-            break;
-        case '>':
-            result += "&gt;";
-            break;
-        case '"':
-            result += "&quot;";
-            break;
-        case '\'':
-            result += "&#39;";
-            break;
-        default:
-            result += ch;
-        }
-    }
-    return result;
-}
 
 std::string draw_plot(const plot &plot) {
     const auto [min_tick, max_tick] = std::minmax_element(

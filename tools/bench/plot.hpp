@@ -36,7 +36,4 @@ struct plot {
 /// Returns an HTML figure with an SVG.
 std::string draw_plot(const plot &plot);
 
-/// Escapes a text for HTML and its attributes.
-std::string escape_html(const std::string &text);
-
 } // namespace tools::bench
