@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 struct emulate_options {
     std::vector<std::string> modes{"stale"}, options;
-    std::string line, log, output, suppress, driver = "rxe";
+    std::string line, log, output, html, suppress, driver = "rxe";
     int status = FAILED;
     bool json = false, no_lab = false, lab = false;
     std::string program;
@@ -85,7 +85,8 @@ class session {
         , drivers_(make_drivers_variable())
         , prefix_(lab_command_prefix(opts, log_folder_.path()))
         , log_(open_output(opts.log))
-        , output_(open_output(opts.output)) {}
+        , output_(open_output(opts.output))
+        , html_(open_output(opts.html)) {}
 
     int run_all() {
         const std::vector<std::string> modes = expand_modes(opts_);
@@ -100,6 +101,8 @@ class session {
             throw std::runtime_error("cannot write " + opts_.output);
         if (!opts_.log.empty() && !log_.flush())
             throw std::runtime_error("cannot write " + opts_.log);
+        if (!opts_.html.empty() && !(html_ << as_html(runs_, command_)).flush())
+            throw std::runtime_error("cannot write " + opts_.html);
         return status;
     }
 
@@ -186,7 +189,7 @@ class session {
     const std::string drivers_;
     const temp_folder log_folder_;
     const std::vector<std::string> prefix_;
-    std::ofstream log_, output_;
+    std::ofstream log_, output_, html_;
     std::vector<run_result> runs_;
 };
 
@@ -255,6 +258,8 @@ void add_emulate(cli::command &program, int &status) {
         .type_name("N");
     command.add_flag("--json,-j", opts->json, "Print the report as JSON");
     command.add_option("--output", opts->output, "Write the report to this file").type_name("FILE");
+    command.add_option("--html", opts->html, "Write the report as a page, with each line's history")
+        .type_name("FILE");
     command.add_option("--log", opts->log, "Write each finding as a line of JSON")
         .type_name("FILE");
     const auto here_flag = command.add_flag("--here", opts->no_lab, "Do not use softrdma's lab");

@@ -2,6 +2,8 @@
 
 #include "emulate/log.hpp"
 
+#include "emulate/timeline.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -68,7 +70,7 @@ void add_record(json record, process &p, run_result &run) {
         p.findings += record.at("findings").get<std::size_t>();
         p.suppressed += record.at("suppressed").get<std::size_t>();
         p.repeated += record.at("repeated").get<std::size_t>();
-    } else if (parse_location(record); // throws if a field is missing
+    } else if (parse_location(record), make_timeline(record); // throw if a field is missing
                !record.at("suppressed").get<bool>()) {
         run.findings.push_back(std::move(record));
     }
@@ -143,6 +145,7 @@ std::vector<code_location> group_findings(const std::vector<run_result> &runs) {
             it->end = std::max(it->end, location.end);
             ++it->count;
             ++it->count_by_mode[run.mode];
+            it->findings.push_back({run.mode, &finding});
         }
     }
     std::stable_sort(

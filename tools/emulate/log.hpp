@@ -34,6 +34,11 @@ struct run_result {
     [[nodiscard]] std::size_t repeated() const noexcept;
 };
 
+struct logged_finding {
+    std::string mode;
+    const nlohmann::ordered_json *json; ///< in its run_result
+};
+
 /// Findings with the same kind, missing sync, request and memory registration: probably fixed by
 /// the same change.
 struct code_location {
@@ -45,6 +50,7 @@ struct code_location {
     std::vector<std::string> request_stack, sync_stack, registration_stack;
     std::size_t count = 0;
     std::map<std::string, std::size_t> count_by_mode; ///< findings per mode
+    std::vector<logged_finding> findings;
 };
 
 /// Adds the records of a log file. Invalid or truncated lines are skipped, and mark the process as

@@ -14,4 +14,8 @@ std::string as_table(const std::vector<run_result> &runs);
 /// The same as JSON, with all findings. `status` is the exit status of coherdma emulate.
 std::string as_json(const std::vector<run_result> &runs, int status);
 
+/// The same as a page of HTML, with the history of each finding's lines and the source of the
+/// program as far as it is readable. `command` is what ran.
+std::string as_html(const std::vector<run_result> &runs, const std::vector<std::string> &command);
+
 } // namespace tools::emulate

@@ -72,6 +72,19 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     grep -qE '^  times       poison [0-9]+, stale [0-9]+$' <<<"$output"
 }
 
+@test "option --html writes a page that names the place of the missing sync" {
+    run_emulate 1 --html page -- "$mailbox" --skip-sync write "$rxe"
+    [[ $stderr != *"$TMPDIR"/coherdma-emulate* ]] # removed, so not named
+    grep -qF '<h2>1. Missing: sync_rdma_write after the Write</h2>' page
+    grep -qE '<b>after main \(mailbox\.c:[0-9]+\) and before main \(mailbox\.c:[0-9]+\)</b>' page
+    grep -qF 'missing here: sync_rdma_write after the Write' page
+    grep -qE 'inferred: the device wrote lines between [0-9]+ and [0-9]+ \(the request of [0-9]+\)' page
+    run_emulate 1 --html page -- "$mailbox" --skip-sync read "$rxe"
+    grep -qE 'inferred: the CPU wrote lines between 1 and 2' page
+    run_emulate 0 --html page -- "$mailbox" "$rxe"
+    grep -qF 'No findings.' page
+}
+
 @test "option --log has every finding with its mode; --status applies to findings only" {
     run_emulate 9 --status 9 --log all.json -m poison -- sh -c "'$mailbox' --skip-sync write $rxe || exit 0"
     [[ $(jq -r .mode all.json | sort -u) == poison && $(jq -r .coherdma all.json | sort -u) == finding ]]
@@ -89,8 +102,8 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
 expect_emulated_by_name() { # DRIVER
     device=$(device_fact "$1" DEVICE)
     query=("$BUILD/tests/system/provider/query_device" --by-name "$device")
-    run -0 --separate-stderr emulate --mode poison --line 128 -- "${query[@]}"
-    [[ ${lines[0]} == "$device is emulated: coherdma's provider emulates a non-coherent device (coherdma's provider: mode poison) line 128" ]]
+    run -0 --separate-stderr emulate --mode evict:7 --line 128 -- "${query[@]}"
+    [[ ${lines[0]} == "$device is emulated: coherdma's provider emulates a non-coherent device (coherdma's provider: mode evict:7) line 128" ]]
     run -0 --separate-stderr "${query[@]}"
     [[ $output == "$device is coherent: "* ]]
 }
@@ -125,9 +138,11 @@ expect_emulated_by_name() { # DRIVER
     expect_refused
     expect_refused --
     expect_refused --mode stale --
-    expect_refused --output '' -- true
-    run -1 --separate-stderr emulate --log nowhere/log -- touch ran
-    [[ $stderr == *'cannot write nowhere/log: No such file'* && ! -e ran ]]
+    for option in --output --html --log; do
+        expect_refused "$option" '' -- touch ran
+        run -1 --separate-stderr emulate "$option" nowhere/file -- touch ran
+        [[ $stderr == *'cannot write nowhere/file: No such file'* && ! -e ran ]]
+    done
 }
 
 @test "status, streams and arguments of the command pass unchanged" {

@@ -37,7 +37,9 @@ json finding(const std::string &registered, long pid = 7) {
             {"registered", stack(registered)},
             {"pid", pid},
             {"suppressed", false},
-            {"repeated", 0}};
+            {"repeated", 0},
+            {"line_size", 64},
+            {"history", json::array()}};
 }
 
 json summary(std::size_t findings) {

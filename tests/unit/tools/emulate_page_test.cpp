@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// coherdma emulate --html: what follows from the history of a finding, and the page.
+
+#include "../cmocka.hpp"
+#include "emulate/report.hpp"
+#include "emulate/source.hpp"
+#include "emulate/timeline.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <unistd.h>
+
+using namespace tools::emulate;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::size_t NONE = timeline_row::NONE;
+constexpr int PID = 7;
+
+json line_run(int offset, int length, const char *state) {
+    return {{"offset", offset}, {"length", length}, {"state", state}};
+}
+
+json event(const char *name, const json &lines, const json &stack = json::array(),
+           const json &description = nullptr) {
+    return {{"event", name},  {"time_us", 1500}, {"times", 1},
+            {"offset", 0},    {"length", 256},   {"description", description},
+            {"stack", stack}, {"lines", lines}};
+}
+
+json make_finding(const char *kind, const json &history, int length = 128) {
+    return {{"coherdma", "finding"},
+            {"kind", kind},
+            {"missing", "sync_rdma_write after the Write"},
+            {"device", "rxe0"},
+            {"region", 1},
+            {"region_length", 256},
+            {"offset", 0},
+            {"length", length},
+            {"request", nullptr},
+            {"last_sync", nullptr},
+            {"registered", json::array({"reg (/src/a.c:3)"})},
+            {"pid", PID},
+            {"suppressed", false},
+            {"repeated", 0},
+            {"line_size", 64},
+            {"history", history}};
+}
+
+json clean() {
+    return json::array({line_run(0, 128, "clean")});
+}
+
+std::string describe(const timeline_row &row) {
+    const char *const kinds[] = {"event ", "cpu ", "device ", "missing "};
+    std::string text = kinds[static_cast<int>(row.kind)] + std::to_string(row.event);
+    for (const line_segment &segment : row.segments)
+        text += " " + segment.state + (segment.is_part ? "*" : "");
+    return text;
+}
+
+void assert_rows(const timeline &line_timeline, const std::vector<std::string> &expected) {
+    assert_int_equal(line_timeline.rows.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        assert_string_equal(describe(line_timeline.rows[i]).c_str(), expected[i].c_str());
+}
+
+/// The store of the CPU is between the registration and the Read, and concerns one line of two.
+void store_of_cpu_is_inferred(void **) {
+    const timeline result = make_timeline(make_finding(
+        "unsynced-read",
+        json::array({event("reg_mr", json::array()),
+                     event("peer_rdma_read",
+                           json::array({line_run(0, 64, "clean"), line_run(64, 64, "dirty")}))})));
+    assert_rows(result, {"event 0 clean* clean*", "cpu 1 clean dirty*", "missing 1",
+                         "event 1 clean* dirty*"});
+    assert_int_equal(result.rows[1].since, 0);
+    assert_int_equal(result.missing_before, 1);
+}
+
+/// The sync is missing where the last data of the device were found, not at the end.
+void write_of_device_is_inferred_with_its_request(void **) {
+    const json stale = json::array({line_run(0, 128, "stale")});
+    const timeline result = make_timeline(make_finding(
+        "stale", json::array({event("sync_rdma_write", clean()), event("peer_rdma_write", clean()),
+                              event("sync_rdma_write", stale), event("peer_rdma_write", clean()),
+                              event("peer_rdma_read", stale), event("dereg_mr", stale)})));
+    assert_rows(result, {"event 0 clean*", "event 1 clean*", "device 2 stale*", "event 2 clean*",
+                         "event 3 clean*", "device 4 stale*", "missing 4", "event 4 stale*",
+                         "event 5 stale*"});
+    assert_int_equal(result.rows[2].cause, 1);
+    assert_int_equal(result.rows[5].cause, 3);
+    assert_int_equal(result.rows[5].since, 3);
+}
+
+void write_without_request_has_no_cause(void **) {
+    const timeline result = make_timeline(make_finding(
+        "conflict",
+        json::array({event("sync_rdma_read", clean()),
+                     event("sync_rdma_read", json::array({line_run(0, 128, "conflict")}))})));
+    assert_rows(result, {"event 0 clean*", "cpu 1 dirty*", "device 1 conflict*", "missing 1",
+                         "event 1 clean*"});
+    assert_int_equal(result.rows[2].cause, NONE);
+}
+
+/// Nothing is inferred before the first event that is known.
+void first_event_implies_nothing(void **) {
+    const timeline result = make_timeline(make_finding(
+        "redundant",
+        json::array({event("sync_rdma_read", json::array({line_run(0, 128, "dirty")}))})));
+    assert_rows(result, {"event 0 clean*"});
+    assert_int_equal(result.missing_before, NONE);
+    assert_rows(make_timeline(make_finding("stale", json::array())), {});
+}
+
+void events_change_states_as_documented(void **) {
+    const struct {
+        const char *event, *found, *after;
+    } rows[] = {
+        {"sync_rdma_read", "dirty", "clean"},    {"sync_rdma_read", "stale", "stale"},
+        {"sync_rdma_read", "conflict", "clean"}, {"sync_rdma_write", "stale", "clean"},
+        {"post_source", "dirty", "clean"},       {"post_sink", "stale", "stale"},
+        {"complete_sink", "stale", "clean"},     {"complete_sink", "conflict", "dirty"},
+        {"peer_rdma_write", "dirty", "dirty"},   {"evict_writeback", "dirty", "clean"},
+        {"evict_fetch", "stale", "clean"},       {"dereg_mr", "dirty", "dirty"},
+    };
+    for (const auto &row : rows) {
+        const timeline result = make_timeline(make_finding(
+            "beside", json::array({event(row.event, json::array({line_run(0, 128, row.found)}))})));
+        assert_string_equal(result.rows.back().segments[0].state.c_str(), row.after);
+    }
+}
+
+void frame_is_parsed(void **) {
+    const source_frame frame = parse_frame("f(int (*)()) (/src/a (1):b.c:12)");
+    assert_string_equal(frame.function.c_str(), "f(int (*)())");
+    assert_string_equal(frame.file.c_str(), "/src/a (1):b.c");
+    const source_frame plain = parse_frame("ns::f(int) (/src/b.c:12)");
+    assert_string_equal(plain.function.c_str(), "ns::f(int)");
+    assert_string_equal(plain.file.c_str(), "/src/b.c");
+    assert_int_equal(plain.line, 12);
+    for (const char *const text : {"main (/usr/bin/rping+0x1234)", "??", "", "f (/a:12", "f (/a:0)",
+                                   "f (/a:99999999999999)", "f (/a:1x)"}) {
+        assert_string_equal(parse_frame(text).file.c_str(), "");
+        assert_int_equal(parse_frame(text).line, 0);
+    }
+}
+
+missing_place place_of(const json &after, const json &before, const char *description = nullptr) {
+    const json text = description != nullptr ? json(description) : json(nullptr);
+    return find_missing_place(
+        make_timeline(make_finding(
+            "unsynced-read",
+            json::array({event("reg_mr", json::array(), after),
+                         event("peer_rdma_read", json::array({line_run(0, 128, "dirty")}), before,
+                               text)}))),
+        PID);
+}
+
+void place_is_between_calls_of_one_function(void **) {
+    const missing_place place =
+        place_of({"reg (/src/a.c:5)", "work (/src/a.c:40)", "main (/src/a.c:90)"},
+                 {"post (/src/a.c:9)", "work (/src/a.c:44)", "main (/src/a.c:90)"});
+    assert_string_equal(place.after.function.c_str(), "work");
+    assert_int_equal(place.after.line, 40);
+    assert_int_equal(place.before.line, 44);
+}
+
+void place_is_named_by_innermost_calls_of_other_functions(void **) {
+    const missing_place place =
+        place_of({"?? (/lib/x.so+0x1)", "reg (/src/a.c:5)", "one (/src/a.c:6)"},
+                 {"post (/src/b.c:9)", "two (/src/b.c:8)"});
+    assert_string_equal(place.after.function.c_str(), "reg");
+    assert_string_equal(place.before.function.c_str(), "post");
+    assert_int_equal(place.before.line, 9);
+}
+
+/// A call of the peer is no place in this process.
+void peer_of_another_process_is_not_the_place(void **) {
+    const json own = {"main (/src/a.c:5)"}, peer = {"main (/src/a.c:9)"};
+    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 8 (a)").before.line, 0);
+    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 8 (a)").after.line, 5);
+    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 7 (a)").before.line, 9);
+}
+
+/// A source file in a temporary folder.
+class source_file {
+  public:
+    explicit source_file(const std::string &text) {
+        assert_non_null(mkdtemp(folder_.data()));
+        path_ = folder_ + "/a<b>.c";
+        std::ofstream(path_) << text;
+    }
+    ~source_file() {
+        unlink(path_.c_str());
+        rmdir(folder_.c_str());
+    }
+    source_file(const source_file &) = delete;
+    source_file &operator=(const source_file &) = delete;
+    [[nodiscard]] const std::string &path() const { return path_; }
+
+  private:
+    std::string folder_ = "/tmp/coherdma-page.XXXXXX", path_;
+};
+
+void source_lines_are_read(void **) {
+    const source_file file("one\n\ttwo\x1b\r\n");
+    source_files files;
+    assert_string_equal(files.line(file.path(), 1).c_str(), "one");
+    assert_string_equal(files.line(file.path(), 2).c_str(), "        two?");
+    assert_string_equal(trim(files.line(file.path(), 2)).c_str(), "two?");
+    assert_false(files.has_line(file.path(), 0) || files.has_line(file.path(), 3));
+    assert_false(files.has_line("/nonexistent", 1) || files.has_line("/tmp", 1) ||
+                 files.has_line("/dev/zero", 1) || files.has_line("relative.c", 1));
+}
+
+std::string page_of(const json &finding) {
+    run_result run;
+    run.mode = "stale<";
+    read_log(finding.dump(), PID, run);
+    return as_html({run}, {"./a", "b & c"});
+}
+
+void assert_contains(const std::string &page, const std::string &part) {
+    if (page.find(part) == std::string::npos)
+        fail_msg("the page does not have: %s", part.c_str());
+}
+
+void page_names_the_missing_sync_and_its_place(void **) {
+    const source_file file("one\npost(); // <&>\nuse();\n");
+    const json stale = json::array({line_run(0, 128, "stale")});
+    const std::string page = page_of(make_finding(
+        "stale", json::array({event("peer_rdma_write", clean(), {"main (" + file.path() + ":2)"},
+                                    "RDMA Write of 8 bytes, wr_id 0x1 of QP 2, by process 7 (a)"),
+                              event("dereg_mr", stale, {"main (" + file.path() + ":3)"})})));
+    assert_contains(page, "<h2>1. Missing: sync_rdma_write after the Write</h2>");
+    assert_contains(page, "<b>after main (a&lt;b&gt;.c:2) and before main (a&lt;b&gt;.c:3)</b>");
+    assert_contains(page, "<span class=hit><b>    2 </b>post(); // &lt;&amp;&gt;</span>");
+    assert_contains(page, "RDMA Write of 8 bytes is posted");
+    assert_contains(page, "inferred: the device wrote lines between 1 and 2 (the request of 1)");
+    assert_contains(page, "missing here: sync_rdma_write after the Write");
+    assert_contains(page, "<b>found here</b>");
+    assert_contains(page, "./a &#39;b &amp; c&#39;");
+    assert_contains(page, "Earlier events are not known any more.");
+    assert_null(std::strstr(page.c_str(), "http")); // nothing from elsewhere
+    assert_null(std::strstr(page.c_str(), "<script"));
+}
+
+/// Whatever a program's log has, it is text of the page.
+void page_is_escaped(void **) {
+    const char *const evil = "<i>\"'&";
+    json finding = make_finding(
+        "stale", json::array({event(evil, json::array({line_run(0, 128, evil)}), {evil}, evil)}));
+    for (const char *const name : {"kind", "missing", "device"})
+        finding[name] = evil;
+    finding["registered"] = {evil, std::string(evil) + " (/" + evil + ":1)"};
+    finding["request"] = finding["last_sync"] = {{"description", evil}, {"stack", {evil}}};
+    const std::string page = page_of(finding);
+    assert_null(std::strstr(page.c_str(), "<i>"));
+    assert_null(std::strstr(page.c_str(), "\"'&"));
+    assert_contains(page, "&lt;i&gt;&quot;&#39;&amp;");
+    assert_contains(page, "stale&lt;");
+}
+
+/// 1000 lines are 16 cells, each with the worst state of its lines.
+void many_lines_are_grouped(void **) {
+    const std::string page = page_of(make_finding(
+        "beside",
+        json::array({event("peer_rdma_read",
+                           json::array({line_run(0, 64, "clean"), line_run(64, 64, "dirty"),
+                                        line_run(128, 63872, "clean")}))}),
+        64000));
+    std::size_t count = 0;
+    for (std::size_t pos = page.find("<h2>");
+         (pos = page.find("class=\"cell ", pos)) != std::string::npos; ++pos)
+        ++count;
+    assert_int_equal(count, 16);
+    assert_contains(page, "class=\"cell dirty part\" title=\"bytes 0..3999: dirty\">d<");
+}
+
+void invalid_history_makes_the_log_incomplete(void **) {
+    json wrong_state = event("exit", json::array({line_run(0, 1, "x")}));
+    wrong_state["lines"][0]["state"] = 1;
+    json no_stack = event("exit", json::array());
+    no_stack.erase("stack");
+    for (const json &invalid :
+         {json(5), json::array({5}), json::array({wrong_state}), json::array({no_stack})}) {
+        run_result run;
+        read_log(make_finding("stale", invalid).dump(), PID, run);
+        assert_int_equal(run.findings.size(), 0);
+        assert_false(run.is_complete());
+    }
+    json negative = make_finding("stale", json::array({event("exit", clean())}), -5);
+    assert_contains(page_of(negative), "found here");
+}
+
+void page_without_findings(void **) {
+    assert_contains(as_html({run_result{}}, {}), "No findings.");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(store_of_cpu_is_inferred),
+        cmocka_unit_test(write_of_device_is_inferred_with_its_request),
+        cmocka_unit_test(write_without_request_has_no_cause),
+        cmocka_unit_test(first_event_implies_nothing),
+        cmocka_unit_test(events_change_states_as_documented),
+        cmocka_unit_test(frame_is_parsed),
+        cmocka_unit_test(place_is_between_calls_of_one_function),
+        cmocka_unit_test(place_is_named_by_innermost_calls_of_other_functions),
+        cmocka_unit_test(peer_of_another_process_is_not_the_place),
+        cmocka_unit_test(source_lines_are_read),
+        cmocka_unit_test(page_names_the_missing_sync_and_its_place),
+        cmocka_unit_test(page_is_escaped),
+        cmocka_unit_test(many_lines_are_grouped),
+        cmocka_unit_test(invalid_history_makes_the_log_incomplete),
+        cmocka_unit_test(page_without_findings),
+    };
+    return cmocka_run_group_tests_name("emulate_page", tests, nullptr, nullptr);
+}

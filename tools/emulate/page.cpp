@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The report as a page of HTML.
+
+#include "emulate/debug_info.hpp"
+#include "emulate/report.hpp"
+#include "emulate/source.hpp"
+#include "emulate/timeline.hpp"
+#include "html.hpp"
+
+#include <algorithm>
+#include <fmt/core.h>
+
+namespace tools::emulate {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t NONE = timeline_row::NONE;
+
+constexpr const char *PAGE_STYLE = R"(
+:root { --color4: #7c3aed; } @media (prefers-color-scheme: dark) { :root { --color4: #c4a3ff; } }
+h2 { border-top: 1px solid var(--line); padding-top: 1.6rem; overflow-wrap: anywhere; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
+p, .legend { overflow-wrap: anywhere; } dd, dt { padding: .1rem 0; } dd code { display: block; }
+.legend { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; font-size: .9rem; }
+.legend .cell { min-width: 5rem; margin-right: .4rem; display: inline-block; }
+.extent { height: .8rem; border: 1px solid var(--line); background: var(--card); max-width: 46rem;
+  margin: .5rem 0 1rem; position: relative; border-radius: 3px; overflow: hidden; }
+.extent i { position: absolute; top: 0; bottom: 0; min-width: 3px; background: var(--bad); }
+.timeline { list-style: none; padding: 0; margin: .6rem 0 1rem; }
+.timeline li { display: grid; gap: .2rem 1.2rem; align-items: center; padding: .45rem .9rem;
+  grid-template-columns: minmax(0, 1fr) minmax(12rem, 32%); border-top: 1px solid var(--line); }
+.timeline li:first-child { border-top: 0; }
+.timeline .inferred { font-style: italic; color: var(--soft); }
+.timeline .missing { display: block; border: 2px dashed var(--bad); border-radius: 6px;
+  color: var(--bad); font-weight: 650; margin: .2rem; }
+.timeline .found { border-left: 4px solid var(--bad); }
+.timeline li > div:first-child { padding-left: 1.8rem; position: relative; }
+.number { position: absolute; left: 0; color: var(--soft); }
+.actor { font-weight: 650; } .detail { color: var(--soft); font-size: .88rem; }
+.call { display: block; font-size: .86rem; overflow-wrap: anywhere; }
+.cells { display: flex; gap: 3px; }
+.cell { flex: 1; min-width: 0; text-align: center; font: 600 .78rem/1.5 system-ui, sans-serif;
+  border: 1px solid var(--line); border-radius: 3px; color: var(--soft); overflow: hidden; }
+.dirty { border-color: var(--color1); color: var(--color1); }
+.stale { border-color: var(--color2); color: var(--color2); }
+.conflict { border-color: var(--color4); color: var(--color4); }
+.part.clean { border-color: var(--color3); color: var(--color3); }
+.part.dirty { background: var(--color1); color: var(--back); }
+.part.stale { background: var(--color2); color: var(--back); }
+.part.conflict { background: var(--color4); color: var(--back); }
+pre { margin: 0; padding: .6rem 0; font: .84rem/1.5 ui-monospace, monospace; min-width: max-content; }
+pre span { display: block; padding: 0 .9rem; } pre b { color: var(--soft); font-weight: 400; }
+pre .hit { background: color-mix(in srgb, var(--bad) 16%, transparent); }
+@media (max-width: 640px) { body { padding: 1.4rem .8rem 2rem; }
+  .timeline li { grid-template-columns: minmax(0, 1fr); } dl { grid-template-columns: 1fr; }
+  dd { margin: 0 0 .5rem; } }
+)";
+
+constexpr struct {
+    const char *event, *actor, *text;
+} EVENTS[] = {
+    {"reg_mr", "program", "registers the memory"},
+    {"sync_rdma_read", "program", "sync_rdma_read"},
+    {"sync_rdma_write", "program", "sync_rdma_write"},
+    {"peer_rdma_read", "peer", "posts an RDMA Read of these lines"},
+    {"peer_rdma_write", "peer", "posts an RDMA Write of these lines"},
+    {"peer_atomic", "peer", "posts an atomic operation on these lines"},
+    {"post_source", "program", "posts a work request that reads this local memory"},
+    {"post_sink", "program", "posts a work request that writes this local memory"},
+    {"complete_sink", "program", "polls the completion of a work request that wrote this memory"},
+    {"evict_writeback", "mode evict", "copies the line to the device"},
+    {"evict_fetch", "mode evict", "copies the line to the program"},
+    {"dereg_mr", "program", "deregisters the memory"},
+    {"exit", "program", "ends"},
+};
+
+std::string base_name(const std::string &path) {
+    return path.substr(path.rfind('/') + 1);
+}
+
+/// "RDMA Write of 64 bytes" and the rest of "RDMA Write of 64 bytes, wr_id 0x7 of QP 17, ..."
+std::pair<std::string, std::string> split_description(const std::string &text) {
+    const std::size_t comma = text.find(", ");
+    return {text.substr(0, comma), comma == std::string::npos ? "" : text.substr(comma + 2)};
+}
+
+std::string format_call(const std::vector<std::string> &stack, source_files &files) {
+    if (stack.empty())
+        return "";
+    const source_frame frame = parse_frame(stack.front());
+    if (frame.file.empty())
+        return "<code class=call>" + escape_html(stack.front()) + "</code>";
+    return fmt::format("<code class=call title=\"{}\">{} {}:{} <span class=soft>{}</span></code>",
+                       escape_html(frame.file), escape_html(frame.function),
+                       escape_html(base_name(frame.file)), frame.line,
+                       escape_html(trim(files.line(frame.file, frame.line))));
+}
+
+/// At most 16 cells of equally many lines, each with the worst state of its lines.
+std::string format_cells(const std::vector<line_segment> &segments, std::size_t num_lines) {
+    constexpr std::size_t MAX_CELLS = 16, MAX_NAMED_CELLS = 3;
+    if (segments.empty() || segments.front().begin >= segments.back().end)
+        return "";
+    const std::int64_t begin = segments.front().begin, length = segments.back().end - begin;
+    const std::size_t num_cells = std::clamp<std::size_t>(num_lines, 1, MAX_CELLS);
+    std::string html = "<div class=cells>";
+    for (std::size_t i = 0; i < num_cells; ++i) {
+        const auto cells = static_cast<std::int64_t>(num_cells),
+                   cell = static_cast<std::int64_t>(i);
+        const std::int64_t cell_begin =
+            begin + length / cells * cell + length % cells * cell / cells;
+        const std::int64_t cell_end =
+            begin + length / cells * (cell + 1) + length % cells * (cell + 1) / cells;
+        std::string state;
+        bool is_part = false;
+        for (const line_segment &segment : segments) {
+            if (segment.begin >= cell_end || segment.end <= cell_begin)
+                continue;
+            is_part = is_part || segment.is_part;
+            for (const char *const worse : {"clean", "dirty", "stale", "conflict"})
+                if (segment.state == worse &&
+                    (state.empty() || state == "clean" || segment.state == "conflict"))
+                    state = segment.state;
+        }
+        const std::string name = state.empty() ? "?" : state;
+        html += fmt::format("<span class=\"cell {}{}\" title=\"bytes {}..{}: {}\">{}</span>",
+                            escape_html(state), is_part ? " part" : "", cell_begin, cell_end - 1,
+                            escape_html(name),
+                            escape_html(num_cells <= MAX_NAMED_CELLS ? name : name.substr(0, 1)));
+    }
+    return html + "</div>";
+}
+
+struct shown_finding {
+    const json &finding;
+    const timeline &line_timeline;
+    std::string missing; ///< "": no sync is missing
+    std::size_t num_lines;
+    source_files &files;
+};
+
+std::string format_event(const shown_finding &shown, const timeline_row &row) {
+    const std::vector<line_event> &events = shown.line_timeline.events;
+    const line_event &event = events[row.event];
+    std::string actor = "?", text = event.name, detail;
+    for (const auto &known : EVENTS)
+        if (event.name == known.event)
+            actor = known.actor, text = known.text;
+    if (!event.description.empty()) {
+        std::tie(text, detail) = split_description(event.description);
+        text += " is posted";
+    }
+    detail = fmt::format("bytes {}..{}{}{}, {:+.3f} ms{}", event.begin, event.end - 1,
+                         detail.empty() ? "" : ", ", detail,
+                         static_cast<double>(event.time_us - events.front().time_us) / 1000,
+                         event.times > 1 ? fmt::format(", {} times", event.times) : "");
+    const bool is_last = row.event + 1 == events.size();
+    return fmt::format("<li{}><div><span class=number>{}</span><span class=actor>{}:</span> {} "
+                       "<span class=detail>{}</span>{}{}</div>{}</li>\n",
+                       is_last ? " class=found" : "", row.event + 1, escape_html(actor),
+                       escape_html(text), escape_html(detail), is_last ? " <b>found here</b>" : "",
+                       format_call(event.stack, shown.files),
+                       format_cells(row.segments, shown.num_lines));
+}
+
+std::string format_inferred(const shown_finding &shown, const timeline_row &row) {
+    std::string text =
+        row.kind == row_kind::CPU_WROTE ? "the CPU wrote lines" : "the device wrote lines";
+    if (row.since != NONE)
+        text += fmt::format(" between {} and {}", row.since + 1, row.event + 1);
+    if (row.kind == row_kind::DEVICE_WROTE)
+        text += row.cause != NONE ? fmt::format(" (the request of {})", row.cause + 1)
+                                  : " (by a request that is not known)";
+    return fmt::format("<li class=inferred><div>inferred: {}</div>{}</li>\n", text,
+                       format_cells(row.segments, shown.num_lines));
+}
+
+std::string format_timeline(const shown_finding &shown) {
+    if (shown.line_timeline.events.empty())
+        return "<p class=soft>No event on these lines is known.</p>\n";
+    std::string html;
+    if (shown.line_timeline.events.front().name != "reg_mr")
+        html += "<p class=soft>Earlier events are not known any more.</p>\n";
+    html += "<ol class=\"timeline card\">\n";
+    for (const timeline_row &row : shown.line_timeline.rows) {
+        if (row.kind == row_kind::EVENT)
+            html += format_event(shown, row);
+        else if (row.kind == row_kind::MISSING_SYNC)
+            html += "<li class=missing>missing here: " + escape_html(shown.missing) + "</li>\n";
+        else
+            html += format_inferred(shown, row);
+    }
+    return html + "</ol>\n";
+}
+
+std::string format_excerpt(source_files &files, const source_frame &first,
+                           const source_frame &second) {
+    constexpr int MAX_DISTANCE = 24, CONTEXT = 2;
+    const bool is_one_part = first.file == second.file && first.line <= second.line &&
+                             second.line - first.line <= MAX_DISTANCE;
+    std::string html;
+    const auto add_lines = [&](const std::string &file, int begin, int end) {
+        std::string lines;
+        for (int line = std::max(begin, 1); line <= end; ++line) {
+            if (!files.has_line(file, line))
+                continue;
+            const bool is_hit = (file == first.file && line == first.line) ||
+                                (file == second.file && line == second.line);
+            lines += fmt::format("<span{}><b>{:5} </b>{}</span>", is_hit ? " class=hit" : "", line,
+                                 escape_html(files.line(file, line)));
+        }
+        if (!lines.empty())
+            html += "<h3>" + escape_html(file) + "</h3>\n<div class=\"scroll\"><pre>" + lines +
+                    "</pre></div>\n";
+    };
+    if (is_one_part) {
+        add_lines(first.file, first.line - CONTEXT, second.line + CONTEXT);
+        return html;
+    }
+    if (first.line != 0)
+        add_lines(first.file, first.line - CONTEXT, first.line + CONTEXT);
+    if (second.line != 0)
+        add_lines(second.file, second.line - CONTEXT, second.line + CONTEXT);
+    return html;
+}
+
+/// Where the sync must be added.
+std::string format_place(const shown_finding &shown) {
+    const missing_place place =
+        find_missing_place(shown.line_timeline, shown.finding.at("pid").get<long>());
+    const auto name = [](const source_frame &frame) {
+        return escape_html(
+            fmt::format("{} ({}:{})", frame.function, base_name(frame.file), frame.line));
+    };
+    const source_frame &after = place.after, &before = place.before;
+    std::string text;
+    if (after.line != 0 && before.line == after.line && before.file == after.file)
+        text = "after " + name(after) + ", and before this call is made again";
+    else if (after.line != 0 && before.line != 0)
+        text = "after " + name(after) + " and before " + name(before);
+    else if (after.line != 0)
+        text = "after " + name(after);
+    else if (before.line != 0)
+        text = "before " + name(before);
+    if (text.empty())
+        return "";
+    return "<p>Where: <b>" + text + "</b></p>\n" + format_excerpt(shown.files, after, before);
+}
+
+std::string format_term(const char *name, const std::string &text, const json &stack,
+                        source_files &files) {
+    std::string html = std::string("<dt>") + name + "</dt><dd>" + escape_html(text);
+    for (const std::string frame_text : stack) {
+        const source_frame frame = parse_frame(frame_text);
+        html += frame.file.empty()
+                    ? "<code>" + escape_html(frame_text) + "</code>"
+                    : fmt::format("<code title=\"{}\">{} ({}:{})<span class=soft> {}</span></code>",
+                                  escape_html(frame.file), escape_html(frame.function),
+                                  escape_html(base_name(frame.file)), frame.line,
+                                  escape_html(trim(files.line(frame.file, frame.line))));
+    }
+    return html + "</dd>\n";
+}
+
+std::string format_stacks(const json &finding, source_files &files) {
+    std::string html = "<dl>\n";
+    if (const json &request = finding.at("request"); !request.is_null())
+        html += format_term("request", request.at("description"), request.at("stack"), files);
+    if (const json &sync = finding.at("last_sync"); sync.is_null())
+        html += format_term("last sync", "none is known", json::array(), files);
+    else
+        html += format_term("last sync", sync.at("description"), sync.at("stack"), files);
+    return html + format_term("registered", "", finding.at("registered"), files) + "</dl>\n";
+}
+
+std::string format_range(std::int64_t begin, std::int64_t end, std::uint64_t region_length) {
+    const double scale = 100.0 / static_cast<double>(std::max<std::uint64_t>(region_length, 1));
+    const double left = std::clamp(static_cast<double>(begin) * scale, 0.0, 100.0);
+    const double right = std::clamp(static_cast<double>(end) * scale, left, 100.0);
+    return fmt::format("<div class=extent title=\"the lines in their memory region\">"
+                       "<i style=\"left:{:.2f}%;width:{:.2f}%\"></i></div>\n",
+                       left, right - left);
+}
+
+std::string format_finding(const logged_finding &logged, const std::string &missing,
+                           source_files &files) {
+    const json &finding = *logged.json;
+    const timeline line_timeline = make_timeline(finding);
+    const std::int64_t begin = finding.at("offset"), length = finding.at("length");
+    const auto line_size = std::max<std::int64_t>(finding.at("line_size").get<std::int64_t>(), 1);
+    const shown_finding shown = {
+        finding, line_timeline, missing,
+        static_cast<std::size_t>(std::max<std::int64_t>(length, 0) / line_size), files};
+    return fmt::format(
+               "<p class=soft>Bytes {}..{} of {}, in lines of {} bytes. Mode {}, process {}.</p>\n",
+               begin, begin + length - 1, finding.at("region_length").get<std::uint64_t>(),
+               line_size, escape_html(logged.mode), finding.at("pid").get<long>()) +
+           format_range(begin, begin + length, finding.at("region_length")) + format_place(shown) +
+           "<h3>Events on these lines</h3>\n" + format_timeline(shown) +
+           format_stacks(finding, files);
+}
+
+std::string format_location(const code_location &location, std::size_t number,
+                            source_files &files) {
+    std::string counts;
+    for (const auto &[mode, count] : location.count_by_mode)
+        counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", mode, count);
+    std::string html = fmt::format(
+        "<h2>{}. {}</h2>\n<p>{} on {}, region {}. Times: {}.</p>\n", number,
+        escape_html(location.missing.empty() ? location.kind : "Missing: " + location.missing),
+        escape_html(location.kind), escape_html(location.device), location.region,
+        escape_html(counts));
+    for (std::size_t i = 0; i < location.findings.size(); ++i) {
+        if (i == 1)
+            html +=
+                fmt::format("<details><summary>{} more</summary>\n", location.findings.size() - 1);
+        html += format_finding(location.findings[i], location.missing, files);
+    }
+    return html + (location.findings.size() > 1 ? "</details>\n" : "");
+}
+
+std::string format_runs(const std::vector<run_result> &runs) {
+    std::string html = "<div class=scroll><table><thead><tr><th class=name>mode</th><th>status</th>"
+                       "<th>processes</th><th>findings</th><th>suppressed</th><th>repeated</th>"
+                       "</tr></thead>\n";
+    for (const run_result &run : runs)
+        html += fmt::format("<tr><th class=name>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+                            "<td>{}</td></tr>\n",
+                            escape_html(run.mode), run.status, run.processes.size(), run.count(),
+                            run.suppressed(), run.repeated());
+    return html + "</table></div>\n";
+}
+
+constexpr const char *LEGEND =
+    "<h3>How to read the events</h3>\n<div class=legend>"
+    "<span><span class=\"cell clean part\">clean</span>both copies are equal</span>"
+    "<span><span class=\"cell dirty part\">dirty</span>the program wrote; the device has old "
+    "data</span>"
+    "<span><span class=\"cell stale part\">stale</span>the device wrote; the program has old "
+    "data</span>"
+    "<span><span class=\"cell conflict part\">conflict</span>both wrote</span></div>\n"
+    "<p class=soft>Each event shows the lines as it leaves them; those that it concerns are "
+    "filled. "
+    "The CPU's stores and the arrival of data are not seen: they are inferred, between two events, "
+    "from the state in which the later one found the lines.</p>\n";
+
+std::string format_files_without_lines(const std::vector<code_location> &locations) {
+    std::string html;
+    for (const file_without_lines &file : files_without_lines(locations))
+        html += "<dt>" + escape_html(base_name(file.path)) + "</dt><dd>" + escape_html(file.fix) +
+                "</dd>\n";
+    return html.empty()
+               ? ""
+               : "<footer><p>Source lines are missing for</p><dl>\n" + html + "</dl></footer>\n";
+}
+
+} // namespace
+
+std::string as_html(const std::vector<run_result> &runs, const std::vector<std::string> &command) {
+    std::string html = begin_page("Missing syncs", PAGE_STYLE) + "<p class=soft><code>";
+    for (const std::string &word : command)
+        html += escape_html(word.find(' ') != std::string::npos ? "'" + word + "' " : word + " ");
+    html += "</code></p>\n" + format_runs(runs);
+    const std::vector<code_location> locations = group_findings(runs);
+    html += locations.empty() ? "<p>No findings.</p>\n" : LEGEND;
+    source_files files;
+    std::size_t number = 0;
+    for (const code_location &location : locations)
+        html += format_location(location, ++number, files);
+    return html + format_files_without_lines(locations) + "</body></html>\n";
+}
+
+} // namespace tools::emulate

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "emulate/timeline.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace tools::emulate {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t NONE = timeline_row::NONE;
+
+bool is_dirty(const std::string &state) {
+    return state == "dirty" || state == "conflict";
+}
+bool is_stale(const std::string &state) {
+    return state == "stale" || state == "conflict";
+}
+bool device_may_write(const std::string &event) {
+    return event == "peer_rdma_write" || event == "peer_atomic" || event == "post_sink";
+}
+
+/// The state after an event that found a line in this state.
+std::string state_after(const std::string &event, const std::string &state) {
+    if (event == "sync_rdma_write" || event.starts_with("evict_"))
+        return "clean";
+    if (event == "sync_rdma_read" || event == "post_source" || event == "post_sink")
+        return is_dirty(state) ? "clean" : state;
+    if (event == "complete_sink")
+        return is_dirty(state) ? "dirty" : "clean";
+    return event == "reg_mr" && state.empty() ? "clean" : state;
+}
+
+/// Lines with what is known of them while the events are replayed.
+struct replayed_segment {
+    std::int64_t begin = 0, end = 0;
+    std::string state;        ///< "": no event has found it yet
+    std::size_t last = NONE;  ///< the last event
+    std::size_t write = NONE; ///< the last request that writes it
+};
+
+class replay {
+  public:
+    replay(timeline &result, std::int64_t begin, std::int64_t end)
+        : result_(result) {
+        std::set<std::int64_t> bounds = {begin, end};
+        for (const line_event &event : result.events)
+            for (const line_event::line_run &run : event.runs)
+                bounds.insert({std::clamp(run.begin, begin, end), std::clamp(run.end, begin, end)});
+        for (auto it = bounds.begin(); std::next(it) != bounds.end(); ++it)
+            segments_.push_back({*it, *std::next(it), {}, NONE, NONE});
+    }
+
+    void add(std::size_t index) {
+        const line_event &event = result_.events[index];
+        std::vector<std::string> found;
+        for (const replayed_segment &segment : segments_)
+            found.push_back(found_state(event, segment));
+        add_inferred(row_kind::CPU_WROTE, index, found, is_dirty);
+        add_inferred(row_kind::DEVICE_WROTE, index, found, is_stale);
+        for (std::size_t i = 0; i < segments_.size(); ++i) {
+            replayed_segment &segment = segments_[i];
+            if (!is_part(event, segment))
+                continue;
+            segment.state = state_after(event.name, found[i]);
+            segment.last = index;
+            if (device_may_write(event.name))
+                segment.write = index;
+        }
+        timeline_row row;
+        row.event = index;
+        row.segments = snapshot([&](std::size_t i) { return is_part(event, segments_[i]); });
+        result_.rows.push_back(std::move(row));
+    }
+
+  private:
+    static bool is_part(const line_event &event, const replayed_segment &segment) {
+        return event.begin < segment.end && segment.begin < event.end;
+    }
+
+    static std::string found_state(const line_event &event, const replayed_segment &segment) {
+        for (const line_event::line_run &run : event.runs)
+            if (run.begin <= segment.begin && segment.end <= run.end)
+                return run.state;
+        return segment.state;
+    }
+
+    template <class predicate>
+    std::vector<line_segment> snapshot(const predicate &is_part_of_row) const {
+        std::vector<line_segment> result;
+        for (std::size_t i = 0; i < segments_.size(); ++i)
+            result.push_back(
+                {segments_[i].begin, segments_[i].end, segments_[i].state, is_part_of_row(i)});
+        return result;
+    }
+
+    /// Adds a row if the event found lines changed that were not before.
+    void add_inferred(row_kind kind, std::size_t index, const std::vector<std::string> &found,
+                      bool (*is_changed)(const std::string &)) {
+        timeline_row row;
+        row.kind = kind;
+        row.event = index;
+        std::vector<bool> changed;
+        for (std::size_t i = 0; i < segments_.size(); ++i) {
+            const replayed_segment &segment = segments_[i];
+            changed.push_back(!segment.state.empty() && is_changed(found[i]) &&
+                              !is_changed(segment.state));
+            if (!changed.back())
+                continue;
+            row.since = row.since == NONE ? segment.last : std::min(row.since, segment.last);
+            if (kind == row_kind::DEVICE_WROTE)
+                row.cause = segment.write;
+        }
+        if (std::none_of(changed.begin(), changed.end(), [](bool is) { return is; }))
+            return;
+        for (std::size_t i = 0; i < segments_.size(); ++i)
+            if (changed[i] && segments_[i].state != "conflict")
+                segments_[i].state = kind == row_kind::CPU_WROTE
+                                         ? (is_stale(segments_[i].state) ? "conflict" : "dirty")
+                                         : (is_dirty(segments_[i].state) ? "conflict" : "stale");
+        row.segments = snapshot([&](std::size_t i) { return changed[i]; });
+        result_.rows.push_back(std::move(row));
+    }
+
+    timeline &result_;
+    std::vector<replayed_segment> segments_;
+};
+
+/// The event before which the program must have synced; NONE: no sync is missing.
+std::size_t find_missing_before(const timeline &line_timeline, const std::string &finding_kind) {
+    const std::size_t last = line_timeline.events.size() - 1;
+    if (finding_kind == "unsynced-read" || finding_kind == "unsynced-write" ||
+        finding_kind == "discarded")
+        return last;
+    if (finding_kind != "stale" && finding_kind != "conflict")
+        return NONE;
+    std::size_t found = last;
+    for (const timeline_row &row : line_timeline.rows)
+        if (row.kind == row_kind::DEVICE_WROTE)
+            found = row.event;
+    return found;
+}
+
+/// Whether the calls of the stack are of this process.
+bool is_of_process(const line_event &event, long pid) {
+    return event.description.empty() ||
+           event.description.find(" by process " + std::to_string(pid) + " (") != std::string::npos;
+}
+
+/// Calls of one function, in the outermost frames that differ.
+bool find_common_function(const std::vector<std::string> &after,
+                          const std::vector<std::string> &before, missing_place &place) {
+    for (std::size_t i = 1; i <= std::min(after.size(), before.size()); ++i) {
+        const source_frame first = parse_frame(after[after.size() - i]),
+                           second = parse_frame(before[before.size() - i]);
+        if (first.file.empty() || first.file != second.file || first.function != second.function)
+            return false;
+        place = {first, second};
+        if (first.line != second.line)
+            return true;
+    }
+    return place.after.line != 0;
+}
+
+source_frame innermost_frame(const std::vector<std::string> &stack) {
+    for (const std::string &text : stack)
+        if (const source_frame frame = parse_frame(text); !frame.file.empty())
+            return frame;
+    return {};
+}
+
+} // namespace
+
+source_frame parse_frame(const std::string &frame) {
+    source_frame parsed;
+    const std::size_t absolute = frame.find(" (/"), colon = frame.rfind(':');
+    const std::size_t open = absolute != std::string::npos ? absolute : frame.rfind(" (");
+    parsed.function = frame.substr(0, open);
+    if (open == std::string::npos || colon == std::string::npos || colon < open ||
+        !frame.ends_with(')'))
+        return parsed;
+    const char *const end = frame.data() + frame.size() - 1;
+    const auto [rest, error] = std::from_chars(frame.data() + colon + 1, end, parsed.line);
+    if (error == std::errc{} && rest == end && parsed.line > 0)
+        parsed.file = frame.substr(open + 2, colon - open - 2);
+    else
+        parsed.line = 0;
+    return parsed;
+}
+
+std::vector<line_event> parse_history(const json &finding) {
+    std::vector<line_event> events;
+    for (const json &object : finding.at("history")) {
+        line_event event;
+        event.name = object.at("event");
+        event.description = object.at("description").is_null() ? "" : object.at("description");
+        event.time_us = object.at("time_us");
+        event.times = object.at("times");
+        event.begin = object.at("offset");
+        event.end = event.begin + object.at("length").get<std::int64_t>();
+        for (std::string frame : object.at("stack"))
+            event.stack.push_back(std::move(frame));
+        for (const json &run : object.at("lines")) {
+            const std::int64_t begin = run.at("offset");
+            event.runs.push_back(
+                {begin, begin + run.at("length").get<std::int64_t>(), run.at("state")});
+        }
+        events.push_back(std::move(event));
+    }
+    return events;
+}
+
+timeline make_timeline(const json &finding) {
+    timeline result;
+    result.events = parse_history(finding);
+    if (result.events.empty())
+        return result;
+    const std::int64_t begin = finding.at("offset");
+    replay lines(result, begin, std::max(begin, begin + finding.at("length").get<std::int64_t>()));
+    for (std::size_t i = 0; i < result.events.size(); ++i)
+        lines.add(i);
+    result.missing_before = find_missing_before(result, finding.at("kind"));
+    const auto event_row =
+        std::find_if(result.rows.begin(), result.rows.end(), [&](const timeline_row &row) {
+            return row.kind == row_kind::EVENT && row.event == result.missing_before;
+        });
+    if (event_row != result.rows.end()) {
+        timeline_row missing;
+        missing.kind = row_kind::MISSING_SYNC;
+        missing.event = result.missing_before;
+        result.rows.insert(event_row, missing);
+    }
+    return result;
+}
+
+missing_place find_missing_place(const timeline &line_timeline, long pid) {
+    missing_place place;
+    if (line_timeline.missing_before == NONE)
+        return place;
+    const std::vector<line_event> &events = line_timeline.events;
+    const auto next = events.begin() + static_cast<std::ptrdiff_t>(line_timeline.missing_before);
+    const auto is_own_call = [pid](const line_event &event) {
+        return !event.stack.empty() && is_of_process(event, pid);
+    };
+    const auto before = std::find_if(next, events.end(), is_own_call);
+    const auto after = std::find_if(std::make_reverse_iterator(next), events.rend(), is_own_call);
+    if (after != events.rend() && before != events.end() &&
+        find_common_function(after->stack, before->stack, place))
+        return place;
+    place = {};
+    if (after != events.rend())
+        place.after = innermost_frame(after->stack);
+    if (before != events.end())
+        place.before = innermost_frame(before->stack);
+    return place;
+}
+
+} // namespace tools::emulate
