@@ -40,7 +40,7 @@ void run_background_thread() noexcept {
     for (auto pause = steady_clock::duration(min_pause);;) {
         std::this_thread::sleep_for(pause);
         const auto begin = steady_clock::now();
-        process_state().cache.run_background();
+        process_state().cache.run_background_step();
         pause = std::max<steady_clock::duration>(min_pause,
                                                  PAUSE_FACTOR * (steady_clock::now() - begin));
     }
@@ -57,8 +57,8 @@ void start_background_thread() {
 
 /// Handler of atexit(), called before the program's destructors free registered memory, and of
 /// at_quick_exit().
-void end_process() noexcept {
-    if (!is_active()) // a child of fork() that opened no device
+void report_at_exit() noexcept {
+    if (!has_process_state()) // a child of fork() that opened no device
         return;
     peer_ipc::close_slot();
     process_state().cache.report_stale_lines();
@@ -81,8 +81,8 @@ void reset_child_after_fork() {
 }
 
 void start_process(const settings &config) {
-    static const bool has_handlers = std::atexit(end_process) == 0 &&
-                                     std::at_quick_exit(end_process) == 0 &&
+    static const bool has_handlers = std::atexit(report_at_exit) == 0 &&
+                                     std::at_quick_exit(report_at_exit) == 0 &&
                                      pthread_atfork(nullptr, nullptr, reset_child_after_fork) == 0;
     static_cast<void>(has_handlers);
     if (process_state().cache.needs_thread())
@@ -103,7 +103,7 @@ addr_range to_addr_range(const coherdma::cache::range &range) noexcept {
 
 int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
     int error = 0;
-    for (std::size_t i = 0; i < count && error == 0 && is_active(); ++i) {
+    for (std::size_t i = 0; i < count && error == 0 && has_process_state(); ++i) {
         const addr_range range = to_addr_range(ranges[i]);
         error = process_state().cache.check_readable(&range, 1, bad_addr);
     }
@@ -124,7 +124,7 @@ void note_out_of_memory() noexcept {
 using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
 
 void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
-    for (std::size_t i = 0; i < count && is_active(); ++i) {
+    for (std::size_t i = 0; i < count && has_process_state(); ++i) {
         const addr_range range = to_addr_range(ranges[i]);
         try {
             (process_state().cache.*sync)(&range, 1);

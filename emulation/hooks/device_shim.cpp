@@ -35,7 +35,7 @@ shared_state &process_state() noexcept {
     return *current_state.load(std::memory_order_acquire);
 }
 
-bool is_active() noexcept {
+bool has_process_state() noexcept {
     return current_state.load(std::memory_order_acquire) != nullptr;
 }
 
@@ -47,7 +47,7 @@ emulated_device *find_device(const ibv_context *ctx) noexcept {
     return nullptr;
 }
 
-addr_range emulated_device::find_in_by_lkey(const ibv_sge &sge) {
+addr_range emulated_device::find_own_memory_by_lkey(const ibv_sge &sge) {
     const std::shared_lock guard(mutex);
     const auto it = by_lkey.find(sge.lkey);
     if (it == by_lkey.end())
@@ -59,18 +59,18 @@ addr_range emulated_device::find_in_by_lkey(const ibv_sge &sge) {
 
 // An imported context may use MRs of the context it was imported from: lkeys are unique in a
 // device.
-addr_range emulated_device::find_local(const ibv_sge &sge) {
-    addr_range range = find_in_by_lkey(sge);
+addr_range emulated_device::find_memory_by_lkey(const ibv_sge &sge) {
+    addr_range range = find_own_memory_by_lkey(sge);
     if (range.empty())
         for_each_device([&](emulated_device &other) {
             if (range.empty() && &other != this && other.name == name)
-                range = other.find_in_by_lkey(sge);
+                range = other.find_own_memory_by_lkey(sge);
         });
     return range;
 }
 
-addr_range emulated_device::find_remote(std::uint32_t rkey, std::uint64_t remote_addr,
-                                        std::uint64_t length) {
+addr_range emulated_device::find_memory_by_rkey(std::uint32_t rkey, std::uint64_t remote_addr,
+                                                std::uint64_t length) {
     const std::shared_lock guard(mutex);
     const auto it = by_rkey.find(rkey);
     if (it == by_rkey.end())

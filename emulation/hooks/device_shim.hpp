@@ -46,14 +46,15 @@ struct emulated_device {
     std::unordered_map<const ibv_qp *, std::unique_ptr<qp_ex_state>> qp_ex_states;
     std::unordered_set<const ibv_qp *> sig_all_qps; ///< created with sq_sig_all
 
-    /// The memory of an SGE; empty if it is not emulated.
-    addr_range find_local(const ibv_sge &);
-    /// The memory that a peer accesses; empty if it is not emulated, or not all of it.
-    addr_range find_remote(std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t length);
+    /// The program's memory that an SGE of its own WR names; empty if it is not emulated.
+    addr_range find_memory_by_lkey(const ibv_sge &);
+    /// This process's memory that a WR of a peer names; empty if not all of it is emulated.
+    addr_range find_memory_by_rkey(std::uint32_t rkey, std::uint64_t remote_addr,
+                                   std::uint64_t length);
     bool is_sig_all(const ibv_qp *);
 
   private:
-    addr_range find_in_by_lkey(const ibv_sge &);
+    addr_range find_own_memory_by_lkey(const ibv_sge &);
 };
 
 /// Created with the first device and never destroyed: threads may use devices until the process
@@ -67,10 +68,10 @@ struct shared_state {
     explicit shared_state(const settings &);
 };
 
-/// Only if is_active().
+/// Only if has_process_state().
 shared_state &process_state() noexcept;
-/// Whether this process has emulated a device.
-bool is_active() noexcept;
+/// Whether this process has opened a device that is emulated.
+bool has_process_state() noexcept;
 /// nullptr: the device is not emulated.
 emulated_device *find_device(const ibv_context *) noexcept;
 
@@ -90,8 +91,10 @@ void hook_post_ops(abi::verbs_context_ops &);
 void hook_poll_ops(abi::verbs_context_ops &);
 void hook_qp_ops(abi::verbs_context_ops &);
 
-/// Syncs the memory of an SGE before its WR is posted, and adds it to sinks if the WR writes it.
-void prepare_sge(emulated_device &, ibv_wr_opcode, const ibv_sge &, std::vector<addr_range> &sinks);
+/// Before a WR is posted: writes the memory of its SGE back, and adds it to sinks if the device
+/// will write it.
+void writeback_sge(emulated_device &, ibv_wr_opcode, const ibv_sge &,
+                   std::vector<addr_range> &sinks);
 /// Whether the WR reads or writes memory of the peer.
 bool accesses_remote_memory(ibv_wr_opcode) noexcept;
 /// The MW gets a new rkey when it is bound.
@@ -106,7 +109,7 @@ void unhook_wr_api(emulated_device &) noexcept;
 /// host that emulates it.
 void check_remote_access(emulated_device &, const ibv_qp &qp, ibv_wr_opcode, std::uint64_t wr_id,
                          std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t length);
-/// Checks memory of this process for a WR of a peer.
+/// Checks memory of this process for a WR that a peer is about to post.
 void check_peer_access(addr_range, ibv_wr_opcode, const mem_access &);
 
 } // namespace coherdma::emulation

@@ -167,7 +167,7 @@ ibv_mr *reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, std:
         find_device(pd->context)->driver_ops.reg_dmabuf_mr(pd, offset, length, iova, fd, access));
 }
 
-/// An MR of this process needs nothing: find_local() finds it.
+/// An MR of this process needs nothing: find_memory_by_lkey() finds it.
 ibv_mr *import_mr(ibv_pd *pd, std::uint32_t handle) noexcept {
     emulated_device &device = *find_device(pd->context);
     ibv_mr *const mr = device.driver_ops.import_mr(pd, handle);

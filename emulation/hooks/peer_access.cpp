@@ -51,7 +51,8 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
     for_each_device([&](emulated_device &other) {
         if (other.driver_id != device.driver_id)
             return;
-        if (const addr_range range = other.find_remote(rkey, remote_addr, length); !range.empty())
+        if (const addr_range range = other.find_memory_by_rkey(rkey, remote_addr, length);
+            !range.empty())
             matches.push_back(range);
     });
     const mem_access access = describe_wr(qp, opcode, wr_id, length);
@@ -64,14 +65,14 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
 void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access &access) {
     switch (opcode) {
     case IBV_WR_RDMA_READ:
-        process_state().cache.peer_read(range, access);
+        process_state().cache.check_peer_rdma_read(range, access);
         break;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        process_state().cache.peer_atomic(range, access);
+        process_state().cache.check_peer_atomic(range, access);
         break;
     default:
-        process_state().cache.peer_write(range, access);
+        process_state().cache.check_peer_rdma_write(range, access);
     }
 }
 

@@ -126,20 +126,20 @@ process_slot *claim_slot(shm_layout &shm) noexcept {
 }
 
 /// The memory of this process; empty if it is not registered (any more).
-addr_range find_requested(const check_request &request) {
+addr_range find_requested_memory(const check_request &request) {
     addr_range range;
     for_each_device([&](emulated_device &device) {
         if (device.driver_id == request.driver_id)
-            range = range.empty()
-                        ? device.find_remote(request.rkey, request.remote_addr, request.length)
-                        : range;
+            range = range.empty() ? device.find_memory_by_rkey(request.rkey, request.remote_addr,
+                                                               request.length)
+                                  : range;
     });
     return range;
 }
 
 void handle_request(const check_request &request) {
     constexpr std::uint32_t NUM_OPCODES = 8; // includes all that access remote memory
-    const addr_range range = find_requested(request);
+    const addr_range range = find_requested_memory(request);
     if (range.empty() || request.opcode >= NUM_OPCODES)
         return;
     mem_access access;

@@ -10,21 +10,22 @@
 namespace coherdma::emulation {
 namespace {
 
-/// Fetches the first byte_len bytes of the sinks.
+/// The device has written byte_len bytes to the sinks, in their order: fetches them.
 void fetch_sinks(const std::vector<addr_range> &sinks, std::uint64_t byte_len) {
     for (const addr_range &sink : sinks) {
         const std::uint64_t length = std::min<std::uint64_t>(byte_len, sink.size());
-        process_state().cache.complete_sink({sink.begin, sink.begin + length});
+        process_state().cache.fetch_sink({sink.begin, sink.begin + length});
         byte_len -= length;
     }
 }
 
-/// Returns the program's wr_id for a completion with this number as wr_id.
-std::uint64_t complete_wr(emulated_device &device, std::uint64_t number, bool is_success,
+/// Fetches what the device wrote, and returns the program's wr_id. pending_number: the driver's
+/// wr_id, a number of pending_wr_table.
+std::uint64_t complete_wr(emulated_device &device, std::uint64_t pending_number, bool is_success,
                           ibv_wc_opcode opcode, std::uint32_t byte_len) {
-    const std::vector<pending_wr> completed = device.pending_wrs.complete(number);
+    const std::vector<pending_wr> completed = device.pending_wrs.complete(pending_number);
     if (completed.empty())
-        return number; // a WR that is not hooked
+        return pending_number; // the program's own: a WR that is not hooked
     // The unsignaled WRs before the last one have succeeded: they have no completion.
     for (std::size_t i = 0; i + 1 < completed.size(); ++i)
         fetch_sinks(completed[i].sinks, ~std::uint64_t{0});

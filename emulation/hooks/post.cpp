@@ -33,11 +33,11 @@ std::uint64_t length_of(const ibv_send_wr &wr) noexcept {
 }
 
 /// Inline data is copied by the CPU, from the program's copy.
-void prepare_send(emulated_device &device, const ibv_send_wr &wr, pending_wr &pending) {
+void writeback_sges(emulated_device &device, const ibv_send_wr &wr, pending_wr &pending) {
     if ((wr.send_flags & IBV_SEND_INLINE) != 0)
         return;
     for (int i = 0; i < wr.num_sge; ++i)
-        prepare_sge(device, wr.opcode, wr.sg_list[i], pending.sinks);
+        writeback_sge(device, wr.opcode, wr.sg_list[i], pending.sinks);
 }
 
 void check_wr_target(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr) {
@@ -90,7 +90,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept t
                               true,
                               (wr->send_flags & IBV_SEND_SIGNALED) != 0 || device.is_sig_all(qp),
                               {}};
-        prepare_send(device, *wr, pending);
+        writeback_sges(device, *wr, pending);
         check_wr_target(device, *qp, *wr);
         copy.add(wr, device.pending_wrs.add(std::move(pending)));
     }
@@ -116,10 +116,10 @@ int post_receives(queue_type *queue, ibv_recv_wr *wr_list, ibv_recv_wr **bad_wr,
     for (ibv_recv_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
         pending_wr pending = {wr->wr_id, queue, false, true, {}};
         for (int i = 0; i < wr->num_sge; ++i) {
-            const addr_range range = device.find_local(wr->sg_list[i]);
+            const addr_range range = device.find_memory_by_lkey(wr->sg_list[i]);
             // Memory that is not emulated also counts towards byte_len of the completion.
             pending.sinks.push_back(range.empty() ? addr_range{0, wr->sg_list[i].length} : range);
-            process_state().cache.prepare_sink(range);
+            process_state().cache.writeback_sink(range);
         }
         copy.add(wr, device.pending_wrs.add(std::move(pending)));
     }
@@ -146,15 +146,15 @@ bool accesses_remote_memory(ibv_wr_opcode opcode) noexcept {
     return (REMOTE_MEMORY_OPCODES & bit(opcode)) != 0;
 }
 
-void prepare_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge &sge,
-                 std::vector<addr_range> &sinks) {
+void writeback_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge &sge,
+                   std::vector<addr_range> &sinks) {
     if (((LOCAL_SINK_OPCODES | LOCAL_SOURCE_OPCODES) & bit(opcode)) == 0)
         return;
-    const addr_range range = device.find_local(sge);
+    const addr_range range = device.find_memory_by_lkey(sge);
     if ((LOCAL_SINK_OPCODES & bit(opcode)) == 0) {
-        process_state().cache.prepare_source(range);
+        process_state().cache.writeback_source(range);
     } else {
-        process_state().cache.prepare_sink(range);
+        process_state().cache.writeback_sink(range);
         sinks.push_back(range);
     }
 }

@@ -118,7 +118,7 @@ void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list)
     std::vector<addr_range> sinks;
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < num_sge; ++i) {
-        prepare_sge(hooked.device, hooked.state.opcode, sg_list[i], sinks);
+        writeback_sge(hooked.device, hooked.state.opcode, sg_list[i], sinks);
         length += sg_list[i].length;
     }
     if (!hooked.state.batch.empty())

@@ -7,9 +7,9 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr unsigned MAX_PARTS = 16; // that differ: 65536 mixes
+constexpr unsigned MAX_PARTS = 16; // that differ in the two copies: 65536 mixes
 
-/// Searches for a mix of both copies, by parts of part_size bytes, that has the agreed hash. bytes
+/// Searches for a mix of both copies, by parts of part_size bytes, that has last_equal_hash. bytes
 /// must contain the program's copy; it receives the mix, or undefined bytes if the result is false.
 bool find_mix(const cache_line &line, std::size_t part_size, unsigned char *bytes) noexcept {
     std::array<std::size_t, MAX_PARTS> differing{};
@@ -28,7 +28,7 @@ bool find_mix(const cache_line &line, std::size_t part_size, unsigned char *byte
         std::memcpy(bytes + offset,
                     from_device ? &line.device_bytes[offset] : &line.program_bytes[offset],
                     part_size);
-        if (hash_of(bytes, line.size) == line.agreed_hash)
+        if (hash_of(bytes, line.size) == line.last_equal_hash)
             return true;
     }
     return false;
@@ -36,11 +36,11 @@ bool find_mix(const cache_line &line, std::size_t part_size, unsigned char *byte
 
 } // namespace
 
-bool cache_line::recover_agreed(unsigned char *bytes) const noexcept {
+bool cache_line::recover_last_equal(unsigned char *bytes) const noexcept {
     std::memcpy(bytes, program_bytes.data(), size);
-    if (program_hash == agreed_hash)
+    if (program_hash == last_equal_hash)
         return true;
-    if (device_hash == agreed_hash) {
+    if (device_hash == last_equal_hash) {
         std::memcpy(bytes, device_bytes.data(), size);
         return true;
     }
@@ -52,7 +52,7 @@ bool cache_line::recover_agreed(unsigned char *bytes) const noexcept {
     return false;
 }
 
-int cache_line::set_program(const unsigned char *bytes) noexcept {
+int cache_line::copy_to_program(const unsigned char *bytes) noexcept {
     alignas(16) std::array<program_memory::word, MAX_LINE_SIZE / 8> expected, desired;
     std::memcpy(expected.data(), program_bytes.data(), size);
     std::memcpy(desired.data(), bytes, size);

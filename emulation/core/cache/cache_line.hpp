@@ -19,11 +19,11 @@ struct cache_line {
     alignas(16) std::array<unsigned char, MAX_LINE_SIZE> program_bytes{};
     alignas(16) std::array<unsigned char, MAX_LINE_SIZE> device_bytes{};
     std::uint64_t program_hash = 0, device_hash = 0;
-    std::uint64_t agreed_hash = 0; ///< of the bytes when both copies were last equal
+    std::uint64_t last_equal_hash = 0; ///< of the bytes when both copies were last equal
 
     [[nodiscard]] addr_range range() const noexcept { return {addr, addr + size}; }
     /// The device wrote the line and the program has not fetched it.
-    [[nodiscard]] bool is_stale() const noexcept { return device_hash != agreed_hash; }
+    [[nodiscard]] bool is_stale() const noexcept { return device_hash != last_equal_hash; }
 
     /// Whether the copies differ in any of these bytes.
     [[nodiscard]] bool differs_in(addr_range bytes) const noexcept {
@@ -32,17 +32,19 @@ struct cache_line {
                                             &device_bytes[part.begin - addr], part.size()) != 0;
     }
 
-    /// Finds the bytes of agreed_hash: those of an unchanged copy, or else a mix of both copies,
-    /// which exists if they changed different bytes. False: not found.
-    bool recover_agreed(unsigned char *bytes) const noexcept;
+    /// Finds the bytes that both copies had when they were last equal: those of an unchanged copy,
+    /// or else a mix of both copies, which exists if they changed different bytes. False: not
+    /// found.
+    bool recover_last_equal(unsigned char *bytes) const noexcept;
 
-    void set_agreed(std::uint64_t hash) noexcept {
-        hash_slot(*extent, addr, size).set(hash);
-        agreed_hash = hash;
+    void set_last_equal(std::uint64_t hash) noexcept {
+        stored_hash(*extent, addr, size).set(hash);
+        last_equal_hash = hash;
     }
-    void set_device(const unsigned char *bytes) noexcept { std::memcpy(device, bytes, size); }
+    // These change memory, not the snapshot.
+    void copy_to_device(const unsigned char *bytes) noexcept { std::memcpy(device, bytes, size); }
     /// Except for words that the program has changed since the snapshot. Returns 0 or EFAULT.
-    int set_program(const unsigned char *bytes) noexcept;
+    int copy_to_program(const unsigned char *bytes) noexcept;
 };
 
 } // namespace coherdma::emulation

@@ -5,7 +5,7 @@
 #include "cache_model.hpp"
 
 #include "cache_line.hpp"
-#include "core/findings/finding_ranges.hpp"
+#include "core/findings/line_reporter.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +23,7 @@ std::size_t page_size() noexcept {
 cache_model::cache_model(const settings &config, finding_log &log, const memory_checker *checker)
     : config_(config)
     , log_(log)
-    , store_(page_size(), page_size() / config_.line_size * hash_bytes(config_.line_size))
+    , page_store_(page_size(), page_size() / config_.line_size * hash_bytes(config_.line_size))
     , marks_(checker)
     , rng_(config.seed) {}
 
@@ -31,14 +31,15 @@ cache_model::~cache_model() = default;
 
 std::size_t cache_model::memory_bytes() {
     const lock_guard guard(mutex_);
-    return store_.bytes();
+    return page_store_.bytes();
 }
 
 int cache_model::visit_lines(addr_range range, const line_visitor &func) {
     int error = 0;
     cache_line line;
     line.size = config_.line_size;
-    store_.visit(round_out(range, config_.line_size), [&](addr_range part, page_extent &extent) {
+    page_store_.visit(round_out(range, config_.line_size), [&](addr_range part,
+                                                               page_extent &extent) {
         line.extent = &extent;
         for (std::uintptr_t begin = part.begin; begin < part.end && error == 0; begin += CHUNK) {
             const std::uintptr_t end = std::min(begin + CHUNK, part.end);
@@ -46,12 +47,12 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func) {
             for (line.addr = begin; line.addr < end && error == 0; line.addr += line.size) {
                 const unsigned char *const program = &chunk_[line.addr - begin];
                 line.device = extent.device + (line.addr - extent.pages.begin);
-                line.agreed_hash = hash_slot(extent, line.addr, line.size).get();
+                line.last_equal_hash = stored_hash(extent, line.addr, line.size).get();
                 line.program_hash = hash_of(program, line.size);
                 std::memcpy(line.program_bytes.data(), program, line.size);
                 std::memcpy(line.device_bytes.data(), line.device, line.size);
                 line.device_hash = hash_of(line.device_bytes.data(), line.size);
-                agree_if_equal(line);
+                update_if_equal(line);
                 func(line);
             }
         }
@@ -60,8 +61,8 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func) {
 }
 
 /// visit_lines() as an event of the history, with the state in which it finds each line.
-int cache_model::visit_event(event_kind kind, addr_range bytes, const mem_access &access,
-                             const line_visitor &func) {
+int cache_model::visit_lines_as_event(event_kind kind, addr_range bytes, const mem_access &access,
+                                      const line_visitor &func) {
     history_event &event = history_.add(kind, bytes, access);
     const int error = visit_lines(bytes, [&](cache_line &line) {
         event.add_line(line.range(), state_of(line));
@@ -82,16 +83,16 @@ mem_access cache_model::capture_caller() const {
     return {"", config_.stack_traces ? stack_trace::capture() : stack_trace{}, {}};
 }
 
-/// If both copies have become equal, no sync is missing, whichever changed.
-void cache_model::agree_if_equal(cache_line &line) {
+/// If both copies have become equal, no sync is missing, whichever changed: the line is clean.
+void cache_model::update_if_equal(cache_line &line) {
     if (line.program_hash != line.device_hash)
         return;
-    if (line.agreed_hash != line.program_hash)
-        line.set_agreed(line.program_hash);
-    on_line_agreed(line.addr);
+    if (line.last_equal_hash != line.program_hash)
+        line.set_last_equal(line.program_hash);
+    on_line_equal(line.addr);
 }
 
-void cache_model::on_line_agreed(std::uintptr_t line_addr) {
+void cache_model::on_line_equal(std::uintptr_t line_addr) {
     poisoned_.erase(line_addr);
     marks_.remove(line_addr);
 }
@@ -106,26 +107,26 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
             copy_error = program_memory::read(added.begin, device, added.size());
         for (std::uintptr_t addr = added.begin; addr < added.end && copy_error == 0;
              addr += config_.line_size)
-            hash_slot(extent, addr, config_.line_size)
+            stored_hash(extent, addr, config_.line_size)
                 .set(hash_of(device + (addr - added.begin), config_.line_size));
     };
     std::string reason;
-    int error = store_.get_pages(pages, copy_program, &reason);
+    int error = page_store_.get_pages(pages, copy_program, &reason);
     if (error == page_store::NO_SHM_OBJECT) {
         log_.note("shared memory is emulated as if it was private to this process: " + reason);
-        error = store_.get_pages(pages, copy_program);
+        error = page_store_.get_pages(pages, copy_program);
     }
     if (error != 0)
         return error;
     if (copy_error != 0) {
-        store_.put_pages(pages);
+        page_store_.put_pages(pages);
         return copy_error;
     }
     history_.add(event_kind::REG_MR, mr.range, {"", mr.reg_stack, {}});
     mr.number = next_mr_number_++;
     mrs_[mr.number] = mr;
     mappings.clear();
-    store_.visit(pages, [&](addr_range part, const page_extent &extent) {
+    page_store_.visit(pages, [&](addr_range part, const page_extent &extent) {
         mappings.push_back({part.begin, part.size(), extent.fd,
                             extent.file_offset + (part.begin - extent.pages.begin)});
     });
@@ -162,34 +163,35 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     // the references to the page decide.
     const auto is_last_mr = [&](const cache_line &line) {
         return line.extent->shared != nullptr
-                   ? store_.is_last_ref(*line.extent, line.addr)
+                   ? page_store_.is_last_ref(*line.extent, line.addr)
                    : std::none_of(overlapping.begin(), overlapping.end(), [&](addr_range other) {
                          return !intersection(other, line.range()).empty();
                      });
     };
     { // reports name the writes, which are forgotten after this block
-        finding_ranges stale_lines(*this, nullptr), discarded(*this, nullptr);
-        visit_event(event_kind::DEREG_MR, pages, capture_caller(), [&](cache_line &line) {
+        line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
+        visit_lines_as_event(event_kind::DEREG_MR, pages, capture_caller(), [&](cache_line &line) {
             const bool is_in_mr = !intersection(lines, line.range()).empty();
             const bool is_reported =
                 is_in_mr && is_last_mr(line) && report_if_stale(line, stale_lines);
-            if (!store_.is_last_ref(*line.extent, line.addr))
+            if (!page_store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
             if (!is_reported && config_.dereg_discards && is_dirty(line))
                 discarded.add(finding_kind::DISCARDED, line);
             if (config_.dereg_discards && line.program_hash != line.device_hash)
-                line.set_program(line.device_bytes.data());
+                line.copy_to_program(line.device_bytes.data());
             poisoned_.erase(line.addr);
         });
     }
     forget_writes(it->second.range);
     marks_.remove_all(round_out(it->second.range, config_.line_size));
-    store_.put_pages(pages);
+    page_store_.put_pages(pages);
     mrs_.erase(it);
 }
 
-/// Whether the line is stale and that has not been reported: adds it to the findings.
-bool cache_model::report_if_stale(const cache_line &line, finding_ranges &stale_lines) {
+/// Reports a line that the device wrote and the program has not fetched, unless it is in conflict
+/// and the peer's request was reported. Returns whether it is reported now.
+bool cache_model::report_if_stale(const cache_line &line, line_reporter &stale_lines) {
     if (!line.is_stale())
         return false;
     if (!is_dirty(line)) {
@@ -208,15 +210,15 @@ int cache_model::check_readable(const addr_range *ranges, std::size_t count,
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
         int error = 0;
-        store_.visit(round_out(ranges[i], config_.line_size),
-                     [&](addr_range part, const page_extent &) {
-                         for (std::uintptr_t addr = part.begin; addr < part.end && error == 0;
-                              addr = (addr | (page_size() - 1)) + 1) {
-                             unsigned char byte;
-                             error = program_memory::read(addr, &byte, 1);
-                             *bad_addr = addr;
-                         }
-                     });
+        page_store_.visit(round_out(ranges[i], config_.line_size),
+                          [&](addr_range part, const page_extent &) {
+                              for (std::uintptr_t addr = part.begin; addr < part.end && error == 0;
+                                   addr = (addr | (page_size() - 1)) + 1) {
+                                  unsigned char byte;
+                                  error = program_memory::read(addr, &byte, 1);
+                                  *bad_addr = addr;
+                              }
+                          });
         if (error != 0)
             return error;
     }
@@ -231,13 +233,14 @@ bool cache_model::reports_redundant() const noexcept {
 void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
-        finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
+        line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
         bool is_needed = false;
-        record_synced(ranges[i]);
-        visit_event(event_kind::SYNC_RDMA_READ, ranges[i], capture_caller(), [&](cache_line &line) {
-            is_needed = is_needed || is_dirty(line);
-            writeback(line, conflicts);
-        });
+        remember_synced_range(ranges[i]);
+        visit_lines_as_event(event_kind::SYNC_RDMA_READ, ranges[i], capture_caller(),
+                             [&](cache_line &line) {
+                                 is_needed = is_needed || is_dirty(line);
+                                 writeback(line, conflicts);
+                             });
         if (reports_redundant() && !is_needed)
             visit_lines(ranges[i],
                         [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
@@ -247,44 +250,44 @@ void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
 void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
-        finding_ranges conflicts(*this, nullptr), redundant(*this, nullptr);
+        line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
         bool is_needed = false;
-        record_synced(ranges[i]);
-        visit_event(event_kind::SYNC_RDMA_WRITE, ranges[i], capture_caller(),
-                    [&](cache_line &line) {
-                        is_needed = is_needed || is_dirty(line) || line.is_stale();
-                        writeback(line, conflicts);
-                        fetch(line);
-                    });
+        remember_synced_range(ranges[i]);
+        visit_lines_as_event(event_kind::SYNC_RDMA_WRITE, ranges[i], capture_caller(),
+                             [&](cache_line &line) {
+                                 is_needed = is_needed || is_dirty(line) || line.is_stale();
+                                 writeback(line, conflicts);
+                                 fetch(line);
+                             });
         if (reports_redundant() && !is_needed)
             visit_lines(ranges[i],
                         [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
         conflicts.report_pending(); // before forget_writes(): it names the write
         const addr_range lines = round_out(ranges[i], config_.line_size);
         for (const recorded_write &write : writes_)
-            marks_.define(intersection(write.range, lines));
+            marks_.make_defined(intersection(write.range, lines));
         forget_writes(ranges[i]);
     }
 }
 
-void cache_model::prepare_source(addr_range range) {
-    prepare_local(event_kind::POST_SOURCE, range);
+void cache_model::writeback_source(addr_range range) {
+    writeback_local(event_kind::POST_SOURCE, range);
 }
 
-void cache_model::prepare_sink(addr_range range) {
-    prepare_local(event_kind::POST_SINK, range);
+void cache_model::writeback_sink(addr_range range) {
+    writeback_local(event_kind::POST_SINK, range);
 }
 
-void cache_model::prepare_local(event_kind kind, addr_range range) {
+void cache_model::writeback_local(event_kind kind, addr_range range) {
     const lock_guard guard(mutex_);
-    finding_ranges conflicts(*this, nullptr);
-    visit_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
+    line_reporter conflicts(*this, nullptr);
+    visit_lines_as_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
 }
 
-void cache_model::complete_sink(addr_range bytes) {
+void cache_model::fetch_sink(addr_range bytes) {
     const lock_guard guard(mutex_);
-    finding_ranges beside(*this, nullptr);
-    visit_event(event_kind::COMPLETE_SINK, bytes, {}, [&](cache_line &line) {
+    line_reporter beside(*this, nullptr);
+    visit_lines_as_event(event_kind::COMPLETE_SINK, bytes, {}, [&](cache_line &line) {
         if (is_dirty(line)) {
             if (config_.report_dirty_neighbors)
                 beside.add(finding_kind::BESIDE, line);
@@ -292,7 +295,7 @@ void cache_model::complete_sink(addr_range bytes) {
         } else {
             fetch(line);
         }
-        marks_.define(intersection(bytes, line.range()));
+        marks_.make_defined(intersection(bytes, line.range()));
     });
 }
 
@@ -306,14 +309,15 @@ void cache_model::report_stale_lines() {
     std::uintptr_t reported_end = 0; // MRs may overlap: each line is visited once
     for (const auto &[begin, end] : end_by_begin) {
         const addr_range lines = round_out({begin, end}, config_.line_size);
-        finding_ranges stale_lines(*this, nullptr);
-        visit_event(event_kind::EXIT,
-                    {std::max(reported_end, lines.begin), std::max(reported_end, lines.end)}, {},
-                    [&](cache_line &line) {
-                        // Another process that shares the page may still sync it.
-                        if (store_.has_no_other_holder(*line.extent, line.addr))
-                            report_if_stale(line, stale_lines);
-                    });
+        line_reporter stale_lines(*this, nullptr);
+        visit_lines_as_event(
+            event_kind::EXIT,
+            {std::max(reported_end, lines.begin), std::max(reported_end, lines.end)}, {},
+            [&](cache_line &line) {
+                // Another process that shares the page may still sync it.
+                if (page_store_.has_no_other_holder(*line.extent, line.addr))
+                    report_if_stale(line, stale_lines);
+            });
         reported_end = std::max(reported_end, lines.end);
     }
 }

@@ -24,7 +24,7 @@
 namespace coherdma::emulation {
 
 struct cache_line;
-class finding_ranges;
+class line_reporter;
 
 class cache_model {
   public:
@@ -58,21 +58,22 @@ class cache_model {
     void sync_rdma_read(const addr_range *ranges, std::size_t count);
     void sync_rdma_write(const addr_range *ranges, std::size_t count);
 
-    // -- work requests of the program: the provider syncs their local memory
+    // -- local memory of the program's own work requests, which the provider syncs
 
-    /// Before the device reads it.
-    void prepare_source(addr_range);
-    /// Before the device writes it,
-    void prepare_sink(addr_range);
-    /// and after it has written these bytes.
-    void complete_sink(addr_range bytes);
+    /// Before a WR is posted that has the device read it.
+    void writeback_source(addr_range);
+    /// Before a WR is posted that has the device write it,
+    void writeback_sink(addr_range);
+    /// and when the program polls its completion: the device has written these bytes.
+    void fetch_sink(addr_range bytes);
 
-    // -- work requests of peers, just before they are posted
+    // -- work requests of peers on memory of this process, just before they are posted: dirty lines
+    // become findings
 
-    void peer_read(addr_range, const mem_access &);
-    void peer_write(addr_range, const mem_access &);
-    /// Reads and writes; sync_rdma_read before it is sufficient.
-    void peer_atomic(addr_range, const mem_access &);
+    void check_peer_rdma_read(addr_range, const mem_access &);
+    void check_peer_rdma_write(addr_range, const mem_access &);
+    /// Reads and writes the memory; sync_rdma_read before it is sufficient.
+    void check_peer_atomic(addr_range, const mem_access &);
 
     // -- without a request for that memory
 
@@ -81,16 +82,16 @@ class cache_model {
     /// After a completion with data, which may be a message that a peer has written: marks what it
     /// wrote.
     void on_data_received();
-    /// Whether a thread must call run_background() from time to time.
+    /// Whether a thread must call run_background_step() from time to time.
     [[nodiscard]] bool needs_thread() const noexcept;
-    void run_background();
+    void run_background_step();
     /// When the process ends: reports lines that the device wrote and the program never fetched.
     void report_stale_lines();
     /// After report_stale_lines().
-    void unlink_shm() noexcept { store_.unlink_shm(); }
+    void unlink_shm() noexcept { page_store_.unlink_shm(); }
 
   private:
-    friend class finding_ranges;
+    friend class line_reporter;
     using line_visitor = std::function<void(cache_line &)>;
     using lock_guard = std::lock_guard<std::mutex>;
 
@@ -100,15 +101,19 @@ class cache_model {
         bool reported; ///< the program had changed it, too
         bool marked = false;
     };
+    // All these are called with mutex_.
+
+    /// Calls the visitor for each registered line that has a byte in the range, with a snapshot of
+    /// it. Returns 0, or EFAULT if the program's copy of a line cannot be read.
     int visit_lines(addr_range, const line_visitor &);
-    int visit_event(event_kind, addr_range, const mem_access &, const line_visitor &);
+    int visit_lines_as_event(event_kind, addr_range, const mem_access &, const line_visitor &);
     [[nodiscard]] line_state state_of(const cache_line &) const;
-    void agree_if_equal(cache_line &);
-    void on_line_agreed(std::uintptr_t line_addr);
-    bool report_if_stale(const cache_line &, finding_ranges &);
+    void update_if_equal(cache_line &);
+    void on_line_equal(std::uintptr_t line_addr);
+    bool report_if_stale(const cache_line &, line_reporter &);
     [[nodiscard]] bool reports_redundant() const noexcept;
     [[nodiscard]] bool is_dirty(const cache_line &) const;
-    void writeback(cache_line &, finding_ranges &conflicts);
+    void writeback(cache_line &, line_reporter &conflicts);
     void fetch(cache_line &);
     void fetch_bytes(cache_line &, addr_range bytes);
     void poison_line(cache_line &);
@@ -117,12 +122,13 @@ class cache_model {
     void mark_long_stale(addr_range);
 
     [[nodiscard]] mem_access capture_caller() const;
-    void record_synced(addr_range);
+    void remember_synced_range(addr_range);
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
     void forget_writes(addr_range);
     [[nodiscard]] memory_region find_mr(addr_range) const;
-    void prepare_local(event_kind, addr_range);
-    void check_peer_write(event_kind, addr_range, const mem_access &, finding_kind kind_if_dirty);
+    void writeback_local(event_kind, addr_range);
+    void check_and_record_write(event_kind, addr_range, const mem_access &,
+                                finding_kind kind_if_dirty);
 
     std::vector<addr_range> find_device_changes(addr_range);
     void poison_recorded_writes();
@@ -133,7 +139,7 @@ class cache_model {
     const settings config_;
     finding_log &log_;
     std::mutex mutex_;
-    page_store store_;
+    page_store page_store_;
     std::map<std::uint32_t, memory_region> mrs_; ///< by number
     std::uint32_t next_mr_number_ = 1;
     std::list<recorded_write> writes_; ///< latest first

@@ -49,7 +49,7 @@ void asan_unmark(addr_range range) noexcept {
 }
 
 /// ASan does not track initialization.
-void asan_define(addr_range) noexcept {}
+void asan_make_defined(addr_range) noexcept {}
 
 template <class function>
 bool find_symbol(const char *name, function &symbol) noexcept {
@@ -74,7 +74,7 @@ bool find_asan() noexcept {
 }
 
 constexpr memory_checker ASAN = {"the address sanitizer reports it as use-after-poison", GRANULE,
-                                 asan_mark, asan_unmark, asan_define};
+                                 asan_mark, asan_unmark, asan_make_defined};
 
 // -- memcheck: whether each byte is initialized
 
@@ -93,12 +93,12 @@ bool memcheck_mark(addr_range range) noexcept {
     return true;
 }
 
-void memcheck_define(addr_range range) noexcept {
+void memcheck_make_defined(addr_range range) noexcept {
     VALGRIND_MAKE_MEM_DEFINED_IF_ADDRESSABLE(memcheck_pointer(range.begin), range.size());
 }
 
 constexpr memory_checker MEMCHECK = {"valgrind reports it as the use of an uninitialised value", 1,
-                                     memcheck_mark, memcheck_define, memcheck_define};
+                                     memcheck_mark, memcheck_make_defined, memcheck_make_defined};
 
 /// Other valgrind tools do not implement the request.
 bool is_memcheck() noexcept {
@@ -179,9 +179,9 @@ void checker_marks::remove_all(addr_range lines) noexcept {
     }
 }
 
-void checker_marks::define(addr_range bytes) const noexcept {
+void checker_marks::make_defined(addr_range bytes) const noexcept {
     if (checker_ != nullptr && !bytes.empty())
-        checker_->define(bytes);
+        checker_->make_defined(bytes);
 }
 
 bool checker_marks::is_stale_for(std::uintptr_t line_addr,

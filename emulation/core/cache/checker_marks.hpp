@@ -22,7 +22,7 @@ struct memory_checker {
     /// Except for bytes that the checker has marked for another reason since.
     void (*unmark)(addr_range) noexcept;
     /// The bytes have been initialized by a store that the checker did not see.
-    void (*define)(addr_range) noexcept;
+    void (*make_defined)(addr_range) noexcept;
 };
 
 /// The checker that runs this program; nullptr: none.
@@ -53,7 +53,7 @@ class checker_marks {
     void renew(std::uintptr_t line_addr) noexcept;
     void remove(std::uintptr_t line_addr) noexcept;
     void remove_all(addr_range lines) noexcept;
-    void define(addr_range bytes) const noexcept;
+    void make_defined(addr_range bytes) const noexcept;
 
     /// Whether the line was passed to this function that long ago, and has been stale since.
     bool is_stale_for(std::uintptr_t line_addr, std::chrono::steady_clock::duration age);

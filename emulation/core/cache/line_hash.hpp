@@ -39,24 +39,25 @@ __extension__ using uint128 = unsigned __int128;
     return line_size == 32 ? state & 0xffffffffU : state;
 }
 
-/// The stored hash of one line of an extent.
-class hash_slot {
+/// Where an extent stores the hash of one of its lines: that of the bytes when both copies were
+/// last equal.
+class stored_hash {
   public:
-    hash_slot(page_extent &extent, std::uintptr_t line_addr, std::size_t line_size) noexcept
-        : slot_(static_cast<unsigned char *>(extent.hashes) +
-                (line_addr - extent.pages.begin) / line_size * hash_bytes(line_size))
-        , slot_size_(hash_bytes(line_size)) {}
+    stored_hash(page_extent &extent, std::uintptr_t line_addr, std::size_t line_size) noexcept
+        : bytes_(static_cast<unsigned char *>(extent.hashes) +
+                 (line_addr - extent.pages.begin) / line_size * hash_bytes(line_size))
+        , size_(hash_bytes(line_size)) {}
 
     [[nodiscard]] std::uint64_t get() const noexcept {
         std::uint64_t hash = 0;
-        std::memcpy(&hash, slot_, slot_size_);
+        std::memcpy(&hash, bytes_, size_);
         return hash;
     }
-    void set(std::uint64_t hash) noexcept { std::memcpy(slot_, &hash, slot_size_); }
+    void set(std::uint64_t hash) noexcept { std::memcpy(bytes_, &hash, size_); }
 
   private:
-    unsigned char *slot_;
-    std::size_t slot_size_;
+    unsigned char *bytes_;
+    std::size_t size_;
 };
 
 } // namespace coherdma::emulation

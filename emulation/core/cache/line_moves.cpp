@@ -4,7 +4,7 @@
 
 #include "cache_line.hpp"
 #include "cache_model.hpp"
-#include "core/findings/finding_ranges.hpp"
+#include "core/findings/line_reporter.hpp"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ constexpr unsigned char POISON = 0xdb;
 
 /// The program has changed the line; poison is not a change.
 bool cache_model::is_dirty(const cache_line &line) const {
-    if (line.program_hash == line.agreed_hash)
+    if (line.program_hash == line.last_equal_hash)
         return false;
     if (poisoned_.empty())
         return true;
@@ -26,7 +26,7 @@ bool cache_model::is_dirty(const cache_line &line) const {
 }
 
 /// Copies a dirty line to the device; reports a conflict if the device wrote it, too.
-void cache_model::writeback(cache_line &line, finding_ranges &conflicts) {
+void cache_model::writeback(cache_line &line, line_reporter &conflicts) {
     if (!is_dirty(line))
         return;
     if (line.is_stale()) {
@@ -35,11 +35,11 @@ void cache_model::writeback(cache_line &line, finding_ranges &conflicts) {
         if (write == nullptr || !write->reported)
             conflicts.add(finding_kind::CONFLICT, line);
     }
-    line.set_device(line.program_bytes.data());
+    line.copy_to_device(line.program_bytes.data());
     line.device_bytes = line.program_bytes;
     line.device_hash = line.program_hash;
-    line.set_agreed(line.program_hash);
-    on_line_agreed(line.addr);
+    line.set_last_equal(line.program_hash);
+    on_line_equal(line.addr);
 }
 
 /// Copies a line that is not dirty from the device.
@@ -48,10 +48,10 @@ void cache_model::fetch(cache_line &line) {
     if (is_dirty(line) || line.program_hash == line.device_hash)
         return;
     // The words before the hash: if the program's memory is gone, nothing has changed.
-    if (line.set_program(line.device_bytes.data()) != 0)
+    if (line.copy_to_program(line.device_bytes.data()) != 0)
         return;
-    line.set_agreed(line.device_hash);
-    on_line_agreed(line.addr);
+    line.set_last_equal(line.device_hash);
+    on_line_equal(line.addr);
 }
 
 /// Copies only these bytes from the device; the program's other bytes of the line stay dirty.
@@ -60,10 +60,10 @@ void cache_model::fetch_bytes(cache_line &line, addr_range bytes) {
     std::array<unsigned char, MAX_LINE_SIZE> merged = line.program_bytes;
     std::memcpy(&merged[part.begin - line.addr], &line.device_bytes[part.begin - line.addr],
                 part.size());
-    if (line.set_program(merged.data()) != 0)
+    if (line.copy_to_program(merged.data()) != 0)
         return;
-    line.set_agreed(line.device_hash);
-    on_line_agreed(line.addr);
+    line.set_last_equal(line.device_hash);
+    on_line_equal(line.addr);
 }
 
 /// Overwrites the program's copy of bytes that the device changed.
@@ -76,25 +76,26 @@ void cache_model::poison_line(cache_line &line) {
         if (line.program_bytes[i] != line.device_bytes[i])
             poisoned[i] = POISON;
     // Equal: poisoned before, and the device has changed no further byte.
-    if (poisoned == line.program_bytes || line.set_program(poisoned.data()) != 0)
+    if (poisoned == line.program_bytes || line.copy_to_program(poisoned.data()) != 0)
         return;
     poisoned_[line.addr] = hash_of(poisoned.data(), line.size);
     marks_.renew(line.addr);
 }
 
-/// Lines that the device changed, by its copy alone.
+/// Ranges of whole lines whose device's copy has changed. The program's copy is not read.
 std::vector<addr_range> cache_model::find_device_changes(addr_range range) {
     std::vector<addr_range> changed;
-    store_.visit(round_out(range, config_.line_size), [&](addr_range part, page_extent &extent) {
-        for (std::uintptr_t addr = part.begin; addr < part.end; addr += config_.line_size) {
-            if (hash_of(extent.device + (addr - extent.pages.begin), config_.line_size) ==
-                hash_slot(extent, addr, config_.line_size).get())
-                continue;
-            if (changed.empty() || changed.back().end != addr)
-                changed.push_back({addr, addr});
-            changed.back().end = addr + config_.line_size;
-        }
-    });
+    page_store_.visit(
+        round_out(range, config_.line_size), [&](addr_range part, page_extent &extent) {
+            for (std::uintptr_t addr = part.begin; addr < part.end; addr += config_.line_size) {
+                if (hash_of(extent.device + (addr - extent.pages.begin), config_.line_size) ==
+                    stored_hash(extent, addr, config_.line_size).get())
+                    continue;
+                if (changed.empty() || changed.back().end != addr)
+                    changed.push_back({addr, addr});
+                changed.back().end = addr + config_.line_size;
+            }
+        });
     return changed;
 }
 
@@ -103,6 +104,7 @@ void cache_model::poison_recorded_writes() {
         visit_lines(write.range, [&](cache_line &line) { poison_line(line); });
 }
 
+/// One line of registered memory; empty if no memory is registered.
 addr_range cache_model::random_line() {
     const auto random_below = [&](std::size_t end) {
         return static_cast<std::size_t>(rng_() % end);
@@ -124,7 +126,7 @@ addr_range cache_model::random_line() {
 }
 
 void cache_model::evict_random_lines(int count) {
-    finding_ranges conflicts(*this, nullptr);
+    line_reporter conflicts(*this, nullptr);
     for (int i = 0; i < count; ++i)
         visit_lines(random_line(), [&](cache_line &line) {
             switch (const line_state state = state_of(line)) {
@@ -154,8 +156,8 @@ void cache_model::on_post_or_poll() {
         evict_random_lines(LINES_PER_CALL);
 }
 
-/// The next part of the MRs that peers can access. Returns an empty range after the last one, then
-/// starts over. Finds the Writes of peers that did not announce them.
+/// The next part, at most 1 MiB, of the MRs that peers can access. Returns an empty range after the
+/// last one, then starts over. Finds the Writes of peers that did not announce them.
 addr_range cache_model::next_scan_range() {
     constexpr std::size_t MAX_LENGTH = 1 << 20;
     addr_range next;
@@ -169,7 +171,7 @@ addr_range cache_model::next_scan_range() {
     return next;
 }
 
-void cache_model::run_background() {
+void cache_model::run_background_step() {
     constexpr int LINES_PER_CALL = 64, RANGES_PER_CALL = 16;
     for (int i = 0; i < RANGES_PER_CALL; ++i) { // other threads get the mutex in between
         const lock_guard guard(mutex_);

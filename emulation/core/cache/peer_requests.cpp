@@ -6,7 +6,7 @@
 
 #include "cache_line.hpp"
 #include "cache_model.hpp"
-#include "core/findings/finding_ranges.hpp"
+#include "core/findings/line_reporter.hpp"
 
 #include <algorithm>
 #include <unistd.h>
@@ -22,30 +22,32 @@ bool overlap(addr_range first, addr_range second) noexcept {
 
 } // namespace
 
-void cache_model::peer_read(addr_range range, const mem_access &request) {
+void cache_model::check_peer_rdma_read(addr_range range, const mem_access &request) {
     const lock_guard guard(mutex_);
-    finding_ranges dirty(*this, &request);
-    visit_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
+    line_reporter dirty(*this, &request);
+    visit_lines_as_event(event_kind::PEER_RDMA_READ, range, request, [&](cache_line &line) {
         if (is_dirty(line) && line.differs_in(range))
             dirty.add(finding_kind::UNSYNCED_READ, line);
     });
 }
 
-void cache_model::peer_write(addr_range range, const mem_access &request) {
-    check_peer_write(event_kind::PEER_RDMA_WRITE, range, request, finding_kind::UNSYNCED_WRITE);
+void cache_model::check_peer_rdma_write(addr_range range, const mem_access &request) {
+    check_and_record_write(event_kind::PEER_RDMA_WRITE, range, request,
+                           finding_kind::UNSYNCED_WRITE);
 }
 
-void cache_model::peer_atomic(addr_range range, const mem_access &request) {
-    check_peer_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ);
+void cache_model::check_peer_atomic(addr_range range, const mem_access &request) {
+    check_and_record_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ);
 }
 
-void cache_model::check_peer_write(event_kind kind, addr_range range, const mem_access &request,
-                                   finding_kind kind_if_dirty) {
+/// Reports dirty lines as findings of this kind, and records the write for later findings.
+void cache_model::check_and_record_write(event_kind kind, addr_range range,
+                                         const mem_access &request, finding_kind kind_if_dirty) {
     const lock_guard guard(mutex_);
     bool reported = false;
     {
-        finding_ranges dirty(*this, &request);
-        visit_event(kind, range, request, [&](cache_line &line) {
+        line_reporter dirty(*this, &request);
+        visit_lines_as_event(kind, range, request, [&](cache_line &line) {
             if (!is_dirty(line))
                 return;
             dirty.add(kind_if_dirty, line);
@@ -62,6 +64,7 @@ void cache_model::check_peer_write(event_kind kind, addr_range range, const mem_
     writes_.push_front({range, request, reported});
 }
 
+/// The last write of a peer that touches one of these lines; nullptr: none is recorded.
 const cache_model::recorded_write *cache_model::find_last_write(addr_range range) const {
     for (const recorded_write &write : writes_)
         if (overlap(round_out(write.range, config_.line_size), range))
@@ -87,7 +90,8 @@ void cache_model::forget_writes(addr_range range) {
     }
 }
 
-void cache_model::record_synced(addr_range range) {
+/// For mode evict, which moves lines that are in use more often.
+void cache_model::remember_synced_range(addr_range range) {
     if (synced_ranges_.size() == MAX_SYNCED_RANGES)
         synced_ranges_.pop_back();
     synced_ranges_.push_front(range);

@@ -51,12 +51,13 @@ struct memory_region {
 
 struct history_event;
 
+/// What is reported of adjacent lines: a sync is missing, or was not needed.
 struct finding {
     finding_kind kind = finding_kind::CONFLICT;
     memory_region mr;
     addr_range range;              ///< contiguous lines
     std::uintptr_t first_diff = 0; ///< the first byte that differs
-    std::vector<unsigned char> program_bytes, device_bytes, agreed_bytes; ///< from there
+    std::vector<unsigned char> program_bytes, device_bytes, last_equal_bytes; ///< from there
     mem_access last_sync, request;
     std::size_t line_size = 0;
     std::vector<const history_event *> history; ///< of the range, oldest first

@@ -155,10 +155,11 @@ std::string as_text(const finding &finding) {
     if (*missing_sync(finding.kind) != '\0')
         text += std::string("  missing: ") + missing_sync(finding.kind) + "\n";
     if (finding.kind != finding_kind::REDUNDANT) {
-        text +=
-            "  from byte " + std::to_string(offset_in_mr(finding.first_diff, finding)) + " (" +
-            hex_number(finding.first_diff) + "):\n" + bytes_row("program", finding.program_bytes) +
-            bytes_row("device", finding.device_bytes) + bytes_row("agreed", finding.agreed_bytes);
+        text += "  from byte " + std::to_string(offset_in_mr(finding.first_diff, finding)) + " (" +
+                hex_number(finding.first_diff) + "):\n" +
+                bytes_row("program", finding.program_bytes) +
+                bytes_row("device", finding.device_bytes) +
+                bytes_row("equal", finding.last_equal_bytes);
     }
     if (!finding.request.text.empty())
         text += access_text("request", finding.request.text, frames_of(finding.request));
@@ -186,7 +187,7 @@ std::string as_json(const finding &finding, const report_status &status) {
                    {"first_offset", offset_in_mr(finding.first_diff, finding)},
                    {"program", bytes_json(finding.program_bytes)},
                    {"device_bytes", bytes_json(finding.device_bytes)},
-                   {"agreed", bytes_json(finding.agreed_bytes)},
+                   {"last_equal", bytes_json(finding.last_equal_bytes)},
                    {"request", access_json(finding.request)},
                    {"last_sync", access_json(finding.last_sync)},
                    {"registered", to_strings(finding.mr.reg_stack)},

@@ -42,7 +42,7 @@ struct page_extent {
     int fd = -1;
     std::uint64_t file_offset = 0;
     unsigned char *device = nullptr;       ///< where this process maps the device's pages
-    void *hashes = nullptr;                ///< of each line: hash_slot
+    void *hashes = nullptr;                ///< of each line: stored_hash
     std::vector<std::uint32_t> ref_counts; ///< of each page
 
     std::shared_ptr<shm_object> shared; ///< nullptr: only this process has these pages

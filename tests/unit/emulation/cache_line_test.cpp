@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Hashes of lines, and recovery of the agreed bytes from a hash.
+// Hashes of lines, and recovery of the bytes that were last equal, from a hash.
 
 #include "cache_fixture.hpp"
 #include "core/cache/cache_line.hpp"
@@ -65,13 +65,13 @@ void hash_slot_stores_hash_of_each_line(void **) {
         extent.pages = {4096, 4096 + 4 * size};
         extent.hashes = hashes.data();
         for (std::uint64_t i = 0; i < 4; ++i)
-            hash_slot(extent, 4096 + i * size, size).set(0x10203040 + i);
+            stored_hash(extent, 4096 + i * size, size).set(0x10203040 + i);
         for (std::uint64_t i = 0; i < 4; ++i)
-            assert_true(hash_slot(extent, 4096 + i * size, size).get() == 0x10203040 + i);
+            assert_true(stored_hash(extent, 4096 + i * size, size).get() == 0x10203040 + i);
     }
 }
 
-cache_line make_line(std::size_t size, const bytes &agreed, const bytes &program,
+cache_line make_line(std::size_t size, const bytes &last_equal, const bytes &program,
                      const bytes &device) {
     cache_line line;
     line.size = size;
@@ -79,29 +79,29 @@ cache_line make_line(std::size_t size, const bytes &agreed, const bytes &program
     line.device_bytes = device;
     line.program_hash = hash_of(program.data(), size);
     line.device_hash = hash_of(device.data(), size);
-    line.agreed_hash = hash_of(agreed.data(), size);
+    line.last_equal_hash = hash_of(last_equal.data(), size);
     return line;
 }
 
 void agreed_bytes_are_recovered(void **) {
     for (const std::size_t size : SIZES) {
-        const bytes agreed = pattern(1);
-        bytes program = agreed, device = agreed, recovered{};
+        const bytes last_equal = pattern(1);
+        bytes program = last_equal, device = last_equal, recovered{};
         program[0] ^= 0x55;
         device[size - 1] ^= 0xaa;
         const struct {
             const char *state;
             cache_line line;
         } cases[] = {
-            {"clean", make_line(size, agreed, agreed, agreed)},
-            {"dirty", make_line(size, agreed, program, agreed)},
-            {"stale", make_line(size, agreed, agreed, device)},
-            {"other words", make_line(size, agreed, program, device)},
+            {"clean", make_line(size, last_equal, last_equal, last_equal)},
+            {"dirty", make_line(size, last_equal, program, last_equal)},
+            {"stale", make_line(size, last_equal, last_equal, device)},
+            {"other words", make_line(size, last_equal, program, device)},
         };
         for (const auto &tested : cases) {
             recovered.fill(0);
-            if (!tested.line.recover_agreed(recovered.data()) ||
-                std::memcmp(&recovered, &agreed, size) != 0)
+            if (!tested.line.recover_last_equal(recovered.data()) ||
+                std::memcmp(&recovered, &last_equal, size) != 0)
                 fail_msg("%s, %zu bytes", tested.state, size);
         }
     }
@@ -109,25 +109,27 @@ void agreed_bytes_are_recovered(void **) {
 
 void agreed_bytes_are_recovered_within_word(void **) {
     for (const std::size_t size : SIZES) {
-        const bytes agreed = pattern(2);
-        bytes program = agreed, device = agreed, recovered{};
+        const bytes last_equal = pattern(2);
+        bytes program = last_equal, device = last_equal, recovered{};
         program[8] ^= 1, program[11] ^= 1;
         device[9] ^= 1, device[15] ^= 1;
-        assert_true(make_line(size, agreed, program, device).recover_agreed(recovered.data()));
-        assert_memory_equal(recovered.data(), agreed.data(), size);
+        assert_true(
+            make_line(size, last_equal, program, device).recover_last_equal(recovered.data()));
+        assert_memory_equal(recovered.data(), last_equal.data(), size);
     }
 }
 
 void ambiguous_agreed_bytes_are_not_reported(void **) {
     for (const std::size_t size : SIZES) {
-        const bytes agreed = pattern(4);
-        bytes program = agreed, device = agreed, recovered{};
+        const bytes last_equal = pattern(4);
+        bytes program = last_equal, device = last_equal, recovered{};
         program[8] = 1, device[8] = 2;
-        const cache_line line = make_line(size, agreed, program, device);
-        assert_false(line.recover_agreed(recovered.data()));
+        const cache_line line = make_line(size, last_equal, program, device);
+        assert_false(line.recover_last_equal(recovered.data()));
         for (std::size_t i = 16; i < size; ++i) // more combinations than are tried
             (i % 2 != 0 ? program : device)[i] ^= 0x80;
-        assert_false(make_line(size, agreed, program, device).recover_agreed(recovered.data()));
+        assert_false(
+            make_line(size, last_equal, program, device).recover_last_equal(recovered.data()));
     }
 }
 

@@ -119,7 +119,7 @@ void conflict_keeps_program_data_and_is_reported(void **) {
             };
             assert_int_equal(first_byte("program"), 0xfe);
             assert_int_equal(first_byte("device_bytes"), old);
-            assert_int_equal(first_byte("agreed"), old);
+            assert_int_equal(first_byte("last_equal"), old);
             sync(cache, pages.part(0, pages.size)); // no conflict is left
             assert_int_equal(cache.new_findings().size(), 0);
         }
@@ -154,7 +154,7 @@ void prepare_source_writes_back_dirty_line(void **) {
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
     pages.bytes[OFFSET] = 0xff;
-    cache->prepare_source(pages.part(OFFSET + 1, 2));
+    cache->writeback_source(pages.part(OFFSET + 1, 2));
     assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xff);
     assert_int_equal(cache.new_findings().size(), 0);
 }
@@ -165,10 +165,10 @@ void complete_sink_fetches_received_lines(void **) {
         const program_pages pages(1);
         const auto device = cache.add(pages.part(0, pages.size));
         pages.bytes[OFFSET + 1] = 0xfe; // before the post
-        cache->prepare_sink(pages.part(OFFSET, size));
+        cache->writeback_sink(pages.part(OFFSET, size));
         std::memset((*device)(pages.bytes + OFFSET), 0x77, 2 * size);
         const unsigned char next = pages.bytes[OFFSET + size];
-        cache->complete_sink(pages.part(OFFSET, size));
+        cache->fetch_sink(pages.part(OFFSET, size));
         assert_memory_equal(pages.bytes + OFFSET, (*device)(pages.bytes + OFFSET), size);
         assert_int_equal(pages.bytes[OFFSET + size], next);
         assert_int_equal(cache.new_findings().size(), 0);
@@ -184,10 +184,10 @@ void complete_sink_keeps_dirty_bytes_beside_data(void **) {
         const program_pages pages(1);
         const auto device = cache.add(pages.part(0, pages.size));
         const addr_range data = pages.part(OFFSET + 16, 40);
-        cache->prepare_sink(data);
+        cache->writeback_sink(data);
         pages.bytes[OFFSET + 1] = 0xfe;
         std::memset((*device)(pages.bytes + OFFSET + 16), 0x77, 40);
-        cache->complete_sink(data);
+        cache->fetch_sink(data);
         assert_int_equal(pages.bytes[OFFSET + 1], 0xfe);
         assert_memory_equal(pages.bytes + OFFSET + 16, (*device)(pages.bytes + OFFSET + 16), 40);
         assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 1), 0xfe);

@@ -51,11 +51,11 @@ void unmark(addr_range range) noexcept {
         assert_true(checker.marked.erase(addr) == 1); // only marked bytes
 }
 std::vector<addr_range> defined;
-void define(addr_range range) noexcept {
+void make_defined(addr_range range) noexcept {
     defined.push_back(range);
 }
-constexpr memory_checker BYTES = {"bytes", 1, mark, unmark, define};
-constexpr memory_checker WORDS = {"words", 8, mark, unmark, define};
+constexpr memory_checker BYTES = {"bytes", 1, mark, unmark, make_defined};
+constexpr memory_checker WORDS = {"words", 8, mark, unmark, make_defined};
 
 constexpr std::size_t OFFSET = 1024;
 
@@ -78,7 +78,7 @@ struct marked_region {
         std::memset((*device)(pages.bytes + offset), 0xff, length);
     }
     void announced_write(std::size_t offset, std::size_t length) {
-        cache->peer_write(pages.part(offset, length), {});
+        cache->check_peer_rdma_write(pages.part(offset, length), {});
         write(offset, length);
     }
     [[nodiscard]] std::string marked(std::size_t offset = OFFSET, std::size_t length = 16) const {
@@ -110,7 +110,7 @@ void announced_peer_write_is_marked(void **) {
 
 void pending_peer_write_is_not_marked(void **) {
     marked_region fixture("stale", BYTES);
-    fixture.cache->peer_write(fixture.pages.part(OFFSET, 80), {});
+    fixture.cache->check_peer_rdma_write(fixture.pages.part(OFFSET, 80), {});
     fixture.write(OFFSET, 16); // the first line only
     fixture.cache->on_data_received();
     assert_int_equal(checker.marked.size(), 64);
@@ -118,7 +118,7 @@ void pending_peer_write_is_not_marked(void **) {
     fixture.cache->on_data_received();
     assert_int_equal(checker.marked.size(), 80);
     fixture.announced_write(OFFSET + 256, 4); // in the line of a pending write
-    fixture.cache->peer_write(fixture.pages.part(OFFSET + 264, 4), {});
+    fixture.cache->check_peer_rdma_write(fixture.pages.part(OFFSET + 264, 4), {});
     fixture.cache->on_data_received();
     assert_marked(fixture.marked(OFFSET + 256), "####............");
 }
@@ -191,7 +191,7 @@ void complete_sink_removes_marks(void **) {
     marked_region fixture("stale", BYTES);
     fixture.announced_write(OFFSET, 16);
     fixture.cache->on_data_received();
-    fixture.cache->complete_sink(fixture.pages.part(OFFSET + 2, 6));
+    fixture.cache->fetch_sink(fixture.pages.part(OFFSET + 2, 6));
     assert_int_equal(checker.marked.size(), 0);
     assert_true(defined.size() == 1 && defined[0].size() == 6);
 }
@@ -215,7 +215,7 @@ void eviction_removes_marks(void **) {
     fixture.cache->on_data_received();
     assert_int_equal(checker.marked.size(), 16);
     for (std::size_t i = 0; i < 2 * PAGE / 64; ++i) // 64 lines each
-        fixture.cache->run_background();
+        fixture.cache->run_background_step();
     assert_int_equal(fixture.pages.bytes[OFFSET], 0xff);
     assert_int_equal(checker.marked.size(), 0);
 }
@@ -242,15 +242,15 @@ void unsynced_write_is_marked_after_one_second(void **) {
         fixture.write(OFFSET, 16);
         const addr_range range = fixture.pages.part(OFFSET, 1);
         for (int i = 0; i < 2; ++i)
-            fixture.cache->run_background();
+            fixture.cache->run_background_step();
         assert_int_equal(checker.marked.size(), 0);
         fixture.cache->sync_rdma_write(&range, 1);
         std::memset((*fixture.device)(fixture.pages.bytes + OFFSET), 0xfe, 16);
         fake_now += 1100ms;
-        fixture.cache->run_background(); // synced within the second
+        fixture.cache->run_background_step(); // synced within the second
         assert_int_equal(checker.marked.size(), 0);
         fake_now += 1100ms;
-        fixture.cache->run_background();
+        fixture.cache->run_background_step();
         assert_int_equal(checker.marked.size(), 16);
     }
 }
@@ -260,7 +260,7 @@ void no_marks_without_checker(void **) {
     const program_pages pages(1);
     test_cache cache(settings_for("stale"));
     const auto device = cache.add(pages.part(0, pages.size));
-    cache->peer_write(pages.part(OFFSET, 16), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET, 16), {});
     std::memset((*device)(pages.bytes + OFFSET), 0xff, 16);
     cache->on_data_received();
     assert_int_equal(checker.marked.size(), 0);
@@ -307,7 +307,7 @@ void emulation_accesses_marked_memory(void **) {
     test_cache cache(config, &mem_checker);
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
-    cache->peer_write(pages.part(OFFSET, 64), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET, 64), {});
     std::memset((*device)(pages.bytes + OFFSET), 0xff, 64);
     cache->on_data_received();
     assert_false(mem_checker.unit == 8 && mem_checker.mark(pages.part(OFFSET, 64))); // marked

@@ -95,7 +95,7 @@ void finding_has_the_events_of_its_lines(void **) {
     request.text = "RDMA Read of 128 bytes";
     request.peer_stack = {"ask (/src/peer.c:7)"};
     pages.bytes[70] ^= 1;
-    cache->peer_read(pages.part(0, 128), request);
+    cache->check_peer_rdma_read(pages.part(0, 128), request);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_int_equal(findings[0]["line_size"].get<int>(), 64);
@@ -137,10 +137,10 @@ void events_have_the_states_that_they_find(void **) {
     const auto device = cache.add(pages.part(0, PAGE), &mr_number);
     const addr_range line = pages.part(0, 64);
     pages.bytes[0] ^= 1;
-    cache->prepare_source(line);
-    cache->prepare_sink(line);
+    cache->writeback_source(line);
+    cache->writeback_sink(line);
     *(*device)(pages.bytes) ^= 2;
-    cache->complete_sink(line);
+    cache->fetch_sink(line);
     *(*device)(pages.bytes) ^= 4;
     cache->sync_rdma_read(&line, 1);
     pages.bytes[0] ^= 8;
@@ -167,9 +167,9 @@ void eviction_is_an_event_of_moved_lines(void **) {
     std::uint32_t mr_number = 0;
     const auto device = cache.add(pages.part(0, 64), &mr_number);
     pages.bytes[0] ^= 1;
-    cache->run_background();
+    cache->run_background_step();
     *(*device)(pages.bytes) ^= 2;
-    cache->run_background();
+    cache->run_background_step();
     *(*device)(pages.bytes) ^= 4;
     cache->remove_mr(mr_number);
     const auto findings = cache.new_findings();

@@ -31,12 +31,12 @@ void text_has_all_parts(void **) {
                         "    at main (/usr/bin/rping+0x1234)\n"
                         "    at ?? (/lib/libc.so.6+0x5)\n"
                         "  last sync: none\n");
-    sample.agreed_bytes = {1, 'c', 'd'};
+    sample.last_equal_bytes = {1, 'c', 'd'};
     sample.request = {};
     sample.last_sync.text = "sync_rdma_read";
     sample.last_sync.stack = stack_trace::capture();
     const std::string with_sync = as_text(sample);
-    assert_true(count_of(with_sync, "  agreed   01 63 64  |.cd|\n") == 1);
+    assert_true(count_of(with_sync, "  equal    01 63 64  |.cd|\n") == 1);
     assert_true(count_of(with_sync, "request") == 0);
     assert_true(count_of(with_sync, "  last sync: sync_rdma_read\n    at ") == 1);
 }
@@ -46,7 +46,7 @@ void text_of_each_kind_fits_80_columns(void **) {
         finding sample = sample_finding(kind);
         sample.program_bytes.assign(16, 0xff);
         sample.device_bytes.assign(16, 0);
-        sample.agreed_bytes.assign(16, 'x');
+        sample.last_equal_bytes.assign(16, 'x');
         std::istringstream lines(as_text(sample));
         std::string title = "coherdma: " + std::string(kind_name(kind));
         std::transform(title.begin() + 10, title.end(), title.begin() + 10,
@@ -107,7 +107,7 @@ void json_is_one_line_with_all_members(void **) {
         {"first_offset", 130},
         {"program", "616200"},
         {"device_bytes", "000102"},
-        {"agreed", nullptr},
+        {"last_equal", nullptr},
         {"request",
          {{"description", "RDMA Write of 64 bytes, request 7, of process 123 (rping)"},
           {"stack", {"main (/usr/bin/rping+0x1234)", "?? (/lib/libc.so.6+0x5)"}}}},

@@ -37,9 +37,9 @@ void stale_mode_moves_no_line(void **) {
     const auto device = cache.add(pages.part(0, pages.size));
     pages.bytes[OFFSET] = 0xfe;
     *(*device)(pages.bytes + OFFSET + 64) = 0xff;
-    cache->peer_write(pages.part(OFFSET + 64, 1), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET + 64, 1), {});
     for (int i = 0; i < 200; ++i)
-        post_and_poll(cache), cache->run_background();
+        post_and_poll(cache), cache->run_background_step();
     assert_int_not_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
     assert_true(pages.bytes[OFFSET + 64] != 0xff && pages.bytes[OFFSET + 64] != POISON);
 }
@@ -51,7 +51,7 @@ void poison_mode_poisons_stale_bytes(void **) {
         const program_pages pages(1);
         const auto device = cache.add(pages.part(0, pages.size));
         std::vector<unsigned char> expected(pages.bytes, pages.bytes + pages.size);
-        cache->peer_write(pages.part(OFFSET + 4, 4), {});
+        cache->check_peer_rdma_write(pages.part(OFFSET + 4, 4), {});
         post_and_poll(cache);
         assert_memory_equal(pages.bytes, expected.data(), pages.size); // no data has arrived
         std::memset((*device)(pages.bytes + OFFSET + 4), 0xff, 4);
@@ -59,7 +59,7 @@ void poison_mode_poisons_stale_bytes(void **) {
         std::memset(&expected[OFFSET + 4], POISON, 4);
         assert_memory_equal(pages.bytes, expected.data(), pages.size);
         std::memset((*device)(pages.bytes + OFFSET + 10), 0xff, 2); // more bytes of the same line
-        cache->peer_write(pages.part(OFFSET + 10, 2), {});
+        cache->check_peer_rdma_write(pages.part(OFFSET + 10, 2), {});
         post_and_poll(cache);
         std::memset(&expected[OFFSET + 10], POISON, 2);
         assert_memory_equal(pages.bytes, expected.data(), pages.size);
@@ -78,7 +78,7 @@ void restored_device_data_replaces_poison(void **) {
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
     const unsigned char old = pages.bytes[OFFSET];
-    cache->peer_write(pages.part(OFFSET, 1), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
     *(*device)(pages.bytes + OFFSET) = 0xff;
     post_and_poll(cache);
     assert_int_equal(pages.bytes[OFFSET], POISON);
@@ -86,11 +86,11 @@ void restored_device_data_replaces_poison(void **) {
     sync_write(cache, pages.part(OFFSET, 1));
     assert_int_equal(pages.bytes[OFFSET], old);
     // Again in the same line.
-    cache->peer_write(pages.part(OFFSET, 1), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
     *(*device)(pages.bytes + OFFSET) = 0xff;
     post_and_poll(cache);
     assert_int_equal(pages.bytes[OFFSET], POISON);
-    cache->complete_sink(pages.part(OFFSET, 1));
+    cache->fetch_sink(pages.part(OFFSET, 1));
     assert_int_equal(pages.bytes[OFFSET], 0xff);
 }
 
@@ -98,15 +98,15 @@ void dirty_line_is_not_poisoned(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
-    cache->peer_write(pages.part(OFFSET, 8), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET, 8), {});
     *(*device)(pages.bytes + OFFSET) = 0xff;
     pages.bytes[OFFSET + 9] = 0xfe;
     const unsigned char old = pages.bytes[OFFSET];
     post_and_poll(cache);
-    cache->run_background();
+    cache->run_background_step();
     assert_int_equal(pages.bytes[OFFSET], old);
     // A write into a poisoned line makes it dirty.
-    cache->peer_write(pages.part(OFFSET + 128, 8), {});
+    cache->check_peer_rdma_write(pages.part(OFFSET + 128, 8), {});
     *(*device)(pages.bytes + OFFSET + 128) = 0xff;
     post_and_poll(cache);
     assert_int_equal(pages.bytes[OFFSET + 128], POISON);
@@ -130,12 +130,12 @@ void background_scan_poisons_all_mrs(void **) {
         0xff;
     *(*between)(pages.bytes + 450 * PAGE) = 0xff;
     for (int i = 0; i < 5; ++i)
-        cache->run_background();
+        cache->run_background_step();
     for (const std::size_t offset : {last, std::size_t{64}, 399 * PAGE, 450 * PAGE})
         assert_int_equal(pages.bytes[offset], POISON);
     *(*low)(pages.bytes + 128) = 0xff; // the scan starts again
     for (int i = 0; i < 5; ++i)
-        cache->run_background();
+        cache->run_background_step();
     assert_int_equal(pages.bytes[128], POISON);
 }
 
@@ -146,8 +146,8 @@ void new_mr_at_same_address_is_poisoned(void **) {
         std::uint32_t mr_number = 0;
         const auto device = cache.add(pages.part(0, pages.size), &mr_number);
         pages.bytes[OFFSET] = 1;
-        cache->prepare_source(pages.part(OFFSET, 1));
-        cache->peer_write(pages.part(OFFSET, 1), {});
+        cache->writeback_source(pages.part(OFFSET, 1));
+        cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
         *(*device)(pages.bytes + OFFSET) = 0xff;
         post_and_poll(cache);
         assert_int_equal(pages.bytes[OFFSET], POISON);
@@ -158,7 +158,7 @@ void new_mr_at_same_address_is_poisoned(void **) {
         pages.bytes[OFFSET] = 2;
         const auto next = cache.add(pages.part(0, pages.size), &mr_number);
         std::memcpy(pages.bytes + OFFSET, poisoned.data(), poisoned.size());
-        cache->prepare_source(pages.part(OFFSET, 1));
+        cache->writeback_source(pages.part(OFFSET, 1));
         assert_int_equal(*(*next)(pages.bytes + OFFSET), POISON);
         cache->remove_mr(mr_number);
     }
@@ -179,7 +179,7 @@ std::vector<std::uint64_t> run_evictions(const char *mode) {
     cache->sync_rdma_read(&synced, 1);
     std::vector<std::uint64_t> seen;
     for (int i = 0; i < 30; ++i) {
-        i % 10 == 9 ? cache->run_background() : post_and_poll(cache);
+        i % 10 == 9 ? cache->run_background_step() : post_and_poll(cache);
         std::uint64_t moved = 0;
         for (std::size_t offset = 0; offset < pages.size; offset += 128) {
             const device_side &side = offset < 2 * PAGE ? *device : *other;
@@ -212,7 +212,7 @@ void evict_mode_moves_all_lines_without_conflict(void **) {
         *(*device)(pages.bytes + OFFSET + 2 * size + 8) = 0xff;
         const std::size_t lines = PAGE / size;
         for (std::size_t i = 0; i < lines; ++i) // 64 lines each
-            cache->run_background();
+            cache->run_background_step();
         assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
         assert_int_equal(pages.bytes[OFFSET + size], 0xff);
         assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 2 * size), 0xfe);
@@ -263,7 +263,7 @@ void set_remote_access_limits_poison(void **) {
     const auto device = cache.add(pages.part(0, pages.size), &mr_number);
     const auto is_poisoned = [&](std::size_t offset) {
         *(*device)(pages.bytes + offset) = 0xff;
-        cache->run_background();
+        cache->run_background_step();
         return pages.bytes[offset] == POISON;
     };
     assert_true(is_poisoned(64));

@@ -36,11 +36,11 @@ void peer_read_of_dirty_line_is_reported(void **) {
         test_cache cache(config);
         const program_pages pages(2);
         const auto device = cache.add(pages.part(256, PAGE));
-        cache->peer_read(pages.part(256, PAGE), peer_request("a"));
+        cache->check_peer_rdma_read(pages.part(256, PAGE), peer_request("a"));
         assert_int_equal(cache.new_findings().size(), 0);
         pages.bytes[OFFSET + 4] = pages.bytes[OFFSET + size] = pages.bytes[OFFSET + 4 * size] =
             0xfe;
-        cache->peer_read(pages.part(256, PAGE), peer_request("RDMA Read, of another"));
+        cache->check_peer_rdma_read(pages.part(256, PAGE), peer_request("RDMA Read, of another"));
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 2); // two ranges of lines
         assert_finding(findings[0], "unsynced-read", OFFSET - 256, 2 * size, OFFSET - 256 + 4);
@@ -61,10 +61,10 @@ void peer_read_beside_dirty_bytes_is_not_reported(void **) {
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
     pages.bytes[OFFSET + 4] = 0xfe;
-    cache->peer_read(pages.part(OFFSET + 5, 59), peer_request("a"));
-    cache->peer_read(pages.part(OFFSET, 4), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(OFFSET + 5, 59), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(OFFSET, 4), peer_request("a"));
     assert_int_equal(cache.new_findings().size(), 0);
-    cache->peer_read(pages.part(OFFSET + 4, 1), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(OFFSET + 4, 1), peer_request("a"));
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
@@ -78,8 +78,8 @@ void peer_write_to_dirty_line_is_reported(void **) {
         const addr_range synced = pages.part(OFFSET, 1);
         cache->sync_rdma_read(&synced, 1);
         pages.bytes[OFFSET + 4] = 0xfe;
-        cache->peer_write(pages.part(OFFSET + 8, 8),
-                          peer_request("RDMA Write")); // other bytes of the line
+        cache->check_peer_rdma_write(pages.part(OFFSET + 8, 8),
+                                     peer_request("RDMA Write")); // other bytes of the line
         auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 1);
         assert_finding(findings[0], "unsynced-write", OFFSET, size, OFFSET + 4);
@@ -98,10 +98,10 @@ void peer_atomic_on_dirty_line_is_reported_once(void **) {
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
     const addr_range word = pages.part(OFFSET, 8);
-    cache->peer_atomic(word, peer_request("fetch and add"));
+    cache->check_peer_atomic(word, peer_request("fetch and add"));
     assert_int_equal(cache.new_findings().size(), 0);
     pages.bytes[OFFSET + 4] = 0xfe;
-    cache->peer_atomic(word, peer_request("fetch and add"));
+    cache->check_peer_atomic(word, peer_request("fetch and add"));
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_finding(findings[0], "unsynced-read", OFFSET, 64, OFFSET + 4);
@@ -115,8 +115,8 @@ void conflict_names_request_of_peer_write(void **) {
     test_cache cache;
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
-    cache->peer_write(pages.part(OFFSET, 512), peer_request("first"));
-    cache->peer_write(pages.part(OFFSET + 256, 64), peer_request("second"));
+    cache->check_peer_rdma_write(pages.part(OFFSET, 512), peer_request("first"));
+    cache->check_peer_rdma_write(pages.part(OFFSET + 256, 64), peer_request("second"));
     assert_int_equal(cache.new_findings().size(), 0);
     std::memset((*device)(pages.bytes + OFFSET), 0xff, 512);
     const addr_range middle = pages.part(OFFSET + 130, 1);
@@ -148,13 +148,14 @@ void requests_of_latest_writes_are_known(void **) {
     test_cache cache;
     const program_pages pages(64);
     const auto device = cache.add(pages.part(0, pages.size));
-    cache->peer_write(pages.part(0, pages.size), peer_request("whole"));
+    cache->check_peer_rdma_write(pages.part(0, pages.size), peer_request("whole"));
     for (std::size_t offset = 0; offset < pages.size; offset += 128) {
         const addr_range line = pages.part(offset, 1);
         cache->sync_rdma_write(&line, 1);
     }
     for (std::size_t i = 0; i < 2000; ++i)
-        cache->peer_write(pages.part(i * 64 + 1, 1), peer_request(std::to_string(i).c_str()));
+        cache->check_peer_rdma_write(pages.part(i * 64 + 1, 1),
+                                     peer_request(std::to_string(i).c_str()));
     for (const std::size_t i : {10U, 1999U}) {
         pages.bytes[i * 64] = *(*device)(pages.bytes + i * 64) = 0;
         pages.bytes[i * 64] = 0xfe;
@@ -175,7 +176,7 @@ void finding_names_mr_of_all_bytes(void **) {
     const auto wide = cache.add(pages.part(0, pages.size));
     const auto narrow = cache.add(pages.part(OFFSET + 10, 40));
     pages.bytes[OFFSET] = pages.bytes[OFFSET + 512] = 0xfe;
-    cache->peer_read(pages.part(0, pages.size), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(0, pages.size), peer_request("a"));
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);
     assert_int_equal(findings[0]["region"].get<int>(), 1);

@@ -84,12 +84,12 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
                         const device_side &device, const device_side &same) {
     pages.bytes[1][OFFSET] = 0xfe; // by the other address or process
     assert_int_not_equal(*device(pages.bytes[0] + OFFSET), 0xfe);
-    cache->peer_read(pages.part(0, OFFSET, 1), {});
+    cache->check_peer_rdma_read(pages.part(0, OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 1); // not synced
     sync_read(other, pages.part(1, OFFSET, 1));
     assert_int_equal(*device(pages.bytes[0] + OFFSET), 0xfe);
     assert_int_equal(*same(pages.bytes[1] + OFFSET), 0xfe);
-    cache->peer_read(pages.part(0, OFFSET, 1), {});
+    cache->check_peer_rdma_read(pages.part(0, OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 0);
     *device(pages.bytes[0] + OFFSET + 64) = 0xff;
     assert_int_not_equal(pages.bytes[1][OFFSET + 64], 0xff);
@@ -297,10 +297,10 @@ void shared_memory_is_not_poisoned(void **) {
     test_cache cache(config);
     const auto device = cache.add(pages.part(0, 0, PAGE));
     const unsigned char old = pages.bytes[0][OFFSET];
-    cache->peer_write(pages.part(0, OFFSET, 1), {});
+    cache->check_peer_rdma_write(pages.part(0, OFFSET, 1), {});
     *(*device)(pages.bytes[0] + OFFSET) = 0xff;
     cache->on_post_or_poll();
-    cache->run_background();
+    cache->run_background_step();
     assert_int_equal(pages.bytes[1][OFFSET], old);
 }
 

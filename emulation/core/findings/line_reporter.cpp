@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "finding_ranges.hpp"
+#include "line_reporter.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ using bytes = std::vector<unsigned char>;
 
 } // namespace
 
-void finding_ranges::add(finding_kind kind, const cache_line &line) {
+void line_reporter::add(finding_kind kind, const cache_line &line) {
     if (pending_ && pending_->kind == kind && pending_->range.end == line.addr) {
         pending_->range.end += line.size;
         return;
@@ -29,13 +29,13 @@ void finding_ranges::add(finding_kind kind, const cache_line &line) {
     new_finding.first_diff = line.addr + std::min(begin, line.size - 1);
     new_finding.program_bytes = bytes(program + begin, program + end);
     new_finding.device_bytes = bytes(device + begin, device + end);
-    std::array<unsigned char, MAX_LINE_SIZE> agreed;
-    if (line.recover_agreed(agreed.data()))
-        new_finding.agreed_bytes = bytes(&agreed[begin], &agreed[end]);
+    std::array<unsigned char, MAX_LINE_SIZE> last_equal;
+    if (line.recover_last_equal(last_equal.data()))
+        new_finding.last_equal_bytes = bytes(&last_equal[begin], &last_equal[end]);
     pending_ = std::move(new_finding);
 }
 
-void finding_ranges::report_pending() {
+void line_reporter::report_pending() {
     if (!pending_)
         return;
     finding completed = std::move(*pending_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Joins adjacent lines with the same finding to one finding.
+// Reports findings on lines: adjacent lines of one kind are one finding.
 #pragma once
 
 #include "core/cache/cache_line.hpp"
@@ -10,22 +10,22 @@
 
 namespace coherdma::emulation {
 
-class finding_ranges {
+class line_reporter {
   public:
     /// request: the work request that caused the findings, if any.
-    finding_ranges(cache_model &cache, const mem_access *request) noexcept
+    line_reporter(cache_model &cache, const mem_access *request) noexcept
         : cache_(cache)
         , request_(request) {}
-    ~finding_ranges() {
+    ~line_reporter() {
         try {
             report_pending();
         } catch (...) { // without memory the finding is lost
         }
     }
-    finding_ranges(const finding_ranges &) = delete;
-    finding_ranges &operator=(const finding_ranges &) = delete;
+    line_reporter(const line_reporter &) = delete;
+    line_reporter &operator=(const line_reporter &) = delete;
 
-    /// Extends the pending finding, or reports it and starts another.
+    /// In address order. Extends the pending finding, or reports it and starts another.
     void add(finding_kind, const cache_line &);
     void report_pending();
 
