@@ -34,7 +34,7 @@ std::size_t cache_model::memory_bytes() {
     return page_store_.bytes();
 }
 
-int cache_model::visit_lines(addr_range range, const line_visitor &func) {
+int cache_model::visit_lines(addr_range range, const line_visitor &func, history_event *event) {
     int error = 0;
     cache_line line;
     line.size = config_.line_size;
@@ -53,6 +53,8 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func) {
                 std::memcpy(line.device_bytes.data(), line.device, line.size);
                 line.device_hash = hash_of(line.device_bytes.data(), line.size);
                 update_if_equal(line);
+                if (event != nullptr)
+                    event->add_line(line.range(), state_of(line));
                 func(line);
             }
         }
@@ -63,11 +65,7 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func) {
 /// visit_lines() as an event of the history, with the state in which it finds each line.
 int cache_model::visit_lines_as_event(event_kind kind, addr_range bytes, const mem_access &access,
                                       const line_visitor &func) {
-    history_event &event = history_.add(kind, bytes, access);
-    const int error = visit_lines(bytes, [&](cache_line &line) {
-        event.add_line(line.range(), state_of(line));
-        func(line);
-    });
+    const int error = visit_lines(bytes, func, &history_.add(kind, bytes, access));
     history_.merge_last();
     return error;
 }

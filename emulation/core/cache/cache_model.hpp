@@ -104,8 +104,9 @@ class cache_model {
     // All these are called with mutex_.
 
     /// Calls the visitor for each registered line that has a byte in the range, with a snapshot of
-    /// it. Returns 0, or EFAULT if the program's copy of a line cannot be read.
-    int visit_lines(addr_range, const line_visitor &);
+    /// it; first adds its state to the event. Returns 0, or EFAULT if the program's copy of a line
+    /// cannot be read.
+    int visit_lines(addr_range, const line_visitor &, history_event *event = nullptr);
     int visit_lines_as_event(event_kind, addr_range, const mem_access &, const line_visitor &);
     [[nodiscard]] line_state state_of(const cache_line &) const;
     void update_if_equal(cache_line &);

@@ -7,8 +7,6 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr std::size_t MAX_RUNS = 32;
-
 bool is_same_access(const mem_access &first, const mem_access &second) {
     const auto frames_begin = first.stack.frames.begin();
     return first.stack.depth == second.stack.depth && first.peer_stack == second.peer_stack &&
@@ -21,13 +19,6 @@ bool is_same_event(const history_event &first, const history_event &second) {
 }
 
 } // namespace
-
-void history_event::add_line(addr_range line, line_state state) {
-    if (!runs.empty() && runs.back().state == state && runs.back().lines.end == line.begin)
-        runs.back().lines.end = line.end;
-    else if (runs.size() < MAX_RUNS)
-        runs.push_back({line, state});
-}
 
 history_event &event_history::add(event_kind kind, addr_range bytes, const mem_access &access) {
     if (next_ == ring_.size())

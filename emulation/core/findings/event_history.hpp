@@ -47,6 +47,7 @@ struct history_event {
         bool operator==(const line_run &) const = default;
     };
 
+    static constexpr std::size_t MAX_RUNS = 32;
     event_kind kind = event_kind::EXIT;
     addr_range bytes;
     std::uint64_t time_us = 0; ///< since the history began
@@ -55,7 +56,12 @@ struct history_event {
     std::vector<line_run> runs;
 
     /// In address order. Without effect if there are too many runs.
-    void add_line(addr_range line, line_state);
+    void add_line(addr_range line, line_state state) {
+        if (!runs.empty() && runs.back().state == state && runs.back().lines.end == line.begin)
+            runs.back().lines.end = line.end;
+        else if (runs.size() < MAX_RUNS)
+            runs.push_back({line, state});
+    }
 };
 
 /// Not thread-safe. References and pointers to events are valid until the next add().
