@@ -56,16 +56,16 @@ class replay {
 
     void add(std::size_t index) {
         const line_event &event = result_.events[index];
-        std::vector<std::string> found;
+        std::vector<std::string> states;
         for (const replayed_segment &segment : segments_)
-            found.push_back(found_state(event, segment));
-        add_inferred(row_kind::CPU_WROTE, index, found, is_dirty);
-        add_inferred(row_kind::DEVICE_WROTE, index, found, is_stale);
+            states.push_back(found_state(event, segment));
+        add_inferred(row_kind::CPU_WROTE, index, states, is_dirty);
+        add_inferred(row_kind::DEVICE_WROTE, index, states, is_stale);
         for (std::size_t i = 0; i < segments_.size(); ++i) {
             replayed_segment &segment = segments_[i];
             if (!is_part(event, segment))
                 continue;
-            segment.state = state_after(event.name, found[i]);
+            segment.state = state_after(event.name, states[i]);
             segment.last = index;
             if (device_may_write(event.name))
                 segment.write = index;
@@ -98,7 +98,7 @@ class replay {
     }
 
     /// Adds a row if the event found lines changed that were not before.
-    void add_inferred(row_kind kind, std::size_t index, const std::vector<std::string> &found,
+    void add_inferred(row_kind kind, std::size_t index, const std::vector<std::string> &states,
                       bool (*is_changed)(const std::string &)) {
         timeline_row row;
         row.kind = kind;
@@ -106,7 +106,7 @@ class replay {
         std::vector<bool> changed;
         for (std::size_t i = 0; i < segments_.size(); ++i) {
             const replayed_segment &segment = segments_[i];
-            changed.push_back(!segment.state.empty() && is_changed(found[i]) &&
+            changed.push_back(!segment.state.empty() && is_changed(states[i]) &&
                               !is_changed(segment.state));
             if (!changed.back())
                 continue;
@@ -117,10 +117,11 @@ class replay {
         if (std::none_of(changed.begin(), changed.end(), [](bool is) { return is; }))
             return;
         for (std::size_t i = 0; i < segments_.size(); ++i)
-            if (changed[i] && segments_[i].state != "conflict")
-                segments_[i].state = kind == row_kind::CPU_WROTE
-                                         ? (is_stale(segments_[i].state) ? "conflict" : "dirty")
-                                         : (is_dirty(segments_[i].state) ? "conflict" : "stale");
+            if (changed[i] && kind == row_kind::DEVICE_WROTE)
+                segments_[i].state = states[i];
+            else if (changed[i])
+                segments_[i].state =
+                    is_stale(segments_[i].state) && is_stale(states[i]) ? "conflict" : "dirty";
         row.segments = snapshot([&](std::size_t i) { return changed[i]; });
         result_.rows.push_back(std::move(row));
     }
@@ -137,11 +138,11 @@ std::size_t find_missing_before(const timeline &line_timeline, const std::string
         return last;
     if (finding_kind != "stale" && finding_kind != "conflict")
         return NONE;
-    std::size_t found = last;
+    std::size_t stale_since = last;
     for (const timeline_row &row : line_timeline.rows)
         if (row.kind == row_kind::DEVICE_WROTE)
-            found = row.event;
-    return found;
+            stale_since = row.event;
+    return stale_since;
 }
 
 /// Whether the calls of the stack are of this process.
