@@ -58,7 +58,7 @@ void hash_ignores_bytes_beyond_line(void **) {
     assert_true(hash_of(pattern(5).data(), 32) >> 32 == 0); // short lines have 32-bit hashes
 }
 
-void hash_slot_stores_hash_of_each_line(void **) {
+void stored_hash_is_that_of_its_line(void **) {
     for (const std::size_t size : SIZES) {
         std::vector<unsigned char> hashes(4 * hash_bytes(size), 0xee);
         page_extent extent;
@@ -140,7 +140,7 @@ int main() {
         cmocka_unit_test(hash_depends_on_each_bit),
         cmocka_unit_test(hash_depends_on_word_order),
         cmocka_unit_test(hash_ignores_bytes_beyond_line),
-        cmocka_unit_test(hash_slot_stores_hash_of_each_line),
+        cmocka_unit_test(stored_hash_is_that_of_its_line),
         cmocka_unit_test(agreed_bytes_are_recovered),
         cmocka_unit_test(agreed_bytes_are_recovered_within_word),
         cmocka_unit_test(ambiguous_agreed_bytes_are_not_reported),

@@ -149,7 +149,7 @@ void sync_skips_unregistered_memory(void **) {
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
-void prepare_source_writes_back_dirty_line(void **) {
+void writeback_source_copies_dirty_line(void **) {
     test_cache cache;
     const program_pages pages(1);
     const auto device = cache.add(pages.part(0, pages.size));
@@ -159,7 +159,7 @@ void prepare_source_writes_back_dirty_line(void **) {
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
-void complete_sink_fetches_received_lines(void **) {
+void fetch_sink_fetches_received_lines(void **) {
     for (const std::size_t size : SIZES) {
         test_cache cache(settings_with_line(size));
         const program_pages pages(1);
@@ -176,7 +176,7 @@ void complete_sink_fetches_received_lines(void **) {
 }
 
 /// Data arrives in a line with bytes that the program has changed: both are kept.
-void complete_sink_keeps_dirty_bytes_beside_data(void **) {
+void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
     for (const bool report_dirty_neighbors : {false, true}) {
         settings config;
         config.report_dirty_neighbors = report_dirty_neighbors;
@@ -405,9 +405,9 @@ int main() {
         cmocka_unit_test(conflict_keeps_program_data_and_is_reported),
         cmocka_unit_test(equal_writes_are_no_conflict),
         cmocka_unit_test(sync_skips_unregistered_memory),
-        cmocka_unit_test(prepare_source_writes_back_dirty_line),
-        cmocka_unit_test(complete_sink_fetches_received_lines),
-        cmocka_unit_test(complete_sink_keeps_dirty_bytes_beside_data),
+        cmocka_unit_test(writeback_source_copies_dirty_line),
+        cmocka_unit_test(fetch_sink_fetches_received_lines),
+        cmocka_unit_test(fetch_sink_keeps_dirty_bytes_beside_data),
         cmocka_unit_test(check_readable_finds_unmapped_memory),
         cmocka_unit_test(add_mr_rejects_unreadable_memory),
         cmocka_unit_test(sync_write_fetches_into_read_only_memory),

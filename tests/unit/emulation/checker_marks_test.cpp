@@ -187,7 +187,7 @@ void sync_write_removes_marks(void **) {
     assert_int_equal(checker.marked.size(), 0);
 }
 
-void complete_sink_removes_marks(void **) {
+void fetch_sink_removes_marks(void **) {
     marked_region fixture("stale", BYTES);
     fixture.announced_write(OFFSET, 16);
     fixture.cache->on_data_received();
@@ -328,7 +328,7 @@ int main() {
         cmocka_unit_test(forbidden_bytes_are_not_marked),
         cmocka_unit_test(dirty_line_is_not_marked),
         cmocka_unit_test(sync_write_removes_marks),
-        cmocka_unit_test(complete_sink_removes_marks),
+        cmocka_unit_test(fetch_sink_removes_marks),
         cmocka_unit_test(remove_mr_removes_marks),
         cmocka_unit_test(eviction_removes_marks),
         cmocka_unit_test(poisoned_bytes_are_marked),
