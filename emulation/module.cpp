@@ -80,6 +80,8 @@ void reset_child_after_fork() {
     is_started = false;
 }
 
+/// At the first device of this process: arranges for the report at its end, starts the thread that
+/// poisons, evicts or marks lines, and opens the connection to the emulations in other processes.
 void start_process(const settings &config) {
     static const bool has_handlers = std::atexit(report_at_exit) == 0 &&
                                      std::at_quick_exit(report_at_exit) == 0 &&

@@ -130,7 +130,9 @@ class replay {
     std::vector<replayed_segment> segments_;
 };
 
-/// The event before which the program must have synced; NONE: no sync is missing.
+/// The event before which the program should have synced; NONE: no sync is missing. Unsynced bytes
+/// are found by the last event, which accesses them. Stale bytes are first found by an earlier one:
+/// the sync belongs between the device's write and that event. There is an event.
 std::size_t find_missing_before(const timeline &line_timeline, const std::string &finding_kind) {
     const std::size_t last = line_timeline.events.size() - 1;
     if (finding_kind == "unsynced-read" || finding_kind == "unsynced-write" ||

@@ -31,7 +31,7 @@ void line_reporter::add(finding_kind kind, const cache_line &line) {
     new_finding.device_bytes = bytes(device + begin, device + end);
     std::array<unsigned char, MAX_LINE_SIZE> last_equal;
     if (line.recover_last_equal(last_equal.data()))
-        new_finding.last_equal_bytes = bytes(&last_equal[begin], &last_equal[end]);
+        new_finding.last_equal_bytes = bytes(last_equal.data() + begin, last_equal.data() + end);
     pending_ = std::move(new_finding);
 }
 

@@ -41,12 +41,12 @@ struct page_extent {
     addr_range pages;
     int fd = -1;
     std::uint64_t file_offset = 0;
-    unsigned char *device = nullptr;       ///< where this process maps the device's pages
-    void *hashes = nullptr;                ///< of each line: stored_hash
-    std::vector<std::uint32_t> ref_counts; ///< of each page
+    unsigned char *device = nullptr; ///< where this process maps the device's pages
+    void *hashes = nullptr; ///< stored_hash of each line, of when both copies were last equal
+    std::vector<std::uint32_t> ref_counts; ///< of each page: registrations that cover it
 
     std::shared_ptr<shm_object> shared; ///< nullptr: only this process has these pages
-    std::uint64_t shm_offset = 0;       ///< of the first page, in shared
+    std::uint64_t shm_offset = 0;       ///< of the first page, in the pages of `shared`
     std::shared_ptr<file_mapping> device_mapping, hashes_mapping;
 };
 
