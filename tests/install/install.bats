@@ -16,7 +16,7 @@ expected_files() {
     [[ ! -f scripts/softrdma ]] || echo bin/softrdma
     if [[ -d scripts/lab ]]; then
         find scripts/lab -name __pycache__ -prune -o -type f \
-            \( -name '*.py' -o -name uml.config -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
+            \( -name '*.py' -o -name uml.config -o -name '*.patch' -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
     fi
     printf 'lib/systemd/%s\n' system/softrdma@.service system-generators/softrdma-generator
     for file in man/*.[1-8]; do printf 'share/man/man%s/%s\n' "${file##*.}" "${file##*/}"; done
