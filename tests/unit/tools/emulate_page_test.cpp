@@ -118,7 +118,7 @@ void first_event_implies_nothing(void **) {
 
 void events_change_states_as_documented(void **) {
     const struct {
-        const char *event, *found, *after;
+        const char *event, *before, *after;
     } rows[] = {
         {"sync_rdma_read", "dirty", "clean"},    {"sync_rdma_read", "stale", "stale"},
         {"sync_rdma_read", "conflict", "clean"}, {"sync_rdma_write", "stale", "clean"},
@@ -129,7 +129,8 @@ void events_change_states_as_documented(void **) {
     };
     for (const auto &row : rows) {
         const timeline result = make_timeline(make_finding(
-            "beside", json::array({event(row.event, json::array({line_run(0, 128, row.found)}))})));
+            "beside",
+            json::array({event(row.event, json::array({line_run(0, 128, row.before)}))})));
         assert_string_equal(result.rows.back().segments[0].state.c_str(), row.after);
     }
 }
@@ -180,10 +181,13 @@ void place_is_named_by_innermost_calls_of_other_functions(void **) {
 
 /// A call of the peer is no place in this process.
 void peer_of_another_process_is_not_the_place(void **) {
-    const json own = {"main (/src/a.c:5)"}, peer = {"main (/src/a.c:9)"};
-    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 8 (a)").before.line, 0);
-    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 8 (a)").after.line, 5);
-    assert_int_equal(place_of(own, peer, "RDMA Read of 1 bytes, by process 7 (a)").before.line, 9);
+    const json stack = {"main (/src/a.c:5)"}, peer_stack = {"main (/src/a.c:9)"};
+    assert_int_equal(
+        place_of(stack, peer_stack, "RDMA Read of 1 bytes, by process 8 (a)").before.line, 0);
+    assert_int_equal(
+        place_of(stack, peer_stack, "RDMA Read of 1 bytes, by process 8 (a)").after.line, 5);
+    assert_int_equal(
+        place_of(stack, peer_stack, "RDMA Read of 1 bytes, by process 7 (a)").before.line, 9);
 }
 
 /// A source file in a temporary folder.
