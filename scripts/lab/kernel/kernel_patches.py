@@ -26,6 +26,7 @@ MISSING_FACT = "missing_patches"  # the manifest's fact: the names of patches th
 
 class Patch(NamedTuple):
     path: str
+    diff: str  # without the message
     changed_files: List[str]  # relative to the kernel's source
 
     @property
@@ -39,12 +40,9 @@ class PatchSeries(NamedTuple):
     patches: List[Patch]
 
     def digest(self) -> str:
-        """A cache key."""
-        digest = hashlib.sha256()
-        for patch in self.patches:
-            with open(patch.path, "rb") as file:
-                digest.update(file.read())
-        return digest.hexdigest()[:8]
+        """A cache key: of what is changed, not of the messages."""
+        text = "".join(patch.diff for patch in self.patches)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def apply(self, tree: str, version: str) -> List[str]:
         """Patch the source tree of the version. Returns the names of the patches left out."""
@@ -97,7 +95,9 @@ def _is_below(folder: str, files: Iterable[str]) -> bool:
 
 def _read(path: str) -> Patch:
     with open(path, encoding="utf-8") as file:
-        return Patch(path, re.findall(r"^\+\+\+ b/(\S+)$", file.read(), re.MULTILINE))
+        _, start, rest = file.read().partition("\ndiff --git ")
+    changed_files = re.findall(r"^\+\+\+ b/(\S+)$", rest, re.MULTILINE)
+    return Patch(path, start + rest, changed_files)
 
 
 def _apply(git: str, patch: Patch, tree: str) -> str:

@@ -150,6 +150,14 @@ class KernelPatches(unittest.TestCase):
         digests.append(kernel_patches.siw_series_for("7.2").digest())
         self.assertEqual(len(set(digests)), 3)
         self.assertEqual(kernel_patches.series_for("7.2.14").digest(), digests[1])
+        path = kernel_patches.series_for("7.2").patches[0].path
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for old, new, is_same in (("repair\n\n", "other message\n\n", True), ("fault", "f", False)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(old, new, 1))
+            digest = kernel_patches.series_for("7.2").digest()
+            self.assertEqual(digest == digests[1], is_same)
 
 
 class Patches(unittest.TestCase):
@@ -158,8 +166,13 @@ class Patches(unittest.TestCase):
     def test_each_has_one_subject_a_reproducer_and_is_described(self) -> None:
         with open(os.path.join(kernel_patches.PATCHES_DIR, "README.md"), encoding="utf-8") as file:
             readme = file.read()
-        for version in ("6.1", "6.12", "7.2"):
-            patches = kernel_patches.series_for(version).patches
+        with os.scandir(kernel_patches.PATCHES_DIR) as entries:
+            versions = [entry.name for entry in entries if entry.is_dir()]
+        self.assertTrue(versions)
+        for version in versions:
+            series = kernel_patches.series_for(version)
+            self.assertEqual(series.version, version, "two series for one minor version")
+            patches = series.patches
             for number, patch in enumerate(patches, 1):
                 with open(patch.path, encoding="utf-8") as file:
                     message, _, diff = file.read().partition("\ndiff --git ")
