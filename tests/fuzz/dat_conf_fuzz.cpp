@@ -3,7 +3,7 @@
 // libFuzzer: the parser accepts or rejects each line of any dat.conf, and parses the accepted
 // entries equally when they are written as a new file.
 
-#include "dat_conf_parser.hpp"
+#include "entries/dat_conf_parser.hpp"
 
 #include <cstdlib>
 #include <cstring>

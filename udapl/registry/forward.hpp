@@ -5,7 +5,7 @@
 // jump; other handles are checked in forward_slow(), out of line.
 #pragma once
 
-#include "ia_table.hpp"
+#include "handles/ia_table.hpp"
 
 namespace coherdma::registry {
 

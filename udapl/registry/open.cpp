@@ -3,9 +3,9 @@
 // dat_ia_openv and dat_ia_close.
 
 #include "forward.hpp"
+#include "handles/probe_address.hpp"
 #include "lock.hpp"
-#include "probe_address.hpp"
-#include "provider_table.hpp"
+#include "providers/provider_table.hpp"
 #include "version.hpp"
 
 namespace coherdma::registry {

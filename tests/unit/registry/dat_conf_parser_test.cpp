@@ -3,7 +3,7 @@
 // The grammar of dat.conf, as OFED's registry reads it.
 
 #include "../cmocka.hpp"
-#include "dat_conf_parser.hpp"
+#include "entries/dat_conf_parser.hpp"
 
 #include <cstdint>
 #include <cstring>

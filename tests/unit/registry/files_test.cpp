@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../cmocka.hpp"
-#include "dat_entries.hpp"
+#include "entries/dat_entries.hpp"
 #include "version.hpp"
 
 namespace {

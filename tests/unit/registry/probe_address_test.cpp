@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../cmocka.hpp"
-#include "probe_address.hpp"
+#include "handles/probe_address.hpp"
 
 using coherdma::registry::is_readable;
 

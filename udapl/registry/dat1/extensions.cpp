@@ -4,7 +4,7 @@
 // Other providers use that member for other data, so it is checked before it is used.
 
 #include "../forward.hpp"
-#include "../probe_address.hpp"
+#include "handles/probe_address.hpp"
 
 #include <dat/dat_coherdma_extensions.h>
 

@@ -5,9 +5,9 @@
 // in the IA table; its handle is the provider's.
 
 #include "extension.hpp"
-#include "../ia_table.hpp"
 #include "../lock.hpp"
-#include "../provider_table.hpp"
+#include "handles/ia_table.hpp"
+#include "providers/provider_table.hpp"
 
 #include <atomic>
 #include <cstdarg>

@@ -2,9 +2,9 @@
 //
 // dat_registry_providers_related: whether two IA names belong to the same device.
 
-#include "../dat_entries.hpp"
-#include "../ia_table.hpp"
 #include "../lock.hpp"
+#include "entries/dat_entries.hpp"
+#include "handles/ia_table.hpp"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 
 #include "provider_table.hpp"
 #include "debug.hpp"
-#include "handles.hpp"
+#include "handles/handles.hpp"
 #include "load_provider.hpp"
 #include "lock.hpp"
 #include "provider_refs.hpp"

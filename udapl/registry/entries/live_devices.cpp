@@ -5,7 +5,7 @@
 
 #include "dat_entries.hpp"
 #include "debug.hpp"
-#include "libraries.hpp"
+#include "providers/libraries.hpp"
 #include "version.hpp"
 
 #include <coherdma/coherdma.h>

@@ -2,7 +2,7 @@
 //
 // dat_registry_list_providers.
 
-#include "dat_entries.hpp"
+#include "entries/dat_entries.hpp"
 #include "lock.hpp"
 #include "provider_table.hpp"
 #include "version.hpp"

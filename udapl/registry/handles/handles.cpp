@@ -2,7 +2,7 @@
 
 #include "handles.hpp"
 #include "probe_address.hpp"
-#include "provider_refs.hpp"
+#include "providers/provider_refs.hpp"
 
 #include <array>
 #include <cstring>

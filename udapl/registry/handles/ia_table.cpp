@@ -2,8 +2,8 @@
 
 #include "ia_table.hpp"
 #include "lock.hpp"
-#include "provider_refs.hpp"
-#include "provider_table.hpp"
+#include "providers/provider_refs.hpp"
+#include "providers/provider_table.hpp"
 
 #include <cstring>
 

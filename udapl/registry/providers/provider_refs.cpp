@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "provider_refs.hpp"
-#include "handles.hpp"
+#include "handles/handles.hpp"
 
 #include <array>
 #include <cstdlib>

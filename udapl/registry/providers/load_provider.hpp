@@ -4,7 +4,7 @@
 #pragma once
 
 #include "best_match.hpp"
-#include "dat_entries.hpp"
+#include "entries/dat_entries.hpp"
 #include "libraries.hpp"
 
 namespace coherdma::registry {
