@@ -3,7 +3,7 @@
 
 #include "datping/channel.hpp"
 #include "datping/events.hpp"
-#include "datping/report.hpp"
+#include "datping/report/report.hpp"
 #include "datping/select_ia.hpp"
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 // The computations of datping: the data of a round, latencies, messages and results.
 
 #include "../cmocka.hpp"
-#include "datping/latency.hpp"
 #include "datping/pattern.hpp"
-#include "datping/report.hpp"
+#include "datping/report/latency.hpp"
+#include "datping/report/report.hpp"
 
 #include <algorithm>
 #include <array>

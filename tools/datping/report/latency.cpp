@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "datping/latency.hpp"
+#include "datping/report/latency.hpp"
 #include "bench/statistics.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
-#include "datping/latency.hpp"
 #include "datping/options.hpp"
+#include "datping/report/latency.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "datping/report.hpp"
+#include "datping/report/report.hpp"
 
 #include <algorithm>
 #include <fmt/core.h>
