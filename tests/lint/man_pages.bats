@@ -25,6 +25,9 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
     command -v groff >/dev/null || skip 'no groff here'
     groff -man -Tutf8 -ww -z "${pages[@]}" 2>&1 | nothing
 }
+@test "sections of man pages are in one order" {
+    say misplaced "${pages[@]}" | nothing
+}
 @test "each man page has a file for each of its names, and no other" {
     say names "${pages[@]}" | while read -r page name; do
         [[ -e man/$name ]] || echo "$page says it is about $name, which is no page"

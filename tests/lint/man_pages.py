@@ -8,7 +8,7 @@ calls       functions that call the macros of a synopsis as it says
 references  page, target and section        constants   page, and a word DAT_... in it
 members     page, and a word in italics that has an underscore
 arguments   page, number of parameters, highest DAT_INVALID_ARG
-example     the last example
+example     the last example                  misplaced   page, and a section that is out of order
 """
 
 import os
@@ -20,6 +20,11 @@ from typing import Iterator, List, Tuple
 FONTS = re.compile(r"\\f[BIRP]")
 MACRO = re.compile(r"\.(B|I|BR|RB|BI|IB|IR|RI) (.*)")
 PROTOTYPE = re.compile(r"^DAT_RETURN (dats?_\w+)\(([^;]*)\);", re.MULTILINE)
+
+ORDER = (
+    "NAME; LIBRARY; SYNOPSIS; DESCRIPTION; OPTIONS; EXIT STATUS; RETURN VALUE; ERRORS;"
+    " FILES; ENVIRONMENT; ATTRIBUTES; NOTES; EXAMPLES; SEE ALSO"
+).split("; ")
 
 
 def plain(text: str) -> str:
@@ -119,6 +124,19 @@ def arguments(path: str) -> Iterator[str]:
         numbers = re.findall(r"DAT_INVALID_ARG(\d+)", section(path, text))
         if counts:
             yield f"{os.path.basename(path)} {max(counts)} {max(map(int, numbers), default=0)}"
+
+
+def misplaced(path: str) -> Iterator[str]:
+    """Sections that are not in ORDER; those of other names are between DESCRIPTION and FILES."""
+    page, rank = os.path.basename(path), 0
+    for name in [line[4:] for line in lines_of(path) if line.startswith(".SH ")]:
+        lowest = ORDER.index(name if name in ORDER else "DESCRIPTION")
+        highest = lowest if name in ORDER else ORDER.index("FILES") - 1
+        if rank > highest:
+            yield f"{page} {name}"
+        rank = max(rank, lowest)
+    if rank != len(ORDER) - 1:
+        yield f"{page} (no {ORDER[-1]})"
 
 
 def example(path: str) -> Iterator[str]:
