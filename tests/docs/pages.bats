@@ -11,9 +11,11 @@ setup() {
     mapfile -t pages < <(git ls-files README.md 'docs/*.md')
 }
 
-@test "README.md has at most 100 lines of at most 80 columns" {
-    (($(wc -l <README.md) <= 100))
+@test "README.md has at most 80 columns, and each README at most 100 lines" {
     run -1 grep -nE '^[^|].{80}' README.md
+    for document in "${documents[@]}"; do
+        [[ $document != *README.md ]] || (($(wc -l <"$document") <= 100)) || { echo "$document" && return 1; }
+    done
 }
 
 @test "text of the pages has at most 80 columns" {

@@ -41,8 +41,8 @@ struct shared_state {
     sockaddr_storage address = {};
     DAT_IA_ATTR ia_attr = {};
     std::atomic<std::uint32_t> next_serial = 1;
-    /// The registry reuses the index of a closed IA at once. Opening takes the lock exclusively,
-    /// and waits for steps that may still use the index.
+    /// The registry reuses the index of a closed IA after all others. Opening takes the lock
+    /// exclusively, and waits for steps that may still use the index.
     std::shared_mutex ia_lock;
     std::atomic<duel *> offered_duel = nullptr;
     /// The step of each thread; odd: in progress.
