@@ -8,6 +8,9 @@
 // - A thread that finds IDLE sets BUSY and rings.
 // - A thread that finds BUSY sets PENDING and returns.
 // - The thread that rang sets IDLE, or rings again if it finds PENDING.
+//
+// siw: retry_doorbell() in siw/post.cpp handles a doorbell that fails, check_wqe_taken() in
+// siw/qp.cpp one after which the kernel has not taken the WQE.
 #pragma once
 
 #include <cstdint>
