@@ -16,9 +16,25 @@ install(DIRECTORY scripts/lab/ DESTINATION ${CMAKE_INSTALL_DATADIR}/softrdma/lab
 install(FILES scripts/boot/softrdma@.service DESTINATION lib/systemd/system)
 install(PROGRAMS scripts/boot/softrdma-generator DESTINATION lib/systemd/system-generators)
 
-foreach(section 1 3 5 7)
-  file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.${section})
-  install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+# Manual pages. A page is installed under each of its names: under those that are not its file's, as
+# a page that includes it.
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.[1357])
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${pages})
+foreach(page ${pages})
+  cmake_path(GET page FILENAME file)
+  string(REGEX REPLACE "^.*[.]" "" section ${file})
+  file(READ ${page} text)
+  if(NOT text MATCHES "\n[.]SH NAME\n([a-z0-9_., \n-]+) \\\\-")
+    message(FATAL_ERROR "${page}: no NAME section")
+  endif()
+  string(REGEX MATCHALL "[^, \n]+" names ${CMAKE_MATCH_1})
+  list(TRANSFORM names APPEND .${section})
+  list(REMOVE_ITEM names ${file})
+  list(TRANSFORM names PREPEND ${PROJECT_BINARY_DIR}/man/)
+  foreach(alias ${names})
+    file(CONFIGURE OUTPUT ${alias} CONTENT ".so man${section}/${file}\n" @ONLY)
+  endforeach()
+  install(FILES ${page} ${names} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
 install(FILES completions/coherdma completions/datinfo completions/datping completions/softrdma

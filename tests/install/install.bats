@@ -10,6 +10,11 @@ setup() {
     stage=$BUILD/stage/usr
 }
 
+# The manual pages: a file for each name.
+man_pages() {
+    /usr/bin/python3 tests/lint/man_pages.py names man/*.[1-8] | sed 's,.* ,,; s,.*\.\(.\)$,share/man/man\1/&,'
+}
+
 # The files that the sources say are installed.
 expected_files() {
     local file
@@ -19,7 +24,7 @@ expected_files() {
             \( -name '*.py' -o -name uml.config -o -name '*.patch' -o -path '*/guest/init' \) -printf 'share/softrdma/lab/%P\n'
     fi
     printf 'lib/systemd/%s\n' system/softrdma@.service system-generators/softrdma-generator
-    for file in man/*.[1-8]; do printf 'share/man/man%s/%s\n' "${file##*.}" "${file##*/}"; done
+    man_pages
     printf '%s\n' bin/{coherdma,datinfo,datping} share/bash-completion/completions/{coherdma,datinfo,datping,softrdma} include/coherdma/coherdma{,dv}.h lib/libcoherdma.so{,.1,.1.0.0} \
         lib/pkgconfig/coherdma.pc lib/libibverbs/libcoherdma-{emulation,rdmav34,rdmav57,rdmav59,rdmav64,rdmav65}.so \
         lib/cmake/coherdma/coherdma{Config,ConfigVersion,Targets,Targets-relwithdebinfo}.cmake
@@ -97,7 +102,7 @@ soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p'; }
     diff -u --label map <(map COHERDMA_1.0 ibverbs-glue/coherdma.map) \
         --label library <(exported "$library")
     while read -r file; do
-        [[ -f man/$file.3 ]] || { echo "no man page: $file.3" && return 1; }
+        [[ -f $stage/share/man/man3/$file.3 ]] || { echo "no man page: $file.3" && return 1; }
     done < <(grep -o 'coherdma\(dv\)\?_[a-z_]*' ibverbs-glue/coherdma.map)
     [[ $(soname "$library") == libcoherdma.so.1 ]]
 }

@@ -5,7 +5,7 @@
 names       page, and a page for a name of it prototypes  of a synopsis or header, without blanks
 old_prototypes  likewise, of what a page says of uDAPL 1.2
 calls       functions that call the macros of a synopsis as it says
-references  page, target and section        constants   page, and a word DAT_... in it
+references  page, target and section        constants   page, and a word DAT_... or DCNT_... in it
 members     page, and a word in italics that has an underscore
 arguments   page, number of parameters, highest DAT_INVALID_ARG
 example     the last example                  misplaced   page, and a section that is out of order
@@ -103,7 +103,7 @@ def references(path: str) -> Iterator[str]:
 
 def constants(path: str) -> Iterator[str]:
     for line in lines_of(path)[2:]:  # behind the title
-        for word in re.findall(r"\bDAT_\w+\*?", FONTS.sub("", line)):
+        for word in re.findall(r"\b(?:DAT|DCNT)_\w+\*?", FONTS.sub("", line)):
             yield f"{os.path.basename(path)} {word}"
 
 
