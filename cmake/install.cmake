@@ -18,7 +18,7 @@ install(PROGRAMS scripts/boot/softrdma-generator DESTINATION lib/systemd/system-
 
 # Manual pages. A page is installed under each of its names: under those that are not its file's, as
 # a page that includes it.
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.[1357])
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*/*.[1357])
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${pages})
 foreach(page ${pages})
   cmake_path(GET page FILENAME file)

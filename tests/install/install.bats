@@ -12,7 +12,7 @@ setup() {
 
 # The manual pages: a file for each name.
 man_pages() {
-    /usr/bin/python3 tests/lint/man_pages.py names man/*.[1-8] | sed 's,.* ,,; s,.*\.\(.\)$,share/man/man\1/&,'
+    /usr/bin/python3 tests/lint/man_pages.py names man/*/*.[1-8] | sed 's,.* ,,; s,.*\.\(.\)$,share/man/man\1/&,'
 }
 
 # The files that the sources say are installed.

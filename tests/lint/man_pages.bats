@@ -10,8 +10,8 @@ setup() {
     include=udapl/include
     headers=("$include"/dat2/*.h)
     old_headers=("$include"/dat/*.h) # of uDAPL 1.2
-    pages=(man/*.[1-8])
-    functions=(man/dat*.3)
+    pages=(man/*/*.[1-8])
+    functions=(man/dat/dat*.3)
 }
 
 in_order() { /usr/bin/python3 tests/lint/man_pages.py "$@"; }
@@ -88,7 +88,7 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     local others=' DAT_OVERRIDE DAT_DBG_TYPE DAT_DBG_DEST DAT_1'
     others+=' DAT_IB_TRANSPORT_MTU DAT_IB_PORT_STATUS DAT_IB_RDMA_READ '
     identifiers >"$BATS_TEST_TMPDIR/known"
-    local about=("${functions[@]}" man/udapl.7 man/udapl12.7 man/coherdma-librpma.7)
+    local about=("${functions[@]}" man/dat/udapl.7 man/dat/udapl12.7 man/coherdma/coherdma-librpma.7)
     # With a star: all that begin so.
     { say constants "${about[@]}" && say members "${about[@]}"; } |
         awk -v others="$others" 'FNR == NR { known[$1]; next }
@@ -122,21 +122,21 @@ compiles() {
 }
 @test "coherdma-librpma(7) has each function of librpma once, and no other" {
     diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
-        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma-librpma.7 |
+        --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma/coherdma-librpma.7 |
             grep -A 1 '^\.TP' | grep -o '\brpma_\w*' | sort)
 }
 @test "the example of udapl(7) compiles and links" {
-    in_order example man/udapl.7 | grep dat_lmr_sync_rdma_write
-    compiles man/udapl.7
+    in_order example man/dat/udapl.7 | grep dat_lmr_sync_rdma_write
+    compiles man/dat/udapl.7
 }
 @test "the example of udapl12(7) compiles" {
-    in_order example man/udapl12.7 | grep RO_AWARE_
-    compiles man/udapl12.7
+    in_order example man/dat/udapl12.7 | grep RO_AWARE_
+    compiles man/dat/udapl12.7
 }
 @test "the example of coherdmadv_query_device(3) compiles, and the page has the struct of the header" {
-    in_order example man/coherdmadv_query_device.3 | grep 'coherdmadv_query_device(context'
-    compiles man/coherdmadv_query_device.3
-    local header=ibverbs-glue/include/coherdma/coherdmadv.h page=man/coherdmadv_query_device.3
+    in_order example man/coherdma/coherdmadv_query_device.3 | grep 'coherdmadv_query_device(context'
+    compiles man/coherdma/coherdmadv_query_device.3
+    local header=ibverbs-glue/include/coherdma/coherdmadv.h page=man/coherdma/coherdmadv_query_device.3
     diff -u <(sed -n '/^struct coherdmadv_device_attr {/,/^};/p' "$header" | sed 's, */\*.*,,') \
         <(sed -n '/^struct coherdmadv_device_attr {/,/^};/p' "$page")
     diff -u <(grep -o '^    COHERDMADV_[A-Z_]*' "$header" | tr -d ' ' | sort) \
@@ -144,8 +144,8 @@ compiles() {
 }
 @test "the examples of each page of libcoherdma compile, and that of dat_coherdma_extensions(3)" {
     local page
-    for page in man/coherdma*_*.3; do compiles "$page" examples; done
-    compiles man/dat_coherdma_extensions.3
+    for page in man/coherdma/coherdma*_*.3; do compiles "$page" examples; done
+    compiles man/dat/dat_coherdma_extensions.3
 }
 # structs FILE...: those of coherdma that headers or pages define, each on one line, without comments.
 structs() {
@@ -154,10 +154,10 @@ structs() {
         /^\};/ && inside { gsub(/ ?\/\*[^*]*\*\//, "", line); print line; inside = 0 }' "$@" | sort
 }
 @test "the pages of libcoherdma have the structs of the header, and describe return values and threads" {
-    local pages=(man/coherdma_*.3)
+    local pages=(man/coherdma/coherdma_*.3)
     structs ibverbs-glue/include/coherdma/coherdma.h >"$BATS_TEST_TMPDIR/header"
     [[ $(wc -l <"$BATS_TEST_TMPDIR/header") -ge 9 ]]
     diff -u "$BATS_TEST_TMPDIR/header" <(structs "${pages[@]}")
-    grep -L '^\.SH RETURN VALUE' "${pages[@]}" man/coherdmadv_query_device.3 | nothing
-    grep -LE '^Thread-safe' "${pages[@]}" man/coherdmadv_query_device.3 | nothing
+    grep -L '^\.SH RETURN VALUE' "${pages[@]}" man/coherdma/coherdmadv_query_device.3 | nothing
+    grep -LE '^Thread-safe' "${pages[@]}" man/coherdma/coherdmadv_query_device.3 | nothing
 }

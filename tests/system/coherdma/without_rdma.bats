@@ -17,9 +17,9 @@ subcommands() { "$tool" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1
         [[ -z $stderr ]]
         for line in "${lines[@]}"; do ((${#line} <= 80)) || { echo "$line" && return 1; }; done
         grep -oE -- '--[a-z][a-z-]+' <<<"$output" | sort -u | while read -r option; do
-            grep -qF -- "${option//-/\\-}" "$top/man/coherdma.1" || { echo "not in coherdma(1): $option" && return 1; }
+            grep -qF -- "${option//-/\\-}" "$top/man/coherdma/coherdma.1" || { echo "not in coherdma(1): $option" && return 1; }
         done
-        [[ -z $command ]] || grep -q "^.SH COHERDMA ${command^^}" "$top/man/coherdma.1"
+        [[ -z $command ]] || grep -q "^.SH COHERDMA ${command^^}" "$top/man/coherdma/coherdma.1"
     done
 }
 

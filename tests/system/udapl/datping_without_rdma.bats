@@ -19,7 +19,7 @@ setup() {
         run -0 --separate-stderr "$tool" --help
         [[ -z $stderr ]]
         (($(wc -L <<<"$output") <= 80))
-        manual=$top/man/${tool##*/}.1
+        manual=$top/man/dat/${tool##*/}.1
         diff <(grep -oE -- '--[a-z][a-z-]+' <<<"$output" | sort -u) \
             <(sed -n '/^.SH OPTIONS/,/^.SH EXIT/p' "$manual" | grep -A 1 '^.TP' | grep -oE -- '\\-\\-[a-z\-]+' |
                 sed 's/[^a-z-]//g' | sort -u)
