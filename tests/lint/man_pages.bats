@@ -28,6 +28,12 @@ identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A
 @test "sections of man pages are in one order" {
     say misplaced "${pages[@]}" | nothing
 }
+@test "man pages of functions have lines of at most 80 columns, and no name is hyphenated" {
+    command -v groff >/dev/null || skip 'no groff here'
+    for page in "${functions[@]}"; do
+        groff -man -rLL=80n -Tutf8 -P -cbou "$page" | awk -v page="$page" 'length > 80 || /‐$/ { print page ": " $0 }'
+    done | nothing
+}
 # NAME.SECTION, of all pages.
 page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
 @test "each man page has the name of its file, and no two have the same name" {
@@ -142,10 +148,15 @@ compiles() {
     diff -u <(grep -o '^    COHERDMADV_[A-Z_]*' "$header" | tr -d ' ' | sort) \
         <(grep -v '^\.TH' "$page" | grep -o '\bCOHERDMADV_[A-Z][A-Z_]*' | sort -u)
 }
-@test "the examples of each page of libcoherdma compile, and that of dat_coherdma_extensions(3)" {
+@test "the examples of each page of section 3 compile" {
     local page
-    for page in man/coherdma/coherdma*_*.3; do compiles "$page" examples; done
-    compiles man/dat/dat_coherdma_extensions.3
+    for page in $(grep -l '^\.EX' man/*/*.3); do compiles "$page" examples; done
+}
+@test "pages of functions have their sections in one order" {
+    local order='NAME SYNOPSIS DESCRIPTION RETURN VALUE( UDAPL 1.2)?( NOTES)?( EXAMPLES)? SEE ALSO'
+    for page in "${functions[@]}"; do
+        [[ $(sed -n 's/^\.SH //p' "$page" | xargs) =~ ^$order$ ]] || echo "$page"
+    done | nothing
 }
 # structs FILE...: those of coherdma that headers or pages define, each on one line, without comments.
 structs() {
