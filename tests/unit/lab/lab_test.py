@@ -66,7 +66,7 @@ class Initramfs(unittest.TestCase):
 
 class Manual(unittest.TestCase):
     def test_manual_has_each_option_of_help(self) -> None:
-        with open(os.path.join(TOP_FOLDER, "man", "softrdma", "softrdma.1"), encoding="utf-8") as file:
+        with open(os.path.join(TOP_FOLDER, "man/softrdma/softrdma.1"), encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
         for command in ("run", "up", "down", "list", "kernel"):
             self.assertRegex(manual, rf"\.B softrdma {command}\b")
