@@ -13,6 +13,7 @@ from ..devices.persistent import config_path
 
 
 def up(options: argparse.Namespace) -> int:
+    """Make a device, and print it with what to type next."""
     device = _describe(_bring_up(options))
     if options.json:
         print(json.dumps(device, indent=2))
@@ -33,6 +34,7 @@ def up(options: argparse.Namespace) -> int:
 
 
 def _bring_up(options: argparse.Namespace) -> device_lifecycle.DeviceRecord:
+    """`up NAME`: the device of a configuration file; else one by the options."""
     if options.device is not None:
         if options.driver or options.netdev or options.name or options.keep:
             raise UsageError(
@@ -59,6 +61,7 @@ def down(options: argparse.Namespace) -> int:
 
 
 def list_devices(options: argparse.Namespace) -> int:
+    """List the devices that exist, then the configured ones that are down."""
     devices: List[Dict[str, Any]] = [
         {**_describe(record), "state": device_lifecycle.device_state(record)}
         for record in device_lifecycle.read_records()

@@ -58,6 +58,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _kernel_rows() -> List[Dict[str, Any]]:
+    """The kernels, and the trees of unfinished builds, as --json prints them."""
     rows = [
         {
             "release": kernel.release,
@@ -141,6 +142,7 @@ def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
             f"kernel {version} belongs to the package {package}; remove that: apt remove {package}"
         )
     for row in cached:
+        # A build locks the entry that it makes, not its tree.
         entry = row["path"].removesuffix(uml_kernels.TREE_SUFFIX)
         with cache.lock_entry(os.path.relpath(entry, cache.cache_path())):
             shutil.rmtree(row["path"])

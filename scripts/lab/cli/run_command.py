@@ -33,10 +33,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _select_guest(request: RunRequest, reason_not_local: str) -> str:
+    """uml or qemu, for a command that cannot run on the running kernel."""
     from ..debian import packages
     from ..kernel import uml_kernels
 
     can_use_uml = request.arch == packages.machine_arch() and not request.suite
+    # QEMU guests cannot be connected.
     if run_request.reason_for_kernel_per_host(request) or (
         can_use_uml and uml_kernels.is_built(request.kernel)
     ):
@@ -141,7 +143,7 @@ def _check_hosts(request: RunRequest) -> None:
 
 
 def _reason_not_local(request: RunRequest) -> str:
-    """Why the command cannot run on the running kernel; empty if it can."""
+    """Why the command cannot run on the running kernel (--in here); empty if it can."""
     from ..debian import packages
     from ..kernel import debian_kernels
 

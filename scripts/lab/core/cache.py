@@ -77,8 +77,9 @@ def lock_entry(*names: str, wait: bool = True) -> Iterator[bool]:
 def get_or_build(
     kind: str, name: str, build: Callable[[str], Dict[str, Any]], hashed_files: Iterable[str]
 ) -> str:
-    """The path of an entry. If it is missing or damaged, build(folder) makes it and returns its facts.
+    """The path of an entry. If it is missing or damaged, build(folder) makes it.
 
+    build returns the facts that the manifest records, such as a version.
     hashed_files: the files, relative to it, whose contents are compared at each use.
     """
     path = cache_path(kind, name)
@@ -102,6 +103,7 @@ def get_or_build(
 
 
 def write_manifest(path: str, facts: Dict[str, Any], hashed_files: List[str]) -> None:
+    """Write the manifest of a complete entry; hashed_files: those to compare at each use."""
     sizes = {name: os.lstat(os.path.join(path, name)).st_size for name in _checked_files(path)}
     hashes = {name: _sha256(os.path.join(path, name)) for name in hashed_files}
     part = os.path.join(path, MANIFEST + ".part")

@@ -24,9 +24,9 @@ class RunRequest(NamedTuple):
     hosts: int
     wire: Wire
     arch: str
-    kernel: Optional[str]
-    suite: Optional[str]
-    writable_folders: List[str]
+    kernel: Optional[str]  # a version; None: any
+    suite: Optional[str]  # the Debian release of a guest's programs; None: those of this machine
+    writable_folders: List[str]  # those of --write
     memory_mb: int
     launcher: str  # the path of the program softrdma
     host_number: Optional[int] = None  # with peers: this host

@@ -36,10 +36,10 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 _front_pid = 0
 _run_folder = ""
-_defer_depth = 0
-_pending_signal: Optional[int] = None
-_unwinding = False
-_signal_handler: Optional[Callable[[int], None]] = None
+_defer_depth = 0  # the number of entered defer_signals() blocks
+_pending_signal: Optional[int] = None  # a signal that was deferred
+_unwinding = False  # Interrupted was raised; no other one is
+_signal_handler: Optional[Callable[[int], None]] = None  # of handle_signals()
 
 
 def run(work: Callable[[], int], clean_up_after_worker: Callable[[], None]) -> int:
@@ -87,6 +87,7 @@ def _wait_for_worker(worker: int) -> Optional[int]:
 
 
 def _run_worker(work: Callable[[], int]) -> int:
+    """Runs in the child process. Returns its exit status, also for an exception."""
     os.setpgid(0, 0)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -134,6 +135,7 @@ def _report_bug() -> int:
 
 
 def _on_signal(signum: int, _frame: Any) -> None:
+    """Call the handler if there is one; else raise Interrupted, or let defer_signals() raise it."""
     global _pending_signal, _unwinding
     front_died = os.getppid() != _front_pid
     if _signal_handler and not front_died:
@@ -146,6 +148,7 @@ def _on_signal(signum: int, _frame: Any) -> None:
 
 
 def _on_timer(_signum: int, _frame: Any) -> None:
+    """Raise a signal that no defer_signals() block will raise; see _on_unraisable()."""
     global _pending_signal
     if _pending_signal and not _defer_depth and not _unwinding:
         signum, _pending_signal = _pending_signal, None

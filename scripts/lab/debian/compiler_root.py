@@ -53,7 +53,7 @@ def run_in_root(root: str, argv: List[str], env: Dict[str, str], title: str) -> 
     unshare = [subprocesses.require_program("unshare", "util-linux", title), "--mount"]
     if os.geteuid() != 0:
         unshare.append("--map-root-user")
-    subprocesses.capture_output(
+    subprocesses.capture_output(  # whether it is permitted
         [*unshare, "true"], error_text=f"{title} needs root, or user namespaces, which failed"
     )
     with progress.Step(title, expected_seconds=30) as step:

@@ -107,6 +107,7 @@ class Suite:
             _write_file(stamp, "")
 
     def _sources(self) -> str:
+        """The contents of sources.list for this suite."""
         release = self.name.removesuffix("-backports")
         signed_by = f"[signed-by={KEYRING}]" if os.path.exists(KEYRING) else ""
         main_uri, security_uri = find_mirrors()
@@ -120,6 +121,7 @@ class Suite:
         return "\n".join(lines) + "\n"
 
     def find_names(self, pattern: str) -> List[str]:
+        """The packages whose name matches the regular expression."""
         output = subprocesses.capture_output(
             ["apt-cache", *self.apt_options, "--names-only", "search", pattern]
         )
@@ -197,7 +199,7 @@ class Suite:
         )
         packages = []
         for line in output.splitlines():
-            fields = line.split(" ")
+            fields = line.split(" ")  # 'URI' NAME_VERSION_ARCH.deb SIZE HASH
             if len(fields) >= 3 and fields[1].endswith(".deb"):
                 name, version, _ = fields[1].removesuffix(".deb").split("_")
                 packages.append(Package(name, version.replace("%3a", ":"), int(fields[2]), []))
@@ -205,7 +207,10 @@ class Suite:
 
 
 def find_mirrors() -> "tuple[str, Optional[str]]":
-    """The URIs of the Debian mirror and of its security archive."""
+    """The URIs of the Debian mirror and of the security archive; None: use no security archive.
+
+    They are those of SOFTRDMA_MIRROR, else of the system's apt.
+    """
     configured = os.environ.get("SOFTRDMA_MIRROR")
     if configured:
         return configured, None
@@ -215,7 +220,7 @@ def find_mirrors() -> "tuple[str, Optional[str]]":
         ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
     )
     for line in output.splitlines():
-        release, _, uri = line.partition(" ")
+        release, _, uri = line.partition(" ")  # such as bookworm, bookworm-updates, stable-security
         if release.split("-")[0] in (*RELEASES, "stable", "testing", "unstable", "oldstable"):
             if release.endswith("-security"):
                 security_uri = security_uri or uri

@@ -22,7 +22,7 @@ NETWORK = "198.18"
 NETDEV_PREFIX = "softrdma"
 PART_SUFFIX = ".part"
 
-DeviceRecord = Dict[str, Any]
+DeviceRecord = Dict[str, Any]  # bring_up() has its keys
 
 
 @contextlib.contextmanager
@@ -186,6 +186,7 @@ def remove_devices_of_run(owner_pid: int) -> None:
 
 
 def device_state(record: DeviceRecord) -> str:
+    """What `softrdma list` prints as STATE."""
     if not soft_devices.device_exists(record["device"]):
         return "gone"
     if "gid" not in record:
@@ -194,6 +195,7 @@ def device_state(record: DeviceRecord) -> str:
 
 
 def _has_owner(record: DeviceRecord) -> bool:
+    """Whether a softrdma run that still exists removes the device at its end."""
     owner_pid = record.get("owner")
     return owner_pid is not None and os.path.isdir(f"/proc/{owner_pid}")
 

@@ -56,7 +56,10 @@ def make_hosts(drivers: List[str], count: int, wire: Wire, undo: supervisor.Undo
 
 
 def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> List[Host]:
-    """Make the host that this guest is. Returns all hosts; of the others only addresses are known."""
+    """Make the host that this guest is. Returns all hosts; of the others only addresses are known.
+
+    The guest's kernel, in user mode, has an interface vec0, vec1 … for each driver.
+    """
     hosts = []
     for number in member.numbers:
         addresses = [_address(driver, number) for driver in drivers]
@@ -67,7 +70,8 @@ def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> Li
         rename = ["link", "set", f"vec{index}", "name", netdev, "mtu", str(member.mtu)]
         soft_devices.run_ip_batch([rename])
         _configure_netdev(driver, local_host, netdev, "/24")
-        local_host.devices.append(_make_device(driver, local_host, netdev, supervisor.Undo()))
+        undo = supervisor.Undo()  # never called: the device ends with the guest
+        local_host.devices.append(_make_device(driver, local_host, netdev, undo))
     _impair_wire(local_host, wire)
     hosts[member.numbers.index(local_host.number)] = local_host
     return hosts
@@ -125,7 +129,10 @@ def remove_hosts_of_run(front_pid: int) -> None:
 
 
 def host_environment(hosts: List[Host], host: Host) -> Dict[str, str]:
-    """The environment variables of programs on the host. Those without a driver are of the first one."""
+    """The environment variables of programs on the host.
+
+    SOFTRDMA_RXE_DEVICE and so on; without the driver's name (SOFTRDMA_DEVICE) for the first driver.
+    """
     variables = {}
     for index, device in enumerate(host.devices):
         prefix = f"SOFTRDMA_{device['driver'].upper()}_"
@@ -197,6 +204,7 @@ def _join_hosts(driver: str, hosts: List[Host], undo: supervisor.Undo) -> None:
 
 
 def _configure_netdev(driver: str, host: Host, netdev: str, prefix_length: str) -> None:
+    """Give the interface its alias and the host's address, and set it up."""
     address = _address(driver, host.number)
     soft_devices.run_ip_batch(
         [
@@ -209,6 +217,7 @@ def _configure_netdev(driver: str, host: Host, netdev: str, prefix_length: str) 
 
 
 def _make_device(driver: str, host: Host, netdev: str, undo: supervisor.Undo) -> DeviceRecord:
+    """Make the host's device on its interface, and wait until it is ready."""
     name = _unused_device_name(f"{driver}{host.number}")
     if host.netns:
         # A device is not removed with its namespace.
@@ -251,6 +260,7 @@ def _unused_device_name(base: str) -> str:
 
 
 def _route_over_wire(driver: str) -> None:
+    """The routes and rules of "routing" above, for hosts in the initial namespace."""
     commands = []
     for number, peer in ((1, 2), (2, 1)):
         address, netdev = _address(driver, number), _netdev_name(driver, number)
@@ -268,6 +278,7 @@ def _route_over_wire(driver: str) -> None:
 
 
 def _remove_wire(driver: str) -> None:
+    """Remove the devices, rules and veth pair of two hosts in the initial namespace."""
     for number in (1, 2):
         netdev = _netdev_name(driver, number)
         for link in soft_devices.rdma_links():

@@ -67,6 +67,7 @@ def _script(hosts: List[Host], local_host: Host, member: Optional[ClusterMember]
 
 
 def _host_case(hosts: List[Host], host: Host) -> str:
+    """The branch of the script `on` for commands of this host."""
     variables = host_environment(hosts, host)
     environment = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     netns_exec = f"ip netns exec {host.netns} " if host.netns else ""

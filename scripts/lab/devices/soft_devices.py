@@ -88,6 +88,10 @@ def _is_loaded(module: str) -> bool:
 
 
 def _is_listed(module: str, index: str, suffixes: "tuple[str, ...]") -> bool:
+    """Whether a file of /lib/modules, such as modules.dep, lists the module.
+
+    suffixes: what may follow the module's name there.
+    """
     file_names = tuple(f"/{module}{suffix}" for suffix in suffixes)
     try:
         with open(f"/lib/modules/{os.uname().release}/{index}", encoding="utf-8") as file:
@@ -180,7 +184,10 @@ def wait_until_ready(
 
 
 def _find_gid(device: str, address: Optional[str]) -> Optional[Gid]:
-    """The GID of the IPv4 address. An iWARP device has one GID, which is not made of an address."""
+    """The GID that is made of the IPv4 address; without an address, the first GID.
+
+    An iWARP device has one GID, which is not made of an address.
+    """
     folder = f"{SYSFS}/{device}/ports/1"
     address_gid = ipv4_mapped_gid(address) if address else None
     first = None

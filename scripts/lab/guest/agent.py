@@ -59,14 +59,16 @@ def run(set_up: Callable[[], ExecFunction]) -> int:
 
 
 class Agent:
+    """Runs the commands that softrdma starts, and serves the `on` programs of this guest."""
+
     def __init__(self, execute: ExecFunction):
         self.execute = execute
         self.poll = select.poll()
-        self.handlers: Dict[int, Callable[[int], object]] = {}
-        self.commands: Dict[int, Command] = {}
-        self.calls: Dict[int, _Call] = {}
+        self.handlers: Dict[int, Callable[[int], object]] = {}  # by file descriptor
+        self.commands: Dict[int, Command] = {}  # by the number that softrdma gave
+        self.calls: Dict[int, _Call] = {}  # those of `on`, by the number that this agent gave
         self.num_calls = 0
-        self.bytes_taken = 0
+        self.bytes_taken = 0  # read from the connection
         self.decoder = frames.Decoder()
         self.done = False
         self.watch(CONNECTION_FD, select.POLLIN, self._read_connection)
@@ -90,6 +92,7 @@ class Agent:
                 self.send(frames.encode(frames.ALIVE))
 
     def watch(self, fd: int, events: int, handler: Callable[[int], object]) -> None:
+        """Have serve() call handler(events) when the file descriptor is ready."""
         self.poll.register(fd, events)
         self.handlers[fd] = handler
 
@@ -120,6 +123,7 @@ class Agent:
             self._handle_frame(kind, number, body)
 
     def _handle_frame(self, kind: bytes, number: int, body: bytes) -> None:
+        """A frame from a command to its `on` in this guest, or for a command of this guest."""
         if kind in frames.FROM_COMMAND:
             if number in self.calls:
                 self.calls[number].forward(kind, body)
@@ -137,30 +141,32 @@ class Agent:
 class _Call:
     """Forwards frames between an `on` in this guest and its command on another host."""
 
-    def __init__(self, agent: Agent, number: int, connection: socket.socket):
-        self.agent, self.number, self.connection = agent, number, connection
+    def __init__(self, agent: Agent, number: int, on_socket: socket.socket):
+        self.agent, self.number, self.on_socket = agent, number, on_socket
         self.decoder = frames.Decoder()
-        self.outgoing = b""
+        self.outgoing = b""  # to `on`
         self.command_ended = False
-        connection.setblocking(False)
+        on_socket.setblocking(False)
         self._watch()
 
     def forward(self, kind: bytes, body: bytes) -> None:
+        """A frame from the command to `on`."""
         self.command_ended = self.command_ended or kind == frames.EXIT_STATUS
         self.outgoing += frames.encode(kind, 0, body)
         self._watch()
 
     def _watch(self) -> None:
         events = select.POLLIN | (select.POLLOUT if self.outgoing else 0)
-        self.agent.watch(self.connection.fileno(), events, self._on_ready)
+        self.agent.watch(self.on_socket.fileno(), events, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
+        """poll() reports events of the socket of `on`: send to it, or forward what it sent."""
         try:
             if events & select.POLLOUT:
-                self.outgoing = self.outgoing[self.connection.send(self.outgoing) :]
+                self.outgoing = self.outgoing[self.on_socket.send(self.outgoing) :]
                 self._watch()
             if events & ~select.POLLOUT:
-                data = self.connection.recv(CHUNK_BYTES)
+                data = self.on_socket.recv(CHUNK_BYTES)
                 for kind, _, body in self.decoder.feed(data):
                     if kind in frames.TO_COMMAND:
                         self.agent.send(frames.encode(kind, self.number, body))
@@ -172,8 +178,8 @@ class _Call:
             self._close()
 
     def _close(self) -> None:
-        self.agent.unwatch(self.connection.fileno())
-        self.connection.close()
+        self.agent.unwatch(self.on_socket.fileno())
+        self.on_socket.close()
         del self.agent.calls[self.number]
         if not self.command_ended:
             self.agent.send(frames.encode(frames.KILL, self.number))

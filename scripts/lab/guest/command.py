@@ -55,6 +55,7 @@ class Command:
         self.has_terminal = bool(spec["terminal"])
         self.input = b""
         self.input_ended = False
+        # The number of output bytes that may be sent until its reader takes some; None: any number.
         self.output_credit: Optional[int] = None if self._is_main() else WINDOW_BYTES
         self.status: Optional[int] = None
         self.output_deadline = 0.0
@@ -100,6 +101,7 @@ class Command:
             return 1
 
     def handle_frame(self, kind: bytes, data: bytes) -> None:
+        """A frame from the process that has the command's streams: softrdma, or `on`."""
         if kind == frames.INPUT:
             self.input += data
             self._write_input()
@@ -126,7 +128,7 @@ class Command:
         if self._is_main():
             if self.output_fds and time.monotonic() < self.output_deadline:
                 return
-            os.sync()
+            os.sync()  # the files of --write: softrdma then kills the guest
         else:
             for fd in list(self.output_fds):
                 self._forward_output(fd)

@@ -65,6 +65,7 @@ def _execute(argv: List[str]) -> NoReturn:
 
 
 def _run_on_other_host(number: int, argv: List[str]) -> int:
+    """Have the agent start the command on that host. Returns the command's exit status."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(SOCKET_PATH)
     spec = make_command_spec(argv)
@@ -94,7 +95,10 @@ def _make_signal_pipe() -> int:
 
 
 def _forward(connection: socket.socket, client: StdioClient, signal_pipe: int) -> int:
-    """Forward streams and signals until the command ends. Returns its exit status."""
+    """Forward streams and signals until the command ends. Returns its exit status.
+
+    The connection is for this command alone, so each frame names MAIN_COMMAND.
+    """
     decoder = frames.Decoder()
     poll = select.poll()
     poll.register(connection, select.POLLIN)

@@ -16,7 +16,10 @@ BIN_FOLDER = "/run/softrdma.bin"
 
 
 def set_up(job: Dict[str, Any]) -> ExecFunction:
-    """Make the hosts. Returns the function by which a child process executes a command there."""
+    """Make the hosts that the job file describes, see run_request.guest_job().
+
+    Returns the function by which a child process executes a command there.
+    """
     drivers, wire = job["drivers"], Wire(*job["wire"])
     member = ClusterMember(*job["member"]) if job["member"] else None
     if member:

@@ -83,6 +83,7 @@ def _find_cached(arch: str, version: Optional[str], suite: Optional[str]) -> Opt
 
 
 def _fetch(arch: str, version: Optional[str], suite_name: Optional[str]) -> Kernel:
+    """Download a kernel, and the busybox that its guest starts with, into the cache."""
     suite, image = _find_image(arch, version, suite_name)
     release = image.name.removeprefix("linux-image-")
     kernel_packages = [image]
@@ -159,6 +160,7 @@ def _find_image(
 
 
 def _suites_since(first_release: str) -> List[str]:
+    """The suites of this and later releases, with their backports."""
     suites = []
     for release in packages.RELEASES[packages.RELEASES.index(first_release) :]:
         suites += [release] if release == "sid" else [release, f"{release}-backports"]

@@ -132,6 +132,7 @@ def cross_compiler_package(headers: Package, arch: str) -> str:
 
 
 def _find_packages(kernel: Kernel) -> _Packages:
+    """What building siw needs. Raises if the mirror no longer has the kernel's version."""
     suite = Suite(kernel.suite, kernel.arch)
     suite.update_lists()
     main_headers = suite.find_package(f"linux-headers-{kernel.release}", kernel.version)
@@ -176,6 +177,7 @@ def _unpack_source(kernel: Kernel, source: Package, work_folder: str) -> str:
 
 
 def _compile(kernel: Kernel, root: str, folder: str) -> str:
+    """Build siw in its source folder, with the headers below root. Returns the module's path."""
     headers = os.path.join(root, "usr", "src", f"linux-headers-{kernel.release}")
     makefile = os.path.join(headers, "Makefile")
     with open(makefile, encoding="utf-8") as file:
@@ -205,6 +207,7 @@ def _compile(kernel: Kernel, root: str, folder: str) -> str:
 
 
 def _make_environment(kernel: Kernel) -> Dict[str, str]:
+    """The environment of make; Debian's headers select the compiler by these variables."""
     return dict(
         os.environ,
         DEB_BUILD_ARCH=packages.machine_arch(),

@@ -182,6 +182,7 @@ def _require_tools() -> None:
 
 
 def _unpack(script: str, archive: str, tree: str) -> None:
+    """script: UNPACK_SOURCE for a tar.xz, UNPACK_SOURCE_PACKAGE for a Debian package."""
     excludes = [f"--exclude={pattern}" for pattern in EXCLUDED_PATHS]
     with progress.Step("unpacking the kernel's source", expected_seconds=25) as step:
         subprocesses.run_long(
@@ -296,7 +297,7 @@ def _find_source(series: Optional[str]) -> "tuple[Suite, Package]":
 
 
 def _configure(tree: str, environment: Dict[str, str], series: str) -> List[str]:
-    """Configure the kernel. Returns the options that it does not have."""
+    """Configure the kernel. Returns the options of uml.config that it does not have."""
     _set_hz(os.path.join(tree, "arch", "um", "Kconfig"))
     config = os.path.join(tree, "softrdma.config")
     with open(config, "wb") as binary:

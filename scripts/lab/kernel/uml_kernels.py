@@ -74,6 +74,7 @@ def _missing_kernel_error(series: Optional[str], matching: List[UmlKernel]) -> L
 
 
 def is_built(series: Optional[str] = None) -> bool:
+    """Whether find_kernel() has a kernel to return."""
     return any(kernel.is_current and _is_of_series(kernel, series) for kernel in known_kernels())
 
 

@@ -67,6 +67,7 @@ class Decoder:
         self.buffer = b""
 
     def feed(self, data: bytes) -> Iterator[Tuple[bytes, int, bytes]]:
+        """Yields the frames that are complete now; the rest waits for more data."""
         self.buffer += data
         while len(self.buffer) >= HEADER.size:
             kind, command, length = HEADER.unpack_from(self.buffer)

@@ -33,6 +33,8 @@ def make_command_spec(argv: List[str]) -> CommandSpec:
 
 
 class StdioClient:
+    """Forwards input to the command, and writes its output."""
+
     def __init__(
         self, send: Callable[[bytes, bytes], None], has_terminal: bool, may_read_input: bool
     ):
@@ -40,7 +42,7 @@ class StdioClient:
         self.send = send
         self.has_terminal = has_terminal
         self.input_open = may_read_input
-        self.input_credit = WINDOW_BYTES
+        self.input_credit = WINDOW_BYTES  # may be sent until the command takes some
         self.size_changed = False
 
     def make_terminal_raw(self, undo: contextlib.ExitStack) -> None:

@@ -29,6 +29,8 @@ class GuestNotStarted(LabError):
 
 
 class GuestSession:
+    """The process of a guest's kernel or emulator, and the frames to and from its agent."""
+
     def __init__(
         self,
         process: "subprocess.Popen[bytes]",
@@ -54,12 +56,12 @@ class GuestSession:
         self.start_time = self.last_receive_time = time.monotonic()
         self.has_booted = False  # it has sent "hello"
         self.is_ready = False  # its agent takes commands
-        self.text = b""
+        self.text = b""  # received before the first frame: the beginning of a line
         self.decoder = frames.Decoder()
         self.spool_folder = spool_folder
         self.num_spooled = 0
         self.outgoing = b""
-        self.bytes_sent = self.bytes_taken = 0
+        self.bytes_sent = self.bytes_taken = 0  # taken: read by the agent, as it reports
         self.log_offsets = [0 for _ in logs]  # searched for a panic up to here
         self.panic_time: Optional[float] = None
 
@@ -78,6 +80,7 @@ class GuestSession:
         return bool(self._sendable_bytes())
 
     def send_outgoing(self) -> None:
+        """Send what the connection takes without blocking."""
         try:
             count = self.connection.send(self._sendable_bytes()) if self.can_send() else 0
             self.outgoing = self.outgoing[count:]
@@ -88,6 +91,7 @@ class GuestSession:
             self.outgoing = b""
 
     def _sendable_bytes(self) -> bytes:
+        """In user mode, which has a spool folder, no more than the guest's terminal holds."""
         if not self.spool_folder:
             return self.outgoing
         return self.outgoing[: max(0, MAX_UNREAD_BYTES - (self.bytes_sent - self.bytes_taken))]

@@ -27,6 +27,8 @@ class CpioArchive:
     ) -> None:
         self.inode += 1
         path = name.encode() + b"\0"
+        # Inode, mode, uid, gid, links, mtime, size, device of the file system, device of the node,
+        # length of the path, checksum.
         fields = (self.inode, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(path), 0)
         header = b"070701" + b"".join(b"%08x" % field for field in fields)
         self._write_padded(header + path)

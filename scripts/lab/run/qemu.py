@@ -100,7 +100,10 @@ def start_guest(
     connection_fd: int,
     log_fd: int,
 ) -> "subprocess.Popen[bytes]":
-    """connection_fd: the guest's end of a socket, which the guest has as /dev/vport0p1."""
+    """Start QEMU. console: the file for the output of the guest's kernel; log_fd: for QEMU's.
+
+    connection_fd: the guest's end of a socket, which the guest has as /dev/vport0p1.
+    """
     machine = MACHINES[kernel.arch]
     use_kvm = accelerator == "kvm"
     argv = [

@@ -28,6 +28,8 @@ CommandId = Tuple[int, int]  # the index of a guest, and the command's number th
 
 
 class Relay:
+    """Waits until all guests are ready, starts the command in the first, and forwards frames."""
+
     def __init__(
         self,
         guests: List[GuestSession],
@@ -91,6 +93,7 @@ class Relay:
         self._send_to_main(frames.START, json.dumps(self.spec).encode())
 
     def _check(self, now: float) -> None:
+        """Raise for a failed guest; pass on a new window size and a signal."""
         for guest in self.guests:
             guest.check(now)
         self.client.send_changed_size()
@@ -143,6 +146,7 @@ class Relay:
             del self.callee_of[self.caller_of.pop(callee)]
 
     def _send_to_main(self, kind: bytes, data: bytes) -> None:
+        """Send a frame to the caller's command."""
         self.guests[0].send(kind, MAIN_COMMAND, data)
 
     def _on_signal(self, signum: int) -> None:
@@ -154,15 +158,20 @@ class Relay:
 
 
 def _become_foreground(undo: supervisor.Undo) -> bool:
-    """Make this the foreground process group of the terminal on stdin. Returns whether stdin may be read."""
+    """Make the worker's process group the foreground group of the terminal on stdin.
+
+    It takes the place of the group that the shell started, that of the front process, which gets it
+    back by undo. Returns whether stdin may be read: not if softrdma runs in the background.
+    """
     if not os.isatty(0):
         return True
     try:
         front_group = os.getpgid(supervisor.front_pid())
         if os.tcgetpgrp(0) != front_group:
-            return False  # softrdma runs in the background
+            return False
         undo.callback(os.tcsetpgrp, 0, front_group)
-        signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the shell would not continue this group
+        # Ctrl-Z would stop the worker, and the shell continues only the group that it started.
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
         os.tcsetpgrp(0, os.getpgrp())
     except OSError:
         return False

@@ -75,6 +75,7 @@ def _run_guest(
 
 
 def _make_shares(kernel: Kernel, request: RunRequest) -> List[Share]:
+    """The folders that the guest mounts: a root, this machine's if its programs can run there."""
     modules = Share("modules", "ro", kernel.modules, f"/lib/modules/{kernel.release}")
     if kernel.arch == packages.machine_arch() and not request.suite:
         shares = [Share("root", "ro", "/", "/"), modules]

@@ -81,7 +81,10 @@ def _start_guest(
     request: RunRequest,
     undo: supervisor.Undo,
 ) -> GuestSession:
-    """folder: for the guest's files; netdev_ends: the guest's ends of its interfaces."""
+    """Start the kernel's process. folder: for the guest's files.
+
+    member: None: the only host; netdev_ends: the guest's ends of its interfaces.
+    """
     console, spool_folder, job_path = (
         os.path.join(folder, name) for name in ("console", "spool", "job.json")
     )
@@ -144,6 +147,7 @@ class _Network(NamedTuple):
 
 
 def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
+    """Connect two hosts directly, more hosts and --peer by a switch; one host has no network."""
     if request.hosts == 1 and not request.peers:
         return _Network([None], [[]], None)
     remote_numbers: List[int] = []

@@ -142,6 +142,7 @@ class Switch:
         return self.all_ready
 
     def _read_report(self) -> None:
+        """The switch reports "go" when all hosts are ready, or why it has ended."""
         with contextlib.suppress(BlockingIOError):
             report = self.connection.recv(MAX_DATAGRAM_BYTES)
             if report != b"go":
@@ -186,6 +187,8 @@ Destination = Union[_Port, Peer]
 
 
 class _SwitchProcess:
+    """What the process of the switch does."""
+
     def __init__(
         self,
         networks: List[List[socket.socket]],
@@ -222,11 +225,12 @@ class _SwitchProcess:
         self.is_stopped = True
 
     def serve(self) -> None:
+        """Forward frames until SIGTERM, then say bye to the peers; or until the parent has ended."""
         last_hello = 0.0
         timeout_ms = HELLO_INTERVAL_SECONDS * 1000 if self.group else 1000
         while not self.is_stopped:
             for fd, events in self.poll.poll(timeout_ms):
-                if fd == self.parent.fileno():
+                if fd == self.parent.fileno():  # Switch.check_ready()
                     self.is_ready, self.ready_time = True, time.monotonic()
                     if not self.parent.recv(16):
                         return
@@ -276,6 +280,7 @@ class _SwitchProcess:
                 self._send_to_peer(destination, FRAME + bytes([network]) + frame)
 
     def _send_queue(self, port: _Port) -> None:
+        """Send what the port's socket takes; poll() reports when it takes more."""
         try:
             while port.queue:
                 port.socket.send(port.queue[0])
@@ -343,7 +348,7 @@ class _SwitchProcess:
                 self._forward(body[0], peer, body[1:])
             elif kind == HELLO:
                 self._handle_hello(group, peer, body)
-            elif kind == BYE and body:
+            elif kind == BYE and body:  # it had started, so all hosts were ready
                 peer.is_ready = peer.knows_ready = True
             elif kind == BYE and peer.is_ready and not self.has_started:
                 raise LabError(
@@ -367,6 +372,7 @@ class _SwitchProcess:
 
 
 def _describe_mismatch(peer: Peer, expected: Any, received: Any) -> str:
+    """expected, received: the peer's number, this host's, the number of hosts, and the drivers."""
     subject = f"the softrdma at {peer.address}"
     if received[:2] != expected[:2]:
         return (
