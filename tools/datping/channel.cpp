@@ -12,7 +12,7 @@ namespace tools::datping {
 namespace {
 
 constexpr std::size_t PAGE = 4096;
-constexpr std::size_t OUTGOING_MESSAGE = PAGE;
+constexpr std::size_t OUTGOING_MESSAGE_OFFSET = PAGE;
 
 constexpr unsigned LOCAL_ACCESS = DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG;
 /// On iWARP an RDMA Read response writes to the sink buffer, which needs remote write permission.
@@ -79,11 +79,12 @@ const char *dto_kind_name(dto_kind kind) {
     return "DTO";
 }
 
+/// size: of each buffer for data; number: of the channel, in the cookies of its DTOs.
 channel::channel(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
                  DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number)
     : ia_(ia)
     , number_(number)
-    , messages_(ia_, pz, OUTGOING_MESSAGE + MESSAGE_BYTES, LOCAL_ACCESS)
+    , messages_(ia_, pz, OUTGOING_MESSAGE_OFFSET + MESSAGE_BYTES, LOCAL_ACCESS)
     , incoming_(ia_, pz, size, REMOTE_READ_WRITE)
     , outgoing_(ia_, pz, size, REMOTE_READ) {
     dat::check(dat_ep_create(ia_.get(), pz, dto_evd, dto_evd, conn_evd, nullptr, ep_.out_handle()),
@@ -109,12 +110,12 @@ std::optional<message> channel::decode_received(std::size_t length) const {
 
 void channel::store_message(const message &msg) {
     const auto bytes = encode(msg);
-    std::memcpy(&messages_.bytes()[OUTGOING_MESSAGE], bytes.data(), bytes.size());
+    std::memcpy(&messages_.bytes()[OUTGOING_MESSAGE_OFFSET], bytes.data(), bytes.size());
 }
 
 void channel::post_send(const message &msg) {
     store_message(msg);
-    DAT_LMR_TRIPLET segment = messages_.segment(OUTGOING_MESSAGE, MESSAGE_BYTES);
+    DAT_LMR_TRIPLET segment = messages_.segment(OUTGOING_MESSAGE_OFFSET, MESSAGE_BYTES);
     dat::check(dat_ep_post_send(ep(), 1, &segment, make_cookie(dto_kind::SEND),
                                 DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post a Send");
@@ -122,7 +123,7 @@ void channel::post_send(const message &msg) {
 
 void channel::post_send_with(const message &msg, DAT_LMR_TRIPLET data) {
     store_message(msg);
-    DAT_LMR_TRIPLET segments[] = {messages_.segment(OUTGOING_MESSAGE, MESSAGE_BYTES), data};
+    DAT_LMR_TRIPLET segments[] = {messages_.segment(OUTGOING_MESSAGE_OFFSET, MESSAGE_BYTES), data};
     dat::check(dat_ep_post_send(ep(), 2, segments, make_cookie(dto_kind::SEND),
                                 DAT_COMPLETION_DEFAULT_FLAG),
                "cannot post a Send");

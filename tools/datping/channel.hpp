@@ -44,11 +44,12 @@ class channel {
             DAT_EVD_HANDLE conn_evd, std::size_t size, std::uint64_t number);
 
     DAT_EP_HANDLE ep() const { return ep_.get(); }
-    /// The buffer that receives data, and the client's buffer of data to send.
+    /// The buffer that receives data, which the server also sends back; and the client's buffer of
+    /// data to send.
     std::span<std::byte> incoming() const { return incoming_.bytes(); }
     std::span<std::byte> outgoing() const { return outgoing_.bytes(); }
-    remote_buffer remote_incoming() const { return incoming_.as_remote_buffer(); }
-    remote_buffer remote_outgoing() const { return outgoing_.as_remote_buffer(); }
+    remote_buffer incoming_for_peer() const { return incoming_.as_remote_buffer(); }
+    remote_buffer outgoing_for_peer() const { return outgoing_.as_remote_buffer(); }
 
     /// Posts a Receive for a message and any data that follow it.
     void post_receive();

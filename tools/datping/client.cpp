@@ -11,6 +11,7 @@ namespace tools::datping {
 namespace {
 
 constexpr DAT_COUNT DTO_EVD_QLEN = 64, CONN_EVD_QLEN = 8;
+constexpr std::uint64_t CHANNEL_NUMBER = 1; // a client has one channel
 /// The disconnect event of a peer that exits can come after the errors of its DTOs.
 constexpr std::chrono::seconds DISCONNECT_TIMEOUT{2};
 /// How long a round may still take after an interrupt.
@@ -33,23 +34,26 @@ client::client(const options &opts, const selected_ia &selected)
     , pz_(selected_.ia.create_pz())
     , dto_evd_(selected_.ia.create_evd(DTO_EVD_QLEN, DAT_EVD_DTO_FLAG))
     , conn_evd_(selected_.ia.create_evd(CONN_EVD_QLEN, DAT_EVD_CONNECTION_FLAG))
-    , channel_(selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), opts_.size, 1) {}
+    , channel_(selected_.ia, pz_.get(), dto_evd_.get(), conn_evd_.get(), opts_.size,
+               CHANNEL_NUMBER) {}
 
+/// Records the completion. Throws if the DTO has failed.
 void client::handle_dto_event(const DAT_EVENT &event) {
     const auto &data = event.event_data.dto_completion_event_data;
     const dto_kind kind = channel::kind_of(data.user_cookie);
     if (data.status != DAT_DTO_SUCCESS)
         throw std::runtime_error(failure_reason(
-            fmt::format("{} {}: {} completed with {}", selected_.destination.to_string(), phase_,
-                        dto_kind_name(kind), dat::status_to_string(data.status))));
+            fmt::format("{} {}: {} completed with {}", selected_.destination.to_string(),
+                        phase_text_, dto_kind_name(kind), dat::status_to_string(data.status))));
     if (kind == dto_kind::RECV)
         received_length_ = data.transfered_length;
     if (kind == dto_kind::SEND)
         send_pending_ = false;
     else
-        ++completed_[index(kind)];
+        ++num_completed_[index(kind)];
 }
 
+/// A timeout of 0 only looks whether it has already ended.
 std::optional<std::string>
 client::describe_connection_end(std::chrono::microseconds timeout) const {
     const auto event = timeout.count() == 0
@@ -60,7 +64,7 @@ client::describe_connection_end(std::chrono::microseconds timeout) const {
     const char *problem = event->event_number == DAT_CONNECTION_EVENT_DISCONNECTED
                               ? "disconnected or exited"
                               : "lost the connection";
-    return fmt::format("{} {} {} ({})", selected_.destination.to_string(), problem, phase_,
+    return fmt::format("{} {} {} ({})", selected_.destination.to_string(), problem, phase_text_,
                        dat::event_to_string(event->event_number));
 }
 
@@ -73,10 +77,12 @@ void client::check_connection() const {
         throw std::runtime_error(*reason);
 }
 
-void client::wait_for(dto_kind kind) {
+/// Returns when a DTO of this kind has completed. Throws if it fails or the timeout passes, if the
+/// connection ends, and interrupted if a signal arrives and it does not complete soon after.
+void client::wait_for_completion(dto_kind kind) {
     auto deadline = clock::now() + opts_.timeout;
     const auto has_completed = [&] {
-        return kind == dto_kind::SEND ? !send_pending_ : completed_[index(kind)] > 0;
+        return kind == dto_kind::SEND ? !send_pending_ : num_completed_[index(kind)] > 0;
     };
     bool is_stopping = false;
     while (!has_completed()) {
@@ -94,16 +100,17 @@ void client::wait_for(dto_kind kind) {
         if (clock::now() > deadline)
             throw std::runtime_error(
                 fmt::format("{} did not answer {}: no {} completed within {} s",
-                            selected_.destination.to_string(), phase_, dto_kind_name(kind),
+                            selected_.destination.to_string(), phase_text_, dto_kind_name(kind),
                             static_cast<double>(opts_.timeout.count()) / 1000));
     }
     if (kind != dto_kind::SEND)
-        --completed_[index(kind)];
+        --num_completed_[index(kind)];
 }
 
-void client::idle(std::chrono::milliseconds duration) {
+/// Option --interval. Returns early if interrupted.
+void client::wait_between_rounds(std::chrono::milliseconds duration) {
     const auto deadline = clock::now() + duration;
-    phase_ = "between rounds";
+    phase_text_ = "between rounds";
     while (clock::now() < deadline && !is_interrupted()) {
         const auto remaining = microseconds(deadline - clock::now()) + std::chrono::microseconds{1};
         if (const auto event = wait_event_for(
@@ -114,21 +121,22 @@ void client::idle(std::chrono::milliseconds duration) {
 }
 
 message client::receive_reply(message::kind expected) {
-    wait_for(dto_kind::RECV);
+    wait_for_completion(dto_kind::RECV);
     const auto msg = channel_.decode_received(received_length_);
     if (!msg || msg->type != expected)
         throw std::runtime_error(
             fmt::format("{} sent an invalid message {}; is it a datping of this version?",
-                        selected_.destination.to_string(), phase_));
+                        selected_.destination.to_string(), phase_text_));
     return *msg;
 }
 
+/// The server may read the outgoing buffer and write the incoming one.
 void client::exchange_buffers() {
     channel_.post_receive();
     message msg;
     msg.type = message::kind::ADVERTISE;
-    msg.readable = channel_.remote_outgoing();
-    msg.writable = channel_.remote_incoming();
+    msg.readable = channel_.outgoing_for_peer();
+    msg.writable = channel_.incoming_for_peer();
     channel_.post_send(msg);
     send_pending_ = true;
     const message reply = receive_reply(message::kind::ADVERTISE);
@@ -139,11 +147,12 @@ void client::exchange_buffers() {
                                              selected_.destination.to_string(), opts_.size));
 }
 
-void client::send(message::kind type, mode round_mode, std::uint64_t number) {
+/// In mode SEND the message carries the data.
+void client::send_start(mode round_mode, std::uint64_t round) {
     message msg;
-    msg.type = type;
+    msg.type = message::kind::START;
     msg.mode = round_mode;
-    msg.round = number;
+    msg.round = round;
     if (round_mode == mode::SEND)
         channel_.post_send_with_outgoing(msg);
     else
@@ -151,22 +160,25 @@ void client::send(message::kind type, mode round_mode, std::uint64_t number) {
     send_pending_ = true;
 }
 
-void client::check_reply(const message &msg, mode round_mode, std::uint64_t number) const {
-    if (msg.mode != round_mode || msg.round != number)
+/// Throws if the server's DONE is not that of this round.
+void client::check_done(const message &msg, mode round_mode, std::uint64_t round) const {
+    if (msg.mode != round_mode || msg.round != round)
         throw std::runtime_error(fmt::format("{} replied to the wrong round (round {}, {}) {}",
                                              selected_.destination.to_string(), msg.round,
-                                             mode_name(msg.mode), phase_));
+                                             mode_name(msg.mode), phase_text_));
     if (round_mode == mode::SEND && received_length_ != MESSAGE_BYTES + opts_.size)
-        throw std::runtime_error(fmt::format("{} returned {} bytes, not {}, {}",
-                                             selected_.destination.to_string(),
-                                             received_length_ - MESSAGE_BYTES, opts_.size, phase_));
+        throw std::runtime_error(
+            fmt::format("{} returned {} bytes, not {}, {}", selected_.destination.to_string(),
+                        received_length_ - MESSAGE_BYTES, opts_.size, phase_text_));
 }
 
-client::round_result client::run_round(mode round_mode, std::uint64_t number) {
-    phase_ = fmt::format("in round {} ({})", number, mode_name(round_mode));
+/// START tells the server to fetch or use the outgoing data; with its DONE they are back in the
+/// incoming buffer, or in mode READ in the server's, see protocol.hpp.
+client::round_result client::run_round(mode round_mode, std::uint64_t round) {
+    phase_text_ = fmt::format("in round {} ({})", round, mode_name(round_mode));
     if (opts_.verify)
-        fill(channel_.outgoing(), number);
-    wait_for(dto_kind::SEND); // the previous message is in the same buffer
+        fill(channel_.outgoing(), round);
+    wait_for_completion(dto_kind::SEND); // the previous message is in the same buffer
     channel_.post_receive();
 
     const auto start = clock::now();
@@ -174,37 +186,37 @@ client::round_result client::run_round(mode round_mode, std::uint64_t number) {
     channel_.sync_incoming_for_write();
     if (round_mode == mode::WRITE)
         channel_.post_write_outgoing(peer_writable_);
-    send(message::kind::START, round_mode, number);
-    const message reply = receive_reply(message::kind::DONE);
-    check_reply(reply, round_mode, number);
+    send_start(round_mode, round);
+    const message done = receive_reply(message::kind::DONE);
+    check_done(done, round_mode, round);
     if (round_mode == mode::READ) {
         channel_.post_read(peer_readable_);
-        wait_for(dto_kind::READ);
+        wait_for_completion(dto_kind::READ);
     } else if (round_mode != mode::SEND) {
-        channel_.sync_incoming_for_write();
+        channel_.sync_incoming_for_write(); // after the server's Write
     }
     const auto end = clock::now();
 
     if (round_mode == mode::WRITE)
-        wait_for(dto_kind::WRITE);
+        wait_for_completion(dto_kind::WRITE);
     round_result result;
     result.microseconds = std::chrono::duration<double, std::micro>(end - start).count();
     if (opts_.verify) {
-        result.at_server = reply.mismatch;
-        result.at_client = compare(channel_.incoming(), number);
+        result.at_server = done.mismatch;
+        result.at_client = compare(channel_.incoming(), round);
     }
     return result;
 }
 
 void client::finish(std::uint64_t wrong_rounds) {
-    phase_ = "at the end";
-    wait_for(dto_kind::SEND);
+    phase_text_ = "at the end";
+    wait_for_completion(dto_kind::SEND); // the previous message is in the same buffer
     message msg;
     msg.type = message::kind::BYE;
     msg.mismatch.count = wrong_rounds;
     channel_.post_send(msg);
     send_pending_ = true;
-    wait_for(dto_kind::SEND);
+    wait_for_completion(dto_kind::SEND);
     dat::check(dat_ep_disconnect(channel_.ep(), DAT_CLOSE_GRACEFUL_FLAG), "cannot disconnect");
     // Waiting for the event lets the provider free the connection's resources in order.
     wait_event_for(conn_evd_.get(), std::chrono::seconds{2}, wait_mode::WAIT);

@@ -30,23 +30,24 @@ class client {
         data_mismatch at_client, at_server; ///< wrong bytes that each side received
     };
     /// One round as protocol.hpp defines it for the mode: the server returns the data that it got.
-    round_result run_round(mode round_mode, std::uint64_t number);
+    round_result run_round(mode round_mode, std::uint64_t round);
     /// Waits until the next round and checks the connection meanwhile. Returns early if
     /// interrupted.
-    void idle(std::chrono::milliseconds duration);
+    void wait_between_rounds(std::chrono::milliseconds duration);
+    /// Says BYE and disconnects.
     void finish(std::uint64_t wrong_rounds);
     /// The reason for a failure: the end of the connection if it has ended, else `fallback`.
     std::string failure_reason(const std::string &fallback) const;
 
   private:
-    void wait_for(dto_kind kind);
+    void wait_for_completion(dto_kind kind);
     void handle_dto_event(const DAT_EVENT &event);
     /// Describes the end of the connection if it ends within the timeout.
     std::optional<std::string> describe_connection_end(std::chrono::microseconds timeout) const;
     void check_connection() const;
     message receive_reply(message::kind expected);
-    void send(message::kind type, mode round_mode, std::uint64_t number);
-    void check_reply(const message &msg, mode round_mode, std::uint64_t number) const;
+    void send_start(mode round_mode, std::uint64_t round);
+    void check_done(const message &msg, mode round_mode, std::uint64_t round) const;
     std::string describe_connect_failure(const DAT_EVENT &event) const;
     std::string describe_reject(const DAT_EVENT &event) const;
     hello check_accept(const DAT_CONNECTION_EVENT_DATA &event) const;
@@ -57,10 +58,10 @@ class client {
     dat::evd_handle dto_evd_, conn_evd_;
     channel channel_;
     remote_buffer peer_readable_, peer_writable_;
-    std::string phase_ = "during setup"; // ends the sentences of error messages
-    unsigned completed_[5] = {};         // completions not yet waited for, by dto_kind
-    std::size_t received_length_ = 0;    // of the last Receive's completion
-    bool send_pending_ = false;          // a posted Send has not completed
+    std::string phase_text_ = "during setup"; // ends the sentences of error messages
+    unsigned num_completed_[4] = {};          // completions not yet waited for, by dto_kind
+    std::size_t received_length_ = 0;         // of the last Receive's completion
+    bool send_pending_ = false;               // a posted Send has not completed
 };
 
 /// Runs all rounds. Throws if the test cannot start; otherwise the result says how it ended.

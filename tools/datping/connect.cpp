@@ -21,7 +21,7 @@ std::span<const std::byte> private_data(const DAT_CONNECTION_EVENT_DATA &event) 
             static_cast<std::size_t>(event.private_data_size)};
 }
 
-std::string describe_version(const std::string &peer, unsigned peer_version) {
+std::string describe_version_mismatch(const std::string &peer, unsigned peer_version) {
     return fmt::format("{} uses version {} of datping's protocol, this one version {}: install the "
                        "same coherdma on both",
                        peer, peer_version, PROTOCOL_VERSION);
@@ -61,6 +61,8 @@ hello client::connect() {
     }
 }
 
+/// Decodes the hello in the private data of the ESTABLISHED event; throws if it is not what was
+/// requested.
 hello client::check_accept(const DAT_CONNECTION_EVENT_DATA &event) const {
     const std::string peer = selected_.destination.to_string();
     hello reply;
@@ -68,7 +70,7 @@ hello client::check_accept(const DAT_CONNECTION_EVENT_DATA &event) const {
     case decode_error::NONE:
         break;
     case decode_error::VERSION:
-        throw std::runtime_error(describe_version(peer, reply.version));
+        throw std::runtime_error(describe_version_mismatch(peer, reply.version));
     default:
         throw std::runtime_error(fmt::format(
             "the server at {}, qualifier {}, is not a datping; check -p", peer, opts_.qualifier));
@@ -84,7 +86,7 @@ std::string client::describe_reject(const DAT_EVENT &event) const {
     hello reply;
     const decode_error error = decode(private_data(event.event_data.connect_event_data), reply);
     if (error == decode_error::VERSION)
-        return describe_version(peer, reply.version);
+        return describe_version_mismatch(peer, reply.version);
     if (error != decode_error::NONE || reply.type != hello::kind::REJECT)
         return fmt::format("{} rejected the connection ({}), but is not a datping; check -p", peer,
                            dat::event_to_string(event.event_number));

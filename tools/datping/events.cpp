@@ -40,7 +40,7 @@ std::optional<DAT_EVENT> wait_event_for(DAT_EVD_HANDLE evd, std::chrono::microse
     if (mode == wait_mode::WAIT)
         return wait_event(evd, timeout);
     const auto deadline = clock::now() + timeout;
-    do {
+    do { // reads the clock after 64 polls only
         for (int i = 0; i < 64; ++i)
             if (const auto event = poll_event(evd))
                 return event;

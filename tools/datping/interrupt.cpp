@@ -10,15 +10,16 @@ namespace {
 
 volatile std::sig_atomic_t signal_received = 0;
 
-timespec first_time = {};
+timespec first_signal_time = {};
 
+/// The first signal sets a flag; one in a later second ends the process.
 void on_signal(int number) {
     timespec now = {};
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!signal_received) {
-        first_time = now;
+        first_signal_time = now;
         signal_received = 1;
-    } else if (now.tv_sec > first_time.tv_sec) { // timeout(1) sends its signal twice at once
+    } else if (now.tv_sec > first_signal_time.tv_sec) { // timeout(1) sends its signal twice at once
         std::signal(number, SIG_DFL);
         std::raise(number);
     }

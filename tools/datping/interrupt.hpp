@@ -3,8 +3,8 @@
 
 namespace tools::datping {
 
-/// After this call the first SIGINT or SIGTERM sets is_interrupted(); another one, at least a
-/// second later, ends the process.
+/// After this call the first SIGINT or SIGTERM sets is_interrupted(); one in a later second ends
+/// the process.
 void install_signal_handlers();
 bool is_interrupted();
 

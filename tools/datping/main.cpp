@@ -124,6 +124,7 @@ int run_server(const options &opts, std::FILE *out) {
     return result.is_good() ? tools::SUCCESS : tools::FAILED;
 }
 
+/// Runs the client and prints its result.
 int ping(const options &opts, std::FILE *out) {
     client_result result;
     result.host = opts.host;
@@ -144,11 +145,13 @@ int ping(const options &opts, std::FILE *out) {
         fmt::print(out, "{}", format_summary(opts, result));
     if (!result.problem.empty())
         fmt::print(stderr, "datping: {}\n", result.problem);
+    // Without destructors, which could block, see run_client().
     if (!is_closed && std::fflush(nullptr) == 0 && std::ferror(out) == 0)
         std::_Exit(status);
     return status;
 }
 
+/// `out` is standard output for the results; what provider libraries print goes to stderr.
 int run(const options &opts) {
     std::FILE *const out = tools::dat::reserve_stdout();
     if (!out) {

@@ -12,6 +12,7 @@ using word = std::uint64_t;
 
 /// Bytes 8 * index to 8 * index + 7 of the pattern, the first in the lowest bits.
 word pattern(word index, std::uint64_t round) {
+    // The mixing function of the generator splitmix64.
     word mixed = (index + 1) * 0x9e3779b97f4a7c15;
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t HELLO_MAGIC = 0x44'41'54'50'49'4e'47'0a;   // "DATPING\n"
 constexpr std::uint64_t MESSAGE_MAGIC = 0x64'61'74'70'69'6e'67'0a; // "datping\n"
-constexpr std::uint8_t VERIFY = 1, SYNC_REQUIRED = 2;
+constexpr std::uint8_t VERIFY_FLAG = 1, NEEDS_SYNC_FLAG = 2;
 
 /// Writes numbers in network byte order.
 class byte_writer {
@@ -53,7 +53,7 @@ std::uint64_t byte_swap(std::uint64_t number) {
 }
 
 template <class Enum>
-bool is_valid_enum(Enum value, Enum last) {
+bool is_enumerator_up_to(Enum value, Enum last) {
     return static_cast<unsigned>(value) >= 1 && value <= last;
 }
 
@@ -63,7 +63,7 @@ bool is_valid(const hello &msg) {
     case hello::kind::ACCEPT:
         return msg.size >= 1 && msg.size <= MAX_SIZE;
     case hello::kind::REJECT:
-        return is_valid_enum(msg.reason, reject_reason::RESOURCES);
+        return is_enumerator_up_to(msg.reason, reject_reason::RESOURCES);
     }
     return false;
 }
@@ -120,14 +120,16 @@ std::array<std::byte, HELLO_BYTES> encode(const hello &msg) {
     writer.put(HELLO_MAGIC);
     writer.put(msg.version);
     writer.put(static_cast<std::uint8_t>(msg.type));
-    writer.put(static_cast<std::uint8_t>((msg.verify ? VERIFY : 0) |
-                                         (msg.needs_sync ? SYNC_REQUIRED : 0)));
+    writer.put(static_cast<std::uint8_t>((msg.verify ? VERIFY_FLAG : 0) |
+                                         (msg.needs_sync ? NEEDS_SYNC_FLAG : 0)));
     writer.put(static_cast<std::uint32_t>(msg.reason));
     writer.put(msg.size);
     writer.put(msg.max_silence_ms);
     return bytes;
 }
 
+/// If it returns VERSION, only msg.version is set. Connection managers pad private data, so bytes
+/// may follow the hello.
 decode_error decode(std::span<const std::byte> bytes, hello &msg) {
     if (bytes.size() < HELLO_BYTES)
         return decode_error::BAD_MAGIC;
@@ -141,10 +143,10 @@ decode_error decode(std::span<const std::byte> bytes, hello &msg) {
         return decode_error::VERSION;
     msg.type = static_cast<hello::kind>(reader.get<std::uint8_t>());
     const auto flags = reader.get<std::uint8_t>();
-    msg.verify = (flags & VERIFY) != 0;
-    msg.needs_sync = (flags & SYNC_REQUIRED) != 0;
+    msg.verify = (flags & VERIFY_FLAG) != 0;
+    msg.needs_sync = (flags & NEEDS_SYNC_FLAG) != 0;
     const auto reason = reader.get<std::uint32_t>();
-    msg.reason = static_cast<reject_reason>(reason <= 0xff ? reason : 0);
+    msg.reason = static_cast<reject_reason>(reason <= 0xff ? reason : 0); // 0 is none
     msg.size = reader.get<std::uint64_t>();
     msg.max_silence_ms = reader.get<std::uint32_t>();
     return is_valid(msg) ? decode_error::NONE : decode_error::MALFORMED;
@@ -182,7 +184,8 @@ std::optional<message> decode(std::span<const std::byte> bytes) {
     msg.writable = get_buffer(reader);
     msg.mismatch.count = reader.get<std::uint64_t>();
     msg.mismatch.first_offset = reader.get<std::uint64_t>();
-    if (!is_valid_enum(msg.type, message::kind::BYE) || !is_valid_enum(msg.mode, mode::PINGPONG))
+    if (!is_enumerator_up_to(msg.type, message::kind::BYE) ||
+        !is_enumerator_up_to(msg.mode, mode::PINGPONG))
         return {};
     return msg;
 }

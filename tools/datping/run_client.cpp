@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t MAX_PRINTED = 5; // wrong rounds printed per mode without --verbose
 
+/// Runs the client's test and collects its result.
 class runner {
   public:
     runner(const options &opts, client_result &result, std::FILE *out)
@@ -71,7 +72,7 @@ class runner {
             result_.modes.emplace_back().mode = round_mode;
             for (std::uint64_t i = 0; opts_.count == 0 || i < opts_.count; ++i) {
                 if (round_number_ > 0 && opts_.interval.count() > 0)
-                    peer.idle(opts_.interval);
+                    peer.wait_between_rounds(opts_.interval);
                 result_.interrupted = is_interrupted();
                 if (result_.interrupted)
                     return;

@@ -94,6 +94,7 @@ std::optional<dat::address> probe_address(const std::string &name) {
 
 } // namespace
 
+/// host_addrs: of the server; empty if this is the server, whose IA only needs an address.
 selected_ia select_ia(const std::string &name, const std::vector<dat::address> &host_addrs) {
     if (!name.empty())
         return open_by_name(name, host_addrs);

@@ -85,7 +85,7 @@ bool server::handle_pending_events() {
 }
 
 /// Waits on the EVD that is likely to have the next event; the other one is polled after
-/// CHECK_INTERVAL.
+/// CHECK_INTERVAL. With --poll and clients it does not wait: run() polls both EVDs.
 void server::wait_for_events() {
     if (sessions_.empty()) {
         if (const auto event = wait_event_for(conn_evd_.get(), CHECK_INTERVAL, wait_mode::WAIT))
@@ -96,7 +96,7 @@ void server::wait_for_events() {
     }
 }
 
-/// Disconnects the client if the function throws; other clients are not affected.
+/// Calls function(client). Disconnects the client if it throws; other clients are not affected.
 template <class Function>
 void server::call_session(session &client, Function function) {
     try {
@@ -118,11 +118,10 @@ void server::handle_conn_event(const DAT_EVENT &event) {
     if (event.event_number == DAT_CONNECTION_REQUEST_EVENT)
         return handle_conn_request(event.event_data.cr_arrival_event_data);
     const DAT_EP_HANDLE ep = event.event_data.connect_event_data.ep_handle;
-    const auto it = std::find_if(sessions_.begin(), sessions_.end(), [ep](const auto &numbered) {
-        return numbered.second->ep() == ep;
-    });
+    const auto it = std::find_if(sessions_.begin(), sessions_.end(),
+                                 [ep](const auto &entry) { return entry.second->ep() == ep; });
     if (it == sessions_.end())
-        return;
+        return; // the session has ended
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED)
         call_session(*it->second, std::mem_fn(&session::handle_established));
     else
@@ -187,6 +186,7 @@ void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &a
     log("{}: rejected: {}\n", address, description);
 }
 
+/// A connection has ended, in whatever way.
 void server::handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event) {
     session &client = *it->second;
     if (client.current_state() == session::state::ACCEPTED ||
@@ -203,6 +203,7 @@ server::session_map::iterator server::remove_session(session_map::iterator it) {
     return sessions_.erase(it);
 }
 
+/// Disconnects clients that are overdue, and ends the sessions whose disconnect event is overdue.
 void server::check_deadlines() {
     if (clock::now() < next_deadline_check_)
         return;

@@ -10,6 +10,7 @@
 namespace tools::datping {
 namespace {
 
+/// How long the disconnect event may take.
 constexpr std::chrono::seconds CLOSE_TIMEOUT{3};
 
 [[noreturn]] void protocol_error(const std::string &problem) {
@@ -18,6 +19,8 @@ constexpr std::chrono::seconds CLOSE_TIMEOUT{3};
 
 } // namespace
 
+/// The client's hello is `request`; `number` is in the cookies of the DTOs. The client may be
+/// silent for the timeout and the pause that it announced.
 session::session(const dat::adapter &ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE dto_evd,
                  DAT_EVD_HANDLE conn_evd, const hello &request, std::string address,
                  std::uint64_t number, std::chrono::milliseconds timeout)
@@ -34,6 +37,7 @@ void session::reset_deadline() {
     deadline_ = clock::now() + silence_timeout_;
 }
 
+/// A reply may be posted from this event on; on iWARP the client's message can be there already.
 void session::handle_established() {
     if (state_ == state::ACCEPTED)
         state_ = state::CONNECTED;
@@ -58,11 +62,13 @@ std::string session::overdue_reason() const {
     return dto_failure_.empty() ? "sent nothing for too long" : dto_failure_;
 }
 
+/// Called by the server for each completion on the client's EP.
 void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
     const dto_kind kind = channel::kind_of(dto.user_cookie);
     if (state_ == state::DISCONNECTING ||
         (state_ == state::BYE_RECEIVED && dto.status != DAT_DTO_SUCCESS))
         return; // flushed with the connection
+    // A flushed DTO is not the first failure: the disconnect event, due soon, gives the reason.
     if (dto.status != DAT_DTO_SUCCESS) {
         dto_failure_ = fmt::format("{} completed with {}", dto_kind_name(kind),
                                    dat::status_to_string(dto.status));
@@ -80,7 +86,7 @@ void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
             handle_message(dto.transfered_length);
         return;
     case dto_kind::READ:
-        return complete_round();
+        return complete_round(); // posted by handle_start()
     case dto_kind::SEND:
         send_pending_ = false;
         if (reply_queued_)
@@ -91,6 +97,7 @@ void session::handle_completion(const DAT_DTO_COMPLETION_EVENT_DATA &dto) {
     }
 }
 
+/// Called for the message in the receive buffer; `length` is that of the message and its data.
 void session::handle_message(std::size_t length) {
     reset_deadline();
     const auto msg = channel_.decode_received(length);
@@ -107,6 +114,7 @@ void session::handle_message(std::size_t length) {
         handle_start(*msg, length);
 }
 
+/// Replies with the server's buffer: the client reads and writes the same one.
 void session::handle_advertise(const message &msg) {
     if (msg.type != message::kind::ADVERTISE)
         protocol_error("ADVERTISE expected");
@@ -116,12 +124,14 @@ void session::handle_advertise(const message &msg) {
     peer_writable_ = msg.writable;
     has_peer_buffers_ = true;
     channel_.sync_incoming_for_write();
-    message advertisement;
-    advertisement.type = message::kind::ADVERTISE;
-    advertisement.readable = advertisement.writable = channel_.remote_incoming();
-    send_reply(advertisement);
+    message reply;
+    reply.type = message::kind::ADVERTISE;
+    reply.readable = reply.writable = channel_.incoming_for_peer();
+    send_reply(reply);
 }
 
+/// In modes SEND and WRITE the client's data are already in the incoming buffer; in the others the
+/// completion of the RDMA Read completes the round.
 void session::handle_start(const message &msg, std::size_t length) {
     if (msg.type != message::kind::START)
         protocol_error("START expected");
@@ -133,7 +143,7 @@ void session::handle_start(const message &msg, std::size_t length) {
                 fmt::format("{} bytes of data, not {}", length - MESSAGE_BYTES, client_.size));
         return complete_round();
     case mode::WRITE:
-        channel_.sync_incoming_for_write();
+        channel_.sync_incoming_for_write(); // after the client's Write
         return complete_round();
     case mode::READ:
     case mode::PINGPONG:
@@ -141,6 +151,8 @@ void session::handle_start(const message &msg, std::size_t length) {
     }
 }
 
+/// The client's data are in the incoming buffer: compares them, and returns them with or before
+/// DONE, or in mode READ lets the client read them.
 void session::complete_round() {
     message reply;
     reply.type = message::kind::DONE;
@@ -154,12 +166,13 @@ void session::complete_round() {
     if (start_.mode == mode::WRITE || start_.mode == mode::PINGPONG)
         channel_.post_write_incoming(peer_writable_);
     if (start_.mode == mode::READ)
-        channel_.sync_incoming_for_read();
+        channel_.sync_incoming_for_read(); // the client reads after DONE
     if (start_.mode == mode::WRITE || start_.mode == mode::READ)
-        channel_.sync_incoming_for_write(); // the Write of the next round can arrive at any time
+        channel_.sync_incoming_for_write(); // before the next round's Write, which precedes START
     send_reply(reply);
 }
 
+/// Posts the reply, or queues it while the previous message is in the only send buffer.
 void session::send_reply(const message &msg) {
     reply_ = msg;
     channel_.post_receive(); // the client may send as soon as it has the reply
@@ -169,6 +182,7 @@ void session::send_reply(const message &msg) {
         post_reply();
 }
 
+/// A DONE in mode SEND carries the client's data.
 void session::post_reply() {
     reply_queued_ = false;
     send_pending_ = true;

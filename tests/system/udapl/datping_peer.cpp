@@ -206,7 +206,7 @@ void peer::serve_rounds() {
     }
     channel_->post_receive();
     message reply;
-    reply.readable = reply.writable = channel_->remote_incoming();
+    reply.readable = reply.writable = channel_->incoming_for_peer();
     send_message(reply);
     for (message start = receive_message(); start.type == message::kind::START;
          start = receive_message()) {
@@ -284,8 +284,8 @@ void peer::run_faulty_client() {
         return wait_disconnected();
     }
     message msg;
-    msg.readable = channel_->remote_outgoing();
-    msg.writable = channel_->remote_incoming();
+    msg.readable = channel_->outgoing_for_peer();
+    msg.writable = channel_->incoming_for_peer();
     if (has_fault("small-buffer"))
         msg.readable.length = size_ - 1;
     if (has_fault("bad-rkey"))

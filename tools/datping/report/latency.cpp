@@ -15,6 +15,7 @@ void latency::add(double microseconds) {
         samples_.push_back(microseconds);
         return;
     }
+    // Reservoir sampling: every time so far is in samples_ with the same probability.
     const auto i = std::uniform_int_distribution<std::uint64_t>(0, count_ - 1)(random_);
     if (i < MAX_SAMPLES)
         samples_[i] = microseconds;
