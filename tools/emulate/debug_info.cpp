@@ -45,7 +45,8 @@ std::string debian_package_of(const std::string &path) {
     return answer.substr(0, answer.find_first_of(":,"));
 }
 
-file_without_lines find_fix(const std::string &path) {
+/// What to do so that frames of this file get source lines.
+file_without_lines find_debug_info_fix(const std::string &path) {
     std::string package = debian_package_of(path);
     if (package.empty() && path.starts_with(USR)) // a file of a package from before merged /usr
         package = debian_package_of(path.substr(USR.size()));
@@ -70,7 +71,7 @@ std::vector<file_without_lines> files_without_lines(const std::vector<code_locat
                     paths.insert(std::move(path));
     std::vector<file_without_lines> files;
     for (const std::string &path : paths)
-        files.push_back(find_fix(path));
+        files.push_back(find_debug_info_fix(path));
     return files;
 }
 

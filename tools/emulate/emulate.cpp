@@ -28,10 +28,11 @@ namespace fs = std::filesystem;
 
 struct emulate_options {
     std::vector<std::string> modes{"stale"}, options;
-    std::string line, log, output, html, suppress, driver = "rxe";
-    int status = FAILED;
-    bool json = false, no_lab = false, lab = false;
-    std::string program;
+    std::string line_size, log_file, output_file, html_file, suppressions_file;
+    std::string lab_driver = "rxe";
+    int findings_status = FAILED; ///< exit status if there are findings
+    bool json = false, forbid_lab = false, force_lab = false;
+    std::string program; ///< COMMAND without its arguments
 };
 
 /// "all" stands for the modes that find a missing sync.
@@ -66,17 +67,19 @@ std::ofstream open_output(const std::string &path) {
 /// The command line prefix to run in the lab; empty to run on this machine.
 std::vector<std::string> lab_command_prefix(const emulate_options &opts,
                                             const std::string &log_folder) {
-    if (!opts.lab && !find_soft_device().empty())
+    if (!opts.force_lab && !find_soft_device().empty())
         return {};
-    if (opts.no_lab)
+    if (opts.forbid_lab)
         throw not_available_error(
             "there is no soft device (rxe, siw); next: sudo softrdma up, or without --here");
     const std::string path = find_softrdma();
     fmt::print(stderr, "coherdma: {}; running in the lab: softrdma run --driver {}\n",
-               opts.lab ? "--lab is set" : "there is no soft device (rxe, siw)", opts.driver);
-    return {path, "run", "--driver", opts.driver, "--write", log_folder};
+               opts.force_lab ? "--lab is set" : "there is no soft device (rxe, siw)",
+               opts.lab_driver);
+    return {path, "run", "--driver", opts.lab_driver, "--write", log_folder};
 }
 
+/// Runs the command once in each mode and writes the reports.
 class session {
   public:
     session(const emulate_options &opts, const std::vector<std::string> &command)
@@ -84,10 +87,11 @@ class session {
         , command_(command)
         , drivers_(make_drivers_variable())
         , prefix_(lab_command_prefix(opts, log_folder_.path()))
-        , log_(open_output(opts.log))
-        , output_(open_output(opts.output))
-        , html_(open_output(opts.html)) {}
+        , log_(open_output(opts.log_file))
+        , output_(open_output(opts.output_file))
+        , html_(open_output(opts.html_file)) {}
 
+    /// Returns the exit status.
     int run_all() {
         const std::vector<std::string> modes = expand_modes(opts_);
         for (auto mode = modes.begin(); mode != modes.end() && stop_signal() == 0; ++mode)
@@ -95,14 +99,14 @@ class session {
         const int status =
             runs_.size() < modes.size() ? SIGNAL_STATUS_BASE + stop_signal() : exit_status();
         const std::string text = opts_.json ? as_json(runs_, status) : as_table(runs_);
-        if (opts_.output.empty())
+        if (opts_.output_file.empty())
             std::fputs(text.c_str(), stdout);
         else if (!(output_ << text).flush())
-            throw std::runtime_error("cannot write " + opts_.output);
-        if (!opts_.log.empty() && !log_.flush())
-            throw std::runtime_error("cannot write " + opts_.log);
-        if (!opts_.html.empty() && !(html_ << as_html(runs_, command_)).flush())
-            throw std::runtime_error("cannot write " + opts_.html);
+            throw std::runtime_error("cannot write " + opts_.output_file);
+        if (!opts_.log_file.empty() && !log_.flush())
+            throw std::runtime_error("cannot write " + opts_.log_file);
+        if (!opts_.html_file.empty() && !(html_ << as_html(runs_, command_)).flush())
+            throw std::runtime_error("cannot write " + opts_.html_file);
         return status;
     }
 
@@ -123,12 +127,12 @@ class session {
             {"COHERDMA_EMULATE_LOG", run_folder + "/%p.json"},
             {"COHERDMA_EMULATE_EXIT", ""}, // keeps the exit status of each process
         };
-        if (!opts_.line.empty())
-            env["COHERDMA_EMULATE_LINE"] = opts_.line;
+        if (!opts_.line_size.empty())
+            env["COHERDMA_EMULATE_LINE"] = opts_.line_size;
         if (!opts_.options.empty())
             env["COHERDMA_EMULATE_OPTIONS"] = join(opts_.options);
-        if (!opts_.suppress.empty())
-            env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppress);
+        if (!opts_.suppressions_file.empty())
+            env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppressions_file);
         run_result result;
         result.mode = mode;
         result.status = run(build_command(), env);
@@ -165,7 +169,7 @@ class session {
         if (command_status != SUCCESS)
             return command_status;
         if (has_findings)
-            return opts_.status;
+            return opts_.findings_status;
         return is_unemulated ? NOT_AVAILABLE : SUCCESS;
     }
 
@@ -244,28 +248,32 @@ void add_emulate(cli::command &program, int &status) {
     add_list("--mode,-m", opts->modes, "stale, poison, evict:SEED, passthrough, all (but the last)")
         .check(check_mode)
         .type_name("MODE");
-    command.add_option("--line", opts->line, "Cache line size: 32, 64, 128 or 256")
+    command.add_option("--line", opts->line_size, "Cache line size: 32, 64, 128 or 256")
         .is_member({"32", "64", "128", "256"})
         .type_name("N");
     add_list("--option,-o", opts->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")
         .is_member({"redundant", "strict", "nostacks", "linux-pre-7.0-dereg"})
         .type_name("WORD");
-    command.add_option("--suppress", opts->suppress, "Known findings, not to be reported")
+    command.add_option("--suppress", opts->suppressions_file, "Known findings, not to be reported")
         .check(check_suppressions)
         .type_name("FILE");
-    command.add_option("--status", opts->status, "Exit status if there are findings (1)")
+    command.add_option("--status", opts->findings_status, "Exit status if there are findings (1)")
         .range(0, 255)
         .type_name("N");
     command.add_flag("--json,-j", opts->json, "Print the report as JSON");
-    command.add_option("--output", opts->output, "Write the report to this file").type_name("FILE");
-    command.add_option("--html", opts->html, "Write the report as a page, with each line's history")
+    command.add_option("--output", opts->output_file, "Write the report to this file")
         .type_name("FILE");
-    command.add_option("--log", opts->log, "Write each finding as a line of JSON")
+    command
+        .add_option("--html", opts->html_file,
+                    "Write the report as a page, with each line's history")
         .type_name("FILE");
-    const auto here_flag = command.add_flag("--here", opts->no_lab, "Do not use softrdma's lab");
-    command.add_flag("--lab", opts->lab, "Use the lab even if there is a soft device")
+    command.add_option("--log", opts->log_file, "Write each finding as a line of JSON")
+        .type_name("FILE");
+    const auto here_flag =
+        command.add_flag("--here", opts->forbid_lab, "Do not use softrdma's lab");
+    command.add_flag("--lab", opts->force_lab, "Use the lab even if there is a soft device")
         .excludes(here_flag);
-    command.add_option("--driver", opts->driver, "Devices in the lab: rxe, siw or both")
+    command.add_option("--driver", opts->lab_driver, "Devices in the lab: rxe, siw or both")
         .is_member({"rxe", "siw", "both"})
         .type_name("NAME");
     command.add_option("COMMAND", opts->program, "Command to run, with its arguments")

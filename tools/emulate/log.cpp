@@ -43,6 +43,7 @@ std::string strip_request_number(const std::string &description) {
     return description.substr(0, description.find(','));
 }
 
+/// The code location of a single finding.
 code_location parse_location(const json &finding) {
     code_location location;
     location.kind = finding.at("kind");
@@ -64,6 +65,7 @@ code_location parse_location(const json &finding) {
     return location;
 }
 
+/// Adds a line of the process's log: its summary, or a finding.
 void add_record(json record, process &p, run_result &run) {
     if (record.at("coherdma") == "summary") {
         p.complete = true;
@@ -92,6 +94,7 @@ std::size_t run_result::repeated() const noexcept {
     return sum<&process::repeated>(processes);
 }
 
+/// Adds the process and its findings; a line that is not a valid record makes it incomplete.
 void read_log(const std::string &text, long pid, run_result &run) {
     process p;
     p.pid = pid;
@@ -128,6 +131,7 @@ void read_logs(const std::string &folder, run_result &run) {
     }
 }
 
+/// Findings with the same key are probably fixed by the same change.
 std::vector<code_location> group_findings(const std::vector<run_result> &runs) {
     std::vector<code_location> locations;
     const auto key = [](const code_location &l) {

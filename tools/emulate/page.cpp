@@ -58,6 +58,7 @@ pre .hit { background: color-mix(in srgb, var(--bad) 16%, transparent); }
   dd { margin: 0 0 .5rem; } }
 )";
 
+/// Which actor does what in an event of a line's history.
 constexpr struct {
     const char *event, *actor, *text;
 } EVENTS[] = {
@@ -86,6 +87,7 @@ std::pair<std::string, std::string> split_description(const std::string &text) {
     return {text.substr(0, comma), comma == std::string::npos ? "" : text.substr(comma + 2)};
 }
 
+/// The innermost frame of the stack, with its source line if that is readable.
 std::string format_call(const std::vector<std::string> &stack, source_files &files) {
     if (stack.empty())
         return "";
@@ -98,7 +100,8 @@ std::string format_call(const std::vector<std::string> &stack, source_files &fil
                        escape_html(trim(files.line(frame.file, frame.line))));
 }
 
-/// At most 16 cells of equally many lines, each with the worst state of its lines.
+/// The cache lines in a row of the timeline as at most 16 cells of equally many lines, each with
+/// the worst state of its lines. Cells with a line that the row's event concerns are filled.
 std::string format_cells(const std::vector<line_segment> &segments, std::size_t num_lines) {
     constexpr std::size_t MAX_CELLS = 16, MAX_NAMED_CELLS = 3;
     if (segments.empty() || segments.front().begin >= segments.back().end)
@@ -114,11 +117,11 @@ std::string format_cells(const std::vector<line_segment> &segments, std::size_t 
         const std::int64_t cell_end =
             begin + length / cells * (cell + 1) + length % cells * (cell + 1) / cells;
         std::string state;
-        bool is_part = false;
+        bool is_filled = false;
         for (const line_segment &segment : segments) {
             if (segment.begin >= cell_end || segment.end <= cell_begin)
                 continue;
-            is_part = is_part || segment.is_part;
+            is_filled = is_filled || segment.is_part;
             for (const char *const worse : {"clean", "dirty", "stale", "conflict"})
                 if (segment.state == worse &&
                     (state.empty() || state == "clean" || segment.state == "conflict"))
@@ -126,13 +129,14 @@ std::string format_cells(const std::vector<line_segment> &segments, std::size_t 
         }
         const std::string name = state.empty() ? "?" : state;
         html += fmt::format("<span class=\"cell {}{}\" title=\"bytes {}..{}: {}\">{}</span>",
-                            escape_html(state), is_part ? " part" : "", cell_begin, cell_end - 1,
+                            escape_html(state), is_filled ? " part" : "", cell_begin, cell_end - 1,
                             escape_html(name),
                             escape_html(num_cells <= MAX_NAMED_CELLS ? name : name.substr(0, 1)));
     }
     return html + "</div>";
 }
 
+/// A finding with what its HTML needs.
 struct shown_finding {
     const json &finding;
     const timeline &line_timeline;
@@ -141,6 +145,7 @@ struct shown_finding {
     source_files &files;
 };
 
+/// A row of the timeline with a logged event; the last event is the one that found the lines wrong.
 std::string format_event(const shown_finding &shown, const timeline_row &row) {
     const std::vector<line_event> &events = shown.line_timeline.events;
     const line_event &event = events[row.event];
@@ -165,6 +170,8 @@ std::string format_event(const shown_finding &shown, const timeline_row &row) {
                        format_cells(row.segments, shown.num_lines));
 }
 
+/// A row of the timeline that is not logged: the state in which event row.event found the lines
+/// shows that the CPU or the device had written them. The numbers are those of events, from 1.
 std::string format_inferred(const shown_finding &shown, const timeline_row &row) {
     std::string text =
         row.kind == row_kind::CPU_WROTE ? "the CPU wrote lines" : "the device wrote lines";
@@ -195,6 +202,8 @@ std::string format_timeline(const shown_finding &shown) {
     return html + "</ol>\n";
 }
 
+/// The source around the lines of two frames: in one part if they are close. A frame with line 0 is
+/// not known.
 std::string format_excerpt(source_files &files, const source_frame &first,
                            const source_frame &second) {
     constexpr int MAX_DISTANCE = 24, CONTEXT = 2;
@@ -249,6 +258,7 @@ std::string format_place(const shown_finding &shown) {
     return "<p>Where: <b>" + text + "</b></p>\n" + format_excerpt(shown.files, after, before);
 }
 
+/// An entry of an HTML definition list: a text, and the frames of a stack with their source lines.
 std::string format_term(const char *name, const std::string &text, const json &stack,
                         source_files &files) {
     std::string html = std::string("<dt>") + name + "</dt><dd>" + escape_html(text);
@@ -264,6 +274,7 @@ std::string format_term(const char *name, const std::string &text, const json &s
     return html + "</dd>\n";
 }
 
+/// Where the program made the finding's request, the last sync and the registration.
 std::string format_stacks(const json &finding, source_files &files) {
     std::string html = "<dl>\n";
     if (const json &request = finding.at("request"); !request.is_null())
@@ -275,7 +286,8 @@ std::string format_stacks(const json &finding, source_files &files) {
     return html + format_term("registered", "", finding.at("registered"), files) + "</dl>\n";
 }
 
-std::string format_range(std::int64_t begin, std::int64_t end, std::uint64_t region_length) {
+/// A bar for the memory region, in which bytes begin to end are marked.
+std::string format_extent_bar(std::int64_t begin, std::int64_t end, std::uint64_t region_length) {
     const double scale = 100.0 / static_cast<double>(std::max<std::uint64_t>(region_length, 1));
     const double left = std::clamp(static_cast<double>(begin) * scale, 0.0, 100.0);
     const double right = std::clamp(static_cast<double>(end) * scale, left, 100.0);
@@ -284,6 +296,7 @@ std::string format_range(std::int64_t begin, std::int64_t end, std::uint64_t reg
                        left, right - left);
 }
 
+/// missing: the sync that is missing, or "".
 std::string format_finding(const logged_finding &logged, const std::string &missing,
                            source_files &files) {
     const json &finding = *logged.json;
@@ -297,11 +310,12 @@ std::string format_finding(const logged_finding &logged, const std::string &miss
                "<p class=soft>Bytes {}..{} of {}, in lines of {} bytes. Mode {}, process {}.</p>\n",
                begin, begin + length - 1, finding.at("region_length").get<std::uint64_t>(),
                line_size, escape_html(logged.mode), finding.at("pid").get<long>()) +
-           format_range(begin, begin + length, finding.at("region_length")) + format_place(shown) +
-           "<h3>Events on these lines</h3>\n" + format_timeline(shown) +
+           format_extent_bar(begin, begin + length, finding.at("region_length")) +
+           format_place(shown) + "<h3>Events on these lines</h3>\n" + format_timeline(shown) +
            format_stacks(finding, files);
 }
 
+/// A section for a code location: its first finding, and the others folded.
 std::string format_location(const code_location &location, std::size_t number,
                             source_files &files) {
     std::string counts;

@@ -30,6 +30,7 @@ std::string make_printable(std::string text) {
     return text;
 }
 
+/// A name and, in a column beside it, the lines and the frames of a stack.
 std::string format_entry(const char *name, std::vector<std::string> lines,
                          const std::vector<std::string> &frames = {}) {
     for (const std::string &frame : frames)
@@ -51,6 +52,8 @@ std::string format_counts(const code_location &location) {
     return text;
 }
 
+/// What the findings of one code location have in common: the lines of memory, the sync that is
+/// missing, and the calls that led to them.
 std::string format_location(const code_location &location) {
     std::string text =
         fmt::format("\n{:<15} {:<12} region {}, bytes {}..{} of {}\n",

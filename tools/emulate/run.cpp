@@ -22,6 +22,7 @@ volatile sig_atomic_t child_pid = 0;       ///< 0 if there is none
 volatile sig_atomic_t received_signal = 0; ///< the last signal, or 0
 std::array<struct sigaction, SIGNALS.size()> old_actions;
 
+/// The signal handler. A signal from the terminal (SI_KERNEL) reaches the child by itself.
 void forward_signal(int number, siginfo_t *info, void *) {
     const int saved_errno = errno;
     received_signal = number;
@@ -54,6 +55,7 @@ class signal_blocker {
     sigset_t old_mask_{};
 };
 
+/// This process's environment, with the variables of env replaced, or removed if empty.
 std::vector<std::string> build_environment(const std::map<std::string, std::string> &env) {
     std::vector<std::string> result;
     for (char **it = environ; *it != nullptr; ++it) {
@@ -75,7 +77,7 @@ std::vector<char *> make_argv(std::vector<std::string> &strings) {
     return argv;
 }
 
-/// Starts the command; returns 0 or an errno.
+/// Starts the command; returns 0 or an errno: EINTR if a signal has already arrived.
 int spawn_command(std::vector<std::string> args, const std::map<std::string, std::string> &env) {
     std::vector<std::string> variables = build_environment(env);
     const signal_blocker blocker;
@@ -116,6 +118,7 @@ int signal_forwarder::last_signal() noexcept {
     return received_signal;
 }
 
+/// Runs the command to its end; returns the exit status that a shell would have.
 int run(const std::vector<std::string> &args, const std::map<std::string, std::string> &env) {
     const int error = spawn_command(args, env);
     if (error == EINTR)

@@ -38,6 +38,7 @@ std::string find_soft_device() {
     return "";
 }
 
+/// COHERDMA_SOFTRDMA, else beside this program, else in PATH.
 std::string find_softrdma() {
     if (const std::string configured = get_env("COHERDMA_SOFTRDMA"); !configured.empty()) {
         if (!is_executable(configured))
@@ -57,6 +58,7 @@ std::string find_softrdma() {
                               "COHERDMA_SOFTRDMA=/path/to/softrdma coherdma emulate ...");
 }
 
+/// The value of RDMAV_DRIVERS: coherdma's provider, then the user's plugins.
 std::string make_drivers_variable() {
     const std::string file = coherdma::api::find_plugin();
     const std::size_t suffix = file.rfind("-rdmav");
@@ -71,10 +73,10 @@ std::string make_drivers_variable() {
             fmt::format("cannot read the provider {}: {}; next: install it, or "
                         "COHERDMA_PROVIDER=/path/to/libcoherdma-rdmav34.so",
                         file, std::strerror(errno)));
-    const char *others = std::getenv("RDMAV_DRIVERS");
-    if (others == nullptr)
-        others = std::getenv("IBV_DRIVERS");
-    return file.substr(0, suffix) + (others != nullptr && *others ? std::string(":") + others : "");
+    const char *users = std::getenv("RDMAV_DRIVERS");
+    if (users == nullptr)
+        users = std::getenv("IBV_DRIVERS");
+    return file.substr(0, suffix) + (users != nullptr && *users ? std::string(":") + users : "");
 }
 
 temp_folder::temp_folder()

@@ -27,7 +27,7 @@ std::string expand_tabs(const std::string &line) {
 
 } // namespace
 
-/// Of a regular file with an absolute path: a debug information may name anything.
+/// Empty unless this is a regular file with an absolute path: debug information may name anything.
 const std::vector<std::string> &source_files::lines_of(const std::string &file) {
     const auto [it, is_new] = lines_by_file_.try_emplace(file);
     std::error_code error;

@@ -23,7 +23,7 @@ bool device_may_write(const std::string &event) {
     return event == "peer_rdma_write" || event == "peer_atomic" || event == "post_sink";
 }
 
-/// The state after an event that found a line in this state.
+/// The state in which an event leaves a line that it found in this state.
 std::string state_after(const std::string &event, const std::string &state) {
     if (event == "sync_rdma_write" || event.starts_with("evict_"))
         return "clean";
@@ -37,11 +37,12 @@ std::string state_after(const std::string &event, const std::string &state) {
 /// Lines with what is known of them while the events are replayed.
 struct replayed_segment {
     std::int64_t begin = 0, end = 0;
-    std::string state;        ///< "": no event has found it yet
-    std::size_t last = NONE;  ///< the last event
-    std::size_t write = NONE; ///< the last request that writes it
+    std::string state;              ///< "": no event has found it yet
+    std::size_t last_event = NONE;  ///< on these lines
+    std::size_t write_event = NONE; ///< the last one whose request makes the device write them
 };
 
+/// Goes through the events in order, and adds their rows and the inferred ones to the timeline.
 class replay {
   public:
     replay(timeline &result, std::int64_t begin, std::int64_t end)
@@ -54,7 +55,7 @@ class replay {
             segments_.push_back({*it, *std::next(it), {}, NONE, NONE});
     }
 
-    void add(std::size_t index) {
+    void add_event(std::size_t index) {
         const line_event &event = result_.events[index];
         std::vector<std::string> states;
         for (const replayed_segment &segment : segments_)
@@ -66,9 +67,9 @@ class replay {
             if (!is_part(event, segment))
                 continue;
             segment.state = state_after(event.name, states[i]);
-            segment.last = index;
+            segment.last_event = index;
             if (device_may_write(event.name))
-                segment.write = index;
+                segment.write_event = index;
         }
         timeline_row row;
         row.event = index;
@@ -81,6 +82,7 @@ class replay {
         return event.begin < segment.end && segment.begin < event.end;
     }
 
+    /// The state in which the event found these lines; the last known one if it did not look.
     static std::string found_state(const line_event &event, const replayed_segment &segment) {
         for (const line_event::line_run &run : event.runs)
             if (run.begin <= segment.begin && segment.end <= run.end)
@@ -97,7 +99,8 @@ class replay {
         return result;
     }
 
-    /// Adds a row if the event found lines changed that were not before.
+    /// Adds a row "the CPU (or device) wrote" if the event found lines dirty (or stale), which
+    /// is_changed tests, that were not so after the event before. states: as the event found them.
     void add_inferred(row_kind kind, std::size_t index, const std::vector<std::string> &states,
                       bool (*is_changed)(const std::string &)) {
         timeline_row row;
@@ -110,11 +113,12 @@ class replay {
                               !is_changed(segment.state));
             if (!changed.back())
                 continue;
-            row.since = row.since == NONE ? segment.last : std::min(row.since, segment.last);
+            row.since =
+                row.since == NONE ? segment.last_event : std::min(row.since, segment.last_event);
             if (kind == row_kind::DEVICE_WROTE)
-                row.cause = segment.write;
+                row.cause = segment.write_event;
         }
-        if (std::none_of(changed.begin(), changed.end(), [](bool is) { return is; }))
+        if (std::count(changed.begin(), changed.end(), true) == 0)
             return;
         for (std::size_t i = 0; i < segments_.size(); ++i)
             if (changed[i] && kind == row_kind::DEVICE_WROTE)
@@ -153,7 +157,8 @@ bool is_of_process(const line_event &event, long pid) {
            event.description.find(" by process " + std::to_string(pid) + " (") != std::string::npos;
 }
 
-/// Calls of one function, in the outermost frames that differ.
+/// Two lines of one function, from which the calls of both stacks come: the outermost frames whose
+/// lines differ. False if the stacks have other functions there.
 bool find_common_function(const std::vector<std::string> &after,
                           const std::vector<std::string> &before, missing_place &place) {
     for (std::size_t i = 1; i <= std::min(after.size(), before.size()); ++i) {
@@ -177,6 +182,7 @@ source_frame innermost_frame(const std::vector<std::string> &stack) {
 
 } // namespace
 
+/// "main (/src/mailbox.c:120)", "main (mailbox.c:120)"; without a source line "main (/bin/x+0x12)".
 source_frame parse_frame(const std::string &frame) {
     source_frame parsed;
     const std::size_t absolute = frame.find(" (/"), colon = frame.rfind(':');
@@ -194,6 +200,7 @@ source_frame parse_frame(const std::string &frame) {
     return parsed;
 }
 
+/// The finding's member history, which coherdma-emulate(7) describes.
 std::vector<line_event> parse_history(const json &finding) {
     std::vector<line_event> events;
     for (const json &object : finding.at("history")) {
@@ -216,6 +223,7 @@ std::vector<line_event> parse_history(const json &finding) {
     return events;
 }
 
+/// The events of the finding, the writes that follow from them, and where a sync is missing.
 timeline make_timeline(const json &finding) {
     timeline result;
     result.events = parse_history(finding);
@@ -224,7 +232,7 @@ timeline make_timeline(const json &finding) {
     const std::int64_t begin = finding.at("offset");
     replay lines(result, begin, std::max(begin, begin + finding.at("length").get<std::int64_t>()));
     for (std::size_t i = 0; i < result.events.size(); ++i)
-        lines.add(i);
+        lines.add_event(i);
     result.missing_before = find_missing_before(result, finding.at("kind"));
     const auto event_row =
         std::find_if(result.rows.begin(), result.rows.end(), [&](const timeline_row &row) {
@@ -239,6 +247,7 @@ timeline make_timeline(const json &finding) {
     return result;
 }
 
+/// The calls of process pid between which the sync is missing, as source lines.
 missing_place find_missing_place(const timeline &line_timeline, long pid) {
     missing_place place;
     if (line_timeline.missing_before == NONE)

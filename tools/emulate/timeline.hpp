@@ -21,6 +21,7 @@ source_frame parse_frame(const std::string &frame);
 
 /// Of an event in the JSON of a finding; coherdma-emulate(7) has its members.
 struct line_event {
+    /// Adjacent lines that the event found in this state.
     struct line_run {
         std::int64_t begin = 0, end = 0;
         std::string state;
