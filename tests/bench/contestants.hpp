@@ -18,7 +18,7 @@ using tools::bench::measured_memory;
 
 struct contestant {
     std::string name;
-    std::function<void()> run; ///< issues the work; wait_for_instructions() comes after it
+    std::function<void()> run; ///< issues the work; wait_for_cache_instructions() comes after it
 };
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;

@@ -24,7 +24,7 @@ using tools::bench::median_ratio;
 using tools::bench::now_ns;
 using tools::bench::ns_until_complete;
 using tools::bench::summarize;
-using tools::bench::wait_for_instructions;
+using tools::bench::wait_for_cache_instructions;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
@@ -65,22 +65,22 @@ double measure_concurrent(const job &first_job, const contestant &first_contesta
     double second_end = 0;
     std::thread second_thread([&] {
         second_job.prepare_lines("dirty");
-        wait_for_instructions();
+        wait_for_cache_instructions();
         ready = true;
         while (!start) {
         }
         second_contestant.run();
-        wait_for_instructions();
+        wait_for_cache_instructions();
         second_end = now_ns();
     });
     first_job.prepare_lines("dirty");
     while (!ready) {
     }
-    wait_for_instructions();
+    wait_for_cache_instructions();
     const double begin = now_ns();
     start = true;
     first_contestant.run();
-    wait_for_instructions();
+    wait_for_cache_instructions();
     const double first_end = now_ns();
     second_thread.join();
     return std::max(first_end, second_end) - begin;

@@ -104,7 +104,7 @@ measurements from_json(const std::string &text) {
         const ordered_json json = ordered_json::parse(text);
         if (json.at("schema") != SCHEMA)
             throw std::runtime_error("unsupported schema");
-        measurements parsed; // only what the comparison needs
+        measurements parsed; // only what --compare needs
         parsed.utc_time = json.at("utc_time");
         parsed.machine.cpu_model = json.at("machine").at("cpu_model");
         parsed.machine.kernel = json.at("machine").at("kernel");

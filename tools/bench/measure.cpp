@@ -166,6 +166,8 @@ double measure_clock_read_ns() {
     return summarize(times).p50;
 }
 
+/// Each pass measures everything once; the samples of all passes are summarized at the end, also
+/// when should_stop() ends the measurement early.
 void measure(measurements &results, const std::vector<std::string> &instruction_sets,
              const stop_predicate &should_stop, const progress_function &report_progress) {
     constexpr std::size_t NUM_RANGES[] = {1, 4, 16, 256}; // of the scattered timings

@@ -19,10 +19,10 @@ inline double now_ns() {
 /// The time from the call of work() until all instructions that it issued are complete.
 template <typename Work>
 double ns_until_complete(Work work) {
-    wait_for_instructions();
+    wait_for_cache_instructions();
     const double begin = now_ns();
     work();
-    wait_for_instructions();
+    wait_for_cache_instructions();
     return now_ns() - begin;
 }
 

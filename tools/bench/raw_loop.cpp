@@ -63,7 +63,8 @@ const raw_loop *find_raw_loop(std::string_view instructions) {
     return nullptr;
 }
 
-void wait_for_instructions() {
+/// Until they are complete, not only ordered before later accesses.
+void wait_for_cache_instructions() {
 #if defined(__x86_64__)
     asm volatile("mfence" ::: "memory");
 #elif defined(__aarch64__)

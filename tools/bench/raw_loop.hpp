@@ -10,7 +10,7 @@
 namespace tools::bench {
 
 /// Each function issues the instruction for the lines from the address begin to end, without
-/// waiting; wait_for_instructions() does.
+/// waiting; wait_for_cache_instructions() does.
 struct raw_loop {
     std::string_view instructions; ///< as in coherdma_cpu_attr.choices
     void (*writeback)(std::uintptr_t begin, std::uintptr_t end, std::size_t line_size);
@@ -22,6 +22,6 @@ const raw_loop *find_raw_loop(std::string_view instructions);
 
 /// Waits until all issued instructions are complete. The fence at the end of a sync can be weaker:
 /// it only orders later accesses, so a time taken after it would be that of the issue.
-void wait_for_instructions();
+void wait_for_cache_instructions();
 
 } // namespace tools::bench

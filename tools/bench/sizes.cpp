@@ -24,6 +24,7 @@ std::string format_size(std::size_t bytes) {
     return fmt::format("{} {}", bytes, UNITS[unit]);
 }
 
+/// "64", "64B", "4k", "4KiB", "16M", "1G". Throws std::invalid_argument.
 std::size_t parse_size(const std::string &text) {
     const auto invalid = [&] {
         return std::invalid_argument("not a size from 1 to 1 GiB, such as 64, 4k or 16M: " + text);

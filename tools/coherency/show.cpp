@@ -38,7 +38,7 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
 
 nlohmann::ordered_json as_json(const coherdma_cpu_attr &attr) {
     nlohmann::ordered_json choices = nlohmann::ordered_json::array();
-    std::istringstream stream(attr.choices);
+    std::istringstream stream(attr.choices); // names of sets of instructions
     for (std::string word; stream >> word;)
         choices.push_back(word);
     return {{"line_size", attr.line_size},

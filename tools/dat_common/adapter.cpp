@@ -59,9 +59,8 @@ adapter::adapter(const std::string &name)
 }
 
 std::string adapter::device_name() const {
-    const DAT_PROVIDER_ATTR &provider_attr = provider();
-    for (DAT_COUNT i = 0; i < provider_attr.num_provider_specific_attr; ++i) {
-        const DAT_NAMED_ATTR &named = provider_attr.provider_specific_attr[i];
+    for (DAT_COUNT i = 0; i < provider_attr().num_provider_specific_attr; ++i) {
+        const DAT_NAMED_ATTR &named = provider_attr().provider_specific_attr[i];
         if (named.name && named.value && std::string_view(named.name) == "DAT_IB_DEVICE_NAME")
             return named.value;
     }
@@ -69,7 +68,7 @@ std::string adapter::device_name() const {
 }
 
 std::string adapter::provider_library() const {
-    // Every DAT handle points to its provider's function table.
+    // The path of the library that has ia_open: every DAT handle points to its provider's table.
     if (!async_evd_)
         return {};
     const DAT_PROVIDER *const table = DAT_HANDLE_TO_PROVIDER(async_evd_);

@@ -33,10 +33,10 @@ class adapter {
     const std::string &name() const { return name_; }
     DAT_IA_HANDLE get() const { return ia_.get(); }
     const DAT_IA_ATTR &attr() const { return attr_->ia; }
-    const DAT_PROVIDER_ATTR &provider() const { return attr_->provider; }
+    const DAT_PROVIDER_ATTR &provider_attr() const { return attr_->provider; }
 
     address ia_address() const { return address(attr().ia_address_ptr); }
-    bool needs_sync() const { return provider().lmr_sync_req != DAT_FALSE; }
+    bool needs_sync() const { return provider_attr().lmr_sync_req != DAT_FALSE; }
     /// The name of the RDMA device.
     std::string device_name() const;
     /// The path of the provider library; empty if unknown.

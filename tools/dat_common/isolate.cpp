@@ -44,6 +44,8 @@ class fd_guard {
     int fd_;
 };
 
+/// The child of run_isolated(): writes the function's result to result_fd; what the function and
+/// the libraries print goes to output_fd.
 [[noreturn]] void run_child(const std::function<std::string()> &function, int result_fd,
                             int output_fd) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -53,6 +53,7 @@ std::string enum_to_string(const enum_name (&names)[Count], unsigned value) {
     return std::to_string(value);
 }
 
+/// "best effort, low latency": the name of 0 always comes first.
 template <std::size_t Count>
 std::string flags_to_string(const enum_name (&names)[Count], unsigned value) {
     std::string text = names[0].text;
@@ -128,7 +129,7 @@ json ia_attributes(const dat::adapter &ia) {
 }
 
 json provider_attributes(const dat::adapter &ia) {
-    const DAT_PROVIDER_ATTR &attr = ia.provider();
+    const DAT_PROVIDER_ATTR &attr = ia.provider_attr();
     return {
         {"provider_name", attr.provider_name},
         {"provider_version", version(attr.provider_version_major, attr.provider_version_minor)},

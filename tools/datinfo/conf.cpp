@@ -9,7 +9,8 @@
 
 namespace tools::datinfo {
 
-// The IA name is the device name, with the port number appended from port 2 on.
+/// The entries of dat.conf. The IA name is the device name, with the port number appended from port
+/// 2 on.
 std::string format_dat_conf() {
     std::size_t count = 0;
     const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(

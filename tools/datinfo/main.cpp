@@ -34,6 +34,7 @@ int print_conf(std::FILE *out) {
     return tools::SUCCESS;
 }
 
+/// Returns FAILED if one of the named IAs cannot be opened.
 int print_named(const options &opts, std::FILE *out) {
     const std::vector<ia_info> infos = query_ias(opts.names);
     if (opts.json)
@@ -45,6 +46,7 @@ int print_named(const options &opts, std::FILE *out) {
     return all_open ? tools::SUCCESS : tools::FAILED;
 }
 
+/// All IAs; JSON has those that cannot be opened only with --all.
 int print_list(const options &opts, std::FILE *out) {
     std::vector<ia_info> infos = query_ias({});
     if (opts.json && !opts.all)
@@ -59,6 +61,7 @@ int print(const options &opts, std::FILE *out) {
     return opts.names.empty() ? print_list(opts, out) : print_named(opts, out);
 }
 
+/// `out` is standard output for the results; what provider libraries print goes to stderr.
 int run(const options &opts) {
     std::FILE *const out = tools::dat::reserve_stdout();
     if (!out) {

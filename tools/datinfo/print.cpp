@@ -21,6 +21,7 @@ std::string file_name(const std::string &path) {
 
 std::string value_to_string(const json &value);
 
+/// The cells of an IA that can be opened.
 row make_row(const ia_info &info) {
     std::string transport = value_to_string(info.details["transport"]);
     if (const std::string extension = info.details["extension"]; extension != "none")

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds PROBE_TIMEOUT{20};
 
+/// "RoCE", "iWARP", "InfiniBand"; empty if libcoherdma does not list the device.
 std::string query_transport(const std::string &device) {
     const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(
         coherdma_get_port_list(nullptr, sizeof(coherdma_port)), coherdma_free_port_list);
@@ -52,8 +53,9 @@ json or_null(const std::string &text) {
     return text.empty() ? json() : json(text);
 }
 
+/// The value of ia_info::details.
 json query_details(const dat::adapter &ia) {
-    const DAT_PROVIDER_ATTR &provider = ia.provider();
+    const DAT_PROVIDER_ATTR &provider = ia.provider_attr();
     const DAT_IA_ATTR &ia_attr = ia.attr();
     const std::string device = ia.device_name();
     return {
@@ -90,6 +92,7 @@ std::string query_in_child(const std::string &name) {
     return answer.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+/// Opens, queries and closes the IA in a child process; sets can_open and details, or the reason.
 void open_ia(ia_info &info) {
     const auto is_openable = [](const dat::registered_ia &entry) {
         return entry.is_openable();
@@ -116,6 +119,7 @@ void open_ia(ia_info &info) {
 
 } // namespace
 
+/// names: empty for all IAs. Throws for a name that is not registered.
 std::vector<ia_info> query_ias(const std::vector<std::string> &names) {
     std::vector<ia_info> infos;
     const auto find_info = [&](const std::string &name) {

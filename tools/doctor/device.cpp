@@ -26,6 +26,7 @@ std::string doctor_in_namespace_command(const host &machine, const std::string &
     return machine.with_sudo("ip netns exec NAME coherdma doctor " + device);
 }
 
+/// The failure of check_devices() without any device: how to get one.
 void fail_no_device(const host &machine, check &c) {
     const bool has_rxe = is_module_available(machine, "rdma_rxe"),
                has_siw = is_module_available(machine, "siw");
@@ -100,6 +101,7 @@ std::string select_port(const host &machine, const std::string &device) {
     return port_names.empty() ? "1" : port_names.front();
 }
 
+/// From netlink, else from sysfs: of a port's first GID, of the PCI function, or of a soft device.
 std::string find_netdev(const host &machine, const std::string &device) {
     const auto it = machine.netlink.netdevs.find(device);
     if (it != machine.netlink.netdevs.end())

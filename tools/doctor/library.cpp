@@ -84,6 +84,7 @@ void check_providers(const host &machine, report &results) {
                hint.explanation, hint.fix);
 }
 
+/// Checks whether the plugins exist that the lines "driver NAME" name.
 void check_driver_lines(const host &machine, report &results) {
     check &c = results.add("driver_lines", "Lines in /etc/libibverbs.d");
     if (skip_without_library(results, c))

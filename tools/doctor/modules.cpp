@@ -39,6 +39,7 @@ bool is_loaded(const host &machine, const std::string &name) {
 
 } // namespace
 
+/// UNKNOWN: neither loaded nor built in, and /lib/modules of the running kernel is not visible.
 module_state find_module_state(const host &machine, const std::string &name) {
     if (is_loaded(machine, name) || is_listed(machine, "modules.builtin", name))
         return module_state::LOADED;
@@ -85,6 +86,7 @@ void check_modules(const host &machine, report &results) {
         c.skip(fmt::format("/lib/modules/{} is not accessible.", machine.kernel));
 }
 
+/// Only a warning: hardware devices need neither rdma_rxe nor siw.
 void check_soft_drivers(const host &machine, report &results) {
     check &c = results.add("soft_drivers", "Soft device drivers");
     if (results.has_failed("kernel")) {

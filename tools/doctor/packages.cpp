@@ -38,8 +38,9 @@ fix_hint install_debian_module_hint(const host &machine, const std::string &modu
                 "runs a kernel that has it.",
                 RUN_IN_SOFTRDMA};
     if (machine.kernel.find("-cloud-") != std::string::npos)
-        return {fmt::format("Debian's cloud kernels lack {}; the standard kernel has it (none has "
-                            "siw). Install and boot that, or without a reboot: {}",
+        return {fmt::format("Debian's cloud kernels lack {}; the standard kernel has it (but no "
+                            "Debian kernel has siw). Install and boot that, or without a reboot: "
+                            "{}",
                             module, RUN_IN_SOFTRDMA),
                 machine.with_sudo("apt install linux-image-" + arch)};
     return {fmt::format("Files of the running kernel are missing. Without an installation: {}",

@@ -33,7 +33,7 @@ void check_served(const host &machine, report &results, const std::string &devic
     std::string evidence = opened.plugin.empty() ? "its path is unknown" : opened.plugin;
     if (!reason.description.empty())
         evidence += ", by " + reason.description;
-    if (is_declined(provider_config::query_setting(machine), opened, reason))
+    if (has_coherdma_declined(provider_config::query_setting(machine), opened, reason))
         c.warn(evidence + "; coherdma's plugin was tried first, but declined it.",
                "It may log the reason.",
                "VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/dev/stderr ibv_devinfo -d " + device);

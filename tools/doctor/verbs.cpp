@@ -13,6 +13,7 @@
 
 namespace tools::doctor {
 
+/// Opens the device and closes it again.
 open_result open_device(const std::string &name) {
     // Before the first device list, for which libibverbs loads plugins.
     static const std::vector<std::string> preloaded = provider_config::list_loaded_objects();

@@ -40,6 +40,8 @@ fs::path resolve_path(const host &machine, const std::string &path) {
 
 } // namespace
 
+/// The NAME of a line "driver NAME" for the plugin at this path: "coherdma" if libibverbs searches
+/// its folder, else the path without the suffix. Throws std::runtime_error.
 std::string driver_name_for(const host &machine, const std::string &path) {
     const std::string name = path.substr(0, path.rfind("-rdmav")); // libibverbs appends the rest
     if (private_abi_number(machine).empty())
@@ -59,6 +61,7 @@ std::string driver_name_for(const host &machine, const std::string &path) {
     return is_in_plugin_folder ? "coherdma" : name;
 }
 
+/// coherdma's line goes below that of the soft driver: libibverbs tries the last line first.
 std::vector<file_edit> plan_enable(const host &machine, const std::string &name) {
     return collect_edits(machine, [&name](const driver_file &file) {
         std::string text = remove_coherdma_lines(file.text);
@@ -71,6 +74,7 @@ std::vector<file_edit> plan_disable(const host &machine) {
                          [](const driver_file &file) { return remove_coherdma_lines(file.text); });
 }
 
+/// "+ FILE:LINE: driver NAME" for each added line, "-" for each removed one.
 std::vector<std::string> describe_edit(const file_edit &edit) {
     std::vector<std::string> lines;
     const auto add_coherdma_lines = [&](char sign, const std::string &text) {

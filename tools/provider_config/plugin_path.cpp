@@ -34,6 +34,7 @@ bool is_same_file(const host &machine, const std::string &path, const std::strin
     return fs::equivalent(machine.root + path, machine.root + other_path, error) && !error;
 }
 
+/// As libibverbs: RDMAV_DRIVERS is read first; names are separated by : or ;
 driver_variable get_driver_variable(const host &machine) {
     for (const char *variable : {"RDMAV_DRIVERS", "IBV_DRIVERS"}) {
         const auto it = machine.environment.find(variable);

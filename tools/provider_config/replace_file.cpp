@@ -72,6 +72,7 @@ struct temp_file {
 
 } // namespace
 
+/// Readers, and the file system after a crash, have the old or the new file.
 void replace_file(const fs::path &file, const std::string &text) {
     struct stat original {};
     if (stat(file.c_str(), &original) != 0)

@@ -46,12 +46,14 @@ void print_device(const served_device &device, const system_setting &setting) {
                         device.opened.message.empty() ? "" : " (" + device.opened.message + ")"));
     if (!device.reason.description.empty())
         print_indented("by " + device.reason.description, 2);
-    if (is_overridden(setting, device.opened, device.reason))
+    if (is_setting_overridden(setting, device.opened, device.reason))
         print_indented("this overrides the system setting", 2);
-    if (is_declined(setting, device.opened, device.reason))
+    if (has_coherdma_declined(setting, device.opened, device.reason))
         print_indented("coherdma's plugin, tried first, declined the device", 2);
 }
 
+/// The device's plugin and why libibverbs loaded that; overridden: although the setting names
+/// another.
 nlohmann::ordered_json as_json(const served_device &device, const system_setting &setting) {
     return {
         {"name", device.name},
@@ -59,7 +61,7 @@ nlohmann::ordered_json as_json(const served_device &device, const system_setting
         {"plugin", device.opened.plugin},
         {"coherdma", is_coherdma_plugin(device.opened.plugin)},
         {"reason", name_of(device.reason.source)},
-        {"overridden", is_overridden(setting, device.opened, device.reason)},
+        {"overridden", is_setting_overridden(setting, device.opened, device.reason)},
         {"explanation", device.opened.is_open ? device.reason.description : device.opened.message}};
 }
 

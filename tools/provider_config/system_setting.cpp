@@ -59,6 +59,7 @@ bool driver_file::prefers_coherdma() const {
     return is_coherdma_last;
 }
 
+/// The files with driver lines that libibverbs reads.
 std::vector<driver_file> read_driver_files(const host &machine) {
     std::vector<driver_file> files;
     for (const std::string &name : machine.list_folder(DRIVER_FOLDER)) {
@@ -88,6 +89,7 @@ std::string coherdma_line::location_text() const {
     return format_location(file, line_num);
 }
 
+/// Whether libibverbs is set up to try coherdma's plugin before those of the soft drivers.
 system_setting query_setting(const host &machine) {
     system_setting result;
     std::vector<std::string> locations;        // of the lines that name coherdma
@@ -134,6 +136,7 @@ const char *fix_command(setting_state state) {
     return state == setting_state::STALE ? "coherdma disable" : nullptr;
 }
 
+/// Why libibverbs loaded the plugin that serves the opened device.
 load_reason find_load_reason(const host &machine, const doctor::open_result &opened) {
     if (opened.is_preloaded)
         return {load_source::PRELOADED, "LD_PRELOAD"};
@@ -151,14 +154,14 @@ const char *name_of(load_source source) {
     return NAMES[static_cast<std::size_t>(source)];
 }
 
-bool is_overridden(const system_setting &setting, const doctor::open_result &opened,
-                   const load_reason &reason) {
+bool is_setting_overridden(const system_setting &setting, const doctor::open_result &opened,
+                           const load_reason &reason) {
     return setting.state == setting_state::ON && is_soft_driver(driver_name(opened.plugin)) &&
            (reason.source == load_source::PRELOADED || reason.source == load_source::ENVIRONMENT);
 }
 
-bool is_declined(const system_setting &setting, const doctor::open_result &opened,
-                 const load_reason &reason) {
+bool has_coherdma_declined(const system_setting &setting, const doctor::open_result &opened,
+                           const load_reason &reason) {
     // With this setting, libibverbs has tried coherdma's plugin before that of the soft driver.
     return setting.state == setting_state::ON && is_soft_driver(driver_name(opened.plugin)) &&
            reason.source == load_source::SYSTEM;

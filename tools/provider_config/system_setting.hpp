@@ -62,11 +62,11 @@ load_reason find_load_reason(const host &machine, const doctor::open_result &ope
 
 /// Whether the system setting is ON, but rdma-core's plugin serves the device, since the
 /// environment names it or the program has preloaded it.
-bool is_overridden(const system_setting &setting, const doctor::open_result &opened,
-                   const load_reason &reason);
+bool is_setting_overridden(const system_setting &setting, const doctor::open_result &opened,
+                           const load_reason &reason);
 /// The same, since coherdma's plugin, which libibverbs tried first, has declined the device.
-bool is_declined(const system_setting &setting, const doctor::open_result &opened,
-                 const load_reason &reason);
+bool has_coherdma_declined(const system_setting &setting, const doctor::open_result &opened,
+                           const load_reason &reason);
 
 /// Whether the path is that of coherdma's plugin.
 bool is_coherdma_plugin(const std::string &path);

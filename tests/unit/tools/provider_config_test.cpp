@@ -463,16 +463,18 @@ void reason_for_provider_is_named(void **) {
     assert_equal(find_load_reason(machine, device).description,
                  "line 1 of /etc/libibverbs.d/rxe.driver");
     machine.enable();
-    assert_true(is_declined(query_setting(machine), device, find_load_reason(machine, device)));
+    assert_true(
+        has_coherdma_declined(query_setting(machine), device, find_load_reason(machine, device)));
     machine.environment = {{"RDMAV_DRIVERS", "mlx5;rxe"}, {"IBV_DRIVERS", "coherdma"}};
     assert_equal(find_load_reason(machine, device).description, "RDMAV_DRIVERS=mlx5;rxe");
-    assert_true(is_overridden(query_setting(machine), device, find_load_reason(machine, device)));
+    assert_true(
+        is_setting_overridden(query_setting(machine), device, find_load_reason(machine, device)));
     device.plugin = std::string(PLUGINS) + "/libcoherdma-rdmav34.so";
     const load_reason coherdma_reason = find_load_reason(machine, device);
     assert_equal(coherdma_reason.description,
                  "line 2 of /etc/libibverbs.d/rxe.driver, line 2 of /etc/libibverbs.d/siw.driver");
-    assert_false(is_overridden(query_setting(machine), device, coherdma_reason));
-    assert_false(is_declined(query_setting(machine), device, coherdma_reason));
+    assert_false(is_setting_overridden(query_setting(machine), device, coherdma_reason));
+    assert_false(has_coherdma_declined(query_setting(machine), device, coherdma_reason));
     assert_true(is_coherdma_plugin(device.plugin));
     device.is_preloaded = true;
     assert_int_equal(find_load_reason(machine, device).source, load_source::PRELOADED);
