@@ -10,6 +10,7 @@ DAT_RETURN dat1::to_dat1_error(DAT_RETURN error) noexcept {
     return convert_result(error);
 }
 
+/// passthrough: the function of 2.0 has the same arguments; only its errors are converted.
 dat1::provider make_dat1_table(const char *name, DAT_BOOLEAN thread_safe) noexcept {
     using namespace dat1;
     provider table = {};

@@ -15,7 +15,7 @@ namespace coherdma::dapl::dat1 {
 
 namespace {
 
-void convert(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
+void to_dat1(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
     const auto copy = [](auto &dst_array, const auto &src_array) {
         static_assert(sizeof dst_array == sizeof src_array);
         std::memcpy(&dst_array, &src_array, sizeof dst_array);
@@ -34,7 +34,7 @@ void convert(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
     dst.max_rdma_read_per_ep_out = src.max_rdma_read_per_ep_out;
     dst.max_evds = src.max_evds;
     dst.max_evd_qlen = src.max_evd_qlen;
-    dst.max_iov_segments_per_dto = std::min(src.max_iov_segments_per_dto, max_segments);
+    dst.max_iov_segments_per_dto = std::min(src.max_iov_segments_per_dto, max_segments_per_dto);
     dst.max_lmrs = src.max_lmrs;
     dst.max_lmr_virtual_address = src.max_lmr_virtual_address;
     dst.max_pzs = src.max_pzs;
@@ -45,9 +45,10 @@ void convert(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
     dst.max_srqs = src.max_srqs;
     dst.max_ep_per_srq = src.max_ep_per_srq;
     dst.max_recv_per_srq = src.max_recv_per_srq;
-    dst.max_iov_segments_per_rdma_read = std::min(src.max_iov_segments_per_rdma_read, max_segments);
+    dst.max_iov_segments_per_rdma_read =
+        std::min(src.max_iov_segments_per_rdma_read, max_segments_per_dto);
     dst.max_iov_segments_per_rdma_write =
-        std::min(src.max_iov_segments_per_rdma_write, max_segments);
+        std::min(src.max_iov_segments_per_rdma_write, max_segments_per_dto);
     dst.max_rdma_read_in = src.max_rdma_read_in;
     dst.max_rdma_read_out = src.max_rdma_read_out;
     dst.max_rdma_read_per_ep_in_guaranteed = src.max_rdma_read_per_ep_in_guaranteed;
@@ -60,8 +61,9 @@ void convert(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
 
 // Both versions begin with the same members: all of 1.2 but num_provider_specific_attr and
 // provider_specific_attr.
-constexpr std::size_t common_size = offsetof(provider_attr, num_provider_specific_attr);
-static_assert(common_size == offsetof(DAT_PROVIDER_ATTR, rdma_read_lmr_rmr_context_exposure));
+constexpr std::size_t size_of_same_members = offsetof(provider_attr, num_provider_specific_attr);
+static_assert(size_of_same_members ==
+              offsetof(DAT_PROVIDER_ATTR, rdma_read_lmr_rmr_context_exposure));
 
 } // namespace
 
@@ -72,8 +74,8 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
     DAT_IA_ATTR dat2_ia_attr;
     DAT_PROVIDER_ATTR dat2_provider_attr;
     const DAT_RETURN result = dapl::ia_query(
-        ia_handle, async_evd_handle, ia_mask(ia_attr_mask),
-        ia_attr_out != nullptr ? &dat2_ia_attr : nullptr, provider_mask(provider_attr_mask),
+        ia_handle, async_evd_handle, dat2_ia_mask(ia_attr_mask),
+        ia_attr_out != nullptr ? &dat2_ia_attr : nullptr, dat2_provider_mask(provider_attr_mask),
         provider_attr_out != nullptr ? &dat2_provider_attr : nullptr);
     if (result != DAT_SUCCESS)
         return to_dat1_error(result);
@@ -81,13 +83,14 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
     if (!ia) // another thread has closed it
         return to_dat1_error(invalid_handle(DAT_INVALID_HANDLE_IA));
     if (ia_attr_mask != 0) {
-        convert(*ia_attr_out, dat2_ia_attr);
+        to_dat1(*ia_attr_out, dat2_ia_attr);
         // In 2.0 the member has 32 bits, so the limit may be truncated.
         ia_attr_out->max_lmr_block_size = ia->dev->attr.max_mr_size;
     }
     if (provider_attr_mask != 0) {
-        std::memcpy(static_cast<void *>(provider_attr_out), &dat2_provider_attr, common_size);
-        // Without the attributes of extensions: 1.2 has no dat_extension_op.
+        std::memcpy(static_cast<void *>(provider_attr_out), &dat2_provider_attr,
+                    size_of_same_members);
+        // Only the first: those of extensions follow, and 1.2 has no dat_extension_op.
         provider_attr_out->num_provider_specific_attr =
             static_cast<DAT_COUNT>(ia->named->num_base_attrs());
         provider_attr_out->provider_specific_attr = dat2_provider_attr.provider_specific_attr;

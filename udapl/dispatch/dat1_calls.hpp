@@ -27,15 +27,15 @@ struct passthrough<function> {
     static DAT_RETURN call(arg_types... args) noexcept { return to_dat1_result(function(args...)); }
 };
 
-/// Calls query, a function of 2.0, and converts what it stores to the type of 1.2.
+/// Calls query, a function of 2.0, and converts what it stores to the type of 1.2. It refuses NULL.
 template <class dat2_type, class dat1_type, class query_function>
-DAT_RETURN query_convert(dat1_type *param, void (*convert)(dat1_type &, const dat2_type &) noexcept,
+DAT_RETURN query_convert(dat1_type *param, void (*to_dat1)(dat1_type &, const dat2_type &) noexcept,
                          const query_function &query) noexcept {
     dat2_type dat2_param;
     const DAT_RETURN result = query(param != nullptr ? &dat2_param : nullptr);
     if (result != DAT_SUCCESS)
         return to_dat1_error(result);
-    convert(*param, dat2_param);
+    to_dat1(*param, dat2_param);
     return DAT_SUCCESS;
 }
 
@@ -62,7 +62,7 @@ struct remote_calls {
 extern const remote_calls extension;
 
 /// The limit of segments per call that IA and EP attributes report. No known device has more.
-inline constexpr DAT_COUNT max_segments = 256;
+inline constexpr DAT_COUNT max_segments_per_dto = 256;
 
 template <bool thread_safe>
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd_handle,

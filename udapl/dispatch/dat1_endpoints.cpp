@@ -22,17 +22,18 @@ bool is_convertible(const ep_attr &attr, DAT_EP_PARAM_MASK mask) noexcept {
     return !exceeds(DAT_EP_FIELD_EP_ATTR_SERVICE_TYPE, attr.service_type != DAT_SERVICE_TYPE_RC) &&
            !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, attr.max_message_size > UINT32_MAX) &&
            !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_SIZE, attr.max_rdma_size > UINT32_MAX) &&
-           !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, attr.max_recv_iov > max_segments) &&
-           !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV, attr.max_request_iov > max_segments) &&
+           !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, attr.max_recv_iov > max_segments_per_dto) &&
+           !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_IOV,
+                    attr.max_request_iov > max_segments_per_dto) &&
            !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IOV,
-                    attr.max_rdma_read_iov > max_segments) &&
+                    attr.max_rdma_read_iov > max_segments_per_dto) &&
            !exceeds(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV,
-                    attr.max_rdma_write_iov > max_segments);
+                    attr.max_rdma_write_iov > max_segments_per_dto);
 }
 
 /// Every attribute but max_message_size and max_rdma_size, whose types differ.
 template <class dst_attr, class src_attr>
-void copy_common(dst_attr &dst, const src_attr &src) noexcept {
+void copy_attrs_of_same_type(dst_attr &dst, const src_attr &src) noexcept {
     dst.service_type = src.service_type;
     dst.qos = src.qos;
     dst.recv_completion_flags = src.recv_completion_flags;
@@ -54,13 +55,13 @@ void copy_common(dst_attr &dst, const src_attr &src) noexcept {
 
 DAT_EP_ATTR to_dat2(const ep_attr &src) noexcept {
     DAT_EP_ATTR dst = {};
-    copy_common(dst, src);
+    copy_attrs_of_same_type(dst, src);
     dst.max_message_size = static_cast<DAT_SEG_LENGTH>(src.max_message_size);
     dst.max_rdma_size = static_cast<DAT_SEG_LENGTH>(src.max_rdma_size);
     return dst;
 }
 
-void convert(ep_param &dst, const DAT_EP_PARAM &src) noexcept {
+void to_dat1(ep_param &dst, const DAT_EP_PARAM &src) noexcept {
     dst = {};
     dst.ia_handle = src.ia_handle;
     dst.ep_state = src.ep_state;
@@ -73,12 +74,13 @@ void convert(ep_param &dst, const DAT_EP_PARAM &src) noexcept {
     dst.request_evd_handle = src.request_evd_handle;
     dst.connect_evd_handle = src.connect_evd_handle;
     dst.srq_handle = src.srq_handle;
-    copy_common(dst.ep_attr, src.ep_attr);
+    copy_attrs_of_same_type(dst.ep_attr, src.ep_attr);
     dst.ep_attr.max_message_size = src.ep_attr.max_message_size;
     dst.ep_attr.max_rdma_size = src.ep_attr.max_rdma_size;
 }
 
-/// Optional attributes for ep_create of 2.0.
+/// The optional attributes for ep_create of 2.0. If one does not fit, the service type is invalid,
+/// so that ep_create refuses them.
 struct dat2_ep_attr {
     explicit dat2_ep_attr(const ep_attr *dat1_attr) noexcept
         : is_set(dat1_attr != nullptr) {
@@ -114,14 +116,15 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle,
 }
 
 DAT_RETURN ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask, ep_param *param) noexcept {
-    return query_convert<DAT_EP_PARAM>(param, convert, [&](DAT_EP_PARAM *dat2_param) {
-        return dapl::ep_query(ep_handle, ep_mask(mask), dat2_param);
+    return query_convert<DAT_EP_PARAM>(param, to_dat1, [&](DAT_EP_PARAM *dat2_param) {
+        return dapl::ep_query(ep_handle, dat2_ep_mask(mask), dat2_param);
     });
 }
 
+/// Attributes that 2.0 cannot represent are passed as an invalid service type, which it refuses.
 DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
                      const ep_param *param) noexcept {
-    DAT_EP_PARAM_MASK fields = ep_mask(mask);
+    DAT_EP_PARAM_MASK fields = dat2_ep_mask(mask);
     DAT_EP_PARAM dat2_param = {};
     if (param != nullptr) {
         dat2_param.pz_handle = param->pz_handle;

@@ -35,13 +35,13 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
 
 namespace {
 
-void convert(lmr_param &dst, const DAT_LMR_PARAM &src) noexcept {
+void to_dat1(lmr_param &dst, const DAT_LMR_PARAM &src) noexcept {
     dst = {src.ia_handle,       src.mem_type,          src.region_desc, src.length,
            src.pz_handle,       src.mem_priv,          src.lmr_context, src.rmr_context,
            src.registered_size, src.registered_address};
 }
 
-void convert(rmr_param &dst, const DAT_RMR_PARAM &src) noexcept {
+void to_dat1(rmr_param &dst, const DAT_RMR_PARAM &src) noexcept {
     const DAT_LMR_TRIPLET &triplet = src.lmr_triplet;
     dst = {src.ia_handle,
            src.pz_handle,
@@ -50,7 +50,8 @@ void convert(rmr_param &dst, const DAT_RMR_PARAM &src) noexcept {
            src.rmr_context};
 }
 
-// 1.2 has neither lmr_handle (2) nor va_type (5).
+/// The number in 1.2 of argument n of 2.0's rmr_bind: 1.2 has neither lmr_handle (2) nor va_type
+/// (5).
 constexpr unsigned dat1_bind_argument(unsigned n) {
     return n < 3 ? n : n < 5 ? n - 1 : n - 2;
 }
@@ -59,8 +60,8 @@ constexpr unsigned dat1_bind_argument(unsigned n) {
 
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                      lmr_param *param) noexcept {
-    return query_convert<DAT_LMR_PARAM>(param, convert, [&](DAT_LMR_PARAM *dat2_param) {
-        return dapl::lmr_query(lmr_handle, lmr_mask(mask), dat2_param);
+    return query_convert<DAT_LMR_PARAM>(param, to_dat1, [&](DAT_LMR_PARAM *dat2_param) {
+        return dapl::lmr_query(lmr_handle, dat2_lmr_mask(mask), dat2_param);
     });
 }
 
@@ -100,8 +101,8 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, const lmr_triplet *triplet,
 
 DAT_RETURN rmr_query(DAT_RMR_HANDLE rmr_handle, DAT_RMR_PARAM_MASK mask,
                      rmr_param *param) noexcept {
-    return query_convert<DAT_RMR_PARAM>(param, convert, [&](DAT_RMR_PARAM *dat2_param) {
-        return dapl::rmr_query(rmr_handle, rmr_mask(mask), dat2_param);
+    return query_convert<DAT_RMR_PARAM>(param, to_dat1, [&](DAT_RMR_PARAM *dat2_param) {
+        return dapl::rmr_query(rmr_handle, dat2_rmr_mask(mask), dat2_param);
     });
 }
 

@@ -21,8 +21,8 @@ namespace {
 template <auto post_fn, class... arg_types>
 [[gnu::always_inline]] inline DAT_RETURN post(DAT_HANDLE handle, DAT_COUNT num_segments,
                                               const lmr_triplet *iov, arg_types... args) noexcept {
-    std::array<DAT_LMR_TRIPLET, max_segments> list;
-    bool is_valid = iov != nullptr && num_segments >= 0 && num_segments <= max_segments;
+    std::array<DAT_LMR_TRIPLET, max_segments_per_dto> list;
+    bool is_valid = iov != nullptr && num_segments >= 0 && num_segments <= max_segments_per_dto;
     for (std::size_t i = 0; is_valid && i != static_cast<std::size_t>(num_segments); ++i) {
         is_valid = iov[i].segment_length <= UINT32_MAX;
         list[i] = {iov[i].virtual_address, static_cast<DAT_SEG_LENGTH>(iov[i].segment_length),

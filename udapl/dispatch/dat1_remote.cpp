@@ -26,6 +26,7 @@ DAT_LMR_TRIPLET truncate(const lmr_triplet &buffer) noexcept {
             buffer.lmr_context};
 }
 
+/// remote: 8 bytes are written, whatever its length.
 DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const lmr_triplet *compare,
                         DAT_DTO_COOKIE user_cookie, const rmr_triplet *remote,
                         DAT_COMPLETION_FLAGS flags) noexcept {
@@ -40,6 +41,7 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const lmr_tr
                                  user_cookie, remote != nullptr ? &dat2_remote : nullptr, flags));
 }
 
+/// scratch: where the bytes that a flush reads are stored.
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const lmr_triplet *scratch, DAT_DTO_COOKIE user_cookie,
                  const rmr_triplet *remote, DAT_COMPLETION_FLAGS flags) noexcept {
     DAT_LMR_TRIPLET dat2_scratch = {};
@@ -59,6 +61,7 @@ DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods)
 
 } // namespace
 
-const remote_calls extension = {0x616d6472656f6863, atomic_write, flush, query_methods};
+constexpr DAT_UINT64 magic = 0x616d6472656f6863; // DAT_COHERDMA_CALLS_MAGIC
+const remote_calls extension = {magic, atomic_write, flush, query_methods};
 
 } // namespace coherdma::dapl::dat1

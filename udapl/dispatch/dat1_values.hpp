@@ -26,32 +26,32 @@ constexpr mask_type shift_mask(mask_type mask, DAT_UINT64 dat1_all, DAT_UINT64 f
 }
 
 /// 2.0 inserted VA_TYPE.
-constexpr DAT_LMR_PARAM_MASK lmr_mask(DAT_LMR_PARAM_MASK mask) {
+constexpr DAT_LMR_PARAM_MASK dat2_lmr_mask(DAT_LMR_PARAM_MASK mask) {
     return shift_mask(mask, 0x3ff, 0x40, 1);
 }
-constexpr DAT_RMR_PARAM_MASK rmr_mask(DAT_RMR_PARAM_MASK mask) {
+constexpr DAT_RMR_PARAM_MASK dat2_rmr_mask(DAT_RMR_PARAM_MASK mask) {
     return shift_mask(mask, 0x1f, 0x20, 0);
 }
 /// 2.0 inserted ZB_SUPPORTED, EXTENSION and EXTENSION_VERSION.
-constexpr DAT_IA_ATTR_MASK ia_mask(DAT_IA_ATTR_MASK mask) {
+constexpr DAT_IA_ATTR_MASK dat2_ia_mask(DAT_IA_ATTR_MASK mask) {
     return shift_mask(mask, 0x7ffffffff, 0x80000000, 3);
 }
 /// 2.0 inserted five, from RDMA_READ_LMR_RMR_CONTEXT_EXPOSURE on.
-constexpr DAT_PROVIDER_ATTR_MASK provider_mask(DAT_PROVIDER_ATTR_MASK mask) {
+constexpr DAT_PROVIDER_ATTR_MASK dat2_provider_mask(DAT_PROVIDER_ATTR_MASK mask) {
     return shift_mask(mask, 0x3ffffff, 0x1000000, 5);
 }
 /// 2.0 inserted COMM. The bits of the EP's attributes are the same.
-constexpr DAT_EP_PARAM_MASK ep_mask(DAT_EP_PARAM_MASK mask) {
+constexpr DAT_EP_PARAM_MASK dat2_ep_mask(DAT_EP_PARAM_MASK mask) {
     constexpr DAT_EP_PARAM_MASK attr_mask = DAT_EP_FIELD_EP_ATTR_ALL;
     return shift_mask(mask & ~attr_mask, 0x7ff, 0x4, 1) | (mask & attr_mask);
 }
 /// AGENT of 1.2 is PROXY_TYPE in 2.0, which has a bit of its own for ALL.
-constexpr DAT_CNO_PARAM_MASK cno_mask(DAT_CNO_PARAM_MASK mask) {
+constexpr DAT_CNO_PARAM_MASK dat2_cno_mask(DAT_CNO_PARAM_MASK mask) {
     return shift_mask(mask, 0x3, 0x4, 0);
 }
 
 /// In 1.2 OPERATIONAL is 0 and ERROR is 1.
-constexpr DAT_SRQ_STATE srq_state(DAT_SRQ_STATE state) {
+constexpr DAT_SRQ_STATE dat1_srq_state(DAT_SRQ_STATE state) {
     return static_cast<DAT_SRQ_STATE>(state == DAT_SRQ_STATE_OPERATIONAL ? 0 : 1);
 }
 

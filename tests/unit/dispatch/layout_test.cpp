@@ -19,12 +19,12 @@ using namespace coherdma::dapl;
 
 namespace dat1_layout {
 
-using coherdma::dapl::dat1::cno_mask;
-using coherdma::dapl::dat1::ep_mask;
-using coherdma::dapl::dat1::ia_mask;
-using coherdma::dapl::dat1::lmr_mask;
-using coherdma::dapl::dat1::provider_mask;
-using coherdma::dapl::dat1::rmr_mask;
+using coherdma::dapl::dat1::dat2_cno_mask;
+using coherdma::dapl::dat1::dat2_ep_mask;
+using coherdma::dapl::dat1::dat2_ia_mask;
+using coherdma::dapl::dat1::dat2_lmr_mask;
+using coherdma::dapl::dat1::dat2_provider_mask;
+using coherdma::dapl::dat1::dat2_rmr_mask;
 
 // The type names of tests/data/dat.
 #define SAME_AS_DAT2(type) using type = ::type
@@ -81,27 +81,27 @@ constexpr mask_type to_mask(DAT_UINT64 bits) {
 #define SAME(name, value) static_assert((name) == (value), #name);
 #define MASK(type, function, name, value)                                                          \
     static_assert(function(to_mask<type>(value)) == (name), #name);
-#define MASK_IA(name, value) MASK(DAT_IA_ATTR_MASK, ia_mask, name, value)
-#define MASK_EP(name, value) MASK(DAT_EP_PARAM_MASK, ep_mask, name, value)
-#define MASK_LMR(name, value) MASK(DAT_LMR_PARAM_MASK, lmr_mask, name, value)
-#define MASK_RMR(name, value) MASK(DAT_RMR_PARAM_MASK, rmr_mask, name, value)
-#define MASK_CNO(name, value) MASK(DAT_CNO_PARAM_MASK, cno_mask, name, value)
-#define MASK_PROVIDER(name, value) MASK(DAT_PROVIDER_ATTR_MASK, provider_mask, name, value)
+#define MASK_IA(name, value) MASK(DAT_IA_ATTR_MASK, dat2_ia_mask, name, value)
+#define MASK_EP(name, value) MASK(DAT_EP_PARAM_MASK, dat2_ep_mask, name, value)
+#define MASK_LMR(name, value) MASK(DAT_LMR_PARAM_MASK, dat2_lmr_mask, name, value)
+#define MASK_RMR(name, value) MASK(DAT_RMR_PARAM_MASK, dat2_rmr_mask, name, value)
+#define MASK_CNO(name, value) MASK(DAT_CNO_PARAM_MASK, dat2_cno_mask, name, value)
+#define MASK_PROVIDER(name, value) MASK(DAT_PROVIDER_ATTR_MASK, dat2_provider_mask, name, value)
 // DAT 1.2's ALL mask converts to bits of 2.0; one more bit does not.
 #define ALL(type, function, all, value)                                                            \
     static_assert(is_subset(function(to_mask<type>(value)), all) &&                                \
                   !is_subset(function(to_mask<type>((value) + UINT64_C(1) + (value))), all));
-#define ALL_IA(name, value) ALL(DAT_IA_ATTR_MASK, ia_mask, DAT_IA_FIELD_ALL, value)
-#define ALL_LMR(name, value) ALL(DAT_LMR_PARAM_MASK, lmr_mask, DAT_LMR_FIELD_ALL, value)
-#define ALL_RMR(name, value) ALL(DAT_RMR_PARAM_MASK, rmr_mask, DAT_RMR_FIELD_ALL, value)
-#define ALL_CNO(name, value) ALL(DAT_CNO_PARAM_MASK, cno_mask, 7, value)
+#define ALL_IA(name, value) ALL(DAT_IA_ATTR_MASK, dat2_ia_mask, DAT_IA_FIELD_ALL, value)
+#define ALL_LMR(name, value) ALL(DAT_LMR_PARAM_MASK, dat2_lmr_mask, DAT_LMR_FIELD_ALL, value)
+#define ALL_RMR(name, value) ALL(DAT_RMR_PARAM_MASK, dat2_rmr_mask, DAT_RMR_FIELD_ALL, value)
+#define ALL_CNO(name, value) ALL(DAT_CNO_PARAM_MASK, dat2_cno_mask, 7, value)
 #define ALL_PROVIDER(name, value)                                                                  \
-    ALL(DAT_PROVIDER_ATTR_MASK, provider_mask, DAT_PROVIDER_FIELD_ALL, value)
+    ALL(DAT_PROVIDER_ATTR_MASK, dat2_provider_mask, DAT_PROVIDER_FIELD_ALL, value)
 #define ALL_EP(name, value)                                                                        \
-    static_assert(is_subset(ep_mask(to_mask<DAT_EP_PARAM_MASK>(value)), DAT_EP_FIELD_ALL) &&       \
-                  !is_subset(ep_mask(0x800), DAT_EP_FIELD_ALL) &&                                  \
-                  !is_subset(ep_mask(0x80000000), DAT_EP_FIELD_ALL));
-#define SRQ_STATE(name, value) static_assert(dat1::srq_state(name) == (value), #name);
+    static_assert(is_subset(dat2_ep_mask(to_mask<DAT_EP_PARAM_MASK>(value)), DAT_EP_FIELD_ALL) &&  \
+                  !is_subset(dat2_ep_mask(0x800), DAT_EP_FIELD_ALL) &&                             \
+                  !is_subset(dat2_ep_mask(0x80000000), DAT_EP_FIELD_ALL));
+#define SRQ_STATE(name, value) static_assert(dat1::dat1_srq_state(name) == (value), #name);
 #define SUBTYPE(name, value) static_assert(dat1::dat1_subtype(name) == (value), #name);
 #define NOT_IMPLEMENTED(name, value)                                                               \
     static_assert(dat1::convert_result(dat_error(name)) == UINT32_C(value));
