@@ -19,6 +19,7 @@ template <auto Function, DAT_RETURN_SUBTYPE Subtype, typename... Arguments>
     return (provider->*Function)(handle, arguments...);
 }
 
+/// Calls the member Function of the handle's provider; Subtype: the error for an invalid handle.
 template <auto Function, DAT_RETURN_SUBTYPE Subtype, typename... Arguments>
 inline DAT_RETURN forward(DAT_HANDLE handle, Arguments... arguments) {
     if (const DAT_PROVIDER * provider; find_cached_provider(handle, provider)) [[likely]]

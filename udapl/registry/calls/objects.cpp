@@ -29,6 +29,8 @@ DAT_RETURN dat_get_handle_type(DAT_HANDLE dat_handle, DAT_HANDLE_TYPE *handle_ty
         to_provider_handle(dat_handle), handle_type);
 }
 
+/// handle: an IA's index, as programs have it, or its address, as providers have it. ia_handle is
+/// the other.
 DAT_RETURN dats_get_ia_handle(DAT_IA_HANDLE handle, DAT_IA_HANDLE *ia_handle) {
     if (!ia_handle)
         return make_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);

@@ -25,6 +25,7 @@ const DAT_COHERDMA_CALLS *find_coherdma_calls(const DAT_PROVIDER *provider) noex
     return calls;
 }
 
+/// Calls the member Function of the provider's DAT_COHERDMA_CALLS.
 template <auto Function, typename... Arguments>
 DAT_RETURN forward_coherdma_call(DAT_EP_HANDLE handle, Arguments... arguments) noexcept {
     const DAT_PROVIDER *const provider = is_ia_index(handle) ? nullptr : find_provider(handle);

@@ -31,6 +31,7 @@ void get_ofed_names(const coherdma_port &port, std::size_t interface_index,
     std::snprintf(names[1], sizeof names[1], "OpenIB-%s-%u", port.device, port.port_num);
 }
 
+/// A program permits relaxed ordering by a prefix of the name.
 ia_name parse_ia_name(DAT_NAME_PTR name) noexcept {
     constexpr char RO_AWARE[] = "RO_AWARE_";
     constexpr std::size_t LENGTH = sizeof RO_AWARE - 1;

@@ -24,7 +24,8 @@ DAT_RETURN call_extension(const DAT_PROVIDER *provider, DAT_HANDLE handle,
     return provider->handle_extendedop_func(handle, operation, args);
 }
 
-/// The provider gets the name in place of a handle, and the arguments after the name.
+/// Opens the provider of an IA name to query it, without an IA. The provider gets the name in place
+/// of a handle, and the arguments after the name.
 DAT_RETURN open_query(char *name, DAT_EXTENDED_OP operation, va_list args) noexcept {
     DAT_PROVIDER_INFO info = {};
     if (!make_provider_info(name, DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE, info))
@@ -47,7 +48,8 @@ DAT_RETURN open_query(char *name, DAT_EXTENDED_OP operation, va_list args) noexc
     return status;
 }
 
-/// Decrements num_queries: at most as many closes run concurrently as queries are open.
+/// The entry whose query is to be closed; NULL if the provider has none open. Decrements
+/// num_queries, so that at most as many closes run concurrently as queries are open.
 provider_entry *claim_query(const DAT_PROVIDER *provider) noexcept {
     const std::lock_guard guard(registry_lock);
     provider_entry *entry = find_open_query(provider);
@@ -56,6 +58,7 @@ provider_entry *claim_query(const DAT_PROVIDER *provider) noexcept {
     return entry;
 }
 
+/// handle: that of the provider, which open_query() returned to the program.
 DAT_RETURN close_query(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) noexcept {
     const DAT_PROVIDER *provider = find_provider(handle);
     provider_entry *entry = provider ? claim_query(provider) : nullptr;
@@ -92,6 +95,7 @@ void enable_extensions() noexcept {
 using namespace coherdma::registry;
 
 DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
+    // An operation that opens a query has no handle.
     if (handle && !extensions_enabled.load(std::memory_order_relaxed))
         return make_error(DAT_NOT_IMPLEMENTED);
     const auto bits = static_cast<unsigned>(operation);

@@ -32,6 +32,7 @@ ssize_t read_retry(int fd, char *buffer, std::size_t size) noexcept {
     return num_read;
 }
 
+/// Fails with EFBIG for more than MAX_FILE_SIZE bytes.
 file_text read_fd(int fd) noexcept {
     auto *bytes = static_cast<char *>(std::malloc(MAX_FILE_SIZE + 1));
     if (!bytes)
@@ -64,11 +65,11 @@ file_text read_file(const char *path) noexcept {
 }
 
 void print_error(const char *path, const parse_error &error) noexcept {
-    if (error.driver)
+    if (error.solaris_driver)
         dbg_print(
             dbg_type::entries,
             "%s:%u: describes the driver '%.80s' for Solaris' datadm, not an IA; line ignored",
-            path, error.line, error.driver);
+            path, error.line, error.solaris_driver);
     else if (error.field)
         dbg_print(dbg_type::problem, "%s:%u: expected %s, found '%.80s'; line ignored", path,
                   error.line, error.expected, error.field);
@@ -78,14 +79,15 @@ void print_error(const char *path, const parse_error &error) noexcept {
                   error.unterminated_quote ? "an unterminated quote" : "the end of the line");
 }
 
-void add_text(const char *path, file_text text, dat_entries &entries) noexcept {
+/// Adds the entries of a dat.conf. Prints its first errors, and all lines of Solaris' driver lists.
+void parse_and_report(const char *path, file_text text, dat_entries &entries) noexcept {
     vector<parse_error> errors;
     if (!entries.take_text(text.bytes) ||
         !parse_dat_conf(text.bytes, text.size, entries.entries, errors))
         dbg_print(dbg_type::problem, "%s: not read completely: out of memory", path);
     std::size_t num_printed = 0, num_more = 0;
     for (const parse_error &error : errors) {
-        if (error.driver || num_printed++ < MAX_PRINTED_ERRORS)
+        if (error.solaris_driver || num_printed++ < MAX_PRINTED_ERRORS)
             print_error(path, error);
         else
             ++num_more;
@@ -99,7 +101,7 @@ void add_text(const char *path, file_text text, dat_entries &entries) noexcept {
 bool read_conf(const char *path, dat_entries &entries) noexcept {
     const file_text text = read_file(path);
     if (text.bytes) {
-        add_text(path, text, entries);
+        parse_and_report(path, text, entries);
     } else if (errno != ENOENT && errno != ENOTDIR) {
         dbg_print(dbg_type::problem, "%s: cannot be read: %s", path, std::strerror(errno));
     } else {
@@ -126,6 +128,7 @@ bool read_first_conf(std::initializer_list<const char *> paths, dat_entries &ent
     return false;
 }
 
+/// Requires registry_lock.
 const dat_entries &get_dat_conf() noexcept {
     // Never destroyed, so that no destructor runs at exit.
     alignas(dat_entries) static char storage[sizeof(dat_entries)];

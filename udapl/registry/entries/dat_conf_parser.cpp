@@ -117,7 +117,17 @@ bool is_provider_version(const char *text) noexcept {
     return *pos == '\0';
 }
 
-enum field_index { NAME, API, SAFETY, DEFAULT, LIBRARY, VERSION, INSTANCE, PLATFORM, NUM_FIELDS };
+enum field_index {
+    NAME,
+    API,
+    THREAD_SAFETY,
+    DEFAULT,
+    LIBRARY,
+    VERSION,
+    INSTANCE,
+    PLATFORM,
+    NUM_FIELDS
+};
 
 /// The last is expected after all fields.
 constexpr const char *EXPECTED[NUM_FIELDS + 1] = {
@@ -132,21 +142,21 @@ constexpr const char *EXPECTED[NUM_FIELDS + 1] = {
     "the end of the line",
 };
 
-/// Stores the field in the entry; false if it is invalid. is_default: a user API version and
-/// "default".
-bool parse_field(int index, const char *text, dat_entry &entry, bool &is_default) noexcept {
+/// Stores the field in the entry; false if it is invalid. is_used: the entry is for the user API
+/// (not the kernel's) and "default"; other entries are skipped.
+bool parse_field(int index, const char *text, dat_entry &entry, bool &is_used) noexcept {
     switch (index) {
     case NAME:
         entry.name = text;
         return std::strlen(text) <= MAX_NAME_LENGTH;
     case API:
-        is_default = *text == 'u';
+        is_used = *text == 'u';
         return parse_api_version(text, entry);
-    case SAFETY:
+    case THREAD_SAFETY:
         entry.thread_safe = starts_with(text, "threadsafe");
         return entry.thread_safe || starts_with(text, "nonthreadsafe");
     case DEFAULT:
-        is_default = is_default && starts_with(text, "default");
+        is_used = is_used && starts_with(text, "default");
         return starts_with(text, "default") || starts_with(text, "nondefault");
     case LIBRARY:
         entry.library = text;
@@ -170,20 +180,20 @@ bool parse_dat_conf(char *text, std::size_t size, vector<dat_entry> &entries,
         if (!token && !input.has_unterminated_quote())
             continue; // an empty line or a comment
         dat_entry entry;
-        bool is_default = false;
+        bool is_used = false;
         int index = NAME;
-        while (index < NUM_FIELDS && token && parse_field(index, token, entry, is_default)) {
+        while (index < NUM_FIELDS && token && parse_field(index, token, entry, is_used)) {
             token = input.next_field();
             ++index;
         }
         if (index != NUM_FIELDS || token || input.has_unterminated_quote()) {
             constexpr char DRIVER[] = "driver_name=";
-            const char *driver =
+            const char *solaris_driver =
                 starts_with(entry.name, DRIVER) ? entry.name + sizeof DRIVER - 1 : nullptr;
-            if (!errors.push_back(
-                    {input.line(), token, input.has_unterminated_quote(), EXPECTED[index], driver}))
+            if (!errors.push_back({input.line(), token, input.has_unterminated_quote(),
+                                   EXPECTED[index], solaris_driver}))
                 return false;
-        } else if (is_default && !entries.push_back(entry)) {
+        } else if (is_used && !entries.push_back(entry)) {
             return false;
         }
     }

@@ -32,7 +32,7 @@ struct parse_error {
     const char *expected = "";
     /// The value of driver_name=, which is in the place of the IA name in the driver lists from
     /// which datadm of Solaris makes dat.conf; NULL in other lines.
-    const char *driver = nullptr;
+    const char *solaris_driver = nullptr;
 };
 
 /// Splits the text in place; text[size] must be writable. Entries with "nondefault" or a kernel API

@@ -24,6 +24,7 @@ struct port_functions {
     decltype(&coherdma_free_port_list) free_port_list = nullptr;
 };
 
+/// Loads libcoherdma. If it is not found, the next call searches again.
 const port_functions &get_port_functions() noexcept {
     static port_functions functions;
     if (functions.get_port_list)
@@ -46,7 +47,7 @@ bool is_disabled() noexcept {
 
 /// Adds two entries, with and without thread safety. The provider gets the same instance data.
 void add_name(const char *name, const coherdma_port &port, dat_entries &devices) noexcept {
-    char *text = nullptr;
+    char *text = nullptr; // two strings: the name, and "DEVICE PORT"
     const int size = asprintf(&text, "%s%c%s %u", name, '\0', port.device, port.port_num);
     if (size < 0 || !devices.take_text(text))
         return;
@@ -81,6 +82,8 @@ const coherdma_port &find_default_port(const coherdma_port *ports, std::size_t n
     return *first;
 }
 
+/// Adds the port by its interface and OFED's names, and if is_default by the device's name.
+/// interface_index: the number of interfaces before it.
 void add_port(const coherdma_port &port, bool is_default, std::size_t interface_index,
               dat_entries &devices) noexcept {
     if (is_default)

@@ -27,6 +27,7 @@ bool has_all_functions(const DAT_PROVIDER *provider) noexcept {
     return true;
 }
 
+/// Stores the page with this key, in which an object of the provider was found.
 void cache_page(std::uintptr_t key, const DAT_PROVIDER *provider) noexcept {
     cached_page &slot = find_slot(key);
     slot.provider.store(has_all_functions(provider) ? provider : &INCOMPLETE,
@@ -42,6 +43,8 @@ void cache_page(std::uintptr_t key, const DAT_PROVIDER *provider) noexcept {
 
 cached_page page_cache[std::size_t{1} << PAGE_CACHE_BITS];
 
+/// Accepts any value as a handle. NULL unless it is the address of a readable word that has the
+/// address of a known provider.
 const DAT_PROVIDER *find_provider(DAT_HANDLE handle) noexcept {
     constexpr std::uintptr_t FIRST_PAGE_SIZE = 4096;
     const std::uintptr_t address = to_address(handle);

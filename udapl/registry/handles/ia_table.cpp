@@ -18,7 +18,7 @@ struct {
 } ia_info[MAX_IAS];
 
 // One more than the highest index used so far, to bound searches.
-std::atomic<std::size_t> ia_end = 1;
+std::atomic<std::size_t> ia_search_end = 1;
 
 // The index that was handed out last, protected by registry_lock.
 std::size_t last_index = 0;
@@ -36,7 +36,7 @@ std::size_t find_free_index() noexcept {
 
 /// The index of a provider's IA; 0 if it is not open.
 std::size_t find_index(DAT_IA_HANDLE ia) noexcept {
-    const std::size_t end = ia_end.load(std::memory_order_acquire);
+    const std::size_t end = ia_search_end.load(std::memory_order_acquire);
     for (std::size_t i = 1; ia && i < end; ++i) {
         if (ia_table[i].load(std::memory_order_acquire) == ia)
             return i;
@@ -52,6 +52,7 @@ DAT_IA_HANDLE to_public_handle(DAT_IA_HANDLE ia) noexcept {
     return reinterpret_cast<DAT_IA_HANDLE>(find_index(ia));
 }
 
+/// Returns the index of the provider's IA as a handle for programs. Requires registry_lock.
 DAT_IA_HANDLE add_ia(DAT_IA_HANDLE ia, provider_entry *entry) noexcept {
     // If the provider has reused the address of an IA in dat_ia_close, that IA is closed, though
     // the closing thread has not returned from the provider yet.
@@ -63,11 +64,12 @@ DAT_IA_HANDLE add_ia(DAT_IA_HANDLE ia, provider_entry *entry) noexcept {
     last_index = index;
     ia_info[index] = {entry, read_provider(ia), false};
     ia_table[index].store(ia, std::memory_order_release);
-    if (index >= ia_end.load(std::memory_order_relaxed))
-        ia_end.store(index + 1, std::memory_order_release);
+    if (index >= ia_search_end.load(std::memory_order_relaxed))
+        ia_search_end.store(index + 1, std::memory_order_release);
     return reinterpret_cast<DAT_IA_HANDLE>(index);
 }
 
+/// handle: an index, or the provider's handle. Until end_ia_close() no thread can close it again.
 closing_ia begin_ia_close(DAT_IA_HANDLE handle) noexcept {
     const std::lock_guard guard(registry_lock);
     const DAT_IA_HANDLE ia = to_provider_handle(handle);
@@ -78,6 +80,7 @@ closing_ia begin_ia_close(DAT_IA_HANDLE handle) noexcept {
     return {index, ia, ia_info[index].entry};
 }
 
+/// closed: the provider has closed the IA; else it stays open.
 void end_ia_close(const closing_ia &closing, bool closed) noexcept {
     const std::lock_guard guard(registry_lock);
     ia_info[closing.index].closing = false;
@@ -90,7 +93,7 @@ void end_ia_close(const closing_ia &closing, bool closed) noexcept {
 
 DAT_IA_HANDLE find_ia_by_name(const char *name) noexcept {
     const std::lock_guard guard(registry_lock);
-    const std::size_t end = ia_end.load(std::memory_order_relaxed);
+    const std::size_t end = ia_search_end.load(std::memory_order_relaxed);
     for (std::size_t i = 1; i < end; ++i) {
         const DAT_IA_HANDLE ia = ia_table[i].load(std::memory_order_relaxed);
         if (ia && !ia_info[i].closing && std::strcmp(ia_info[i].entry->info.ia_name, name) == 0)

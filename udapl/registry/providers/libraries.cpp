@@ -26,6 +26,7 @@ void *load_library(const char *file, int flags) noexcept {
     return handle;
 }
 
+/// Searches as dlopen() does, then in the folder of this library.
 void *load_coherdma_library(const char *name, int flags) noexcept {
     if (void *handle = load_library(name, flags))
         return handle;

@@ -25,6 +25,8 @@ void compare_entries(const dat_entries &source, best_match &best) noexcept {
 
 } // namespace
 
+/// Tries the entries of dat.conf for this name, then the live devices. best: the caller has
+/// compared the registered providers; it gives the error if the name is not found.
 loaded_provider load_provider(const DAT_PROVIDER_INFO &info, dat_entries &devices, best_match &best,
                               DAT_RETURN &status) noexcept {
     const dat_entries &conf = get_dat_conf();

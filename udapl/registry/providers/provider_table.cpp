@@ -85,6 +85,7 @@ provider_entry *init_provider(const DAT_PROVIDER_INFO &info, const loaded_provid
     return nullptr;
 }
 
+/// For a name that is not registered: loads its library, which registers it.
 provider_entry *load_entry(const DAT_PROVIDER_INFO &info, DAT_RETURN &status) noexcept {
     best_match best(info);
     for (const provider_entry *entry = first_entry; entry; entry = entry->next)
@@ -156,6 +157,8 @@ DAT_RETURN get_key(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info,
 
 } // namespace
 
+/// Called by a program, or by a library's init function, for which init_provider() has made an
+/// entry.
 DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER *provider, const DAT_PROVIDER_INFO *info) {
     DAT_PROVIDER_INFO key = {};
     if (const DAT_RETURN status = get_key(provider, info, key); status != DAT_SUCCESS)
@@ -190,7 +193,7 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider,
         return make_error(DAT_PROVIDER_IN_USE);
     unref_provider(entry->provider);
     entry->provider = nullptr;
-    if (!entry->library)
+    if (!entry->library) // else unload_entry() erases it
         erase_entry(entry);
     dbg_print(dbg_type::providers, "%s: unregistered", key.ia_name);
     return DAT_SUCCESS;
