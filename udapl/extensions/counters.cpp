@@ -21,6 +21,7 @@ struct counted_object {
     unsigned num_counters; ///< also the index that selects every counter
 };
 
+/// The DAT_IA_COUNTER_TYPE of an IA's counter from DCNT_IA_CM_LISTEN on.
 constexpr unsigned counter_type(unsigned counter) {
     return counter >= first_diag_counter   ? DCNT_IA_DIAG
            : counter >= first_port_counter ? DCNT_IA_LNK
@@ -30,6 +31,7 @@ constexpr bool is_port_counter(const counted_object &target, unsigned counter) {
     return target.handle_type == DAT_HANDLE_TYPE_IA && counter >= first_port_counter;
 }
 
+/// A port counter, which sysfs has, counts from its last reset; while stopped it keeps its value.
 DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool reset) noexcept {
     counter_set &set = *target.obj->counters;
     auto &value = set.values[counter];
@@ -44,7 +46,7 @@ DAT_UINT64 read_counter(const counted_object &target, unsigned counter, bool res
 
 /// Calls fn for the counter of this index, or for every counter if it is num_counters.
 template <class function>
-void for_each(const counted_object &target, int index, function &&fn) noexcept {
+void for_each_selected(const counted_object &target, int index, function &&fn) noexcept {
     const auto selected = static_cast<unsigned>(index);
     for (unsigned counter = 0; counter != target.num_counters; ++counter)
         if (selected == counter || selected == target.num_counters)
@@ -54,7 +56,7 @@ void for_each(const counted_object &target, int index, function &&fn) noexcept {
 void print_counters(const counted_object &target, int index, bool reset) noexcept {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    for_each(target, index, [&](unsigned counter) {
+    for_each_selected(target, index, [&](unsigned counter) {
         if (const DAT_UINT64 value = read_counter(target, counter, reset))
             std::printf(" %s:%ld: %s = %" PRIu64 "\n", host, static_cast<long>(getpid()),
                         counter_name(target.handle_type, counter), value);
@@ -70,6 +72,7 @@ DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start)
     counter_set &set = *target.obj->counters;
     if (start)
         set.stopped[type].store(false);
+    // DCNT_IA_CM_LISTEN is the first counter that has a type.
     for (unsigned counter = DCNT_IA_CM_LISTEN; counter != target.num_counters; ++counter)
         if (counter_type(counter) == type)
             (void)read_counter(target, counter, start);
@@ -97,8 +100,8 @@ DAT_RETURN apply_counters_op(const counted_object &target, DAT_EXTENDED_OP opera
     if (values == nullptr)
         return invalid_parameter(4);
     const bool reset = va_arg(args, int) != 0;
-    for_each(target, index,
-             [&](unsigned counter) { *values++ = read_counter(target, counter, reset); });
+    for_each_selected(target, index,
+                      [&](unsigned counter) { *values++ = read_counter(target, counter, reset); });
     return DAT_SUCCESS;
 }
 

@@ -27,6 +27,7 @@ constexpr dto_op fetch_and_add = {
 constexpr dto_op cmp_and_swap = {
     .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .operation = DAT_IB_DTO_CMP_SWAP, .can_inline = false};
 
+/// args: those of dat_extension_op after the operation.
 DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto num_segments = va_arg(args, DAT_COUNT);
     auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);
@@ -44,6 +45,7 @@ DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
                         });
 }
 
+/// args: those of dat_extension_op after the operation.
 DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcept {
     const bool is_swap = op.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
     const auto compare_add = va_arg(args, DAT_UINT64);
@@ -73,7 +75,7 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
     return result;
 }
 
-// Opens an IA for a query; DAT_IB_CLOSE_QUERY_OP closes it.
+/// DAT_IB_OPEN_QUERY_OP: opens an IA by name and queries it; DAT_IB_CLOSE_QUERY_OP closes it.
 DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
     auto *const ia_handle = va_arg(args, DAT_IA_HANDLE *);
     const auto ia_mask = va_arg(args, DAT_IA_ATTR_MASK);
@@ -93,6 +95,7 @@ DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
 
 } // namespace
 
+/// dat_extension_op, as the registry forwards it. handle: the IA's name for DAT_IB_OPEN_QUERY_OP.
 DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (operation == DAT_IB_OPEN_QUERY_OP)
         return open_query(handle, args);

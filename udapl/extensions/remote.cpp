@@ -30,8 +30,8 @@ std::uint32_t to_post_flags(DAT_COMPLETION_FLAGS flags) noexcept {
                                                        : COHERDMA_POST_COMPLETION_ALWAYS;
 }
 
-/// Calls post_fn(remote, wr_id) with a cookie for the event. argument: the invalid one after
-/// EINVAL.
+/// Calls post_fn(remote_ops, wr_id). wr_id is the cookie that has the data of the completion event.
+/// If post_fn returns EINVAL, the invalid argument is the one with the number `argument`.
 template <class post_function>
 DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
                        DAT_UINT64 user_cookie, unsigned argument,
@@ -57,6 +57,8 @@ DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
 
 } // namespace
 
+/// Its event is that of an RDMA Write. compare: see coherdma_post_atomic_write(); a DAT_LMR_TRIPLET
+/// has the layout of ibv_sge.
 DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *compare,
                         DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                         DAT_COMPLETION_FLAGS flags) noexcept {
@@ -76,6 +78,8 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LM
                        });
 }
 
+/// Its event is that of an RDMA Read. scratch: where the bytes that it reads are stored; a
+/// DAT_LMR_TRIPLET has the layout of ibv_sge.
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                  DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                  DAT_COMPLETION_FLAGS flags) noexcept {
@@ -95,6 +99,7 @@ DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                        });
 }
 
+/// By which operations libcoherdma makes atomic writes and flushes on this EP.
 DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods) noexcept {
     const auto ep = lookup<dapl_ep>(ep_handle);
     if (!ep)
@@ -116,6 +121,7 @@ bool is_remote_op(DAT_EXTENDED_OP operation) noexcept {
            operation == DAT_COHERDMA_QUERY_METHODS_OP;
 }
 
+/// args: those of dat_extension_op after the operation.
 DAT_RETURN remote_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (operation == DAT_COHERDMA_QUERY_METHODS_OP)
         return query_methods(handle, va_arg(args, DAT_COHERDMA_METHODS *));

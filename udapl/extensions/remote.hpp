@@ -19,6 +19,7 @@ DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
 DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods) noexcept;
 
 /// The operations of dat_extension_op that these functions implement.
+/// Atomic write, flush, and the query of their methods.
 bool is_remote_op(DAT_EXTENDED_OP operation) noexcept;
 DAT_RETURN remote_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept;
 
