@@ -101,6 +101,7 @@ def _describe(record: device_lifecycle.DeviceRecord) -> Dict[str, Any]:
 
 
 def cdi(options: argparse.Namespace) -> int:
+    """Write the specification to the file of --output, or to stdout."""
     from ..devices import cdi as cdi_module
 
     plugin = cdi_module.find_plugin() if options.with_provider else ""

@@ -126,6 +126,7 @@ def _list_kernels(as_json: bool) -> None:
 
 
 def _remove_kernels(version: Optional[str], arch: Optional[str]) -> None:
+    """Remove the matching kernels and unfinished builds from the cache; a package's kernel stays."""
     if not version:
         raise UsageError("kernel remove: a version is missing; see: softrdma kernel list")
     matching = [

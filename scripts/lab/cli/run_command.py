@@ -18,7 +18,7 @@ DRIVERS = {"rxe": ["rxe"], "siw": ["siw"], "both": ["rxe", "siw"]}
 def run(options: argparse.Namespace) -> int:
     """Returns the command's exit status."""
     request = _make_request(options)
-    backend = options.backend
+    backend = options.backend  # --in: auto, here, uml or qemu
     reason_not_local = _reason_not_local(request)
     if backend == "here" and reason_not_local:
         other_backend = "uml" if run_request.reason_for_kernel_per_host(request) else "qemu"

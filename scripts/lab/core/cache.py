@@ -46,6 +46,7 @@ def require_space(
     path: Optional[str] = None,
     remedy: str = "set SOFTRDMA_CACHE to a folder on another disk",
 ) -> None:
+    """Raise if the folder, by default the cache, is on a disk with less free space."""
     path = path or make_cache_folder()
     free = shutil.disk_usage(path).free
     if free < megabytes * 1_000_000:
@@ -79,6 +80,7 @@ def get_or_build(
 ) -> str:
     """The path of an entry. If it is missing or damaged, build(folder) makes it.
 
+    kind: the folder of the cache that has it.
     build returns the facts that the manifest records, such as a version.
     hashed_files: the files, relative to it, whose contents are compared at each use.
     """

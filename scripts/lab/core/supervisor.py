@@ -82,6 +82,7 @@ def _wait_for_worker(worker: int) -> Optional[int]:
             signal.SIGQUIT,
         )
         with contextlib.suppress(ProcessLookupError):
+            # The terminal has sent Ctrl-C to the command as well: TERMINAL_SIGNAL.
             os.kill(worker, TERMINAL_SIGNAL if from_terminal else info.si_signo)
             os.kill(worker, signal.SIGCONT)  # the terminal may have stopped it
 

@@ -162,7 +162,7 @@ def _device_node(root: str, sysfs_folder: str, device: str) -> Dict[str, Any]:
     """The node in /dev of a folder in sysfs; raises if it is missing or of another device.
 
     It has no device number: the runtime takes that of the node when a container starts, and fails
-    if the node is gone.
+    if the node is gone. root: the prefix of /sys and /dev.
     """
     path = f"{NODE_FOLDER}/{os.path.basename(sysfs_folder)}"
     of_device = f" of {device}" if device else ""

@@ -27,6 +27,7 @@ DeviceRecord = Dict[str, Any]  # bring_up() has its keys
 
 @contextlib.contextmanager
 def _lock_records() -> Iterator[None]:
+    """Lock the folder of the records; it is made if it is missing. Raises without root."""
     try:
         os.makedirs(RECORDS_FOLDER, mode=0o755, exist_ok=True)
         lock = os.open(os.path.join(RECORDS_FOLDER, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -104,6 +105,7 @@ def bring_up(
 
 
 def _choose_name(driver: str, name: Optional[str]) -> str:
+    """The name if no device has it; without a name, the first unused one: rxe0, rxe1 …"""
     used = {*soft_devices.device_names(), *(record["device"] for record in read_records())}
     if name is None:
         used |= set(persistent.configured_names())  # also those that are down
@@ -117,6 +119,7 @@ def _choose_name(driver: str, name: Optional[str]) -> str:
 
 
 def _make_netdev(record: DeviceRecord) -> None:
+    """Make the device's dummy interface. Its alias shows that softrdma may remove it."""
     netdev = record["netdev"]
     soft_devices.run_ip_batch(
         [

@@ -86,6 +86,7 @@ def _make_single_host(drivers: List[str], undo: supervisor.Undo) -> Host:
 
 
 def _make_two_hosts(drivers: List[str], undo: supervisor.Undo) -> List[Host]:
+    """By network namespaces, or by routing if rxe does not support them; see the module's text."""
     for driver in drivers:
         soft_devices.load_modules(driver)
     if "exclusive" in soft_devices.run_rdma("system"):

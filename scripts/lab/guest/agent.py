@@ -85,7 +85,7 @@ class Agent:
             for fd, events in self.poll.poll(int(ALIVE_SECONDS * 1000)):
                 if fd in self.handlers:  # an earlier handler may have removed it
                     self.handlers[fd](events)
-            if frames.MAIN_COMMAND in self.commands:
+            if frames.MAIN_COMMAND in self.commands:  # the timeout of its output may have passed
                 self.commands[frames.MAIN_COMMAND].report_if_ended()
             if time.monotonic() - last_alive >= ALIVE_SECONDS:
                 last_alive = time.monotonic()
@@ -110,11 +110,12 @@ class Agent:
         self.done = number == frames.MAIN_COMMAND
 
     def _read_connection(self, _events: int) -> None:
+        """Report how much was read: softrdma sends no more than the connection can hold."""
         data = os.read(CONNECTION_FD, 65536)
         self.bytes_taken += len(data)
         self.send(frames.encode_number(frames.BYTES_TAKEN, 0, self.bytes_taken & 0xFFFFFFFF))
         for kind, number, body in self.decoder.feed(data):
-            if kind == frames.SPOOLED:
+            if kind == frames.SPOOLED:  # the frame itself is in a file
                 kind, file_number = frames.SPOOLED_FRAME.unpack(body)
                 path = os.path.join(SPOOL_FOLDER, str(file_number))
                 with open(path, "rb") as file:

@@ -175,6 +175,7 @@ class Command:
         return data
 
     def _on_child_end(self, _events: int) -> None:
+        """The command has ended; if it is the main command, end all other processes of the guest."""
         self.owner.unwatch(self.pidfd)
         os.close(self.pidfd)
         if self._is_main():

@@ -68,7 +68,7 @@ class GuestSession:
     def send(self, kind: bytes, command: int, data: bytes) -> None:
         """Does not block: the guest might block until softrdma reads, which would be a deadlock."""
         if self.spool_folder and len(data) > MAX_DIRECT_BYTES:
-            # A new file each time: the guest could have cached the contents of an old one.
+            # Through a file, a new one each time: the guest could have cached an old one's contents.
             self.num_spooled += 1
             with open(os.path.join(self.spool_folder, str(self.num_spooled)), "wb") as file:
                 file.write(data)

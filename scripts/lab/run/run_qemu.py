@@ -48,6 +48,7 @@ def _run_guest(
     spec: CommandSpec,
     request: RunRequest,
 ) -> int:
+    """Run the command in a new guest. Raises GuestNotStarted if the accelerator does not work."""
     with supervisor.Undo() as undo:
         folder = supervisor.make_run_folder(undo)
         initrd, console, log = (

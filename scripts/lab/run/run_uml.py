@@ -51,7 +51,10 @@ def run(request: RunRequest) -> int:
 def _run_guests(
     kernel_folder: str, seccomp: str, processors: int, spec: CommandSpec, request: RunRequest
 ) -> int:
-    """One guest, or one for each host."""
+    """Run the command in one guest, or in the first of one for each host.
+
+    seccomp: on, or off for ptrace. Raises GuestNotStarted if that does not work.
+    """
     with supervisor.Undo() as undo:
         run_folder = supervisor.make_run_folder(undo)
         # Each program of a guest is a process of the host.

@@ -319,6 +319,7 @@ class _SwitchProcess:
                 )
 
     def _send_hello(self, group: PeerGroup, peer: Peer, wants_answer: bool) -> None:
+        """Once this host has started, it sends hellos only as answers."""
         if wants_answer and self.has_started:
             return
         hello = {
@@ -356,6 +357,7 @@ class _SwitchProcess:
                 )
 
     def _handle_hello(self, group: PeerGroup, peer: Peer, body: bytes) -> None:
+        """Take over the peer's state. Raises if its idea of the hosts differs; ignores invalid data."""
         try:
             hello: Dict[str, Any] = json.loads(body)
             drivers = [str(driver) for driver in hello["drivers"]]
