@@ -17,6 +17,7 @@ constexpr std::chrono::seconds PROBE_TIMEOUT{20};
 /// How well an IA's address matches a destination; larger is better.
 enum match_quality : int { NO_ADDRESS = 0, ANY_ADDRESS, SAME_FAMILY, SAME_INTERFACE, SAME_ADDRESS };
 
+/// destination: none for a server, for which any address will do.
 match_quality match_address(const dat::address &ia_addr, const dat::address &destination) {
     if (!ia_addr)
         return NO_ADDRESS;

@@ -97,6 +97,7 @@ json to_json(const run_result &run) {
     return object;
 }
 
+/// by: the number of findings by mode; ..._at: the frames of a call.
 json to_json(const code_location &location) {
     return {{"kind", location.kind},
             {"device", location.device},

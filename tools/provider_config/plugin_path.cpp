@@ -8,6 +8,7 @@ namespace tools::provider_config {
 
 namespace fs = std::filesystem;
 
+/// "34" of the symbol version IBVERBS_PRIVATE_34; "" if libibverbs has none.
 std::string private_abi_number(const host &machine) {
     // The symbol version is among the strings of the file.
     const std::string prefix = "IBVERBS_PRIVATE_",

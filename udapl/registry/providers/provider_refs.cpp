@@ -31,6 +31,7 @@ bool any_slot(const Function &function) noexcept {
     return false;
 }
 
+/// Gives the provider a slot with one reference. Returns false if no slot is free.
 bool fill_free_slot(const DAT_PROVIDER *provider) noexcept {
     return any_slot([provider](slot_block &block, std::size_t i) {
         if (block.num_refs[i] != 0)

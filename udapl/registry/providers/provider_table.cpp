@@ -110,6 +110,7 @@ bool make_provider_info(const char *name, DAT_UINT32 major, DAT_UINT32 minor,
     return true;
 }
 
+/// The first open loads the library. Requires registry_lock.
 provider_entry *open_provider(const DAT_PROVIDER_INFO &info, DAT_RETURN &status) noexcept {
     provider_entry *entry = find_entry(info);
     if (!entry)
