@@ -50,6 +50,7 @@ DAT_DTO_COMPLETION_STATUS wc_to_dat_status(ibv_wc_status status) noexcept {
     }
 }
 
+/// The type of the extension event of a work request or, for a Receive, of the peer's.
 DAT_IB_EXT_TYPE extension_type(const ibv_wc &wc, const dto_cookie &cookie) noexcept {
     switch (static_cast<unsigned>(cookie.event.operation)) {
     case DAT_IB_DTO_RDMA_WRITE_IMMED:
@@ -68,7 +69,8 @@ DAT_IB_EXT_TYPE extension_type(const ibv_wc &wc, const dto_cookie &cookie) noexc
     }
 }
 
-/// Completes the event of an extension's operation, or of a Receive with immediate data.
+/// Makes a DTO event an extension event, if the operation is one of an extension or a Receive with
+/// immediate data. A UD Receive is one also if it failed.
 void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &event) noexcept {
     const bool success = wc.status == IBV_WC_SUCCESS;
     const bool has_imm = cookie.is_recv != 0 && (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
@@ -92,6 +94,7 @@ void set_extension_event(const ibv_wc &wc, const dto_cookie &cookie, DAT_EVENT &
     std::memcpy(event.event_extension_data, &ext_data, sizeof ext_data);
 }
 
+/// Makes the event that of a bind, whose cookie has the RMR.
 void set_bind_event(const dto_cookie &cookie, DAT_DTO_COMPLETION_STATUS status,
                     DAT_EVENT &event) noexcept {
     event.event_number = DAT_RMR_BIND_COMPLETION_EVENT;
@@ -101,7 +104,8 @@ void set_bind_event(const dto_cookie &cookie, DAT_DTO_COMPLETION_STATUS status,
     data.status = status;
 }
 
-/// False: no such WR is outstanding: the device reports a completion twice, or an invalid one.
+/// Frees the cookie of a completed WR. False: no such WR is outstanding: the device reports a
+/// completion twice, or an invalid one.
 bool complete_cookie(dto_cookie &cookie) noexcept {
     if (dapl_ep *const ep = cookie.ep())
         return (cookie.is_recv != 0 ? ep->receives : ep->requests).complete_checked(cookie);
@@ -109,9 +113,9 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
     return srq != nullptr && srq->complete(cookie); // nullptr: see cookie_ring::retire
 }
 
-/// evd.wc: completes the cookie of a DTO on an EP's own queues that succeeded, and makes its event.
-/// False: the completion is another, and nothing was done. wc_to_event could do this, too; most
-/// completions are of this kind, and tests/bench/dapl_costs.py shows what they save.
+/// The fast path of poll_event: if evd.wc is a DTO that succeeded on an EP's own queues, completes
+/// its cookie and makes the event. False: nothing was done, and wc_to_event handles the completion.
+/// tests/bench/dapl_costs.py shows what this saves.
 inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     const ibv_wc &wc = evd.wc;
     if (wc.status != IBV_WC_SUCCESS || wc.wr_id == 0) [[unlikely]]
@@ -135,15 +139,15 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     return true;
 }
 
-/// The same for every other completion: an error, a Receive from an SRQ or with immediate data, a
-/// bind, an extension, or one that the device reports twice. False: there is no event.
+/// Makes the event of any completion in evd.wc: an error, a Receive from an SRQ or with immediate
+/// data, a bind, an extension, or one that the device reports twice. False: there is no event.
 [[gnu::noinline]] bool wc_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     const ibv_wc &wc = evd.wc;
     if (wc.wr_id == 0 || wc.wr_id % alignof(dto_cookie) != 0)
         return false;
-    auto &slot = *reinterpret_cast<dto_cookie *>(wc.wr_id);
-    const dto_cookie cookie = slot; // once it has completed, another thread may reuse it
-    if (!complete_cookie(slot))
+    auto &ring_cookie = *reinterpret_cast<dto_cookie *>(wc.wr_id);
+    const dto_cookie cookie = ring_cookie; // once it has completed, another thread may reuse it
+    if (!complete_cookie(ring_cookie))
         return false;
     dapl_ep *const ep = cookie.ep() != nullptr ? cookie.ep() : evd.ia->qpn_index.find(wc.qp_num);
     if (ep == nullptr) // a receive from an SRQ, of a QP whose EP was freed or reset
@@ -187,6 +191,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
 
 } // namespace
 
+/// Polls the EVD's CQ until a completion has an event. Called with the EVD's lock.
 DAT_RETURN poll_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     while (ibv_poll_cq(evd.cq.get(), 1, &evd.wc) > 0) {
         if (dto_to_event(evd, event) || wc_to_event(evd, event))

@@ -155,7 +155,8 @@ class cookie_ring {
     std::uint64_t mask = 0;
     std::unique_ptr<dto_cookie[]> cookies;
     std::atomic<std::uint64_t> prod = 0;
-    std::uint32_t limit = 0, max_size = 0; ///< limit: 0 while the ring is closed
+    std::uint32_t limit = 0; ///< max_size, or 0 while the ring is closed
+    std::uint32_t max_size = 0;
     alignas(64) std::atomic<std::uint64_t> cons = 0;
 };
 

@@ -13,7 +13,8 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// Drops the completions of a retired QP: not every provider does when the QP is destroyed.
+/// Drops the completions of a destroyed QP, which not every verbs provider does: their cookies,
+/// which are freed next, make no events.
 void drain(DAT_EVD_HANDLE evd_handle) noexcept {
     const auto evd = lookup<dapl_evd>(evd_handle);
     if (!evd) // Freed: no thread polls its CQ any more.
@@ -36,6 +37,7 @@ ended_attempt::ended_attempt(cm::connection *ended_conn) noexcept
     : conn(ended_conn)
     , channel(event_thread::share_channel()) {}
 
+/// Starts a thread that destroys the attempt, which blocks on iWARP; if that fails, this call does.
 void ended_attempt::start(const std::shared_ptr<ended_attempt> &attempt) noexcept {
     auto *const arg = new std::shared_ptr<ended_attempt>(attempt);
     pthread_t thread;
@@ -55,6 +57,7 @@ void *ended_attempt::thread_main(void *arg) noexcept {
     return nullptr;
 }
 
+/// In the thread: blocks until the kernel gives up the attempt, then destroys the QP.
 void ended_attempt::destroy() noexcept {
     cm::destroy_conn(conn);
     retired_qp retired;
@@ -65,6 +68,7 @@ void ended_attempt::destroy() noexcept {
     }
 }
 
+/// Leaves a QP to the thread; if the thread has ended, the destructor of `retired` destroys it.
 void ended_attempt::adopt(retired_qp &&retired) noexcept {
     const std::lock_guard guard(lock);
     if (!destroyed)

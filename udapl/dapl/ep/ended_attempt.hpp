@@ -55,7 +55,7 @@ class ended_attempt {
     const std::shared_ptr<rdma_event_channel> channel; ///< of the rdma_cm_id
     mutex lock;                                        ///< of the members that follow
     retired_qp adopted;
-    bool destroyed = false;
+    bool destroyed = false; ///< the connection
 };
 
 } // namespace coherdma::dapl

@@ -33,6 +33,7 @@ void dapl_ep::enable_requests() noexcept {
         requests.open();
 }
 
+/// Counts a connection request that is about to be sent, with COHERDMA_COUNTERS=1.
 void dapl_ep::count_connect() noexcept {
     if (counters == nullptr)
         return;
@@ -41,11 +42,14 @@ void dapl_ep::count_connect() noexcept {
     ia->count(DCNT_IA_CM_REQ_TX);
 }
 
+/// A work request failed, so the QP is in error: the event thread ends the connection.
 void dapl_ep::schedule_broken() noexcept {
     if (current_state() == DAT_EP_STATE_CONNECTED)
         event_thread::schedule(broken_task, 0);
 }
 
+/// The connection ended: reports, once, that the EP takes no more receives from its SRQ. Called
+/// without the lock.
 void dapl_ep::report_last_wqe() noexcept {
     {
         const std::lock_guard guard(lock);
@@ -56,6 +60,7 @@ void dapl_ep::report_last_wqe() noexcept {
     post_async_event(*ia, DAT_ASYNC_ERROR_EP_BROKEN, this, DAT_EP_OTHER_ERROR);
 }
 
+/// The DAT_INVALID_STATE subtype of an EP state; the array has the order of DAT_EP_STATE.
 DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept {
     static constexpr std::array subtypes = {
         DAT_INVALID_STATE_EP_UNCONNECTED,     DAT_INVALID_STATE_EP_UNCONFIGURED,
@@ -96,6 +101,8 @@ bool is_known_service(const device &dev, DAT_SERVICE_TYPE type) noexcept {
 
 } // namespace
 
+/// Checks the attributes, with the device's limits, and replaces 0 by defaults. argument: the
+/// number of the attributes in DAT's call.
 DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept {
     const ibv_device_attr &limits = ia.dev->attr;
     const DAT_SEG_LENGTH max_size = ia.dev->port_attr.max_msg_sz;
@@ -126,7 +133,7 @@ DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argum
 
 namespace {
 
-// Whether only solicited completions wake waiters.
+/// Sets whether only solicited completions wake waiters. evd: or nullptr.
 void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
     if (evd == nullptr)
         return;
@@ -134,6 +141,8 @@ void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
     evd->solicited_only = (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0;
 }
 
+/// Takes a reference of the object of each handle that is not DAT_HANDLE_NULL. On an error the
+/// caller drops those that were taken.
 DAT_RETURN get_refs(dapl_ia &ia, ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd) noexcept {
     refs.pz = ia.get<dapl_pz>(pz_handle);
@@ -153,7 +162,8 @@ DAT_RETURN get_refs(dapl_ia &ia, ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD
     return DAT_SUCCESS;
 }
 
-/// The consumer's attributes or the defaults. argument: the number of the parameter.
+/// Sets attr to the consumer's attributes, or to the defaults. argument: the number of the
+/// attributes in DAT's call.
 DAT_RETURN check_ep_attr(const dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR *consumer_attr,
                          unsigned argument, DAT_EP_ATTR &attr) noexcept {
     attr = consumer_attr != nullptr ? *consumer_attr : default_ep_attr(ia);
@@ -173,6 +183,7 @@ DAT_RETURN check_ep_attr(const dapl_ia &ia, const ep_refs &refs, const DAT_EP_AT
     return validate_ep_attr(ia, attr, argument);
 }
 
+/// dat_ep_create and, unless srq_handle is nullptr, dat_ep_create_with_srq.
 DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                   DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd,
                   DAT_SRQ_HANDLE *srq_handle, const DAT_EP_ATTR *consumer_attr,
@@ -213,6 +224,7 @@ void ep_refs::put() const noexcept {
     dapl_ia::put(srq);
 }
 
+/// Sets the references and attributes of an EP without a QP. Posts read the limits without a lock.
 void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
     const std::lock_guard guard(ep.lock);
     static_cast<ep_refs &>(ep) = refs;
@@ -224,6 +236,7 @@ void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcep
     ep.max_write_iov = attr.max_rdma_write_iov;
 }
 
+/// Creates an EP, which is not published. The references pass to it on success.
 DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept {
     ep = create_object<dapl_ep>(ia);
@@ -265,7 +278,7 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle,
 
 DAT_RETURN ep_free(DAT_EP_HANDLE ep_handle) noexcept {
     auto ep = handle_to<dapl_ep>(ep_handle);
-    // In use: by an RSP or a request.
+    // If an RSP or a CR refers to the EP, the error has its state.
     const DAT_UINT32 in_use = ep ? state_subtype(ep->current_state()) : DAT_UINT32{DAT_NO_SUBTYPE};
     return free_object(std::move(ep), in_use, destroy_ep);
 }
@@ -280,6 +293,7 @@ void cancel_tasks(dapl_ep &ep) noexcept {
 
 } // namespace
 
+/// The EP was removed from its IA: no call uses it, but the event thread may.
 void destroy_ep(dapl_ep *ep) noexcept {
     cm::abort_conn(*ep);
     // From now on no completion schedules broken_task...
@@ -293,6 +307,7 @@ void destroy_ep(dapl_ep *ep) noexcept {
     destroy_object(ep);
 }
 
+/// Gives a disconnected EP a new QP.
 DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)
@@ -332,6 +347,7 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE ep_handle, DAT_EP_STATE *state, DAT_BOOLE
     return DAT_SUCCESS;
 }
 
+/// With an SRQ, counts the receives that were completed and not dequeued.
 DAT_RETURN ep_recv_query(DAT_EP_HANDLE ep_handle, DAT_COUNT *allocated, DAT_COUNT *span) noexcept {
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)

@@ -125,7 +125,8 @@ struct dapl_ep : object, ep_refs {
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
     ep_task broken_task, timeout_task, drain_task;
-    std::unique_ptr<coherdma_qp, deleter<coherdma_close_qp>> remote_ops; ///< under requests.lock
+    std::unique_ptr<coherdma_qp, deleter<coherdma_close_qp>>
+        remote_ops;                   ///< for atomic writes and flushes; under requests.lock
     std::shared_ptr<ibv_cq> dummy_cq; ///< for a direction without an EVD
     std::shared_ptr<ibv_qp> owned_qp;
     std::shared_ptr<ended_attempt> attempt; ///< under lock: uses the QP until it is destroyed

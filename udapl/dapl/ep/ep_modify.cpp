@@ -41,6 +41,7 @@ constexpr DAT_EP_PARAM_MASK read_only_fields =
     DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR | DAT_EP_FIELD_EP_ATTR_TRANSPORT_SPECIFIC_ATTR |
     DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR | DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR;
 
+/// The states in which dat_ep_modify is allowed.
 bool is_unconnected(DAT_EP_STATE state) noexcept {
     return state == DAT_EP_STATE_UNCONNECTED || state == DAT_EP_STATE_RESERVED ||
            state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||
@@ -48,7 +49,7 @@ bool is_unconnected(DAT_EP_STATE state) noexcept {
            state == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
 }
 
-// Copies the attributes that mask names.
+/// Copies the attributes that mask names.
 void merge_attr(DAT_EP_ATTR &attr, const DAT_EP_ATTR &new_attr, DAT_EP_PARAM_MASK mask) noexcept {
     const auto merge = [mask](DAT_EP_PARAM_MASK field, auto &value, const auto &new_value) {
         if ((mask & field) != 0)
@@ -76,13 +77,14 @@ void merge_attr(DAT_EP_ATTR &attr, const DAT_EP_ATTR &new_attr, DAT_EP_PARAM_MAS
           new_attr.max_rdma_write_iov);
 }
 
-/// The objects that the EP refers to after dat_ep_modify.
+/// The objects that the EP refers to before and after dat_ep_modify. Afterwards `acquired` or
+/// `replaced` are dropped.
 struct ref_change {
     dapl_ia &ia;
     DAT_EP_PARAM_MASK mask;
     ep_refs refs;          ///< the current ones, then the new ones
-    ep_refs acquired = {}; ///< references taken by replace
-    ep_refs replaced = {}; ///< references to drop on success
+    ep_refs acquired = {}; ///< references taken by replace(): dropped on an error
+    ep_refs replaced = {}; ///< the references before: dropped on success
 
     /// Replaces one, if mask names the field. False: not a handle of this kind and IA.
     template <class kind>
@@ -104,6 +106,7 @@ struct ref_change {
     }
 };
 
+/// Replaces those of change.refs that change.mask names.
 DAT_RETURN get_new_refs(ref_change &change, const DAT_EP_PARAM &param) noexcept {
     if (!change.replace(DAT_EP_FIELD_PZ_HANDLE, param.pz_handle, &ep_refs::pz))
         return invalid_handle(DAT_INVALID_HANDLE_PZ);

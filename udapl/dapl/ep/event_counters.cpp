@@ -28,6 +28,7 @@ void count_receive(counter_set &counters, const DAT_DTO_COMPLETION_EVENT_DATA &d
     }
 }
 
+/// The EP was connected: this side sent the request (dat_ep_connect), or the reply.
 void count_established(dapl_ia &ia, counter_set &ep_counters) noexcept {
     if (ep_counters.connect_called.exchange(false)) {
         ia.count(DCNT_IA_CM_REP_RX);
@@ -39,6 +40,7 @@ void count_established(dapl_ia &ia, counter_set &ep_counters) noexcept {
     }
 }
 
+/// The consumer dequeues a completion or connection event of an EP that has counters.
 void count_ep_event(dapl_ep &ep, const DAT_EVENT &event) noexcept {
     dapl_ia &ia = *ep.ia;
     switch (static_cast<unsigned>(event.event_number)) {
@@ -87,6 +89,7 @@ call_ref<dapl_ep> get_counted_ep(const DAT_EVENT &event) noexcept {
 
 } // namespace
 
+/// The consumer dequeues an event of the EVD.
 void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept {
     if (const auto ep = get_counted_ep(event)) {
         count_ep_event(*ep, event);

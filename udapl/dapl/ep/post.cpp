@@ -54,6 +54,7 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
     count_post(ep, DCNT_EP_POST_RECV, total_length(iov, num_segments));
 }
 
+/// The error for a receive that finds no free cookie: the EP has an SRQ, no QP, or a full queue.
 DAT_RETURN recv_queue_full(const dapl_ep &ep) noexcept {
     if (ep.has_srq)
         return invalid_state(DAT_INVALID_STATE_SRQ_IN_USE);
@@ -67,6 +68,8 @@ void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept {
     ep.counters->add_with_bytes(counter, length);
 }
 
+/// The error for a request that finds no free cookie: the EP's service type or state, or a full
+/// queue.
 DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram) noexcept {
     if (ep.is_ud && !is_datagram)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
@@ -115,7 +118,8 @@ DAT_RETURN ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DA
                                                         remote, flags);
 }
 
-// The sink is given by an RMR context. The WR needs the lkey of the LMR that the RMR is bound to.
+/// The buffer is named by an RMR context; the WR needs the lkey of the LMR that the RMR is bound
+/// to.
 DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle, const DAT_RMR_TRIPLET *local,
                                     DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                                     DAT_COMPLETION_FLAGS flags) noexcept {

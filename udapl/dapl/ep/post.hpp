@@ -11,6 +11,7 @@
 
 namespace coherdma::dapl {
 
+/// What distinguishes a kind of request.
 struct dto_op {
     ibv_wr_opcode opcode;
     std::uint16_t operation; ///< DAT_DTOS or DAT_IB_DTOS
@@ -34,6 +35,7 @@ constexpr unsigned verbs_flags(DAT_COMPLETION_FLAGS flags) {
     return verbs_flags_table[static_cast<unsigned>(flags) % verbs_flags_table.size()];
 }
 
+/// What the consumer gives for a request.
 struct dto_args {
     DAT_COUNT num_segments;
     DAT_LMR_TRIPLET *iov; ///< has the layout of ibv_sge, so it becomes the WR's sg_list
@@ -62,7 +64,8 @@ DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram = false) noexc
 /// Counts a post and its bytes. The EP has counters.
 [[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
 
-/// Posts one WR. set_op_fields(wr) stores the fields that only op has.
+/// Posts one WR of the kind op. set_op_fields(wr) stores the fields of ibv_send_wr that only this
+/// kind has. The cookie holds the event that poll_event will make of the completion.
 template <class SetOpFields>
 inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
                        const SetOpFields &set_op_fields) noexcept {

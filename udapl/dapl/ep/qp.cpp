@@ -18,7 +18,7 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// The EVD's CQ; without an EVD a dummy, as verbs requires one.
+/// The EVD's CQ. Without an EVD, a CQ that no thread polls, as verbs requires one.
 std::shared_ptr<ibv_cq> get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
     if (evd != nullptr)
         return evd->cq;
@@ -28,7 +28,7 @@ std::shared_ptr<ibv_cq> get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
     return ep.dummy_cq;
 }
 
-// Moves a new UD QP to RTS. 0 or an errno.
+/// Moves a new UD QP to RTS. 0 or an errno.
 int ud_qp_to_rts(dapl_ep &ep) noexcept {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_INIT;
@@ -45,7 +45,8 @@ int ud_qp_to_rts(dapl_ep &ep) noexcept {
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-// Moves the QP to INIT, so that receives may be posted. For iWARP the kernel moves the QP's state.
+/// Moves a new QP to INIT, so that receives may be posted; a UD QP to RTS. For iWARP the kernel
+/// moves the QP's state. 0 or an errno.
 int init_qp(dapl_ep &ep) noexcept {
     const device &dev = *ep.ia->dev;
     if (dev.iwarp)
@@ -63,6 +64,7 @@ int init_qp(dapl_ep &ep) noexcept {
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+/// From the attributes of the EP, with at least one entry and segment in each direction.
 ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     ibv_qp_init_attr init_attr = {};
     init_attr.qp_context = &ep;
@@ -76,12 +78,13 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     init_attr.cap.max_send_sge = static_cast<std::uint32_t>(
         std::max({ep.attr.max_request_iov, ep.attr.max_rdma_write_iov, 1}));
     init_attr.cap.max_recv_sge = static_cast<std::uint32_t>(std::max(ep.attr.max_recv_iov, 1));
-    init_attr.cap.max_inline_data =
-        std::max<std::uint32_t>(get_settings().max_inline, 8); // 8 for atomic writes
+    // At least 8: an RDMA Atomic Write posts its 8 bytes inline.
+    init_attr.cap.max_inline_data = std::max<std::uint32_t>(get_settings().max_inline, 8);
     return init_attr;
 }
 
-/// Enables atomic writes, if the device has them. ibv_post_send stays usable.
+/// Creates the QP with ibv_create_qp_ex, to enable RDMA Atomic Writes, if the device has them.
+/// init_attr.cap: returns what the QP has. ibv_post_send stays usable.
 ibv_qp *create_verbs_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
     ibv_pd *const pd = ep.pz->pd.get();
     if (!ep.ia->dev->has_atomic_write || init_attr.qp_type != IBV_QPT_RC)
@@ -103,6 +106,7 @@ ibv_qp *create_verbs_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
     return qp;
 }
 
+/// The QP shares the ownership of its PD, CQs and SRQ, so that they outlive it.
 std::shared_ptr<ibv_qp> create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noexcept {
     return shared_handle<ibv_destroy_qp>(create_verbs_qp(ep, init_attr), ep.pz->pd,
                                          get_cq(ep, ep.request_evd), get_cq(ep, ep.recv_evd),
@@ -140,6 +144,7 @@ DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp,
 
 } // namespace
 
+/// Creates the QP of an EP that has a PZ; without inline data, if the device refuses as much.
 DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     ibv_qp_init_attr init_attr = qp_init_attr_for(ep);
     if (init_attr.send_cq == nullptr || init_attr.recv_cq == nullptr)
@@ -155,12 +160,14 @@ DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap.max_inline_data);
     if (result != DAT_SUCCESS || ep.srq == nullptr)
         return result;
+    // A completion of an SRQ's receive names the QP only.
     return ep.ia->qpn_index.add(ep.qp->qp_num, &ep) ? DAT_RETURN{DAT_SUCCESS}
                                                     : no_resources(DAT_RESOURCE_MEMORY);
 }
 
 namespace {
 
+/// Moves the EVD's completions to its queue. evd: or nullptr.
 void drain_evd(dapl_evd *evd) noexcept {
     if (evd == nullptr)
         return;
@@ -168,12 +175,13 @@ void drain_evd(dapl_evd *evd) noexcept {
     evd->drain_cq();
 }
 
+/// The ended attempt that still uses the QP, if there is one: on iWARP.
 std::shared_ptr<ended_attempt> take_attempt(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.lock);
     return std::move(ep.attempt);
 }
 
-/// Takes the cookies of a ring. evd: where they complete.
+/// Takes the cookies of a ring, for a QP that outlives its use by the EP. evd: where they complete.
 std::unique_ptr<dto_cookie[]> retire_cookies(cookie_ring &ring, dapl_evd *evd) noexcept {
     const std::lock_guard ring_guard(ring.lock);
     if (evd == nullptr)
@@ -182,7 +190,7 @@ std::unique_ptr<dto_cookie[]> retire_cookies(cookie_ring &ring, dapl_evd *evd) n
     return ring.retire();
 }
 
-/// Leaves the QP to an attempt that uses it.
+/// Leaves the QP to an ended attempt, whose thread destroys it when the kernel lets it go.
 void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
     // Before the EVD's lock is taken: a thread that has found the EP by the QP's number holds it.
     if (ep.srq != nullptr)
@@ -198,6 +206,8 @@ void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
 
 } // namespace
 
+/// Moves what has completed to the EVDs, then destroys the QP, or leaves it to an ended attempt.
+/// The caller holds setup_lock, or the EP was removed.
 void ep_destroy_qp(dapl_ep &ep) noexcept {
     if (ep.qp == nullptr)
         return;
@@ -210,14 +220,15 @@ void ep_destroy_qp(dapl_ep &ep) noexcept {
         ep.requests.close();
         ep.receives.close();
         ep.qp = nullptr;
-        ep.remote_ops.reset();
+        ep.remote_ops.reset(); // libcoherdma's handle of the QP
     }
     // Without a lock: ibv_destroy_qp waits until the QP's asynchronous events are acknowledged.
     if (const auto attempt = take_attempt(ep))
         retire_qp(ep, *attempt);
     else
         ep.owned_qp.reset();
-    // Drops the completions that were flushed meanwhile (suppress_events), which read the cookies.
+    // Drops the completions that were flushed meanwhile (suppress_events), before their cookies are
+    // reused.
     drain_evd(ep.request_evd);
     drain_evd(ep.recv_evd);
     ep.requests.complete_all();

@@ -19,6 +19,7 @@ unsigned verbs_access(DAT_UINT32 privileges) noexcept {
                                                                : 0);
 }
 
+/// The arguments of dat_rmr_bind.
 struct bind_params {
     dapl_rmr &rmr;
     dapl_lmr *lmr; ///< nullptr: unbind
@@ -56,8 +57,8 @@ DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     return DAT_SUCCESS;
 }
 
-/// Posts nothing to the MW if it is not bound, but a WR that writes nothing and completes in its
-/// order.
+/// Unbinds an MW of type 2 by invalidating its rkey. If it is not bound, posts an RDMA Write of no
+/// bytes instead, which completes in the order of the requests: see dapl_rmr::unbound_rkey.
 DAT_RETURN unbind_type2(dapl_ep &ep, dapl_rmr &rmr, const dto_args &dto) noexcept {
     constexpr dto_op local_inv = {
         .opcode = IBV_WR_LOCAL_INV, .operation = DAT_DTO_BIND_MW, .can_inline = false};
@@ -93,7 +94,7 @@ DAT_RETURN bind_type2(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     return result;
 }
 
-/// ep: nullptr if the handle is invalid.
+/// Checks the arguments of dat_rmr_bind. ep: nullptr if its handle is invalid.
 DAT_RETURN check_bind(const bind_params &params, dapl_ep *ep) noexcept {
     const dapl_rmr &rmr = params.rmr;
     if (params.lmr != nullptr &&

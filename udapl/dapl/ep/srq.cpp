@@ -13,6 +13,8 @@
 
 namespace coherdma::dapl {
 
+/// After the verbs SRQ was created or resized to min_size: sets max_dtos to the size that the
+/// device chose, and adds cookies up to twice that. False: no memory.
 bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
     // The device may choose a larger size, which not every driver returns at creation.
     ibv_srq_attr attr = {};
@@ -37,6 +39,8 @@ bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
     return true;
 }
 
+/// Frees the cookie of a receive. False: it was not posted, or has completed before. Called with
+/// the lock of the EVD.
 bool dapl_srq::complete(dto_cookie &cookie) noexcept {
     const std::lock_guard guard(lock);
     if (cookie.seq == 0)
@@ -49,6 +53,7 @@ bool dapl_srq::complete(dto_cookie &cookie) noexcept {
     return true;
 }
 
+/// IBV_EVENT_SRQ_LIMIT_REACHED, in the event thread: reports the low watermark to the consumer.
 void dapl_srq::report_limit() noexcept {
     DAT_COUNT limit;
     {
@@ -133,7 +138,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_
     if (iov == nullptr && segments != 0) [[unlikely]]
         return invalid_parameter(3);
     const std::lock_guard guard(srq->lock);
-    // At least half of the cookies are free, so the list does not become empty.
+    // There are twice as many cookies as max_dtos, so the list of free ones does not become empty.
     if (srq->outstanding >= static_cast<std::uint32_t>(srq->max_dtos)) [[unlikely]]
         return no_resources(DAT_RESOURCE_MEMORY);
     dto_cookie *const cookie = srq->free_head;

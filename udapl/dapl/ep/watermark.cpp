@@ -30,6 +30,8 @@ bool exceeds(DAT_COUNT count, DAT_COUNT watermark) noexcept {
 
 } // namespace
 
+/// Compares the receives of an SRQ that wait in the EVD's queue with the watermarks of the EP: the
+/// soft one posts an asynchronous event, the hard one ends the connection.
 void check_watermarks(dapl_ep &ep) noexcept {
     const DAT_COUNT count = ep.srq_undequeued.load(std::memory_order_relaxed);
     DAT_COUNT soft = ep.soft_watermark.load(std::memory_order_relaxed);
@@ -42,6 +44,7 @@ void check_watermarks(dapl_ep &ep) noexcept {
         ep.schedule_broken();
 }
 
+/// An event enters an EVD's queue. Called with the EVD's lock.
 void srq_recv_enqueued(const DAT_EVENT &event) noexcept {
     if (const auto ep = get_srq_ep(event)) {
         ep->srq_undequeued.fetch_add(1, std::memory_order_relaxed);
@@ -49,6 +52,7 @@ void srq_recv_enqueued(const DAT_EVENT &event) noexcept {
     }
 }
 
+/// The consumer dequeues an event. Called with the EVD's lock.
 void srq_recv_dequeued(const DAT_EVENT &event) noexcept {
     if (const auto ep = get_srq_ep(event))
         ep->srq_undequeued.fetch_sub(1, std::memory_order_relaxed);

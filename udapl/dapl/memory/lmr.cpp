@@ -20,7 +20,7 @@ constexpr DAT_UINT32 remote_atomic = 0x40; // DAT_IB_MEM_PRIV_REMOTE_ATOMIC
 constexpr DAT_UINT32 remote_privileges =
     DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG | remote_atomic;
 
-// Verbs require local write with remote write and remote atomic.
+/// The IBV_ACCESS_... flags. Verbs require local write with remote write and remote atomic.
 int verbs_access(DAT_UINT32 privileges) noexcept {
     int access = 0;
     if ((privileges & DAT_MEM_PRIV_LOCAL_WRITE_FLAG) != 0)
@@ -34,6 +34,7 @@ int verbs_access(DAT_UINT32 privileges) noexcept {
     return access;
 }
 
+/// The arguments of dat_lmr_create, and the memory that they stand for.
 struct lmr_params {
     dapl_ia &ia;
     DAT_MEM_TYPE mem_type;
@@ -83,6 +84,7 @@ DAT_RETURN acquire_shm_lock(lmr_params &params) noexcept {
     return result;
 }
 
+/// The DAT error of an errno of ibv_reg_mr_iova. Arguments are those of dat_lmr_create.
 DAT_RETURN reg_mr_error(int error) noexcept {
     switch (error) {
     case ENOMEM: // usually RLIMIT_MEMLOCK
@@ -100,6 +102,7 @@ DAT_RETURN reg_mr_error(int error) noexcept {
     }
 }
 
+/// Checks the arguments of dat_lmr_create, but the handles.
 DAT_RETURN check_params(const lmr_params &params) noexcept {
     const auto privileges = static_cast<DAT_UINT32>(params.privileges);
     if (params.length == 0)
@@ -131,6 +134,8 @@ int optional_access(const lmr_params &params) noexcept {
                 : 0);
 }
 
+/// Registers with the optional access flags or, if the kernel refuses them, without. nullptr: see
+/// errno.
 ibv_mr *register_mr(const lmr_params &params, dapl_pz &pz, std::uint64_t iova) noexcept {
     const int access = verbs_access(static_cast<DAT_UINT32>(params.privileges));
     ibv_mr *mr = nullptr;
@@ -143,6 +148,7 @@ ibv_mr *register_mr(const lmr_params &params, dapl_pz &pz, std::uint64_t iova) n
     }
 }
 
+/// Creates an LMR, which is not published. It gets the reference to pz on success.
 DAT_RETURN create_lmr(lmr_params &params, dapl_pz &pz, dapl_lmr *&lmr) noexcept {
     dapl_ia &ia = params.ia;
     lmr = create_object<dapl_lmr>(ia);
@@ -239,9 +245,9 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
 
 namespace {
 
-/// Deregisters the MR, if no RMR is bound to the LMR. The handle stays valid, since the device may
-/// refuse: an MW is still bound if the bind that replaces its binding is not executed yet or was
-/// flushed.
+/// For dat_lmr_free: deregisters the MR, if no RMR is bound to the LMR. The handle is still valid
+/// then, since the device may refuse: an MW is still bound if the bind that replaces its binding is
+/// not executed yet or was flushed.
 DAT_RETURN deregister(dapl_lmr &lmr) noexcept {
     const std::lock_guard guard(lmr.lock);
     if (!lmr.mr) // by another thread
@@ -274,7 +280,7 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr_handle) noexcept {
 
 void destroy_lmr(dapl_lmr *lmr) noexcept {
     dapl_pz *const pz = lmr->pz;
-    deregister(*lmr); // unless dat_lmr_free has
+    deregister(*lmr); // for dat_ia_close; dat_lmr_free has done it
     destroy_object(lmr);
     dapl_ia::put(pz);
 }

@@ -14,6 +14,7 @@ namespace coherdma::dapl {
 
 namespace {
 
+/// dat_rmr_create and dat_rmr_create_for_ep. ep_scope: DAT_RMR_SCOPE_EP, an MW of type 2.
 DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rmr_handle) noexcept {
     const auto pz_ref = handle_to<dapl_pz>(pz_handle);
     if (!pz_ref)
@@ -83,11 +84,13 @@ void clear_binding(dapl_rmr &rmr) noexcept {
     rmr.rkey = 0;
 }
 
+/// A Send with Invalidate of the peer has unbound the RMR that has this rkey, if there is one.
 void rmr_invalidated(const dapl_ia &ia, std::uint32_t rkey) noexcept {
     if (const auto rmr = lookup<dapl_rmr>(ia.rkey_index.find(rkey)))
         rmr->unbound_rkey = rkey;
 }
 
+/// A bind or unbind of the RMR was not executed: it is not known whether the MW is bound.
 void rmr_bind_failed(DAT_RMR_HANDLE rmr_handle) noexcept {
     if (const auto rmr = lookup<dapl_rmr>(rmr_handle))
         rmr->unbound_rkey = 0;
@@ -109,6 +112,8 @@ bool may_write(DAT_MEM_PRIV_FLAGS privileges) noexcept {
 
 } // namespace
 
+/// Converts a range of memory named by an rmr_context, of an LMR or of an RMR, to the LMR's address
+/// and lmr_context. False: the peer may not write to that range.
 bool rmr_to_lmr_triplet(dapl_ia &ia, const DAT_RMR_TRIPLET &rmr_triplet,
                         DAT_LMR_TRIPLET &lmr_triplet) noexcept {
     object *const match = ia.rkey_index.find(rmr_triplet.rmr_context);

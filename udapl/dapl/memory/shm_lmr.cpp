@@ -28,6 +28,7 @@ struct mapping {
     bool shared = false;
 };
 
+/// False: the line is invalid.
 bool parse_maps_line(const char *line, mapping &map) noexcept {
     char flags[5] = {};
     unsigned major = 0, minor = 0;
@@ -68,6 +69,7 @@ struct {
     bool has_atfork = false;
 } held_locks;
 
+/// The child closes the files of its parent's locks. The caller holds held_locks.lock.
 void register_atfork() noexcept {
     if (std::exchange(held_locks.has_atfork, true))
         return;
@@ -97,6 +99,7 @@ bool is_own_file(const struct stat &status) noexcept {
 
 } // namespace
 
+/// The range of a shared object that is mapped at an address. False: not one contiguous range.
 bool find_shared_range(const void *address, std::size_t length, shared_range &range) noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     const std::unique_ptr<std::FILE, file_closer> maps(std::fopen("/proc/self/maps", "re"));
@@ -123,6 +126,8 @@ shm_cookie_lock::shm_cookie_lock(const cookie &id) noexcept {
                              static_cast<unsigned>(static_cast<unsigned char>(byte)));
 }
 
+/// The file of an LMR cookie holds the range of shared memory that the cookie stands for. Locks it,
+/// shared, with this range; fails while another lock is held for another range.
 // The holder of the exclusive lock writes the range. The change to a shared lock is not atomic, so
 // the range is read again under the shared lock. If it differs, an exclusive lock is tried again:
 // success means that no other lock is left.
@@ -164,6 +169,7 @@ shm_cookie_lock::acquire(const cookie &id, const shared_range &range, DAT_RETURN
     return acquired;
 }
 
+/// The last holder removes the file.
 shm_cookie_lock::~shm_cookie_lock() {
     const std::lock_guard guard(held_locks.lock);
     for (shm_cookie_lock **link = &held_locks.first; *link != nullptr; link = &(*link)->next)

@@ -53,6 +53,7 @@ class sync_batch {
             length -= sge_length;
         }
     }
+    /// Syncs the SGEs collected so far. 0 or an errno.
     int submit() noexcept {
         const std::size_t count = std::exchange(num_sge, 0);
         return count != 0 ? sync_fn(ia.coherency.get(), sges.data(), count) : 0;
@@ -101,6 +102,7 @@ int sync_converted(const dapl_ia &ia, const triplet *segments, std::size_t num_s
     return batch.submit();
 }
 
+/// dat_lmr_sync_rdma_read or dat_lmr_sync_rdma_write, for the segments of a DAT version.
 template <class triplet>
 DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const triplet *segments, DAT_VLEN num_segments,
                 sync_function sync_fn) noexcept {
