@@ -21,7 +21,7 @@ namespace {
 
 /// Reads the asynchronous events of a device. All IAs of a device share its verbs context.
 struct async_watcher final : fd_watcher {
-    void ready() noexcept override;
+    void handle_readable() noexcept override;
 
     ibv_context *context = nullptr;
     unsigned num_ias = 0;
@@ -35,6 +35,7 @@ struct async_registry {
     std::array<dapl_ia *, 256> ias = {};
 } registry;
 
+/// In the event thread: an asynchronous event of an EP's QP.
 void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     switch (type) {
     case IBV_EVENT_COMM_EST:
@@ -51,6 +52,7 @@ void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     }
 }
 
+/// Posts to the asynchronous EVD of each IA of a device.
 void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
     const std::lock_guard guard(registry.lock);
     for (dapl_ia *ia : registry.ias)
@@ -58,6 +60,7 @@ void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT re
             post_async_event(*ia, number, ia->handle(), reason);
 }
 
+/// In the event thread: converts an asynchronous event of a device to DAT events.
 void handle_async_event(ibv_context *context, const ibv_async_event &event) noexcept {
     switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -92,7 +95,7 @@ void handle_async_event(ibv_context *context, const ibv_async_event &event) noex
     }
 }
 
-void async_watcher::ready() noexcept {
+void async_watcher::handle_readable() noexcept {
     ibv_async_event event;
     while (ibv_get_async_event(context, &event) == 0) {
         handle_async_event(context, event);
@@ -102,6 +105,8 @@ void async_watcher::ready() noexcept {
 
 } // namespace
 
+/// Starts delivery of the device's events to the IA; the first IA of a device starts a watcher. 0
+/// or an errno.
 int async_register(dapl_ia &ia) noexcept {
     const std::lock_guard guard(registry.lock);
     dapl_ia **free_slot = nullptr;
@@ -133,6 +138,8 @@ int async_register(dapl_ia &ia) noexcept {
     return 0;
 }
 
+/// Ends delivery to the IA. With the last IA of a device, its watcher is deleted; on return it is
+/// not being called.
 void async_unregister(dapl_ia &ia) noexcept {
     std::unique_ptr<async_watcher> removed;
     {

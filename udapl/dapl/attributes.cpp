@@ -45,6 +45,7 @@ void parse_version(const char *version, DAT_UINT32 &major, DAT_UINT32 &minor) no
     minor = *end == '.' ? static_cast<DAT_UINT32>(std::strtoul(end + 1, nullptr, 10)) : 0;
 }
 
+/// The limits of the device, with DAT's names.
 void set_limits(const device &dev, DAT_IA_ATTR &attr) noexcept {
     const ibv_device_attr &dev_attr = dev.attr;
     attr.max_eps = dev_attr.max_qp;
@@ -130,7 +131,7 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
     attr.is_signal_safe = DAT_FALSE;
     attr.ha_supported = DAT_FALSE;
     attr.ha_loadbalancing = DAT_HA_LB_NONE;
-    const auto &list = ia.named->list();
+    const auto &list = ia.provider_attrs->list();
     attr.num_provider_specific_attr = static_cast<DAT_COUNT>(list.size());
     attr.provider_specific_attr = const_cast<DAT_NAMED_ATTR *>(list.data());
 }

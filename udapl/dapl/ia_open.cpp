@@ -23,7 +23,8 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// Sets ia.async_evd: the consumer's EVD, none, or a new one.
+/// dat_ia_open: sets ia.async_evd to the EVD of async_evd_handle, to none, or to a new EVD for qlen
+/// events.
 DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) noexcept {
     if (async_evd_handle == DAT_EVD_OUT_OF_SCOPE || async_evd_handle == DAT_EVD_ASYNC_EXISTS)
         return DAT_SUCCESS;
@@ -49,6 +50,7 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
     return DAT_SUCCESS;
 }
 
+/// Opens the device that the IA name stands for. On an error the caller destroys the IA.
 DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) noexcept {
     ia.dev = find_device(ia.inst.instance_data.c_str(), event_thread::channel());
     if (ia.dev == nullptr)
@@ -56,7 +58,7 @@ DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle)
     ia.coherency.reset(coherdma_open_device(ia.ctx()));
     if (!ia.coherency)
         return dat_error(DAT_INTERNAL_ERROR);
-    ia.named = std::make_unique<named_attrs>(*ia.dev);
+    ia.provider_attrs = std::make_unique<named_attrs>(*ia.dev);
     const DAT_RETURN result = set_async_evd(ia, qlen, async_evd_handle);
     if (result != DAT_SUCCESS)
         return result;
@@ -72,6 +74,7 @@ DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle)
 
 } // namespace
 
+/// dat_ia_open, for the registries of DAT 1.2 and 2.0.
 DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COUNT qlen,
                    DAT_EVD_HANDLE *async_evd_handle, DAT_IA_HANDLE *ia_handle) noexcept {
     if (name == nullptr)
@@ -101,7 +104,7 @@ DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COU
         return result;
     }
     if (ia->owns_async_evd)
-        ia->insert(ia->async_evd.load());
+        ia->insert(ia->async_evd.load()); // makes its handle valid
     if (ia->async_evd != nullptr)
         *async_evd_handle = ia->async_evd;
     publish(ia, inst->table);
@@ -184,6 +187,7 @@ void wait_for_all_calls(dapl_ia &ia) noexcept {
     wait_for_calls(&ia);
 }
 
+/// Destroys all objects of an IA that no call uses any more.
 void destroy_objects(dapl_ia &ia) noexcept {
     for_each_type([&ia]<class object_type>(destroy_function<object_type> destroy) {
         while (object_type *const obj = first_object<object_type>(ia)) {
@@ -198,6 +202,8 @@ void destroy_objects(dapl_ia &ia) noexcept {
 
 } // namespace
 
+/// Makes all handles of the IA invalid, waits for the calls that use its objects, and destroys
+/// them.
 DAT_RETURN ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags) noexcept {
     auto ref = handle_to<dapl_ia>(ia_handle);
     if (!ref)

@@ -92,7 +92,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
                     size_of_same_members);
         // Only the first: those of extensions follow, and 1.2 has no dat_extension_op.
         provider_attr_out->num_provider_specific_attr =
-            static_cast<DAT_COUNT>(ia->named->num_base_attrs());
+            static_cast<DAT_COUNT>(ia->provider_attrs->num_base_attrs());
         provider_attr_out->provider_specific_attr = dat2_provider_attr.provider_specific_attr;
     }
     return DAT_SUCCESS;

@@ -21,6 +21,7 @@ dapl_cr::~dapl_cr() {
     delete conn;
 }
 
+/// Gives the request to another CR, which has another handle: dat_cr_handoff.
 void dapl_cr::move_to(dapl_cr &cr) noexcept {
     cr.conn = std::exchange(conn, nullptr);
     cr.ep = std::exchange(ep, nullptr);
@@ -28,6 +29,7 @@ void dapl_cr::move_to(dapl_cr &cr) noexcept {
     cr.remote = remote;
 }
 
+/// The private data of the reject: code (reject_by_...), then the data of the consumer.
 void reject(rdma_cm_id *id, std::uint32_t code, const void *data, std::size_t size) noexcept {
     std::array<unsigned char, sizeof code + max_private_data> private_data;
     const std::uint32_t wire_code = htonl(code);
@@ -39,7 +41,8 @@ void reject(rdma_cm_id *id, std::uint32_t code, const void *data, std::size_t si
 
 namespace {
 
-/// Destroys the EP that the PSP created for the request, or frees the one that the RSP reserved.
+/// Destroys the EP that the PSP created for the request, or makes the one that the RSP reserved
+/// usable again.
 void release_ep(dapl_cr &cr) noexcept {
     dapl_ep *const ep = cr.ep;
     if (ep == nullptr)
@@ -59,6 +62,8 @@ void release_ep(dapl_cr &cr) noexcept {
     dapl_ia::put(ep);
 }
 
+/// Moves the QP to RTS and sends the reply, with the RDMA Read depths that the request and the EP
+/// allow. data, size: the private data. 0 or an errno.
 int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT size) noexcept {
     conn.responder_resources =
         std::min(conn.responder_resources,
@@ -79,7 +84,7 @@ int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT si
     return rdma_accept(conn.id, &param) == 0 ? 0 : errno;
 }
 
-/// The EP to accept with: the consumer's or the request's own.
+/// The EP to accept with: the one that the PSP or RSP gave the request, else the consumer's.
 DAT_RETURN find_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, call_ref<dapl_ep> &ep) noexcept {
     if (cr.ep != nullptr) {
         if (ep_handle != DAT_HANDLE_NULL && ep_handle != cr.ep)
@@ -93,7 +98,8 @@ DAT_RETURN find_ep(dapl_cr &cr, DAT_EP_HANDLE ep_handle, call_ref<dapl_ep> &ep) 
                                         : invalid_handle(DAT_INVALID_HANDLE_EP);
 }
 
-/// The caller holds the EP's setup_lock.
+/// Whether the EP can be connected: its state, PZ, QP and connect EVD. The caller holds the EP's
+/// setup_lock.
 DAT_RETURN check_accept(const dapl_cr &cr, const dapl_ep &ep) noexcept {
     const DAT_EP_STATE state = ep.current_state();
     const bool is_ready = cr.ep != nullptr ? state == DAT_EP_STATE_PASSIVE_CONNECTION_PENDING ||
@@ -106,6 +112,8 @@ DAT_RETURN check_accept(const dapl_cr &cr, const dapl_ep &ep) noexcept {
     return DAT_SUCCESS;
 }
 
+/// Makes the request's connection that of the EP and accepts it. If that fails, the EP gets an
+/// event.
 void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noexcept {
     bool failed;
     {
@@ -124,12 +132,13 @@ void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noex
         terminate_conn(ep, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
 }
 
-/// Accepts a request that was removed.
+/// Accepts a request that the caller has removed, and destroys it; or inserts it again, if the EP
+/// cannot be connected any more.
 DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
                   const void *data) noexcept {
     dapl_cr &cr = *removed.obj;
     const std::lock_guard setup_guard(ep.setup_lock);
-    // Again: another thread may have connected the EP.
+    // As in cr_accept: another thread may have connected the EP since.
     DAT_RETURN result = check_accept(cr, ep);
     if (result != DAT_SUCCESS) {
         removed.ia->insert(&cr);
@@ -146,7 +155,7 @@ DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
     return result;
 }
 
-/// Gives a request that was removed a new handle and posts it to the PSP's EVD.
+/// Gives a request that the caller has removed a new handle and posts it to the PSP's EVD.
 DAT_RETURN hand_off(const removal<dapl_cr> &removed, dapl_psp &psp) noexcept {
     dapl_cr &cr = *removed.obj;
     dapl_cr *const new_cr = create_object<dapl_cr>(*removed.ia);
@@ -155,7 +164,7 @@ DAT_RETURN hand_off(const removal<dapl_cr> &removed, dapl_psp &psp) noexcept {
         return no_resources(DAT_RESOURCE_MEMORY);
     }
     cr.move_to(*new_cr);
-    if (psp.announce(new_cr)) {
+    if (psp.deliver(new_cr)) {
         destroy_object(&cr);
         return DAT_SUCCESS;
     }
@@ -175,6 +184,8 @@ void destroy_cr(dapl_cr *cr) noexcept {
     destroy_object(cr);
 }
 
+/// The event was in the queue of an EVD that is destroyed: rejects the connection request that it
+/// announces, or destroys the address handle that it has.
 void drop_undelivered(const DAT_EVENT &event) noexcept {
     if (static_cast<unsigned>(event.event_number) == DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED)
         return ud_destroy_event_ah(event);
@@ -200,6 +211,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARA
     return query_object<dapl_cr>(cr_handle, mask, DAT_CR_FIELD_ALL, param, [param](dapl_cr &cr) {
         param->remote_ia_address_ptr = &cr.remote.sa;
         param->remote_port_qual = ntohs(cr.remote.port());
+        // The provider's own header precedes the consumer's data.
         const std::size_t header_len = cm::ud_header_size(*cr.conn);
         param->private_data_size = static_cast<DAT_COUNT>(cr.conn->peer_data_len - header_len);
         param->private_data =
@@ -225,7 +237,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     }
     if (result != DAT_SUCCESS)
         return result;
-    // Without the setup_lock, since other calls for the request take it.
+    // Without the setup_lock: removal waits for other calls with the request, which take it.
     const removal<dapl_cr> removed(std::move(cr));
     if (removed.obj == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
@@ -253,6 +265,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID da
 
 namespace {
 
+/// The PSP of the IA with this qualifier.
 call_ref<cm::dapl_psp> find_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier) noexcept {
     const std::lock_guard guard(objects_lock);
     auto *psp = ia.first<cm::dapl_psp>();
@@ -263,6 +276,7 @@ call_ref<cm::dapl_psp> find_psp(dapl_ia &ia, DAT_CONN_QUAL qualifier) noexcept {
 
 } // namespace
 
+/// Gives the request to the PSP with this qualifier.
 DAT_RETURN cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL qualifier) noexcept {
     auto cr = handle_to<dapl_cr>(cr_handle);
     if (!cr)

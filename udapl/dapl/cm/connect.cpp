@@ -26,6 +26,7 @@ namespace {
 
 constexpr int consumer_reject = 28; ///< the IB CM's reject reason 28
 
+/// Saves the private data received from the peer, without the first `skip` bytes.
 void save_peer_data(connection &conn, const rdma_conn_param &param, std::size_t skip = 0) noexcept {
     const std::size_t size = param.private_data != nullptr ? param.private_data_len : 0;
     conn.peer_data_len = static_cast<std::uint8_t>(size > skip ? size - skip : 0);
@@ -51,9 +52,10 @@ bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
            (ep.ia->dev->iwarp ? event.status == -ECONNRESET : event.status == consumer_reject);
 }
 
-/// 0 or an errno; on iWARP the result may be reported later.
+/// Sends the connection request. 0 or an errno; on iWARP a thread may still be sending, and report
+/// an error later.
 int send_request(dapl_ep &ep, connection &conn) noexcept {
-    if (conn.id->verbs != ep.ia->ctx())
+    if (conn.id->verbs != ep.ia->ctx()) // the route is one of another device
         return EHOSTUNREACH;
     rdma_conn_param param = {};
     param.private_data = conn.private_data.data();
@@ -70,6 +72,7 @@ int send_request(dapl_ep &ep, connection &conn) noexcept {
     return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
 }
 
+/// Starts to resolve the peer's address, from the IA's address of the same family.
 int resolve_address(dapl_ep &ep, connection &conn) noexcept {
     const address *const local = ep.ia->dev->find_address(ep.remote.sa.sa_family);
     address source = local != nullptr ? *local : address{};
@@ -83,12 +86,12 @@ int resolve_route(connection &conn) noexcept {
     return rdma_resolve_route(conn.id, get_settings().route_timeout_ms) == 0 ? 0 : errno;
 }
 
-/// rdma_cm chooses a port that no other id has. For software iWARP (siw) it is a TCP port, too, and
-/// may be in use there: by a socket, or by a connection in TIME_WAIT. rdma_connect then fails; a
-/// new id gets another port.
+/// Connects again after rdma_connect failed with `error`: rdma_cm chooses a port that no other id
+/// has, but for software iWARP (siw) a socket or a TCP connection in TIME_WAIT may have it. A new
+/// id gets another port. The old id is kept, as the caller may be handling its event.
 int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
-    const auto free = std::find(conn.old_ids.begin(), conn.old_ids.end(), nullptr);
-    if (free == conn.old_ids.end())
+    const auto free_entry = std::find(conn.old_ids.begin(), conn.old_ids.end(), nullptr);
+    if (free_entry == conn.old_ids.end())
         return error;
     rdma_cm_id *new_id = nullptr;
     if (rdma_create_id(event_thread::channel(), &new_id, static_cast<cm_handler *>(&conn),
@@ -99,11 +102,11 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
         const std::lock_guard guard(ep.lock);
         is_current = ep.conn == &conn;
         if (is_current)
-            *free = std::exchange(conn.id, new_id);
+            *free_entry = std::exchange(conn.id, new_id);
     }
     if (is_current)
         return resolve_address(ep, conn);
-    rdma_destroy_id(new_id); // The attempt has ended, and did not know this id.
+    rdma_destroy_id(new_id); // Another thread has ended the attempt, with the old id only.
     return 0;
 }
 
@@ -130,6 +133,7 @@ void establish_conn(dapl_ep &ep, connection &conn) noexcept {
     post_conn_event(ep, DAT_CONNECTION_EVENT_ESTABLISHED, &conn);
 }
 
+/// Ends an attempt. number: of the event on the active side; the passive side has only one.
 void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
     terminate_conn(
         ep, conn.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
@@ -138,8 +142,9 @@ void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexce
 
 } // namespace
 
+/// Calls rdma_connect in a new thread; run() gets its error. False: no thread can be created.
 bool connect_call::start(const rdma_conn_param &conn_param) noexcept {
-    finish(); // the thread of a former id
+    finish(); // of the thread that an earlier id of the connection had
     param = conn_param;
     in_progress.store(true, std::memory_order_relaxed);
     pthread_t thread;
@@ -151,6 +156,7 @@ bool connect_call::start(const rdma_conn_param &conn_param) noexcept {
     return true;
 }
 
+/// Blocks in rdma_connect; has the event thread handle an error.
 void *connect_call::thread_main(void *arg) noexcept {
     auto &call = *static_cast<connect_call *>(arg);
     pthread_setname_np(pthread_self(), "coherdma-conn");
@@ -171,11 +177,14 @@ void connect_call::finish() noexcept {
     event_thread::cancel(*this);
 }
 
+/// Called by the event thread: thread_main has scheduled this, as rdma_connect failed.
 void connect_call::run() noexcept {
     if (dapl_ep *const ep = conn.ep.load(std::memory_order_acquire))
         handle_request_error(*ep, conn, error);
 }
 
+/// Posts a connection event to the EP's connection EVD, with the private data received from the
+/// peer of conn. The caller holds the EP's lock.
 void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
     // The EVD may belong to another IA, which may be closed.
     const auto evd = lookup<dapl_evd>(ep.connect_evd);
@@ -192,6 +201,8 @@ void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *con
     evd->post(event);
 }
 
+/// Called by the event thread for each CM event of an EP's connection: takes the next step of the
+/// active side, or ends the attempt or the connection.
 void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noexcept {
     int error = 0;
     switch (event.event) {
@@ -221,7 +232,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         if (conn.active)
             save_peer_data(conn, event.param.conn);
         else
-            conn.peer_data_len = 0;
+            conn.peer_data_len = 0; // of the request, which the consumer has read
         return establish_conn(ep, conn);
     case RDMA_CM_EVENT_REJECTED:
         return fail_attempt(ep, conn,
@@ -249,6 +260,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
 }
 
+/// Creates the connection of the EP and resolves the address; handle_conn_event continues.
 DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifier,
                          DAT_TIMEOUT timeout, const void *data, DAT_COUNT size) noexcept {
     std::unique_ptr<connection> new_conn(new (std::nothrow) connection);
@@ -291,7 +303,8 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// Checks the EP and the private data. argument: the number of the size parameter.
+/// Checks the EP and the private data. argument: the number of the parameter `size` in DAT's call;
+/// `data` follows it.
 DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
                          const void *data) noexcept {
     if (size < 0 || size > max_private_data)
@@ -385,6 +398,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE other_handle, D
     address addr;
     DAT_CONN_QUAL qualifier = 0;
     DAT_RETURN result = get_peer(*ep->ia, other_handle, addr, qualifier);
+    // Errors have the order of the arguments, then states.
     if (timeout == 0 && result != invalid_handle(DAT_INVALID_HANDLE_EP))
         return invalid_parameter(3);
     const std::lock_guard setup_guard(ep->setup_lock);

@@ -49,30 +49,31 @@ struct connect_call final : timer_task {
 struct connection final : cm_handler, timer_task {
     ~connection();
     void handle_event(rdma_cm_event &event) noexcept override;
-    void run() noexcept override; ///< deletes a connection without an EP
+    void run() noexcept override; ///< deletes a connection without an EP: dreq.cpp
 
     rdma_cm_id *id = nullptr;                 ///< replaced by the event thread, under the EP's lock
     std::array<rdma_cm_id *, 7> old_ids = {}; ///< replaced because their TCP port was in use
     std::atomic<dapl_ep *> ep = nullptr;      ///< nullptr: a pending request, or detached
-    bool active = false;                      ///< this side called dat_ep_connect
+    bool active = false;                      ///< active side: this side called dat_ep_connect
     std::atomic<bool> peer_gone = false;      ///< the peer gave up before dat_cr_accept
     int addr_retries = 0, route_retries = 0;
     std::uint8_t responder_resources = 0, initiator_depth = 0; ///< of the peer's request
     std::uint8_t private_data_len = 0, peer_data_len = 0;
     std::array<unsigned char, max_private_data> private_data = {}; ///< sent with our request
     std::array<unsigned char, 256> peer_data = {};                 ///< private data received
-    connect_call call{*this};
+    connect_call call{*this}; ///< iWARP: the thread in rdma_connect
 
     // Under the lock of dreq.cpp.
     enum : std::uint8_t { dreq_none, dreq_sent, dreq_done } dreq = dreq_none;
     bool waits_for_drep = false;    ///< waits for the DREP without an EP
-    std::int64_t dreq_deadline = 0; ///< as dat_deadline::now()
+    std::int64_t dreq_deadline = 0; ///< as dat_deadline::now_ns()
 };
 
 /// The first word of a reject's private data: the consumer called dat_cr_reject (OFED's value), or
 /// the provider has no use for the request (ours).
 inline constexpr std::uint32_t reject_by_consumer = 2U << 24 | 2U << 8,
                                reject_by_provider = reject_by_consumer | 1;
+/// Rejects a request; the private data are code (reject_by_...) and the consumer's data.
 void reject(rdma_cm_id *id, std::uint32_t code, const void *data = nullptr,
             std::size_t size = 0) noexcept;
 

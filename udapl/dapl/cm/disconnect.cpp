@@ -41,12 +41,15 @@ void qp_to_err(dapl_ep &ep) noexcept {
         ibv_modify_qp(ep.qp, &attr, IBV_QP_STATE);
 }
 
+/// False: the EP has no connection, or rdma_disconnect failed.
 bool disconnect_peer(dapl_ep &ep) noexcept {
     // Under the lock: ep_free cannot detach the connection meanwhile.
     const std::lock_guard guard(ep.lock);
     return ep.conn != nullptr && send_dreq(*ep.conn);
 }
 
+/// Sends the DREQ. The connection ends when the DREP arrives, or at the latest when timeout_task
+/// runs.
 void start_disconnect(dapl_ep &ep) noexcept {
     // Before the DREP can arrive, which cancels the timeout.
     event_thread::schedule(ep.timeout_task, dat_deadline::now_ns() + disconnect_timeout_ns);
@@ -54,19 +57,22 @@ void start_disconnect(dapl_ep &ep) noexcept {
         terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-/// terminate_conn with the EP's lock held; the caller then calls report_last_wqe.
+/// terminate_conn with the EP's lock held. The caller then calls report_last_wqe, without the lock.
 void terminate_locked(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
-    const connection *const rejected =
+    // Only a reject brings private data for the event.
+    const connection *const rejected_conn =
         number == DAT_CONNECTION_EVENT_PEER_REJECTED ? ep.conn : nullptr;
     event_thread::unschedule(ep.timeout_task);
-    qp_to_err(ep); // before the ring is opened: a QP that was never connected rejects requests
+    qp_to_err(ep); // first: a QP in ERR flushes the requests that can be posted from now on
     ep.enable_requests();
     ep.state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
-    post_conn_event(ep, number, rejected);
+    post_conn_event(ep, number, rejected_conn);
 }
 
 } // namespace
 
+/// Moves the EP to DISCONNECTED and its QP to ERR, and posts the event; only once for a connection.
+/// conn: nothing is done if it is not the EP's connection any more.
 void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number, const connection *conn) noexcept {
     {
         const std::lock_guard guard(ep.lock);
@@ -100,7 +106,8 @@ bool may_block(const dapl_ep &ep) noexcept {
     return ep.ia->dev->iwarp && ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING;
 }
 
-/// Ends an attempt. False: the EP is not connecting any more, and nothing was done.
+/// Ends a connection attempt with an event: dat_ep_disconnect, or a timeout. False: the EP is not
+/// connecting any more, and nothing was done. On iWARP a thread of ended_attempt destroys it.
 bool abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
     connection *conn;
     std::shared_ptr<ended_attempt> attempt;
@@ -110,7 +117,8 @@ bool abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
         if (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
             state != DAT_EP_STATE_COMPLETION_PENDING)
             return false;
-        // Before the event, after which the consumer may free the EP.
+        // Before the event is posted: the consumer may then free the EP, which leaves its QP to the
+        // ended attempt.
         if (may_block(ep))
             ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
         conn = detach_locked(ep);
@@ -127,6 +135,8 @@ bool abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
 
 } // namespace
 
+/// Ends the EP's connection or attempt without an event, as the EP is freed or reset. Where
+/// destroying an attempt blocks (iWARP), a thread of ended_attempt does it.
 void abort_conn(dapl_ep &ep) noexcept {
     connection *conn;
     std::shared_ptr<ended_attempt> attempt;
@@ -136,7 +146,7 @@ void abort_conn(dapl_ep &ep) noexcept {
             ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
         conn = detach_locked(ep);
     }
-    // Also without a connection, which another thread may just have detached.
+    // Also without a connection: another thread may just have detached it.
     wait_for_handlers(conn);
     if (attempt) {
         ended_attempt::start(attempt);
@@ -147,6 +157,7 @@ void abort_conn(dapl_ep &ep) noexcept {
     }
 }
 
+/// broken_task, in the event thread: a work request has failed.
 void handle_broken(dapl_ep &ep) noexcept {
     if (ep.current_state() != DAT_EP_STATE_CONNECTED)
         return;
@@ -154,6 +165,7 @@ void handle_broken(dapl_ep &ep) noexcept {
     disconnect_peer(ep);
 }
 
+/// timeout_task, in the event thread: connecting, or waiting for the DREP, took too long.
 void handle_timeout(dapl_ep &ep) noexcept {
     if (ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
         abort_attempt(ep, DAT_CONNECTION_EVENT_TIMED_OUT);
@@ -161,6 +173,8 @@ void handle_timeout(dapl_ep &ep) noexcept {
         terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// A graceful disconnect, at first and as drain_task in the event thread: sends the DREQ once no
+/// request is outstanding, or no more have completed since the last call.
 void check_drained(dapl_ep &ep) noexcept {
     if (ep.current_state() != DAT_EP_STATE_DISCONNECT_PENDING)
         return;
@@ -175,6 +189,7 @@ void check_drained(dapl_ep &ep) noexcept {
     event_thread::schedule(ep.drain_task, dat_deadline::now_ns() + drain_poll_interval_ns);
 }
 
+/// IBV_EVENT_COMM_EST: data arrived before the RTU. Has rdma_cm report the connection.
 void handle_comm_est(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.lock);
     if (ep.conn != nullptr && ep.current_state() == DAT_EP_STATE_COMPLETION_PENDING)
@@ -183,6 +198,7 @@ void handle_comm_est(dapl_ep &ep) noexcept {
 
 namespace {
 
+/// dat_ep_disconnect for a valid EP and flag, by the state of the EP.
 DAT_RETURN disconnect(dapl_ep &ep, DAT_CLOSE_FLAGS flags) noexcept {
     DAT_EP_STATE state;
     {
@@ -196,6 +212,7 @@ DAT_RETURN disconnect(dapl_ep &ep, DAT_CLOSE_FLAGS flags) noexcept {
                 return invalid_parameter(2);
             break;
         case DAT_EP_STATE_CONNECTED:
+            // Differs from the number that check_drained finds at first.
             ep.last_outstanding = ep.requests.outstanding() + 1;
             ep.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
             break;
@@ -233,7 +250,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcep
         return invalid_parameter(2);
     if (ep->is_ud)
         return DAT_SUCCESS;
-    // Before the call: the event may be dequeued before it returns.
+    // For the counters. Set before the disconnection, whose event resets it when it is dequeued.
     const bool first_call =
         ep->counters != nullptr && !ep->counters->disconnect_called.exchange(true);
     const DAT_RETURN result = cm::disconnect(*ep, flags);

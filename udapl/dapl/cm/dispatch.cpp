@@ -13,7 +13,7 @@ namespace coherdma::dapl::cm {
 namespace {
 
 struct event_channel_watcher final : fd_watcher {
-    void ready() noexcept override {
+    void handle_readable() noexcept override {
         rdma_cm_event *event = nullptr;
         while (rdma_get_cm_event(event_thread::channel(), &event) == 0) {
             // A connection request has its own id, but is handled by the listening one.
@@ -37,6 +37,7 @@ std::uint16_t local_port(const dapl_ep &ep) noexcept {
     return ep.conn != nullptr ? ntohs(rdma_get_src_port(ep.conn->id)) : std::uint16_t{0};
 }
 
+/// Maps a connection qualifier to a TCP port as OFED does.
 std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept {
     return static_cast<std::uint16_t>(qualifier <= 0xffff ? qualifier : qualifier % 32001 + 33534);
 }
@@ -45,9 +46,10 @@ void destroy_conn(connection *conn) noexcept {
     delete conn;
 }
 
+/// Waits for the thread in rdma_connect, and until the CM events of the ids are handled.
 connection::~connection() {
     call.finish();
-    // Old ids first: the event being handled may be of one, and its handler may use the current id.
+    // Old ids first: the event thread may be handling an event of one, and then use the current id.
     for (rdma_cm_id *const old_id : old_ids)
         if (old_id != nullptr)
             rdma_destroy_id(old_id);
@@ -55,6 +57,8 @@ connection::~connection() {
         rdma_destroy_id(id);
 }
 
+/// In the event thread. Without an EP the connection is a request that is not accepted yet, or it
+/// was detached.
 void connection::handle_event(rdma_cm_event &event) noexcept {
     if (event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
         event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)

@@ -22,6 +22,7 @@ struct {
 
 } // namespace
 
+/// Disconnects, with a DREQ where the transport has one. False: rdma_disconnect failed.
 bool send_dreq(connection &conn) noexcept {
     // iWARP closes its TCP connection, which is reliable.
     const bool may_be_lost =
@@ -39,6 +40,8 @@ bool send_dreq(connection &conn) noexcept {
     return false;
 }
 
+/// In the event thread: the DREP or the peer's DREQ was received, or none will be. run() deletes a
+/// connection that was kept for it.
 void complete_dreq(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);
     conn.dreq = conn.dreq_done;
@@ -48,7 +51,8 @@ void complete_dreq(connection &conn) noexcept {
 
 namespace {
 
-/// False: no DREP is pending.
+/// Keeps a connection that has lost its EP: run() deletes it when the DREP arrives, or at
+/// dreq_deadline. False: no DREP is pending.
 bool keep_until_drep(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);
     if (conn.dreq != conn.dreq_sent)
@@ -61,16 +65,20 @@ bool keep_until_drep(connection &conn) noexcept {
 
 } // namespace
 
+/// Deletes a connection that was detached from its EP, now or when the DREP has arrived.
 void release_conn(connection *conn) noexcept {
     if (keep_until_drep(*conn))
         event_thread::wait_for_callback(channel_watcher());
     else
-        delete conn; // rdma_destroy_id waits for the handler.
+        delete conn; // rdma_destroy_id waits until the event thread has handled its events.
 }
 
+/// In the event thread, scheduled by keep_until_drep() and complete_dreq(): deletes a connection
+/// that was kept without an EP.
 void connection::run() noexcept {
     {
-        const std::lock_guard guard(dreq_state.lock); // release_conn has left its critical section
+        // The scheduling function has left its critical section.
+        const std::lock_guard guard(dreq_state.lock);
     }
     delete this;
     // seq_cst: notify_all loads the number of sleepers, see lock.cpp.
@@ -82,6 +90,7 @@ bool waits_for_dreps() noexcept {
     return dreq_state.num_waiting_for_drep.load(std::memory_order_acquire) != 0;
 }
 
+/// Waits until all connections without an EP are deleted, before the event thread ends.
 void wait_for_dreps() noexcept {
     // acquire: the event thread has finished with the connections.
     for (std::uint32_t count;

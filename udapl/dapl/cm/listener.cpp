@@ -65,18 +65,19 @@ const address *find_local_address(const dapl_ia &ia, rdma_cm_id *id) noexcept {
 
 } // namespace
 
+/// In the event thread: a peer requests a connection at a listening id. Makes a CR of the request.
 void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST)
         return;
     rdma_cm_id *const id = event.id;
-    const bool datagrams = id->ps == RDMA_PS_UDP;
+    const bool is_ud = id->ps == RDMA_PS_UDP;
     dapl_ep *ep = nullptr;
-    // Not published: it is being created or freed.
+    // A service point that is not published is being created or freed.
     const bool is_listening = is_published(this) && id->verbs == ia->ctx();
     std::unique_ptr<connection> conn(is_listening ? new (std::nothrow) connection : nullptr);
     dapl_cr *const cr = conn ? create_object<dapl_cr>(*ia) : nullptr;
-    // The EP last: it cannot be given back.
-    if (cr == nullptr || (provide_ep != nullptr && !provide_ep(*this, datagrams, ep))) {
+    // provide_ep last: its EP cannot be given back.
+    if (cr == nullptr || (provide_ep != nullptr && !provide_ep(*this, is_ud, ep))) {
         if (cr != nullptr)
             destroy_object(cr);
         id->context = nullptr;
@@ -86,16 +87,17 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     cr->conn->id = id;
     id->context = static_cast<cm_handler *>(cr->conn);
     // For a datagram request the private data are in event.param.ud.
-    save_request_param(*cr->conn, datagrams ? to_conn_param(event.param.ud) : event.param.conn);
+    save_request_param(*cr->conn, is_ud ? to_conn_param(event.param.ud) : event.param.conn);
     cr->remote = to_address(rdma_get_peer_addr(id));
     cr->ep = ep;
     cr->ep_created = ep != nullptr && ep->current_state() == DAT_EP_STATE_UNCONFIGURED_TENTATIVE;
-    // Rejected by the provider, not the consumer: destroy_cr sends reject_by_provider.
-    if (!announce(cr))
-        destroy_cr(cr);
+    if (!deliver(cr))
+        destroy_cr(cr); // rejects it
 }
 
-bool dapl_sp::announce(dapl_cr *cr) noexcept {
+/// Adds the request to the IA and posts its event. False: the EVD is full, and the request is the
+/// caller's again.
+bool dapl_sp::deliver(dapl_cr *cr) noexcept {
     ia->insert(cr);
     auto ref = lookup<dapl_cr>(cr);
     if (!ref) // The IA is being closed, which destroys the request.
@@ -118,10 +120,11 @@ bool dapl_sp::announce(dapl_cr *cr) noexcept {
 
 namespace {
 
-// DAT_PSP_PROVIDER_FLAG: an unconfigured EP, which the consumer modifies before it accepts.
-bool create_tentative_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
+/// dapl_sp::provide_ep of a PSP with DAT_PSP_PROVIDER_FLAG: an unconfigured EP, which the consumer
+/// modifies before it accepts.
+bool create_tentative_ep(dapl_sp &sp, bool is_ud, dapl_ep *&ep) noexcept {
     dapl_ia &ia = *sp.ia;
-    if (datagrams || create_ep_object(ia, {}, default_ep_attr(ia), ep) != DAT_SUCCESS)
+    if (is_ud || create_ep_object(ia, {}, default_ep_attr(ia), ep) != DAT_SUCCESS)
         return false;
     ep->state.store(DAT_EP_STATE_UNCONFIGURED_TENTATIVE, std::memory_order_release);
     ep->refs = 1; // the request
@@ -129,9 +132,10 @@ bool create_tentative_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
     return true;
 }
 
-bool take_reserved_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
+/// dapl_sp::provide_ep of an RSP: its EP goes to the first request.
+bool take_reserved_ep(dapl_sp &sp, bool is_ud, dapl_ep *&ep) noexcept {
     auto &rsp = static_cast<dapl_rsp &>(sp);
-    if (rsp.ep_is_ud != datagrams)
+    if (rsp.ep_is_ud != is_ud)
         return false;
     ep = rsp.reserved_ep.exchange(nullptr);
     if (ep == nullptr)
@@ -140,13 +144,14 @@ bool take_reserved_ep(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept {
     return true;
 }
 
-/// The EP becomes that of the RSP, with a reference.
+/// Reserves the EP for the RSP, which gets a reference.
 DAT_RETURN reserve_ep(dapl_rsp &rsp, dapl_ep &ep) noexcept {
     const std::lock_guard setup_guard(ep.setup_lock);
     DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
     if (!ep.state.compare_exchange_strong(state, DAT_EP_STATE_RESERVED))
         return invalid_state(state_subtype(state));
-    // Not before: with a reference, the EP of a request would survive dat_cr_reject.
+    // Only now: the EP may have been one that a PSP created for a request, and dat_cr_reject could
+    // not destroy it while it has a reference.
     if (rsp.ia->get<dapl_ep>(&ep) == nullptr) {
         ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
         return invalid_handle(DAT_INVALID_HANDLE_EP);
@@ -155,12 +160,13 @@ DAT_RETURN reserve_ep(dapl_rsp &rsp, dapl_ep &ep) noexcept {
     return DAT_SUCCESS;
 }
 
+/// Undoes reserve_ep.
 void release_reserved_ep(dapl_ep &ep) noexcept {
     ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
     dapl_ia::put(&ep);
 }
 
-/// Listens at one address. port 0: rdma_cm chooses one and it is returned.
+/// Listens at one address. port: 0 is replaced by the one that rdma_cm chooses. 0 or an errno.
 int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
               std::uint16_t &port) noexcept {
     addr.port() = htons(port);
@@ -181,6 +187,8 @@ int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
     return 0;
 }
 
+/// Listens at each address of the IA, for connections and datagrams, with the same port. 0 or an
+/// errno.
 int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
     const device &dev = *sp.ia->dev;
     if (dev.num_addresses == 0)
@@ -198,7 +206,7 @@ int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
     return 0;
 }
 
-/// The port that rdma_cm chooses may be in use by TCP, see retry_with_new_id; then retries.
+/// On siw the kernel's TCP may already use the port that rdma_cm chooses; then retries.
 int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
     int error = EADDRINUSE;
     for (int tries = 0; error == EADDRINUSE && tries != 8; ++tries) {
@@ -209,6 +217,7 @@ int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
     return error;
 }
 
+/// qualifier: 0 is replaced by one that is free.
 DAT_RETURN listen(dapl_sp &sp, DAT_CONN_QUAL &qualifier) noexcept {
     std::uint16_t port = conn_qual_to_port(qualifier);
     const int error = port == 0 ? listen_on_any_port(sp, port) : listen_on_all(sp, port);
@@ -219,26 +228,27 @@ DAT_RETURN listen(dapl_sp &sp, DAT_CONN_QUAL &qualifier) noexcept {
     return DAT_SUCCESS;
 }
 
-template <class kind>
-void destroy_listener(kind *obj) noexcept {
+/// Destroys a service point and drops the reference to its EVD.
+template <class sp_type>
+void destroy_listener(sp_type *obj) noexcept {
     dapl_evd *const cr_evd = obj->cr_evd;
     destroy_object(obj);
     dapl_ia::put(cr_evd);
 }
 
-/// Creates a service point. qualifier: 0 is replaced by one that is free. arguments: the result of
-/// checking the arguments that follow the EVD, except the returned handle (the fifth). fill() sets
-/// the fields of the kind.
-template <class kind, class filling>
-DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
-                  DAT_RETURN arguments, DAT_HANDLE *handle, filling &&fill) noexcept {
+/// Creates a service point. qualifier: 0 is replaced by one that is free. flags_check: the result
+/// for an argument that follows the EVD, to be returned unless an earlier one is wrong. handle is
+/// the fifth argument. fill(obj) sets the fields that only this type has.
+template <class sp_type, class filling>
+DAT_RETURN create_sp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
+                     DAT_RETURN flags_check, DAT_HANDLE *handle, filling &&fill) noexcept {
     dapl_evd *const cr_evd = require_stream(ia.get<dapl_evd>(evd_handle), DAT_EVD_CR_FLAG);
     if (cr_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CR);
-    DAT_RETURN result = arguments;
+    DAT_RETURN result = flags_check;
     if (result == DAT_SUCCESS && handle == nullptr)
         result = invalid_parameter(5);
-    kind *const obj = result == DAT_SUCCESS ? create_object<kind>(ia) : nullptr;
+    sp_type *const obj = result == DAT_SUCCESS ? create_object<sp_type>(ia) : nullptr;
     if (obj == nullptr) {
         ia.put(cr_evd);
         return result != DAT_SUCCESS ? result : no_resources(DAT_RESOURCE_MEMORY);
@@ -261,14 +271,14 @@ DAT_RETURN create(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_hand
 DAT_RETURN create_psp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
                       DAT_PSP_FLAGS flags, DAT_PSP_HANDLE *psp_handle) noexcept {
     const bool is_valid = flags == DAT_PSP_CONSUMER_FLAG || flags == DAT_PSP_PROVIDER_FLAG;
-    return create<dapl_psp>(ia, qualifier, evd_handle,
-                            is_valid ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(4), psp_handle,
-                            [flags](dapl_psp &psp) {
-                                psp.flags = flags;
-                                if (flags == DAT_PSP_PROVIDER_FLAG)
-                                    psp.provide_ep = create_tentative_ep;
-                                return DAT_RETURN{DAT_SUCCESS};
-                            });
+    return create_sp<dapl_psp>(ia, qualifier, evd_handle,
+                               is_valid ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(4),
+                               psp_handle, [flags](dapl_psp &psp) {
+                                   psp.flags = flags;
+                                   if (flags == DAT_PSP_PROVIDER_FLAG)
+                                       psp.provide_ep = create_tentative_ep;
+                                   return DAT_RETURN{DAT_SUCCESS};
+                               });
 }
 
 } // namespace
@@ -351,7 +361,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     bool reserved = false;
-    const DAT_RETURN result = cm::create<dapl_rsp>(
+    const DAT_RETURN result = cm::create_sp<dapl_rsp>(
         *ia, qualifier, evd_handle, DAT_SUCCESS, rsp_handle, [&ep, &reserved](dapl_rsp &rsp) {
             rsp.ep_is_ud = ep->is_ud;
             rsp.provide_ep = cm::take_reserved_ep;
@@ -398,12 +408,12 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
         return dat_error(DAT_COMM_NOT_SUPPORTED);
     address addr = to_address(sa);
     DAT_CONN_QUAL port = ntohs(addr.port());
-    const DAT_RETURN result = cm::create<dapl_csp>(*ia, port, evd_handle, DAT_SUCCESS, csp_handle,
-                                                   [comm, &addr](dapl_csp &csp) {
-                                                       csp.comm = *comm;
-                                                       csp.addr = addr;
-                                                       return DAT_RETURN{DAT_SUCCESS};
-                                                   });
+    const DAT_RETURN result = cm::create_sp<dapl_csp>(*ia, port, evd_handle, DAT_SUCCESS,
+                                                      csp_handle, [comm, &addr](dapl_csp &csp) {
+                                                          csp.comm = *comm;
+                                                          csp.addr = addr;
+                                                          return DAT_RETURN{DAT_SUCCESS};
+                                                      });
     return result == dat_error(DAT_CONN_QUAL_IN_USE) ? dat_error(DAT_PORT_IN_USE) : result;
 }
 

@@ -21,7 +21,7 @@ struct dapl_sp : object {
     void handle_event(rdma_cm_event &event) noexcept;
     /// Adds a complete request to the IA and posts its event. False: the EVD is full, and the
     /// request is the caller's again.
-    bool announce(struct dapl_cr *cr) noexcept;
+    bool deliver(struct dapl_cr *cr) noexcept;
 
     /// The context of the listening ids.
     struct id_handler final : cm_handler {
@@ -33,7 +33,7 @@ struct dapl_sp : object {
 
     /// Sets the EP that comes with a new request (RSP, PSP of the provider). False: the request is
     /// rejected.
-    bool (*provide_ep)(dapl_sp &sp, bool datagrams, dapl_ep *&ep) noexcept = nullptr;
+    bool (*provide_ep)(dapl_sp &sp, bool is_ud, dapl_ep *&ep) noexcept = nullptr;
     DAT_CONN_QUAL qualifier = 0;
     dapl_evd *cr_evd = nullptr;
     std::array<rdma_cm_id *, 32> ids = {}; ///< two for each address: TCP and, for datagrams, UDP
@@ -77,11 +77,12 @@ struct dapl_cr final : object {
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_CR;
     using object::object;
     ~dapl_cr();
+    /// Gives the request to another CR, which has another handle.
     void move_to(dapl_cr &cr) noexcept;
 
-    connection *conn = nullptr;
-    dapl_ep *ep = nullptr;   ///< of the RSP, or created by the PSP
-    bool ep_created = false; ///< by the PSP
+    connection *conn = nullptr; ///< nullptr: accepted, or given to another CR
+    dapl_ep *ep = nullptr;      ///< of the RSP, or created by the PSP
+    bool ep_created = false;    ///< by the PSP
     address remote = {};
 };
 

@@ -12,6 +12,7 @@ namespace coherdma::dapl::cm {
 
 namespace {
 
+/// Moves the QP one state further. 0 or an errno.
 int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept {
     ibv_qp_attr attr = {};
     int mask = 0;
@@ -20,7 +21,7 @@ int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept 
         return errno;
     if (state == IBV_QPS_RTR) {
         attr.min_rnr_timer = get_settings().rnr_timer;
-        if (!conn.active)
+        if (!conn.active) // The reply is sent later, so rdma_cm has the depths of the request.
             attr.max_dest_rd_atomic = conn.responder_resources;
     }
     if (state == IBV_QPS_RTS && !conn.active)
@@ -33,6 +34,7 @@ int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept 
 
 } // namespace
 
+/// Moves the QP to RTS, for a connection whose parameters rdma_cm knows. 0 or an errno.
 int qp_to_rts(dapl_ep &ep, connection &conn) noexcept {
     if (ep.ia->dev->iwarp)
         return 0;

@@ -36,7 +36,8 @@ bool parse_req_header(const connection &conn, req_header &header) noexcept {
 
 } // namespace
 
-/// A resolution, in progress or complete.
+/// A peer of a UD EP whose QP dat_ep_connect resolves or has resolved, or whose request was
+/// accepted.
 struct ud_peer final : cm_handler {
     explicit ud_peer(dapl_ep &owner) noexcept
         : ep(owner) {}
@@ -49,9 +50,9 @@ struct ud_peer final : cm_handler {
     dapl_ep &ep;
     rdma_cm_id *id = nullptr;
     address remote = {};
-    bool event_posted = false;
+    bool event_posted = false; ///< the result was reported: a later failure is not
     int arp_retries = 0;
-    std::uint8_t req_size = 0;
+    std::uint8_t req_size = 0; ///< of req_data, the private data of the request
     std::array<unsigned char, sizeof(req_header) + max_private_data> req_data = {};
     std::array<unsigned char, 256> rep_data = {};
     ud_peer *next = nullptr;
@@ -65,6 +66,7 @@ void add_peer(dapl_ep &ep, ud_peer *peer) noexcept {
     ep.ud_peers = peer;
 }
 
+/// What post_ud_event puts into a DAT event.
 struct ud_event {
     DAT_IB_EVENT_NUMBER number;
     DAT_IB_EXT_TYPE type;
@@ -74,6 +76,8 @@ struct ud_event {
     std::size_t size = 0;
 };
 
+/// Posts an event to the connection EVD of a UD EP. Its context identifies the peer to
+/// ud_free_peer.
 void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
     DAT_EVENT event = {};
     event.event_number = static_cast<DAT_EVENT_NUMBER>(info.number);
@@ -96,6 +100,7 @@ void post_ud_event(dapl_ep &ep, ud_peer &peer, const ud_event &info) noexcept {
         ud_destroy_event_ah(event);
 }
 
+/// Reports that the peer was not resolved, unless a result was reported.
 void post_failure(ud_peer &peer, DAT_IB_EVENT_NUMBER number) noexcept {
     if (peer.event_posted)
         return;
@@ -105,6 +110,7 @@ void post_failure(ud_peer &peer, DAT_IB_EVENT_NUMBER number) noexcept {
                                                                        : DAT_IB_UD_CONNECT_ERROR});
 }
 
+/// Sends the SIDR request. False: it failed, or the route is one of another device.
 bool send_req(ud_peer &peer) noexcept {
     rdma_conn_param param = {};
     param.private_data = peer.req_data.data();
@@ -113,6 +119,8 @@ bool send_req(ud_peer &peer) noexcept {
     return peer.id->verbs == peer.ep.ia->ctx() && rdma_connect(peer.id, &param) == 0;
 }
 
+/// The reply of the peer gives its QP number and address: creates an address handle and reports
+/// both.
 void handle_established(ud_peer &peer, const rdma_ud_param &ud_param) noexcept {
     ibv_ah_attr ah_attr = ud_param.ah_attr;
     ud_event info = {DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED, DAT_IB_UD_REMOTE_AH};
@@ -153,9 +161,8 @@ ibv_ah *create_peer_ah(dapl_ep &ep, const rdma_cm_id &id) noexcept {
     return nullptr;
 }
 
-// Waits until all Sends have completed: a datagram is lost if its QP or its address handle is
-// destroyed first (rxe looks up the handle when it sends). That takes microseconds, or longer on a
-// busy CPU.
+/// Waits at most 2 s until all Sends have completed: a datagram is lost if its QP or its address
+/// handle is destroyed first (rxe looks up the handle when it sends).
 void drain_requests(dapl_ep &ep, dapl_evd &request_evd) noexcept {
     constexpr std::int64_t drain_timeout_ns = 2'000'000'000;
     const std::int64_t deadline = dat_deadline::now_ns() + drain_timeout_ns;
@@ -170,7 +177,7 @@ void drain_requests(dapl_ep &ep, dapl_evd &request_evd) noexcept {
     }
 }
 
-/// dat_ep_modify may replace the EVD.
+/// The EVD cannot be freed while the caller uses it, though dat_ep_modify may replace it.
 call_ref<dapl_evd> find_request_evd(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.lock);
     return lookup<dapl_evd>(ep.request_evd);
@@ -178,6 +185,7 @@ call_ref<dapl_evd> find_request_evd(dapl_ep &ep) noexcept {
 
 } // namespace
 
+/// In the event thread: the next step of the resolution.
 void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -208,6 +216,7 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     }
 }
 
+/// Starts to resolve a peer; ud_peer::handle_event continues, and an event reports the result.
 DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void *private_data,
                       DAT_COUNT size) noexcept {
     auto new_peer = std::make_unique<ud_peer>(ep);
@@ -232,6 +241,7 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
     return DAT_SUCCESS;
 }
 
+/// Destroys the address handle in an event that no consumer will get.
 void ud_destroy_event_ah(const DAT_EVENT &event) noexcept {
     DAT_IB_EXTENSION_EVENT_DATA ext_data;
     std::memcpy(&ext_data, event.event_extension_data, sizeof ext_data);
@@ -244,6 +254,7 @@ std::size_t ud_header_size(const connection &conn) noexcept {
     return conn.id->ps == RDMA_PS_UDP && parse_req_header(conn, header) ? sizeof header : 0;
 }
 
+/// Replies to a request and deletes conn. An event reports the result.
 DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
                      DAT_COUNT size) noexcept {
     auto new_peer = std::make_unique<ud_peer>(ep);
@@ -279,6 +290,7 @@ DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
     return DAT_SUCCESS;
 }
 
+/// For an EP that is freed, reset or modified, once its Sends have completed.
 void ud_free_peers(dapl_ep &ep) noexcept {
     if (!ep.is_ud)
         return;
@@ -297,6 +309,7 @@ void ud_free_peers(dapl_ep &ep) noexcept {
     }
 }
 
+/// args: the context of an event of the peer.
 DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept {
     const void *const context = va_arg(args, void *);
     ud_peer *peer = nullptr;
@@ -315,6 +328,7 @@ DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept {
     return peer != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(3);
 }
 
+/// args: an address handle of an event, which is destroyed once the Sends have completed.
 DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
     auto *const remote_ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
     if (remote_ah == nullptr)
@@ -327,6 +341,7 @@ DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
     return DAT_SUCCESS;
 }
 
+/// args: as those of dat_ep_post_send, and the address handle of the peer.
 DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     constexpr dto_op ud_send = {.opcode = IBV_WR_SEND,
                                 .operation = DAT_IB_DTO_SEND_UD,

@@ -26,7 +26,7 @@ constexpr std::size_t chunk_size = 64 * 1024;
 constexpr std::size_t slot_alignment = 64;
 
 struct free_slot {
-    slot head; // stays: stale handles read it, and a call with one may count itself for a moment
+    slot head; // stays: a call with a stale handle reads it, and may add to `users` for a moment
     free_slot *next;
 };
 
@@ -78,6 +78,7 @@ struct {
     std::array<type_slots, num_types> types = {};
 } state;
 
+/// Reserves the address range, once. The caller holds state.lock.
 bool reserve() noexcept {
     if (state.size != 0)
         return true;
@@ -110,7 +111,7 @@ bool reserve() noexcept {
     return false;
 }
 
-/// Makes the first `bytes` bytes accessible. False: out of memory.
+/// Makes the first `bytes` bytes of the range accessible. False: out of memory.
 bool make_accessible(std::size_t bytes) noexcept {
     const std::size_t end = (bytes + chunk_size - 1) / chunk_size * chunk_size;
     if (end <= state.accessible)
@@ -122,7 +123,7 @@ bool make_accessible(std::size_t bytes) noexcept {
     return true;
 }
 
-/// Adds a chunk of slots. False: out of memory or address space.
+/// Adds a chunk of slots of `step` bytes. False: out of memory or address space.
 bool add_chunk(type_slots &slots, std::size_t step) noexcept {
     const std::size_t used = state.used.load(std::memory_order_relaxed);
     const std::size_t bytes = std::max(step, chunk_size / step * step);
@@ -147,6 +148,8 @@ bool init() noexcept {
     return reserve();
 }
 
+/// Reuses the slot that was freed first if more than min_freed were freed, or if there is no other.
+/// nullptr: out of memory.
 void *alloc(DAT_HANDLE_TYPE type, std::size_t size) noexcept {
     const std::size_t step = slot_size(size);
     const std::lock_guard guard(state.lock);
@@ -174,6 +177,7 @@ void free(DAT_HANDLE_TYPE type, std::size_t size, void *memory) noexcept {
     state.types.at(type).push_freed(freed);
 }
 
+/// True: the words of a slot may be read at this address.
 // acquire: bytes below `used` are accessible, and zero or a slot.
 bool contains(const void *handle) noexcept {
     const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(handle);

@@ -21,7 +21,7 @@ struct instance {
     /// The registry's dats_get_ia_handle, which converts an IA's handle to the consumer's; NULL if
     /// it has none.
     DAT_RETURN (*get_ia_handle)(DAT_IA_HANDLE, DAT_IA_HANDLE *);
-    bool initialized;     ///< by dat_provider_init, and not finished since
+    bool initialized;     ///< dat_provider_init was called, and not dat_provider_fini since
     bool passes_ro_aware; ///< the registry passes the last argument of DAT 1.2's ia_open_func
     instance *next;
 };

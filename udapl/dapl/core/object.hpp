@@ -29,9 +29,9 @@ struct object : slot {
 
     dapl_ia *const ia;
     // Under objects_lock:
-    std::uint32_t refs = 0; ///< references by other objects: the object cannot be freed
-    object *next = nullptr; ///< in the IA's list of this type
-    object **link = nullptr;
+    std::uint32_t refs = 0;  ///< references by other objects: the object cannot be freed
+    object *next = nullptr;  ///< in the IA's list of this type
+    object **link = nullptr; ///< what points to this object in that list
     /// Destroys an object that an abrupt close of its IA left, because objects of other IAs refer
     /// to it, when the last reference is dropped.
     void (*destroy_unreferenced)(object *) noexcept = nullptr;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+/// The DAT error of a verbs or rdma_cm call. resource: the subtype if resources are lacking.
 DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource) noexcept {
     switch (error) {
     case ENOMEM:

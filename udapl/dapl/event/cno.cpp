@@ -22,7 +22,9 @@ bool dapl_cno::init() noexcept {
 
 namespace {
 
-bool control_fd(int epoll_fd, int op, int fd, dapl_evd &evd) noexcept {
+/// epoll_ctl for a descriptor of the EVD. The data of its events are the EVD's address. There are
+/// none while a thread is in dat_evd_wait.
+bool evd_epoll_ctl(int epoll_fd, int op, int fd, dapl_evd &evd) noexcept {
     epoll_event event = {};
     event.events = evd.masked_in_cno ? 0U : unsigned{EPOLLIN};
     event.data.ptr = &evd;
@@ -37,8 +39,8 @@ void remove_evd_fds(int epoll_fd, const dapl_evd &evd) noexcept {
 
 /// Adds all of the EVD's descriptors, or none.
 bool add_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
-    if (control_fd(epoll_fd, EPOLL_CTL_ADD, evd.event_fd.get(), evd) &&
-        (!evd.channel || control_fd(epoll_fd, EPOLL_CTL_ADD, evd.channel->fd, evd)))
+    if (evd_epoll_ctl(epoll_fd, EPOLL_CTL_ADD, evd.event_fd.get(), evd) &&
+        (!evd.channel || evd_epoll_ctl(epoll_fd, EPOLL_CTL_ADD, evd.channel->fd, evd)))
         return true;
     remove_evd_fds(epoll_fd, evd);
     return false;
@@ -46,13 +48,15 @@ bool add_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
 
 /// After a change of masked_in_cno. Cannot fail: the descriptors are in the set.
 void update_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
-    control_fd(epoll_fd, EPOLL_CTL_MOD, evd.event_fd.get(), evd);
+    evd_epoll_ctl(epoll_fd, EPOLL_CTL_MOD, evd.event_fd.get(), evd);
     if (evd.channel)
-        control_fd(epoll_fd, EPOLL_CTL_MOD, evd.channel->fd, evd);
+        evd_epoll_ctl(epoll_fd, EPOLL_CTL_MOD, evd.channel->fd, evd);
 }
 
 } // namespace
 
+/// The EVD triggers this CNO from now on; at once if it has events. old_cno: what it triggered
+/// before. False: no memory or descriptor, nothing is changed.
 bool dapl_cno::attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept {
     const std::lock_guard guard(evd.lock);
     old_cno = evd.cno;
@@ -65,7 +69,7 @@ bool dapl_cno::attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept {
     if (old_cno != nullptr && old_cno != this)
         remove_evd_fds(old_cno->epoll_fd.get(), evd);
     evd.cno = this;
-    if (evd.enabled && evd.drain_cq() != 0)
+    if (evd.enabled && evd.num_events() != 0)
         evd.signal_event_fd();
     return true;
 }
@@ -84,14 +88,17 @@ void dapl_cno::mask_evd(dapl_evd &evd) noexcept {
     update_evd_fds(epoll_fd.get(), evd);
 }
 
+/// The thread has left dat_evd_wait: the EVD triggers the CNO again, at once for events that are
+/// left. With the EVD's lock held.
 void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
     evd.masked_in_cno = false;
     update_evd_fds(epoll_fd.get(), evd);
-    // The waiter consumed the CQ's notifications: arm again.
-    if (evd.enabled && evd.arm() && evd.drain_cq() != 0)
+    // dat_evd_wait has consumed the CQ's notifications, so the CQ is armed again.
+    if (evd.enabled && evd.arm() && evd.num_events() != 0)
         evd.signal_event_fd();
 }
 
+/// An EVD that has events and has triggered; DAT_HANDLE_NULL: there is none.
 DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
     const std::lock_guard trigger_guard(trigger_lock);
     const void *invalid_evd = nullptr; // the first whose handle is invalid
@@ -101,8 +108,8 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
             return DAT_HANDLE_NULL;
         const auto evd = lookup<dapl_evd>(event.data.ptr);
         if (!evd) {
-            // Being freed: its descriptors leave the set, but perhaps only after this call, for
-            // which dat_ia_close waits. Others follow, before the same comes again.
+            // The EVD is being freed; its descriptors may be in the set until this call returns,
+            // since dat_ia_close waits for it. epoll_wait returns all others before it again.
             if (event.data.ptr == invalid_evd)
                 return DAT_HANDLE_NULL;
             if (invalid_evd == nullptr)
@@ -115,11 +122,12 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
         evd->clear_notifications(true, static_cast<bool>(evd->channel));
         if (!evd->enabled)
             continue;
-        if (evd->arm() && evd->drain_cq() != 0)
+        if (evd->arm() && evd->num_events() != 0)
             return evd.get();
     }
 }
 
+/// In the event thread: calls the agent once if an EVD has triggered, and removes it.
 void dapl_cno::call_agent() noexcept {
     DAT_EVD_HANDLE const evd_handle = next_triggered_evd();
     if (evd_handle == DAT_HANDLE_NULL)
@@ -138,8 +146,9 @@ void dapl_cno::call_agent() noexcept {
 
 namespace {
 
-DAT_RETURN create(DAT_IA_HANDLE ia_handle, const DAT_OS_WAIT_PROXY_AGENT &agent, DAT_FD *fd,
-                  DAT_CNO_HANDLE *cno_handle) noexcept {
+/// fd: of dat_cno_fd_create, or nullptr.
+DAT_RETURN create_cno(DAT_IA_HANDLE ia_handle, const DAT_OS_WAIT_PROXY_AGENT &agent, DAT_FD *fd,
+                      DAT_CNO_HANDLE *cno_handle) noexcept {
     const auto ia = handle_to<dapl_ia>(ia_handle);
     if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
@@ -166,7 +175,7 @@ DAT_RETURN create(DAT_IA_HANDLE ia_handle, const DAT_OS_WAIT_PROXY_AGENT &agent,
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
                       DAT_CNO_HANDLE *cno_handle) noexcept {
-    return create(ia_handle, agent, nullptr, cno_handle);
+    return create_cno(ia_handle, agent, nullptr, cno_handle);
 }
 
 DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *cno_handle) noexcept {
@@ -174,9 +183,10 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD *fd, DAT_CNO_HANDLE *cn
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (fd == nullptr)
         return invalid_parameter(2);
-    return create(ia_handle, {nullptr, nullptr}, fd, cno_handle);
+    return create_cno(ia_handle, {nullptr, nullptr}, fd, cno_handle);
 }
 
+/// While the CNO has an agent, the event thread watches its epoll descriptor.
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT agent) noexcept {
     const auto cno = handle_to<dapl_cno>(cno_handle);
     if (!cno)
@@ -229,6 +239,7 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
     return free_object(std::move(cno), DAT_INVALID_STATE_CNO_IN_USE, destroy_cno);
 }
 
+/// Makes the threads in dat_cno_wait return, as the CNO is destroyed.
 void dapl_cno::cancel_waiters() noexcept {
     const std::lock_guard guard(lock);
     const std::uint64_t value = 1;
@@ -236,7 +247,7 @@ void dapl_cno::cancel_waiters() noexcept {
 }
 
 void destroy_cno(dapl_cno *cno) noexcept {
-    // Also without an agent: its call may have begun, and removed it.
+    // Also without an agent: call_agent() removes it, and the event thread may still be there.
     event_thread::unwatch(cno->epoll_fd.get(), cno->agent_watcher);
     destroy_object(cno);
 }
@@ -272,7 +283,7 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
     DAT_RETURN result = DAT_SUCCESS;
     while ((triggered = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS) {
         if (deadline.has_passed()) {
-            result = dat_error(DAT_QUEUE_EMPTY); // as DAT 1.2's manual pages and OFED return
+            result = dat_error(DAT_QUEUE_EMPTY); // as in DAT 1.2's manual pages and OFED
             break;
         }
         pollfd fds[2] = {{cno->epoll_fd.get(), POLLIN, 0}, {cno->cancel_fd.get(), POLLIN, 0}};

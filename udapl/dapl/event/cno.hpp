@@ -46,15 +46,15 @@ struct dapl_cno : object {
     struct agent_caller final : fd_watcher {
         explicit agent_caller(dapl_cno &owner) noexcept
             : cno(owner) {}
-        void ready() noexcept override { cno.call_agent(); }
+        void handle_readable() noexcept override { cno.call_agent(); }
         dapl_cno &cno;
     } agent_watcher{*this};
 
     mutex trigger_lock; ///< of next_triggered_evd: an EVD that triggered is given to one thread
     mutex lock;         ///< of agent and num_waiters
     DAT_OS_WAIT_PROXY_AGENT agent;
-    bool is_fd_cno = false;
-    unsigned num_waiters = 0;
+    bool is_fd_cno = false;   ///< of dat_cno_fd_create: the consumer polls epoll_fd
+    unsigned num_waiters = 0; ///< threads in dat_cno_wait
     unique_fd epoll_fd;
     unique_fd cancel_fd; ///< makes dat_cno_wait return
 };

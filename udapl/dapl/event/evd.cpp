@@ -19,6 +19,7 @@ dapl_evd::~dapl_evd() {
         ibv_ack_cq_events(cq.get(), num_unacked);
 }
 
+/// Creates the CQ and its completion channel, which does not block. 0 or an errno.
 int dapl_evd::create_cq() noexcept {
     channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()));
     if (!channel)
@@ -45,7 +46,7 @@ void dapl_evd::signal_event_fd() const noexcept {
     [[maybe_unused]] const ssize_t written = write(event_fd.get(), &value, sizeof value);
 }
 
-// Completions moved to the queue must not use up the room of posted events.
+/// The queue's limit for post(): completions moved to the queue do not use up the room for others.
 std::uint32_t dapl_evd::max_events() const noexcept {
     return static_cast<std::uint32_t>(qlen) + static_cast<std::uint32_t>(cq ? cq->cqe : 0);
 }
@@ -59,7 +60,8 @@ bool dapl_evd::append_event() noexcept {
     return true;
 }
 
-std::uint32_t dapl_evd::drain_cq() noexcept {
+/// Moves all completions to the queue. With the lock.
+void dapl_evd::drain_cq() noexcept {
     while (cq && append_event()) {
         if (poll_event(*this, queue.back()) != DAT_SUCCESS) {
             queue.pop_back();
@@ -67,6 +69,10 @@ std::uint32_t dapl_evd::drain_cq() noexcept {
         }
         srq_recv_enqueued(queue.back());
     }
+}
+
+std::uint32_t dapl_evd::num_events() noexcept {
+    drain_cq();
     return static_cast<std::uint32_t>(queue.size());
 }
 
@@ -74,10 +80,11 @@ bool dapl_evd::arm() noexcept {
     return !cq || ibv_req_notify_cq(cq.get(), solicited_only) == 0;
 }
 
+/// After ppoll or epoll_wait: makes the descriptors unreadable again.
 void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable) noexcept {
     ibv_cq *event_cq = nullptr;
     void *cq_context = nullptr;
-    // At most one event: the CQ was armed once since the last.
+    // At most one event: since the previous one the CQ was armed once.
     if (channel_readable && ibv_get_cq_event(channel.get(), &event_cq, &cq_context) == 0)
         ++num_unacked;
     // In batches: ibv_ack_cq_events takes a mutex and signals a condition.
@@ -90,6 +97,8 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
         event_fd_readable ? read(event_fd.get(), &value, sizeof value) : 0;
 }
 
+/// Queues an event that is no completion, and wakes a waiter or triggers the CNO. False: the queue
+/// is full, which is reported to the asynchronous EVD.
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
@@ -105,6 +114,7 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     return false;
 }
 
+/// Returns the EVD if it has the stream; else drops the reference to it and returns nullptr.
 dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
     if (evd == nullptr || (evd->flags & stream) != 0)
         return evd;
@@ -130,8 +140,8 @@ void report_overflow(dapl_evd &evd) noexcept {
         post_async_event(*evd.ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, &evd, DAT_EVD_OVERFLOW_ERROR);
 }
 
-// Asynchronous events have an EVD of their own: its queue is limited, and other events must not
-// overflow it.
+/// Each stream is an index of evd_streams. Asynchronous events have an EVD of their own, so that
+/// others do not overflow its queue.
 bool can_merge(std::size_t stream_a, std::size_t stream_b) noexcept {
     return stream_a == stream_b || (evd_streams.at(stream_a) != DAT_EVD_ASYNC_FLAG &&
                                     evd_streams.at(stream_b) != DAT_EVD_ASYNC_FLAG);
@@ -228,10 +238,11 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
     return free_object(std::move(evd), DAT_INVALID_STATE_EVD_IN_USE, destroy_evd);
 }
 
+/// Makes the thread in dat_evd_wait return, if there is one.
 void dapl_evd::cancel_waiter_locked() noexcept {
     if (!has_waiter)
         return;
-    cancel_wait = true;
+    wait_canceled = true;
     if (waiter_blocked)
         signal_event_fd();
 }
@@ -241,6 +252,7 @@ void dapl_evd::cancel_waiters() noexcept {
     cancel_waiter_locked();
 }
 
+/// The EVD was removed from its IA. Destroys it, or leaves that to the last dapl_ia::put.
 void destroy_evd(dapl_evd *evd) noexcept {
     if (evd->cno != nullptr)
         dapl_ia::put(evd->cno->detach_evd(*evd));
@@ -248,7 +260,7 @@ void destroy_evd(dapl_evd *evd) noexcept {
         cm::drop_undelivered(event);
     {
         const std::lock_guard guard(objects_lock);
-        if (evd->refs != 0) {
+        if (evd->refs != 0) { // objects of other IAs
             evd->destroy_unreferenced = [](object *obj) noexcept {
                 destroy_object(static_cast<dapl_evd *>(obj));
             };
@@ -278,7 +290,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) 
 
 namespace {
 
-// Calls fn(evd) under the EVD's lock.
+/// Calls fn(evd) under the EVD's lock.
 template <class function>
 DAT_RETURN with_locked_evd(DAT_EVD_HANDLE evd_handle, function &&fn) noexcept {
     const auto evd = handle_to<dapl_evd>(evd_handle);
@@ -297,7 +309,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE evd_handle) noexcept {
             // Triggers for events that arrived while disabled.
             if (!evd.arm())
                 return dat_error(DAT_INTERNAL_ERROR);
-            if (evd.drain_cq() != 0)
+            if (evd.num_events() != 0)
                 evd.signal_event_fd();
         }
         return DAT_RETURN{DAT_SUCCESS};
@@ -326,11 +338,12 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle) noexcept {
     });
 }
 
+/// Completions are in the CQ until they are moved to the queue, so the CQ has the size of the EVD.
 DAT_RETURN evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT qlen) noexcept {
     return with_locked_evd(evd_handle, [qlen](dapl_evd &evd) {
         if (qlen <= 0 || qlen > evd.ia->dev->attr.max_cqe)
             return invalid_parameter(2);
-        if (evd.drain_cq() > static_cast<std::uint32_t>(qlen))
+        if (evd.num_events() > static_cast<std::uint32_t>(qlen))
             return invalid_state(DAT_INVALID_STATE_EVD_IN_USE);
         if (!evd.cq) {
             evd.qlen = qlen;

@@ -72,8 +72,10 @@ struct dapl_evd : object {
 
     /// Appends an empty event to the queue. False: out of memory.
     bool append_event() noexcept;
-    /// Moves all completions to the queue. Returns the number of events in it.
-    std::uint32_t drain_cq() noexcept;
+    /// Moves all completions to the queue.
+    void drain_cq() noexcept;
+    /// Drains the CQ and returns the number of events in the queue.
+    std::uint32_t num_events() noexcept;
     /// Requests a notification of the next completion.
     bool arm() noexcept;
     /// Reads the descriptors that are readable.
@@ -88,7 +90,7 @@ struct dapl_evd : object {
     ibv_wc wc;                   ///< the CQE polled last
     bool has_waiter = false;     ///< a thread is in dat_evd_wait
     bool waiter_blocked = false; ///< ... and blocked in ppoll
-    bool cancel_wait = false;    ///< the waiter must return
+    bool wait_canceled = false;  ///< the waiter must return
     bool masked_in_cno = false;  ///< does not trigger its CNO: a thread is in dat_evd_wait
     bool waitable = true;
     bool enabled = true;
@@ -96,10 +98,10 @@ struct dapl_evd : object {
     bool solicited_only = false;  ///< only solicited completions wake waiters
     DAT_COUNT qlen;
     const DAT_EVD_FLAGS flags;
-    unsigned num_unacked = 0; ///< CQ events
+    unsigned num_unacked = 0; ///< CQ events without ibv_ack_cq_events
     dapl_cno *cno = nullptr;
     std::shared_ptr<ibv_comp_channel> channel;
-    unique_fd event_fd;
+    unique_fd event_fd; ///< post() signals it for a waiter or a CNO
 };
 
 /// True: one EVD may have both streams, each an index of evd_streams.

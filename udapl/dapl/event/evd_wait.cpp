@@ -14,7 +14,7 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// With the EVD's lock held.
+/// dat_evd_dequeue, with the EVD's lock held.
 DAT_RETURN dequeue_locked(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (evd.has_waiter) [[unlikely]]
         return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
@@ -41,6 +41,7 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
     return dequeue_locked(*evd, *event);
 }
 
+/// dat_evd_dequeue with COHERDMA_COUNTERS=1.
 DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
     const DAT_RETURN result = evd_dequeue(evd_handle, event);
     const auto evd = lookup<dapl_evd>(evd_handle);
@@ -57,16 +58,17 @@ namespace {
 
 enum class wake_reason { event, timeout, error };
 
-/// Blocks until there may be a new event. Releases the lock meanwhile.
+/// Blocks in dat_evd_wait until there may be a new event. The caller holds the EVD's lock, which is
+/// released meanwhile.
 wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
     if (!evd.create_event_fd() || !evd.arm())
         return wake_reason::error;
     // Completions that arrived before the CQ was armed do not notify.
     const std::size_t num_before = evd.queue.size();
-    if (evd.drain_cq() != num_before)
+    if (evd.num_events() != num_before)
         return wake_reason::event;
     if (evd.cno != nullptr && !evd.masked_in_cno)
-        evd.cno->mask_evd(evd);
+        evd.cno->mask_evd(evd); // does not trigger the CNO meanwhile
     pollfd fds[2] = {{evd.event_fd.get(), POLLIN, 0},
                      {evd.channel ? evd.channel->fd : -1, POLLIN, 0}};
     evd.waiter_blocked = true;
@@ -83,12 +85,13 @@ wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
     return wake_reason::event;
 }
 
+/// Waits until the queue has `threshold` events. The caller holds the EVD's lock.
 DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) noexcept {
     for (;;) {
-        if (evd.drain_cq() >= threshold)
+        if (evd.num_events() >= threshold)
             return DAT_SUCCESS;
-        // By the handle, not by waitable, which may be set again.
-        if (evd.cancel_wait)
+        // By dat_evd_set_unwaitable, or because the EVD is freed, which unpublishes it.
+        if (evd.wait_canceled)
             return is_published(&evd) ? invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE)
                                       : dat_error(DAT_ABORT);
         if (deadline.has_passed())
@@ -124,7 +127,7 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     const DAT_RETURN result =
         wait(*evd, dat_deadline(timeout), static_cast<std::uint32_t>(threshold));
     evd->has_waiter = false;
-    evd->cancel_wait = false;
+    evd->wait_canceled = false;
     if (result == DAT_SUCCESS) {
         *event = evd->queue.front();
         srq_recv_dequeued(*event);

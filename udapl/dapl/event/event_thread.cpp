@@ -25,8 +25,8 @@ namespace {
 
 // No destructors: the thread keeps running while the process is in exit().
 struct {
-    mutex lifecycle_lock; ///< of starting and stopping the thread, and users
-    unsigned users = 0;   ///< open IAs
+    mutex lifecycle_lock;   ///< of starting and stopping the thread, and num_users
+    unsigned num_users = 0; ///< open IAs
     bool atfork_registered = false;
     pthread_t thread = {};
     std::atomic<bool> stop_requested = false;
@@ -35,9 +35,9 @@ struct {
 
     mutex lock;                       ///< of the fields that follow
     timer_task *first_task = nullptr; ///< ordered by due_ns
-    /// The watcher or task that is being called; cancel and wait_for_callback wait while it is
-    /// theirs.
-    std::atomic<const void *> current = nullptr;
+    /// The watcher or task that is being called. cancel and wait_for_callback wait until theirs is
+    /// not.
+    std::atomic<const void *> current_callee = nullptr;
 } state;
 
 thread_local bool is_event_thread = false;
@@ -48,32 +48,33 @@ void wake_thread() noexcept {
 }
 
 void call(fd_watcher &watcher) noexcept {
-    watcher.ready();
+    watcher.handle_readable();
 }
 void call(timer_task &task) noexcept {
     task.run();
 }
 
-/// With the lock held, which is released during the call.
+/// Calls a watcher or task. With state.lock held, which is released during the call.
 template <class callee_type>
 void call_current(callee_type &callee) noexcept {
-    state.current.store(&callee, std::memory_order_relaxed);
+    state.current_callee.store(&callee, std::memory_order_relaxed);
     state.lock.unlock();
     call(callee);
     leave_callback();
     state.lock.lock();
 }
 
-/// The caller has held the lock: the callee sees what the caller wrote before, or the caller sees
-/// current.
+/// Waits until the event thread does not call `callee`, unless this is the event thread.
+// The caller has held state.lock: the callee sees what the caller wrote before, or the caller sees
+// current_callee.
 void wait_while_current(const void *callee) noexcept {
     if (!in_event_thread())
         // acquire: sees what the call wrote.
-        while (state.current.load(std::memory_order_acquire) == callee)
-            state.current.wait(callee, std::memory_order_acquire);
+        while (state.current_callee.load(std::memory_order_acquire) == callee)
+            state.current_callee.wait(callee, std::memory_order_acquire);
 }
 
-/// Runs the first task. False: none is due.
+/// Runs the first scheduled task. False: none is due. With state.lock held.
 bool run_due_task() noexcept {
     timer_task *const task = state.first_task;
     if (task == nullptr || task->due_ns > dat_deadline::now_ns())
@@ -84,12 +85,12 @@ bool run_due_task() noexcept {
     return true;
 }
 
-/// Calls one watcher whose descriptor is readable. False: none is.
+/// Calls one watcher whose descriptor is readable. False: none is. With state.lock held.
 bool call_ready_watcher() noexcept {
     epoll_event event;
     if (epoll_wait(state.epoll_fd, &event, 1, 0) <= 0)
         return false;
-    if (event.data.ptr == nullptr) {
+    if (event.data.ptr == nullptr) { // wake_fd
         std::uint64_t value;
         [[maybe_unused]] const ssize_t size = read(state.wake_fd, &value, sizeof value);
         return true;
@@ -108,6 +109,7 @@ int poll_timeout_ms() noexcept {
                : static_cast<int>(std::min<std::int64_t>((wait_ns + 999999) / 1000000, 60000));
 }
 
+/// The event thread: runs due tasks and calls watchers; else sleeps until one is due or readable.
 void *thread_main(void *) noexcept {
     is_event_thread = true;
     pthread_setname_np(pthread_self(), "coherdma-dapl");
@@ -133,18 +135,22 @@ void close_fds() noexcept {
             close(std::exchange(*fd, -1));
 }
 
-void stop_locked() noexcept {
+/// With lifecycle_lock held, and no thread.
+void close_all_locked() noexcept {
     delete std::exchange(state.channel, nullptr);
     close_fds();
 }
 
+/// Ends the thread. With lifecycle_lock held.
 void join_locked() noexcept {
     state.stop_requested.store(true, std::memory_order_relaxed);
     wake_thread();
     pthread_join(state.thread, nullptr);
-    stop_locked();
+    close_all_locked();
 }
 
+/// Creates the descriptors and the thread. With lifecycle_lock held. 0 or an errno; then the caller
+/// closes what was created.
 int start_locked() noexcept {
     state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     state.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -171,9 +177,9 @@ int start_locked() noexcept {
 
 /// The child has no event thread, and what it inherited belongs to its parent.
 void atfork_child() noexcept {
-    state.users = 0;
+    state.num_users = 0;
     state.first_task = nullptr;
-    state.current.store(nullptr, std::memory_order_relaxed);
+    state.current_callee.store(nullptr, std::memory_order_relaxed);
     if (state.channel != nullptr)
         close(channel()->fd);
     state.channel = nullptr;
@@ -184,6 +190,7 @@ void atfork_child() noexcept {
     state.lifecycle_lock.unlock();
 }
 
+/// Around a fork all locks are held that the child needs; they are taken in the lock order.
 void register_atfork() noexcept {
     if (state.atfork_registered)
         return;
@@ -209,24 +216,27 @@ void register_atfork() noexcept {
 
 } // namespace
 
+/// Called for each IA that is opened; the first starts the thread. 0 or an errno.
 int start() noexcept {
     const std::lock_guard guard(state.lifecycle_lock);
     register_atfork();
-    if (state.users == 0)
+    if (state.num_users == 0)
         if (const int error = start_locked()) {
-            stop_locked();
+            close_all_locked();
             return error;
         }
-    ++state.users;
+    ++state.num_users;
     return 0;
 }
 
+/// Called for each IA that is closed. The last joins the thread, once it has deleted the
+/// connections that wait for a DREP.
 void stop() noexcept {
     for (;;) {
         {
             const std::lock_guard guard(state.lifecycle_lock);
-            if (state.users > 1 || !cm::waits_for_dreps()) {
-                if (--state.users == 0)
+            if (state.num_users > 1 || !cm::waits_for_dreps()) {
+                if (--state.num_users == 0)
                     join_locked();
                 return;
             }
@@ -260,6 +270,7 @@ bool in_event_thread() noexcept {
     return is_event_thread;
 }
 
+/// Calls the watcher while fd is readable. 0 or an errno.
 int watch(int fd, fd_watcher &watcher) noexcept {
     epoll_event event = {};
     event.events = EPOLLIN;
@@ -277,9 +288,11 @@ void wait_for_callback(const fd_watcher &watcher) noexcept {
     wait_while_current(&watcher);
 }
 
+/// The event thread does not use the current callee any more.
 void leave_callback() noexcept {
-    state.current.store(nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
-    state.current.notify_all();
+    state.current_callee.store(
+        nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
+    state.current_callee.notify_all();
 }
 
 void unwatch(int fd, fd_watcher &watcher) noexcept {
@@ -289,7 +302,7 @@ void unwatch(int fd, fd_watcher &watcher) noexcept {
 
 namespace {
 
-/// With the lock held; the task is scheduled.
+/// With state.lock held; the task is scheduled.
 void unlink_task(const timer_task &task) noexcept {
     timer_task **link = &state.first_task;
     while (*link != &task)
@@ -299,6 +312,7 @@ void unlink_task(const timer_task &task) noexcept {
 
 } // namespace
 
+/// Runs the task once, at due_ns; a task that is already scheduled keeps the earlier time.
 void schedule(timer_task &task, std::int64_t due_ns) noexcept {
     const std::lock_guard guard(state.lock);
     if (task.scheduled) {
@@ -326,6 +340,8 @@ bool unschedule(timer_task &task) noexcept {
     return true;
 }
 
+/// Returns whether the task was scheduled. On return it is not, and is not running, unless it is
+/// the caller.
 bool cancel(timer_task &task) noexcept {
     bool was_scheduled = false;
     for (;;) {
@@ -334,7 +350,7 @@ bool cancel(timer_task &task) noexcept {
         // Its run may have scheduled it again, and it may already be running again.
         const std::lock_guard guard(state.lock);
         if (!task.scheduled &&
-            (in_event_thread() || state.current.load(std::memory_order_acquire) != &task))
+            (in_event_thread() || state.current_callee.load(std::memory_order_acquire) != &task))
             return was_scheduled;
     }
 }

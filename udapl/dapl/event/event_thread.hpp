@@ -14,7 +14,7 @@ namespace coherdma::dapl {
 
 /// Called by the event thread while its descriptor is readable.
 struct fd_watcher {
-    virtual void ready() noexcept = 0;
+    virtual void handle_readable() noexcept = 0;
 
   protected:
     ~fd_watcher() = default;
@@ -25,7 +25,7 @@ struct timer_task {
     virtual void run() noexcept = 0;
 
     timer_task *next = nullptr;
-    std::int64_t due_ns = 0; ///< as dat_deadline::now()
+    std::int64_t due_ns = 0; ///< as dat_deadline::now_ns()
     bool scheduled = false;
 
   protected:
@@ -57,8 +57,8 @@ void unwatch(int fd, fd_watcher &watcher) noexcept;
 void remove_fd(int fd) noexcept;
 void wait_for_callback(const fd_watcher &watcher) noexcept;
 
-/// Called by a watcher's ready() that does not use the watcher any more: threads that wait for the
-/// callback go on, and may delete the watcher.
+/// Called by a watcher's handle_readable() that does not use the watcher any more: threads that
+/// wait for the callback go on, and may delete the watcher.
 void leave_callback() noexcept;
 
 /// Runs the task once, at due_ns; a task that is already scheduled keeps the earlier time.

@@ -50,7 +50,7 @@ struct device_port {
     std::uint8_t port = 0;
 };
 
-/// The port to which rdma_cm binds this address; verbs is nullptr if there is none.
+/// The device and port to which rdma_cm binds this address; verbs is nullptr if there is none.
 device_port port_of_address(const sockaddr *addr, rdma_event_channel *channel) noexcept {
     device_port result;
     rdma_cm_id *id = nullptr;
@@ -84,6 +84,7 @@ ifaddrs_list get_interfaces() noexcept {
     return {getifaddrs(&list) == 0 ? list : nullptr, freeifaddrs};
 }
 
+/// Sets the device, if one has this name. port: 0 is the default, 1.
 bool set_by_device_name(device &dev, const std::string &name, unsigned long port) noexcept {
     for (ibv_context **ctx = dev.contexts; ctx != nullptr && *ctx != nullptr; ++ctx)
         if (name == ibv_get_device_name((*ctx)->device)) {
@@ -94,7 +95,8 @@ bool set_by_device_name(device &dev, const std::string &name, unsigned long port
     return false;
 }
 
-/// name: of an interface, or an IP address or host name that one of the interfaces has.
+/// Sets the device and port of an interface. name: of the interface, or an IP address or host name
+/// that it has. list: of getifaddrs.
 bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list,
                       rdma_event_channel *channel) noexcept {
     const address addr = if_nametoindex(name.c_str()) != 0 ? address{} : resolve_host(name);
@@ -113,7 +115,8 @@ bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list,
     return false;
 }
 
-/// Sets dev.addresses: all that rdma_cm binds to the same port.
+/// Sets dev.addresses: all, or those of dev.ifname if it is set, that rdma_cm binds to the same
+/// port. list: of getifaddrs.
 void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel) noexcept {
     for (; list != nullptr && dev.num_addresses < dev.addresses.size(); list = list->ifa_next) {
         if (!address::is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
@@ -133,6 +136,7 @@ void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel
                      });
 }
 
+/// Queries the device and the port. False: failed.
 bool query_attributes(device &dev) noexcept {
     if (ibv_query_device(dev.ctx, &dev.attr) != 0 ||
         ibv_query_port(dev.ctx, dev.port, &dev.port_attr) != 0)
@@ -148,6 +152,8 @@ bool query_attributes(device &dev) noexcept {
 
 } // namespace
 
+/// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
+/// optionally followed by a port number. channel: of the rdma_cm_ids that try addresses.
 std::shared_ptr<device> find_device(const char *instance_data,
                                     rdma_event_channel *channel) noexcept {
     const std::string text = instance_data;

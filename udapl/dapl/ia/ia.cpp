@@ -19,6 +19,7 @@ ibv_context *dapl_ia::ctx() const noexcept {
     return dev->ctx;
 }
 
+/// The consumer's handle: the registry's integer, if the registry converts handles.
 DAT_IA_HANDLE dapl_ia::handle() noexcept {
     DAT_IA_HANDLE registry_handle = DAT_HANDLE_NULL;
     if (inst.get_ia_handle != nullptr && inst.get_ia_handle(this, &registry_handle) == DAT_SUCCESS)
@@ -26,6 +27,7 @@ DAT_IA_HANDLE dapl_ia::handle() noexcept {
     return this;
 }
 
+/// Adds the object to the list of its type. The caller holds objects_lock.
 void dapl_ia::link(DAT_HANDLE_TYPE handle_type, object *obj) noexcept {
     object *&head = objects.at(handle_type);
     obj->next = head;
@@ -43,6 +45,7 @@ void dapl_ia::unlink(object *obj) noexcept {
     obj->link = nullptr;
 }
 
+/// Drops a reference. The last destroys an EVD that a closed IA has left, see evd.cpp.
 void dapl_ia::put(object *obj) noexcept {
     if (obj == nullptr)
         return;
@@ -55,9 +58,9 @@ void dapl_ia::put(object *obj) noexcept {
 }
 
 bool dapl_ia::has_objects() const noexcept {
-    const void *const own_evd = owns_async_evd ? async_evd.load() : nullptr;
-    for (object *obj : objects)
-        if (obj != nullptr && !(obj == own_evd && obj->next == nullptr))
+    const void *const implicit_evd = owns_async_evd ? async_evd.load() : nullptr;
+    for (object *first_obj : objects) // of each type
+        if (first_obj != nullptr && !(first_obj == implicit_evd && first_obj->next == nullptr))
             return true;
     return false;
 }

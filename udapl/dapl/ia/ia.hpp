@@ -56,6 +56,7 @@ class dapl_ia : public object {
         const auto obj = lookup<object_type>(handle);
         return obj ? add_ref(*obj) : nullptr;
     }
+    /// Drops a reference of get() or get_any(). nullptr is allowed.
     static void put(object *obj) noexcept;
 
     /// Adds a complete object to the IA's list and makes its handle valid, unless the IA is being
@@ -80,10 +81,10 @@ class dapl_ia : public object {
     static void unlink(object *obj) noexcept;
 
     bool closing = false; ///< under objects_lock: objects are not published any more
-    instance &inst;
+    instance &inst;       ///< of the IA name, see instance.hpp
     std::shared_ptr<device> dev;
     std::unique_ptr<coherdma_device, deleter<coherdma_close_device>> coherency;
-    std::unique_ptr<named_attrs> named;
+    std::unique_ptr<named_attrs> provider_attrs; ///< named attributes, for dat_ia_query
     std::atomic<dapl_evd *> async_evd = nullptr; ///< may belong to another IA
     bool owns_async_evd = false;                 ///< dat_ia_open created it
     bool ro_aware = false;                       ///< the consumer accepts relaxed ordering
@@ -110,8 +111,8 @@ class dapl_ia : public object {
 /// nullptr, the object is the caller's alone: to be destroyed, or inserted again.
 template <class object_type>
 struct removal {
-    /// ref: a use of the object, which ends. in_use: nothing was done, because other objects refer
-    /// to it. Neither: another thread has removed it.
+    /// ref: the call's use of the object, which ends. in_use: nothing was done, because other
+    /// objects refer to it. Neither obj nor in_use: another thread has removed it.
     explicit removal(call_ref<object_type> ref) noexcept
         : ia(call_ref<dapl_ia>::share(*ref->ia)) {
         {
@@ -155,8 +156,8 @@ DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_field
     return DAT_SUCCESS;
 }
 
-/// The free call of a type, with the use of the object by the call; counted, if the type has a
-/// counter for that. in_use_subtype: of DAT_INVALID_STATE, for an object with references.
+/// The free call of a type, counted if the type has a counter for that. ref: the object of the
+/// handle, or empty. in_use_subtype: of DAT_INVALID_STATE, if other objects refer to it.
 template <class object_type, class function>
 DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
                        function &&destroy) noexcept {

@@ -51,6 +51,7 @@ const char *bool_text(bool value) {
 
 } // namespace
 
+/// OFED's names. Those from DAT_EXTENSION_INTERFACE on describe extensions.
 named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_PROVIDER_NAME", "coherdma");
     add("DAT_IB_DEVICE_NAME", ibv_get_device_name(dev.ctx->device));
