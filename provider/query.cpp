@@ -29,6 +29,7 @@ rdma_driver_id find_driver(const ibv_context *context) noexcept {
     return RDMA_DRIVER_UNKNOWN;
 }
 
+/// The COHERDMADV_CAP_... bits: the operations that the driver has, and those of the device.
 std::uint32_t query_caps(ibv_context *context, rdma_driver_id driver_id) noexcept {
     const bool is_rxe = driver_id == RDMA_DRIVER_RXE;
     const abi::verbs_context_ops ops = is_rxe ? rxe::make_context_ops() : siw::make_context_ops();
@@ -54,6 +55,7 @@ std::uint32_t query_caps(ibv_context *context, rdma_driver_id driver_id) noexcep
     return caps;
 }
 
+/// All members but comp_mask. A software device is coherent unless its cache is emulated.
 coherdmadv_device_attr query_device(ibv_context *context, rdma_driver_id driver_id) noexcept {
     coherdmadv_device_attr attr = {};
     attr.driver_id = driver_id;
@@ -88,6 +90,8 @@ static_assert(std::has_unique_object_representations_v<coherdmadv_device_attr>);
 
 using namespace coherdma::provider;
 
+/// Sets the members that end within the inlen bytes of the caller's structure, and their bits of
+/// comp_mask.
 int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
                             std::uint32_t inlen) {
     if (context == nullptr)

@@ -15,6 +15,7 @@ void free_context(ibv_context *context) noexcept {
     abi::uninit_and_free_context(context);
 }
 
+/// Queries the kernel, and converts the firmware version of its response to text.
 int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input,
                     ibv_device_attr_ex *attr, std::size_t size) noexcept {
     abi::message<abi::response::query_device> response = {};
@@ -36,8 +37,8 @@ int query_port(ibv_context *context, std::uint8_t port_num, ibv_port_attr *attr)
     return libibverbs().ibv_cmd_query_port(context, port_num, attr, &command, command.size);
 }
 
-/// Sets the operations. If that fails, or init_error is not 0: frees the context, sets errno and
-/// returns nullptr.
+/// Sets the operations, some of which an emulation replaces. If that fails, or if init_error, the
+/// result of the kernel's command, is not 0: frees the context, sets errno and returns nullptr.
 verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
                               abi::verbs_context_ops ops, int init_error) noexcept {
     const int error = init_error != 0 ? init_error : emulation::attach(context, driver_id, ops);
@@ -52,6 +53,7 @@ verbs_context *finish_context(ibv_context *context, rdma_driver_id driver_id,
 
 } // namespace
 
+/// Has the kernel open the context, and sets its operations. nullptr: errno is set.
 verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
                             const abi::verbs_context_ops &ops) noexcept {
     if (context == nullptr)
@@ -64,8 +66,8 @@ verbs_context *init_context(ibv_context *context, rdma_driver_id driver_id,
     return finish_context(context, driver_id, ops, error);
 }
 
-// rdma_rxe and siw do not answer query_context(). Their number of completion vectors is the number
-// of possible CPUs.
+/// For a context that another process opened. rdma_rxe and siw do not answer query_context(). Their
+/// number of completion vectors is the number of possible CPUs.
 verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver_id,
                                      const abi::verbs_context_ops &ops) noexcept {
     if (context == nullptr)

@@ -19,6 +19,7 @@ inline int set_wr_id_and_status(ibv_cq_ex *ibcq, const ibv_wc *cur_wc) noexcept 
     return 0;
 }
 
+/// Sets the ibv_wc_read_* functions of a CQ, which read its cur_wc.
 template <class driver_cq>
 void set_read_ops(ibv_cq_ex &cq) noexcept {
     cq.read_opcode = [](ibv_cq_ex *ibcq) {

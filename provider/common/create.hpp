@@ -15,6 +15,8 @@
 
 namespace coherdma::provider {
 
+/// Has the kernel create the CQ; init_or_destroy() maps its ring or, if that fails, has the kernel
+/// destroy it. nullptr: errno is set.
 template <class driver_cq, class driver_resp, auto init_or_destroy>
 ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
                   int comp_vector) noexcept {
@@ -33,7 +35,7 @@ ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
     return created != nullptr ? &created->verbs.cq : nullptr;
 }
 
-/// set_poll_ops() sets the CQ's functions of the start_poll API.
+/// create_cq() for a CQ that has the start_poll API, whose functions set_poll_ops() sets.
 template <class driver_cq, class driver_resp, auto init_or_destroy>
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcept {
     bool single_threaded;
@@ -55,6 +57,8 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcep
     return &created->verbs.cq_ex;
 }
 
+/// Has the kernel create the QP; init_or_destroy() maps its rings or, if that fails, has the kernel
+/// destroy it. nullptr: errno is set.
 template <class driver_qp, class driver_resp, auto init_or_destroy>
 ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
     auto qp = make_calloc_ptr<driver_qp>();
@@ -70,8 +74,9 @@ ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
     return created != nullptr ? &created->verbs.qp : nullptr;
 }
 
-/// get_supported_send_ops() returns the send operations that a QP of this type can have;
-/// set_wr_ops() sets the functions of the requested ones.
+/// create_qp() for a QP that may have the ibv_wr_* API. get_supported_send_ops() returns the send
+/// operations that a QP of this type can have; set_wr_ops() sets the functions of the requested
+/// ones.
 template <class driver_qp, class driver_resp, auto init_or_destroy, auto get_supported_send_ops>
 ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     // The kernel checks create_flags.
@@ -101,6 +106,8 @@ ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
     return &created->verbs.qp;
 }
 
+/// Has the kernel create the SRQ; init_or_destroy() maps its ring or, if that fails, has the kernel
+/// destroy it. nullptr: errno is set.
 template <class driver_srq, class driver_resp, auto init_or_destroy>
 ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
     auto srq = make_calloc_ptr<driver_srq>();
@@ -114,6 +121,7 @@ ibv_srq *create_srq(ibv_pd *pd, ibv_srq_init_attr *attr) noexcept {
     return init_or_destroy(srq, pd, response.drv_payload, attr->attr);
 }
 
+/// create_srq() for ibv_create_srq_ex(). The PD must be given.
 template <class driver_srq, class driver_resp, auto init_or_destroy>
 ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attr) noexcept {
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)

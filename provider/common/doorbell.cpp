@@ -16,7 +16,7 @@
 namespace coherdma::provider {
 namespace {
 
-/// ib_uverbs_cmd_hdr and ib_uverbs_post_send.
+/// ib_uverbs_cmd_hdr and ib_uverbs_post_send, without WRs: the kernel reads them in the SQ.
 struct post_send_cmd {
     std::uint32_t command = IB_USER_VERBS_CMD_POST_SEND;
     std::uint16_t in_words = 8;
@@ -30,8 +30,8 @@ struct post_send_cmd {
 static_assert(sizeof(post_send_cmd) == 32);
 constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
 
-// The same command by ioctl(): the kernel refuses write(), with EACCES, to a process whose
-// credentials have changed since it opened the device.
+/// ring_doorbell() by ioctl(): the kernel refuses write(), with EACCES, to a process whose
+/// credentials have changed since it opened the device. Returns 0 or an errno.
 [[gnu::noinline, gnu::cold]] int ring_doorbell_ioctl(const ibv_qp &qp,
                                                      std::uint32_t driver_id) noexcept {
     std::uint32_t response = 0;
@@ -60,6 +60,7 @@ constexpr std::size_t header_size = sizeof(ib_uverbs_cmd_hdr);
     return ioctl(qp.context->cmd_fd, RDMA_VERBS_IOCTL, &header) == 0 ? 0 : errno;
 }
 
+/// The system call that has the kernel process the SQ. Returns 0 or an errno.
 [[gnu::always_inline]] inline int ring_doorbell_inline(const ibv_qp &qp,
                                                        std::uint32_t driver_id) noexcept {
     post_send_cmd cmd;
@@ -80,6 +81,8 @@ int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     return ring_doorbell_inline(qp, driver_id);
 }
 
+/// Returns true if this thread has to ring, false if the thread that is ringing will do it again.
+/// state: the value loaded last.
 bool doorbell::acquire_or_set_pending(std::uint32_t state) noexcept {
     const std::atomic_ref shared_state(state_);
     while (!shared_state.compare_exchange_weak(state, state == IDLE ? BUSY : PENDING)) {
@@ -87,6 +90,7 @@ bool doorbell::acquire_or_set_pending(std::uint32_t state) noexcept {
     return state == IDLE;
 }
 
+/// This thread rang, but another set PENDING meanwhile: rings for it, until none has.
 void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     const std::atomic_ref shared_state(state_);
     std::uint32_t state;
@@ -99,6 +103,7 @@ void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexce
     } while (!shared_state.compare_exchange_strong(state, IDLE));
 }
 
+/// Returns 0 or an errno. If another thread is ringing, returns 0: that thread rings again.
 int doorbell::ring_coalesced(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     const std::atomic_ref shared_state(state_);
     std::uint32_t state = IDLE;

@@ -50,7 +50,7 @@ ibv_pd *alloc_pd(ibv_context *context) noexcept {
     return &pd.release()->verbs;
 }
 
-// Accepts the attributes of an allocator and ignores them.
+/// Of a PD or, by its base PD, of a parent domain. The attributes of an allocator are ignored.
 ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attr) noexcept {
     constexpr unsigned supported_mask =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
@@ -70,6 +70,7 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
     return &parent.release()->verbs;
 }
 
+/// Of a PD or a parent domain. EBUSY: it is the base of parent domains.
 int dealloc_pd(ibv_pd *ibpd) noexcept {
     driver_pd &pd = to_driver_pd(ibpd);
     if (!is_zero(pd.num_parent_domains))
@@ -124,6 +125,8 @@ bool is_single_threaded(ibv_pd *ibpd) noexcept {
     return to_driver_pd(ibpd).td != nullptr;
 }
 
+/// Checks the attributes of a CQ. single_threaded: whether the consumer has promised to use it from
+/// one thread at a time. Returns 0 or an errno.
 int check_cq_attr(const ibv_cq_init_attr_ex &attr, bool &single_threaded) noexcept {
     constexpr unsigned supported_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     if ((attr.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||

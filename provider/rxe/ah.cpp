@@ -17,6 +17,7 @@ int destroy_ah(ibv_ah *ibah) noexcept {
     return error;
 }
 
+/// Fails on kernels before 5.18, which return no number of the AH.
 ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
     auto ah = make_calloc_ptr<rxe_ah>();
     if (!ah)

@@ -20,6 +20,7 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
+/// Maps the ring of a CQ that the kernel created; if that fails, has the kernel destroy the CQ.
 rxe_cq *init_cq_or_destroy(calloc_ptr<rxe_cq> &cq, ibv_context *context,
                            const rxe_create_cq_resp &resp) noexcept {
     if (const int error = cq->ring.map(context->cmd_fd, resp.mi, sizeof(rxe_cqe))) {
@@ -111,7 +112,8 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) noexcept {
 
 } // namespace
 
-// The caller publishes the consumer index: until then the kernel does not reuse the CQEs.
+/// Reads up to max_wc completions and returns their number. The caller holds the lock, and
+/// publishes the consumer index: until then the kernel does not reuse the CQEs.
 int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
     cq_ring &ring = cq.ring;
     int count = 0;
@@ -132,8 +134,8 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
     return count;
 }
 
-// The CQEs that have not been polled belong to the program, which may therefore change their
-// status.
+/// Discards a QP's CQEs that have not been polled. They belong to the program, which may therefore
+/// change their status.
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
     const std::lock_guard guard(cq.lock);
     cq_ring &ring = cq.ring;

@@ -14,6 +14,7 @@ int next_poll(ibv_cq_ex *ibcq) noexcept {
     return set_wr_id_and_status(ibcq, poll_cqes(cq, &cq.cur_wc, 1) != 0 ? &cq.cur_wc : nullptr);
 }
 
+/// Takes the lock, which end_poll releases; keeps it only if there is a completion.
 int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
     if (attr->comp_mask != 0)
         return EINVAL;

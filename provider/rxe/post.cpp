@@ -89,6 +89,8 @@ bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noex
     return true;
 }
 
+/// Writes the WQE of a WR at the SQ's producer index and advances that; post_send publishes it.
+/// Returns 0, or an errno: then no WQE was added.
 int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     const auto opcode = static_cast<unsigned>(wr.opcode);
     if (opcode >= 32 || (qp.opcodes >> opcode & 1) == 0)
@@ -118,6 +120,7 @@ int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     return 0;
 }
 
+/// Writes the WQEs up to the first invalid WR, publishes them together and rings the doorbell.
 int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     // Before RTS the kernel refuses the doorbell, but in RTS it would send the WQEs.
@@ -147,6 +150,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     return error;
 }
 
+/// Writes the WQE of a receive WR and advances the producer index; post_recvs publishes it.
 int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) noexcept {
     const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
     if (num_sge > max_sge)
@@ -166,7 +170,7 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) 
 
 int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
-    if (!qp.rq.is_mapped() || ibqp->state == IBV_QPS_RESET) {
+    if (!qp.rq.is_mapped() || ibqp->state == IBV_QPS_RESET) { // not mapped: the QP has an SRQ
         *bad_wr = wr;
         return EINVAL;
     }
@@ -184,11 +188,15 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 
 } // namespace
 
+/// Coalesced with those of other threads, unless the consumer uses the QP from one thread at a
+/// time.
 int rxe_qp::ring_doorbell() noexcept {
     return sq_lock.is_single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
                                         : sq_doorbell.ring_coalesced(verbs.qp, RDMA_DRIVER_RXE);
 }
 
+/// Writes and publishes the WQEs of a list of receive WRs, up to the first invalid one. Returns 0,
+/// or an errno and sets *bad_wr.
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
                ibv_recv_wr **bad_wr) noexcept {
     const std::lock_guard guard(lock);
@@ -204,6 +212,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     return error;
 }
 
+/// Bits of the ibv_wr_opcodes that a QP type supports.
 std::uint32_t get_supported_opcodes(ibv_qp_type type) noexcept {
     switch (type) {
     case IBV_QPT_RC:

@@ -11,6 +11,8 @@
 namespace coherdma::provider::rxe {
 namespace {
 
+/// Stores the first error of the batch; wr_complete returns it. The rest of the batch has no
+/// effect.
 void set_wr_err(rxe_qp &qp, int error) noexcept {
     if (qp.wr_err == 0)
         qp.wr_err = error;
@@ -25,12 +27,14 @@ void wr_start(ibv_qp_ex *ibqp) noexcept {
     qp.wr_err = ibqp->qp_base.state < IBV_QPS_RTS ? EINVAL : 0;
 }
 
+/// Drops the WQEs since wr_start, which the kernel has not seen.
 void wr_abort(ibv_qp_ex *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     qp.sq.prod = qp.wr_start_index;
     qp.sq_lock.unlock();
 }
 
+/// Publishes the WQEs since wr_start and rings the doorbell, or drops them if one had an error.
 int wr_complete(ibv_qp_ex *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     int error = qp.wr_err;
@@ -46,7 +50,7 @@ int wr_complete(ibv_qp_ex *ibqp) noexcept {
     return error;
 }
 
-// Begins a WQE without data. Returns nullptr if the batch has an error.
+/// Begins a WQE, to which wr_set_* may add data. Returns nullptr if the batch has an error.
 rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
                         std::uint32_t imm_data = 0) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
@@ -67,6 +71,7 @@ rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
     return &wqe;
 }
 
+/// wqe: as start_wqe() returns it.
 void set_rdma(rxe_send_wqe *wqe, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
     if (wqe == nullptr)
         return;
@@ -97,6 +102,7 @@ void wr_rdma_read(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr
     set_rdma(start_wqe(ibqp, IBV_WR_RDMA_READ), rkey, remote_addr);
 }
 
+/// wqe: as start_wqe() returns it.
 void set_atomic(rxe_send_wqe *wqe, const rxe_atomic_wr &atomic) noexcept {
     if (wqe == nullptr)
         return;
@@ -153,6 +159,7 @@ void wr_set_ud_addr(ibv_qp_ex *ibqp, ibv_ah *ibah, std::uint32_t remote_qpn,
         wqe->wr.wr.ud = {remote_qpn, remote_qkey, 0, 0, to_rxe_ah(ibah).ah_num};
 }
 
+/// Sets the data of the current WR.
 void wr_set_sge_list(ibv_qp_ex *ibqp, std::size_t num_sge, const ibv_sge *sg_list) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     rxe_send_wqe *const wqe = qp.cur_wqe;
@@ -199,6 +206,7 @@ void wr_set_inline_data(ibv_qp_ex *ibqp, void *addr, std::size_t length) noexcep
 
 } // namespace
 
+/// Sets the ibv_wr_* functions of a QP; those of requests only if send_ops has their bit.
 void set_wr_ops(rxe_qp &qp, std::uint64_t send_ops) noexcept {
     ibv_qp_ex &ibqp = qp.verbs.qp_ex;
     const auto set_if_requested = [send_ops](auto &op, ibv_wr_opcode opcode, auto function) {

@@ -17,6 +17,7 @@ void unmap_rings(rxe_qp &qp) noexcept {
     qp.rq.unmap();
 }
 
+/// The kernel keeps the CQEs of a QP that was destroyed or reset; the consumer must not poll them.
 void discard_cqes(const rxe_qp &qp) noexcept {
     const ibv_qp &ibqp = qp.verbs.qp;
     cq_clean(to_rxe_cq(ibqp.send_cq), ibqp.qp_num);
@@ -40,7 +41,8 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
     return 0;
 }
 
-// cap has the limits that the kernel granted. The entries of the rings must have room for them.
+/// Maps the SQ and, if has_rq, the RQ. cap has the limits that the kernel granted; the entries of
+/// the rings must have room for them. Returns 0 or an errno.
 int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
               bool has_rq) noexcept {
     const int fd = qp.verbs.qp.context->cmd_fd;
@@ -61,6 +63,7 @@ int map_rings(rxe_qp &qp, const rxe_create_qp_resp &resp, const ibv_qp_cap &cap,
     return 0;
 }
 
+/// Maps the rings of a QP that the kernel created; if that fails, has the kernel destroy the QP.
 template <class init_attr>
 rxe_qp *init_qp_or_destroy(calloc_ptr<rxe_qp> &qp, const init_attr &attr,
                            const rxe_create_qp_resp &resp, bool single_threaded) noexcept {
@@ -84,6 +87,8 @@ static_assert(IBV_QP_EX_WITH_BIND_MW == 1U << IBV_WR_BIND_MW);
 
 } // namespace
 
+/// The IBV_QP_EX_WITH_... bits that a QP type can have. Queries the device only if send_ops has an
+/// atomic write or a flush.
 std::uint64_t get_supported_send_ops(ibv_context *context, ibv_qp_type type,
                                      std::uint64_t send_ops) noexcept {
     std::uint64_t supported = get_supported_opcodes(type);
@@ -116,6 +121,7 @@ void reset_qp(rxe_qp &qp) noexcept {
     qp.rq.reset();
 }
 
+/// Also sets qp.in_error, which tells post_recv() and polls whether the QP is in ERR.
 int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     const bool has_state = (attr_mask & IBV_QP_STATE) != 0;
@@ -139,14 +145,15 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
 
 } // namespace
 
+/// If the QP is in ERR already, the kernel flushes the receives posted since.
 int move_qp_to_err(rxe_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
     return modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
 }
 
-// Called for each failed completion. Such a completion puts an RC QP in the error state; a UC or UD
-// QP may still work and is skipped.
+/// Called by a poll for each failed completion. Such a completion puts an RC QP in the error state;
+/// a UC or UD QP may still work and is skipped.
 void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](rxe_qp &qp) {
         if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&

@@ -8,8 +8,9 @@
 namespace coherdma::provider::rxe {
 namespace {
 
-// Invalid values of the kernel must not lead to an access outside the mapping. Mask 0 is valid: a
-// queue of length zero has one entry.
+/// Whether a mapping of mapped_size bytes has room for the entries, each of at least min_elem_size
+/// bytes: invalid values of the kernel must not lead to an access outside it. Mask 0 is valid: a
+/// queue of length zero has one entry.
 bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t mapped_size,
                        std::size_t min_elem_size) noexcept {
     if ((mask & (mask + 1)) != 0 || log2_size > 20)
@@ -21,6 +22,8 @@ bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t 
 
 } // namespace
 
+/// Maps a queue that the kernel allocated. Its entries must have at least min_elem_size bytes.
+/// Returns 0 or an errno.
 int ring::map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept {
     if (mi.size <= sizeof(rxe_queue_buf) || mi.offset > INT64_MAX)
         return EPROTO;

@@ -22,6 +22,7 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
+/// Maps the ring of an SRQ that the kernel created; if that fails, has the kernel destroy the SRQ.
 ibv_srq *init_srq_or_destroy(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_create_srq_resp &resp,
                              const ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
@@ -37,7 +38,7 @@ ibv_srq *init_srq_or_destroy(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_cre
 }
 
 // If max_wr changes, the kernel moves the WQEs to a new ring. The lock is held so that no thread
-// posts to the old ring.
+// posts to the old ring. The kernel writes to `mi` how to map the new one.
 int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     rxe_srq &srq = to_rxe_srq(ibsrq);
     mminfo mi = {};

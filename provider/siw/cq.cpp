@@ -23,6 +23,8 @@ int destroy_cq(ibv_cq *ibcq) noexcept {
     return 0;
 }
 
+/// Maps the ring of a CQ that the kernel created; if that fails, has the kernel destroy the CQ. The
+/// flags that arm the CQ (siw_cq_ctrl) follow the CQEs.
 siw_cq *init_cq_or_destroy(calloc_ptr<siw_cq> &cq, ibv_context *context,
                            const siw_uresp_create_cq &resp) noexcept {
     cq_ring &ring = cq->ring;
@@ -88,6 +90,7 @@ ibv_wc_opcode to_wc_opcode(std::uint8_t siw_opcode) noexcept {
 /// A flag of CQEs that cq_clean() discarded; the kernel has no such flag.
 constexpr std::uint8_t CQE_DISCARDED = 128;
 
+/// Converts a CQE.
 void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc = {};
     wc.wr_id = cqe.id;
@@ -97,7 +100,8 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
 }
 
-// Flushes one WQE of the queues on the flush list. Returns false if there is none.
+/// Completes a WQE of a QP in error with IBV_WC_WR_FLUSH_ERR: the next one of the SQs and RQs on
+/// the flush list. Returns false if there is none.
 bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     siw_wq *wq = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
     for (; wq != nullptr; wq = wq->next) {
@@ -116,7 +120,8 @@ bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     return false;
 }
 
-// Called with the CQ's lock held. Other threads add queues at the head, without the lock.
+/// The QP is being destroyed. Called with the CQ's lock held. Other threads add queues at the head,
+/// without the lock.
 void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     std::atomic_ref flush_list(cq.flush_list);
     siw_wq *head = flush_list.load();
@@ -147,7 +152,8 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     return poll_cq_slow(cq, num_entries, wc);
 }
 
-// The fast path, for an uncontended lock and CQEs without errors.
+// The fast path, for an uncontended lock and CQEs without errors. If it finds none, poll_cq_slow
+// also flushes WQEs and checks QPs for an error.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
@@ -176,6 +182,8 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
 
 } // namespace
 
+/// poll_one(); if there is no completion, checks the QPs for an error, at most every 50 ms, and
+/// polls again.
 bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
     if (poll_one(cq, wc))
         return true;
@@ -183,6 +191,8 @@ bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
            check_qps_for_error_if_due(cq) && poll_one(cq, wc);
 }
 
+/// Reads the next CQE that was not discarded, else flushes a WQE. Returns false if there is
+/// neither.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     cq_ring &ring = cq.ring;
     for (;;) {
@@ -200,6 +210,7 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     }
 }
 
+/// The QP was destroyed: discards its CQEs that have not been polled, and does not flush its WQEs.
 void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
     const std::lock_guard guard(cq.lock);
     remove_from_flush_list(cq, qp.sq);

@@ -14,6 +14,7 @@ namespace coherdma::provider::siw {
 namespace {
 
 constexpr std::uint8_t NO_OPCODE = 0xff;
+/// Indexed by ibv_wr_opcode.
 constexpr auto SIW_OPCODES = [] {
     std::array<std::uint8_t, IBV_WR_SEND_WITH_INV + 1> opcodes = {};
     opcodes.fill(NO_OPCODE);
@@ -24,7 +25,8 @@ constexpr auto SIW_OPCODES = [] {
     return opcodes;
 }();
 
-// Returns false if the data are too long.
+/// Copies the inline data into the WQE and sets SIW_WQE_INLINE in flags. Returns false if they are
+/// too long.
 bool set_inline_data(const siw_qp &qp, siw_sqe &sqe, const ibv_send_wr &wr,
                      unsigned &flags) noexcept {
     unsigned char *end = inline_data(sqe);
@@ -42,6 +44,7 @@ bool set_inline_data(const siw_qp &qp, siw_sqe &sqe, const ibv_send_wr &wr,
     return true;
 }
 
+/// Writes the WQE of a WR at index and makes it VALID. Returns 0 or an errno.
 int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexcept {
     const auto ibv_opcode = static_cast<unsigned>(wr.opcode);
     if (ibv_opcode >= SIW_OPCODES.size() || SIW_OPCODES[ibv_opcode] == NO_OPCODE || wr.num_sge < 0)
@@ -87,6 +90,7 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     move_qp_to_err_and_notify(qp);
 }
 
+/// Whether the QP is or was connected.
 // A QP whose connection is closing or closed keeps the numbers of Reads that were negotiated. Its
 // state is no evidence: kernel 6.1 does not report it, and a closed QP may return to IDLE.
 bool was_connected(siw_qp &qp) noexcept {
@@ -97,8 +101,9 @@ bool was_connected(siw_qp &qp) noexcept {
            (attr.max_rd_atomic != 0 || attr.max_dest_rd_atomic != 0);
 }
 
-// Used until a doorbell has succeeded. If the QP was never connected, the WQEs are withdrawn. The
-// lock is held over the system calls so that no other thread adds WQEs.
+/// Rings the doorbell for the WQEs from begin to end, while none has succeeded yet. If the QP was
+/// never connected, withdraws the WQEs and returns an errno. The lock is held over the system calls
+/// so that no other thread adds WQEs.
 [[gnu::noinline]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
                                                     std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
@@ -119,12 +124,15 @@ bool was_connected(siw_qp &qp) noexcept {
     return 0;
 }
 
+/// This provider flushes the WQEs: has the kernel raise an event, if the consumer waits for one.
 [[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
     qp.sq_lock.unlock();
     force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
     return 0;
 }
 
+/// Submits the VALID WQEs from the ring's prod to end, and releases sq_lock. Returns 0 if the
+/// kernel or this provider completes them; otherwise withdraws them and returns an errno.
 [[gnu::always_inline]] inline int submit_and_unlock_inline(siw_qp &qp, std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     const std::uint32_t begin = ring.prod;
@@ -159,6 +167,7 @@ bool was_connected(siw_qp &qp) noexcept {
     return 0;
 }
 
+/// Makes the WQEs up to the first invalid WR VALID and submits them together.
 int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     int error = 0;
@@ -180,6 +189,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     return error;
 }
 
+/// Writes the WQE of a receive WR at index and makes it VALID. Returns 0 or an errno.
 int write_recv_wqe(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
                    const ibv_recv_wr &wr) noexcept {
     const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
@@ -215,6 +225,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 
 } // namespace
 
+/// Whether the peer accepts RDMA Reads. If it does not, a Read stops the SQ.
 // siw's kernel driver reports the number of outgoing Reads in max_dest_rd_atomic.
 bool is_read_allowed(siw_qp &qp) noexcept {
     // In ERR a Read is flushed, also if the QP was never connected.
@@ -231,6 +242,8 @@ int submit_and_unlock(siw_qp &qp, std::uint32_t end) noexcept {
     return submit_and_unlock_inline(qp, end);
 }
 
+/// Writes a WQE for each receive WR of the list, up to the first invalid one. Returns 0, or an
+/// errno and sets *bad_wr.
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
                ibv_recv_wr **bad_wr) noexcept {
     const std::lock_guard guard(lock);

@@ -11,6 +11,8 @@
 namespace coherdma::provider::siw {
 namespace {
 
+/// Stores the first error of the batch; wr_complete returns it. The rest of the batch has no
+/// effect.
 void set_wr_err(siw_qp &qp, int error) noexcept {
     if (qp.wr_err == 0)
         qp.wr_err = error;
@@ -29,6 +31,8 @@ void wr_abort(ibv_qp_ex *ibqp) noexcept {
     to_siw_qp(ibqp).sq_lock.unlock();
 }
 
+/// Makes the WQEs since wr_start VALID, with the flags that start_wqe() left in their opcodes, and
+/// submits them. Releases sq_lock. Returns 0 or an errno.
 int submit_batch(siw_qp &qp) noexcept {
     wq_ring &ring = qp.sq.ring;
     for (std::uint32_t index = ring.prod; index != qp.wr_end_index; ++index) {
@@ -40,6 +44,7 @@ int submit_batch(siw_qp &qp) noexcept {
     return submit_and_unlock(qp, qp.wr_end_index);
 }
 
+/// Submits the WQEs since wr_start, or none of them after an error.
 int wr_complete(ibv_qp_ex *ibqp) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     int error = qp.wr_err;
@@ -51,7 +56,8 @@ int wr_complete(ibv_qp_ex *ibqp) noexcept {
     return error;
 }
 
-// Begins a WQE without data. Returns nullptr if the batch has an error.
+/// Begins a WQE, to which wr_set_* may add data. Its flags are packed into the opcode until
+/// wr_complete. Returns nullptr if the batch has an error.
 siw_sqe *start_wqe(ibv_qp_ex *ibqp, std::uint8_t opcode) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     if (qp.wr_err != 0)
@@ -78,6 +84,7 @@ void wr_send_inv(ibv_qp_ex *ibqp, std::uint32_t invalidate_rkey) noexcept {
     if (siw_sqe *const sqe = start_wqe(ibqp, SIW_OP_SEND_REMOTE_INV))
         sqe->rkey = invalidate_rkey;
 }
+/// sqe: as start_wqe() returns it.
 void set_remote(siw_sqe *sqe, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
     if (sqe == nullptr)
         return;
@@ -137,6 +144,7 @@ void wr_set_inline_data(ibv_qp_ex *ibqp, void *addr, std::size_t length) noexcep
 
 } // namespace
 
+/// Sets the ibv_wr_* functions of a QP; those of requests only if send_ops has their bit.
 void set_wr_ops(siw_qp &qp, std::uint64_t send_ops) noexcept {
     ibv_qp_ex &ibqp = qp.verbs.qp_ex;
     const auto set_if_requested = [send_ops](auto &op, ibv_wr_opcode opcode, auto function) {

@@ -39,6 +39,7 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
     return 0;
 }
 
+/// Maps the SQ and, if has_rq, the RQ. Returns 0 or an errno.
 int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept {
     const int fd = qp.verbs.qp.context->cmd_fd;
     qp.sq.ring.wqe_size = sizeof(siw_sqe);
@@ -52,7 +53,8 @@ int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept
     return qp.rq.ring.mem.map(fd, resp.rq_key, resp.num_rqe, sizeof(siw_rqe));
 }
 
-// Also sets attr.cap to the granted values: the kernel's core response has the requested ones.
+/// Maps the rings of a QP that the kernel created; if that fails, has the kernel destroy the QP.
+/// Sets attr.cap to the granted values: the kernel's core response has the requested ones.
 template <class init_attr>
 siw_qp *init_qp_or_destroy(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
                            bool single_threaded) noexcept {
@@ -82,7 +84,8 @@ std::uint64_t get_supported_send_ops(ibv_context *, ibv_qp_type, std::uint64_t) 
     return SEND_OPS;
 }
 
-// The kernel takes WQEs in order, so the last one is pending if any is.
+/// Whether the queue has WQEs that the kernel has not taken. It takes them in order, so the last
+/// one is pending if any is.
 bool has_pending_wqe(siw_wq &wq) noexcept {
     if (!wq.ring.mem.is_mapped())
         return false;
@@ -99,7 +102,8 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     return 0;
 }
 
-// The WQEs to flush are the pending ones before prod. WQEs posted later follow them.
+/// Has polls of the CQ flush the WQEs of a QP in error: those before prod that the kernel has not
+/// taken, and those posted later.
 void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
@@ -131,6 +135,8 @@ void check_qp_for_error(siw_qp &qp) noexcept {
 
 } // namespace
 
+/// Moves a QP to ERR once. From then on a poll of its CQs flushes the WQEs that the kernel has not
+/// taken.
 // After modify_qp_cmd() the kernel has flushed the WQEs that it had taken, and does not read the
 // rings again. Ordering: in_error is set before prod is loaded; see submit_and_unlock_inline().
 void move_qp_to_err(siw_qp &qp) noexcept {
@@ -144,6 +150,8 @@ void move_qp_to_err(siw_qp &qp) noexcept {
         add_to_flush_list(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
 }
 
+/// Moves the QP to ERR and raises an event on each of its CQs that has WQEs to flush. The caller
+/// holds no lock.
 void move_qp_to_err_and_notify(siw_qp &qp) noexcept {
     ibv_qp &ibqp = qp.verbs.qp;
     move_qp_to_err(qp);
@@ -161,6 +169,7 @@ void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept {
     });
 }
 
+/// After a doorbell: sets may_be_in_error if the kernel has not taken the WQE at index.
 // Only a query distinguishes a QP in error from a kernel that is busy. The query is a system call,
 // so it is left to a poll that finds nothing. Kernel 6.1 does not report the error state.
 void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
@@ -179,6 +188,7 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
         force_cq_event(cq, qp.verbs.qp.pd);
 }
 
+/// Queries the QPs with this send CQ that may be in error, and moves those that are to ERR.
 void check_qps_for_error(siw_cq &cq) noexcept {
     std::atomic_ref(cq.has_qp_to_check).store(false);
     to_siw_context(cq.verbs.cq.context).qps.for_each([&cq](siw_qp &qp) {
@@ -188,6 +198,7 @@ void check_qps_for_error(siw_cq &cq) noexcept {
     });
 }
 
+/// Has the kernel raise an event on the CQ if it is armed, as the CQ has WQEs to flush.
 // Only the kernel can raise an event, and it does so when it completes a WQE. This function creates
 // a QP with one receive, moves it to ERR, so that the kernel completes the receive, and destroys
 // it, which discards the completion. It calls modify_qp_cmd(), since modify_qp() would call this

@@ -7,6 +7,7 @@
 
 namespace coherdma::provider::siw {
 
+/// Maps num_entries entries and the trailer_size bytes after them. Returns 0 or an errno.
 // The kernel refuses to map another size than its queue's, so num_entries is right if mmap()
 // succeeds.
 int mapping::map(int fd, std::uint64_t key, std::uint32_t num_entries, std::size_t entry_size,

@@ -17,6 +17,7 @@ int destroy_srq(ibv_srq *ibsrq) noexcept {
     return 0;
 }
 
+/// Maps the ring of an SRQ that the kernel created; if that fails, has the kernel destroy the SRQ.
 ibv_srq *init_srq_or_destroy(calloc_ptr<siw_srq> &srq, ibv_pd *pd, const siw_uresp_create_srq &resp,
                              ibv_srq_attr &attr) noexcept {
     srq->lock.init(is_single_threaded(pd));
