@@ -17,6 +17,7 @@ constexpr std::nullptr_t unused = nullptr;
 
 } // namespace
 
+/// Release 57 added the parameter before the response.
 int libibverbs_functions::ibv_cmd_get_context(verbs_context *context, void *command,
                                               std::size_t size, void *response,
                                               std::size_t response_size) const noexcept {
@@ -30,6 +31,7 @@ int libibverbs_functions::ibv_cmd_get_context(verbs_context *context, void *comm
                                                          response_size);
 }
 
+/// Release 59 added the parameter before the CQ.
 int libibverbs_functions::ibv_cmd_create_cq_ex(ibv_context *context,
                                                const ibv_cq_init_attr_ex *attr, verbs_cq *cq,
                                                void *command, std::size_t size, void *response,
@@ -70,6 +72,8 @@ int libibverbs_functions::ibv_cmd_reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset
                                                            unused);
 }
 
+/// Looks up all functions by the symbol version of the layout. Returns the first required symbol
+/// that is missing, else nullptr.
 const char *load_commands(libibverbs_functions &functions, const layout &layout,
                           find_symbol_function *find_symbol) noexcept {
     const char *missing = nullptr;

@@ -25,9 +25,9 @@ void write_at(void *base, std::size_t offset, const type &value) noexcept {
     std::memcpy(static_cast<unsigned char *>(base) + offset, &value, sizeof(value));
 }
 
-// Compares a new verbs_context with the layout of the ABI version. Returns the first difference,
-// for a message, else nullptr. libibverbs sets verbs_context.sz, and fills verbs_context_ops, which
-// zeros follow, with functions that return EOPNOTSUPP.
+/// Compares a verbs_context that libibverbs initialized with the layout of the ABI version. Returns
+/// the first difference, for a message, else nullptr. libibverbs sets verbs_context.sz, and fills
+/// verbs_context_ops, which zeros follow, with functions that return EOPNOTSUPP.
 const char *find_mismatch(const unsigned char *vctx, const ibv_device *device) noexcept {
     const layout &layout = current_layout();
     const unsigned char *const context = vctx + context_offset(layout);
@@ -45,6 +45,9 @@ const char *find_mismatch(const unsigned char *vctx, const ibv_device *device) n
 
 } // namespace
 
+/// Allocates a zeroed driver context of driver_context_size bytes, which begins with the
+/// ibv_context, behind libibverbs' part of verbs_context. nullptr: errno is set and cmd_fd is
+/// closed.
 ibv_context *init_and_alloc_context(ibv_device *device, int cmd_fd, std::size_t driver_context_size,
                                     std::uint32_t driver_id) noexcept {
     // Keeps find_mismatch() inside the allocation if libibverbs' verbs_context is larger.
@@ -72,6 +75,7 @@ verbs_context *to_verbs_context(ibv_context *context) noexcept {
                                              context_offset(current_layout()));
 }
 
+/// Gives libibverbs the operations, in the table of its version.
 void set_ops(ibv_context *context, const verbs_context_ops &ops) noexcept {
     const ops_table table = convert_ops(ops, current_layout().version);
     libibverbs().verbs_set_ops(to_verbs_context(context), &table);
@@ -83,6 +87,8 @@ void uninit_and_free_context(ibv_context *context) noexcept {
     std::free(vctx);
 }
 
+/// Sets the members of ibv_qp_ex that the release has, and VERBS_QP_EX in comp_mask, which makes
+/// ibv_qp_to_qp_ex() succeed.
 void set_qp_ex_ops(verbs_qp &qp, const optional_wr_ops &ops) noexcept {
     const layout &layout = current_layout();
     if (layout.wr_atomic_write_offset != 0)

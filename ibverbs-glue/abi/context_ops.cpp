@@ -6,6 +6,7 @@
 
 namespace coherdma::abi {
 
+/// Converts the table of the newest release to that of a version, without the operations it lacks.
 ops_table convert_ops(const verbs_context_ops &ops, abi_version version) noexcept {
     ops_table table{};
     const auto *bytes = reinterpret_cast<const unsigned char *>(&ops);

@@ -29,8 +29,9 @@ constexpr std::array distinctive_symbols{
 };
 static_assert(distinctive_symbols.size() == std::tuple_size_v<decltype(abi_traits::has_symbol)>);
 
-// The offset of verbs_qp.comp_mask, or 0: where VERBS_QP_EX makes ibv_qp_to_qp_ex() succeed. Sets
-// the flag at each offset in turn; starts after the ibv_qp, which that function may read as well.
+/// The offset of verbs_qp.comp_mask: where VERBS_QP_EX makes ibv_qp_to_qp_ex(), the argument,
+/// succeed. 0: not found. Sets the flag at each offset in turn, after the ibv_qp, which that
+/// function may read as well.
 std::size_t find_comp_mask_offset(ibv_qp_ex *(*to_qp_ex)(ibv_qp *)) noexcept {
     alignas(ibv_qp) std::array<unsigned char, 1024> qp{};
     std::size_t comp_mask_offset = 0;
@@ -47,8 +48,8 @@ std::size_t find_comp_mask_offset(ibv_qp_ex *(*to_qp_ex)(ibv_qp *)) noexcept {
     return comp_mask_offset;
 }
 
-// How many traits are not those of the candidate; first_mismatch: the symbol of the first of them.
-// candidates: with the registration symbols by abi_version.
+/// How many traits of libibverbs are not those of the candidate; first_mismatch: the symbol of the
+/// first of them. candidates: all layouts, whose registration symbols are those of the traits.
 std::size_t count_mismatches(const abi_traits &traits, const layout &candidate,
                              const std::array<layout, num_abi_versions> &candidates,
                              const char *&first_mismatch) noexcept {
@@ -76,9 +77,10 @@ std::size_t count_mismatches(const abi_traits &traits, const layout &candidate,
 
 } // namespace
 
+/// Looks up the symbols that only some releases have, and finds the offset of comp_mask.
 abi_traits find_abi_traits(const detection_functions &functions) noexcept {
     abi_traits traits{};
-    const char *private_version = nullptr;
+    const char *private_version = nullptr; // of the symbols for providers
     for (std::size_t i = 0; i < num_abi_versions; ++i) {
         const layout &layout = layouts[i];
         traits.has_register_symbol[i] =
@@ -98,6 +100,7 @@ abi_traits find_abi_traits(const detection_functions &functions) noexcept {
     return traits;
 }
 
+/// The candidate that has all traits; if there is none, the closest, for a message.
 detection detect_abi(const abi_traits &traits,
                      const std::array<layout, num_abi_versions> &candidates) noexcept {
     const bool has_any_register_symbol =

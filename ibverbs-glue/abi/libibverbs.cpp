@@ -14,7 +14,7 @@ namespace {
 // that it has all required functions, or lacks some.
 enum class state : unsigned char { not_inspected, unknown, detected, supported, incomplete };
 
-// The libibverbs of this process.
+/// The libibverbs of this process.
 struct {
     detection_functions detection = {find_libibverbs_symbol, ibv_qp_to_qp_ex};
     abi::state state = state::not_inspected;
@@ -48,7 +48,8 @@ bool is_version_known() noexcept {
 
 } // namespace
 
-// The plugin is linked to libibverbs, so it is loaded and stays library.
+/// A symbol of libibverbs alone, which is loaded, since the plugin is linked to it. nullptr: not
+/// found.
 void *find_libibverbs_symbol(const char *symbol, const char *version) noexcept {
     static void *handle = nullptr;
     if (handle == nullptr)
@@ -56,6 +57,8 @@ void *find_libibverbs_symbol(const char *symbol, const char *version) noexcept {
     return handle != nullptr ? dlvsym(handle, symbol, version) : nullptr;
 }
 
+/// In the plugin's constructor. False: the ABI version is unknown, and no device will use the
+/// driver.
 bool register_driver(const verbs_device_ops &ops) noexcept {
     if (!is_version_known())
         return false;
@@ -66,6 +69,8 @@ bool register_driver(const verbs_device_ops &ops) noexcept {
     return true;
 }
 
+/// At the first call, looks up the functions that drivers need; logs why libibverbs is not
+/// supported.
 bool is_supported() noexcept {
     if (!is_version_known())
         return false;

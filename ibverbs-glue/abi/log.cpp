@@ -13,6 +13,7 @@
 
 namespace coherdma::abi {
 
+/// Appends a line to VERBS_LOG_FILE if VERBS_LOG_LEVEL permits. Preserves errno.
 void verbs_log(log_level level, const char *format, ...) noexcept {
     const char *max_level = secure_getenv("VERBS_LOG_LEVEL");
     const char *path = secure_getenv("VERBS_LOG_FILE");

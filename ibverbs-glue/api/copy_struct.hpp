@@ -39,6 +39,7 @@ void fill_struct(const Struct &source, void *destination, std::size_t size) noex
     std::memset(static_cast<char *>(destination) + common_size, 0, size - common_size);
 }
 
+/// Returns an output struct of the program, of that size. 0 or EINVAL.
 template <typename Struct>
 int copy_out(const Struct &source, Struct *destination, std::size_t size) noexcept {
     if (const int error = check_out(destination, size))

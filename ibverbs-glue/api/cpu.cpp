@@ -24,6 +24,7 @@ const ops_choice &default_ops() noexcept {
     return choice;
 }
 
+/// The names of all usable cache_ops, best first, separated by spaces. Determined once.
 const char *usable_ops_names() {
     // An array, which has no destructor: another thread may read it during exit().
     static const std::array<char, 256> names = [] {

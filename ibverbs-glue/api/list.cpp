@@ -47,6 +47,7 @@ void fill_port_list(char *block, const std::vector<devices::port> &ports,
 
 } // namespace
 
+/// One allocation: the pointers, the last of which is NULL, and the names.
 char **coherdma_get_device_list(size_t *count) {
     try {
         const auto devices = devices::list_devices();
@@ -74,6 +75,7 @@ void coherdma_free_device_list(char **list) {
     std::free(list);
 }
 
+/// size: of coherdma_port in the program's version.
 coherdma_port *coherdma_get_port_list(size_t *count, size_t size) {
     if (size < api::size_in_first_version<coherdma_port> || size % alignof(coherdma_port) != 0) {
         errno = fail(EINVAL, "size %zu is invalid", size);

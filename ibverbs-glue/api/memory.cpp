@@ -84,6 +84,8 @@ class page_checker {
 
 } // namespace
 
+/// Checks that every page of the ranges is readable at this moment. Returns 0 or an errno: EFAULT
+/// if a page is not.
 int check_mapped(const cache::range *ranges, std::size_t count) noexcept {
     const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     page_checker checker;

@@ -50,6 +50,8 @@ int check_mapped_emulated(const coherdma_device &device, const cache::range *ran
                 reinterpret_cast<void *>(addr));
 }
 
+/// Returns 0, or an errno value with coherdma_error() set, as all functions of this file that
+/// return int.
 int check_attr(const coherdma_open_attr &attr) {
     const bool has_device = attr.context || attr.name;
     if ((attr.flags & ~KNOWN_FLAGS) != 0)
@@ -69,7 +71,7 @@ int check_attr(const coherdma_open_attr &attr) {
     return 0;
 }
 
-// Sets the name, driver and transport.
+/// Sets the name, driver and transport of the device. Returns 0 or an errno value.
 int find_device(const coherdma_open_attr &attr, coherdma_device &device) {
     device.name = attr.context ? ibv_get_device_name(attr.context->device) : attr.name;
     for (const devices::device &listed : devices::list_devices()) {
@@ -103,7 +105,7 @@ unique_context open_verbs_device(const std::string &name) {
     return context;
 }
 
-// Sets the decision and the coherency.
+/// Sets the decision of the coherency rules and the coherency.
 int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     const coherency::settings settings = coherency::read_settings();
     if (!settings.problem.empty())
@@ -129,7 +131,7 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     return 0;
 }
 
-// The same with the coherency that the program assumes, for COHERDMA_OPEN_ASSUME.
+/// COHERDMA_OPEN_ASSUME: sets the coherency that the program assumes instead of evaluating rules.
 void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
     static constexpr coherency::rule ASSUMED = {"assumed", nullptr};
     coherency::evidence evidence;
@@ -221,6 +223,7 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
 
 } // namespace
 
+/// On failure returns nullptr and sets errno and coherdma_error().
 coherdma_device *coherdma_open_device_ex(const coherdma_open_attr *attr, size_t size) {
     int error = ENOMEM;
     try {

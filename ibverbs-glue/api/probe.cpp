@@ -44,6 +44,7 @@ class buffers {
     void *addr_;
 };
 
+/// The first. Throws std::system_error if there is none.
 std::uint8_t find_active_port(ibv_context *context) {
     ibv_device_attr device_attr = {};
     ibv_port_attr port_attr = {};
@@ -57,7 +58,8 @@ std::uint8_t find_active_port(ibv_context *context) {
     throw std::system_error(ENETDOWN, std::generic_category(), "looking for an active port");
 }
 
-// Returns 0 if the result is filled in, else an errno value with coherdma_error() set.
+/// Connects the device to itself and tests it. Returns 0 if the result is filled in, else an errno
+/// value with coherdma_error() set. A timeout is a result: COHERDMA_UNKNOWN.
 int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
               coherdma_probe_result &result) {
     const api::ops_choice &choice = api::default_ops();

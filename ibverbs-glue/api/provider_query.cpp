@@ -38,6 +38,7 @@ int query_provider(ibv_context *context, coherdmadv_device_attr *attr,
     return query != nullptr ? query(context, attr, inlen) : EOPNOTSUPP;
 }
 
+/// nullptr: the device is not emulated, or by another release of the emulation.
 const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noexcept {
     auto *const find =
         reinterpret_cast<cache::find_emulated_cache_function *>(find_provider_function(
@@ -48,6 +49,7 @@ const cache::emulated_cache *find_emulated_cache(const ibv_context *context) noe
 
 } // namespace coherdma::api
 
+/// Calls the function of that name of the provider that serves the context.
 int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
                             std::uint32_t inlen) {
     using coherdma::api::fail;

@@ -69,6 +69,7 @@ std::uint32_t emulated_atomic_write_method(ibv_qp &qp) noexcept {
                                    : std::uint32_t{COHERDMA_METHOD_NONE};
 }
 
+/// 0, or an errno value with coherdma_error() set.
 int check_post(const coherdma_qp *qp, std::uint32_t flags) noexcept {
     if (qp == nullptr)
         return fail(EINVAL, "qp is NULL");
@@ -152,6 +153,7 @@ const char *coherdma_method_str(uint32_t method) {
     return method < std::size(names) ? names[method] : "unknown";
 }
 
+/// Determines how atomic writes and flushes are executed on the QP.
 coherdma_qp *coherdma_open_qp(ibv_qp *ibqp) {
     if (ibqp == nullptr || ibqp->qp_type != IBV_QPT_RC) {
         errno = fail(EINVAL, "qp is NULL or not of type RC");

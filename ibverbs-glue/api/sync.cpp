@@ -75,6 +75,7 @@ bool are_all_in_lower_half(const range *ranges, std::size_t count) noexcept {
     return (even | odd) >> 63 == 0;
 }
 
+/// Whether sync calls can be made for the device: 0, or an errno value with coherdma_error() set.
 int check_device(const coherdma_device *device) noexcept {
     if (!device)
         return fail(EINVAL, "device is NULL");
@@ -144,6 +145,8 @@ void issue_op(const coherdma_device &device, const range *ranges, std::size_t co
         writeback(device, ranges, count);
 }
 
+/// Checks the arguments, executes the fence before if this is the first range with its operation,
+/// and issues the operation.
 int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
                  std::uint32_t phase) noexcept {
     if (const int error = check_ranges(batch.device, list, count))
@@ -223,6 +226,7 @@ int coherdma_batch_add(coherdma_batch *batch, const ibv_sge *list, size_t count,
     return error;
 }
 
+/// Waits for the operations of the batch. Returns the first error of begin or add.
 int coherdma_batch_end(coherdma_batch *batch) {
     if (!batch)
         return fail(EINVAL, "batch is NULL");

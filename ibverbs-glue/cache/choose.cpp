@@ -34,6 +34,7 @@ const cache_ops *fail_with(const char **problem, const char *reason) noexcept {
 
 } // namespace
 
+/// Whether the CPU reports the instructions and they run without a fault.
 bool is_usable(const cache_ops &ops) noexcept {
     const std::size_t size = line_size();
     if (size == 0 || size > MAX_LINE_SIZE || !ops.is_reported())
@@ -42,6 +43,8 @@ bool is_usable(const cache_ops &ops) noexcept {
     return runs_without_fault(try_on_stack_line, &copy);
 }
 
+/// The set of that name, or the first usable one if name is NULL or "". On failure returns nullptr
+/// and sets *problem.
 const cache_ops *choose_ops(const char *name, const char **problem) noexcept {
     const bool is_any_wanted = name == nullptr || *name == '\0';
     for (const cache_ops &ops : arch_ops()) {

@@ -71,6 +71,8 @@ void install_handler(int signal) noexcept {
 
 } // namespace
 
+/// Whether function(arg) returns without SIGILL, SIGSEGV or SIGBUS. Runs it in a child that shares
+/// memory with the caller, whose threads and signal handlers are not affected.
 bool runs_without_fault(void (*function)(void *), void *arg) noexcept {
     alignas(16) unsigned char stack[32768];
     function_call call_in_child{function, arg};

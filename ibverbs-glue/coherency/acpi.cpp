@@ -20,6 +20,7 @@ struct cca_counts {
     bool is_readable = false; // any table is
 };
 
+/// Counts the objects _CCA of a table by value.
 // In AML, the code of the tables, Name (_CCA, n) is NameOp (8), the name, and n: ZeroOp (0), OneOp
 // (1), or BytePrefix (10) and a byte.
 void count_cca(const std::string &table, cca_counts &counts) {
@@ -37,6 +38,7 @@ void count_cca(const std::string &table, cca_counts &counts) {
     }
 }
 
+/// folder: that of the tables in sysfs.
 cca_counts count_cca_in_tables(const std::string &folder) {
     cca_counts counts;
     for (const std::string &name : list_folder(folder)) {
@@ -52,6 +54,8 @@ cca_counts count_cca_in_tables(const std::string &folder) {
 
 } // namespace
 
+/// The rule "acpi" of rules.cpp: what ACPI says of all devices. COHERDMA_UNKNOWN: the rule has no
+/// result.
 evidence evaluate_acpi(const rule_input &input) {
     evidence result;
     const std::string device = find_hardware_folder(input);

@@ -11,6 +11,8 @@
 
 namespace coherdma::coherency {
 
+/// The rule "architecture" of rules.cpp: Linux treats every device as coherent. COHERDMA_UNKNOWN:
+/// the rule has no result.
 evidence evaluate_architecture(const rule_input &input) {
     constexpr std::array<std::string_view, 10> COHERENT_MACHINES = {
         "x86_64", "i386",  "i486",    "i586",    "i686",

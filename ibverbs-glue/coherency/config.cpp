@@ -39,7 +39,7 @@ std::string quote(std::string_view text) {
     return "'" + printable + (text.size() > 40 ? "...'" : "'");
 }
 
-// Keeps the first problem. source: the file and line, or the variable.
+/// Keeps the first problem. source: the file and line, or the variable.
 void set_problem(settings &settings, const std::string &source, const std::string &problem) {
     if (!settings.problem.empty())
         return;
@@ -70,6 +70,8 @@ bool parse_coherent_setting(std::string_view text, coherent_setting &value) {
     return true;
 }
 
+/// Checks the pattern and the value and adds a statement, or sets the problem. source: for
+/// messages.
 void add_statement(settings &settings, std::string_view pattern, key key, std::string_view value,
                    const std::string &source) {
     statement statement;
@@ -113,6 +115,8 @@ void parse_line(std::string_view line, const std::string &source, std::string &s
 
 } // namespace
 
+/// text: "stale", "poison", "evict", "evict:SEED", "passthrough" or "off". Returns false for
+/// others.
 bool parse_emulation_mode(std::string_view text, emulation_mode &mode) {
     constexpr std::string_view EVICT_PREFIX = "evict:";
     emulation_mode parsed;
@@ -133,6 +137,7 @@ bool parse_emulation_mode(std::string_view text, emulation_mode &mode) {
     return true;
 }
 
+/// Appends the statements of a configuration file, up to the first error. name is for messages.
 void parse_file(std::string_view text, const std::string &name, settings &settings) {
     std::string section;
     for (std::size_t number = 1; !text.empty() && settings.problem.empty(); ++number) {
@@ -145,6 +150,7 @@ void parse_file(std::string_view text, const std::string &name, settings &settin
     }
 }
 
+/// The value of COHERDMA_COHERENT: VALUE, or PATTERN=VALUE, separated by commas.
 void parse_variable(std::string_view text, settings &settings) {
     text = trim(text);
     while (!text.empty() && settings.problem.empty()) {
@@ -160,6 +166,7 @@ void parse_variable(std::string_view text, settings &settings) {
     }
 }
 
+/// Reads the system's coherdma.conf, which may be missing, or the file that COHERDMA_CONFIG names.
 settings read_configuration() {
     settings settings;
     const char *user_file = secure_getenv("COHERDMA_CONFIG");
@@ -185,6 +192,8 @@ settings read_settings() {
     return settings;
 }
 
+/// The last statement with that key whose pattern matches the device or, after "driver:", its
+/// driver.
 const statement *find_statement(const settings &settings, const std::string &device,
                                 const std::string &driver, key key) {
     constexpr std::string_view DRIVER_PREFIX = "driver:";

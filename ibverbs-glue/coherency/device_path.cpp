@@ -37,6 +37,7 @@ std::string find_host_bridge(const std::string &hardware_folder) {
     return {};
 }
 
+/// The path without input.root, for messages.
 std::string strip_root(const rule_input &input, const std::string &path) {
     const std::string sys = real_path(input.root, "/sys"); // the root with its links resolved
     const std::size_t root_length = sys.size() - std::min(sys.size(), std::string("/sys").size());

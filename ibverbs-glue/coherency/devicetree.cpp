@@ -82,6 +82,8 @@ std::string find_dma_parent(const std::string &tree, const std::string &node) {
 
 } // namespace
 
+/// The rule "devicetree" of rules.cpp: the device's node or a DMA parent says it. COHERDMA_UNKNOWN:
+/// the rule has no result.
 evidence evaluate_devicetree(const rule_input &input) {
     evidence result;
     const std::string device = find_hardware_folder(input);

@@ -7,6 +7,8 @@
 
 namespace coherdma::coherency {
 
+/// The rule "emulation" of rules.cpp: the provider emulates a non-coherent device.
+/// COHERDMA_UNKNOWN: the rule has no result.
 evidence evaluate_emulation(const rule_input &input) {
     evidence result;
     result.source = "coherdma's provider";

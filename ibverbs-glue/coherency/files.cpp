@@ -13,6 +13,7 @@
 
 namespace coherdma::coherency {
 
+/// Returns up to limit bytes of a file; on failure nullopt, with errno set.
 std::optional<std::string> read_file(const std::string &path, std::size_t limit) {
     // O_NONBLOCK: does not wait for a writer if the file is a FIFO.
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -35,6 +36,7 @@ std::optional<std::string> read_file(const std::string &path, std::size_t limit)
     return count < 0 ? std::nullopt : std::optional(bytes);
 }
 
+/// The first line of a file, or its first 256 bytes; unprintable characters become '?'.
 std::optional<std::string> read_line(const std::string &path) {
     std::optional<std::string> text = read_file(path, 256);
     if (text) {
@@ -45,6 +47,7 @@ std::optional<std::string> read_line(const std::string &path) {
     return text;
 }
 
+/// Resolves all links of root + path. Returns "" if the file does not exist or is outside root.
 std::string real_path(const std::string &root, const std::string &path) {
     const auto resolve = [](const std::string &link) {
         const std::unique_ptr<char, void (*)(void *)> resolved(realpath(link.c_str(), nullptr),

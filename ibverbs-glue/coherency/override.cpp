@@ -6,6 +6,8 @@
 
 namespace coherdma::coherency {
 
+/// The rule "override" of rules.cpp: what coherdma.conf or COHERDMA_COHERENT says of the device.
+/// COHERDMA_UNKNOWN: the rule has no result.
 evidence evaluate_override(const rule_input &input) {
     evidence result;
     result.source = "configuration";

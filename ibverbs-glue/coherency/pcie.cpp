@@ -37,6 +37,7 @@ std::size_t find_capability(const std::string &config, unsigned id) {
 
 } // namespace
 
+/// The rule "pcie" of rules.cpp. It never has a result, but informs the user.
 evidence evaluate_pcie(const rule_input &input) {
     evidence result;
     const std::string device = find_hardware_folder(input);

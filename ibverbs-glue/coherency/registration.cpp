@@ -14,6 +14,8 @@
 
 namespace coherdma::coherency {
 
+/// The rule "registration" of rules.cpp: the kernel registers memory of coherent devices only.
+/// COHERDMA_UNKNOWN: the rule has no result.
 evidence evaluate_registration(const rule_input &input) {
     evidence result;
     result.source = "ibv_reg_mr";
@@ -45,6 +47,7 @@ evidence evaluate_registration(const rule_input &input) {
     return result;
 }
 
+/// Registers a page and deregisters it. Returns 0 or an errno.
 int try_reg_mr(ibv_context *context) {
     const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void *page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

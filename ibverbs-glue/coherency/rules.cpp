@@ -29,6 +29,8 @@ constexpr rule RULES[] = {
 
 } // namespace
 
+/// Evaluates the rules in order. The first with a result decides; scope says whether the others are
+/// evaluated too, for the user.
 decision decide(const rule_input &input, rule_scope scope) {
     decision result;
     bool is_decided = false;

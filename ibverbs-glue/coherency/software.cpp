@@ -22,6 +22,8 @@ bool may_have_virtual_cache(const std::string &machine) {
 
 } // namespace
 
+/// The rule "software" of rules.cpp: the CPU moves the data of the device. COHERDMA_UNKNOWN: the
+/// rule has no result.
 evidence evaluate_software(const rule_input &input) {
     // The provider is built only for CPUs without a virtually indexed cache.
     if (input.provider_attr != nullptr && input.provider_attr->coherency == COHERDMA_COHERENT) {

@@ -19,7 +19,7 @@ constexpr std::array<const char *, 22> DRIVER_NAMES = {
     "nes", "irdma", "vmw_pvrdma", "qedr",  "hns",   "usnic", "rxe",     "hfi1",
     "qib", "efa",   "siw",        "erdma", "mana",  "ionic"};
 
-// protocol: as the kernel reports it; returned as it is if unknown.
+/// The name for users. protocol: as the kernel reports it; returned as it is if unknown.
 std::string transport_name(const std::string &protocol) {
     constexpr std::array<std::array<const char *, 2>, 5> NAMES = {{{"ib", "InfiniBand"},
                                                                    {"iw", "iWARP"},
@@ -47,7 +47,8 @@ std::optional<std::uint64_t> get_number(const nlattr *attr) {
         return nla_get_u8(attr);
     if (length == 4)
         return nla_get_u32(attr);
-    if (length == 8) // of the driver id, according to the headers; the kernel sends 4 bytes
+    // The headers say that RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID has 8 bytes; the kernel sends 4.
+    if (length == 8)
         return nla_get_u64(attr);
     return {};
 }
@@ -67,6 +68,7 @@ std::uint32_t get_u32(const nlattr *attr) {
 
 } // namespace
 
+/// nullopt: another kind of message, or without index or name.
 std::optional<indexed_device> parse_device(nlmsghdr *message) {
     nldev_attrs attrs = {};
     if (!parse_attrs(message, RDMA_NLDEV_CMD_GET, attrs))
@@ -81,6 +83,7 @@ std::optional<indexed_device> parse_device(nlmsghdr *message) {
     return result;
 }
 
+/// nullopt: another kind of message, or without device or number.
 std::optional<port> parse_port(nlmsghdr *message) {
     nldev_attrs attrs = {};
     if (!parse_attrs(message, RDMA_NLDEV_CMD_PORT_GET, attrs))
@@ -95,6 +98,7 @@ std::optional<port> parse_port(nlmsghdr *message) {
     return result;
 }
 
+/// The name of the kernel driver; "" if it is missing or unknown.
 const char *parse_driver(nlmsghdr *message) {
     nldev_attrs attrs = {};
     if (!parse_attrs(message, RDMA_NLDEV_CMD_GET_CHARDEV, attrs))

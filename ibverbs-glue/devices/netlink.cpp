@@ -42,13 +42,14 @@ int append_item(nl_msg *message, void *list) noexcept {
     }
 }
 
-// A libnl callback; driver: a const char **.
+/// A libnl callback for the response to the query of a character device. driver: a const char **.
 int set_driver(nl_msg *message, void *driver) noexcept {
     *static_cast<const char **>(driver) = parse_driver(nlmsg_hdr(message));
     return NL_OK;
 }
 
-// Sends the request and calls the callback with each response.
+/// Sends the request and calls the callback with arg for each response. False: the kernel did not
+/// answer, or there is no request.
 bool send_request(nl_sock *socket, unique_message request, nl_recvmsg_msg_cb_t callback,
                   void *arg) {
     const unique_callbacks callbacks(nl_cb_alloc(NL_CB_DEFAULT));
@@ -77,7 +78,7 @@ unique_socket open_socket() {
     return socket;
 }
 
-// nullopt if the kernel does not answer.
+/// Without their drivers. nullopt if the kernel does not answer.
 std::optional<std::vector<indexed_device>> dump_devices(nl_sock *socket) {
     std::vector<indexed_device> devices;
     if (!send_request(socket, make_request(RDMA_NLDEV_CMD_GET, NLM_F_REQUEST | NLM_F_DUMP),
@@ -88,6 +89,7 @@ std::optional<std::vector<indexed_device>> dump_devices(nl_sock *socket) {
 
 } // namespace
 
+/// The driver of each device is in the response to the query of its character device, uverbs.
 std::optional<std::vector<device>> list_netlink_devices() {
     const unique_socket socket = open_socket();
     const auto indexed_devices = socket ? dump_devices(socket.get()) : std::nullopt;
@@ -107,6 +109,7 @@ std::optional<std::vector<device>> list_netlink_devices() {
     return devices;
 }
 
+/// Asks for the ports of one device after another. nullopt if the kernel does not answer.
 std::optional<std::vector<port>> list_netlink_ports() {
     const unique_socket socket = open_socket();
     const auto indexed_devices = socket ? dump_devices(socket.get()) : std::nullopt;

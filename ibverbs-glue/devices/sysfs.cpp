@@ -18,7 +18,7 @@ bool starts_with(const std::string &text, const char *prefix) {
     return text.rfind(prefix, 0) == 0;
 }
 
-// folder: that of the device in /sys/class/infiniband, here and below.
+/// folder: that of the device in /sys/class/infiniband.
 std::string find_transport(const std::string &folder) {
     if (starts_with(read_line(folder + "/node_type").value_or(""), "4:")) // "4: RNIC"
         return "iWARP";
@@ -26,7 +26,8 @@ std::string find_transport(const std::string &folder) {
     return layer == "Ethernet" ? "RoCE" : layer;
 }
 
-// The kernel driver: "rxe", "siw", or "" for others, which sysfs does not tell apart.
+/// The kernel driver: "rxe", whose folder has a file `parent`, "siw", or "" for others, which sysfs
+/// does not tell apart. folder: that of the device in /sys/class/infiniband.
 std::string find_driver(const std::string &folder, const std::string &transport) {
     if (transport == "RoCE" && coherency::path_exists(folder + "/parent"))
         return "rxe";
@@ -87,6 +88,7 @@ std::vector<device> list_sysfs_devices(const std::string &root) {
     return devices;
 }
 
+/// The network interface of a port in root's sysfs; "" if none.
 std::string find_sysfs_netdev(const std::string &root, const std::string &device,
                               std::uint32_t port_num) {
     const std::string folder = root + CLASS_PATH + device;
@@ -113,6 +115,7 @@ std::vector<port> list_sysfs_ports(const std::string &root) {
     return ports;
 }
 
+/// By netlink, else by sysfs. Sorted by name.
 std::vector<device> list_devices() {
     std::vector<device> devices;
     if (auto netlink_devices = list_netlink_devices())
@@ -124,6 +127,7 @@ std::vector<device> list_devices() {
     return devices;
 }
 
+/// By netlink, else by sysfs; with the interfaces that only sysfs has. Sorted by device and number.
 std::vector<port> list_ports() {
     std::vector<port> ports;
     if (auto netlink_ports = list_netlink_ports())

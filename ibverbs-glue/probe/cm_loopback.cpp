@@ -39,7 +39,7 @@ unique_cm_id create_id(rdma_event_channel *channel) {
     return unique_cm_id(id);
 }
 
-// Listens on a local address that belongs to the device.
+/// Listens on the first local address that rdma_cm binds to the device.
 unique_cm_id listen_on_device(rdma_event_channel *channel, const std::string &device) {
     ifaddrs *list = nullptr;
     throw_if_failed(getifaddrs(&list), "listing local addresses");

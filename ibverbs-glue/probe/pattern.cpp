@@ -72,6 +72,8 @@ class cache_lines {
 
 } // namespace
 
+/// Both experiments in each round; adds the lines that the device or the CPU read stale to counts.
+/// Returns 0, the error of copy(), or EIO if the device copied data that was never in the source.
 int probe_coherency(copier &device, words source, words sink, const cache::cache_ops &ops,
                     std::size_t line_size, std::uint32_t rounds, probe_counts &counts) {
     const cache_lines lines(ops, line_size);

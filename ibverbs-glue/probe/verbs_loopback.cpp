@@ -31,6 +31,7 @@ void throw_if_failed(int error, const char *action) {
         throw_error(error, action);
 }
 
+/// Moves the QP to RTS. ah_attr: the port itself, as the address of the other QP.
 void connect_qp(ibv_qp *qp, const ibv_ah_attr &ah_attr, std::uint32_t dest_qp_num, ibv_mtu mtu) {
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_INIT;

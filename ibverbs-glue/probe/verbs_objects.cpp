@@ -31,6 +31,7 @@ ibv_qp_init_attr make_qp_init_attr(ibv_cq *cq) {
     return attr;
 }
 
+/// Reads the source MR into the sink MR and waits for the completion. Returns 0 or an errno.
 int rdma_read(ibv_qp *qp, ibv_cq *cq, const ibv_mr *source, const ibv_mr *sink,
               std::chrono::milliseconds timeout) {
     ibv_sge sge = {reinterpret_cast<std::uintptr_t>(sink->addr),
