@@ -57,8 +57,8 @@ void *load_module() noexcept {
 
 } // namespace
 
-// begin() returns 0 if the user's settings do not request emulation, and otherwise replaces some of
-// the operations in ops.
+/// Emulates the device, if the user requests that: the module's begin function replaces some of the
+/// operations in ops. Returns 0, also if no emulation is requested, or an errno.
 int attach(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_ops &ops) noexcept {
     if (!may_be_requested())
         return 0;
@@ -75,7 +75,7 @@ int attach(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_op
             context->device->name, reason != nullptr ? reason : "the emulation module is missing");
         return ENOENT;
     }
-    const cache::emulated_cache *cache = nullptr;
+    const cache::emulated_cache *cache = nullptr; // set by begin() if the device is emulated
     const module_args arguments = {
         sizeof arguments,
         driver_id,
@@ -89,6 +89,7 @@ int attach(ibv_context *context, rdma_driver_id driver_id, abi::verbs_context_op
     return error;
 }
 
+/// nullptr: the device is not emulated.
 const cache::emulated_cache *find_cache(const ibv_context *context) noexcept {
     const cache::emulated_cache *const cache = emulated_cache.load(std::memory_order_acquire);
     return cache != nullptr && cache->is_emulated(context) ? cache : nullptr;

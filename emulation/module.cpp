@@ -73,6 +73,7 @@ void report_at_exit() noexcept {
 std::mutex start_mutex;
 bool is_started = false; ///< the threads and the slot of this process
 
+/// The child has no threads and no slot; threads of the parent may have held any mutex.
 void reset_child_after_fork() {
     new (&start_mutex) std::mutex;
     reset_devices_after_fork();
@@ -101,7 +102,8 @@ addr_range to_addr_range(const coherdma::cache::range &range) noexcept {
     return {range.addr, range.addr + range.length};
 }
 
-// After fork() the child may use an inherited handle of libcoherdma: there is nothing to sync.
+/// emulated_cache::check_mapped. After fork() the child may use an inherited handle of libcoherdma:
+/// there is nothing to check.
 
 int check_readable(range_array ranges, std::size_t count, std::uintptr_t *bad_addr) noexcept try {
     int error = 0;
@@ -125,6 +127,7 @@ void note_out_of_memory() noexcept {
 
 using sync_function = void (cache_model::*)(const addr_range *, std::size_t);
 
+/// Calls sync for each range; in a child of fork() without a device there is nothing to sync.
 void sync_ranges(range_array ranges, std::size_t count, sync_function sync) noexcept {
     for (std::size_t i = 0; i < count && has_process_state(); ++i) {
         const addr_range range = to_addr_range(ranges[i]);
@@ -170,6 +173,7 @@ const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::
 
 // -- for the plugin
 
+/// Emulates the device, if the settings request it. Returns 0 or an errno.
 int begin_emulation(ibv_context *ctx, const module_args &args) {
     const char *const name = ibv_get_device_name(ctx->device);
     const settings config = read_settings(name, args.driver_id == RDMA_DRIVER_SIW ? "siw" : "rxe");

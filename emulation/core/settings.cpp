@@ -17,7 +17,7 @@ namespace {
 constexpr std::array ALL_MODES = {cache_mode::OFF, cache_mode::STALE, cache_mode::POISON,
                                   cache_mode::EVICT, cache_mode::PASSTHROUGH};
 
-/// Keeps the first problem.
+/// Keeps the first problem: why the value of a variable is invalid.
 void set_problem(settings &config, const std::string &variable, std::string_view value,
                  const std::string &reason) {
     if (!config.problem.empty())
@@ -40,6 +40,7 @@ bool parse_number(std::string_view text, std::size_t &number) {
     return error == std::errc{} && rest == text.data() + text.size();
 }
 
+/// The variables that are numbers.
 void read_numbers(settings &config) {
     if (const std::string value = get_variable("COHERDMA_EMULATE_LINE"); !value.empty())
         if (!parse_number(value, config.line_size) ||
@@ -58,6 +59,7 @@ void read_numbers(settings &config) {
     }
 }
 
+/// COHERDMA_EMULATE_OPTIONS: a list separated by commas.
 void read_options(settings &config) {
     const std::string value = get_variable("COHERDMA_EMULATE_OPTIONS");
     for (std::string_view rest = value; !rest.empty();) {
@@ -117,6 +119,8 @@ bool parse_mode(const std::string &text, settings &config) {
     return true;
 }
 
+/// Of a device: the mode from the environment, else from coherdma.conf; all else from the
+/// environment.
 settings read_settings(const std::string &device_name, const std::string &driver) {
     settings config;
     if (getauxval(AT_SECURE) != 0)

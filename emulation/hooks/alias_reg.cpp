@@ -144,6 +144,8 @@ inline long clone_process(void (*function)(child_args *), child_args *args, void
 #    error "the emulation supports x86-64 and arm64"
 #endif
 
+/// The child: replaces its memory by the device's pages, has the kernel register them, and kills
+/// itself. args and the stack are in a shared mapping, where the program reads the results.
 void child_main(child_args *args) {
     for (std::size_t i = 0; i < args->num_mappings && args->mmap_error == 0; ++i) {
         const cache_model::page_mapping &mapping = args->mappings[i];
@@ -151,7 +153,7 @@ void child_main(child_args *args) {
             system_call(SYS_mmap, static_cast<long>(mapping.addr),
                         static_cast<long>(mapping.length), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED, mapping.fd, static_cast<long>(mapping.file_offset));
-        if (result < 0 && result > -4096)
+        if (result < 0 && result > -4096) // a negative errno, not an address
             args->mmap_error = result;
     }
     if (args->mmap_error == 0)
@@ -163,7 +165,7 @@ void child_main(child_args *args) {
         system_call(SYS_kill, system_call(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0);
 }
 
-/// Up to 8 bytes are in the attribute itself.
+/// An attribute that the kernel reads. Up to 8 bytes are in the attribute itself.
 void fill_attr_in(ib_uverbs_attr &attr, std::uint16_t attr_id, const void *data,
                   std::size_t length) noexcept {
     attr.attr_id = attr_id;
@@ -175,6 +177,7 @@ void fill_attr_in(ib_uverbs_attr &attr, std::uint16_t attr_id, const void *data,
         attr.data = reinterpret_cast<std::uintptr_t>(data);
 }
 
+/// An attribute that the kernel writes.
 void fill_attr_out(ib_uverbs_attr &attr, std::uint16_t attr_id, void *data,
                    std::size_t length) noexcept {
     attr.attr_id = attr_id;
@@ -183,7 +186,7 @@ void fill_attr_out(ib_uverbs_attr &attr, std::uint16_t attr_id, void *data,
     attr.data = reinterpret_cast<std::uintptr_t>(data);
 }
 
-/// The command that libibverbs sends in ibv_cmd_reg_mr(), since Linux 5.0.
+/// Fills in the command that libibverbs sends in ibv_cmd_reg_mr(), since Linux 5.0.
 void fill_reg_mr_cmd(child_args &args, const ibv_pd &pd, addr_range range, std::uint64_t iova,
                      int access, rdma_driver_id driver_id) noexcept {
     args.cmd = {0, range.begin, range.size(), iova, pd.handle, static_cast<std::uint32_t>(access)};
@@ -208,7 +211,7 @@ void fill_reg_mr_cmd(child_args &args, const ibv_pd &pd, addr_range range, std::
     args.ioctl_result = NOT_CALLED;
 }
 
-/// Returns 0 or an errno.
+/// Runs child_main() in a child and waits for its end. Returns 0 or an errno.
 int run_child(child_args &args, unsigned char *stack) noexcept {
     sigset_t all_signals, old_mask;
     sigfillset(&all_signals);
@@ -231,6 +234,8 @@ int run_child(child_args &args, unsigned char *stack) noexcept {
 
 } // namespace
 
+/// Registers the mappings' files as if the program had mapped them in the range. Returns 0 or an
+/// errno.
 int register_alias(const ibv_pd &pd, const std::vector<cache_model::page_mapping> &mappings,
                    addr_range range, std::uint64_t iova, int access, rdma_driver_id driver_id,
                    mr_handle_and_keys &registered) {

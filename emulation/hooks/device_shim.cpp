@@ -47,6 +47,7 @@ emulated_device *find_device(const ibv_context *ctx) noexcept {
     return nullptr;
 }
 
+/// find_memory_by_lkey() for the MRs of this context.
 addr_range emulated_device::find_own_memory_by_lkey(const ibv_sge &sge) {
     const std::shared_lock guard(mutex);
     const auto it = by_lkey.find(sge.lkey);
@@ -57,8 +58,8 @@ addr_range emulated_device::find_own_memory_by_lkey(const ibv_sge &sge) {
     return intersection({begin, begin + sge.length}, memory.range);
 }
 
-// An imported context may use MRs of the context it was imported from: lkeys are unique in a
-// device.
+/// The program's memory that an SGE of its own WR names; empty if it is not emulated. An imported
+/// context may use MRs of the context it was imported from: lkeys are unique in a device.
 addr_range emulated_device::find_memory_by_lkey(const ibv_sge &sge) {
     addr_range range = find_own_memory_by_lkey(sge);
     if (range.empty())
@@ -69,6 +70,7 @@ addr_range emulated_device::find_memory_by_lkey(const ibv_sge &sge) {
     return range;
 }
 
+/// This process's memory that a WR of a peer names; empty if not all of it is emulated.
 addr_range emulated_device::find_memory_by_rkey(std::uint32_t rkey, std::uint64_t remote_addr,
                                                 std::uint64_t length) {
     const std::shared_lock guard(mutex);
@@ -100,6 +102,8 @@ void remove_device(const ibv_context *ctx) noexcept {
     std::erase_if(all_devices.devices, [=](const auto &device) { return device->ctx == ctx; });
 }
 
+/// In the child: inherited devices get the driver's functions back. Threads of the parent may have
+/// held any mutex.
 void reset_devices_after_fork() {
     new (&all_devices.mutex) std::shared_mutex;
     for (auto &device : all_devices.devices) {

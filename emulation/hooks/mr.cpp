@@ -19,6 +19,7 @@ ibv_mr *fail(int error) noexcept {
     return nullptr;
 }
 
+/// Notes that memory of this kind is registered without emulation. mr: the driver's result.
 ibv_mr *note_not_emulated(const char *kind, ibv_mr *mr) {
     if (mr != nullptr)
         process_state().log.note(std::string(kind) +
@@ -43,7 +44,7 @@ abi::verbs_mr *create_unregistered_mr(emulated_device &device, ibv_pd *pd, void 
     return mr;
 }
 
-/// An MW may allow remote access that its MR does not.
+/// Whether a peer may get this access, by the MR or by an MW, which may allow what its MR does not.
 bool may_allow(int access_flags, int remote_flag) noexcept {
     return (access_flags & (remote_flag | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)) != 0;
 }
@@ -81,6 +82,7 @@ int register_device_pages(emulated_device &device, ibv_pd *pd, abi::verbs_mr &mr
     return 0;
 }
 
+/// Called in place of the driver's: registers the device's pages under the program's address.
 ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, int access) noexcept
     try {
     emulated_device &device = *find_device(pd->context);
@@ -108,6 +110,7 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, i
     return fail(ENOMEM);
 }
 
+/// Called in place of the driver's.
 int dereg_mr(abi::verbs_mr *mr) noexcept {
     emulated_device &device = *find_device(mr->mr.context);
     const std::uint32_t lkey = mr->mr.lkey, rkey = mr->mr.rkey;
@@ -129,7 +132,8 @@ int dereg_mr(abi::verbs_mr *mr) noexcept {
     return 0;
 }
 
-/// PD and access can be changed, if the driver can; the memory cannot.
+/// Called in place of the driver's. PD and access can be changed, if the driver can; the memory
+/// cannot.
 int rereg_mr(abi::verbs_mr *mr, int flags, ibv_pd *pd, void *addr, std::size_t length,
              int access) noexcept {
     emulated_device &device = *find_device(mr->mr.context);
@@ -167,7 +171,8 @@ ibv_mr *reg_dmabuf_mr(ibv_pd *pd, std::uint64_t offset, std::size_t length, std:
         find_device(pd->context)->driver_ops.reg_dmabuf_mr(pd, offset, length, iova, fd, access));
 }
 
-/// An MR of this process needs nothing: find_memory_by_lkey() finds it.
+/// Called in place of the driver's. Only an MR of this process is emulated: find_memory_by_lkey()
+/// finds it.
 ibv_mr *import_mr(ibv_pd *pd, std::uint32_t handle) noexcept {
     emulated_device &device = *find_device(pd->context);
     ibv_mr *const mr = device.driver_ops.import_mr(pd, handle);

@@ -26,6 +26,7 @@ const char *operation_name(ibv_wr_opcode opcode) noexcept {
     }
 }
 
+/// The request as findings name it.
 mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_id,
                        std::uint64_t length) {
     char text[160];
@@ -41,6 +42,8 @@ mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_
 
 } // namespace
 
+/// Before a WR that accesses remote memory is posted: checks that memory in the process of this
+/// host that emulates it, this one or another.
 void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcode opcode,
                          std::uint64_t wr_id, std::uint32_t rkey, std::uint64_t remote_addr,
                          std::uint64_t length) {
@@ -62,6 +65,7 @@ void check_remote_access(emulated_device &device, const ibv_qp &qp, ibv_wr_opcod
         check_peer_access(matches[0], opcode, access);
 }
 
+/// Checks memory of this process for a WR that a peer is about to post.
 void check_peer_access(addr_range range, ibv_wr_opcode opcode, const mem_access &access) {
     switch (opcode) {
     case IBV_WR_RDMA_READ:

@@ -81,7 +81,8 @@ bool has_live_process(const process_slot &slot) noexcept {
     return pid > 0 && process_start_time(pid) == slot.start_time.load();
 }
 
-/// Maps the file, and creates it if needed. nullptr: see reason.
+/// Maps the file that all emulating processes of the user share, and creates it if needed. nullptr:
+/// see reason.
 shm_layout *open_shm(std::string &reason) {
     const std::string name = "/coherdma-emulation-" + std::to_string(geteuid());
     const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -110,6 +111,7 @@ shm_layout *open_shm(std::string &reason) {
     return shm;
 }
 
+/// Takes a free slot, or that of a dead process, for this one. nullptr: there is none.
 process_slot *claim_slot(shm_layout &shm) noexcept {
     const robust_lock_guard guard(shm.mutex);
     for (process_slot &slot : shm.slots) {
@@ -125,7 +127,7 @@ process_slot *claim_slot(shm_layout &shm) noexcept {
     return nullptr;
 }
 
-/// The memory of this process; empty if it is not registered (any more).
+/// The memory of this process that a request of a peer names; empty if it is not registered.
 addr_range find_requested_memory(const check_request &request) {
     addr_range range;
     for_each_device([&](emulated_device &device) {
@@ -137,6 +139,7 @@ addr_range find_requested_memory(const check_request &request) {
     return range;
 }
 
+/// Checks the memory that a peer's request names. The request may be invalid.
 void handle_request(const check_request &request) {
     constexpr std::uint32_t NUM_OPCODES = 8; // includes all that access remote memory
     const addr_range range = find_requested_memory(request);
@@ -153,6 +156,7 @@ void handle_request(const check_request &request) {
     check_peer_access(range, static_cast<ibv_wr_opcode>(request.opcode), access);
 }
 
+/// The thread of this process that answers the requests of peers.
 void answer_requests(process_slot &slot) noexcept {
     pthread_setname_np(pthread_self(), "coherdma-peers");
     for (;;) {
@@ -176,6 +180,8 @@ void answer_requests(process_slot &slot) noexcept {
     }
 }
 
+/// Has the owner of the slot check its memory, and waits for the answer or ANSWER_TIMEOUT. With the
+/// mutex of the slot.
 void send_request(process_slot &slot, const check_request &request) noexcept {
     slot.request = request;
     // Release: pairs with the owner's acquire.
@@ -197,6 +203,8 @@ void send_request(process_slot &slot, const check_request &request) noexcept {
     }
 }
 
+/// Whether the process of the slot has published an rkey for the memory. With the mutex of the
+/// slot.
 bool has_memory(const process_slot &slot, rdma_driver_id driver_id, std::uint32_t rkey,
                 std::uint64_t remote_addr, std::uint64_t length) noexcept {
     for (const rkey_entry &entry : slot.rkeys)
@@ -213,6 +221,7 @@ struct stack_text_cache {
     std::map<std::vector<void *>, std::string> texts;
 } *stack_texts = new stack_text_cache;
 
+/// One frame per line.
 const std::string &stack_text_of(const stack_trace &stack) {
     const std::vector<void *> key(stack.frames.begin(), stack.frames.begin() + stack.depth);
     const std::lock_guard guard(stack_texts->mutex);
@@ -226,6 +235,8 @@ const std::string &stack_text_of(const stack_trace &stack) {
 
 } // namespace
 
+/// Takes a slot for this process in the file that all emulating processes of the user share, and
+/// starts the thread that answers requests of peers.
 void open_slot() {
     std::string reason = "there are more than 64 processes";
     ipc.shm = open_shm(reason);
@@ -257,6 +268,7 @@ void close_slot() noexcept {
     futex(ipc.own_slot->state, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
+/// Lets peers find memory of this process. Called without the mutexes of device_shim.hpp.
 void publish_rkey(rdma_driver_id driver_id, std::uint32_t rkey, const keyed_memory &memory) {
     if (ipc.own_slot == nullptr)
         return;
@@ -279,6 +291,7 @@ void withdraw_rkey(rdma_driver_id driver_id, std::uint32_t rkey) noexcept {
             entry = {};
 }
 
+/// If exactly one other process has this memory: has it check the memory, and waits for the answer.
 void request_check(rdma_driver_id driver_id, std::uint32_t rkey, std::uint64_t remote_addr,
                    std::uint64_t length, ibv_wr_opcode opcode, const mem_access &access) {
     if (ipc.shm == nullptr)

@@ -15,6 +15,7 @@ using mutex_guard = std::lock_guard<std::mutex>;
 pending_wr_table::pending_wr_table()
     : next_number_(std::random_device{}() | std::uint64_t{0xc0e4d3a} << 32) {}
 
+/// Returns its number, which the driver gets as wr_id.
 std::uint64_t pending_wr_table::add(pending_wr wr) {
     const mutex_guard guard(mutex_);
     const std::uint64_t number = next_number_++;
@@ -30,6 +31,7 @@ void pending_wr_table::set_sinks(std::uint64_t number, std::vector<addr_range> s
         it->second.sinks = std::move(sinks);
 }
 
+/// The driver did not accept the WR.
 void pending_wr_table::cancel(std::uint64_t number) {
     const mutex_guard guard(mutex_);
     const auto it = wrs_.find(number);
@@ -40,6 +42,8 @@ void pending_wr_table::cancel(std::uint64_t number) {
     wrs_.erase(it);
 }
 
+/// Removes a complete WR and, before it in the result, the unsignaled WRs posted before it to the
+/// same queue. Empty: the number is unknown.
 std::vector<pending_wr> pending_wr_table::complete(std::uint64_t number) {
     const mutex_guard guard(mutex_);
     std::vector<pending_wr> completed;

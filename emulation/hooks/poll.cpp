@@ -38,6 +38,7 @@ std::uint64_t complete_wr(emulated_device &device, std::uint64_t pending_number,
     return last.wr_id;
 }
 
+/// Called in place of the driver's.
 int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) noexcept {
     emulated_device &device = *find_device(cq->context);
     const int count = device.driver_ops.poll_cq(cq, num_entries, wcs);
@@ -50,7 +51,7 @@ int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) noexcept {
     return count;
 }
 
-/// error: of the driver's start_poll or next_poll.
+/// The driver's start_poll or next_poll has found a completion, or returned this error.
 int complete_current(emulated_device &device, ibv_cq_ex *cq, int error) {
     process_state().cache.on_post_or_poll();
     if (error != 0)
@@ -74,6 +75,7 @@ int next_poll(ibv_cq_ex *cq) noexcept {
                              : find_inherited_device(cq->context)->driver_next_poll(cq);
 }
 
+/// Called in place of the driver's: replaces the CQ's functions that find a completion.
 ibv_cq_ex *create_cq_ex(ibv_context *ctx, ibv_cq_init_attr_ex *attr) noexcept {
     emulated_device &device = *find_device(ctx);
     ibv_cq_ex *const cq = device.driver_ops.create_cq_ex(ctx, attr);

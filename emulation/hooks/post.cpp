@@ -32,6 +32,7 @@ std::uint64_t length_of(const ibv_send_wr &wr) noexcept {
     return length;
 }
 
+/// Writes back the local memory of a WR, and adds what the device will write to pending.sinks.
 /// Inline data is copied by the CPU, from the program's copy.
 void writeback_sges(emulated_device &device, const ibv_send_wr &wr, pending_wr &pending) {
     if ((wr.send_flags & IBV_SEND_INLINE) != 0)
@@ -40,6 +41,7 @@ void writeback_sges(emulated_device &device, const ibv_send_wr &wr, pending_wr &
         writeback_sge(device, wr.opcode, wr.sg_list[i], pending.sinks);
 }
 
+/// Has the process that owns the remote memory of the WR check it.
 void check_wr_target(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr) {
     if (!accesses_remote_memory(wr.opcode))
         return;
@@ -80,6 +82,7 @@ struct wr_list_copy {
     }
 };
 
+/// Called in place of the driver's, which gets a copy of the list with numbers of pending_wr_table.
 int post_send(ibv_qp *qp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept try {
     emulated_device &device = *find_device(qp->context);
     process_state().cache.on_post_or_poll();
@@ -107,6 +110,8 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept t
     return ENOMEM;
 }
 
+/// queue: an ibv_qp or ibv_srq. driver_post gets a copy of the list with numbers of
+/// pending_wr_table.
 template <class queue_type>
 int post_receives(queue_type *queue, ibv_recv_wr *wr_list, ibv_recv_wr **bad_wr,
                   int (*driver_post)(queue_type *, ibv_recv_wr *, ibv_recv_wr **)) noexcept try {
@@ -146,6 +151,8 @@ bool accesses_remote_memory(ibv_wr_opcode opcode) noexcept {
     return (REMOTE_MEMORY_OPCODES & bit(opcode)) != 0;
 }
 
+/// Before a WR is posted: writes the memory of its SGE back, and adds it to sinks if the device
+/// will write it.
 void writeback_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge &sge,
                    std::vector<addr_range> &sinks) {
     if (((LOCAL_SINK_OPCODES | LOCAL_SOURCE_OPCODES) & bit(opcode)) == 0)
@@ -159,6 +166,7 @@ void writeback_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge 
     }
 }
 
+/// A bind is posted: the rkey of the MW gives access to another part of memory, or to none.
 void record_mw_bind(emulated_device &device, const ibv_mw &mw, std::uint32_t rkey,
                     const ibv_mw_bind_info &bind_info) {
     peer_ipc::withdraw_rkey(device.driver_id, mw.rkey);

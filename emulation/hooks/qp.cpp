@@ -23,6 +23,7 @@ ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
     return qp;
 }
 
+/// Called in place of the driver's: hooks the ibv_wr_* functions of the QP, if it has them.
 ibv_qp *create_qp_ex(ibv_context *ctx, ibv_qp_init_attr_ex *attr) noexcept {
     emulated_device &device = *find_device(ctx);
     const bool is_sig_all = attr->sq_sig_all != 0;
@@ -36,6 +37,7 @@ ibv_qp *create_qp_ex(ibv_context *ctx, ibv_qp_init_attr_ex *attr) noexcept {
     return qp;
 }
 
+/// Called in place of the driver's: a reset drops the QP's WRs.
 int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int attr_mask) noexcept {
     emulated_device &device = *find_device(qp->context);
     const int error = device.driver_ops.modify_qp(qp, attr, attr_mask);
@@ -44,6 +46,7 @@ int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int attr_mask) noexcept {
     return error;
 }
 
+/// Called in place of the driver's. Drops the QP's WRs.
 int destroy_qp(ibv_qp *qp) noexcept {
     emulated_device &device = *find_device(qp->context);
     if (const int error = device.driver_ops.destroy_qp(qp))

@@ -32,6 +32,7 @@ void cancel_batch(const hooked_qp &hooked) {
     hooked.state.batch.clear();
 }
 
+/// Called in place of the driver's: if the driver refuses the batch, its WRs are not pending.
 int wr_complete(ibv_qp_ex *qp) {
     const hooked_qp hooked = find_hooked_qp(qp);
     const std::vector<std::uint64_t> batch = std::move(hooked.state.batch);
@@ -48,7 +49,8 @@ void wr_abort(ibv_qp_ex *qp) {
     hooked.state.driver.wr_abort(qp);
 }
 
-/// Starts a WR: calls the driver's function with a number of pending_wr_table as wr_id.
+/// Starts a WR: calls the driver's function with a number of pending_wr_table as wr_id. rkey and
+/// remote_addr: 0 if it accesses no remote memory.
 template <class function, class... arguments>
 void start_wr(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t remote_addr,
               function driver_function, arguments... args) {
@@ -107,12 +109,16 @@ void wr_bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind
     start_wr(qp, IBV_WR_BIND_MW, 0, 0, &ibv_qp_ex::wr_bind_mw, mw, rkey, bind_info);
 }
 
+/// The data of the WR that is being built are set: has the process that owns the remote memory
+/// check it.
 void check_current_wr_target(const hooked_qp &hooked, const ibv_qp_ex *qp, std::uint64_t length) {
     if (accesses_remote_memory(hooked.state.opcode))
         check_remote_access(hooked.device, qp->qp_base, hooked.state.opcode, hooked.state.wr_id,
                             hooked.state.rkey, hooked.state.remote_addr, length);
 }
 
+/// Called in place of the driver's: writes back the local memory, and remembers what the device
+/// will write.
 void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list) {
     const hooked_qp hooked = find_hooked_qp(qp);
     std::vector<addr_range> sinks;
@@ -143,7 +149,7 @@ void wr_set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length) {
     wr_set_inline_data_list(qp, 1, &buf);
 }
 
-/// If the driver has the function.
+/// Replaces a function of the driver, if it has it.
 template <class function>
 void hook(function &driver_function, function hook_function) {
     if (driver_function != nullptr)
@@ -152,6 +158,7 @@ void hook(function &driver_function, function hook_function) {
 
 } // namespace
 
+/// Replaces the ibv_wr_* functions of a QP.
 // Atomic writes and flushes are not hooked: their data is the CPU's, not in registered memory, and
 // polling returns a wr_id that is not in pending_wr_table unchanged.
 void hook_wr_api(emulated_device &device, ibv_qp *qp) {
@@ -180,6 +187,7 @@ void hook_wr_api(emulated_device &device, ibv_qp *qp) {
     device.qp_ex_states[qp] = std::move(state);
 }
 
+/// Gives the QPs of the device the driver's functions back, in a child of fork().
 void unhook_wr_api(emulated_device &device) noexcept {
     // The functions are the end of ibv_qp_ex, from this member on.
     constexpr std::size_t FUNCTIONS_OFFSET = offsetof(ibv_qp_ex, wr_atomic_cmp_swp);

@@ -7,10 +7,11 @@
 namespace coherdma::emulation {
 namespace {
 
-constexpr unsigned MAX_PARTS = 16; // that differ in the two copies: 65536 mixes
+constexpr unsigned MAX_PARTS = 16; // with different bytes in the two copies: 65536 mixes
 
-/// Searches for a mix of both copies, by parts of part_size bytes, that has last_equal_hash. bytes
-/// must contain the program's copy; it receives the mix, or undefined bytes if the result is false.
+/// Searches for a mix of the program's and the device's copy, by parts of part_size bytes, that has
+/// last_equal_hash: if both changed different bytes, that is what they were before. bytes must
+/// contain the program's copy; it receives the mix, or undefined bytes if the result is false.
 bool find_mix(const cache_line &line, std::size_t part_size, unsigned char *bytes) noexcept {
     std::array<std::size_t, MAX_PARTS> differing{};
     unsigned count = 0;
@@ -36,6 +37,8 @@ bool find_mix(const cache_line &line, std::size_t part_size, unsigned char *byte
 
 } // namespace
 
+/// Finds the bytes that both copies had when they were last equal: those of an unchanged copy, or a
+/// mix of both copies. False: not found.
 bool cache_line::recover_last_equal(unsigned char *bytes) const noexcept {
     std::memcpy(bytes, program_bytes.data(), size);
     if (program_hash == last_equal_hash)
@@ -52,6 +55,7 @@ bool cache_line::recover_last_equal(unsigned char *bytes) const noexcept {
     return false;
 }
 
+/// Except for words that the program has changed since the snapshot. Returns 0 or EFAULT.
 int cache_line::copy_to_program(const unsigned char *bytes) noexcept {
     alignas(16) std::array<program_memory::word, MAX_LINE_SIZE / 8> expected, desired;
     std::memcpy(expected.data(), program_bytes.data(), size);

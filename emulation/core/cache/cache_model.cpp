@@ -34,6 +34,9 @@ std::size_t cache_model::memory_bytes() {
     return page_store_.bytes();
 }
 
+/// Calls func for each registered line that has a byte in the range, with a snapshot of both
+/// copies; first adds its state to the event. With mutex_. Returns 0, or EFAULT if the program's
+/// copy of a line cannot be read.
 int cache_model::visit_lines(addr_range range, const line_visitor &func, history_event *event) {
     int error = 0;
     cache_line line;
@@ -62,7 +65,7 @@ int cache_model::visit_lines(addr_range range, const line_visitor &func, history
     return error;
 }
 
-/// visit_lines() as an event of the history, with the state in which it finds each line.
+/// visit_lines() that is an event of the history, with the state in which it finds each line.
 int cache_model::visit_lines_as_event(event_kind kind, addr_range bytes, const mem_access &access,
                                       const line_visitor &func) {
     const int error = visit_lines(bytes, func, &history_.add(kind, bytes, access));
@@ -87,14 +90,16 @@ void cache_model::update_if_equal(cache_line &line) {
         return;
     if (line.last_equal_hash != line.program_hash)
         line.set_last_equal(line.program_hash);
-    on_line_equal(line.addr);
+    drop_poison_and_marks(line.addr);
 }
 
-void cache_model::on_line_equal(std::uintptr_t line_addr) {
+void cache_model::drop_poison_and_marks(std::uintptr_t line_addr) {
     poisoned_.erase(line_addr);
     marks_.remove(line_addr);
 }
 
+/// Makes the device's pages of a region, as a copy of the program's. Sets mr.number, and mappings
+/// to what must be mapped and registered. Returns 0 or an errno.
 int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) {
     const lock_guard guard(mutex_);
     const addr_range pages = round_out(mr.range, page_size());
@@ -145,6 +150,8 @@ void cache_model::set_remote_access(std::uint32_t mr_number, bool can_read, bool
     mr.remote_write = can_write;
 }
 
+/// The region was deregistered: reports stale lines that no other MR has, and frees the device's
+/// pages.
 void cache_model::remove_mr(std::uint32_t mr_number) {
     const lock_guard guard(mutex_);
     const auto it = mrs_.find(mr_number);
@@ -203,6 +210,7 @@ bool cache_model::report_if_stale(const cache_line &line, line_reporter &stale_l
     return true;
 }
 
+/// Reads a byte of each registered page. Returns 0, or EFAULT and sets *bad_addr.
 int cache_model::check_readable(const addr_range *ranges, std::size_t count,
                                 std::uintptr_t *bad_addr) {
     const lock_guard guard(mutex_);
@@ -228,6 +236,7 @@ bool cache_model::reports_redundant() const noexcept {
     return config_.report_redundant && config_.mode != cache_mode::EVICT;
 }
 
+/// The program syncs before a peer reads: dirty lines are written back.
 void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
@@ -245,6 +254,8 @@ void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
     }
 }
 
+/// The program syncs before or after a peer writes: dirty lines are written back, stale ones
+/// fetched, and recorded writes of peers to these lines are forgotten.
 void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
@@ -276,12 +287,15 @@ void cache_model::writeback_sink(addr_range range) {
     writeback_local(event_kind::POST_SINK, range);
 }
 
+/// kind: POST_SOURCE or POST_SINK: the program posts a WR with this local memory.
 void cache_model::writeback_local(event_kind kind, addr_range range) {
     const lock_guard guard(mutex_);
     line_reporter conflicts(*this, nullptr);
     visit_lines_as_event(kind, range, {}, [&](cache_line &line) { writeback(line, conflicts); });
 }
 
+/// The program polls the completion of a WR that wrote these bytes: fetches them. Dirty bytes
+/// beside them stay.
 void cache_model::fetch_sink(addr_range bytes) {
     const lock_guard guard(mutex_);
     line_reporter beside(*this, nullptr);
@@ -297,6 +311,7 @@ void cache_model::fetch_sink(addr_range bytes) {
     });
 }
 
+/// When the process ends: reports lines that the device wrote and the program never fetched.
 void cache_model::report_stale_lines() {
     const lock_guard guard(mutex_);
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;

@@ -98,8 +98,8 @@ class cache_model {
     struct recorded_write { ///< of a peer, not fetched since
         addr_range range;
         mem_access request;
-        bool reported; ///< the program had changed it, too
-        bool marked = false;
+        bool reported;       ///< as a finding: the program had changed the memory, too
+        bool marked = false; ///< for a memory checker
     };
     // All these are called with mutex_.
 
@@ -110,7 +110,7 @@ class cache_model {
     int visit_lines_as_event(event_kind, addr_range, const mem_access &, const line_visitor &);
     [[nodiscard]] line_state state_of(const cache_line &) const;
     void update_if_equal(cache_line &);
-    void on_line_equal(std::uintptr_t line_addr);
+    void drop_poison_and_marks(std::uintptr_t line_addr);
     bool report_if_stale(const cache_line &, line_reporter &);
     [[nodiscard]] bool reports_redundant() const noexcept;
     [[nodiscard]] bool is_dirty(const cache_line &) const;
@@ -149,7 +149,7 @@ class cache_model {
     std::unordered_map<std::uintptr_t, std::uint64_t>
         poisoned_; ///< hash of the program's copy with poison, by line address
     checker_marks marks_;
-    bool has_noted_marks_ = false;
+    bool has_noted_marks_ = false; ///< the user was told of the marks
     std::mt19937_64 rng_;
     std::uintptr_t scan_pos_ = 0; ///< next_scan_range() continues here
     static constexpr std::size_t CHUNK = 65536;

@@ -33,6 +33,7 @@ const volatile void *pointer_to(std::uintptr_t addr) noexcept {
     return reinterpret_cast<const volatile void *>(addr);
 }
 
+/// Poisons the bytes for ASan. False: the program must not access some of them anyway.
 bool asan_mark(addr_range range) noexcept {
     for (std::uintptr_t addr = range.begin; addr < range.end; addr += GRANULE)
         if (asan.shadow_byte(addr) != 0)
@@ -57,6 +58,7 @@ bool find_symbol(const char *name, function &symbol) noexcept {
     return symbol != nullptr;
 }
 
+/// Whether ASan runs this program, and lets it poison memory. Sets `asan`.
 bool find_asan() noexcept {
     void (*get_shadow_mapping)(std::size_t *, std::size_t *);
     if (!find_symbol("__asan_poison_memory_region", asan.poison_region) ||
@@ -83,6 +85,8 @@ void *memcheck_pointer(std::uintptr_t addr) noexcept {
     return reinterpret_cast<void *>(addr);
 }
 
+/// Makes the bytes uninitialized for valgrind. False: the program must not access some of them
+/// anyway.
 bool memcheck_mark(addr_range range) noexcept {
     constexpr unsigned IS_ADDRESSABLE = 1;
     for (std::uintptr_t addr = range.begin; addr < range.end; ++addr)
@@ -109,6 +113,7 @@ bool is_memcheck() noexcept {
 
 } // namespace
 
+/// The checker that runs this program; nullptr: none.
 const memory_checker *running_checker() noexcept {
 #ifdef COHERDMA_VALGRIND
     if (is_memcheck())
@@ -130,6 +135,7 @@ scoped_checker_disable::scoped_checker_disable() noexcept = default;
 scoped_checker_disable::~scoped_checker_disable() = default;
 #endif
 
+/// Marks the whole units of the checker in these bytes, which are all of one line.
 void checker_marks::add(std::uintptr_t line_addr, addr_range bytes) {
     if (checker_ == nullptr)
         return;
@@ -155,6 +161,7 @@ void checker_marks::add(std::uintptr_t line_addr, addr_range bytes) {
     }
 }
 
+/// The emulation has stored to the line, which a checker may take for the program's initialization.
 void checker_marks::renew(std::uintptr_t line_addr) noexcept {
     const auto it = lines_.find(line_addr);
     if (it != lines_.end())
@@ -184,6 +191,7 @@ void checker_marks::make_defined(addr_range bytes) const noexcept {
         checker_->make_defined(bytes);
 }
 
+/// The line is stale now. Whether it was when this function was first called for it, that long ago.
 bool checker_marks::is_stale_for(std::uintptr_t line_addr,
                                  std::chrono::steady_clock::duration age) {
     const auto now = std::chrono::steady_clock::now();

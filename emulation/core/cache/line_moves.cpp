@@ -39,7 +39,7 @@ void cache_model::writeback(cache_line &line, line_reporter &conflicts) {
     line.device_bytes = line.program_bytes;
     line.device_hash = line.program_hash;
     line.set_last_equal(line.program_hash);
-    on_line_equal(line.addr);
+    drop_poison_and_marks(line.addr);
 }
 
 /// Copies a line that is not dirty from the device.
@@ -51,7 +51,7 @@ void cache_model::fetch(cache_line &line) {
     if (line.copy_to_program(line.device_bytes.data()) != 0)
         return;
     line.set_last_equal(line.device_hash);
-    on_line_equal(line.addr);
+    drop_poison_and_marks(line.addr);
 }
 
 /// Copies only these bytes from the device; the program's other bytes of the line stay dirty.
@@ -63,7 +63,7 @@ void cache_model::fetch_bytes(cache_line &line, addr_range bytes) {
     if (line.copy_to_program(merged.data()) != 0)
         return;
     line.set_last_equal(line.device_hash);
-    on_line_equal(line.addr);
+    drop_poison_and_marks(line.addr);
 }
 
 /// Overwrites the program's copy of bytes that the device changed.
@@ -99,6 +99,7 @@ std::vector<addr_range> cache_model::find_device_changes(addr_range range) {
     return changed;
 }
 
+/// Poisons stale lines that peers' announced requests wrote.
 void cache_model::poison_recorded_writes() {
     for (const recorded_write &write : writes_)
         visit_lines(write.range, [&](cache_line &line) { poison_line(line); });
@@ -125,6 +126,7 @@ addr_range cache_model::random_line() {
     return round_out({addr, addr + 1}, config_.line_size);
 }
 
+/// Mode evict: moves lines as a cache might at any moment.
 void cache_model::evict_random_lines(int count) {
     line_reporter conflicts(*this, nullptr);
     for (int i = 0; i < count; ++i)
@@ -145,6 +147,7 @@ void cache_model::evict_random_lines(int count) {
         });
 }
 
+/// At each post and poll: poisons stale lines or moves random ones, if the mode does so.
 void cache_model::on_post_or_poll() {
     constexpr int LINES_PER_CALL = 4;
     if (config_.mode != cache_mode::POISON && config_.mode != cache_mode::EVICT)
@@ -171,6 +174,8 @@ addr_range cache_model::next_scan_range() {
     return next;
 }
 
+/// Called again and again by a thread: evicts, or poisons and marks the lines that changed since,
+/// one part of the memory after another.
 void cache_model::run_background_step() {
     constexpr int LINES_PER_CALL = 64, RANGES_PER_CALL = 16;
     for (int i = 0; i < RANGES_PER_CALL; ++i) { // other threads get the mutex in between

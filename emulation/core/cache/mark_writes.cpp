@@ -23,8 +23,8 @@ bool cache_model::needs_thread() const noexcept {
            marks_.checker() != nullptr;
 }
 
-/// bytes: what to mark if no recorded write has the line. False: the line is not to be marked, or
-/// not yet.
+/// Marks the bytes of a stale line that a recorded write of a peer has; if there is none, those in
+/// `bytes` that differ. False: the line is not to be marked, or not yet.
 bool cache_model::mark_line(const cache_line &line, addr_range bytes) {
     // A line in conflict becomes a finding. Shared memory may be synced by another process.
     if (!line.is_stale() || is_dirty(line) || line.extent->shared != nullptr)
@@ -46,8 +46,8 @@ bool cache_model::mark_line(const cache_line &line, addr_range bytes) {
     return true;
 }
 
-/// For a write that is not recorded. A gap of less than a word between changed bytes counts as
-/// written with the same value.
+/// Marks the bytes in which the copies differ, for a write that is not recorded. A gap of less than
+/// a word between changed bytes counts as written with the same value.
 void cache_model::mark_changed_bytes(const cache_line &line, addr_range bytes) {
     addr_range changed;
     for (std::uintptr_t addr = bytes.begin; addr < bytes.end; ++addr) {
@@ -61,6 +61,8 @@ void cache_model::mark_changed_bytes(const cache_line &line, addr_range bytes) {
         marks_.add(line.addr, changed);
 }
 
+/// After a completion with data, which may be a message of a peer that it has written memory: marks
+/// what recorded writes wrote, and what changed in the next parts of the memory.
 void cache_model::on_data_received() {
     if (marks_.checker() == nullptr)
         return;
@@ -84,6 +86,7 @@ void cache_model::on_data_received() {
     }
 }
 
+/// Marks lines that have been stale for a second: the program may poll memory without a call.
 void cache_model::mark_long_stale(addr_range range) {
     if (marks_.checker() == nullptr)
         return;

@@ -22,6 +22,7 @@ bool overlap(addr_range first, addr_range second) noexcept {
 
 } // namespace
 
+/// A peer is about to post this request: reports lines that it would read unsynced.
 void cache_model::check_peer_rdma_read(addr_range range, const mem_access &request) {
     const lock_guard guard(mutex_);
     line_reporter dirty(*this, &request);
@@ -40,7 +41,8 @@ void cache_model::check_peer_atomic(addr_range range, const mem_access &request)
     check_and_record_write(event_kind::PEER_ATOMIC, range, request, finding_kind::UNSYNCED_READ);
 }
 
-/// Reports dirty lines as findings of this kind, and records the write for later findings.
+/// A peer is about to post a request that writes: reports dirty lines as findings of kind_if_dirty,
+/// and records the write for later findings.
 void cache_model::check_and_record_write(event_kind kind, addr_range range,
                                          const mem_access &request, finding_kind kind_if_dirty) {
     const lock_guard guard(mutex_);

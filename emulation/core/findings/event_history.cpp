@@ -20,6 +20,7 @@ bool is_same_event(const history_event &first, const history_event &second) {
 
 } // namespace
 
+/// Adds an event, in place of the oldest one if there are CAPACITY. The caller adds the lines.
 history_event &event_history::add(event_kind kind, addr_range bytes, const mem_access &access) {
     if (next_ == ring_.size())
         ring_.emplace_back();
@@ -38,6 +39,7 @@ history_event &event_history::add(event_kind kind, addr_range bytes, const mem_a
     return event;
 }
 
+/// If the last event differs from the one before in its time only: counts it there.
 void event_history::merge_last() {
     if (size_ < 2 || !is_same_event(last(0), last(1)))
         return;
@@ -46,6 +48,7 @@ void event_history::merge_last() {
     ++ring_[(next_ + CAPACITY - 1) % CAPACITY].count;
 }
 
+/// The last max_count events on any of these lines, oldest first.
 std::vector<const history_event *> event_history::find_last(addr_range lines,
                                                             std::size_t max_count) const {
     std::vector<const history_event *> events;

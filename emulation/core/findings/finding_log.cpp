@@ -19,6 +19,7 @@ namespace {
 /// Findings of one site have the kind, the stack of the registration and the caller in common.
 using finding_site = std::tuple<finding_kind, std::vector<void *>, const void *, std::string>;
 
+/// The site by which repeated findings are counted.
 finding_site site_of(const finding &finding) {
     const stack_trace &reg_stack = finding.mr.reg_stack;
     const mem_access &cause = finding.request.text.empty() ? finding.last_sync : finding.request;
@@ -98,6 +99,7 @@ void finding_log::impl::write_log(const std::string &line) {
         write_text(log_fd, line);
 }
 
+/// Prints and logs a finding, unless it is suppressed or its site has been reported often enough.
 void finding_log::impl::report(const finding &finding) {
     report_status status;
     status.suppressed = suppressed.matches(finding);
@@ -133,6 +135,7 @@ void finding_log::note(const std::string &text) {
     impl_->note(text);
 }
 
+/// Writes the summary, once. Returns the number of findings that are not suppressed.
 std::size_t finding_log::write_summary() {
     const std::lock_guard<std::mutex> guard(impl_->mutex);
     if (!impl_->has_summary) {

@@ -88,6 +88,7 @@ json access_json(const mem_access &access) {
     return {{"description", access.text}, {"stack", frames_of(access)}};
 }
 
+/// An event of the history; `lines` are those of the finding, with the state that the event found.
 json event_json(const history_event &event, const finding &finding) {
     json lines = json::array();
     for (const history_event::line_run &run : event.runs)
@@ -142,6 +143,7 @@ std::vector<std::string> frames_of(const mem_access &access) {
     return access.peer_stack.empty() ? to_strings(access.stack) : access.peer_stack;
 }
 
+/// The lines on stderr for a finding.
 std::string as_text(const finding &finding) {
     std::string title = kind_name(finding.kind);
     for (char &c : title)
@@ -171,6 +173,7 @@ std::string as_text(const finding &finding) {
     return text;
 }
 
+/// The line in the log for a finding.
 std::string as_json(const finding &finding, const report_status &status) {
     json object = {{"coherdma", "finding"},
                    {"kind", kind_name(finding.kind)},
@@ -201,6 +204,8 @@ std::string as_json(const finding &finding, const report_status &status) {
     return dump_line(object);
 }
 
+/// The summary: a row for each kind of finding. Findings of one site were caused at the same place
+/// in the program.
 std::string as_text(const finding_counts &counts) {
     std::string text;
     const auto add_row = [&](std::size_t count, const char *name, const char *note) {
@@ -222,6 +227,7 @@ std::string as_text(const finding_counts &counts) {
     return text;
 }
 
+/// The last line in the log.
 std::string as_json(const finding_counts &counts) {
     json kinds = json::object();
     for (const auto &[kind, count] : counts.by_kind)

@@ -13,6 +13,7 @@ using bytes = std::vector<unsigned char>;
 
 } // namespace
 
+/// Extends the pending finding by a line that follows it, or reports it and starts another.
 void line_reporter::add(finding_kind kind, const cache_line &line) {
     if (pending_ && pending_->kind == kind && pending_->range.end == line.addr) {
         pending_->range.end += line.size;
@@ -35,6 +36,7 @@ void line_reporter::add(finding_kind kind, const cache_line &line) {
     pending_ = std::move(new_finding);
 }
 
+/// Adds the MR, the history and the request to the pending finding, and reports it.
 void line_reporter::report_pending() {
     if (!pending_)
         return;

@@ -59,6 +59,7 @@ int first_program_index(const stack_trace &trace) noexcept {
 
 } // namespace
 
+/// Of the calling thread, without the frames of this module.
 stack_trace stack_trace::capture() noexcept {
     std::array<void *, 40> stack;
     const int count = backtrace(stack.data(), static_cast<int>(stack.size()));
@@ -84,6 +85,7 @@ void *first_program_frame(const stack_trace &trace) noexcept {
     return i < trace.depth ? trace.frames[static_cast<std::size_t>(i)] : nullptr;
 }
 
+/// The frames from the first outside RDMA libraries to main() or the function of the thread.
 std::vector<std::string> to_strings(const stack_trace &trace) {
     const auto frame = [&](int i) {
         return trace.frames[static_cast<std::size_t>(i)];

@@ -56,6 +56,7 @@ bool has_function(const std::vector<std::string> &frames, const std::string &pat
 
 } // namespace
 
+/// Whether a rule has the kind, the device and, if it has a function, a frame of the finding.
 bool suppressions::matches(const finding &finding) const {
     return std::any_of(rules.begin(), rules.end(), [&](const rule &candidate) {
         if (candidate.kind != "*" && candidate.kind != kind_name(finding.kind))
@@ -69,6 +70,8 @@ bool suppressions::matches(const finding &finding) const {
     });
 }
 
+/// text: lines KIND[:DEVICE[:FUNCTION]] with # comments. Invalid lines are ignored and become
+/// problems.
 suppressions parse_suppressions(std::string_view text, const std::string &file_name) {
     suppressions result;
     for (std::size_t line_number = 1; !text.empty(); ++line_number) {

@@ -132,6 +132,7 @@ class symbol_table {
         return find_known_module(addr);
     }
 
+    /// With source lines, else with the offset in the file.
     std::vector<std::string> make_frames(Dwarf_Addr addr) {
         Dwfl_Module *const module = find_module(addr);
         if (module == nullptr)
@@ -153,7 +154,8 @@ class symbol_table {
         return function + " (" + file + (file.empty() ? "" : "+") + text.data() + ")";
     }
 
-    /// Empty: there is no debug information for the address.
+    /// The function of the address and those that it is inlined into, with file and line. Empty:
+    /// there is no debug information for the address.
     static std::vector<std::string> source_frames(Dwfl_Module *module, Dwarf_Addr addr) {
         Dwarf_Addr bias = 0;
         Dwarf_Die *const compile_unit = find_compile_unit(module, addr, bias);
@@ -200,6 +202,7 @@ struct process_symbols {
     symbol_table table;
 };
 
+/// Created at the first call in each process; the first of several threads stores them.
 process_symbols &symbols_of_this_process() {
     static std::atomic<process_symbols *> current = nullptr;
     process_symbols *symbols = current.load();

@@ -15,6 +15,7 @@
 
 namespace coherdma::emulation {
 
+/// Maps a part of a file, or anonymous memory if fd is -1. If that fails, addr() is nullptr.
 file_mapping::file_mapping(int fd, std::uint64_t offset, std::size_t length) noexcept {
     // offset need not be a multiple of the page size.
     const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -43,7 +44,7 @@ page_store::page_store(std::size_t page_size, std::size_t hash_bytes) noexcept
 
 namespace {
 
-/// The kernel overcommits memory and would kill the process later.
+/// Whether that much memory is available: the kernel overcommits, and would kill the process later.
 bool is_available(std::size_t bytes) noexcept {
     std::FILE *const meminfo = std::fopen("/proc/meminfo", "re");
     unsigned long long kilobytes = 0;
@@ -82,6 +83,7 @@ int page_store::allocate(std::uint64_t offset, std::size_t length) const noexcep
     return 0;
 }
 
+/// The file of shared memory, opened once while extents use it. nullptr: see reason.
 std::shared_ptr<shm_object> page_store::open_shm_object(shm_id id, std::string &reason) {
     std::weak_ptr<shm_object> &weak_object = shm_objects_[id];
     std::shared_ptr<shm_object> object = weak_object.lock();
@@ -90,7 +92,8 @@ std::shared_ptr<shm_object> page_store::open_shm_object(shm_id id, std::string &
     return object;
 }
 
-/// Maps the extent's part of the file, without allocating memory.
+/// Maps the extent's part of the file, without allocating memory, and adds it to extents. Returns 0
+/// or an errno.
 int page_store::map_extent(std::unique_ptr<page_extent> extent, extent_map &extents) {
     const std::size_t length = extent->pages.size();
     if (extent->shared != nullptr) {
@@ -116,6 +119,7 @@ int page_store::map_extent(std::unique_ptr<page_extent> extent, extent_map &exte
 }
 
 /// Makes extents for pages that are in none: one for each shared mapping, and for what is between.
+/// reason: nullptr if shared mappings are treated as private.
 int page_store::map_pages(addr_range pages, extent_map &extents, std::string *reason) {
     std::vector<shared_mapping> mappings;
     if (reason != nullptr)
@@ -143,7 +147,7 @@ int page_store::map_pages(addr_range pages, extent_map &extents, std::string *re
     return 0;
 }
 
-/// Allocates the extent's pages, and has those that are new filled.
+/// Allocates the extent's pages, and calls init for those that no other process has.
 int page_store::allocate_extent(page_extent &extent, const visitor &init) {
     const auto init_shared = [&](std::uint64_t offset, std::uint64_t length) {
         const std::uintptr_t addr = extent.pages.begin + (offset - extent.shm_offset);
@@ -179,6 +183,8 @@ void page_store::free_pages(const page_extent &extent, addr_range pages) noexcep
     bytes_ -= pages.size() + hash_bytes_for(pages.size());
 }
 
+/// Calls func for each part of the range that has device pages. Shared pages are locked against
+/// other processes.
 void page_store::visit(addr_range range, const visitor &func) {
     auto it = extents_.upper_bound(range.begin);
     if (it != extents_.begin())
@@ -202,6 +208,7 @@ bool page_store::has_no_other_holder(const page_extent &extent,
                                                                       page_size_ * page_size_);
 }
 
+/// During visit(): whether one registration of this process is all that holds the page.
 bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) const noexcept {
     const std::size_t page = (addr - extent.pages.begin) / page_size_;
     return extent.ref_counts[page] == 1 && has_no_other_holder(extent, addr) &&
@@ -209,6 +216,8 @@ bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) con
             extent.shared->is_last_ref(extent.shm_offset + page * page_size_));
 }
 
+/// Takes a reference to the device's page for each of these pages; init fills those that are new.
+/// Returns 0, an errno, or NO_SHM_OBJECT and sets *reason: then no reference is taken.
 int page_store::get_pages(addr_range pages, const visitor &init, std::string *reason) {
     if (fd_ < 0)
         return ENOMEM;
@@ -252,6 +261,7 @@ int page_store::get_pages(addr_range pages, const visitor &init, std::string *re
     return 0;
 }
 
+/// Drops a reference to each page, and frees those without any.
 void page_store::put_pages(addr_range pages) {
     auto it = extents_.upper_bound(pages.begin);
     if (it != extents_.begin())

@@ -20,9 +20,14 @@ namespace {
 
 constexpr std::uintptr_t MIN_PAGE_SIZE = 4096;
 
-/// Some containers forbid process_vm_readv, even on the process itself. /proc/self/mem does the
-/// same, and also writes to read-only pages, as a debugger does.
-int copy_by_proc_mem(std::uintptr_t addr, void *buf, std::size_t length, bool is_write) noexcept {
+enum class direction { FROM_PROGRAM, TO_PROGRAM };
+
+/// Reads or writes the program's memory: some containers forbid process_vm_readv, even on the
+/// process itself. /proc/self/mem also writes to read-only pages, as a debugger does. Returns 0 or
+/// EFAULT.
+int copy_by_proc_mem(std::uintptr_t addr, void *buf, std::size_t length,
+                     direction copy_direction) noexcept {
+    const bool is_write = copy_direction == direction::TO_PROGRAM;
     const int fd = open("/proc/self/mem", (is_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
     if (fd < 0)
         return EFAULT;
@@ -42,7 +47,7 @@ int copy_by_proc_mem(std::uintptr_t addr, void *buf, std::size_t length, bool is
     return length == 0 ? 0 : EFAULT;
 }
 
-/// Has the kernel OR 0 to the word, which fails on a page that is not writable.
+/// Whether the program can store to the page: has the kernel OR 0 to a word, which fails if not.
 bool is_writable(std::uintptr_t addr) noexcept {
     // If the word is a futex of the program, FUTEX_WAKE_OP wakes its waiters only where it equals
     // -2048 (0x800, sign-extended), which is no value of a lock.
@@ -52,6 +57,7 @@ bool is_writable(std::uintptr_t addr) noexcept {
                    addr & ~std::uintptr_t{3}, or_zero) >= 0;
 }
 
+/// Whether the program can store to each page of the memory.
 bool all_writable(std::uintptr_t addr, std::size_t length) noexcept {
     const std::uintptr_t last_page = (addr + length - 1) & ~(MIN_PAGE_SIZE - 1);
     for (std::uintptr_t page = addr & ~(MIN_PAGE_SIZE - 1);; page += MIN_PAGE_SIZE) {
@@ -64,6 +70,8 @@ bool all_writable(std::uintptr_t addr, std::size_t length) noexcept {
 
 } // namespace
 
+/// Copies the program's memory, which the program may unmap at any moment. Returns 0, or EFAULT if
+/// not all of it can be read.
 int read(std::uintptr_t addr, void *buf, std::size_t length) noexcept {
     auto *bytes = static_cast<unsigned char *>(buf);
     while (length != 0) {
@@ -71,7 +79,7 @@ int read(std::uintptr_t addr, void *buf, std::size_t length) noexcept {
         const iovec remote_iov = {reinterpret_cast<void *>(addr), length};
         const ssize_t result = process_vm_readv(getpid(), &local_iov, 1, &remote_iov, 1, 0);
         if (result < 0 && (errno == EPERM || errno == ENOSYS))
-            return copy_by_proc_mem(addr, bytes, length, false);
+            return copy_by_proc_mem(addr, bytes, length, direction::FROM_PROGRAM);
         if (result <= 0)
             return EFAULT;
         const auto copied = static_cast<std::size_t>(result);
@@ -82,6 +90,8 @@ int read(std::uintptr_t addr, void *buf, std::size_t length) noexcept {
     return 0;
 }
 
+/// Replaces aligned words from expected to desired, but skips those that the program has changed.
+/// Returns 0, or EFAULT: then nothing is changed.
 // A line may contain bytes that no object of the program has: ASan must not check these accesses.
 [[gnu::no_sanitize_address]] int replace_words(std::uintptr_t addr, const word *expected,
                                                const word *desired, std::size_t count,
@@ -89,7 +99,8 @@ int read(std::uintptr_t addr, void *buf, std::size_t length) noexcept {
     const scoped_checker_disable disable_checker;
     *num_skipped = 0;
     if (!all_writable(addr, count * sizeof(word))) // so the program's threads do not store there
-        return copy_by_proc_mem(addr, const_cast<word *>(desired), count * sizeof(word), true);
+        return copy_by_proc_mem(addr, const_cast<word *>(desired), count * sizeof(word),
+                                direction::TO_PROGRAM);
     auto *words = reinterpret_cast<word *>(addr);
     for (std::size_t i = 0; i < count; ++i) {
         word current = expected[i];

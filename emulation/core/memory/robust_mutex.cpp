@@ -33,6 +33,8 @@ robust_lock_guard::~robust_lock_guard() {
         pthread_mutex_unlock(&mutex_);
 }
 
+/// In clock ticks: it differs from that of a later process with the same PID. 0: there is no such
+/// process.
 std::uint64_t process_start_time(std::int32_t pid) noexcept {
     char path[32], text[1024];
     std::snprintf(path, sizeof path, "/proc/%d/stat", pid);

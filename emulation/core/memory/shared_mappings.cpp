@@ -9,6 +9,7 @@
 
 namespace coherdma::emulation {
 
+/// The shared mappings of /proc/self/maps in the range, clipped to it, in address order.
 std::vector<shared_mapping> find_shared_mappings(addr_range range) {
     std::vector<shared_mapping> mappings;
     std::ifstream maps("/proc/self/maps");

@@ -78,7 +78,8 @@ shm_object::shm_object(int fd, header *file_header, std::string name, std::size_
     , page_size_(page_size)
     , hash_bytes_(hash_bytes) {}
 
-/// nullptr: see reason. *retry: another process created or removed the file at the same time.
+/// Opens or creates the file and takes a slot in it. nullptr: see reason. retry: another process
+/// created or removed the file at the same time.
 std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::size_t page_size,
                                                  std::size_t hash_bytes, std::string &reason,
                                                  bool &retry) {
@@ -125,6 +126,7 @@ std::shared_ptr<shm_object> shm_object::try_open(const std::string &name, std::s
     return nullptr;
 }
 
+/// The file with the device's pages of this shared memory. nullptr: see reason.
 std::shared_ptr<shm_object> shm_object::open(shm_id id, std::size_t page_size,
                                              std::size_t hash_bytes, std::string &reason) {
     static_assert(sizeof(header) <= 4096);
@@ -144,6 +146,7 @@ std::shared_ptr<shm_object> shm_object::open(shm_id id, std::size_t page_size,
     return object;
 }
 
+/// A bit for each slot of another process that lives.
 std::uint64_t shm_object::other_live_slots() const noexcept {
     std::uint64_t live = 0;
     for (unsigned i = 0; i < NUM_SLOTS; ++i) {
@@ -155,7 +158,8 @@ std::uint64_t shm_object::other_live_slots() const noexcept {
     return live;
 }
 
-/// The slot of a dead process is not reused while other processes live: pages still have its bit.
+/// Takes a slot for this process; false: there is none. The slot of a dead process is not reused
+/// while other processes live: pages still have its bit.
 bool shm_object::claim_slot() noexcept {
     const robust_lock_guard guard(header_->mutex);
     if (other_live_slots() == 0) {
@@ -171,6 +175,7 @@ bool shm_object::claim_slot() noexcept {
     return false;
 }
 
+/// Frees the slot of this process. The last process removes the file.
 shm_object::~shm_object() {
     if (slot_bit_ != 0) {
         const robust_lock_guard guard(header_->mutex);
@@ -233,6 +238,8 @@ bool shm_object::is_last_ref(std::uint64_t offset) const noexcept {
     return it != ref_counts_.end() && it->second == 1;
 }
 
+/// Takes a reference to each page. Calls init, under the mutex, for pages that no live process
+/// held. Returns 0 or an errno: then no reference is taken.
 int shm_object::get_pages(std::uint64_t offset, std::uint64_t length, const page_visitor &init) {
     if (offset > MAX_LENGTH || length > MAX_LENGTH - offset)
         return EFBIG;
@@ -264,6 +271,8 @@ void shm_object::put_pages(std::uint64_t offset, std::uint64_t length) noexcept 
         put_page(page, other_slots);
 }
 
+/// Drops a reference to a page of this process; frees the page if no live process holds it. With
+/// the mutex.
 void shm_object::put_page(std::uint64_t offset, std::uint64_t other_slots) noexcept {
     const auto it = ref_counts_.find(offset);
     if (it == ref_counts_.end() || --it->second != 0)
