@@ -120,8 +120,8 @@ bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
     return false;
 }
 
-/// The QP is being destroyed. Called with the CQ's lock held. Other threads add queues at the head,
-/// without the lock.
+/// The QP of the SQ or RQ is being destroyed. Called with the CQ's lock held. Other threads add
+/// queues at the head, without the lock.
 void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     std::atomic_ref flush_list(cq.flush_list);
     siw_wq *head = flush_list.load();

@@ -319,19 +319,18 @@ void cache_model::report_stale_lines() {
         std::uintptr_t &end = end_by_begin[mr.range.begin];
         end = std::max(end, mr.range.end);
     }
-    std::uintptr_t reported_end = 0; // MRs may overlap: each line is visited once
+    std::uintptr_t visited_end = 0; // MRs may overlap: each line is visited once
     for (const auto &[begin, end] : end_by_begin) {
         const addr_range lines = round_out({begin, end}, config_.line_size);
         line_reporter stale_lines(*this, nullptr);
-        visit_lines_as_event(
-            event_kind::EXIT,
-            {std::max(reported_end, lines.begin), std::max(reported_end, lines.end)}, {},
-            [&](cache_line &line) {
-                // Another process that shares the page may still sync it.
-                if (page_store_.has_no_other_holder(*line.extent, line.addr))
-                    report_if_stale(line, stale_lines);
-            });
-        reported_end = std::max(reported_end, lines.end);
+        visit_lines_as_event(event_kind::EXIT,
+                             {std::max(visited_end, lines.begin), std::max(visited_end, lines.end)},
+                             {}, [&](cache_line &line) {
+                                 // Another process that shares the page may still sync it.
+                                 if (page_store_.has_no_other_holder(*line.extent, line.addr))
+                                     report_if_stale(line, stale_lines);
+                             });
+        visited_end = std::max(visited_end, lines.end);
     }
 }
 

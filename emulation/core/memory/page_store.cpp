@@ -216,8 +216,9 @@ bool page_store::is_last_ref(const page_extent &extent, std::uintptr_t addr) con
             extent.shared->is_last_ref(extent.shm_offset + page * page_size_));
 }
 
-/// Takes a reference to the device's page for each of these pages; init fills those that are new.
-/// Returns 0, an errno, or NO_SHM_OBJECT and sets *reason: then no reference is taken.
+/// Takes a reference to the device's page for each of these pages of the program. Pages that are in
+/// no extent yet get a new one, and init fills them. Returns 0, an errno, or NO_SHM_OBJECT and sets
+/// *reason: then no reference is taken.
 int page_store::get_pages(addr_range pages, const visitor &init, std::string *reason) {
     if (fd_ < 0)
         return ENOMEM;

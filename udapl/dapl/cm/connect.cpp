@@ -142,7 +142,8 @@ void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexce
 
 } // namespace
 
-/// Calls rdma_connect in a new thread; run() gets its error. False: no thread can be created.
+/// Calls rdma_connect in a new thread; the event thread handles an error. False: no thread can be
+/// created.
 bool connect_call::start(const rdma_conn_param &conn_param) noexcept {
     finish(); // of the thread that an earlier id of the connection had
     param = conn_param;

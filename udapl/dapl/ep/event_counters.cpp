@@ -89,7 +89,7 @@ call_ref<dapl_ep> get_counted_ep(const DAT_EVENT &event) noexcept {
 
 } // namespace
 
-/// The consumer dequeues an event of the EVD.
+/// Counts an event of the EVD that the consumer dequeues, with COHERDMA_COUNTERS=1.
 void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept {
     if (const auto ep = get_counted_ep(event)) {
         count_ep_event(*ep, event);

@@ -117,7 +117,8 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
             continue;
         }
         const std::lock_guard guard(evd->lock);
-        if (evd->cno != this || evd->masked_in_cno)
+        if (evd->cno != this ||
+            evd->masked_in_cno) // dat_evd_modify_cno, or a thread in dat_evd_wait
             continue;
         evd->clear_notifications(true, static_cast<bool>(evd->channel));
         if (!evd->enabled)

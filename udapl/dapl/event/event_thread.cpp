@@ -254,7 +254,9 @@ std::shared_ptr<rdma_event_channel> share_channel() noexcept {
     return *state.channel;
 }
 
-// An agent's fault runs the consumer's handler.
+/// Creates a thread that receives no signals of the consumer, except those of its own faults: a
+/// fault of a CNO's agent, which the event thread calls, runs the consumer's handler. 0 or an
+/// errno.
 int create_thread(void *(*main)(void *) noexcept, void *arg, pthread_t &thread) noexcept {
     sigset_t blocked, old_mask;
     sigfillset(&blocked);
