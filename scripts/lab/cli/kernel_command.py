@@ -21,7 +21,7 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
     elif action == "build":
         build_options = uml_build.BuildOptions(options.jobs or 0, options.verbose)
         if options.source is not None:
-            built = uml_build.build_into(options.source, options.into, build_options)
+            built = uml_build.build_in_folder(options.source, options.output, build_options)
         else:
             built = uml_build.build(version, build_options)
         print(f"user-mode kernel {built.version} is in {progress.abbreviate_home(built.path)}")
@@ -40,19 +40,19 @@ def run(options: argparse.Namespace, drivers: List[str]) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     if options.action != "build":
-        for name in ("source", "into", "jobs", "verbose"):
+        for name in ("source", "output", "jobs", "verbose"):
             if getattr(options, name) not in (None, False):
                 raise UsageError(f"kernel {options.action}: --{name} is an option of kernel build")
-    if (options.source is None) != (options.into is None):
+    if (options.source is None) != (options.output is None):
         raise UsageError(
-            "kernel build: --source FILE and --into DIR need each other; without both it builds into the cache"
+            "kernel build: --source FILE and --output DIR need each other; without both it builds into the cache"
         )
     if options.source is not None and options.version:
         raise UsageError(
             f"kernel build {options.version}: the version is that of --source; omit {options.version}"
         )
-    if options.into == "":
-        raise UsageError("kernel build: --into '': expected a new folder")
+    if options.output == "":
+        raise UsageError("kernel build: --output '': expected a new folder")
     if options.jobs is not None and not 1 <= options.jobs <= 1024:
         raise UsageError(f"--jobs {options.jobs}: expected 1 to 1024")
 

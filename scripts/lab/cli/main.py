@@ -224,10 +224,10 @@ def _add_kernel_options(kernel: Parser) -> None:
         help="fetch: siw or both also build siw",
     )
     kernel.add_argument(
-        "--source", metavar="FILE", help="build: the kernel source, a tar.xz; with --into"
+        "--source", metavar="FILE", help="build: the kernel source, a tar.xz; with --output"
     )
     kernel.add_argument(
-        "--into", metavar="DIR", help="build: a new folder instead of the cache; with --source"
+        "--output", metavar="DIR", help="build: a new folder instead of the cache; with --source"
     )
     kernel.add_argument(
         "--jobs", type=int, metavar="N", help="build: the number of jobs (default: processors)"

@@ -109,13 +109,13 @@ def _remove_other_trees(kept_tree: str) -> None:
                 shutil.rmtree(other.path)
 
 
-def build_into(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:
+def build_in_folder(source: str, folder: str, options: BuildOptions = BuildOptions()) -> UmlKernel:
     """Build a kernel from a source file into a new folder, without network and cache."""
     folder = os.path.abspath(folder)
     _check_source(source)
     if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
         raise UsageError(
-            f"--into {folder}: it exists and is not an empty folder; remove it, or choose another"
+            f"--output {folder}: it exists and is not an empty folder; remove it, or choose another"
         )
     _require_tools()
     parent = os.path.dirname(folder)
@@ -128,10 +128,10 @@ def build_into(source: str, folder: str, options: BuildOptions = BuildOptions())
             os.makedirs(work_folder)
         except OSError as problem:
             raise Unavailable(
-                f"--into {folder}: cannot make a folder in {parent}: {problem.strerror}; choose a writable one"
+                f"--output {folder}: cannot make a folder in {parent}: {problem.strerror}; choose a writable one"
             ) from problem
         cache.require_space(
-            3000, "building a user-mode kernel", parent, "choose another folder with --into"
+            3000, "building a user-mode kernel", parent, "choose another folder with --output"
         )
         tree, path = os.path.join(work_folder, "tree"), os.path.join(work_folder, "made")
         os.mkdir(tree)

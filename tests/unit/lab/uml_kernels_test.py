@@ -227,7 +227,7 @@ class BuildInto(InPrefix):
 
     def build_command(self, source: str, folder: str) -> "list[str]":
         program = os.path.join(self.prefix, "bin", "softrdma")
-        return [program, "kernel", "build", "--source", source, "--into", folder]
+        return [program, "kernel", "build", "--source", source, "--output", folder]
 
     def build(self, source: str, folder: str, *options: str, **env: str) -> "tuple[int, str]":
         """Returns the exit status and the output."""
@@ -249,7 +249,7 @@ class BuildInto(InPrefix):
                     files[os.path.relpath(os.path.join(folder, name), path)] = file.read()
         return files
 
-    def test_build_into_package_folder_is_found(self) -> None:
+    def test_build_in_package_folder_is_found(self) -> None:
         built = os.path.join(self.package_folder, "6.1")
         status, output = self.build(self.make_source(), built)
         self.assertEqual(status, 0, output)
@@ -334,21 +334,24 @@ class BuildInto(InPrefix):
         new = self.work_path("new")
         cases = (
             (("build", "--source", source), "need each other"),
-            (("build", "--into", new), "need each other"),
+            (("build", "--output", new), "need each other"),
             (
-                ("build", "6.1", "--source", source, "--into", new),
+                ("build", "6.1", "--source", source, "--output", new),
                 "the version is that of --source",
             ),
-            (("build", "--source", full_folder + "/none", "--into", new), "No such file"),
-            (("build", "--source", full_folder, "--into", new), "Is a directory"),
-            (("build", "--source", "", "--into", new), "No such file"),
-            (("build", "--source", full_folder + "/file", "--into", new), "not compressed by xz"),
-            (("build", "--source", source, "--into", full_folder), "not an empty folder"),
-            (("build", "--source", source, "--into", full_folder + "/file"), "not an empty folder"),
-            (("build", "--source", source, "--into", ""), "expected a new folder"),
+            (("build", "--source", full_folder + "/none", "--output", new), "No such file"),
+            (("build", "--source", full_folder, "--output", new), "Is a directory"),
+            (("build", "--source", "", "--output", new), "No such file"),
+            (("build", "--source", full_folder + "/file", "--output", new), "not compressed by xz"),
+            (("build", "--source", source, "--output", full_folder), "not an empty folder"),
+            (
+                ("build", "--source", source, "--output", full_folder + "/file"),
+                "not an empty folder",
+            ),
+            (("build", "--source", source, "--output", ""), "expected a new folder"),
             (("build", "--jobs", "0"), "expected 1 to 1024"),
             (("list", "--source", source), "an option of kernel build"),
-            (("path", "--into", new), "an option of kernel build"),
+            (("path", "--output", new), "an option of kernel build"),
             (("fetch", "--verbose"), "an option of kernel build"),
             (("remove", "6.1", "--jobs", "2"), "an option of kernel build"),
         )
