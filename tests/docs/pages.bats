@@ -33,7 +33,7 @@ def anchors(path):
         headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
-broken = []
+missing = []
 for document in sys.argv[1:]:
     with open(document, encoding="utf-8") as file:
         text = re.sub(r"^```.*?^```$", "", file.read(), flags=re.MULTILINE | re.DOTALL)
@@ -43,8 +43,8 @@ for document in sys.argv[1:]:
         name, _, anchor = target.partition("#")
         path = os.path.normpath(os.path.join(os.path.dirname(document), name)) if name else document
         if not os.path.exists(path) or (anchor and anchor not in anchors(path)):
-            broken.append(f"{document}: {target}")
-sys.exit("\n".join(broken) or 0)
+            missing.append(f"{document}: {target}")
+sys.exit("\n".join(missing) or 0)
 END
 }
 
@@ -57,8 +57,8 @@ registered_tests() {
     registered_tests >"$BATS_TEST_TMPDIR/tests"
     mapfile -t pages < <(grep -l '^```console' "${pages[@]}")
     for page in "${pages[@]}"; do
-        [[ $page != docs/packages.md ]] || page='journey docs' # in a guest that has the packages
-        grep -E "/run_page.py|/journey" "$BATS_TEST_TMPDIR/tests" | grep -qwF "$page" || {
+        [[ $page != docs/packages.md ]] || page='run_steps docs' # in a guest that has the packages
+        grep -E "/run_page.py|/run_steps" "$BATS_TEST_TMPDIR/tests" | grep -qwF "$page" || {
             echo "no test runs $page; see tests/docs/CMakeLists.txt"
             return 1
         }
