@@ -42,14 +42,14 @@ REPORT_START = re.compile(
 
 
 class Case:
-    def __init__(self, verdict: str, name: str, reason: str = "") -> None:
-        self.verdict, self.name, self.reason = verdict, name, reason
+    def __init__(self, result: str, name: str, reason: str = "") -> None:
+        self.result, self.name, self.reason = result, name, reason
         self.comments: List[str] = []
         self.seconds = 0.0
 
     def summary(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
-        return f"  {self.verdict:<4} {self.name}{reason}"
+        return f"  {self.result:<4} {self.name}{reason}"
 
 
 class TapParser:
@@ -89,7 +89,7 @@ class TapParser:
 
     def finish(self, status: int, last_line: str) -> None:
         """Add a case for what contradicts the cases: their number, or the exit status."""
-        has_failed_case = any(case.verdict == "FAIL" for case in self.cases)
+        has_failed_case = any(case.result == "FAIL" for case in self.cases)
         if status == 77 and not self.cases:
             self.cases.append(Case("skip", "all", last_line or "no reason given"))
         elif self.num_planned != len(self.cases):
@@ -217,19 +217,19 @@ class TestProcesses:
 
 
 def finish(options: argparse.Namespace, cases: List[Case], log: str) -> NoReturn:
-    with open(f"{BUILD}/logs/{options.name}.results", "w", encoding="utf-8") as results:
+    with open(f"{BUILD}/logs/{options.name}.results", "w", encoding="utf-8") as file:
         for case in cases:
-            if not options.setup or case.verdict != "ok":
+            if not options.setup or case.result != "ok":
                 reason = case.reason
-                if case.verdict == "FAIL" and not reason and case.comments:
+                if case.result == "FAIL" and not reason and case.comments:
                     reason = case.comments[0][:160]
-                fields = [case.verdict, case.name, reason, f"{case.seconds:.1f}"]
-                results.write("\t".join(re.sub(r"\s+", " ", field) for field in fields) + "\n")
-    verdicts = ("ok", "FAIL", "skip")
-    count = {verdict: sum(case.verdict == verdict for case in cases) for verdict in verdicts}
-    failed = [case for case in cases if case.verdict == "FAIL"]
+                fields = [case.result, case.name, reason, f"{case.seconds:.1f}"]
+                file.write("\t".join(re.sub(r"\s+", " ", field) for field in fields) + "\n")
+    results = ("ok", "FAIL", "skip")
+    count = {result: sum(case.result == result for case in cases) for result in results}
+    failed = [case for case in cases if case.result == "FAIL"]
     for case in cases:
-        if case.verdict == "skip" or not failed:
+        if case.result == "skip" or not failed:
             print(case.summary())
     for case in failed:
         print(case.summary())
@@ -328,8 +328,8 @@ def main() -> None:
     shutil.rmtree(temp_folder, ignore_errors=True)
 
     if options.kind == "command":
-        verdict = {0: "ok", 77: "skip"}.get(status, "FAIL")
-        tap.cases = [Case(verdict, options.name, "" if status == 0 else last_line)]
+        result = {0: "ok", 77: "skip"}.get(status, "FAIL")
+        tap.cases = [Case(result, options.name, "" if status == 0 else last_line)]
         tap.cases[0].comments = [line.rstrip() for line in lines]
     else:
         tap.finish(status, last_line)

@@ -54,8 +54,8 @@ class Result:
             # Killed by CTest, or not started because of a fixture that failed.
             self.rows.append(["FAIL", "all", "CTest reports it as failed or not run", ""])
 
-    def count(self, verdict: str) -> int:
-        return sum(row[0] == verdict for row in self.rows)
+    def count(self, result: str) -> int:
+        return sum(row[0] == result for row in self.rows)
 
     def first_failure(self) -> str:
         row = next(row for row in self.rows if row[0] == "FAIL")
@@ -131,9 +131,7 @@ def print_summary(results: Dict[str, Result], flaky: List[Result]) -> None:
         for row in result.rows:
             if row[0] == "FAIL":
                 print(f"failed {result.name}: {row[1]} ({result.log})")
-    count = [
-        sum(each.count(verdict) for each in results.values()) for verdict in ("ok", "FAIL", "skip")
-    ]
+    count = [sum(each.count(kind) for each in results.values()) for kind in ("ok", "FAIL", "skip")]
     print("cases: {} passed, {} failed, {} skipped".format(*count))
 
 
