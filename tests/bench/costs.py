@@ -132,22 +132,22 @@ def print_calls(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def measure_race(address: str, threads: int, seconds: float, num_pairs: int) -> dict[str, Any]:
+def measure_race(address: str, threads: int, seconds: float, num_rounds: int) -> dict[str, Any]:
     import statistics  # long to load in a guest, where each page of it is a fault
 
     rates: dict[str, list[int]] = {"stock": [], "ours": []}
     stalls = dict.fromkeys(rates, 0)
-    for pair_index in range(num_pairs):
-        for provider in sorted(rates, reverse=pair_index % 2 == 0):
+    for round_index in range(num_rounds):
+        for provider in sorted(rates, reverse=round_index % 2 == 0):
             out = run(provider, str(POSTS), "race", address, str(threads), str(seconds)).stdout
             rates[provider].append(int(out.split()[0]))
             stalls[provider] += "none in the last" in out
-    ratios = [ours / max(stock, 1) for stock, ours in zip(rates["stock"], rates["ours"])]
+    ratios = [rate / max(stock_rate, 1) for stock_rate, rate in zip(rates["stock"], rates["ours"])]
     return {
         "threads": threads,
         "writes per second": {p: statistics.median(v) for p, v in rates.items()},
         "runs that stalled": stalls,
-        "pairs": num_pairs,
+        "rounds": num_rounds,
         "ratio": statistics.median(ratios),
         "ratios": sorted(ratios),
     }
@@ -158,7 +158,7 @@ def print_race(result: dict[str, Any]) -> None:
     print(
         f"{result['threads']} threads: stock {rate['stock']:.0f}, ours {rate['ours']:.0f} writes a "
         f"second (medians); ratio {result['ratio']:.2f}, from {result['ratios'][0]:.2f} to "
-        f"{result['ratios'][-1]:.2f} in {result['pairs']} pairs; stalled: stock "
+        f"{result['ratios'][-1]:.2f} in {result['rounds']} rounds; stalled: stock "
         f"{stalls['stock']}, ours {stalls['ours']}"
     )
 
@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--driver", default="rxe", choices=["rxe", "siw"])
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--providers", nargs="+", choices=PROVIDERS, default=list(PROVIDERS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -183,7 +183,7 @@ def main() -> int:
     assert address
     if options.what == "race":
         result: dict[str, Any] | list[dict[str, Any]] = measure_race(
-            address, options.threads, options.seconds, options.pairs
+            address, options.threads, options.seconds, options.rounds
         )
         show = print_race
     else:

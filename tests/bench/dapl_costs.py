@@ -35,7 +35,7 @@ COMPONENTS = {
     "C library": ("libc.", "libpthread", "ld-linux"),
 }
 # What is judged: a kind of work, and how the names of its calls begin.
-WORK = {"RDMA write": "write", "send and receive": "pair"}
+WORK = {"RDMA write": "write", "send and receive": "send_recv"}
 
 
 def find_stock_library(library: str) -> str | None:

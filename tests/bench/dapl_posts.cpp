@@ -23,9 +23,12 @@ using namespace verbs_test;
 
 enum class call_kind { none, write, reap_write, receive, send, reap_send, reap_receive };
 constexpr std::pair<call_kind, const char *> counted_kinds[] = {
-    {call_kind::write, "write: post"},          {call_kind::reap_write, "write: reap"},
-    {call_kind::receive, "pair: post receive"}, {call_kind::send, "pair: post send"},
-    {call_kind::reap_send, "pair: reap send"},  {call_kind::reap_receive, "pair: reap receive"},
+    {call_kind::write, "write: post"},
+    {call_kind::reap_write, "write: reap"},
+    {call_kind::receive, "send_recv: post receive"},
+    {call_kind::send, "send_recv: post send"},
+    {call_kind::reap_send, "send_recv: reap send"},
+    {call_kind::reap_receive, "send_recv: reap receive"},
 };
 constexpr int num_rounds = 16;
 constexpr std::uint32_t length = 8;
