@@ -62,13 +62,13 @@ inline sockaddr_in make_address(const char *address, const char *port) {
     return result;
 }
 
-/// Throws what failed, with the reason in errno.
-[[noreturn]] inline void throw_errno(const std::string &what) {
-    throw std::runtime_error(what + ": " + std::strerror(errno));
+/// Throws call failed, with the reason in errno.
+[[noreturn]] inline void throw_errno(const std::string &call) {
+    throw std::runtime_error(call + ": " + std::strerror(errno));
 }
-inline void check(bool condition, const char *what) {
+inline void check(bool condition, const char *call) {
     if (!condition)
-        throw_errno(what);
+        throw_errno(call);
 }
 
 } // namespace hostile_peer

@@ -65,7 +65,7 @@ std::vector<DAT_CR_HANDLE> hostile_fixture::take_requests(DAT_EVD_HANDLE cr_evd,
             std::equal(fence_data.begin(), fence_data.end(),
                        static_cast<const std::byte *>(param.private_data))) {
             require_success(dat_cr_reject(cr, 0, nullptr), loc);
-            peer.reach("end", loc);
+            peer.wait_action("end", loc);
             return requests;
         }
         requests.push_back(cr);

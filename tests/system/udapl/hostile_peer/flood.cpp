@@ -20,9 +20,9 @@ constexpr DAT_TIMEOUT poll_time = conform::dat_timeout(milliseconds(10)),
 void test_small_evd() {
     hostile_fixture fixture;
     peer_process peer = fixture.start_peer({concat("flood=", num_requests), "flood_end", "wait"});
-    peer.reach("flood");
+    peer.wait_action("flood");
     std::optional<std::string> ends;
-    while (!(ends = peer.has_reached("flood_end"))) {
+    while (!(ends = peer.poll_action("flood_end"))) {
         DAT_EVENT event{};
         DAT_COUNT nmore = 0;
         if (dat_evd_wait(fixture.eps.cr_evd, poll_time, 1, &event, &nmore) != DAT_SUCCESS)
@@ -93,7 +93,7 @@ void test_killed_sender() {
                                        DAT_PSP_CONSUMER_FLAG, &handle));
         const conform::unique_psp psp(handle);
         peer_process peer = fixture.start_peer({concat("flood=", num_requests), "wait"});
-        peer.reach("flood");
+        peer.wait_action("flood");
         std::vector<DAT_CR_HANDLE> requests;
         // rxe's kernel sends 128 before one is answered.
         while (requests.size() < min_arrived)
@@ -132,7 +132,7 @@ void test_connect_and_disconnect() {
         fixture.eps.passive.expect_state(DAT_EP_STATE_DISCONNECTED);
         require_success(dat_ep_reset(fixture.eps.passive));
     }
-    peer.reach("end");
+    peer.wait_action("end");
     peer.kill();
     fixture.expect_service();
 }

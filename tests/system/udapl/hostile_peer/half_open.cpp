@@ -36,10 +36,10 @@ void test_no_request(const std::vector<bytes> &sent) {
         const scoped_trace trace(concat(data.size(), " bytes"));
         peer_process peer =
             fixture.start_peer({"tcp", with_bytes("tcp_send", data), "wait", "tcp_close", "wait"});
-        peer.reach("tcp_send");
+        peer.wait_action("tcp_send");
         fixture.expect_service();
-        peer.go_on();
-        peer.reach("tcp_close");
+        peer.resume();
+        peer.wait_action("tcp_close");
         fixture.expect_service();
     }
 }
@@ -101,7 +101,7 @@ void test_client_closes_at_once() {
         actions += {"wait"};
         peer_process peer = fixture.start_peer(actions);
         for (unsigned i = 0; i != num_connections; ++i)
-            peer.reach(close);
+            peer.wait_action(close);
         fixture.expect_service();
     }
 }
@@ -114,10 +114,10 @@ void test_request_then_close() {
         peer_process peer =
             fixture.start_peer({"tcp", "wait", with_bytes("tcp_send", valid_request()),
                                 kills ? "wait" : "tcp_close", "wait"});
-        peer.reach("tcp");
+        peer.wait_action("tcp");
         fixture.expect_service();
-        peer.go_on();
-        peer.reach(kills ? "tcp_send" : "tcp_close");
+        peer.resume();
+        peer.wait_action(kills ? "tcp_send" : "tcp_close");
         if (kills)
             peer.kill();
         const auto requests = fixture.take_requests();
@@ -141,7 +141,7 @@ void test_random_bytes_when_established() {
             fixture.start_peer({"tcp", with_bytes("tcp_send", valid_request()), "tcp_receive",
                                 with_bytes("tcp_send", random_bytes(length)), "tcp_close", "wait"});
         fixture.establish_peer();
-        peer.reach("tcp_close");
+        peer.wait_action("tcp_close");
         fixture.expect_completions(ep, ep.recv_evd, 2,
                                    {DAT_DTO_ERR_FLUSHED, DAT_DTO_ERR_LOCAL_LENGTH,
                                     DAT_DTO_ERR_LOCAL_EP, DAT_DTO_ERR_LOCAL_PROTECTION});
@@ -162,7 +162,7 @@ void test_server(const bytes &reply, bool closes, event_numbers allowed) {
         actions += {"tcp_close"};
     actions += {"wait"};
     peer_process peer = fixture.start_listener(actions, "tcp_listen");
-    peer.reach("tcp_listen");
+    peer.wait_action("tcp_listen");
     fixture.connect_to_listener(short_timeout);
     const DAT_EVENT event = fixture.expect_end(fixture.eps.active, allowed);
     expect_eq(event.event_data.connect_event_data.private_data_size, 0, "the private data's size");
@@ -219,7 +219,7 @@ void test_no_rtu() {
     actions += {"wait"};
     peer_process peer = fixture.start_peer(actions);
     fixture.accept_peer();
-    peer.reach("reply");
+    peer.wait_action("reply");
     const test_ep &ep = fixture.eps.passive;
     expect_no_event(ep.connect_evd, milliseconds(100));
     ep.expect_state(DAT_EP_STATE_COMPLETION_PENDING);
@@ -240,7 +240,7 @@ void test_no_rtu_and_free() {
     {
         const test_ep ep(fixture.eps.ia, fixture.eps.pz);
         require_success(dat_cr_accept(fixture.eps.next_cr(), ep, 0, nullptr));
-        peer.reach("reply");
+        peer.wait_action("reply");
     }
     peer.kill();
     fixture.expect_service();
@@ -258,7 +258,7 @@ void test_messages_without_rtu() {
     peer_process peer = fixture.start_peer(actions);
     fixture.accept_peer();
     fixture.expect_completions(ep, ep.recv_evd, 2, {DAT_DTO_SUCCESS});
-    peer.reach("completions");
+    peer.wait_action("completions");
     peer.kill();
     fixture.expect_completions(ep, ep.recv_evd, 1, {DAT_DTO_ERR_FLUSHED}, 3);
     fixture.expect_accept_fails_or_ends();
@@ -269,7 +269,7 @@ void test_messages_without_rtu() {
 void test_silent_listener() {
     hostile_fixture fixture;
     peer_process peer = fixture.start_listener({"get_request", "wait"});
-    peer.reach("listen");
+    peer.wait_action("listen");
     fixture.connect_to_listener(short_timeout);
     fixture.expect_end(fixture.eps.active, {DAT_CONNECTION_EVENT_TIMED_OUT});
     fixture.expect_service(); // beside it
@@ -283,9 +283,9 @@ void test_random_packets() {
     fixture.require_rxe();
     peer_process peer = fixture.start_peer({"udp=500", "wait", "udp=500", "wait"});
     fixture.eps.connect();
-    peer.reach("udp");
-    peer.go_on();
-    peer.reach("udp");
+    peer.wait_action("udp");
+    peer.resume();
+    peer.wait_action("udp");
     peer.kill();
     fixture.eps.disconnect();
     fixture.expect_service();

@@ -38,7 +38,7 @@ struct connected_peer {
             fixture.establish_peer();
             return;
         }
-        process.reach("listen");
+        process.wait_action("listen");
         fixture.connect_to_listener();
         next_event(fixture.eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     }
@@ -63,7 +63,7 @@ void test_more_messages_than_receives(bool listens) {
     } else {
         fixture.expect_end(ep);
     }
-    peer.process.reach("completions");
+    peer.process.wait_action("completions");
     peer.process.kill();
     if (!fixture.is_iwarp())
         fixture.expect_end(ep);
@@ -81,7 +81,7 @@ void test_message_longer_than_receive(bool listens) {
                                {DAT_DTO_ERR_LOCAL_LENGTH, DAT_DTO_ERR_LOCAL_EP});
     fixture.expect_completions(ep, ep.recv_evd, 2, {flushed}, 2);
     expect_filled(fixture.eps.lmr.bytes(64, 4096));
-    peer.process.reach("completions");
+    peer.process.wait_action("completions");
     peer.process.kill();
     fixture.expect_end(ep);
     fixture.expect_service();
@@ -94,7 +94,7 @@ void test_remote_access(hostile_fixture &fixture, bool listens, const std::strin
     fixture.post_receives(ep, 1);
     connected_peer peer(fixture, listens,
                         {concat(operation, "=1,4096,", address, ",", rkey), "completions=1"});
-    const std::string completion = peer.process.reach("completions");
+    const std::string completion = peer.process.wait_action("completions");
     // A Write of iWARP completes when it is sent.
     if (operation == "read" || !fixture.is_iwarp())
         expect_true(completion != "1 success", "the peer's " + operation + " succeeds");
@@ -146,7 +146,7 @@ void test_more_reads_than_negotiated() {
     actions += {"read=60,4096," + target, "completions=60", "wait"};
     peer_process peer = fixture.start_peer(actions);
     fixture.establish_peer();
-    peer.reach("completions");
+    peer.wait_action("completions");
     peer.kill();
     fixture.expect_end(ep);
     expect_filled(fixture.eps.lmr.bytes(0, conform::ep_pair::size));

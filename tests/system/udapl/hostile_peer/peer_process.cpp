@@ -112,7 +112,7 @@ std::optional<std::string> parse_result(const std::string &line, const std::stri
 
 } // namespace
 
-std::optional<std::string> peer_process::has_reached(const std::string &name,
+std::optional<std::string> peer_process::poll_action(const std::string &name,
                                                      conform::source_location loc) {
     while (receive(0, loc))
         ;
@@ -120,7 +120,7 @@ std::optional<std::string> peer_process::has_reached(const std::string &name,
     return line ? parse_result(*line, name, loc) : std::nullopt;
 }
 
-std::string peer_process::reach(const std::string &name, conform::source_location loc) {
+std::string peer_process::wait_action(const std::string &name, conform::source_location loc) {
     for (;;) {
         const std::optional<std::string> line = take_line();
         if (!line)
@@ -130,7 +130,7 @@ std::string peer_process::reach(const std::string &name, conform::source_locatio
     }
 }
 
-void peer_process::go_on() {
+void peer_process::resume() {
     if (write(stdin_, "\n", 1) != 1)
         throw std::runtime_error("write to the peer");
 }

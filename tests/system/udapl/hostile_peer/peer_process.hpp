@@ -31,14 +31,14 @@ class peer_process {
     peer_process &operator=(const peer_process &) = delete;
 
     /// Waits until the peer has done the next action of that name. Returns its result.
-    std::string reach(const std::string &name,
-                      conform::source_location loc = conform::current_location());
+    std::string wait_action(const std::string &name,
+                            conform::source_location loc = conform::current_location());
     /// The result of the peer's next action, which has this name, if it is done.
     std::optional<std::string>
-    has_reached(const std::string &name,
+    poll_action(const std::string &name,
                 conform::source_location loc = conform::current_location());
     /// Ends the peer's action `wait`.
-    void go_on();
+    void resume();
     void send_sigkill();
     /// SIGKILL. On return the process has ended.
     void kill();

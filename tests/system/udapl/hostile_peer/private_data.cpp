@@ -85,7 +85,7 @@ void test_request() {
     for (const bytes &data : sent) {
         const scoped_trace trace(concat(data.size(), " bytes"));
         reject_request(fixture, data);
-        peer.reach("end");
+        peer.wait_action("end");
     }
     peer.kill();
     fixture.expect_service();
@@ -99,7 +99,7 @@ void test_reply() {
     for (const bytes &data : sent)
         actions += {"get_request", "qp", with_bytes("accept", data), "end"};
     peer_process peer = fixture.start_listener(actions);
-    peer.reach("listen");
+    peer.wait_action("listen");
     const test_ep &ep = fixture.eps.active;
     for (const bytes &data : sent) {
         const scoped_trace trace(concat(data.size(), " bytes"));
@@ -109,7 +109,7 @@ void test_reply() {
         require_success(dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
         fixture.expect_event(ep, {DAT_CONNECTION_EVENT_DISCONNECTED});
         require_success(dat_ep_reset(ep));
-        peer.reach("end");
+        peer.wait_action("end");
     }
     peer.kill();
     fixture.expect_service();
@@ -127,7 +127,7 @@ void test_rejects(hostile_fixture &fixture, const std::vector<reject> &rejects) 
     for (const reject &row : rejects)
         actions += {"get_request", with_bytes("reject", row.sent)};
     peer_process peer = fixture.start_listener(actions);
-    peer.reach("listen");
+    peer.wait_action("listen");
     const test_ep &ep = fixture.eps.active;
     for (const reject &row : rejects) {
         const scoped_trace trace(concat(row.sent.size(), " bytes"));
@@ -140,7 +140,7 @@ void test_rejects(hostile_fixture &fixture, const std::vector<reject> &rejects) 
                       "the size of the private data");
         ep.expect_state(DAT_EP_STATE_DISCONNECTED);
         require_success(dat_ep_reset(ep));
-        peer.reach("reject");
+        peer.wait_action("reject");
     }
     peer.kill();
     fixture.expect_service();
@@ -198,7 +198,7 @@ void test_mpa_request() {
             reject_request(fixture, data);
             continue;
         }
-        peer.reach("tcp_send");
+        peer.wait_action("tcp_send");
         for (const DAT_CR_HANDLE cr : fixture.take_requests()) {
             DAT_CR_PARAM param{};
             require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));

@@ -40,8 +40,8 @@ void socket_side::connect_tcp() {
 
 void socket_side::listen_tcp() {
     listen_fd_ = create_socket(SOCK_STREAM);
-    const int on = 1;
-    setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const int enabled = 1;
+    setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof enabled);
     check(bind(listen_fd_, to_sockaddr(address_), sizeof address_) == 0, "bind");
     check(listen(listen_fd_, 8) == 0, "listen");
 }

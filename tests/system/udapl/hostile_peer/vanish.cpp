@@ -21,7 +21,7 @@ action_list after(action_list actions, const action_list &more) {
 void test_address_resolved() {
     hostile_fixture fixture;
     peer_process peer = fixture.start_peer({"resolve", "wait"});
-    peer.reach("resolve");
+    peer.wait_action("resolve");
     peer.kill();
     fixture.expect_service();
 }
@@ -39,7 +39,7 @@ void kill_unanswered(const hostile_fixture &fixture, peer_process &peer) {
 void test_request(bool accepts) {
     hostile_fixture fixture;
     peer_process peer = fixture.start_peer({"resolve", "qp", "request", "wait"});
-    peer.reach("request");
+    peer.wait_action("request");
     const DAT_CR_HANDLE cr = fixture.eps.next_cr();
     kill_unanswered(fixture, peer);
     if (accepts) {
@@ -64,7 +64,7 @@ void test_request_and_free() {
         conform::unique_psp psp(handle);
         peer_process peer(fixture.eps.ia.ipv4_address(), port,
                           {"resolve", "qp", "request", "wait"});
-        peer.reach("request");
+        peer.wait_action("request");
         fixture.take_requests(); // The kernel has handled this one.
         kill_unanswered(fixture, peer);
         require_success(psp.free());
@@ -78,7 +78,7 @@ void test_reply() {
     fixture.require_rxe();
     peer_process peer = fixture.start_peer({"resolve", "unready_qp", "request", "reply", "wait"});
     fixture.accept_peer();
-    peer.reach("reply");
+    peer.wait_action("reply");
     peer.kill();
     fixture.expect_accept_fails_or_ends();
     fixture.expect_service();
@@ -90,7 +90,7 @@ void test_established() {
     fixture.post_receives(ep, 4);
     peer_process peer = fixture.start_peer(after(established, {}));
     fixture.establish_peer();
-    peer.reach("established");
+    peer.wait_action("established");
     peer.kill();
     fixture.expect_completions(ep, ep.recv_evd, 4, {flushed});
     fixture.expect_end(ep);
@@ -105,7 +105,7 @@ void test_sends_to_the_gone() {
     peer_process peer = fixture.start_peer(after(established, {"send=1,64"}));
     fixture.establish_peer();
     fixture.expect_completions(ep, ep.recv_evd, 1, {success});
-    peer.reach("send");
+    peer.wait_action("send");
     peer.kill();
     for (DAT_UINT64 cookie = 1; cookie <= 8; ++cookie)
         require_success(conform::post_send(ep, fixture.eps.lmr.make_lmr_triplet(0, 64), cookie));
@@ -123,7 +123,7 @@ void test_sends_in_flight() {
     fixture.post_receives(ep, 7, 32768);
     peer_process peer = fixture.start_peer(after(established, {"send=60,32768"}));
     fixture.establish_peer();
-    peer.reach("send");
+    peer.wait_action("send");
     peer.kill();
     fixture.expect_completions(ep, ep.recv_evd, 7, {success, flushed});
     fixture.expect_end(ep);
@@ -137,7 +137,7 @@ void test_reads_in_flight() {
         concat(fixture.eps.lmr.address(), ",", fixture.eps.lmr.rmr_context());
     peer_process peer = fixture.start_peer(after(established, {"read=60,131072," + source}));
     fixture.establish_peer();
-    peer.reach("read");
+    peer.wait_action("read");
     peer.kill();
     fixture.expect_end(ep);
     fixture.expect_service();
@@ -149,7 +149,7 @@ void test_disconnect_begun() {
     fixture.post_receives(ep, 4);
     peer_process peer = fixture.start_peer(after(established, {"disconnect"}));
     fixture.establish_peer();
-    peer.reach("disconnect");
+    peer.wait_action("disconnect");
     peer.kill();
     fixture.expect_completions(ep, ep.recv_evd, 4, {flushed});
     fixture.expect_end(ep);
@@ -161,7 +161,7 @@ DAT_RMR_TRIPLET reach_memory(hostile_fixture &fixture, peer_process &peer, DAT_S
     const test_ep &ep = fixture.eps.passive;
     fixture.establish_peer();
     fixture.expect_completions(ep, ep.recv_evd, 1, {success});
-    std::istringstream memory(peer.reach("memory"));
+    std::istringstream memory(peer.wait_action("memory"));
     DAT_RMR_TRIPLET triplet{};
     memory >> triplet.virtual_address >> triplet.rmr_context;
     triplet.segment_length = length;
@@ -204,9 +204,9 @@ void test_listener(const action_list &actions) {
     const test_ep &ep = fixture.eps.active;
     fixture.post_receives(ep, 2);
     peer_process peer = fixture.start_listener(after(actions, {}));
-    peer.reach("listen");
+    peer.wait_action("listen");
     fixture.connect_to_listener();
-    peer.reach(actions.back().substr(0, actions.back().find('=')));
+    peer.wait_action(actions.back().substr(0, actions.back().find('=')));
     peer.kill();
     const DAT_EVENT event = fixture.expect_event(
         ep, {DAT_CONNECTION_EVENT_ESTABLISHED, DAT_CONNECTION_EVENT_PEER_REJECTED,
@@ -225,7 +225,7 @@ void test_listener(const action_list &actions) {
 void test_no_listener() {
     hostile_fixture fixture;
     peer_process peer = fixture.start_listener({"wait"});
-    peer.reach("listen");
+    peer.wait_action("listen");
     peer.kill();
     fixture.connect_to_listener();
     fixture.expect_end(fixture.eps.active, attempt_failed);
