@@ -99,12 +99,12 @@ run_performance() {
         'Operation Throughput : [0-9.]+'
 }
 
-# run_limit WHAT PATTERN...: a hundred objects, in sets of eight.
+# run_limit LIMIT PATTERN...: a hundred objects, in sets of eight.
 run_limit() {
-    local what=$1
+    local limit=$1
     shift
-    run_alone dapltest -T L -D "$IA" -n "$PORT" -w 8 -m 100 "$what"
-    expect client "Limitation Test +$what" "$@"
+    run_alone dapltest -T L -D "$IA" -n "$PORT" -w 8 -m 100 "$limit"
+    expect client "Limitation Test +$limit" "$@"
 }
 
 # run_functional FEATURE CASE...: each case is a small test. It prints PASS even if its assertions fail. It listens at

@@ -73,29 +73,29 @@ known_faults() {
         }' "$FAULTS_OF_STOCK"
 }
 
-# judge ROWS: with these known faults; sets judgement to pass, fail, fault or again, and why.
-judge() {
+# classify_complaints ROWS: with these known faults; sets outcome to pass, fail, fault or again, and why.
+classify_complaints() {
     local when evidence words
-    judgement=pass why=''
+    outcome=pass why=''
     if [[ -s $out/complaints ]]; then
-        judgement=fail
+        outcome=fail
         sed 's/^/server: /' "$out/server.out" >"$out/evidence"
         sed 's/^/client: /' "$out/client.out" >>"$out/evidence"
         cat "$out/complaints" >>"$out/evidence"
     fi
     while IFS=$'\t' read -r when evidence words; do
-        if [[ $when && $judgement == fail ]] && grep -qaE -- "$evidence" "$out/evidence"; then
-            judgement=fault why=$words
-            [[ $when != again ]] || judgement=again
-        elif [[ $when == always && $judgement == pass ]]; then
-            judgement=fail
+        if [[ $when && $outcome == fail ]] && grep -qaE -- "$evidence" "$out/evidence"; then
+            outcome=fault why=$words
+            [[ $when != again ]] || outcome=again
+        elif [[ $when == always && $outcome == pass ]]; then
+            outcome=fail
             complain "passed, but stock-faults has it as always failing: $words"
         fi
     done <<<"$1"
 }
 
-# run_judged BODY...: run the body of a test, judge its complaints, and end the test with that result.
-run_judged() {
+# run_with_known_faults BODY...: run the body of a test, classify its complaints, and end the test with the outcome.
+run_with_known_faults() {
     local line rows
     rows=$(known_faults)
     # Where a known fault is a hang, it is ended sooner.
@@ -106,11 +106,11 @@ run_judged() {
         : >"$out/client.out"
         "$@"
         expect_our_plugin
-        judge "$rows"
-        [[ $judgement == again ]] || break
+        classify_complaints "$rows"
+        [[ $outcome == again ]] || break
         echo "again: $why"
     done
-    case $judgement in
+    case $outcome in
     pass) return 0 ;;
     fault) skip "stock: $why" ;;
     esac

@@ -10,20 +10,20 @@ setup() { prepare "$BATS_TEST_TMPDIR"; }
 teardown() { end_server; }
 
 # bats test_tags=brief
-@test "dtest: Sends, Writes and Reads" { run_judged run_dtest "$all" -b 4096; }
+@test "dtest: Sends, Writes and Reads" { run_with_known_faults run_dtest "$all" -b 4096; }
 # bats test_tags=brief
-@test "dtest -c, with a CNO" { run_judged run_dtest "$all" -b 4096 -c; }
-@test "dtest -p, polling" { run_judged run_dtest "$all" -b 4096 -p; }
-@test "dtest -v, verbose" { run_judged run_dtest "$all check_verbose" -b 4096 -v; }
-@test "dtest -u, one way" { run_judged run_dtest 'check_client_writes check_client_reads check_pingpong check_client_stream' -b 4096 -u; }
+@test "dtest -c, with a CNO" { run_with_known_faults run_dtest "$all" -b 4096 -c; }
+@test "dtest -p, polling" { run_with_known_faults run_dtest "$all" -b 4096 -p; }
+@test "dtest -v, verbose" { run_with_known_faults run_dtest "$all check_verbose" -b 4096 -v; }
+@test "dtest -u, one way" { run_with_known_faults run_dtest 'check_client_writes check_client_reads check_pingpong check_client_stream' -b 4096 -u; }
 # bats test_tags=brief
-@test "dtest -w, Writes only" { run_judged run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w; }
-@test "dtest -w -u, Writes only, one way" { run_judged run_dtest 'check_client_writes_or_immediate check_client_stream' -b 4096 -w -u; }
-@test "dtest -w -c, Writes only, with a CNO" { run_judged run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w -c; }
-@test "dtest -W, Write ping-pong" { run_judged run_dtest check_write_pingpong -b 4096 -W; }
+@test "dtest -w, Writes only" { run_with_known_faults run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w; }
+@test "dtest -w -u, Writes only, one way" { run_with_known_faults run_dtest 'check_client_writes_or_immediate check_client_stream' -b 4096 -w -u; }
+@test "dtest -w -c, Writes only, with a CNO" { run_with_known_faults run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w -c; }
+@test "dtest -W, Write ping-pong" { run_with_known_faults run_dtest check_write_pingpong -b 4096 -W; }
 # bats test_tags=brief
-@test "dtest -W -D, Write ping-pong, verified" { run_judged run_dtest 'check_write_pingpong check_data_check' -b 4096 -W -D; }
-@test "dtest -W -a -i 1024, Writes of all sizes" { run_judged run_dtest check_all_sizes -b 4096 -W -a -i 1024; }
-@test "dtest -S 1, every Write signalled" { run_judged run_dtest "$all" -b 4096 -S 1; }
-@test "dtest -b 65536, large messages" { size=65536 run_judged run_dtest "$all" -b 65536; }
-@test "dtest -b 64, small messages" { size=64 run_judged run_dtest "$all" -b 64; }
+@test "dtest -W -D, Write ping-pong, verified" { run_with_known_faults run_dtest 'check_write_pingpong check_data_check' -b 4096 -W -D; }
+@test "dtest -W -a -i 1024, Writes of all sizes" { run_with_known_faults run_dtest check_all_sizes -b 4096 -W -a -i 1024; }
+@test "dtest -S 1, every Write signalled" { run_with_known_faults run_dtest "$all" -b 4096 -S 1; }
+@test "dtest -b 65536, large messages" { size=65536 run_with_known_faults run_dtest "$all" -b 65536; }
+@test "dtest -b 64, small messages" { size=64 run_with_known_faults run_dtest "$all" -b 64; }

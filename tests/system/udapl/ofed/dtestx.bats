@@ -82,10 +82,10 @@ check_counters() {
 }
 
 # bats test_tags=brief
-@test "dtestx -q, the attributes" { run_judged query_attributes; }
+@test "dtestx -q, the attributes" { run_with_known_faults query_attributes; }
 # bats test_tags=brief
-@test "dtestx, immediate data and atomics" { run_judged run_dtestx; }
-@test "dtestx -b 8192 -v" { run_judged run_dtestx -b 8192 -v; }
-@test "dtestx -p, counters" { run_judged check_counters; }
-@test "dtestx -u, datagrams" { skip_without_datagrams && run_judged run_dtestx_datagrams -u; }
-@test "dtestx -U 2 -m, datagrams between several" { skip_without_datagrams && run_judged run_dtestx_datagrams -U 2 -m; }
+@test "dtestx, immediate data and atomics" { run_with_known_faults run_dtestx; }
+@test "dtestx -b 8192 -v" { run_with_known_faults run_dtestx -b 8192 -v; }
+@test "dtestx -p, counters" { run_with_known_faults check_counters; }
+@test "dtestx -u, datagrams" { skip_without_datagrams && run_with_known_faults run_dtestx_datagrams -u; }
+@test "dtestx -U 2 -m, datagrams between several" { skip_without_datagrams && run_with_known_faults run_dtestx_datagrams -U 2 -m; }
