@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # What udapl.bats runs in the guest, in the folder of the programs and libraries.
-here=$PWD
-export LD_LIBRARY_PATH="$here" PATH="$here:$PATH"
-export RDMAV_DRIVERS="$here/libcoherdma" VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
+programs=$PWD
+export LD_LIBRARY_PATH="$programs" PATH="$programs:$PATH"
+export RDMAV_DRIVERS="$programs/libcoherdma" VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/run/verbs.log
 # shellcheck disable=SC3045 # the guest's shell has it
 ulimit -l unlimited
 

@@ -71,7 +71,7 @@ class Run:
 
     def __init__(self, driver: str, mode: str, line: int, *options: str) -> None:
         device, address = (
-            os.environ[f"SOFTRDMA_{driver.upper()}_{what}"] for what in ("DEVICE", "ADDRESS")
+            os.environ[f"SOFTRDMA_{driver.upper()}_{fact}"] for fact in ("DEVICE", "ADDRESS")
         )
         with tempfile.TemporaryDirectory() as folder:
             env = dict(

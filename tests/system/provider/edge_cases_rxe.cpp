@@ -70,14 +70,14 @@ outcome zero_length_queues_ud(const device &dev) {
 }
 
 // Two QPs, and 8 bytes of the responder that are the target of atomics.
-struct atomic_pair {
+struct atomic_qps {
     static constexpr std::uint64_t initial_value = 100;
     static constexpr std::uint64_t send_ops =
         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
 
     endpoint requester, responder;
 
-    explicit atomic_pair(const device &dev, bool extended = false)
+    explicit atomic_qps(const device &dev, bool extended = false)
         : requester(dev, extended, extended ? send_ops : 0)
         , responder(dev, false, 0, endpoint::mr_access | IBV_ACCESS_REMOTE_ATOMIC) {
         connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
@@ -115,8 +115,8 @@ struct atomic_pair {
     }
 };
 
-outcome judge_refusals(const atomic_pair &pair, int num_refused, int num_posted) {
-    const bool usable = pair.add_succeeds();
+outcome outcome_of_refusals(const atomic_qps &qps, int num_refused, int num_posted) {
+    const bool usable = qps.add_succeeds();
     return {num_refused == num_posted && usable,
             concat(num_refused, " of ", num_posted, " refused, ",
                    usable ? "an atomic succeeds then" : "no atomic succeeds then")};
@@ -124,40 +124,40 @@ outcome judge_refusals(const atomic_pair &pair, int num_refused, int num_posted)
 constexpr std::array atomic_opcodes{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
 
 outcome atomic_short_list(const device &dev) {
-    const atomic_pair pair(dev);
-    std::array<ibv_sge, 2> sges{pair.requester.make_sge(4), pair.requester.make_sge(3)};
+    const atomic_qps qps(dev);
+    std::array<ibv_sge, 2> sges{qps.requester.make_sge(4), qps.requester.make_sge(3)};
     int num_refused = 0, num_posted = 0;
     for (const ibv_wr_opcode opcode : atomic_opcodes)
         for (int num_sge = 0; num_sge <= 2; ++num_sge, ++num_posted)
-            num_refused += pair.is_refused(pair.make_wr(opcode, sges.data(), num_sge));
-    return judge_refusals(pair, num_refused, num_posted);
+            num_refused += qps.is_refused(qps.make_wr(opcode, sges.data(), num_sge));
+    return outcome_of_refusals(qps, num_refused, num_posted);
 }
 
 outcome atomic_unaligned(const device &dev) {
-    const atomic_pair pair(dev);
-    ibv_sge sge = pair.requester.make_sge(8);
+    const atomic_qps qps(dev);
+    ibv_sge sge = qps.requester.make_sge(8);
     int num_refused = 0, num_posted = 0;
     for (const ibv_wr_opcode opcode : atomic_opcodes)
         for (const std::uint64_t offset : {1U, 2U, 4U}) {
-            num_refused += pair.is_refused(pair.make_wr(opcode, &sge, 1, offset));
+            num_refused += qps.is_refused(qps.make_wr(opcode, &sge, 1, offset));
             ++num_posted;
         }
-    return judge_refusals(pair, num_refused, num_posted);
+    return outcome_of_refusals(qps, num_refused, num_posted);
 }
 
 // ibv_wr_* does not check it: the atomic completes with an error.
 outcome expect_failed_atomic_ex(const device &dev, std::uint32_t length, std::uint64_t offset) {
-    const atomic_pair pair(dev, true);
-    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(pair.requester.qp.get());
+    const atomic_qps qps(dev, true);
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(qps.requester.qp.get());
     ibv_wr_start(qp);
     qp->wr_id = 1;
     qp->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_atomic_fetch_add(qp, pair.responder.mr->rkey, pair.target_addr() + offset, 1);
-    const ibv_sge sge = pair.requester.make_sge(length);
+    ibv_wr_atomic_fetch_add(qp, qps.responder.mr->rkey, qps.target_addr() + offset, 1);
+    const ibv_sge sge = qps.requester.make_sge(length);
     ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
     if (const int error = ibv_wr_complete(qp))
         return {false, concat("refused: error ", error)};
-    const auto wc = pair.requester.wait_completion(trial_timeout());
+    const auto wc = qps.requester.wait_completion(trial_timeout());
     return {wc && wc->status != IBV_WC_SUCCESS,
             wc ? ibv_wc_status_str(wc->status) : "no completion"};
 }

@@ -29,12 +29,12 @@ static struct ibv_context *open_device(const char *name) {
 static int has_memory_window(struct ibv_context *context) {
     struct ibv_pd *pd = ibv_alloc_pd(context);
     struct ibv_mw *mw = pd ? ibv_alloc_mw(pd, IBV_MW_TYPE_1) : NULL;
-    int found = mw != NULL;
+    int is_supported = mw != NULL;
     if (mw)
         ibv_dealloc_mw(mw);
     if (pd)
         ibv_dealloc_pd(pd);
-    return found;
+    return is_supported;
 }
 
 static int has_cq_ex(struct ibv_context *context) {
@@ -49,10 +49,10 @@ static int has_cq_ex(struct ibv_context *context) {
 
 static int has_resize_cq(struct ibv_context *context) {
     struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
-    int found = cq && ibv_resize_cq(cq, 100) == 0;
+    int is_supported = cq && ibv_resize_cq(cq, 100) == 0;
     if (cq)
         ibv_destroy_cq(cq);
-    return found;
+    return is_supported;
 }
 
 static int has_thread_domain(struct ibv_context *context) {

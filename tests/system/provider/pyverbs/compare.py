@@ -30,8 +30,8 @@ LEFT_OUT = {
 COLUMNS = ("pass", "fail", "skip")
 
 
-def verdict_column(verdict: str) -> str:
-    return verdict if verdict in COLUMNS else "fail"
+def status_column(status: str) -> str:
+    return status if status in COLUMNS else "fail"
 
 
 def module_name(test: str) -> str:
@@ -66,26 +66,26 @@ def was_emulated(env: Dict[str, str]) -> bool:
     return any(name.endswith(".findings") for name in os.listdir(folder))
 
 
-def find_worse(before: Results, ours: Results) -> List[str]:
+def find_worse(before: Results, after: Results) -> List[str]:
     return [
         test
         for test, result in before.items()
-        if result["verdict"] == "pass" and ours.get(test, {}).get("verdict") != "pass"
+        if result["status"] == "pass" and after.get(test, {}).get("status") != "pass"
     ]
 
 
-def retry_apart(suite: Suite, env: Dict[str, str], before: Results, ours: Results) -> None:
+def retry_apart(suite: Suite, env: Dict[str, str], before: Results, after: Results) -> None:
     """Runs worse tests again, apart from the others; one that passes is counted as passed, and printed."""
     for count in range(1, TRIES + 1):
         tests = [
             test
-            for test in find_worse(before, ours)
-            if ours.get(test, {}).get("verdict") != "crash"
+            for test in find_worse(before, after)
+            if after.get(test, {}).get("status") != "crash"
         ]
         for test, result in (suite.run(env, tests) if tests else {}).items():
-            if test in tests and result["verdict"] == "pass":
-                print(f"raced: {test}: {ours[test]['why']}; passed apart, attempt {count}")
-                ours[test] = {**result, "first": ours[test]["verdict"], "attempts": count}
+            if test in tests and result["status"] == "pass":
+                print(f"raced: {test}: {after[test]['why']}; passed apart, attempt {count}")
+                after[test] = {**result, "first": after[test]["status"], "attempts": count}
 
 
 def print_table(sides: Dict[str, Results]) -> None:
@@ -94,7 +94,7 @@ def print_table(sides: Dict[str, Results]) -> None:
     for side, results in sides.items():
         for test, result in results.items():
             row = rows.setdefault(module_name(test), {name: [0, 0, 0] for name in sides})
-            row[side][COLUMNS.index(verdict_column(result["verdict"]))] += 1
+            row[side][COLUMNS.index(status_column(result["status"]))] += 1
     skipped_modules = [
         name for name, row in rows.items() if not any(sum(counts[:2]) for counts in row.values())
     ]
@@ -110,12 +110,12 @@ def print_table(sides: Dict[str, Results]) -> None:
         print(f"{name:<22}" + "".join(f"{'/'.join(map(str, row[side])):>24}" for side in sides))
 
 
-def print_differences(before: Results, ours: Results) -> None:
-    nothing: Dict[str, Any] = {"verdict": "absent", "why": ""}
-    for test in sorted({*before, *ours}):
-        was, now = before.get(test, nothing), ours.get(test, nothing)
-        if was["verdict"] != now["verdict"]:
-            print(f"{was['verdict']} -> {now['verdict']}: {test}: {now['why'] or was['why']}")
+def print_differences(before: Results, after: Results) -> None:
+    nothing: Dict[str, Any] = {"status": "absent", "why": ""}
+    for test in sorted({*before, *after}):
+        was, now = before.get(test, nothing), after.get(test, nothing)
+        if was["status"] != now["status"]:
+            print(f"{was['status']} -> {now['status']}: {test}: {now['why'] or was['why']}")
 
 
 def rdma_core_release() -> str:
@@ -153,11 +153,11 @@ def main() -> int:
         not_served = False
         if options.plugin:
             env = make_environment(folder, options.plugin, options.mode)
-            ours = sides["emulated" if base == "ours" else "ours"] = suite.run(env, options.only)
+            after = sides["emulated" if base == "ours" else "ours"] = suite.run(env, options.only)
             not_served = not was_served(env, device) or (base == "ours") != was_emulated(env)
-            retry_apart(suite, env, sides[base], ours)
-    lost = find_worse(sides[base], ours) if options.plugin else []
-    passed = sum(result["verdict"] == "pass" for result in sides[base].values())
+            retry_apart(suite, env, sides[base], after)
+    lost = find_worse(sides[base], after) if options.plugin else []
+    passed = sum(result["status"] == "pass" for result in sides[base].values())
     facts = {
         "driver": options.driver,
         "kernel": os.uname().release,
@@ -166,7 +166,7 @@ def main() -> int:
     print(", ".join(facts.values()))
     print_table(sides)
     if options.plugin:
-        print_differences(sides[base], ours)
+        print_differences(sides[base], after)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, **facts, **sides}, file, indent=1)

@@ -24,7 +24,7 @@ class LineResult(unittest.TestResult):
         super().__init__()
         self.file = open(path, "a", encoding="utf-8")
         self.began = 0.0
-        self.verdict, self.why = "pass", ""
+        self.status, self.why = "pass", ""
 
     def write_line(self, test: unittest.TestCase, **more: Any) -> None:
         self.file.write(json.dumps({"test": test.id(), **more}) + "\n")
@@ -34,21 +34,21 @@ class LineResult(unittest.TestResult):
         super().startTest(test)
         # The test makes the same choices with each provider.
         random.seed(test.id())
-        self.began, self.verdict, self.why = time.monotonic(), "pass", ""
-        self.write_line(test, verdict="began")
+        self.began, self.status, self.why = time.monotonic(), "pass", ""
+        self.write_line(test, status="began")
 
     def stopTest(self, test: unittest.TestCase) -> None:
         super().stopTest(test)
         seconds = round(time.monotonic() - self.began, 2)
-        self.write_line(test, verdict=self.verdict, why=self.why, seconds=seconds)
+        self.write_line(test, status=self.status, why=self.why, seconds=seconds)
 
     def _set_failure(self, error: Any) -> None:
-        self.verdict, self.why = "fail", f"{error[0].__name__}: {error[1]}"
+        self.status, self.why = "fail", f"{error[0].__name__}: {error[1]}"
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
         self._set_failure(err)
         if not isinstance(test, unittest.TestCase):  # what goes before the tests of a class
-            self.write_line(test, verdict=self.verdict, why=self.why, seconds=0)
+            self.write_line(test, status=self.status, why=self.why, seconds=0)
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:
         self._set_failure(err)
@@ -58,10 +58,10 @@ class LineResult(unittest.TestResult):
             self._set_failure(err)
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        self.verdict, self.why = "fail", "passed, which it should not"
+        self.status, self.why = "fail", "passed, which it should not"
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        self.verdict, self.why = "skip", reason
+        self.status, self.why = "skip", reason
 
 
 def flatten(tests: unittest.TestSuite) -> Iterator[Any]:

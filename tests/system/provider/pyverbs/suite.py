@@ -42,19 +42,19 @@ class Suite:
             file.write(text.replace(SYSFS, os.path.join(self.folder, "net", "")))
 
     def run(self, env: Dict[str, str], only: Optional[List[str]] = None) -> Results:
-        """What came of each test: verdict (pass, fail, skip, crash, hang), why, seconds."""
+        """What came of each test: status (pass, fail, skip, crash, hang), why, seconds."""
         test_results: Results = {
-            test: {"verdict": "skip", "why": why, "seconds": 0}
+            test: {"status": "skip", "why": why, "seconds": 0}
             for test, why in self.left_out.items()
         }
         while True:
             failure = self._run_process(env, only, test_results)
             unfinished = [
-                name for name, result in test_results.items() if result["verdict"] == "began"
+                name for name, result in test_results.items() if result["status"] == "began"
             ]
             for name in unfinished:
                 test_results[name] = {
-                    "verdict": failure.split(":")[0],
+                    "status": failure.split(":")[0],
                     "why": failure,
                     "seconds": 0,
                 }
