@@ -55,13 +55,13 @@ def lines_of(path: str) -> List[str]:
 
 
 def section(path: str, name: str) -> str:
-    kept, inside = [], False
+    lines, inside = [], False
     for line in lines_of(path):
         if line.startswith(".SH "):
             inside = line == f".SH {name}"
         elif inside:
-            kept.append(rendered(line))
-    return "\n".join(kept)
+            lines.append(rendered(line))
+    return "\n".join(lines)
 
 
 def names(path: str) -> Iterator[str]:
@@ -157,5 +157,5 @@ def examples(path: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     for file in sys.argv[2:]:
-        for found in globals()[sys.argv[1]](file):
-            print(found)
+        for line in globals()[sys.argv[1]](file):
+            print(line)

@@ -13,11 +13,11 @@ setup() {
     log=$BATS_TEST_TMPDIR/log
 }
 
-# fetch_libraries SUITE [ARCH]: sets $from to their folder.
+# fetch_libraries SUITE [ARCH]: sets $folder to their folder.
 fetch_libraries() {
     local status=0
-    from=$(tests/debian/libraries.py "$@" 2>"$BATS_TEST_TMPDIR/steps") || status=$?
-    ((status != 77)) || skip "$from"
+    folder=$(tests/debian/libraries.py "$@" 2>"$BATS_TEST_TMPDIR/steps") || status=$?
+    ((status != 77)) || skip "$folder"
     return "$status"
 }
 
@@ -31,7 +31,7 @@ run_logged() {
 
 # assert_recognized COMMAND...: detects the release in the name of the library's file.
 assert_recognized() {
-    local file=("$from"/libibverbs.so.1.*.*) release first last
+    local file=("$folder"/libibverbs.so.1.*.*) release first last
     release=${file[0]#*.so.1.*.}
     run_logged 0 "$@"
     [[ ${lines[0]} =~ ^rdma-core\ ([0-9]+)(\ (to|and)\ ([0-9]+))?: ]]
@@ -64,19 +64,19 @@ assert_refused() {
 }
 
 @test "libibverbs of this machine: release is recognized" {
-    from=$(dirname "$(ldd "$program" | awk '$1 == "libibverbs.so.1" { print $3 }')")
+    folder=$(dirname "$(ldd "$program" | awk '$1 == "libibverbs.so.1" { print $3 }')")
     assert_recognized "$program"
     [[ $messages == 'coherdma: detected libibverbs of rdma-core '* ]]
 }
 
 @test "libibverbs of Debian 13: release is recognized" {
     fetch_libraries trixie
-    assert_recognized "$from"/ld-linux-*.so.* --library-path "$from" "$program"
+    assert_recognized "$folder"/ld-linux-*.so.* --library-path "$folder" "$program"
 }
 
 @test "libibverbs of Debian sid: release is recognized" {
     fetch_libraries sid
-    assert_recognized "$from"/ld-linux-*.so.* --library-path "$from" "$program"
+    assert_recognized "$folder"/ld-linux-*.so.* --library-path "$folder" "$program"
 }
 
 # run_arm64 SUITE: compiles the program for arm64 and runs it with QEMU.
@@ -87,9 +87,9 @@ run_arm64() {
     fetch_libraries "$1" arm64
     nice "$compiler" -std=c++20 -O2 -fno-exceptions -fno-rtti -Wall -Wextra -Werror -nodefaultlibs \
         -Iibverbs-glue -idirafter /usr/include -o "$BATS_TEST_TMPDIR/recognize" \
-        tests/unit/abi/recognize.cpp ibverbs-glue/abi/*.cpp "$from"/libibverbs.so.1 -lc \
+        tests/unit/abi/recognize.cpp ibverbs-glue/abi/*.cpp "$folder"/libibverbs.so.1 -lc \
         -Wl,--allow-shlib-undefined
-    assert_recognized qemu-aarch64 "$from"/ld-linux-aarch64.so.1 --library-path "$from" \
+    assert_recognized qemu-aarch64 "$folder"/ld-linux-aarch64.so.1 --library-path "$folder" \
         "$BATS_TEST_TMPDIR/recognize"
 }
 

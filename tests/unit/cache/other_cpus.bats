@@ -14,16 +14,16 @@ setup() {
     ulimit -t 600 # CPU seconds: ends an endless loop
 }
 
-# build_touch ARCH: sets $touch. SOURCES, INTO: folders of altered sources and of their program.
+# build_touch ARCH: sets $touch. SOURCES, OUT_DIR: folders of altered sources and of their program.
 build_touch() {
-    local cpu=$1 from=${SOURCES:-$cache} compiler=${1/ppc/powerpc}-linux-gnu-g++
+    local cpu=$1 folder=${SOURCES:-$cache} compiler=${1/ppc/powerpc}-linux-gnu-g++
     command -v "$compiler" >/dev/null || skip "no $compiler"
-    touch=${INTO:-$BATS_FILE_TMPDIR}/touch-$1
+    touch=${OUT_DIR:-$BATS_FILE_TMPDIR}/touch-$1
     [[ ! -x $touch ]] || return 0
-    [[ -f $from/$cpu.cpp ]] || cpu=none
+    [[ -f $folder/$cpu.cpp ]] || cpu=none
     nice "$compiler" -std=c++20 -O2 -static -fno-exceptions -fno-rtti -Wall -Wextra -Wpedantic \
-        -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror -I"$(dirname "$from")" \
-        -o "$touch" tests/unit/cache/touch.cpp "$from"/{choose,fault_guard,"$cpu"}.cpp
+        -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror -I"$(dirname "$folder")" \
+        -o "$touch" tests/unit/cache/touch.cpp "$folder"/{choose,fault_guard,"$cpu"}.cpp
 }
 
 # find_emulator ARCH: sets $emulator.
@@ -154,7 +154,7 @@ assert_refused() { # MODEL REPORTED
 
 # trace_faulty ARCH MODEL LINE FILE EDIT: traces the program with an injected fault.
 trace_faulty() {
-    local SOURCES=$BATS_TEST_TMPDIR/cache INTO=$BATS_TEST_TMPDIR
+    local SOURCES=$BATS_TEST_TMPDIR/cache OUT_DIR=$BATS_TEST_TMPDIR
     find_emulator "$1"
     cp -r "$cache" "$SOURCES"
     sed -i "$5" "$SOURCES/$4"

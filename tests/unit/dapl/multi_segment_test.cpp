@@ -51,10 +51,10 @@ constexpr struct {
     post_function *post;
     ibv_wr_opcode opcode;
     bool can_inline;
-} ways[] = {{send, IBV_WR_SEND, true},
-            {send_with_invalidate, IBV_WR_SEND_WITH_INV, false},
-            {write, IBV_WR_RDMA_WRITE, true},
-            {read, IBV_WR_RDMA_READ, false}};
+} operations[] = {{send, IBV_WR_SEND, true},
+                  {send_with_invalidate, IBV_WR_SEND_WITH_INV, false},
+                  {write, IBV_WR_RDMA_WRITE, true},
+                  {read, IBV_WR_RDMA_READ, false}};
 
 void posts_passed_to_verbs_unchanged(void **) {
     const struct {
@@ -70,7 +70,7 @@ void posts_passed_to_verbs_unchanged(void **) {
         DAT_SEG_LENGTH length_a, length_b;
         unsigned inline_flag;
     } lengths[] = {{0, 0, 0}, {63, 1, IBV_SEND_INLINE}, {64, 1, 0}, {100, 100, 0}};
-    for (const auto &[post, opcode, can_inline] : ways) {
+    for (const auto &[post, opcode, can_inline] : operations) {
         reset_fabric(nullptr);
         eps_fixture eps;
         get_fabric().pause();
@@ -120,14 +120,14 @@ void max_dtos_can_be_posted(void **) {
     attr.max_recv_dtos = 3;
     attr.max_request_dtos = 4;
     attr.max_recv_iov = attr.max_request_iov = 2;
-    for (const auto &way : ways) {
+    for (const auto &operation : operations) {
         reset_fabric(nullptr);
         eps_fixture eps("ib", &attr);
         get_fabric().pause();
         auto iov = eps.make_iov(10, 10);
         for (std::uint64_t id = 0; id != 4; ++id)
-            assert_success(way.post(eps, iov.data(), id, default_flags));
-        assert_int_equal(way.post(eps, iov.data(), 9, default_flags), no_memory);
+            assert_success(operation.post(eps, iov.data(), id, default_flags));
+        assert_int_equal(operation.post(eps, iov.data(), 9, default_flags), no_memory);
         for (std::uint64_t id = 0; id != 3; ++id)
             assert_success(eps.post_recv_two(id));
         assert_int_equal(eps.post_recv_two(9), no_memory);
@@ -136,13 +136,13 @@ void max_dtos_can_be_posted(void **) {
 }
 
 void failed_posts_free_their_slots(void **) {
-    for (const auto &way : ways) {
+    for (const auto &operation : operations) {
         reset_fabric(nullptr);
         eps_fixture eps;
         auto iov = eps.make_iov(10, 10);
         for (int i = 0; i != 40; ++i) { // more than max_request_dtos
             get_fabric().injected.fail("ibv_post_send", ENOMEM);
-            assert_int_equal(way.post(eps, iov.data(), 1, default_flags), no_memory);
+            assert_int_equal(operation.post(eps, iov.data(), 1, default_flags), no_memory);
             get_fabric().injected.fail("ibv_post_recv", ENOMEM);
             assert_int_equal(eps.post_recv_two(1), no_memory);
         }

@@ -154,15 +154,15 @@ class Units(InFolder):
         self.assertIn(f"BindsTo={device}", drop_in)
         self.assertIn(f"After=network-online.target {device}", drop_in)
 
-    def test_broken_file_has_a_unit_and_a_message(self) -> None:
-        self.write_files(broken="drive = rxe", good="")
+    def test_invalid_file_has_a_unit_and_a_message(self) -> None:
+        self.write_files(invalid="drive = rxe", valid="")
         with open(os.path.join(self.folder, "no name.conf"), "w", encoding="utf-8"):
             pass
         files, messages = self.generate_units()
         self.assertEqual(
-            [file.rpartition("@")[2] for file in files], ["broken.service", "good.service"]
+            [file.rpartition("@")[2] for file in files], ["invalid.service", "valid.service"]
         )
-        self.assertIn("broken.conf:1: drive = rxe: unknown setting drive", messages)
+        self.assertIn("invalid.conf:1: drive = rxe: unknown setting drive", messages)
         self.assertIn("no name: a device name is a letter", messages)
         self.assertEqual(messages.count("\n"), 2)
 

@@ -6,18 +6,18 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
-    ours=$BUILD/udapl/registry/libdat2.so.2
+    library=$BUILD/udapl/registry/libdat2.so.2
     stock=$(ldconfig -p | awk '$1 == "libdat2.so.2" && !seen++ { print $NF }')
     command -v abidiff >/dev/null || skip 'no abidiff'
     [[ -e $stock ]] || skip 'no stock libdat2'
-    [[ $(realpath "$stock") != "$(realpath "$ours")" ]]
+    [[ $(realpath "$stock") != "$(realpath "$library")" ]]
 }
 
 @test "libdat2: ABI of OFED's library is unchanged" {
-    run -0 abidiff --no-added-syms "$stock" "$ours"
+    run -0 abidiff --no-added-syms "$stock" "$library"
 }
 @test "libdat2: adds only the ten functions that OFED declares" {
-    run -4 abidiff "$stock" "$ours"
+    run -4 abidiff "$stock" "$library"
     echo "$output"
     [[ $output == 'Functions changes summary: 0 Removed, 0 Changed, 10 Added functions'* ]]
     [[ $(grep -c '@@COHERDMA_2.0}$' <<<"$output") == 10 ]]

@@ -234,7 +234,7 @@ void assert_contains(const std::string &page, const std::string &part) {
 }
 
 void page_names_the_missing_sync_and_its_place(void **) {
-    const source_file file("one\npost(); // <&>\nuse();\n");
+    const source_file file("first\npost(); // <&>\nuse();\n");
     const json stale = json::array({line_run(0, 128, "stale")});
     const std::string page = page_of(make_finding(
         "stale", json::array({event("peer_rdma_write", clean(), {"main (" + file.path() + ":2)"},
