@@ -7,8 +7,8 @@
 
 #include "bench/paired.hpp"
 #include "bench/report.hpp"
-#include "contestants.hpp"
 #include "promises.hpp"
+#include "sync_methods.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -28,15 +28,15 @@ using tools::bench::wait_for_cache_instructions;
 
 constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
-using round_times = std::vector<std::vector<double>>; ///< of each contestant, round by round
+using round_times = std::vector<std::vector<double>>; ///< of each method, round by round
 
 /// measure(which) of each, in random order, again and again.
 template <typename Measure>
-round_times measure_rounds(std::size_t contestants, double max_ns, Measure measure) {
+round_times measure_rounds(std::size_t num_methods, double max_ns, Measure measure) {
     static std::minstd_rand random(2);
-    round_times times(contestants);
-    std::vector<std::size_t> order(contestants);
-    for (std::size_t i = 0; i < contestants; ++i)
+    round_times times(num_methods);
+    std::vector<std::size_t> order(num_methods);
+    for (std::size_t i = 0; i < num_methods; ++i)
         order[i] = i;
     const double begin = now_ns();
     for (std::size_t round = 0; round < 5000 && (round < 8 || now_ns() - begin < max_ns); ++round) {
@@ -50,17 +50,17 @@ round_times measure_rounds(std::size_t contestants, double max_ns, Measure measu
     return times;
 }
 
-round_times measure_contestants(const job &work, const std::string &state,
-                                const std::vector<contestant> &contestants, double max_ns) {
-    return measure_rounds(contestants.size(), max_ns, [&](std::size_t i) {
+round_times measure_methods(const job &work, const std::string &state,
+                            const std::vector<sync_method> &methods, double max_ns) {
+    return measure_rounds(methods.size(), max_ns, [&](std::size_t i) {
         work.prepare_lines(state);
-        return ns_until_complete(contestants[i].run);
+        return ns_until_complete(methods[i].run);
     });
 }
 
 /// Two threads that begin together; until the later one is done.
-double measure_concurrent(const job &first_job, const contestant &first_contestant,
-                          const job &second_job, const contestant &second_contestant) {
+double measure_concurrent(const job &first_job, const sync_method &first_method,
+                          const job &second_job, const sync_method &second_method) {
     std::atomic<bool> ready{false}, start{false};
     double second_end = 0;
     std::thread second_thread([&] {
@@ -69,7 +69,7 @@ double measure_concurrent(const job &first_job, const contestant &first_contesta
         ready = true;
         while (!start) {
         }
-        second_contestant.run();
+        second_method.run();
         wait_for_cache_instructions();
         second_end = now_ns();
     });
@@ -79,7 +79,7 @@ double measure_concurrent(const job &first_job, const contestant &first_contesta
     wait_for_cache_instructions();
     const double begin = now_ns();
     start = true;
-    first_contestant.run();
+    first_method.run();
     wait_for_cache_instructions();
     const double first_end = now_ns();
     second_thread.join();
@@ -94,20 +94,20 @@ struct bench {
     promises results{};
 
     void compare_sizes(const std::string &call,
-                       std::vector<contestant> (*make_contestants)(const job &)) {
+                       std::vector<sync_method> (*make_methods)(const job &)) {
         for (const char *state : {"dirty", "uncached"})
             for (const std::size_t size :
                  {std::size_t{64}, 4 * KIB, 64 * KIB, MIB, 16 * MIB, LARGEST}) {
                 const job work = make_contiguous_job(dev.get(), first_memory, line_size, size);
-                const auto contestants = make_contestants(work);
+                const auto methods = make_methods(work);
                 const round_times times =
-                    measure_contestants(work, state, contestants, size < 16 * MIB ? 1e8 : 4e8);
-                for (std::size_t i = 1; i < contestants.size(); ++i) {
-                    const bool is_pmem = contestants[i].name.starts_with("pmem");
-                    const bool must_match = contestants[i].name == best_name || call == "write";
+                    measure_methods(work, state, methods, size < 16 * MIB ? 1e8 : 4e8);
+                for (std::size_t i = 1; i < methods.size(); ++i) {
+                    const bool is_pmem = methods[i].name.starts_with("pmem");
+                    const bool must_match = methods[i].name == best_name || call == "write";
                     const double max = is_pmem ? 1.02 : must_match && size >= 64 * KIB ? 1.03 : 0;
                     results.add(call + ", " + state + ", " + format_size(size) + ": to " +
-                                    contestants[i].name,
+                                    methods[i].name,
                                 {0, max}, median_ratio(times[0], times[i]));
                 }
             }
@@ -117,12 +117,12 @@ struct bench {
         for (const std::string state : {"dirty", "uncached"})
             for (const std::size_t count : {1U, 4U, 16U, 256U}) {
                 const job work = make_scattered_job(dev.get(), first_memory, line_size, count);
-                const auto contestants = make_batch_contestants(work);
-                const round_times times = measure_contestants(work, state, contestants, 2e8);
+                const auto methods = make_batch_methods(work);
+                const round_times times = measure_methods(work, state, methods, 2e8);
                 const std::string ranges = std::to_string(count) + " ranges, " + state + ": ";
                 const bool has_promise = count == 256 && state == "dirty";
-                for (std::size_t i = 1; i < contestants.size(); ++i) {
-                    const std::string &name = contestants[i].name;
+                for (std::size_t i = 1; i < methods.size(); ++i) {
+                    const std::string &name = methods[i].name;
                     const double min = !has_promise                 ? 0
                                        : name == "pmem_persist"     ? 40
                                        : name == "pmem_flush+drain" ? 1.3
@@ -130,8 +130,8 @@ struct bench {
                     results.add(ranges + name + " to one call", {min, 0},
                                 median_ratio(times[i], times[0]));
                     // What no call can do better than, whatever it is.
-                    if (min > 0 && contestants[1].name.starts_with("raw"))
-                        results.add(ranges + name + " to " + contestants[1].name, {},
+                    if (min > 0 && methods[1].name.starts_with("raw"))
+                        results.add(ranges + name + " to " + methods[1].name, {},
                                     median_ratio(times[i], times[1]));
                 }
             }
@@ -140,16 +140,16 @@ struct bench {
     void compare_two_threads() {
         const job first_job = make_contiguous_job(dev.get(), first_memory, line_size, MIB);
         const job second_job = make_contiguous_job(dev.get(), second_memory, line_size, MIB);
-        const auto first_contestants = make_read_contestants(first_job),
-                   second_contestants = make_read_contestants(second_job);
+        const auto first_methods = make_read_methods(first_job),
+                   second_methods = make_read_methods(second_job);
         const round_times times = measure_rounds(3, 3e8, [&](std::size_t index) {
             if (index < 2)
-                return measure_concurrent(first_job, first_contestants[index], second_job,
-                                          second_contestants[index]);
+                return measure_concurrent(first_job, first_methods[index], second_job,
+                                          second_methods[index]);
             first_job.prepare_lines("dirty");
-            return 2 * ns_until_complete(first_contestants[0].run);
+            return 2 * ns_until_complete(first_methods[0].run);
         });
-        results.add("two threads, dirty, 1 MiB each: to " + first_contestants[1].name, {},
+        results.add("two threads, dirty, 1 MiB each: to " + first_methods[1].name, {},
                     median_ratio(times[0], times[1]));
         results.add("two threads, dirty, 1 MiB each: as fast as one", {},
                     median_ratio(times[2], times[0]));
@@ -188,8 +188,8 @@ int main(int argc, char **argv) {
     run.line_size = cpu.line_size;
     run.best_name = std::string("raw ") + cpu.instructions;
     for (int pass = 0; pass < passes; ++pass) {
-        run.compare_sizes("read", make_read_contestants);
-        run.compare_sizes("write", make_write_contestants);
+        run.compare_sizes("read", make_read_methods);
+        run.compare_sizes("write", make_write_methods);
         run.compare_batches();
         run.compare_two_threads();
         run.measure_coherent();

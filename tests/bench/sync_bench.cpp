@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The contestants as Google benchmarks. For ratios, and whether they meet what was promised, see
+// The methods as Google benchmarks. For ratios, and whether they meet what was promised, see
 // ratios.cpp: on a machine that others use too, only what is measured by turns can be compared.
 
 #include "bench/paired.hpp"
-#include "contestants.hpp"
+#include "sync_methods.hpp"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>
@@ -21,50 +21,50 @@ struct sync_target {
 };
 
 /// By name, for each thread has memory of its own.
-using contestants_maker = std::vector<contestant> (*)(const job &);
+using methods_maker = std::vector<sync_method> (*)(const job &);
 
-void run_contestant(benchmark::State &state, const job &work, const contestant &timed_contestant,
-                    const std::string &line_state) {
+void run_method(benchmark::State &state, const job &work, const sync_method &timed_method,
+                const std::string &line_state) {
     std::size_t bytes = 0;
     for (const ibv_sge &each : work.ranges)
         bytes += each.length;
     for (auto round : state) {
         static_cast<void>(round);
         work.prepare_lines(line_state);
-        state.SetIterationTime(tools::bench::ns_until_complete(timed_contestant.run) * 1e-9);
+        state.SetIterationTime(tools::bench::ns_until_complete(timed_method.run) * 1e-9);
     }
     const auto total = static_cast<double>(state.iterations()) * static_cast<double>(bytes);
     state.SetBytesProcessed(static_cast<std::int64_t>(total));
     state.counters["lines"] = static_cast<double>(bytes / work.line_size);
 }
 
-void register_benchmark(const std::string &name, contestants_maker make_contestants,
-                        std::size_t index, const std::string &line_state, std::size_t size,
-                        bool is_batch, std::size_t line_size) {
+void register_benchmark(const std::string &name, methods_maker make_methods, std::size_t index,
+                        const std::string &line_state, std::size_t size, bool is_batch,
+                        std::size_t line_size) {
     auto *registered = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) {
         const sync_target target;
         const job work =
             is_batch ? make_scattered_job(target.dev.get(), target.buffer, line_size, size)
                      : make_contiguous_job(target.dev.get(), target.buffer, line_size, size);
-        run_contestant(state, work, make_contestants(work)[index], line_state);
+        run_method(state, work, make_methods(work)[index], line_state);
     });
     registered->UseManualTime();
     if (!is_batch && size == std::size_t{1} << 20)
         registered->Threads(1)->Threads(2);
 }
 
-void register_benchmarks(const std::string &group, contestants_maker make_contestants,
+void register_benchmarks(const std::string &group, methods_maker make_methods,
                          const std::vector<std::string> &states,
                          const std::vector<std::size_t> &sizes, bool is_batch,
                          std::size_t line_size) {
     const job none;
-    const std::vector<contestant> contestants = make_contestants(none);
+    const std::vector<sync_method> methods = make_methods(none);
     for (const std::string &state : states)
         for (const std::size_t size : sizes)
-            for (std::size_t index = 0; index < contestants.size(); ++index)
+            for (std::size_t index = 0; index < methods.size(); ++index)
                 register_benchmark(group + "/" + state + "/" + std::to_string(size) + "/" +
-                                       contestants[index].name,
-                                   make_contestants, index, state, size, is_batch, line_size);
+                                       methods[index].name,
+                                   make_methods, index, state, size, is_batch, line_size);
 }
 
 void run_coherent_call(benchmark::State &state) {
@@ -87,11 +87,11 @@ int main(int argc, char **argv) {
         return 77;
     }
     const std::vector<std::size_t> sizes{64, 4096, 65536, 1 << 20, 16 << 20, LARGEST};
-    register_benchmarks("read", make_read_contestants, {"dirty", "uncached"}, sizes, false,
+    register_benchmarks("read", make_read_methods, {"dirty", "uncached"}, sizes, false,
                         cpu.line_size);
-    register_benchmarks("write", make_write_contestants, {"dirty", "uncached"}, sizes, false,
+    register_benchmarks("write", make_write_methods, {"dirty", "uncached"}, sizes, false,
                         cpu.line_size);
-    register_benchmarks("batch", make_batch_contestants, {"dirty"}, {1, 4, 16, 256}, true,
+    register_benchmarks("batch", make_batch_methods, {"dirty"}, {1, 4, 16, 256}, true,
                         cpu.line_size);
     benchmark::RegisterBenchmark("coherent", run_coherent_call);
     benchmark::Initialize(&argc, argv);

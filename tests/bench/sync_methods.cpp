@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
-#include "contestants.hpp"
+#include "sync_methods.hpp"
 #include "bench/raw_loop.hpp"
 
 #include <algorithm>
@@ -18,20 +18,20 @@ void *range_begin(const ibv_sge &range) {
     return reinterpret_cast<void *>(range.addr);
 }
 
-contestant make_raw_loop(const job &work, const std::string &name, loop_function loop) {
+sync_method make_raw_loop(const job &work, const std::string &name, loop_function loop) {
     return {name, [&work, loop] {
                 for (const ibv_sge &each : work.ranges)
                     loop(each.addr, each.addr + each.length, work.line_size);
             }};
 }
 
-contestant make_coherdma_read(const job &work) {
+sync_method make_coherdma_read(const job &work) {
     return {"coherdma", [&work] {
                 coherdma_sync_rdma_read(work.dev, work.ranges.data(), work.ranges.size());
             }};
 }
 
-contestant make_pmem_flush(const job &work) {
+sync_method make_pmem_flush(const job &work) {
     return {"pmem_flush+drain", [&work] {
                 for (const ibv_sge &each : work.ranges)
                     pmem_flush(range_begin(each), each.length);
@@ -39,7 +39,7 @@ contestant make_pmem_flush(const job &work) {
             }};
 }
 
-contestant make_pmem_persist(const job &work) {
+sync_method make_pmem_persist(const job &work) {
     return {"pmem_persist", [&work] {
                 for (const ibv_sge &each : work.ranges)
                     pmem_persist(range_begin(each), each.length);
@@ -83,37 +83,37 @@ job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer
     return work;
 }
 
-std::vector<contestant> make_read_contestants(const job &work) {
-    std::vector<contestant> contestants{make_coherdma_read(work)};
+std::vector<sync_method> make_read_methods(const job &work) {
+    std::vector<sync_method> methods{make_coherdma_read(work)};
     for (const char *name : {"clwb", "clflushopt"})
         if (const auto *raw = find_raw_loop(name))
-            contestants.push_back(make_raw_loop(work, std::string("raw ") + name, raw->writeback));
-    contestants.push_back(make_pmem_flush(work));
-    contestants.push_back(make_pmem_persist(work));
-    return contestants;
+            methods.push_back(make_raw_loop(work, std::string("raw ") + name, raw->writeback));
+    methods.push_back(make_pmem_flush(work));
+    methods.push_back(make_pmem_persist(work));
+    return methods;
 }
 
-std::vector<contestant> make_write_contestants(const job &work) {
-    std::vector<contestant> contestants{{"coherdma", [&work] {
-                                             coherdma_sync_rdma_write(work.dev, work.ranges.data(),
-                                                                      work.ranges.size());
-                                         }}};
+std::vector<sync_method> make_write_methods(const job &work) {
+    std::vector<sync_method> methods{{"coherdma", [&work] {
+                                          coherdma_sync_rdma_write(work.dev, work.ranges.data(),
+                                                                   work.ranges.size());
+                                      }}};
     if (const auto *raw = find_raw_loop("clflushopt"))
-        contestants.push_back(make_raw_loop(work, "raw clflushopt", raw->writeback_invalidate));
-    return contestants;
+        methods.push_back(make_raw_loop(work, "raw clflushopt", raw->writeback_invalidate));
+    return methods;
 }
 
-std::vector<contestant> make_batch_contestants(const job &work) {
-    std::vector<contestant> contestants{make_coherdma_read(work)};
+std::vector<sync_method> make_batch_methods(const job &work) {
+    std::vector<sync_method> methods{make_coherdma_read(work)};
     if (const auto *raw = find_raw_loop("clwb"))
-        contestants.push_back(make_raw_loop(work, "raw clwb", raw->writeback));
-    contestants.push_back(make_pmem_flush(work));
-    contestants.push_back(make_pmem_persist(work));
-    contestants.push_back({"a call each", [&work] {
-                               for (const ibv_sge &each : work.ranges)
-                                   coherdma_sync_rdma_read(work.dev, &each, 1);
-                           }});
-    return contestants;
+        methods.push_back(make_raw_loop(work, "raw clwb", raw->writeback));
+    methods.push_back(make_pmem_flush(work));
+    methods.push_back(make_pmem_persist(work));
+    methods.push_back({"a call each", [&work] {
+                           for (const ibv_sge &each : work.ranges)
+                               coherdma_sync_rdma_read(work.dev, &each, 1);
+                       }});
+    return methods;
 }
 
 } // namespace sync_bench

@@ -16,7 +16,7 @@ namespace sync_bench {
 
 using tools::bench::measured_memory;
 
-struct contestant {
+struct sync_method {
     std::string name;
     std::function<void()> run; ///< issues the work; wait_for_cache_instructions() comes after it
 };
@@ -26,7 +26,7 @@ using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)
 /// A device that does not exist; nullptr if this CPU cannot.
 device assume_coherency(coherdma_coherency coherency);
 
-/// One job: ranges, the same for all contestants.
+/// One job: ranges, the same for all methods.
 struct job {
     const coherdma_device *dev = nullptr;
     std::size_t line_size = 0;
@@ -43,9 +43,9 @@ job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer
                        std::size_t count);
 
 /// Each refers to the job, which must live as long. The first is ours.
-std::vector<contestant> make_read_contestants(const job &work);
-std::vector<contestant> make_write_contestants(const job &work);
+std::vector<sync_method> make_read_methods(const job &work);
+std::vector<sync_method> make_write_methods(const job &work);
 /// For many ranges: one call, then ways with a call for each.
-std::vector<contestant> make_batch_contestants(const job &work);
+std::vector<sync_method> make_batch_methods(const job &work);
 
 } // namespace sync_bench
