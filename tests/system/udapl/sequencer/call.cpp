@@ -31,7 +31,7 @@ std::string description(const object *obj) {
 
 } // namespace
 
-DAT_HANDLE call::use(const drawn &ref, const char *name) {
+DAT_HANDLE call::use(const object_ref &ref, const char *name) {
     used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
     if (object *const obj = ref.obj) {
         is_shared_ = obj->num_users.fetch_add(1, std::memory_order_relaxed) != 0 || is_shared_;
@@ -46,14 +46,14 @@ DAT_HANDLE call::use(const drawn &ref, const char *name) {
     return arg(name, ref.handle);
 }
 
-DAT_HANDLE call::use(const drawn &ref, const object *ia, const char *name) {
+DAT_HANDLE call::use(const object_ref &ref, const object *ia, const char *name) {
     use(ref, name);
     used_handle &used = handles_.at(num_handles_ - 1);
     used.certainly_invalid = used.certainly_invalid || ia == nullptr || ref.obj->ia != ia;
     return ref.handle;
 }
 
-DAT_HANDLE call::use_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+DAT_HANDLE call::use_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
                          const char *name) {
     use(ref, ia, name);
     used_handle &used = handles_.at(num_handles_ - 1);
@@ -61,11 +61,11 @@ DAT_HANDLE call::use_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags
     return ref.handle;
 }
 
-DAT_HANDLE call::use_optional(const drawn &ref, const object *ia, const char *name) {
+DAT_HANDLE call::use_optional(const object_ref &ref, const object *ia, const char *name) {
     return ref.handle == DAT_HANDLE_NULL ? arg(name, ref.handle) : use(ref, ia, name);
 }
 
-DAT_HANDLE call::use_optional_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+DAT_HANDLE call::use_optional_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
                                   const char *name) {
     if (ref.handle != DAT_HANDLE_NULL)
         return use_evd(ref, ia, flags, name);

@@ -21,15 +21,16 @@ class call {
     call &operator=(const call &) = delete;
 
     /// Notes a handle that must be valid. The first one is checked before all other arguments.
-    DAT_HANDLE use(const drawn &ref, const char *name);
+    DAT_HANDLE use(const object_ref &ref, const char *name);
     /// The same of an object of this IA.
-    DAT_HANDLE use(const drawn &ref, const object *ia, const char *name);
+    DAT_HANDLE use(const object_ref &ref, const object *ia, const char *name);
     /// The same of an EVD with one of these flags.
-    DAT_HANDLE use_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags, const char *name);
+    DAT_HANDLE use_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
+                       const char *name);
     /// The same of a handle that may be DAT_HANDLE_NULL.
-    DAT_HANDLE use_optional(const drawn &ref, const object *ia, const char *name);
+    DAT_HANDLE use_optional(const object_ref &ref, const object *ia, const char *name);
     /// The same of an EVD. Without it an attribute may be invalid.
-    DAT_HANDLE use_optional_evd(const drawn &ref, const object *ia, DAT_EVD_FLAGS flags,
+    DAT_HANDLE use_optional_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
                                 const char *name);
     template <class type>
     type arg(const char *name, type value) {

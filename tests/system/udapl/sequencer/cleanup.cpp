@@ -52,12 +52,12 @@ void for_each(worker &thread, DAT_HANDLE_TYPE type, function &&visit) {
     for (std::size_t slot = 0; slot != object_table::num_slots; ++slot) {
         object *const obj = thread.table.get(type, slot);
         if (obj != nullptr && !obj->is_freed())
-            visit(drawn{obj, obj->handle});
+            visit(object_ref{obj, obj->handle});
     }
 }
 
 void free_all(worker &thread, DAT_HANDLE_TYPE type) {
-    for_each(thread, type, [&](const drawn &ref) {
+    for_each(thread, type, [&](const object_ref &ref) {
         if (ref.obj->is_async_evd)
             return;
         free_object(thread, type, ref);
@@ -68,7 +68,7 @@ void free_all(worker &thread, DAT_HANDLE_TYPE type) {
 
 } // namespace
 
-void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref) {
+void free_object(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ref) {
     const free_function free = function_of_type(type);
     object *const obj = ref.obj;
     call free_call(thread, *free.rule);
@@ -85,7 +85,7 @@ void close_in_order(worker &thread) {
     for (const DAT_HANDLE_TYPE type :
          {DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP, DAT_HANDLE_TYPE_CSP})
         free_all(thread, type);
-    for_each(thread, DAT_HANDLE_TYPE_EVD, [&](const drawn &evd) {
+    for_each(thread, DAT_HANDLE_TYPE_EVD, [&](const object_ref &evd) {
         drain_evd(thread, evd);
         // The asynchronous EVD of an IA is not freed before the CNOs.
         call modify_call(thread, rules::evd_modify_cno);
@@ -96,7 +96,7 @@ void close_in_order(worker &thread) {
           DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
         free_all(thread, type);
     close_datagrams(thread);
-    for_each(thread, DAT_HANDLE_TYPE_IA, [&](const drawn &ia) {
+    for_each(thread, DAT_HANDLE_TYPE_IA, [&](const object_ref &ia) {
         close_ia(thread, ia, DAT_CLOSE_GRACEFUL_FLAG);
         expect(ia.obj->is_freed(), "an IA whose objects are freed is not closed");
     });

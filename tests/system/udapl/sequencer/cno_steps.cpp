@@ -24,11 +24,11 @@ DAT_OS_WAIT_PROXY_AGENT draw_agent(worker &thread) {
                                     : DAT_OS_WAIT_PROXY_AGENT{&num_agent_calls, run_agent};
 }
 
-drawn draw_cno(worker &thread) {
+object_ref draw_cno(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_CNO);
 }
 
-void add_cno(worker &thread, const drawn &ia, DAT_CNO_HANDLE handle, bool has_fd) {
+void add_cno(worker &thread, const object_ref &ia, DAT_CNO_HANDLE handle, bool has_fd) {
     object &cno = thread.add_object(DAT_HANDLE_TYPE_CNO, handle, ia.obj);
     cno.has_fd = has_fd;
     if (!thread.publish(cno))
@@ -36,7 +36,7 @@ void add_cno(worker &thread, const drawn &ia, DAT_CNO_HANDLE handle, bool has_fd
 }
 
 void create(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     DAT_CNO_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::cno_create);
     create_call.creates(DAT_HANDLE_TYPE_CNO);
@@ -47,7 +47,7 @@ void create(worker &thread) {
 }
 
 void create_with_fd(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     DAT_CNO_HANDLE handle = DAT_HANDLE_NULL;
     DAT_FD fd = -1;
     call create_call(thread, rules::cno_fd_create);
@@ -60,7 +60,7 @@ void create_with_fd(worker &thread) {
 }
 
 void query_cno(worker &thread) {
-    const drawn cno = draw_cno(thread);
+    const object_ref cno = draw_cno(thread);
     DAT_CNO_PARAM param = {};
     if (query(thread, rules::cno_query, cno, dat_cno_query, DAT_CNO_FIELD_ALL, param))
         expect((param.proxy_type == DAT_PROXY_TYPE_FD) == cno.obj->has_fd,
@@ -68,7 +68,7 @@ void query_cno(worker &thread) {
 }
 
 void modify_agent(worker &thread) {
-    const drawn cno = draw_cno(thread);
+    const object_ref cno = draw_cno(thread);
     call modify_call(thread, rules::cno_modify_agent);
     if (cno.obj != nullptr && cno.obj->has_fd)
         modify_call.allow(rules::state);
@@ -78,7 +78,7 @@ void modify_agent(worker &thread) {
 
 /// The EVD that triggered the CNO may be freed by now.
 void trigger(worker &thread) {
-    const drawn cno = draw_cno(thread);
+    const object_ref cno = draw_cno(thread);
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     call trigger_call(thread, rules::cno_trigger);
     trigger_call.end(dat_cno_trigger(trigger_call.use(cno, "cno"), &evd));
@@ -86,7 +86,7 @@ void trigger(worker &thread) {
 
 void wait(worker &thread) {
     static constexpr DAT_TIMEOUT timeouts_us[] = {0, 100, 1000, 5000};
-    const drawn cno = draw_cno(thread);
+    const object_ref cno = draw_cno(thread);
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     call wait_call(thread, rules::cno_wait);
     if (cno.obj != nullptr && cno.obj->has_fd)

@@ -15,7 +15,7 @@ constexpr DAT_TIMEOUT timeouts_us[] = {DAT_TIMEOUT_INFINITE, DAT_TIMEOUT_INFINIT
 
 unsigned char private_data[16] = "sequencer";
 
-drawn draw_ep(worker &thread) {
+object_ref draw_ep(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_EP);
 }
 
@@ -28,7 +28,7 @@ DAT_CONN_QUAL draw_conn_qual(worker &thread) {
 }
 
 /// The attempt makes a CR, and perhaps an EP, that events may not bring.
-void begin_connect(call &connect_call, const drawn &ep) {
+void begin_connect(call &connect_call, const object_ref &ep) {
     connect_call.begins_attempt(ep.obj);
     connect_call.creates(DAT_HANDLE_TYPE_CR);
     connect_call.creates(DAT_HANDLE_TYPE_EP);
@@ -38,12 +38,12 @@ void begin_connect(call &connect_call, const drawn &ep) {
 }
 
 /// Only dat_ep_connect resolves the peer of a datagram EP.
-void allow_no_datagrams(call &connect_call, const drawn &ep) {
+void allow_no_datagrams(call &connect_call, const object_ref &ep) {
     if (ep.obj != nullptr && ep.obj->is_datagram)
         connect_call.allow(rules::model);
 }
 
-void connect_to(worker &thread, const drawn &ep, DAT_CONN_QUAL qual) {
+void connect_to(worker &thread, const object_ref &ep, DAT_CONN_QUAL qual) {
     call connect_call(thread, rules::ep_connect);
     begin_connect(connect_call, ep);
     DAT_HANDLE const handle = connect_call.use(ep, "ep");
@@ -61,12 +61,12 @@ void connect_to(worker &thread, const drawn &ep, DAT_CONN_QUAL qual) {
 }
 
 void connect(worker &thread) {
-    const drawn ep = draw_ep(thread);
+    const object_ref ep = draw_ep(thread);
     connect_to(thread, ep, draw_conn_qual(thread));
 }
 
 void common_connect(worker &thread) {
-    const drawn ep = draw_ep(thread);
+    const object_ref ep = draw_ep(thread);
     sockaddr_storage address = thread.shared.address;
     // The port is in the same place in a sockaddr_in6.
     reinterpret_cast<sockaddr_in *>(&address)->sin_port =
@@ -80,9 +80,9 @@ void common_connect(worker &thread) {
 }
 
 void dup_connect(worker &thread) {
-    const drawn ep = draw_ep(thread);
+    const object_ref ep = draw_ep(thread);
     const object *const ia = ep.obj != nullptr ? ep.obj->ia : nullptr;
-    const drawn dup = thread.draw(DAT_HANDLE_TYPE_EP, ia);
+    const object_ref dup = thread.draw(DAT_HANDLE_TYPE_EP, ia);
     call connect_call(thread, rules::ep_dup_connect);
     begin_connect(connect_call, ep);
     allow_no_datagrams(connect_call, ep);
@@ -98,7 +98,7 @@ void disconnect(worker &thread) {
 
 /// Disconnects an EP after a short time, or when it becomes CONNECTED: mostly while the event
 /// thread handles the answer of the peer.
-void disconnect_soon(worker &thread, const drawn &ep) {
+void disconnect_soon(worker &thread, const object_ref &ep) {
     using namespace std::chrono;
     const bool until_connected = thread.random.chance(50);
     const auto end = steady_clock::now() + microseconds(thread.random.below(100));
@@ -110,7 +110,7 @@ void disconnect_soon(worker &thread, const drawn &ep) {
 }
 
 /// Makes an EP that is not connected ready for a new attempt.
-void prepare(worker &thread, const drawn &ep) {
+void prepare(worker &thread, const object_ref &ep) {
     if (get_state(thread, ep) == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING)
         disconnect_ep(thread, ep);
     reset_ep(thread, ep);
@@ -121,14 +121,14 @@ void connect_pair(worker &thread) {
     const object *const psp = thread.find_live(DAT_HANDLE_TYPE_PSP);
     if (psp == nullptr)
         return;
-    const drawn ep = draw_ep(thread), peer = thread.draw(DAT_HANDLE_TYPE_EP, psp->ia);
+    const object_ref ep = draw_ep(thread), peer = thread.draw(DAT_HANDLE_TYPE_EP, psp->ia);
     prepare(thread, ep);
     connect_to(thread, ep, psp->conn_qual);
     object *const cr = wait_for_cr(thread, {psp->evd, psp->evd->handle});
     if (cr == nullptr)
         return;
-    const drawn passive_ep =
-        cr->local_ep != nullptr ? drawn{cr->local_ep, cr->local_ep->handle} : peer;
+    const object_ref passive_ep =
+        cr->local_ep != nullptr ? object_ref{cr->local_ep, cr->local_ep->handle} : peer;
     prepare(thread, passive_ep);
     accept_cr(thread, {cr, cr->handle}, passive_ep);
     if (thread.random.chance(50))
@@ -139,7 +139,7 @@ void connect_pair(worker &thread) {
 
 } // namespace
 
-void disconnect_ep(worker &thread, const drawn &ep) {
+void disconnect_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     call disconnect_call(thread, rules::ep_disconnect);
     DAT_HANDLE const handle = disconnect_call.use(ep, "ep");

@@ -20,7 +20,7 @@ void query(worker &thread) {
                                              {DAT_HANDLE_TYPE_EP, DCNT_EP_ALL_COUNTERS},
                                              {DAT_HANDLE_TYPE_EVD, DCNT_EVD_ALL_COUNTERS}};
     const auto &[type, num_counters] = thread.random.choose(types);
-    const drawn ref = type == DAT_HANDLE_TYPE_IA ? thread.draw_ia() : thread.draw(type);
+    const object_ref ref = type == DAT_HANDLE_TYPE_IA ? thread.draw_ia() : thread.draw(type);
     if (ref.obj == nullptr)
         return;                              // perhaps a handle of another type that has counters
     DAT_UINT64 values[DCNT_IA_ALL_COUNTERS]; // the most of any type
@@ -36,7 +36,7 @@ void query(worker &thread) {
 
 void start_or_stop(worker &thread) {
     static constexpr DAT_IA_COUNTER_TYPE types[] = {DCNT_IA_CM, DCNT_IA_LNK, DCNT_IA_DIAG};
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     const DAT_IA_COUNTER_TYPE type = thread.random.choose(types);
     const bool start = thread.random.chance(50);
     call counter_call(thread, start ? rules::start_counter : rules::stop_counter);

@@ -10,7 +10,7 @@ namespace {
 
 unsigned char private_data[16] = "sequencer";
 
-drawn draw_cr(worker &thread) {
+object_ref draw_cr(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_CR);
 }
 
@@ -20,11 +20,11 @@ void query_cr(worker &thread) {
 }
 
 void accept(worker &thread) {
-    const drawn cr = draw_cr(thread);
+    const object_ref cr = draw_cr(thread);
     // A CR may have an EP: then that EP or none is valid.
     accept_cr(thread, cr,
               thread.random.chance(30)
-                  ? drawn{}
+                  ? object_ref{}
                   : thread.draw(DAT_HANDLE_TYPE_EP, cr.obj != nullptr ? cr.obj->ia : nullptr));
 }
 
@@ -33,7 +33,7 @@ void reject(worker &thread) {
 }
 
 void hand_off(worker &thread) {
-    const drawn cr = draw_cr(thread);
+    const object_ref cr = draw_cr(thread);
     const object *const psp =
         thread.find_live(DAT_HANDLE_TYPE_PSP, cr.obj != nullptr ? cr.obj->ia : nullptr);
     call handoff_call(thread, rules::cr_handoff);
@@ -52,7 +52,7 @@ void hand_off(worker &thread) {
 
 } // namespace
 
-void accept_cr(worker &thread, const drawn &cr, const drawn &ep) {
+void accept_cr(worker &thread, const object_ref &cr, const object_ref &ep) {
     const object *const ia = cr.obj != nullptr ? cr.obj->ia : nullptr;
     call accept_call(thread, rules::cr_accept);
     DAT_HANDLE const handle = accept_call.use(cr, "cr"),

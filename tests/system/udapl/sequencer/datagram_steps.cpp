@@ -29,11 +29,11 @@ bool has_datagrams(const worker &thread) {
 void create(worker &thread) {
     if (!has_datagrams(thread))
         return;
-    const drawn ia = {thread.shared.main_ia, thread.shared.main_ia->handle};
-    const drawn pz = {thread.shared.datagram_pz, thread.shared.datagram_pz->handle},
-                request_evd = {thread.shared.datagram_evd, thread.shared.datagram_evd->handle},
-                recv_evd = thread.draw_evd(ia.obj, DAT_EVD_DTO_FLAG),
-                connect_evd = thread.draw_evd(ia.obj, DAT_EVD_CONNECTION_FLAG);
+    const object_ref ia = {thread.shared.main_ia, thread.shared.main_ia->handle};
+    const object_ref pz = {thread.shared.datagram_pz, thread.shared.datagram_pz->handle},
+                     request_evd = {thread.shared.datagram_evd, thread.shared.datagram_evd->handle},
+                     recv_evd = thread.draw_evd(ia.obj, DAT_EVD_DTO_FLAG),
+                     connect_evd = thread.draw_evd(ia.obj, DAT_EVD_CONNECTION_FLAG);
     DAT_EP_ATTR attr = datagram_attr();
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create);
@@ -61,7 +61,7 @@ void create(worker &thread) {
         free_object(thread, ep.type, {&ep, handle});
 }
 
-void send(worker &thread, const drawn &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
+void send(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
     DAT_LMR_TRIPLET segment = {};
     DAT_COUNT num_segments = 0;
     if (const object *const lmr = thread.find_live(DAT_HANDLE_TYPE_LMR, ep.obj->ia)) {
@@ -76,9 +76,9 @@ void send(worker &thread, const drawn &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
 }
 
 /// By the EP; if that is freed, by the one that lives as long as the round.
-void free_ah(worker &thread, const drawn &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
+void free_ah(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
     object *const lasting = thread.shared.datagram_ep;
-    for (const drawn &ref : {ep, drawn{lasting, lasting->handle}}) {
+    for (const object_ref &ref : {ep, object_ref{lasting, lasting->handle}}) {
         call free_call(thread, rules::ib_ud_ah_free);
         DAT_HANDLE const handle = free_call.use(ref, "ep");
         free_call.end(dat_ib_ud_ah_free(handle, &remote_ah));
@@ -87,7 +87,7 @@ void free_ah(worker &thread, const drawn &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
     }
 }
 
-void free_cm(worker &thread, const drawn &ep, DAT_CONTEXT context) {
+void free_cm(worker &thread, const object_ref &ep, DAT_CONTEXT context) {
     call free_call(thread, rules::ib_ud_cm_free);
     free_call.end(dat_ib_ud_cm_free(free_call.use(ep, "ep"), context.as_ptr));
 }
@@ -97,7 +97,7 @@ void free_cm(worker &thread, const drawn &ep, DAT_CONTEXT context) {
 void take_datagram_event(worker &thread, object &ep, const DAT_EVENT &event) {
     DAT_IB_EXTENSION_EVENT_DATA data;
     std::memcpy(&data, event.event_extension_data, sizeof data);
-    const drawn ref = {&ep, ep.handle};
+    const object_ref ref = {&ep, ep.handle};
     if (data.remote_ah.ah != nullptr) {
         for (unsigned count = thread.random.below(4); count != 0; --count)
             send(thread, ref, data.remote_ah);

@@ -8,10 +8,10 @@ namespace sequencer {
 
 namespace {
 
-drawn draw_ep(worker &thread) {
+object_ref draw_ep(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_EP);
 }
-const object *ia_of(const drawn &ref) {
+const object *ia_of(const object_ref &ref) {
     return ref.obj != nullptr ? ref.obj->ia : nullptr;
 }
 
@@ -25,14 +25,14 @@ DAT_EP_ATTR draw_attr(worker &thread) {
 }
 
 struct ep_objects {
-    drawn pz, recv_evd, request_evd, connect_evd;
+    object_ref pz, recv_evd, request_evd, connect_evd;
 };
 ep_objects draw_objects(worker &thread, const object *ia) {
     return {thread.draw(DAT_HANDLE_TYPE_PZ, ia), thread.draw_evd(ia, DAT_EVD_DTO_FLAG),
             thread.draw_evd(ia, DAT_EVD_DTO_FLAG), thread.draw_evd(ia, DAT_EVD_CONNECTION_FLAG)};
 }
 
-void add_ep(worker &thread, const drawn &ia, DAT_EP_HANDLE handle, const ep_objects &objects,
+void add_ep(worker &thread, const object_ref &ia, DAT_EP_HANDLE handle, const ep_objects &objects,
             object *srq) {
     object &ep = thread.add_object(DAT_HANDLE_TYPE_EP, handle, ia.obj);
     ep.pz = objects.pz.obj;
@@ -45,13 +45,13 @@ void add_ep(worker &thread, const drawn &ia, DAT_EP_HANDLE handle, const ep_obje
 }
 
 /// It may belong to another IA.
-DAT_EVD_HANDLE use_connect_evd(call &create_call, const drawn &evd) {
+DAT_EVD_HANDLE use_connect_evd(call &create_call, const object_ref &evd) {
     return create_call.use_optional_evd(evd, evd.obj != nullptr ? evd.obj->ia : nullptr,
                                         DAT_EVD_CONNECTION_FLAG, "connect_evd");
 }
 
 void create(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     const ep_objects objects = draw_objects(thread, ia.obj);
     const bool default_attr = thread.random.chance(30);
     DAT_EP_ATTR attr = draw_attr(thread);
@@ -76,7 +76,7 @@ void create(worker &thread) {
 }
 
 void create_with_srq(worker &thread) {
-    const drawn ia = thread.draw_ia(), srq = thread.draw(DAT_HANDLE_TYPE_SRQ, ia.obj);
+    const object_ref ia = thread.draw_ia(), srq = thread.draw(DAT_HANDLE_TYPE_SRQ, ia.obj);
     ep_objects objects = draw_objects(thread, ia.obj);
     if (srq.obj != nullptr)
         objects.pz = {srq.obj->pz, srq.obj->pz->handle};
@@ -98,12 +98,12 @@ void create_with_srq(worker &thread) {
         add_ep(thread, ia, handle, objects, srq.obj);
 }
 
-void query_drawn_ep(worker &thread) {
+void query_random_ep(worker &thread) {
     query_ep(thread, draw_ep(thread));
 }
 
 void modify(worker &thread) {
-    const drawn ep = draw_ep(thread);
+    const object_ref ep = draw_ep(thread);
     const object *const ia = ia_of(ep);
     const ep_objects objects = draw_objects(thread, ia);
     DAT_EP_PARAM param = {};
@@ -143,7 +143,7 @@ void get_status(worker &thread) {
     get_state(thread, draw_ep(thread));
 }
 
-void query_drawn_receives(worker &thread) {
+void query_random_receives(worker &thread) {
     query_receives(thread, draw_ep(thread));
 }
 
@@ -167,7 +167,7 @@ void free_ep(worker &thread) {
 
 } // namespace
 
-DAT_EP_STATE get_state(worker &thread, const drawn &ep) {
+DAT_EP_STATE get_state(worker &thread, const object_ref &ep) {
     DAT_EP_STATE state{};
     DAT_BOOLEAN recv_idle{}, request_idle{};
     call get_call(thread, rules::ep_get_status);
@@ -178,7 +178,7 @@ DAT_EP_STATE get_state(worker &thread, const drawn &ep) {
     return state;
 }
 
-DAT_EP_STATE query_ep(worker &thread, const drawn &ep) {
+DAT_EP_STATE query_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     DAT_EP_PARAM param = {};
     if (!query(thread, rules::ep_query, ep, dat_ep_query, DAT_EP_FIELD_ALL, param))
@@ -198,7 +198,7 @@ DAT_EP_STATE query_ep(worker &thread, const drawn &ep) {
     return param.ep_state;
 }
 
-void query_receives(worker &thread, const drawn &ep) {
+void query_receives(worker &thread, const object_ref &ep) {
     DAT_COUNT allocated = 0, span = 0;
     call query_call(thread, rules::ep_recv_query);
     query_call.end(dat_ep_recv_query(query_call.use(ep, "ep"), &allocated, &span));
@@ -206,7 +206,7 @@ void query_receives(worker &thread, const drawn &ep) {
            "dat_ep_recv_query returned a negative count");
 }
 
-void reset_ep(worker &thread, const drawn &ep) {
+void reset_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     call reset_call(thread, rules::ep_reset);
     reset_call.end(dat_ep_reset(reset_call.use(ep, "ep")));
@@ -216,8 +216,8 @@ void reset_ep(worker &thread, const drawn &ep) {
 
 std::span<const step> ep_steps() {
     static constexpr step steps[] = {
-        {create, 14},       {create_with_srq, 8}, {query_drawn_ep, 6},
-        {modify, 8},        {get_status, 6},      {query_drawn_receives, 3},
+        {create, 14},       {create_with_srq, 8}, {query_random_ep, 6},
+        {modify, 8},        {get_status, 6},      {query_random_receives, 3},
         {set_watermark, 3}, {reset, 14},          {free_ep, 8}};
     return steps;
 }

@@ -23,13 +23,14 @@ constexpr DAT_EVD_FLAGS flag_sets[] = {
         DAT_EVD_RMR_BIND_FLAG,
 };
 
-drawn draw_evd(worker &thread) {
+object_ref draw_evd(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_EVD);
 }
 
 void create(worker &thread) {
-    const drawn ia = thread.draw_ia();
-    const drawn cno = thread.random.chance(60) ? drawn{} : thread.draw(DAT_HANDLE_TYPE_CNO, ia.obj);
+    const object_ref ia = thread.draw_ia();
+    const object_ref cno =
+        thread.random.chance(60) ? object_ref{} : thread.draw(DAT_HANDLE_TYPE_CNO, ia.obj);
     const DAT_EVD_FLAGS flags = thread.random.choose(flag_sets);
     DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(100));
     DAT_EVD_HANDLE handle = DAT_HANDLE_NULL;
@@ -54,7 +55,7 @@ void create(worker &thread) {
 }
 
 void query_evd(worker &thread) {
-    const drawn evd = draw_evd(thread);
+    const object_ref evd = draw_evd(thread);
     DAT_EVD_PARAM param = {};
     if (!query(thread, rules::evd_query, evd, dat_evd_query, DAT_EVD_FIELD_ALL, param))
         return;
@@ -64,10 +65,10 @@ void query_evd(worker &thread) {
 }
 
 void modify_cno(worker &thread) {
-    const drawn evd = draw_evd(thread);
-    const drawn cno =
+    const object_ref evd = draw_evd(thread);
+    const object_ref cno =
         thread.random.chance(30)
-            ? drawn{}
+            ? object_ref{}
             : thread.draw(DAT_HANDLE_TYPE_CNO, evd.obj != nullptr ? evd.obj->ia : nullptr);
     call modify_call(thread, rules::evd_modify_cno);
     DAT_HANDLE const handle = modify_call.use(evd, "evd"),
@@ -78,13 +79,13 @@ void modify_cno(worker &thread) {
 
 template <const call_rule &rule, DAT_RETURN (*function)(DAT_EVD_HANDLE)>
 void set_state(worker &thread) {
-    const drawn evd = draw_evd(thread);
+    const object_ref evd = draw_evd(thread);
     call set_call(thread, rule);
     set_call.end(function(set_call.use(evd, "evd")));
 }
 
 void resize(worker &thread) {
-    const drawn evd = draw_evd(thread);
+    const object_ref evd = draw_evd(thread);
     call resize_call(thread, rules::evd_resize);
     DAT_HANDLE const handle = resize_call.use(evd, "evd");
     DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(200));
@@ -98,17 +99,17 @@ void resize(worker &thread) {
 }
 
 /// The lock of a serial EVD, if no other thread has it.
-std::unique_lock<std::mutex> lock_if_serial(const drawn &evd) {
+std::unique_lock<std::mutex> lock_if_serial(const object_ref &evd) {
     return evd.obj != nullptr && evd.obj->is_serial
                ? std::unique_lock(evd.obj->dequeue_lock, std::try_to_lock)
                : std::unique_lock<std::mutex>();
 }
 /// Another thread takes events from the serial EVD.
-bool is_busy(const drawn &evd, const std::unique_lock<std::mutex> &guard) {
+bool is_busy(const object_ref &evd, const std::unique_lock<std::mutex> &guard) {
     return evd.obj != nullptr && evd.obj->is_serial && !guard;
 }
 
-object *wait_for_event(worker &thread, const drawn &evd, DAT_TIMEOUT timeout_us) {
+object *wait_for_event(worker &thread, const object_ref &evd, DAT_TIMEOUT timeout_us) {
     const std::unique_lock guard = lock_if_serial(evd);
     if (is_busy(evd, guard))
         return nullptr;
@@ -135,12 +136,12 @@ object *wait_for_event(worker &thread, const drawn &evd, DAT_TIMEOUT timeout_us)
 
 void wait(worker &thread) {
     static constexpr DAT_TIMEOUT timeouts_us[] = {0, 0, 100, 1000, 5000};
-    const drawn evd = draw_evd(thread);
+    const object_ref evd = draw_evd(thread);
     wait_for_event(thread, evd, thread.random.choose(timeouts_us));
 }
 
 /// With the lock of a serial EVD. cr: set to the CR of a connection request.
-DAT_RETURN dequeue_locked(worker &thread, const drawn &evd, object *&cr) {
+DAT_RETURN dequeue_locked(worker &thread, const object_ref &evd, object *&cr) {
     DAT_EVENT event = {};
     call dequeue_call(thread, rules::evd_dequeue);
     const DAT_RETURN result =
@@ -151,13 +152,13 @@ DAT_RETURN dequeue_locked(worker &thread, const drawn &evd, object *&cr) {
     return result;
 }
 
-DAT_RETURN dequeue(worker &thread, const drawn &evd, object *&cr) {
+DAT_RETURN dequeue(worker &thread, const object_ref &evd, object *&cr) {
     const std::unique_lock guard = lock_if_serial(evd);
     return is_busy(evd, guard) ? DAT_RETURN{DAT_QUEUE_EMPTY} : dequeue_locked(thread, evd, cr);
 }
 
 void dequeue_some(worker &thread) {
-    const drawn evd = draw_evd(thread);
+    const object_ref evd = draw_evd(thread);
     object *cr = nullptr;
     for (unsigned count = 1 + thread.random.below(8); count != 0; --count)
         if (dequeue(thread, evd, cr) != DAT_SUCCESS)
@@ -165,7 +166,7 @@ void dequeue_some(worker &thread) {
 }
 
 void post_software_event(worker &thread) {
-    const drawn evd = thread.draw_evd(nullptr, DAT_EVD_SOFTWARE_FLAG);
+    const object_ref evd = thread.draw_evd(nullptr, DAT_EVD_SOFTWARE_FLAG);
     DAT_EVENT event = {};
     event.event_number = DAT_SOFTWARE_EVENT;
     event.event_data.software_event_data.pointer = thread.draw_cookie().as_ptr;
@@ -298,14 +299,14 @@ object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     return nullptr;
 }
 
-object *wait_for_cr(worker &thread, const drawn &evd) {
+object *wait_for_cr(worker &thread, const object_ref &evd) {
     object *cr = wait_for_event(thread, evd, 1000);
     while (dequeue(thread, evd, cr) == DAT_SUCCESS)
         continue;
     return cr;
 }
 
-void drain_evd(worker &thread, const drawn &evd) {
+void drain_evd(worker &thread, const object_ref &evd) {
     object *cr = nullptr;
     while (dequeue(thread, evd, cr) == DAT_SUCCESS)
         continue;

@@ -39,7 +39,7 @@ void close(worker &thread) {
 }
 
 void query_ia(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_ATTR ia_attr = {};
     DAT_PROVIDER_ATTR provider_attr = {};
@@ -62,17 +62,17 @@ void list_providers(worker &thread) {
     list_call.end(dat_registry_list_providers(8, &count, list));
 }
 
-drawn draw_any(worker &thread) {
+object_ref draw_any(worker &thread) {
     const auto type = static_cast<DAT_HANDLE_TYPE>(thread.random.below(num_types));
     return type == DAT_HANDLE_TYPE_IA ? thread.draw_ia() : thread.draw(type);
 }
 /// A drawn value that is not of its type may be a handle of another type.
-bool is_other_handle(const drawn &ref) {
+bool is_other_handle(const object_ref &ref) {
     return ref.obj == nullptr && ref.handle != DAT_HANDLE_NULL;
 }
 
 void get_handle_type(worker &thread) {
-    const drawn ref = draw_any(thread);
+    const object_ref ref = draw_any(thread);
     if (is_other_handle(ref))
         return;
     DAT_HANDLE_TYPE type{};
@@ -84,7 +84,7 @@ void get_handle_type(worker &thread) {
 
 /// The high half of an object's context is its serial number.
 void set_context(worker &thread) {
-    const drawn ref = draw_any(thread);
+    const object_ref ref = draw_any(thread);
     if (is_other_handle(ref))
         return;
     DAT_CONTEXT context;
@@ -99,7 +99,7 @@ void set_context(worker &thread) {
 }
 
 void get_context(worker &thread) {
-    const drawn ref = draw_any(thread);
+    const object_ref ref = draw_any(thread);
     if (is_other_handle(ref))
         return;
     DAT_CONTEXT context = {};
@@ -136,7 +136,7 @@ object *open_ia(worker &thread) {
     return &ia;
 }
 
-void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags) {
+void close_ia(worker &thread, const object_ref &ia, DAT_CLOSE_FLAGS flags) {
     call close_call(thread, flags == DAT_CLOSE_GRACEFUL_FLAG ? rules::ia_close_graceful
                                                              : rules::ia_close_abrupt);
     DAT_HANDLE const handle = close_call.use(ia, "ia");
@@ -147,7 +147,7 @@ void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags) {
         thread.table.count_free(static_cast<DAT_HANDLE_TYPE>(type), object_table::num_slots);
 }
 
-void close_other_ia(worker &thread, const drawn &ia) {
+void close_other_ia(worker &thread, const object_ref &ia) {
     const std::shared_lock guard(thread.shared.ia_lock, std::try_to_lock);
     // The main IA has objects of its own, which make a graceful close fail.
     if (!guard || ia.obj == thread.shared.main_ia)

@@ -12,7 +12,7 @@ namespace sequencer {
 namespace {
 
 void create_pz(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     DAT_PZ_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::pz_create);
     create_call.creates(DAT_HANDLE_TYPE_PZ);
@@ -31,7 +31,7 @@ void query_pz(worker &thread) {
 }
 
 /// Describes the memory to register: by address, by an LMR, or shared by a cookie.
-DAT_REGION_DESCRIPTION draw_region(worker &thread, call &create_call, const drawn &ia,
+DAT_REGION_DESCRIPTION draw_region(worker &thread, call &create_call, const object_ref &ia,
                                    DAT_MEM_TYPE type, unsigned char *address,
                                    char (&cookie)[DAT_LMR_COOKIE_SIZE]) {
     DAT_REGION_DESCRIPTION region = {};
@@ -56,8 +56,8 @@ void create_lmr(worker &thread) {
     static constexpr DAT_MEM_TYPE types[] = {DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_VIRTUAL,
                                              DAT_MEM_TYPE_VIRTUAL, DAT_MEM_TYPE_LMR,
                                              DAT_MEM_TYPE_SHARED_VIRTUAL};
-    const drawn ia = thread.draw_ia();
-    const drawn pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
+    const object_ref ia = thread.draw_ia();
+    const object_ref pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
     const DAT_MEM_TYPE type = thread.random.choose(types);
     const DAT_MEM_PRIV_FLAGS privileges = thread.random.choose(privilege_sets);
     const std::size_t offset = 64 * thread.random.below(memory_size / 128);
@@ -97,7 +97,7 @@ void create_lmr(worker &thread) {
 }
 
 void query_lmr(worker &thread) {
-    const drawn lmr = thread.draw(DAT_HANDLE_TYPE_LMR);
+    const object_ref lmr = thread.draw(DAT_HANDLE_TYPE_LMR);
     DAT_LMR_PARAM param = {};
     if (!query(thread, rules::lmr_query, lmr, dat_lmr_query, DAT_LMR_FIELD_ALL, param))
         return;
@@ -112,7 +112,7 @@ void query_lmr(worker &thread) {
 template <const call_rule &rule,
           DAT_RETURN (*function)(DAT_IA_HANDLE, const DAT_LMR_TRIPLET *, DAT_VLEN)>
 void sync(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     DAT_LMR_TRIPLET segments[4] = {};
     const std::size_t count = thread.random.below(std::size(segments) + 1);
     std::array<object *, std::size(segments)> lmrs = {};
@@ -138,7 +138,7 @@ void sync(worker &thread) {
 template <const call_rule &rule, DAT_RETURN (*function)(DAT_PZ_HANDLE, DAT_RMR_HANDLE *),
           DAT_RMR_SCOPE scope>
 void create_rmr(worker &thread) {
-    const drawn pz = thread.draw(DAT_HANDLE_TYPE_PZ);
+    const object_ref pz = thread.draw(DAT_HANDLE_TYPE_PZ);
     DAT_RMR_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rule);
     create_call.creates(DAT_HANDLE_TYPE_RMR);
@@ -153,7 +153,7 @@ void create_rmr(worker &thread) {
 }
 
 void query_rmr(worker &thread) {
-    const drawn rmr = thread.draw(DAT_HANDLE_TYPE_RMR);
+    const object_ref rmr = thread.draw(DAT_HANDLE_TYPE_RMR);
     DAT_RMR_PARAM param = {};
     if (query(thread, rules::rmr_query, rmr, dat_rmr_query, DAT_RMR_FIELD_ALL, param))
         expect(param.pz_handle == rmr.obj->pz->handle && param.rmr_scope == rmr.obj->rmr_scope,
@@ -161,10 +161,10 @@ void query_rmr(worker &thread) {
 }
 
 void bind(worker &thread) {
-    const drawn rmr = thread.draw(DAT_HANDLE_TYPE_RMR);
+    const object_ref rmr = thread.draw(DAT_HANDLE_TYPE_RMR);
     const object *const ia = rmr.obj != nullptr ? rmr.obj->ia : nullptr;
-    const drawn lmr = thread.draw(DAT_HANDLE_TYPE_LMR, ia),
-                ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
+    const object_ref lmr = thread.draw(DAT_HANDLE_TYPE_LMR, ia),
+                     ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
     const bool unbind = thread.random.chance(20);
     DAT_LMR_TRIPLET triplet = lmr.obj != nullptr ? lmr.obj->triplet : DAT_LMR_TRIPLET{};
     DAT_RMR_CONTEXT context = 0;
@@ -188,7 +188,7 @@ void bind(worker &thread) {
 }
 
 template <DAT_HANDLE_TYPE type>
-void free_drawn(worker &thread) {
+void free_random(worker &thread) {
     free_object(thread, type, thread.draw(type));
 }
 
@@ -198,17 +198,17 @@ std::span<const step> memory_steps() {
     static constexpr step steps[] = {
         {create_pz, 6},
         {query_pz, 2},
-        {free_drawn<DAT_HANDLE_TYPE_PZ>, 5},
+        {free_random<DAT_HANDLE_TYPE_PZ>, 5},
         {create_lmr, 14},
         {query_lmr, 4},
-        {free_drawn<DAT_HANDLE_TYPE_LMR>, 6},
+        {free_random<DAT_HANDLE_TYPE_LMR>, 6},
         {sync<rules::lmr_sync_rdma_read, dat_lmr_sync_rdma_read>, 4},
         {sync<rules::lmr_sync_rdma_write, dat_lmr_sync_rdma_write>, 4},
         {create_rmr<rules::rmr_create, dat_rmr_create, DAT_RMR_SCOPE_PZ>, 4},
         {create_rmr<rules::rmr_create_for_ep, dat_rmr_create_for_ep, DAT_RMR_SCOPE_EP>, 4},
         {query_rmr, 3},
         {bind, 8},
-        {free_drawn<DAT_HANDLE_TYPE_RMR>, 4},
+        {free_random<DAT_HANDLE_TYPE_RMR>, 4},
     };
     return steps;
 }

@@ -50,7 +50,7 @@ post_arguments draw_arguments(worker &thread, const object *ia) {
 /// Draws the arguments and posts. function(ep, arguments) calls DAT.
 template <class function>
 void post(worker &thread, const call_rule &rule, function &&post_function) {
-    const drawn ep = thread.draw(DAT_HANDLE_TYPE_EP);
+    const object_ref ep = thread.draw(DAT_HANDLE_TYPE_EP);
     post_arguments args = draw_arguments(thread, ep.obj != nullptr ? ep.obj->ia : nullptr);
     call post_call(thread, rule);
     DAT_HANDLE const handle = post_call.use(ep, "ep");

@@ -10,27 +10,27 @@
 namespace sequencer {
 
 /// Offered by a thread, and taken by another one, which copies it and sets taken.
-struct duel {
-    void (*function)(worker &, const drawn &) = nullptr; ///< of the thread that takes it
-    drawn ref = {};
+struct race {
+    void (*function)(worker &, const object_ref &) = nullptr; ///< of the thread that takes it
+    object_ref ref = {};
     std::atomic<bool> taken = false;
 };
 
 namespace {
 
-using duel_function = void (*)(worker &, const drawn &);
+using race_function = void (*)(worker &, const object_ref &);
 
 template <DAT_HANDLE_TYPE type>
-void free_ref(worker &thread, const drawn &ref) {
+void free_ref(worker &thread, const object_ref &ref) {
     free_object(thread, type, ref);
 }
 
-struct duel_kind {
+struct race_kind {
     DAT_HANDLE_TYPE type;
-    std::array<duel_function, 3> functions;
+    std::array<race_function, 3> functions;
 };
 
-constexpr duel_kind kinds[] = {
+constexpr race_kind kinds[] = {
     {DAT_HANDLE_TYPE_EP, {reset_ep, disconnect_ep, free_ref<DAT_HANDLE_TYPE_EP>}},
     {DAT_HANDLE_TYPE_EP, {reset_ep, reset_ep, query_receives}},
     {DAT_HANDLE_TYPE_SRQ, {resize_srq, resize_srq, free_ref<DAT_HANDLE_TYPE_SRQ>}},
@@ -45,15 +45,15 @@ constexpr duel_kind kinds[] = {
     {DAT_HANDLE_TYPE_IA, {close_other_ia}},
 };
 
-duel_function draw_function(worker &thread, const duel_kind &kind) {
-    duel_function function = thread.random.choose(kind.functions);
+race_function draw_function(worker &thread, const race_kind &kind) {
+    race_function function = thread.random.choose(kind.functions);
     return function != nullptr ? function : kind.functions.front();
 }
 
-/// Waits a moment for another thread. False: none has taken the duel.
-bool offer(worker &thread, duel &offered) {
-    std::atomic<duel *> &slot = thread.shared.offered_duel;
-    duel *expected = nullptr;
+/// Waits a moment for another thread. False: none has taken the race.
+bool offer(worker &thread, race &offered) {
+    std::atomic<race *> &slot = thread.shared.offered_race;
+    race *expected = nullptr;
     if (!slot.compare_exchange_strong(expected, &offered, std::memory_order_acq_rel))
         return false;
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
@@ -66,10 +66,10 @@ bool offer(worker &thread, duel &offered) {
     return true;
 }
 
-void start_duel(worker &thread) {
-    const duel_kind &kind = thread.random.choose(kinds);
-    const drawn ref = thread.draw(kind.type);
-    duel offered;
+void start_race(worker &thread) {
+    const race_kind &kind = thread.random.choose(kinds);
+    const object_ref ref = thread.draw(kind.type);
+    race offered;
     offered.function = draw_function(thread, kind);
     offered.ref = ref;
     offer(thread, offered);
@@ -78,22 +78,22 @@ void start_duel(worker &thread) {
 
 } // namespace
 
-bool join_duel(worker &thread) {
-    std::atomic<duel *> &slot = thread.shared.offered_duel;
+bool join_race(worker &thread) {
+    std::atomic<race *> &slot = thread.shared.offered_race;
     if (slot.load(std::memory_order_relaxed) == nullptr)
         return false;
-    duel *const offered = slot.exchange(nullptr, std::memory_order_acq_rel);
+    race *const offered = slot.exchange(nullptr, std::memory_order_acq_rel);
     if (offered == nullptr)
         return false;
-    const duel_function function = offered->function;
-    const drawn ref = offered->ref;
+    const race_function function = offered->function;
+    const object_ref ref = offered->ref;
     offered->taken.store(true, std::memory_order_release);
     function(thread, ref);
     return true;
 }
 
-std::span<const step> duel_steps() {
-    static constexpr step steps[] = {{start_duel, 15}};
+std::span<const step> race_steps() {
+    static constexpr step steps[] = {{start_race, 15}};
     return steps;
 }
 

@@ -28,7 +28,7 @@ std::vector<step> all_steps() {
     std::vector<step> all;
     for (const auto &steps : {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(),
                               ep_steps(), post_steps(), connect_steps(), sp_steps(), cr_steps(),
-                              datagram_steps(), counter_steps(), duel_steps()})
+                              datagram_steps(), counter_steps(), race_steps()})
         all.insert(all.end(), steps.begin(), steps.end());
     return all;
 }
@@ -157,7 +157,7 @@ class sequence {
         const unsigned long end = thread.num_calls + calls;
         while (thread.num_calls < end) {
             step_number.fetch_add(1, std::memory_order_acq_rel);
-            if (!join_duel(thread)) {
+            if (!join_race(thread)) {
                 const step &next = choose_step(thread);
                 thread.current_step.store(&next, std::memory_order_relaxed);
                 next.run(thread);

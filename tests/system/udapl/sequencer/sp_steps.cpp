@@ -16,9 +16,9 @@ DAT_CONN_QUAL draw_conn_qual(worker &thread) {
 
 /// Creates a service point. function(ia, evd, &handle) calls DAT; fill(object) notes the rest.
 template <class function, class filling>
-void create(worker &thread, DAT_HANDLE_TYPE type, const drawn &ia, call &create_call,
+void create(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ia, call &create_call,
             function &&create_function, filling &&fill) {
-    const drawn evd = thread.draw_evd(ia.obj, DAT_EVD_CR_FLAG);
+    const object_ref evd = thread.draw_evd(ia.obj, DAT_EVD_CR_FLAG);
     create_call.creates(type);
     DAT_HANDLE const evd_handle = create_call.use_evd(evd, ia.obj, DAT_EVD_CR_FLAG, "evd");
     DAT_HANDLE handle = DAT_HANDLE_NULL;
@@ -33,7 +33,7 @@ void create(worker &thread, DAT_HANDLE_TYPE type, const drawn &ia, call &create_
 }
 
 void create_psp(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     const bool any = thread.random.chance(40);
     DAT_CONN_QUAL qual = draw_conn_qual(thread);
     const DAT_PSP_FLAGS flags =
@@ -55,7 +55,7 @@ void create_psp(worker &thread) {
 }
 
 void query_psp(worker &thread) {
-    const drawn psp = thread.draw(DAT_HANDLE_TYPE_PSP);
+    const object_ref psp = thread.draw(DAT_HANDLE_TYPE_PSP);
     DAT_PSP_PARAM param = {};
     if (query(thread, rules::psp_query, psp, dat_psp_query, DAT_PSP_FIELD_ALL, param))
         expect(param.conn_qual == psp.obj->conn_qual && param.psp_flags == psp.obj->psp_flags &&
@@ -64,7 +64,7 @@ void query_psp(worker &thread) {
 }
 
 void create_rsp(worker &thread) {
-    const drawn ia = thread.draw_ia(), ep = thread.draw(DAT_HANDLE_TYPE_EP, ia.obj);
+    const object_ref ia = thread.draw_ia(), ep = thread.draw(DAT_HANDLE_TYPE_EP, ia.obj);
     const DAT_CONN_QUAL qual = draw_conn_qual(thread);
     call create_call(thread, rules::rsp_create);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
@@ -82,7 +82,7 @@ void create_rsp(worker &thread) {
 }
 
 void query_rsp(worker &thread) {
-    const drawn rsp = thread.draw(DAT_HANDLE_TYPE_RSP);
+    const object_ref rsp = thread.draw(DAT_HANDLE_TYPE_RSP);
     DAT_RSP_PARAM param = {};
     if (query(thread, rules::rsp_query, rsp, dat_rsp_query, DAT_RSP_FIELD_ALL, param))
         expect(param.conn_qual == rsp.obj->conn_qual && param.evd_handle == rsp.obj->evd->handle &&
@@ -91,7 +91,7 @@ void query_rsp(worker &thread) {
 }
 
 void create_csp(worker &thread) {
-    const drawn ia = thread.draw_ia();
+    const object_ref ia = thread.draw_ia();
     sockaddr_storage address = thread.shared.address;
     DAT_COMM comm = {address.ss_family, SOCK_STREAM, IPPROTO_TCP};
     const DAT_CONN_QUAL qual = draw_conn_qual(thread);
@@ -110,14 +110,14 @@ void create_csp(worker &thread) {
 }
 
 void query_csp(worker &thread) {
-    const drawn csp = thread.draw(DAT_HANDLE_TYPE_CSP);
+    const object_ref csp = thread.draw(DAT_HANDLE_TYPE_CSP);
     DAT_CSP_PARAM param = {};
     if (query(thread, rules::csp_query, csp, dat_csp_query, DAT_CSP_FIELD_ALL, param))
         expect(param.evd_handle == csp.obj->evd->handle, "dat_csp_query returned another EVD");
 }
 
 template <DAT_HANDLE_TYPE type>
-void free_drawn(worker &thread) {
+void free_random(worker &thread) {
     free_object(thread, type, thread.draw(type));
 }
 
@@ -125,9 +125,9 @@ void free_drawn(worker &thread) {
 
 std::span<const step> sp_steps() {
     static constexpr step steps[] = {
-        {create_psp, 14}, {query_psp, 3}, {free_drawn<DAT_HANDLE_TYPE_PSP>, 6},
-        {create_rsp, 6},  {query_rsp, 2}, {free_drawn<DAT_HANDLE_TYPE_RSP>, 4},
-        {create_csp, 5},  {query_csp, 2}, {free_drawn<DAT_HANDLE_TYPE_CSP>, 4}};
+        {create_psp, 14}, {query_psp, 3}, {free_random<DAT_HANDLE_TYPE_PSP>, 6},
+        {create_rsp, 6},  {query_rsp, 2}, {free_random<DAT_HANDLE_TYPE_RSP>, 4},
+        {create_csp, 5},  {query_csp, 2}, {free_random<DAT_HANDLE_TYPE_CSP>, 4}};
     return steps;
 }
 

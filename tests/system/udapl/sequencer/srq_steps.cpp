@@ -8,13 +8,13 @@ namespace sequencer {
 
 namespace {
 
-drawn draw_srq(worker &thread) {
+object_ref draw_srq(worker &thread) {
     return thread.draw(DAT_HANDLE_TYPE_SRQ);
 }
 
 void create(worker &thread) {
-    const drawn ia = thread.draw_ia();
-    const drawn pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
+    const object_ref ia = thread.draw_ia();
+    const object_ref pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
     DAT_SRQ_ATTR attr = {};
     attr.max_recv_dtos = 1 + static_cast<DAT_COUNT>(thread.random.below(32));
     attr.max_recv_iov = 1 + static_cast<DAT_COUNT>(thread.random.below(2));
@@ -39,7 +39,7 @@ void create(worker &thread) {
 }
 
 void query_srq(worker &thread) {
-    const drawn srq = draw_srq(thread);
+    const object_ref srq = draw_srq(thread);
     DAT_SRQ_PARAM param = {};
     if (!query(thread, rules::srq_query, srq, dat_srq_query, DAT_SRQ_FIELD_ALL, param))
         return;
@@ -49,7 +49,7 @@ void query_srq(worker &thread) {
 }
 
 void post_recv(worker &thread) {
-    const drawn srq = draw_srq(thread);
+    const object_ref srq = draw_srq(thread);
     object *const lmr =
         thread.find_live(DAT_HANDLE_TYPE_LMR, srq.obj != nullptr ? srq.obj->ia : nullptr);
     DAT_LMR_TRIPLET iov = lmr != nullptr ? lmr->triplet : DAT_LMR_TRIPLET{};
@@ -69,7 +69,7 @@ void resize(worker &thread) {
 }
 
 void set_low_watermark(worker &thread) {
-    const drawn srq = draw_srq(thread);
+    const object_ref srq = draw_srq(thread);
     call set_call(thread, rules::srq_set_lw);
     DAT_HANDLE const handle = set_call.use(srq, "srq");
     const auto watermark = static_cast<DAT_COUNT>(thread.random.below(
@@ -86,7 +86,7 @@ void free_srq(worker &thread) {
 
 } // namespace
 
-void resize_srq(worker &thread, const drawn &srq) {
+void resize_srq(worker &thread, const object_ref &srq) {
     call resize_call(thread, rules::srq_resize);
     DAT_HANDLE const handle = resize_call.use(srq, "srq");
     DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(64));

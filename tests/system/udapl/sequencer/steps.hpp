@@ -29,10 +29,10 @@ std::span<const step> sp_steps();
 std::span<const step> cr_steps();
 std::span<const step> datagram_steps();
 std::span<const step> counter_steps();
-std::span<const step> duel_steps();
+std::span<const step> race_steps();
 
 /// If another thread waits for an opponent: does with its object what it asks. False: none does.
-bool join_duel(worker &thread);
+bool join_race(worker &thread);
 
 /// Checks an event that was taken from the EVD, and adopts a connection request: then returns the
 /// CR.
@@ -45,24 +45,24 @@ void open_datagrams(worker &thread);
 void close_datagrams(worker &thread);
 
 /// Frees an object by the function of its type.
-void free_object(worker &thread, DAT_HANDLE_TYPE type, const drawn &ref);
-DAT_EP_STATE get_state(worker &thread, const drawn &ep);
+void free_object(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ref);
+DAT_EP_STATE get_state(worker &thread, const object_ref &ep);
 /// The state by dat_ep_query; DAT_EP_STATE_UNCONNECTED if that fails.
-DAT_EP_STATE query_ep(worker &thread, const drawn &ep);
-void query_receives(worker &thread, const drawn &ep);
-void disconnect_ep(worker &thread, const drawn &ep);
-void resize_srq(worker &thread, const drawn &srq);
-void reset_ep(worker &thread, const drawn &ep);
-void accept_cr(worker &thread, const drawn &cr, const drawn &ep);
+DAT_EP_STATE query_ep(worker &thread, const object_ref &ep);
+void query_receives(worker &thread, const object_ref &ep);
+void disconnect_ep(worker &thread, const object_ref &ep);
+void resize_srq(worker &thread, const object_ref &srq);
+void reset_ep(worker &thread, const object_ref &ep);
+void accept_cr(worker &thread, const object_ref &cr, const object_ref &ep);
 /// Takes all events of the EVD, the first of them after a short wait. Returns the last CR.
-object *wait_for_cr(worker &thread, const drawn &evd);
+object *wait_for_cr(worker &thread, const object_ref &evd);
 /// Closes an IA.
-void close_ia(worker &thread, const drawn &ia, DAT_CLOSE_FLAGS flags);
+void close_ia(worker &thread, const object_ref &ia, DAT_CLOSE_FLAGS flags);
 /// Another one than the main IA.
-void close_other_ia(worker &thread, const drawn &ia);
+void close_other_ia(worker &thread, const object_ref &ia);
 object *open_ia(worker &thread);
 /// Takes all events of an EVD.
-void drain_evd(worker &thread, const drawn &evd);
+void drain_evd(worker &thread, const object_ref &evd);
 /// After a call that has found the EP's attempts set up or ended: takes the events of its
 /// connection EVD, so that later ones cannot be theirs. num_calls: num_attempt_calls() before the
 /// call.
@@ -84,7 +84,7 @@ constexpr DAT_COMPLETION_FLAGS operator|(DAT_COMPLETION_FLAGS a, DAT_COMPLETION_
 /// Calls a query function with all fields, or with an invalid mask or pointer. True: param is
 /// filled in, and param->ia_handle is that of the object's IA.
 template <class param_type, class function, class mask_type>
-bool query(worker &thread, const call_rule &rule, const drawn &ref, function query_function,
+bool query(worker &thread, const call_rule &rule, const object_ref &ref, function query_function,
            mask_type all_fields, param_type &param) {
     call query_call(thread, rule);
     DAT_HANDLE const handle = query_call.use(ref, "handle");
@@ -103,7 +103,7 @@ bool query(worker &thread, const call_rule &rule, const drawn &ref, function que
     return true;
 }
 
-inline std::optional<unsigned> num_attempt_calls(const drawn &ep) {
+inline std::optional<unsigned> num_attempt_calls(const object_ref &ep) {
     return ep.obj != nullptr ? ep.obj->attempts.num_calls() : std::nullopt;
 }
 

@@ -80,7 +80,7 @@ DAT_HANDLE worker::draw_invalid_handle(DAT_HANDLE_TYPE type) {
     }
 }
 
-drawn worker::draw(DAT_HANDLE_TYPE type) {
+object_ref worker::draw(DAT_HANDLE_TYPE type) {
     if (random.chance(2))
         return {nullptr, draw_invalid_handle(type)};
     if (random.chance(5)) {
@@ -94,21 +94,21 @@ drawn worker::draw(DAT_HANDLE_TYPE type) {
     return {nullptr, draw_invalid_handle(type)};
 }
 
-drawn worker::draw(DAT_HANDLE_TYPE type, const object *ia) {
+object_ref worker::draw(DAT_HANDLE_TYPE type, const object *ia) {
     if (ia != nullptr && !random.chance(8))
         if (object *const obj = find_live(type, ia))
             return {obj, obj->handle};
     return draw(type);
 }
 
-drawn worker::draw_evd(const object *ia, DAT_EVD_FLAGS flags) {
+object_ref worker::draw_evd(const object *ia, DAT_EVD_FLAGS flags) {
     if (!random.chance(5))
         if (object *const obj = find_live(DAT_HANDLE_TYPE_EVD, ia, flags))
             return {obj, obj->handle};
     return draw(DAT_HANDLE_TYPE_EVD, ia);
 }
 
-drawn worker::draw_ia() {
+object_ref worker::draw_ia() {
     if (random.chance(60))
         return {shared.main_ia, shared.main_ia->handle};
     return draw(DAT_HANDLE_TYPE_IA);

@@ -27,7 +27,7 @@ struct settings {
     bool print_statistics = false, print_calls = false;
 };
 
-struct duel;
+struct race;
 
 /// What all threads share during a round.
 struct shared_state {
@@ -44,15 +44,15 @@ struct shared_state {
     /// The registry reuses the index of a closed IA after all others. Opening takes the lock
     /// exclusively, and waits for steps that may still use the index.
     std::shared_mutex ia_lock;
-    std::atomic<duel *> offered_duel = nullptr;
+    std::atomic<race *> offered_race = nullptr;
     /// The step of each thread; odd: in progress.
     std::deque<std::atomic<std::uint64_t>> step_numbers;
 };
 
 struct step;
 
-/// A drawn handle; without an object it is no handle of the type.
-struct drawn {
+/// A handle, drawn at random; without an object it is no handle of the type.
+struct object_ref {
     object *obj = nullptr;
     DAT_HANDLE handle = DAT_HANDLE_NULL;
 };
@@ -67,12 +67,12 @@ struct worker {
     worker &operator=(const worker &) = delete;
 
     /// A handle of the type: of a live object if there is one, sometimes a stale handle or none.
-    drawn draw(DAT_HANDLE_TYPE type);
+    object_ref draw(DAT_HANDLE_TYPE type);
     /// The same, mostly of this IA; one that is not gives the call a mismatch.
-    drawn draw(DAT_HANDLE_TYPE type, const object *ia);
+    object_ref draw(DAT_HANDLE_TYPE type, const object *ia);
     /// An EVD of this IA with these flags, mostly.
-    drawn draw_evd(const object *ia, DAT_EVD_FLAGS flags);
-    drawn draw_ia();
+    object_ref draw_evd(const object *ia, DAT_EVD_FLAGS flags);
+    object_ref draw_ia();
     /// A live object, as far as this thread knows, or nullptr. If prefers_busy: one that a call in
     /// progress uses, if there is one.
     object *find_live(DAT_HANDLE_TYPE type, const object *ia = nullptr,
