@@ -18,7 +18,7 @@ using namespace conform;
 
 constexpr const char *usage =
     "usage: conform --ia NAME [--device NAME] [--unused-address ADDRESS] [--ipv6 ADDRESS]\n"
-    "               [--isolate] [--patience SECONDS] [--silence MILLISECONDS] [--list] [CASE...]\n"
+    "               [--isolate] [--timeout SECONDS] [--silence MILLISECONDS] [--list] [CASE...]\n"
     "CASE may be a pattern of the shell, as 'evd.*'; none means all.\n"
     "--isolate runs each case in a process of its own, so that it may crash or hang.\n";
 
@@ -75,7 +75,7 @@ command_line parse_command_line(int argc, char **argv) {
                                           {"unused-address", required_argument, nullptr, 'n'},
                                           {"ipv6", required_argument, nullptr, '6'},
                                           {"silence", required_argument, nullptr, 'q'},
-                                          {"patience", required_argument, nullptr, 'p'},
+                                          {"timeout", required_argument, nullptr, 't'},
                                           {"isolate", no_argument, nullptr, 's'},
                                           {"list", no_argument, nullptr, 'l'},
                                           {}};
@@ -94,7 +94,7 @@ command_line parse_command_line(int argc, char **argv) {
         case '6':
             g_settings.ipv6_address = optarg;
             break;
-        case 'p':
+        case 't':
             g_settings.timeout_s = static_cast<unsigned>(std::atoi(optarg));
             break;
         case 'q':

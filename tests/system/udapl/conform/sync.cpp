@@ -52,10 +52,10 @@ DAT_LMR_CONTEXT unused_lmr_context(const sync_fixture &fixture) {
 
 segments random_triplets(const sync_fixture &fixture, std::size_t count) {
     segments iov;
-    std::minstd_rand dice(1);
+    std::minstd_rand random(1);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t offset = dice() % (4 * page_size - 64);
-        iov.push_back(fixture.lmr.make_lmr_triplet(offset, 1 + dice() % 64));
+        const std::size_t offset = random() % (4 * page_size - 64);
+        iov.push_back(fixture.lmr.make_lmr_triplet(offset, 1 + random() % 64));
     }
     return iov;
 }
