@@ -79,8 +79,8 @@ END
 @test "on: environment, folder, arguments and status pass unchanged" {
     run_script <<'END'
 mkdir 'with blank' && cd 'with blank'
-export SAID='a "b" $c'
-on 2 sh -c 'pwd; printf "%s|" "$SAID" "$@"; exit 42' - '* 1' ''
+export QUOTED='a "b" $c'
+on 2 sh -c 'pwd; printf "%s|" "$QUOTED" "$@"; exit 42' - '* 1' ''
 END
     [[ $status == 42 && $output == "$folder/with blank"$'\na "b" $c|* 1||' ]]
 }
