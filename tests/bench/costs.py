@@ -26,7 +26,7 @@ POSTS = BUILD / "tests/bench/posts"
 PLUGIN = BUILD / "provider/libcoherdma"
 
 # By provider; the last is ours with a promise of one thread at a time, if it can.
-PROVIDERS = {"stock": None, "ours": PLUGIN, "alone": PLUGIN}
+PROVIDERS = {"stock": None, "coherdma": PLUGIN, "alone": PLUGIN}
 
 
 def run(provider: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -120,29 +120,31 @@ def print_calls(rows: list[dict[str, Any]]) -> None:
     def format_number(value: float | None, digits: int) -> str:
         return "-" if value is None else f"{value:.{digits}f}"
 
-    print("for one request              instructions               system calls")
-    print("                             stock  ours  ratio alone    stock  ours alone")
+    print("for one request              instructions                 system calls")
+    print("                             stock coherdma ratio  alone   stock coherdma alone")
     for row in rows:
         counts, calls = row["instructions"], row["system calls"]
         print(
             f"{row['call']:28}{format_number(counts['stock'], 1):>6}"
-            f"{format_number(counts['ours'], 1):>7}{counts['ours'] / counts['stock']:6.2f}"
+            f"{format_number(counts['coherdma'], 1):>9}{counts['coherdma'] / counts['stock']:6.2f}"
             f"{format_number(counts.get('alone'), 1):>7}  "
-            + "".join(f"{format_number(calls.get(p), 2):>6}" for p in PROVIDERS)
+            + "".join(f"{format_number(calls.get(p), 2):>{len(p) + 1}}" for p in PROVIDERS)
         )
 
 
 def measure_race(address: str, threads: int, seconds: float, num_rounds: int) -> dict[str, Any]:
     import statistics  # long to load in a guest, where each page of it is a fault
 
-    rates: dict[str, list[int]] = {"stock": [], "ours": []}
+    rates: dict[str, list[int]] = {"stock": [], "coherdma": []}
     stalls = dict.fromkeys(rates, 0)
     for round_index in range(num_rounds):
         for provider in sorted(rates, reverse=round_index % 2 == 0):
             out = run(provider, str(POSTS), "race", address, str(threads), str(seconds)).stdout
             rates[provider].append(int(out.split()[0]))
             stalls[provider] += "none in the last" in out
-    ratios = [rate / max(stock_rate, 1) for stock_rate, rate in zip(rates["stock"], rates["ours"])]
+    ratios = [
+        rate / max(stock_rate, 1) for stock_rate, rate in zip(rates["stock"], rates["coherdma"])
+    ]
     return {
         "threads": threads,
         "writes per second": {p: statistics.median(v) for p, v in rates.items()},
@@ -156,10 +158,10 @@ def measure_race(address: str, threads: int, seconds: float, num_rounds: int) ->
 def print_race(result: dict[str, Any]) -> None:
     rate, stalls = result["writes per second"], result["runs that stalled"]
     print(
-        f"{result['threads']} threads: stock {rate['stock']:.0f}, ours {rate['ours']:.0f} writes a "
-        f"second (medians); ratio {result['ratio']:.2f}, from {result['ratios'][0]:.2f} to "
+        f"{result['threads']} threads: stock {rate['stock']:.0f}, coherdma {rate['coherdma']:.0f} "
+        f"writes a second (medians); ratio {result['ratio']:.2f}, from {result['ratios'][0]:.2f} to "
         f"{result['ratios'][-1]:.2f} in {result['rounds']} rounds; stalled: stock "
-        f"{stalls['stock']}, ours {stalls['ours']}"
+        f"{stalls['stock']}, coherdma {stalls['coherdma']}"
     )
 
 

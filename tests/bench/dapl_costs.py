@@ -25,7 +25,7 @@ from costs import BUILD, parse_accounts, run
 
 POSTS = BUILD / "tests/bench/dapl_posts"
 OURS = BUILD / "udapl/registry/libdat2.so.2", BUILD / "udapl/libdaplcoherdma.so.2"
-STACKS = "OFED", "ours", "verbs"
+STACKS = "OFED", "coherdma", "verbs"
 
 # Of each component: how the names of its libraries begin. What is none of them is the program.
 COMPONENTS = {
@@ -83,7 +83,7 @@ def count_instructions(stack: str, netdev: str, address: str) -> dict[str, dict[
             encoding="utf-8",
         )
         done = run(
-            "ours",
+            "coherdma",
             *["env", f"LD_LIBRARY_PATH={folder}", f"DAT_OVERRIDE={folder}/dat.conf"],
             *["valgrind", "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no"],
             f"--callgrind-out-file={folder}/part",
@@ -117,13 +117,13 @@ def measure(netdev: str, address: str) -> dict[str, Any]:
             for stack, calls in all_counts.items()
         }
         work[name] = by_stack | {
-            "provider's share, of OFED's": by_stack["ours"]["provider"]
+            "provider's share, of OFED's": by_stack["coherdma"]["provider"]
             / by_stack["OFED"]["provider"],
-            "in all, of verbs alone": by_stack["ours"]["all"] / by_stack["verbs"]["all"],
+            "in all, of verbs alone": by_stack["coherdma"]["all"] / by_stack["verbs"]["all"],
         }
     calls = {
         call: {stack: sum_parts([all_counts[stack][call]]) for stack in STACKS}
-        for call in all_counts["ours"]
+        for call in all_counts["coherdma"]
     }
     return {"work": work, "calls": calls}
 

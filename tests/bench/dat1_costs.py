@@ -28,7 +28,7 @@ def measure(netdev: str) -> dict[str, dict[str, float]]:
     """By call: by each version, and the difference."""
     with tempfile.TemporaryDirectory() as folder:
         done = run(
-            "ours",
+            "coherdma",
             *["valgrind", "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no"],
             f"--callgrind-out-file={folder}/part",
             *[str(POSTS), str(PROVIDER), f"{netdev} 0"],

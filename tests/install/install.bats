@@ -114,7 +114,7 @@ soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p'; }
     [[ -e $stock ]]
     diff -u --label map <(sort <(map DAT_2.0 "$map") <(map COHERDMA_2.0 "$map")) \
         --label library <(exported "$library")
-    diff -u --label stock <(exported "$stock") --label ours <(exported "$library" | grep '@@DAT_2\.0$')
+    diff -u --label stock <(exported "$stock") --label coherdma <(exported "$library" | grep '@@DAT_2\.0$')
     [[ $(exported "$stock" | wc -l) == 74 && $(map COHERDMA_2.0 "$map" | wc -l) == 10 ]]
     [[ $(soname "$library") == "$(soname "$stock")" ]]
     [[ $(needed "$library") == libc.so.6 ]]

@@ -1,22 +1,22 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Two hosts joined by a wire, with devices of one driver. With WITH=ours, coherdma's plugin serves them.
+# Two hosts joined by a wire, with devices of one driver. With WITH=coherdma, coherdma's plugin serves them.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 setup() {
     SERVER_ON='on 2'
-    [[ ${WITH:-} == ours ]] || return 0
+    [[ ${WITH:-} == coherdma ]] || return 0
     export RDMAV_DRIVERS=$BUILD/provider/libcoherdma
     export VERBS_LOG_LEVEL=3 VERBS_LOG_FILE=/tmp/verbs.$BATS_TEST_NUMBER # the hosts may have separate files
 }
 
-# expect_served_on_both: with WITH=ours, checks that coherdma's plugin served programs on both hosts.
+# expect_served_on_both: with WITH=coherdma, checks that coherdma's plugin served programs on both hosts.
 expect_served_on_both() {
     local host
-    [[ ${WITH:-} == ours ]] || return 0
+    [[ ${WITH:-} == coherdma ]] || return 0
     for host in 1 2; do on $host grep "is served by coherdma" "$VERBS_LOG_FILE"; done
 }
 
@@ -56,7 +56,7 @@ has_sent() { (($(tx_bytes) - $1 > $2)); } # BEFORE BYTES: host 1 has sent more t
 
 @test "all WRs of a server complete when its client is killed, and it serves the next client" {
     local program=$BUILD/tests/system/lib/data_integrity pid=$BATS_TEST_TMPDIR/pid before
-    [[ ${WITH:-} == ours || $SOFTRDMA_DEVICE != siw* ]] ||
+    [[ ${WITH:-} == coherdma || $SOFTRDMA_DEVICE != siw* ]] ||
         skip "with the stock provider, a WR posted on siw after the peer disconnected may never complete"
     on 2 "$program" server "$HOST2" --clients 2 >"$BATS_TEST_TMPDIR/server.out" 2>&1 3>&- &
     server=$!

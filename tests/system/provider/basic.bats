@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # Programs of rdma-core and perftest, and unusual verbs calls, on one rxe and one siw device, with the provider
-# $PROVIDER: stock (the default), the baseline that all other tests are compared with, or ours.
+# $PROVIDER: stock (the default), the baseline that all other tests are compared with, or coherdma.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"

@@ -50,7 +50,7 @@ compare_devinfo() { # DRIVER: with what the stock provider reports
     local device
     device=$(device_fact "$1" DEVICE)
     for option in '' -v; do
-        diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo $option -d "$device") --label ours <(ibv_devinfo $option -d "$device")
+        diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo $option -d "$device") --label coherdma <(ibv_devinfo $option -d "$device")
     done
 }
 

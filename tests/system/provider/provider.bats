@@ -26,7 +26,7 @@ setup() {
     [[ ! -e $VERBS_LOG_FILE ]] || run ! grep coherdma "$VERBS_LOG_FILE"
 }
 @test "rxe: ibv_devinfo -v reports what it reports with the stock provider" {
-    diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo -v) --label ours <(ibv_devinfo -v)
+    diff -u --label stock <(env -u RDMAV_DRIVERS ibv_devinfo -v) --label coherdma <(ibv_devinfo -v)
     expect_served rxe 1
 }
 @test "rxe: rping verifies 100 rounds" {

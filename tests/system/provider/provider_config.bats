@@ -36,7 +36,7 @@ rxe_status() { status ".devices[] | select(.name == \"$rxe\") | $1"; }
     [[ $output == *"$rxe: "*'/librxe-rdmav'*'by line 1 of /etc/libibverbs.d/rxe.driver'*'System setting: off'* ]]
 }
 
-@test "rxe: coherdma enable has ours serve all programs, until coherdma disable" {
+@test "rxe: coherdma enable has its plugin serve all programs, until coherdma disable" {
     run -0 coherdma enable
     [[ ${lines[0]} == '+ /etc/libibverbs.d/rxe.driver:2: driver '*'/lib/libibverbs/libcoherdma' ]]
     run_rping rxe
@@ -68,7 +68,7 @@ served_in_order() {
     served
 }
 
-@test "rxe: after coherdma enable ours serves, whatever the order of the files of libibverbs.d" {
+@test "rxe: after coherdma enable its plugin serves, whatever the order of the files of libibverbs.d" {
     coherdma enable
     [[ $(served_in_order rxe.driver mlx5.driver siw.driver) == 1 ]]
     [[ $(served_in_order siw.driver mlx5.driver rxe.driver) == 1 ]]
@@ -137,7 +137,7 @@ served_in_order() {
     [[ $(rxe_status .reason) == preloaded && $(rxe_status .coherdma) == true ]]
 }
 
-@test "rxe: coherdma_use_provider has ours serve the calling program only" {
+@test "rxe: coherdma_use_provider has its plugin serve the calling program only" {
     run -0 "$BUILD/tests/system/provider/use_provider" "$rxe"
     [[ $output == refused:*'/libibverbs/libcoherdma-rdmav34.so: No such file'* && $(served) == 0 ]] # not installed there
     cp "$BUILD/tests/system/provider/use_provider" "$BATS_TEST_TMPDIR/installed"

@@ -17,10 +17,10 @@ compare() {
     return "$status"
 }
 
-@test "rxe: rdma-core's tests that pass with the stock provider pass with ours" {
+@test "rxe: rdma-core's tests that pass with the stock provider pass with coherdma" {
     compare rxe "$BUILD/provider/libcoherdma"
 }
-@test "siw: rdma-core's tests that pass with the stock provider pass with ours" {
+@test "siw: rdma-core's tests that pass with the stock provider pass with coherdma" {
     compare siw "$BUILD/provider/libcoherdma"
 }
 @test "rxe: rdma-core's tests that pass with our provider pass on an emulated coherent device" {

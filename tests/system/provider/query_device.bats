@@ -50,5 +50,5 @@ expect_refused() { # DRIVER
     [[ $output == *'coherdma_use_provider()'*'coherdma enable' ]]
     [[ $(explain "$1") == "software: RDMA netlink: driver $1: coherent" ]]
 }
-@test "rxe: over the stock provider the query says how to select ours" { expect_refused rxe; }
-@test "siw: over the stock provider the query says how to select ours" { expect_refused siw; }
+@test "rxe: over the stock provider the query says how to select coherdma" { expect_refused rxe; }
+@test "siw: over the stock provider the query says how to select coherdma" { expect_refused siw; }

@@ -31,12 +31,12 @@ setup() {
 @test "siw: a datping server over OFED's libraries reports and survives faulty clients" { expect_client_faults_survived siw; }
 
 verify_between_providers() { # DRIVER: OFED's and ours
-    "$info" --conf >"$BATS_TEST_TMPDIR/ours.conf"
+    "$info" --conf >"$BATS_TEST_TMPDIR/coherdma.conf"
     start_server "$1"
-    DAT_OVERRIDE=$BATS_TEST_TMPDIR/ours.conf run_direct -0 --separate-stderr "$ping" "${!1}" -m all -c 10 -S 5000 --json
+    DAT_OVERRIDE=$BATS_TEST_TMPDIR/coherdma.conf run_direct -0 --separate-stderr "$ping" "${!1}" -m all -c 10 -S 5000 --json
     [[ $(jq -c '[.good, .library]' <<<"$output") == '[true,"'*'libdaplcoherdma.so.2"]' ]]
     stop_server 0
-    DAT_OVERRIDE=$BATS_TEST_TMPDIR/ours.conf start_server "$1"
+    DAT_OVERRIDE=$BATS_TEST_TMPDIR/coherdma.conf start_server "$1"
     run_direct -0 --separate-stderr "$ping" "${!1}" -m all -c 10 -S 5000 --json
     [[ $(jq -c '[.good, .library]' <<<"$output") == '[true,"'*'libdaplofa.so.2"]' ]]
     stop_server 0

@@ -146,15 +146,17 @@ def main() -> int:
         suite = Suite(
             folder, device, int(device_fact("GID_INDEX")), device_fact("NETDEV"), left_out
         )
-        base = "ours" if options.mode != "off" else "stock"
-        env = make_environment(folder, options.plugin if base == "ours" else "", "off")
+        base = "coherdma" if options.mode != "off" else "stock"
+        env = make_environment(folder, options.plugin if base == "coherdma" else "", "off")
         sides = {base: suite.run(env, options.only)}
-        wrong_provider = was_served(env, device) != (base == "ours")
+        wrong_provider = was_served(env, device) != (base == "coherdma")
         not_served = False
         if options.plugin:
             env = make_environment(folder, options.plugin, options.mode)
-            after = sides["emulated" if base == "ours" else "ours"] = suite.run(env, options.only)
-            not_served = not was_served(env, device) or (base == "ours") != was_emulated(env)
+            after = sides["emulated" if base == "coherdma" else "coherdma"] = suite.run(
+                env, options.only
+            )
+            not_served = not was_served(env, device) or (base == "coherdma") != was_emulated(env)
             retry_apart(suite, env, sides[base], after)
     lost = find_worse(sides[base], after) if options.plugin else []
     passed = sum(result["status"] == "pass" for result in sides[base].values())

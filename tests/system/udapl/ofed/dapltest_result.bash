@@ -49,10 +49,10 @@ expect_no_trouble() {
     done
 }
 
-# expect_our_plugin: with VERBS=ours, our plugin served each side that ran.
+# expect_our_plugin: with VERBS=coherdma, our plugin served each side that ran.
 expect_our_plugin() {
     local side text
-    [[ $VERBS == ours ]] || return 0
+    [[ $VERBS == coherdma ]] || return 0
     for side in server client; do
         [[ -s $out/$side.out ]] || continue
         text=''

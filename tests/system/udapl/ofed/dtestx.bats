@@ -67,7 +67,7 @@ skip_without_datagrams() {
 # check_counters: the provider's counters of the client; without COHERDMA_COUNTERS dtestx does not query them.
 check_counters() {
     local name
-    [[ $PROVIDER == ours ]] || skip "stock: built without counters"
+    [[ $PROVIDER == coherdma ]] || skip "stock: built without counters"
     [[ $DRIVER == rxe ]] || skip "iWARP: no extensions, so dtestx ends early"
     run_dtestx -p
     expect client 'Provider not built with counters'

@@ -4,9 +4,9 @@
 # Runs OFED's uDAPL programs, a server and a client, or one alone, with the parts that the environment
 # names:
 #
-#   REGISTRY   libdat2.so.2: stock or ours
-#   PROVIDER   what serves the IA: stock (OFED's over rdma_cm) or ours
-#   VERBS      libibverbs' driver of the device: stock or ours; if not said, as PROVIDER
+#   REGISTRY   libdat2.so.2: stock or coherdma
+#   PROVIDER   what serves the IA: stock (OFED's over rdma_cm) or coherdma
+#   VERBS      libibverbs' driver of the device: stock or coherdma; if not said, as PROVIDER
 #   DRIVER     rxe or siw; if not said, that of the device that is there
 #   SERVER_ON, CLIENT_ON   command that enters the side's host, if there are two: `on 2`
 #   OUR_REGISTRY, OUR_PROVIDER, OUR_VERBS   where ours are, if not where they are built
@@ -24,8 +24,8 @@ LIMIT=${LIMIT:-240}
 : "${OUR_REGISTRY:=${BUILD:-$PWD/build/release}${SANITIZED:+/$SANITIZED}/udapl/registry/libdat2.so.2}"
 : "${OUR_PROVIDER:=${BUILD:-$PWD/build/release}${SANITIZED:+/$SANITIZED}/udapl/libdaplcoherdma.so.2}"
 : "${OUR_VERBS:=${BUILD:-$PWD/build/release}/provider/libcoherdma}"
-[[ $REGISTRY$PROVIDER$VERBS =~ ^(stock|ours)+$ ]] || {
-    echo "REGISTRY, PROVIDER and VERBS are stock or ours, not $REGISTRY, $PROVIDER, $VERBS" >&2
+[[ $REGISTRY$PROVIDER$VERBS =~ ^(stock|coherdma)+$ ]] || {
+    echo "REGISTRY, PROVIDER and VERBS are stock or coherdma, not $REGISTRY, $PROVIDER, $VERBS" >&2
     exit 2
 }
 # Otherwise the loader takes the stock one without a message.
@@ -161,7 +161,3 @@ end_server() {
     fi
     server=''
 }
-
-# Earlier names of set_command and wait_until, in conform/run.
-phrase() { set_command "$@"; }
-awaited() { wait_until "${@:2}"; }

@@ -5,7 +5,7 @@
 # used, and none is leaked. Of their output only the last line is judged.
 
 bats_require_minimum_version 1.8.0
-REGISTRY=ours PROVIDER=ours VERBS=ours
+REGISTRY=coherdma PROVIDER=coherdma VERBS=coherdma
 source "$BATS_TEST_DIRNAME/dapltest.bash"
 
 setup() {
