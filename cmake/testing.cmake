@@ -67,11 +67,11 @@ function(coherdma_test name kind)
   if("lab" IN_LIST test_LABELS)
     set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS guests:1) # tests/resources.json
   endif()
-  foreach(pair PROCESSORS:PROCESSORS COST:COST SETUP:FIXTURES_SETUP NEEDS:FIXTURES_REQUIRED
-               LOCK:RESOURCE_LOCK DEPENDS:DEPENDS)
-    string(REPLACE ":" ";" pair ${pair})
-    list(GET pair 0 option)
-    list(GET pair 1 property)
+  foreach(mapping PROCESSORS:PROCESSORS COST:COST SETUP:FIXTURES_SETUP NEEDS:FIXTURES_REQUIRED
+                  LOCK:RESOURCE_LOCK DEPENDS:DEPENDS)
+    string(REPLACE ":" ";" mapping ${mapping})
+    list(GET mapping 0 option)
+    list(GET mapping 1 property)
     if(test_${option})
       set_tests_properties(${name} PROPERTIES ${property} "${test_${option}}")
     endif()

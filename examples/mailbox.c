@@ -133,8 +133,8 @@ int main(int argc, char **argv) {
     struct ibv_mr *sent = reg_letter(peer->pd, IBV_ACCESS_LOCAL_WRITE);
     /* What a Read fills is written by the other end, to iWARP. */
     struct ibv_mr *reply = reg_letter(peer->pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    const struct ibv_sge in = {(uintptr_t)inbox->addr, LETTER, inbox->lkey};
-    const struct ibv_sge out = {(uintptr_t)outbox->addr, LETTER, outbox->lkey};
+    const struct ibv_sge inbox_sge = {(uintptr_t)inbox->addr, LETTER, inbox->lkey};
+    const struct ibv_sge outbox_sge = {(uintptr_t)outbox->addr, LETTER, outbox->lkey};
 
     int num_wrong = 0;
     for (int round = 1; round <= 3; ++round) {
@@ -142,17 +142,17 @@ int main(int argc, char **argv) {
         snprintf(question, sizeof question, "question %d", round);
         snprintf(answer, sizeof answer, "answer %d", round);
 
-        coherdma_sync_rdma_write(device, &in, 1); /* before the peer writes */
+        coherdma_sync_rdma_write(device, &inbox_sge, 1); /* before the peer writes */
         strcpy(outbox->addr, answer);
         if (skipped != READ)
-            coherdma_sync_rdma_read(device, &out, 1); /* before the peer reads */
+            coherdma_sync_rdma_read(device, &outbox_sge, 1); /* before the peer reads */
 
         strcpy(sent->addr, question);
         transfer(peer, IBV_WR_RDMA_WRITE, sent, inbox);
         transfer(peer, IBV_WR_RDMA_READ, reply, outbox); /* done: so is the Write before it */
 
         if (skipped != WRITE)
-            coherdma_sync_rdma_write(device, &in, 1); /* after the peer has written */
+            coherdma_sync_rdma_write(device, &inbox_sge, 1); /* after the peer has written */
         num_wrong += is_wrong(round, "owner", inbox->addr, question);
         num_wrong += is_wrong(round, "peer", reply->addr, answer);
     }

@@ -34,7 +34,7 @@ COMPONENTS = {
     "verbs": ("libibverbs", "libcoherdma-rdmav"),
     "C library": ("libc.", "libpthread", "ld-linux"),
 }
-# What is judged: a kind of work, and how the names of its calls begin.
+# What is compared: a kind of work, and how the names of its calls begin.
 WORK = {"RDMA write": "write", "send and receive": "send_recv"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""What `softrdma run` is asked to do, and what of it a guest is told."""
+"""What `softrdma run` is asked to do, and what of it a guest gets."""
 
 import os
 from typing import Any, Dict, List, NamedTuple, Optional

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # uDAPL and emulation on arm64: our libraries and programs, and Debian's uDAPL programs, in a guest with rxe and siw.
-# The guest is emulated, so they do little. It has no bats: udapl.sh runs there, and its output is judged here.
+# The guest is emulated, so they do little. It has no bats: udapl.sh runs there, and its output is checked here.
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../udapl/sync_programs.bash"

@@ -3,7 +3,7 @@
 // gettimeofday() for perftest, which calls it only to calibrate the cycle counter: see
 // retry_perftest in known_faults.bash. This clock is the cycle counter itself, so other work of the
 // machine does not make the calibration fail. It runs faster than real time, so that the
-// calibration is short; nothing judges the times that perftest prints.
+// calibration is short; nothing depends on the times that perftest prints.
 
 #include <sys/time.h>
 

@@ -8,7 +8,7 @@ bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/../lib/lib.bash"
 
 # run_persistent_rping DRIVER: three clients, one after the other: see rping_until_served for siw. An rping
-# that fails after its work is judged by its output: see is_rping_exit_race.
+# that fails after its work passes or fails by its output: see is_rping_exit_race.
 run_persistent_rping() {
     local client='rping -c -a @ -V -v -C 30'
     run_with_daemon "$1" 7174 'rping -s -P -a @ -V' "$client; $client; $client; true"

@@ -142,14 +142,14 @@ assert_refused() { # MODEL REPORTED
 }
 
 @test "kernel_action matches struct sigaction of each CPU" {
-    local cpu compiler some=''
+    local cpu compiler compiled=''
     for cpu in x86_64 aarch64 powerpc64le riscv64 s390x; do
         compiler=$cpu-linux-gnu-g++
         command -v "$compiler" >/dev/null || continue
         "$compiler" -std=c++20 -fsyntax-only -Iibverbs-glue tests/unit/cache/kernel_action_layout.cpp
-        some=yes
+        compiled=yes
     done
-    [[ $some ]] || skip 'no compiler'
+    [[ $compiled ]] || skip 'no compiler'
 }
 
 # trace_faulty ARCH MODEL LINE FILE EDIT: traces the program with an injected fault.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""tests/run_tests.py and tests/run_test.py: verdicts, the second try, the summary, and cleanup."""
+"""tests/run_tests.py and tests/run_test.py: results, the second try, the summary, and cleanup."""
 
 import os
 import shutil

@@ -255,13 +255,14 @@ void page_names_the_missing_sync_and_its_place(void **) {
 
 /// Whatever a program's log has, it is text of the page.
 void page_is_escaped(void **) {
-    const char *const evil = "<i>\"'&";
+    const char *const markup = "<i>\"'&";
     json finding = make_finding(
-        "stale", json::array({event(evil, json::array({line_run(0, 128, evil)}), {evil}, evil)}));
+        "stale",
+        json::array({event(markup, json::array({line_run(0, 128, markup)}), {markup}, markup)}));
     for (const char *const name : {"kind", "missing", "device"})
-        finding[name] = evil;
-    finding["registered"] = {evil, std::string(evil) + " (/" + evil + ":1)"};
-    finding["request"] = finding["last_sync"] = {{"description", evil}, {"stack", {evil}}};
+        finding[name] = markup;
+    finding["registered"] = {markup, std::string(markup) + " (/" + markup + ":1)"};
+    finding["request"] = finding["last_sync"] = {{"description", markup}, {"stack", {markup}}};
     const std::string page = page_of(finding);
     assert_null(std::strstr(page.c_str(), "<i>"));
     assert_null(std::strstr(page.c_str(), "\"'&"));

@@ -229,7 +229,7 @@ void test_peer_vanished() {
     expect_true(event_number == DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR ||
                     event_number == DAT_CONNECTION_EVENT_DISCONNECTED ||
                     event_number == DAT_CONNECTION_EVENT_BROKEN,
-                "the passive side is told " + to_string(event_number));
+                "the passive side gets " + to_string(event_number));
     expect_no_event(eps.active.connect_evd);
 }
 

@@ -226,7 +226,7 @@ void add_receive_error_cases(case_list &cases) {
         const auto send_dto = next_completion(eps.active.request_evd);
         // A Send of iWARP is done when it is on its way.
         expect_true(eps.ia.is_iwarp() || send_dto.status != DAT_DTO_SUCCESS,
-                    "the sender is told of success");
+                    "the sender has a success");
         fixture.reconnect();
     });
     add_case(cases, "dto_error.receive_read_only", [] {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash
 #
-# Runs dapltest, and judges its output. Each test has its own ports, outside TCP's ephemeral range.
+# Runs dapltest, and checks its output. Each test has its own ports, outside TCP's ephemeral range.
 source "${BASH_SOURCE[0]%/*}/dapltest_result.bash"
 
 PORT=$((20000 + 1000 * (BATS_TEST_NUMBER % 12)))
@@ -9,7 +9,7 @@ PORT=$((20000 + 1000 * (BATS_TEST_NUMBER % 12)))
 is_dapltest_ready() { has_printed server 'Service Point Ready'; }
 
 # run_dapltest KIND DONE OPTIONS OPERATION...: a client's test with a server, which prints DONE after the client has
-# ended, and is then asked to quit. What it prints of that is not judged: on rxe its last message often fails, since
+# ended, and is then asked to quit. What it prints of that is not checked: on rxe its last message often fails, since
 # the client disconnects before it acknowledges it (KNOWN_FAULTS.md).
 run_dapltest() {
     local status=0 kind=$1 done=$2 options=$3 until

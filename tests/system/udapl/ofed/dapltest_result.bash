@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash
 #
-# Judges the output of the programs. A test body adds complaints; their consequence depends on the parts that ran:
+# Classifies the output of the programs. A test body adds complaints; their consequence depends on the parts that ran:
 # see tests/data/dat/stock-faults.
 
 [[ ! ${FAULTS_OF_STOCK:-} ]] || return 0

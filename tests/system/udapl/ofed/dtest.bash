@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash
 #
-# Runs dtest, and judges the output of its parts.
+# Runs dtest, and checks the output of its parts.
 source "${BASH_SOURCE[0]%/*}/dapltest_result.bash"
 
-# run_dtest PARTS OPTION...: PARTS are the functions below that judge a part of dtest's output. -b is always given:
+# run_dtest PARTS OPTION...: PARTS are the functions below that check a part of dtest's output. -b is always given:
 # dtest multiplies the buffer's size by a thousand and more.
 run_dtest() {
     local parts=$1 part side

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # OFED's programs with our libdat2, provider and driver, both sides under valgrind: no uninitialized or freed byte is
-# used, and none is leaked. Of their output only the last line is judged.
+# used, and none is leaked. Of their output only the last line is checked.
 
 bats_require_minimum_version 1.8.0
 REGISTRY=coherdma PROVIDER=coherdma VERBS=coherdma
