@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "../lib/rdmacm_loopback.hpp"
+#include "../../lib/rdmacm_loopback.hpp"
 
 #include <cerrno>
 #include <optional>

@@ -4,8 +4,8 @@
 //
 // upstream_bugs_rxe DEVICE GID_INDEX [TRIAL...]
 
-#include "../lib/connected_qps.hpp"
-#include "../lib/writes.hpp"
+#include "../../lib/connected_qps.hpp"
+#include "../../lib/writes.hpp"
 
 #include <array>
 #include <cerrno>

@@ -4,9 +4,9 @@
 //
 // upstream_bugs_siw ADDRESS [TRIAL...]
 
-#include "upstream_bugs_siw.hpp"
-#include "../lib/rdmacm_loopback.hpp"
-#include "../lib/writes.hpp"
+#include "siw.hpp"
+#include "../../lib/rdmacm_loopback.hpp"
+#include "../../lib/writes.hpp"
 
 #include <algorithm>
 #include <array>

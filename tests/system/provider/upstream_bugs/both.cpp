@@ -5,7 +5,7 @@
 //
 // upstream_bugs_both ADDRESS [TRIAL...]
 
-#include "../lib/rdmacm_loopback.hpp"
+#include "../../lib/rdmacm_loopback.hpp"
 
 #include <array>
 #include <atomic>
