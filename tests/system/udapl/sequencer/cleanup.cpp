@@ -2,7 +2,7 @@
 //
 // Frees.
 
-#include "steps.hpp"
+#include "steps/steps.hpp"
 
 #include <chrono>
 #include <thread>

@@ -2,7 +2,7 @@
 
 #include "run.hpp"
 
-#include "steps.hpp"
+#include "steps/steps.hpp"
 
 #include <algorithm>
 #include <csignal>

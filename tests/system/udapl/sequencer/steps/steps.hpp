@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "call.hpp"
+#include "../call.hpp"
 
 #include <optional>
 #include <span>
