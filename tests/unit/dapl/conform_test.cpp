@@ -4,10 +4,10 @@
 // leak a verbs object. Arguments are those of conform, see
 // tests/system/udapl/conform/README.md; none: all cases.
 
-#include "cases.hpp"
-#include "check.hpp"
 #include "fake/fabric.hpp"
-#include "kernel.hpp"
+#include "lib/cases.hpp"
+#include "lib/check.hpp"
+#include "lib/kernel.hpp"
 
 #include <cstdlib>
 #include <cstring>

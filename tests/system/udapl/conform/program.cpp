@@ -2,7 +2,7 @@
 //
 // The list of cases, and the command line.
 
-#include "cases.hpp"
+#include "lib/cases.hpp"
 
 #include <algorithm>
 #include <cstdio>

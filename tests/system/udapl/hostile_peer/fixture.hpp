@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include "../conform/cases.hpp"
-#include "../conform/test_ep.hpp"
+#include "../conform/lib/cases.hpp"
+#include "../conform/lib/test_ep.hpp"
 #include "peer_process.hpp"
 
 namespace hostile_peer {

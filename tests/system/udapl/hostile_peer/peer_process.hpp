@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "../conform/check.hpp"
+#include "../conform/lib/check.hpp"
 
 #include <cstddef>
 #include <netinet/in.h>

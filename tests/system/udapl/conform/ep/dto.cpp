@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Data transfers that go well: every byte is where it belongs, and no other was touched.
+
+#include "lib/cases.hpp"
+#include "lib/test_ep.hpp"
+
+#include <algorithm>
+
+namespace conform {
+
+namespace {
+
+// Halves of the pair's LMR.
+constexpr std::size_t source = 0;
+constexpr std::size_t target = ep_pair::size / 2;
+constexpr std::size_t half = ep_pair::size / 2;
+
+/// A connected pair whose source has a pattern and whose target is empty.
+struct dto_fixture {
+    ep_pair eps;
+
+    explicit dto_fixture(const DAT_EP_ATTR *attr = nullptr)
+        : eps(attr) {
+        eps.connect();
+        fill_pattern(1);
+    }
+    void fill_pattern(unsigned seed) {
+        const auto pattern = make_pattern(half, seed);
+        std::copy(pattern.begin(), pattern.end(), eps.lmr.data() + source);
+        std::fill_n(eps.lmr.data() + target, half, std::byte{0x5e});
+    }
+    /// Only this range of the target has changed, and has what the source has there.
+    void expect_transferred(std::size_t src_offset, std::size_t dst_offset, std::size_t length,
+                            source_location loc = current_location()) const {
+        const std::byte *src = eps.lmr.data() + source + src_offset;
+        const std::byte *dst = eps.lmr.data() + target;
+        const auto is_unchanged = [](std::byte byte) {
+            return byte == std::byte{0x5e};
+        };
+        expect_true(std::equal(src, src + length, dst + dst_offset),
+                    "the data is not what was sent", loc);
+        expect_true(std::all_of(dst, dst + dst_offset, is_unchanged),
+                    "something before it was written", loc);
+        expect_true(std::all_of(dst + dst_offset + length, dst + half, is_unchanged),
+                    "something behind it was written", loc);
+    }
+};
+
+constexpr std::size_t sizes[] = {0,    1,    8,    63,   64,   65,    255,   256,   1023,
+                                 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 100000};
+
+void test_send() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    unsigned seed = 1;
+    for (const std::size_t size : sizes) {
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
+        require_success(
+            post_recv(eps.passive, eps.lmr.make_lmr_triplet(target + 16, size + 8), size));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source + 3, size), size));
+        expect_completion(eps.passive.recv_evd, eps.passive, size, size);
+        expect_completion(eps.active.request_evd, eps.active, size, size);
+        fixture.expect_transferred(3, 16, size);
+    }
+}
+
+void test_rdma_write() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    unsigned seed = 1;
+    for (const std::size_t size : sizes) {
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source + 5, size),
+                                        eps.lmr.make_rmr_triplet(target + 9, size), size));
+        expect_completion(eps.active.request_evd, eps.active, size, size);
+        // On iWARP it is done when it was sent: a message that follows says that it is there.
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(0, 0), 1));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 2));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
+        expect_completion(eps.active.request_evd, eps.active, 2, 0);
+        fixture.expect_transferred(5, 9, size);
+    }
+}
+
+void test_rdma_read() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    unsigned seed = 1;
+    for (const std::size_t size : sizes) {
+        const scoped_trace trace(concat(size, " bytes"));
+        fixture.fill_pattern(++seed);
+        require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target + 2, size),
+                                       eps.lmr.make_rmr_triplet(source + 7, size), size));
+        expect_completion(eps.active.request_evd, eps.active, size, size);
+        fixture.expect_transferred(7, 2, size);
+    }
+}
+
+/// The passive side asks, too.
+void test_both_ways() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    require_success(post_recv(eps.active, eps.lmr.make_lmr_triplet(target, 5000), 1));
+    require_success(post_send(eps.passive, eps.lmr.make_lmr_triplet(source, 5000), 2));
+    expect_completion(eps.active.recv_evd, eps.active, 1, 5000);
+    expect_completion(eps.passive.request_evd, eps.passive, 2, 5000);
+    fixture.expect_transferred(0, 0, 5000);
+    fixture.fill_pattern(9);
+    require_success(post_rdma_read(eps.passive, eps.lmr.make_lmr_triplet(target, 300),
+                                   eps.lmr.make_rmr_triplet(source, 300), 3));
+    expect_completion(eps.passive.request_evd, eps.passive, 3, 300);
+    fixture.expect_transferred(0, 0, 300);
+}
+
+using lmr_triplets = std::vector<DAT_LMR_TRIPLET>;
+
+/// `count` adjacent segments of `length` bytes each, from `offset` on.
+lmr_triplets split_lmr(const test_lmr &lmr, std::size_t offset, DAT_COUNT count,
+                       std::size_t length) {
+    lmr_triplets iov;
+    for (DAT_COUNT i = 0; i < count; ++i) {
+        iov.push_back(lmr.make_lmr_triplet(offset, length));
+        offset += length;
+    }
+    return iov;
+}
+
+DAT_EP_ATTR max_segments_ep_attr() {
+    const test_ia ia;
+    DAT_EP_ATTR attr = minimal_ep_attr();
+    attr.max_recv_iov = attr.max_request_iov = ia.ia_attr().max_iov_segments_per_dto;
+    attr.max_rdma_read_iov = ia.ia_attr().max_iov_segments_per_rdma_read;
+    attr.max_rdma_write_iov = ia.ia_attr().max_iov_segments_per_rdma_write;
+    return attr;
+}
+
+void test_send_segments() {
+    const DAT_EP_ATTR attr = max_segments_ep_attr();
+    dto_fixture fixture(&attr);
+    ep_pair &eps = fixture.eps;
+    for (DAT_COUNT count = 1; count <= attr.max_request_iov; ++count) {
+        const scoped_trace trace(concat(count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, target, count, 24);
+        require_success(dat_ep_post_recv(eps.passive, count, iov.data(), make_context(1),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
+        iov = split_lmr(eps.lmr, source, count, 24);
+        require_success(dat_ep_post_send(eps.active, count, iov.data(), make_context(2),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
+        std::fill(iov.begin(), iov.end(), DAT_LMR_TRIPLET{}); // IOV_CONSUMER: it is ours
+        const auto length = static_cast<std::size_t>(count) * 24;
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, length);
+        expect_completion(eps.active.request_evd, eps.active, 2, length);
+        fixture.expect_transferred(0, 0, length);
+    }
+}
+
+void test_rdma_segments() {
+    const DAT_EP_ATTR attr = max_segments_ep_attr();
+    dto_fixture fixture(&attr);
+    ep_pair &eps = fixture.eps;
+    for (DAT_COUNT count = 1; count <= attr.max_rdma_write_iov; ++count) {
+        const scoped_trace trace(concat("Write of ", count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, source, count, 40);
+        const auto length = static_cast<std::size_t>(count) * 40;
+        const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(target, length);
+        require_success(dat_ep_post_rdma_write(eps.active, count, iov.data(), make_context(1),
+                                               &remote, DAT_COMPLETION_DEFAULT_FLAG));
+        expect_completion(eps.active.request_evd, eps.active, 1, length);
+        require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target - 8, 8), remote,
+                                       2)); // it is behind
+        expect_completion(eps.active.request_evd, eps.active, 2, 8);
+        fixture.expect_transferred(0, 0, length);
+    }
+    for (DAT_COUNT count = 1; count <= attr.max_rdma_read_iov; ++count) {
+        const scoped_trace trace(concat("Read of ", count, " segments"));
+        fixture.fill_pattern(static_cast<unsigned>(count));
+        lmr_triplets iov = split_lmr(eps.lmr, target, count, 40);
+        const auto length = static_cast<std::size_t>(count) * 40;
+        const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(source, length);
+        require_success(dat_ep_post_rdma_read(eps.active, count, iov.data(), make_context(3),
+                                              &remote, DAT_COMPLETION_DEFAULT_FLAG));
+        expect_completion(eps.active.request_evd, eps.active, 3, length);
+        fixture.expect_transferred(0, 0, length);
+    }
+}
+
+void add_transfer_cases(case_list &cases) {
+    add_case(cases, "dto.send", test_send);
+    add_case(cases, "dto.rdma_write", test_rdma_write);
+    add_case(cases, "dto.rdma_read", test_rdma_read);
+    add_case(cases, "dto.both_ways", test_both_ways);
+    add_case(cases, "dto.send_segments", test_send_segments);
+    add_case(cases, "dto.rdma_segments", test_rdma_segments);
+    add_case(cases, "dto.no_segment", [] { // a message of nothing
+        dto_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        require_success(dat_ep_post_recv(eps.passive, 0, nullptr, make_context(1),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
+        require_success(
+            dat_ep_post_send(eps.active, 0, nullptr, make_context(2), DAT_COMPLETION_DEFAULT_FLAG));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
+        expect_completion(eps.active.request_evd, eps.active, 2, 0);
+    });
+    add_case(cases, "dto.empty_segments", [] { // among others; their context means nothing
+        dto_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        const DAT_LMR_TRIPLET empty_segment{0, 0, 0xdeadbeef};
+        lmr_triplets iov{empty_segment, eps.lmr.make_lmr_triplet(source, 10), empty_segment};
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 10), 1));
+        require_success(dat_ep_post_send(eps.active, 3, iov.data(), make_context(2),
+                                         DAT_COMPLETION_DEFAULT_FLAG));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 10);
+        expect_completion(eps.active.request_evd, eps.active, 2, 10);
+        fixture.expect_transferred(0, 0, 10);
+    });
+}
+
+void test_operations() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    const auto expect_operation = [&](DAT_EVD_HANDLE evd, DAT_DTOS operation, const char *message) {
+        expect_eq(next_completion(evd).operation, operation, message);
+    };
+    require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 1));
+    require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source, 8), 2));
+    expect_operation(eps.passive.recv_evd, DAT_DTO_RECEIVE, "the operation of a receive");
+    expect_operation(eps.active.request_evd, DAT_DTO_SEND, "the operation of a Send");
+    require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                    eps.lmr.make_rmr_triplet(target, 8), 3));
+    expect_operation(eps.active.request_evd, DAT_DTO_RDMA_WRITE, "the operation of a Write");
+    require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target, 8),
+                                   eps.lmr.make_rmr_triplet(source, 8), 4));
+    expect_operation(eps.active.request_evd, DAT_DTO_RDMA_READ, "the operation of a Read");
+}
+
+/// Completions come in the order of posting, with all 64 bits of their cookies.
+void test_completion_order() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    const auto cookie = [](DAT_UINT64 i) {
+        return 0xfedcba9800000000U + (i << 28) + i;
+    };
+    for (int round = 0; round < 20; ++round) {
+        for (DAT_UINT64 i = 0; i < 4; ++i)
+            require_success(
+                post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 600), cookie(100 + i)));
+        for (DAT_UINT64 i = 0; i < 12; ++i) {
+            const auto local = eps.lmr.make_lmr_triplet(source, 500 + i);
+            const auto remote = eps.lmr.make_rmr_triplet(target + page_size, 500 + i);
+            switch (i % 3) {
+            case 0:
+                require_success(post_send(eps.active, local, cookie(i)));
+                break;
+            case 1:
+                require_success(post_rdma_write(eps.active, local, remote, cookie(i)));
+                break;
+            default:
+                require_success(post_rdma_read(eps.active, local, remote, cookie(i)));
+            }
+        }
+        for (DAT_UINT64 i = 0; i < 12; ++i)
+            expect_completion(eps.active.request_evd, eps.active, cookie(i), 500 + i);
+        for (DAT_UINT64 i = 0; i < 4; ++i)
+            expect_completion(eps.passive.recv_evd, eps.passive, cookie(100 + i), 500 + 3 * i);
+    }
+}
+
+void test_write_visible_after_send() {
+    dto_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    for (unsigned round = 1; round <= 20; ++round) {
+        fixture.fill_pattern(round);
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(0, 0), 1));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 20000),
+                                        eps.lmr.make_rmr_triplet(target, 20000), 2,
+                                        DAT_COMPLETION_SUPPRESS_FLAG));
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 3));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
+        fixture.expect_transferred(0, 0, 20000);
+        expect_completion(eps.active.request_evd, eps.active, 3, 0);
+    }
+}
+
+/// More Reads at once than the connection has in flight.
+void test_many_reads() {
+    DAT_EP_ATTR attr = minimal_ep_attr();
+    attr.max_request_dtos = 32;
+    dto_fixture fixture(&attr);
+    ep_pair &eps = fixture.eps;
+    for (DAT_UINT64 i = 0; i < 24; ++i)
+        require_success(post_rdma_read(eps.active,
+                                       eps.lmr.make_lmr_triplet(target + i * 1000, 1000),
+                                       eps.lmr.make_rmr_triplet(source + i * 1000, 1000), i));
+    for (DAT_UINT64 i = 0; i < 24; ++i)
+        expect_completion(eps.active.request_evd, eps.active, i, 1000);
+    fixture.expect_transferred(0, 0, 24000);
+}
+
+void add_order_cases(case_list &cases) {
+    add_case(cases, "dto.operation", test_operations);
+    add_case(cases, "dto.in_order", test_completion_order);
+    add_case(cases, "dto.visible_after_message", test_write_visible_after_send);
+    add_case(cases, "dto.many_reads", test_many_reads);
+    add_case(cases, "dto.one_evd_for_both", [] { // receives and requests of one EP
+        ep_pair eps;
+        const unique_evd dto_evd = eps.ia.create_evd(DAT_EVD_DTO_FLAG, 64);
+        DAT_EP_HANDLE handle = nullptr;
+        require_success(dat_ep_create(eps.ia, eps.pz, dto_evd, dto_evd, eps.active.connect_evd,
+                                      nullptr, &handle));
+        const unique_ep ep(handle);
+        require_success(post_recv(ep, eps.lmr.make_lmr_triplet(target, 8), 1));
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 2));
+        require_success(connect_ep(ep, ia_address(eps.ia.ipv4_address()), eps.port));
+        require_success(dat_cr_accept(eps.next_cr(), eps.passive, 0, nullptr));
+        next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+        require_success(post_send(ep, eps.lmr.make_lmr_triplet(source, 8), 3));
+        expect_completion(eps.passive.recv_evd, eps.passive, 2, 8);
+        expect_completion(dto_evd, ep, 3, 8);
+        require_success(post_send(eps.passive, eps.lmr.make_lmr_triplet(source, 8), 4));
+        expect_completion(dto_evd, ep, 1, 8);
+    });
+    add_case(cases, "dto.threshold", [] { // evd_wait counts completions
+        dto_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        for (DAT_UINT64 i = 0; i < 5; ++i)
+            require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                            eps.lmr.make_rmr_triplet(target, 8), i));
+        poisoned<DAT_EVENT> event;
+        DAT_COUNT nmore = -1;
+        require_success(dat_evd_wait(eps.active.request_evd, dat_timeout(event_timeout), 5,
+                                     event.ptr(), &nmore));
+        expect_eq(event->event_data.dto_completion_event_data.user_cookie.as_64, 0,
+                  "the first cookie");
+        expect_eq(nmore, 4, "the number of events left");
+        for (DAT_UINT64 i = 1; i < 5; ++i)
+            expect_completion(eps.active.request_evd, eps.active, i, 8);
+    });
+}
+
+void add_completion_flag_cases(case_list &cases) {
+    add_case(cases, "dto.suppressed", [] {
+        dto_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        for (DAT_UINT64 round = 0; round < 30; ++round) { // more than it has room for
+            for (DAT_UINT64 i = 0; i < 8; ++i)
+                require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                                eps.lmr.make_rmr_triplet(target, 8), i,
+                                                DAT_COMPLETION_SUPPRESS_FLAG));
+            require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                            eps.lmr.make_rmr_triplet(target, 8), 99));
+            expect_completion(eps.active.request_evd, eps.active, 99, 8);
+        }
+        expect_no_event(eps.active.request_evd);
+    });
+    add_case(cases, "dto.unsignalled", [] { // an event, which wakes no thread
+        DAT_EP_ATTR attr = minimal_ep_attr();
+        attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
+        ep_pair eps;
+        eps.active = test_ep(eps.ia, eps.pz, &attr);
+        eps.connect();
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                        eps.lmr.make_rmr_triplet(target, 8), 7,
+                                        DAT_COMPLETION_UNSIGNALLED_FLAG));
+        require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source, 8),
+                                        eps.lmr.make_rmr_triplet(target, 8), 8));
+        expect_completion(eps.active.request_evd, eps.active, 7, 8);
+        expect_completion(eps.active.request_evd, eps.active, 8, 8);
+    });
+    add_case(cases, "dto.solicited", [] {
+        DAT_EP_ATTR attr = minimal_ep_attr();
+        attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+        ep_pair eps;
+        eps.passive = test_ep(eps.ia, eps.pz, &attr);
+        require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 8), 1));
+        eps.connect_without_messages();
+        require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(source, 8), 2,
+                                  DAT_COMPLETION_SOLICITED_WAIT_FLAG));
+        expect_completion(eps.passive.recv_evd, eps.passive, 1, 8);
+        expect_completion(eps.active.request_evd, eps.active, 2, 8);
+    });
+    add_case(cases, "dto.fence", [] { // what was read is sent on
+        dto_fixture fixture;
+        ep_pair &eps = fixture.eps;
+        constexpr std::size_t relay = target - page_size;
+        for (unsigned round = 1; round <= 30; ++round) {
+            fixture.fill_pattern(round);
+            require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(target, 2000), 1));
+            require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(relay, 2000),
+                                           eps.lmr.make_rmr_triplet(source, 2000), 2));
+            require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(relay, 2000), 3,
+                                      DAT_COMPLETION_BARRIER_FENCE_FLAG));
+            expect_completion(eps.active.request_evd, eps.active, 2, 2000);
+            expect_completion(eps.active.request_evd, eps.active, 3, 2000);
+            expect_completion(eps.passive.recv_evd, eps.passive, 1, 2000);
+            fixture.expect_transferred(0, 0, 2000);
+        }
+    });
+}
+
+} // namespace
+
+void add_dto(case_list &cases) {
+    add_transfer_cases(cases);
+    add_order_cases(cases);
+    add_completion_flag_cases(cases);
+}
+
+} // namespace conform
