@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A debugger of a user-mode kernel. It stops a processor in a function that the kernel calls with
+// interrupts disabled and a run queue locked. There it lets a timer interrupt become pending, and:
+//
+//   uml_faults PID FUNCTION fault ADDRESS  the processor accesses vmalloc memory at ADDRESS that is
+//                                          not mapped yet: it must return to the function
+//   uml_faults PID FUNCTION panic PANIC    the processor calls panic(), which must end the kernel
+//
+// FUNCTION and PANIC are addresses of the kernel's functions. The status is 1 if that does not
+// happen: the processor runs the timer interrupt, which spins on the lock that the processor holds.
+
+#include "../lib/verbs.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <thread>
+#include <ucontext.h>
+
+namespace {
+
+using namespace verbs_test;
+using clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds time_limit(10); // for what takes milliseconds
+constexpr milliseconds tick_time(10);          // more than one timer tick
+constexpr std::uint64_t int3 = 0xcc, code_mask = 0xff;
+
+long trace(__ptrace_request request, pid_t tid, std::uint64_t addr = 0, std::uint64_t data = 0) {
+    errno = 0;
+    const long result = ptrace(request, tid, addr, data);
+    check(errno == 0 ? 0 : -1, "ptrace");
+    return result;
+}
+user_regs_struct get_regs(pid_t tid) {
+    user_regs_struct regs{};
+    trace(PTRACE_GETREGS, tid, 0, reinterpret_cast<std::uintptr_t>(&regs));
+    return regs;
+}
+void set_regs(pid_t tid, const user_regs_struct &regs) {
+    trace(PTRACE_SETREGS, tid, 0, reinterpret_cast<std::uintptr_t>(&regs));
+}
+
+char process_state(pid_t tid) {
+    std::ifstream file(concat("/proc/", tid, "/stat"));
+    std::string stat;
+    std::getline(file, stat);
+    check(stat.empty() ? -1 : 0, "the process ends");
+    return stat.at(stat.rfind(')') + 2);
+}
+
+/// A kernel: a process, of which each thread is a processor. A processor that comes to the function
+/// stays there until resume() or step().
+class uml_kernel {
+    pid_t pid_;
+    std::uint64_t function_;
+
+  public:
+    uml_kernel(pid_t pid, std::uint64_t function)
+        : pid_(pid)
+        , function_(function) {
+        for (const auto &task : tasks())
+            trace(PTRACE_SEIZE, std::stoi(task.path().filename()));
+        trace(PTRACE_INTERRUPT, pid);
+        check(waitpid(pid, nullptr, __WALL) == pid ? 0 : -1, "waitpid");
+        const auto code = static_cast<std::uint64_t>(trace(PTRACE_PEEKTEXT, pid, function));
+        trace(PTRACE_POKETEXT, pid, function, (code & ~code_mask) | int3);
+        trace(PTRACE_CONT, pid);
+    }
+    void resume(pid_t tid, int signal = 0) const {
+        trace(PTRACE_CONT, tid, 0, static_cast<std::uint64_t>(signal));
+    }
+    /// To the first instruction of the signal's handler.
+    void step(pid_t tid, int signal) const {
+        trace(PTRACE_SINGLESTEP, tid, 0, static_cast<std::uint64_t>(signal));
+        check(waitpid(tid, nullptr, __WALL) == tid ? 0 : -1, "waitpid");
+    }
+    /// The next processor that comes to the function; 0 if the kernel ends.
+    pid_t wait_for_processor() const {
+        for (const auto deadline = clock::now() + time_limit; clock::now() < deadline;) {
+            int status = 0;
+            const pid_t tid = waitpid(-1, &status, __WALL | WNOHANG);
+            check(tid < 0 ? -1 : 0, "waitpid");
+            if (tid == 0)
+                std::this_thread::sleep_for(milliseconds(1));
+            else if (tid == pid_ && !WIFSTOPPED(status))
+                return 0;
+            else if (WIFSTOPPED(status) && is_at_function(tid, status))
+                return tid;
+            else if (WIFSTOPPED(status))
+                resume(tid, status >> 16 == 0 ? WSTOPSIG(status) : 0); // else an event of ptrace
+        }
+        throw failure(concat("no progress in ", time_limit.count(), " s: the processor hangs"));
+    }
+    void wait_for_processor(pid_t tid) const {
+        for (pid_t other = 0; other != tid;) {
+            other = wait_for_processor();
+            check(other == 0 ? -1 : 0, "the kernel ends");
+        }
+    }
+
+    void stop_other_processors(pid_t tid) const {
+        for (const auto &task : tasks()) {
+            const pid_t other = std::stoi(task.path().filename());
+            if (other == tid)
+                continue;
+            trace(PTRACE_INTERRUPT, other); // no effect on one that is stopped already
+            while (process_state(other) != 't')
+                std::this_thread::sleep_for(milliseconds(1));
+        }
+    }
+    /// Of a program in the guest.
+    pid_t find_stub_process() const {
+        for (const auto &task : tasks())
+            if (pid_t child = 0; std::ifstream(task.path() / "children") >> child)
+                return child;
+        throw failure("the kernel has no stub process");
+    }
+
+  private:
+    std::filesystem::directory_iterator tasks() const {
+        return std::filesystem::directory_iterator(concat("/proc/", pid_, "/task"));
+    }
+    bool is_at_function(pid_t tid, int status) const {
+        user_regs_struct regs = get_regs(tid);
+        if (WSTOPSIG(status) != SIGTRAP || regs.rip != function_ + 1)
+            return false;
+        regs.rip = function_;
+        set_regs(tid, regs);
+        return true;
+    }
+};
+
+/// SIGSEGV as the host's kernel sends it for an access to the address.
+void fault(const uml_kernel &kernel, pid_t tid, std::uint64_t address) {
+    kernel.step(tid, SIGSEGV);
+    constexpr std::size_t cr2 = offsetof(ucontext_t, uc_mcontext.gregs[REG_CR2]);
+    trace(PTRACE_POKEDATA, tid, get_regs(tid).rdx + cr2, address);
+    kernel.resume(tid);
+    kernel.wait_for_processor(tid);
+}
+
+/// The processor does not know that it has ended.
+void end_stub_process(const uml_kernel &kernel, pid_t tid) {
+    kernel.stop_other_processors(tid);
+    const pid_t child = kernel.find_stub_process();
+    check(kill(child, SIGKILL), "kill");
+    while (process_state(child) != 'Z')
+        std::this_thread::sleep_for(milliseconds(1));
+}
+void call_panic(const uml_kernel &kernel, pid_t tid, std::uint64_t panic) {
+    end_stub_process(kernel, tid);
+    constexpr std::uint64_t used_stack = 512, alignment = 16;
+    user_regs_struct regs = get_regs(tid);
+    regs.rdi = (regs.rsp - used_stack) & ~(alignment - 1);
+    trace(PTRACE_POKEDATA, tid, regs.rdi, 'x'); // the message
+    regs.rsp = regs.rdi - sizeof(std::uint64_t);
+    regs.rip = panic;
+    regs.rax = 0; // no variable arguments
+    set_regs(tid, regs);
+    kernel.resume(tid);
+    while (kernel.wait_for_processor() != 0)
+        ;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const std::string_view name = argc == 5 ? argv[3] : "";
+    if (name != "fault" && name != "panic") {
+        std::fprintf(stderr, "Usage: %s PID FUNCTION fault|panic ADDRESS\n", *argv);
+        return 2;
+    }
+    try {
+        const uml_kernel kernel(std::stoi(argv[1]), std::stoull(argv[2], nullptr, 16));
+        const std::uint64_t address = std::stoull(argv[4], nullptr, 16);
+        const pid_t tid = kernel.wait_for_processor();
+        std::this_thread::sleep_for(tick_time);
+        kernel.resume(tid, SIGALRM); // its handler only marks the timer interrupt as pending
+        kernel.wait_for_processor(tid);
+        name == "fault" ? fault(kernel, tid, address) : call_panic(kernel, tid, address);
+        return 0;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# Faults of user mode that the lab's kernel has fixed: scripts/lab/patches/README.md tells how often a
+# kernel without the fixes fails each of these.
+
+bats_require_minimum_version 1.8.0
+source "$BATS_TEST_DIRNAME/../lib/lib.bash"
+source "$BATS_TEST_DIRNAME/../lib/caller.bash"
+
+# require_patch NAME: skips if the kernel was built without the patch.
+require_patch() {
+    local missing
+    missing=$(softrdma run -q --in uml --driver siw -- printenv SOFTRDMA_MISSING_PATCHES)
+    [[ " $missing " != *" $1 "* ]] || skip "this kernel was built without the patch $1"
+}
+
+# debug_kernel CASE [ADDRESS]: starts a kernel whose processors often switch tasks, and calls uml_faults with the
+# address, or with that of the function CASE.
+debug_kernel() {
+    cat >init <<'END'
+#!/bin/sh
+mount -t proc none /proc
+grep -E ' (set_next_task_fair|panic)$' /proc/kallsyms
+echo begun
+while :; do sleep 0.01; done
+END
+    chmod +x init
+    # A session of its own: a kernel that panics ends its process group.
+    setsid "$(softrdma kernel path)" mem=256M ncpus=2 seccomp=on root=none rootfstype=hostfs rootflags=/ ro quiet \
+        panic=-1 con=null con0=null,fd:1 ssl=null "uml_dir=$PWD/uml" "init=$PWD/init" >out 2>err </dev/null 3>&- &
+    pid=$!
+    wait_until is_ready_or_ended "$pid" grep -q begun out
+    "$BUILD/tests/system/lab/uml_faults" "$pid" "$(address_of set_next_task_fair)" "$1" \
+        "${2:-$(address_of "$1")}"
+}
+address_of() { sed -nE "s/ \w $1\b.*//p" out; }
+teardown() {
+    for started in ${pid-} ${guest_PID-}; do
+        if kill -0 "$started" 2>/dev/null; then kill -KILL "$started"; fi
+    done
+}
+
+@test "user mode: a fault with interrupts disabled does not enable them" {
+    require_patch um-do-not-enable-interrupts-in-a-fault-handler-where-they-were-disabled
+    debug_kernel fault 78000000 # beyond the memory
+}
+@test "user mode: a panic with a run queue locked ends the kernel" {
+    require_patch um-restore-the-interrupt-state-after-a-stub-process-is-killed
+    debug_kernel panic
+}
+@test "user mode: input ends the sleep of an idle processor" {
+    require_patch um-do-not-sleep-in-idle-with-SIGIO-pending
+    local i line input limit=()
+    coproc guest { exec "$program" run -q --in uml --driver siw -- cat 3>&-; }
+    # Without the patch, some lines wait for the next timer of the processor, mostly for a second.
+    for i in {1..4000}; do
+        echo "$i" >&"${guest[1]}"
+        read -r "${limit[@]}" line <&"${guest[0]}" || {
+            echo "line $i waits"
+            return 1
+        }
+        limit=(-t 0.6)
+    done
+    input=${guest[1]}
+    exec {input}>&-
+    wait "$guest_PID"
+}
