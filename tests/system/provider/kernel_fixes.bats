@@ -20,10 +20,22 @@ fixed() { "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" A
 # fixed_apart DRIVER CASE CONNECTIONS: the driver's tasks run on one processor, the program on another:
 # so the program acts between a completion and what the driver does next.
 fixed_apart() {
-    local mask=/sys/devices/virtual/workqueue/cpumask
-    echo 1 >"$mask"
+    run_tasks_on 1
     taskset -c 1 "$BUILD/tests/system/provider/kernel_fixes" "$2" "$(device_fact "$1" ADDRESS)" "$3"
 }
+# fixed_beside_ack DRIVER CASE CONNECTIONS: an end that sends has a processor to itself, and receives each ACK before
+# it continues.
+fixed_beside_ack() {
+    run_tasks_on 2
+    echo 255 >/proc/sys/net/ipv4/tcp_pingpong_thresh # no ACK is delayed
+    fixed "$@"
+}
+# run_tasks_on MASK: until the end of the test.
+run_tasks_on() {
+    (($(nproc) > 1)) || skip 'needs two processors'
+    echo "$1" >/sys/devices/virtual/workqueue/cpumask
+}
+teardown() { printf %x $(((1 << $(nproc)) - 1)) >/sys/devices/virtual/workqueue/cpumask; }
 
 @test "siw: the initiator receives a message that follows the reply at once" {
     require_patch RDMA-siw-accept-data-that-follow-the-MPA-reply
@@ -31,11 +43,11 @@ fixed_apart() {
 }
 @test "siw: the responder receives a message that follows its reply at once" {
     require_patch RDMA-siw-give-the-socket-to-the-QP-before-the-MPA-reply-is-sent
-    fixed siw initiator-sends-at-once 300
+    fixed_beside_ack siw initiator-sends-at-once 3
 }
 @test "siw: a message whose receiver disconnects on it is sent" {
     require_patch RDMA-siw-do-not-check-for-a-closed-connection-after-the-last-segment
-    fixed siw receiver-leaves 200
+    fixed_beside_ack siw receiver-leaves-at-once 5
 }
 @test "siw: a Read that is flushed completes once" {
     require_patch RDMA-siw-flush-a-Read-once

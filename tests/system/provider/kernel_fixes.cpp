@@ -20,13 +20,19 @@
 #include <exception>
 #include <functional>
 #include <infiniband/verbs.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <map>
 #include <mutex>
+#include <net/ethernet.h>
 #include <netinet/in.h>
+#include <optional>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -41,6 +47,7 @@ constexpr std::uint16_t first_port = 7300;
 constexpr std::uint32_t length = 100;      ///< of a message
 constexpr std::uint32_t header_length = 8; ///< of one that siw copies into the packet's header
 constexpr std::uint64_t max_reads = 8;
+constexpr unsigned slow_ack_cpu = 0, other_cpu = 1;
 constexpr std::uint64_t recv_wr_id = 0, send_wr_id = 1;
 constexpr milliseconds completion_timeout(4000); ///< how long an end waits for a completion
 
@@ -53,19 +60,27 @@ struct cm_id_deleter {
 };
 using cm_id = std::unique_ptr<rdma_cm_id, cm_id_deleter>;
 
+class fd_list {
+    std::vector<int> fds_;
+
+  public:
+    fd_list() = default;
+    fd_list(const fd_list &) = delete;
+    fd_list &operator=(const fd_list &) = delete;
+    ~fd_list() {
+        for (const int fd : fds_)
+            close(fd);
+    }
+    int add(int fd) {
+        check(fd < 0 ? -1 : 0, "open");
+        fds_.push_back(fd);
+        return fd;
+    }
+};
+
 /// A completion channel that takes the kernel long to notify: many epoll instances watch it. That
 /// widens the window between a completion and what the driver does after it.
 class slow_channel {
-    struct fd_list {
-        std::vector<int> fds;
-        fd_list() = default;
-        fd_list(const fd_list &) = delete;
-        fd_list &operator=(const fd_list &) = delete;
-        ~fd_list() {
-            for (const int fd : fds)
-                close(fd);
-        }
-    };
     fd_list fds_;
     std::vector<int> epoll_fds_;
     unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
@@ -77,9 +92,9 @@ class slow_channel {
         constexpr int num_epoll_fds = 40; // each has all watches
         std::vector<int> channel_fds;
         for (int i = 0; i < num_watches; ++i)
-            channel_fds.push_back(add_fd(dup(channel_->fd)));
+            channel_fds.push_back(fds_.add(dup(channel_->fd)));
         for (int i = 0; i < num_epoll_fds; ++i) {
-            const int epoll_fd = add_fd(epoll_create1(0));
+            const int epoll_fd = fds_.add(epoll_create1(0));
             epoll_fds_.push_back(epoll_fd);
             for (const int channel_fd : channel_fds) {
                 epoll_event event{};
@@ -98,10 +113,37 @@ class slow_channel {
 
   private:
     static constexpr int num_watches = 200;
-    int add_fd(int fd) {
-        check(fd < 0 ? -1 : 0, "open");
-        fds_.fds.push_back(fd);
-        return fd;
+};
+
+/// Packet sockets whose filters take long on one processor for a TCP segment that is only an ACK. A
+/// system call that sends data there receives their ACK before it continues, and the peer acts on
+/// the data meanwhile.
+class slow_acks {
+    fd_list fds_;
+
+  public:
+    slow_acks() {
+        constexpr std::uint32_t ip_header_length = 20, flags_offset = 13, ack_only = 0x10;
+        constexpr unsigned num_sockets = 500, num_loads = 1000;
+        std::vector<sock_filter> filter{
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_CPU)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slow_ack_cpu, 0, 2),
+            BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ip_header_length + flags_offset),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ack_only, 1, 0),
+            BPF_STMT(BPF_RET | BPF_K, 0),
+        };
+        filter.resize(filter.size() + num_loads, BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0));
+        filter.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+        const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+        for (unsigned i = 0; i < num_sockets; ++i) {
+            const int fd = fds_.add(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+            check(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program),
+                  "SO_ATTACH_FILTER");
+            sockaddr_ll addr{};
+            addr.sll_family = AF_PACKET;
+            addr.sll_protocol = htons(ETH_P_IP);
+            check(bind(fd, reinterpret_cast<const sockaddr *>(&addr), sizeof addr), "bind");
+        }
     }
 };
 
@@ -196,6 +238,8 @@ cm_id create_id() {
     return cm_id(id);
 }
 
+enum class end { none, server, client };
+
 /// What a case does at each end once the connection is established. The text is the outcome; empty:
 /// this end has none.
 struct kernel_fix {
@@ -205,6 +249,8 @@ struct kernel_fix {
     unsigned num_parallel;    ///< servers, each with a client, that connect at the same time
     bool slow_server = false; ///< the server's CQ is armed, and to notify it takes long
     bool slow_client = false; ///< likewise the client's
+    /// This end has a processor to itself, on which it takes the kernel long to receive ACKs.
+    end slow_ack_end = end::none;
 };
 
 /// The outcomes of all connections, by how often each was.
@@ -248,10 +294,12 @@ class client_server {
         check(rdma_listen(listener_.get(), 8), "rdma_listen");
     }
     void run_server() {
+        select_processor(end::server);
         for (unsigned i = 0; i < connections_; ++i)
             run_step([this] { accept_one_client(); }, "server");
     }
     void run_client() {
+        select_processor(end::client);
         for (unsigned i = 0; i < connections_; ++i) {
             run_step([this] { connect_one_client(); }, "client");
             client_done_ = true;
@@ -260,6 +308,14 @@ class client_server {
     }
 
   private:
+    void select_processor(end role) const {
+        if (fix_.slow_ack_end == end::none)
+            return;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(fix_.slow_ack_end == role ? slow_ack_cpu : other_cpu, &set);
+        check(sched_setaffinity(0, sizeof set, &set), "sched_setaffinity");
+    }
     void run_step(const std::function<void()> &step, const char *role) {
         try {
             step();
@@ -342,7 +398,7 @@ std::string send_one_message(endpoint &client, const std::function<endpoint &()>
         return concat("client: ibv_post_send: ", std::strerror(error));
     client.wait_status();
     ibv_wc wc{};
-    client.poll(wc, completion_timeout); // flushed when the server disconnects
+    client.poll(wc, 2 * completion_timeout); // flushed when the server disconnects
     return {};
 }
 
@@ -353,6 +409,11 @@ std::string receive_and_disconnect(endpoint &server) {
     server.poll(wc, completion_timeout);
     server.to_error();
     return {};
+}
+std::string send_and_wait(endpoint &client, const std::function<endpoint &()> &) {
+    if (const int error = client.post_send(IBV_WR_SEND))
+        return concat("client: ibv_post_send: ", std::strerror(error));
+    return client.wait_send_status();
 }
 std::string send_before_disconnect(endpoint &client, const std::function<endpoint &()> &) {
     if (const int error = client.post_send(IBV_WR_SEND))
@@ -530,8 +591,11 @@ std::string invalidate_twice(endpoint &client, const std::function<endpoint &()>
 
 const std::array kernel_fixes{
     kernel_fix{"responder-sends-first", send_and_wait_for_end, receive_message, 6},
-    kernel_fix{"initiator-sends-at-once", receive_one_message, send_one_message, 6},
+    kernel_fix{"initiator-sends-at-once", receive_one_message, send_one_message, 1, false, false,
+               end::server},
     kernel_fix{"receiver-leaves", receive_and_disconnect, send_before_disconnect, 1, true, false},
+    kernel_fix{"receiver-leaves-at-once", receive_and_disconnect, send_and_wait, 1, false, false,
+               end::client},
     kernel_fix{"sender-leaves", receive_and_notify, send_and_set_error, 1, false, true},
     kernel_fix{"reads-complete-once", disconnect_soon, read_until_flushed, 2},
     kernel_fix{"reads-beside-writes", wait_for_client, read_beside_writes, 1},
@@ -547,6 +611,9 @@ int run_case(std::string_view name, const char *address, unsigned connections) {
     addr.sin_family = AF_INET;
     if (fix == nullptr || inet_pton(AF_INET, address, &addr.sin_addr) != 1)
         throw failure(concat("no such case or address: ", name, " ", address));
+    std::optional<slow_acks> slow;
+    if (fix->slow_ack_end != end::none)
+        slow.emplace();
     outcomes counted;
     std::vector<std::unique_ptr<client_server>> client_servers;
     for (unsigned i = 0; i < fix->num_parallel; ++i) {
