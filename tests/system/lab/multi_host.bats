@@ -152,6 +152,6 @@ END
 }
 
 @test "three hosts that are killed at random moments leave nothing" {
-    kill_at_random_moments 35 --in uml --driver both --hosts 3 -- on 3 sleep infinity
+    kill_at_random_moments 5 35 --in uml --driver both --hosts 3 -- on 3 sleep infinity
 }
 

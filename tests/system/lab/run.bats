@@ -137,7 +137,7 @@ links_and_mounts() {
     enter_own_namespaces
     links_and_mounts >before
     tenths=$([[ $IN == uml ]] && echo 25 || echo 90)
-    kill_at_random_moments "$tenths" --in "$IN" --driver both --hosts 2 -- sleep infinity
+    kill_at_random_moments 5 "$tenths" --in "$IN" --driver both --hosts 2 -- sleep infinity
     links_and_mounts >after
     kill "$namespace_pid"
     # Fewer are accepted: if another test removes a mounted file, the mount disappears from all namespaces.

@@ -49,13 +49,13 @@ left_over() {
 }
 is_nothing_left() { [[ -z $(left_over) ]]; }
 
-# kill_at_random_moments TENTHS OPTION... -- COMMAND...: kills five runs of softrdma run, each at a random moment in
-# another fifth of TENTHS tenths of a second. They leave nothing.
+# kill_at_random_moments RUNS TENTHS OPTION... -- COMMAND...: kills so many runs of softrdma run, each at a random
+# moment in another part of TENTHS tenths of a second. They leave nothing.
 kill_at_random_moments() {
-    local moment part tenths=$1
-    shift
-    for part in {0..4}; do
-        moment=$(((part * tenths + RANDOM % tenths) / 5))
+    local moment part runs=$1 tenths=$2
+    shift 2
+    for ((part = 0; part < runs; ++part)); do
+        moment=$(((part * tenths + RANDOM % tenths) / runs))
         start_softrdma run -q "$@"
         sleep $((moment / 10)).$((moment % 10)) # the subject of the test
         kill -KILL "$pid"
