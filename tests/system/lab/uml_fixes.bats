@@ -60,9 +60,15 @@ teardown() {
             echo "line $i waits"
             return 1
         }
+        [[ $line == "$i" ]]
         limit=(-t 0.6)
     done
     input=${guest[1]}
     exec {input}>&-
     wait "$guest_PID"
+}
+@test "user mode: an old kernel runs a program on a processor with AMX" {
+    grep -qw amx_tile /proc/cpuinfo || skip 'this processor has no AMX'
+    softrdma kernel path 6.12 || skip 'kernel 6.12 is not built: softrdma kernel build 6.12'
+    softrdma run -q --in uml --kernel 6.12 --driver siw -- true
 }
