@@ -7,6 +7,10 @@
 //                                          not mapped yet: it must return to the function
 //   uml_faults PID FUNCTION panic PANIC    the processor calls panic(), which must end the kernel
 //
+// Or it stops the only processor in arch_cpu_idle(), where interrupts are disabled too:
+//
+//   uml_faults PID FUNCTION idle           SIGIO becomes pending: the processor must not sleep
+//
 // FUNCTION and PANIC are addresses of the kernel's functions. The status is 1 if that does not
 // happen: the processor runs the timer interrupt, which spins on the lock that the processor holds.
 
@@ -22,10 +26,12 @@
 #include <string>
 #include <string_view>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <thread>
 #include <ucontext.h>
+#include <unistd.h>
 
 namespace {
 
@@ -65,6 +71,7 @@ char process_state(pid_t tid) {
 class uml_kernel {
     pid_t pid_;
     std::uint64_t function_;
+    std::uint64_t code_ = 0; ///< of the function
 
   public:
     uml_kernel(pid_t pid, std::uint64_t function)
@@ -74,8 +81,8 @@ class uml_kernel {
             trace(PTRACE_SEIZE, std::stoi(task.path().filename()));
         trace(PTRACE_INTERRUPT, pid);
         check(waitpid(pid, nullptr, __WALL) == pid ? 0 : -1, "waitpid");
-        const auto code = static_cast<std::uint64_t>(trace(PTRACE_PEEKTEXT, pid, function));
-        trace(PTRACE_POKETEXT, pid, function, (code & ~code_mask) | int3);
+        code_ = static_cast<std::uint64_t>(trace(PTRACE_PEEKTEXT, pid, function));
+        set_breakpoint(pid);
         trace(PTRACE_CONT, pid);
     }
     void resume(pid_t tid, int signal = 0) const {
@@ -85,6 +92,19 @@ class uml_kernel {
     void step(pid_t tid, int signal) const {
         trace(PTRACE_SINGLESTEP, tid, 0, static_cast<std::uint64_t>(signal));
         check(waitpid(tid, nullptr, __WALL) == tid ? 0 : -1, "waitpid");
+    }
+    void set_breakpoint(pid_t tid) const {
+        trace(PTRACE_POKETEXT, tid, function_, (code_ & ~code_mask) | int3);
+    }
+    void clear_breakpoint(pid_t tid) const { trace(PTRACE_POKETEXT, tid, function_, code_); }
+    /// To the begin or end of the next system call. Returns its number.
+    std::uint64_t resume_to_system_call(pid_t tid) const {
+        int status = 0;
+        for (int signal = 0; signal != SIGTRAP; signal = WSTOPSIG(status)) {
+            trace(PTRACE_SYSCALL, tid, 0, static_cast<std::uint64_t>(signal));
+            check(waitpid(tid, &status, __WALL) == tid ? 0 : -1, "waitpid");
+        }
+        return get_regs(tid).orig_rax;
     }
     /// The next processor that comes to the function; 0 if the kernel ends.
     pid_t wait_for_processor() const {
@@ -174,16 +194,37 @@ void call_panic(const uml_kernel &kernel, pid_t tid, std::uint64_t panic) {
         ;
 }
 
+/// Many times: a timer interrupt that becomes pending too prevents the sleep.
+void idle(const uml_kernel &kernel, pid_t tid) {
+    for (int count = 0; count < 10; ++count) {
+        kernel.wait_for_processor(tid);
+        kernel.resume(tid, SIGIO); // its handler only marks it as pending
+        kernel.wait_for_processor(tid);
+        kernel.clear_breakpoint(tid);
+        kernel.resume_to_system_call(tid); // blocks the signals
+        kernel.resume_to_system_call(tid);
+        if (kernel.resume_to_system_call(tid) == SYS_poll)
+            throw failure("the processor sleeps with SIGIO pending");
+        kernel.set_breakpoint(tid);
+        kernel.resume(tid);
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-    const std::string_view name = argc == 5 ? argv[3] : "";
-    if (name != "fault" && name != "panic") {
-        std::fprintf(stderr, "Usage: %s PID FUNCTION fault|panic ADDRESS\n", *argv);
+    const std::string_view name = argc > 3 ? argv[3] : "";
+    if (!(argc == 4 && name == "idle") && !(argc == 5 && (name == "fault" || name == "panic"))) {
+        std::fprintf(stderr, "Usage: %s PID FUNCTION idle|fault|panic [ADDRESS]\n", *argv);
         return 2;
     }
     try {
+        alarm(60); // a processor that never stops
         const uml_kernel kernel(std::stoi(argv[1]), std::stoull(argv[2], nullptr, 16));
+        if (name == "idle") {
+            idle(kernel, std::stoi(argv[1]));
+            return 0;
+        }
         const std::uint64_t address = std::stoull(argv[4], nullptr, 16);
         const pid_t tid = kernel.wait_for_processor();
         std::this_thread::sleep_for(tick_time);

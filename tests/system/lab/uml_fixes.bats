@@ -15,57 +15,42 @@ require_patch() {
     [[ " $missing " != *" $1 "* ]] || skip "this kernel was built without the patch $1"
 }
 
-# debug_kernel CASE [ADDRESS]: starts a kernel whose processors often switch tasks, and calls uml_faults with the
-# address, or with that of the function CASE.
+# debug_kernel FUNCTION CASE [ADDRESS]: starts a kernel whose processors often switch tasks and sleep, and calls
+# uml_faults. The address may be that of a function.
 debug_kernel() {
     cat >init <<'END'
 #!/bin/sh
 mount -t proc none /proc
-grep -E ' (set_next_task_fair|panic)$' /proc/kallsyms
+grep -E ' (set_next_task_fair|arch_cpu_idle|panic)$' /proc/kallsyms
 echo begun
 while :; do sleep 0.01; done
 END
     chmod +x init
     # A session of its own: a kernel that panics ends its process group.
-    setsid "$(softrdma kernel path)" mem=256M ncpus=2 seccomp=on root=none rootfstype=hostfs rootflags=/ ro quiet \
+    setsid "$(softrdma kernel path)" mem=256M "ncpus=${NCPUS:-2}" seccomp=on root=none rootfstype=hostfs rootflags=/ ro quiet \
         panic=-1 con=null con0=null,fd:1 ssl=null "uml_dir=$PWD/uml" "init=$PWD/init" >out 2>err </dev/null 3>&- &
     pid=$!
     wait_until is_ready_or_ended "$pid" grep -q begun out
-    "$BUILD/tests/system/lab/uml_faults" "$pid" "$(address_of set_next_task_fair)" "$1" \
-        "${2:-$(address_of "$1")}"
+    "$BUILD/tests/system/lab/uml_faults" "$pid" "$(address_of "$1")" "$2" ${3:+"$(address_of "$3")"}
 }
-address_of() { sed -nE "s/ \w $1\b.*//p" out; }
+address_of() {
+    if [[ $1 == 0x* ]]; then echo "$1"; else sed -nE "s/ \w $1\b.*//p" out; fi
+}
 teardown() {
-    for started in ${pid-} ${guest_PID-}; do
-        if kill -0 "$started" 2>/dev/null; then kill -KILL "$started"; fi
-    done
+    if [[ -v pid ]] && kill -0 "$pid" 2>/dev/null; then kill -KILL "$pid"; fi
 }
 
 @test "user mode: a fault with interrupts disabled does not enable them" {
     require_patch um-do-not-enable-interrupts-in-a-fault-handler-where-they-were-disabled
-    debug_kernel fault 78000000 # beyond the memory
+    debug_kernel set_next_task_fair fault 0x78000000 # beyond the memory
 }
 @test "user mode: a panic with a run queue locked ends the kernel" {
     require_patch um-restore-the-interrupt-state-after-a-stub-process-is-killed
-    debug_kernel panic
+    debug_kernel set_next_task_fair panic panic
 }
-@test "user mode: input ends the sleep of an idle processor" {
+@test "user mode: a processor does not sleep with input pending" {
     require_patch um-do-not-sleep-in-idle-with-SIGIO-pending
-    local i line input limit=()
-    coproc guest { exec "$program" run -q --in uml --driver siw -- cat 3>&-; }
-    # Without the patch, some lines wait for the next timer of the processor, mostly for a second.
-    for i in {1..4000}; do
-        echo "$i" >&"${guest[1]}"
-        read -r "${limit[@]}" line <&"${guest[0]}" || {
-            echo "line $i waits"
-            return 1
-        }
-        [[ $line == "$i" ]]
-        limit=(-t 0.6)
-    done
-    input=${guest[1]}
-    exec {input}>&-
-    wait "$guest_PID"
+    NCPUS=1 debug_kernel arch_cpu_idle idle
 }
 @test "user mode: an old kernel runs a program on a processor with AMX" {
     grep -qw amx_tile /proc/cpuinfo || skip 'this processor has no AMX'
