@@ -150,6 +150,15 @@ void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) no
     sync_ranges(ranges, count, &cache_model::sync_rdma_write);
 }
 
+void sync_for_device(range_array ranges, std::size_t count, bool device_writes) noexcept {
+    sync_ranges(ranges, count,
+                device_writes ? &cache_model::sync_sink_for_device
+                              : &cache_model::sync_source_for_device);
+}
+void sync_for_cpu(range_array ranges, std::size_t count) noexcept {
+    sync_ranges(ranges, count, &cache_model::sync_sink_for_cpu);
+}
+
 const coherdma::cache::cache_ops CACHE_OPS = {"emulated", no_fence,    writeback,
                                               no_fence,   no_fence,    writeback_invalidate,
                                               no_fence,   is_supported};
@@ -169,7 +178,9 @@ const coherdma::cache::emulated_cache EMULATED_CACHE = {sizeof(coherdma::cache::
                                                         check_readable,
                                                         current_mode,
                                                         line_size,
-                                                        &CACHE_OPS};
+                                                        &CACHE_OPS,
+                                                        sync_for_device,
+                                                        sync_for_cpu};
 
 // -- for the plugin
 

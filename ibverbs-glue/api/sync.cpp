@@ -105,6 +105,13 @@ int check_phase(std::uint32_t phase) noexcept {
     return 0;
 }
 
+// direction: enum coherdma_direction.
+int check_direction(std::uint32_t direction) noexcept {
+    if (direction == 0 || (direction & ~std::uint32_t{COHERDMA_BIDIRECTIONAL}) != 0)
+        return fail(EINVAL, "direction 0x%x is not in enum coherdma_direction", direction);
+    return 0;
+}
+
 void writeback(const coherdma_device &device, const range *ranges, std::size_t count) noexcept {
     device.ops->writeback(ranges, count, device.line_size);
 }
@@ -112,6 +119,21 @@ void writeback(const coherdma_device &device, const range *ranges, std::size_t c
 void writeback_invalidate(const coherdma_device &device, const range *ranges,
                           std::size_t count) noexcept {
     device.ops->writeback_invalidate(ranges, count, device.line_size);
+}
+
+// The same with their fences.
+void sync_writeback(const coherdma_device &device, const ibv_sge *list,
+                    std::size_t count) noexcept {
+    device.ops->fence_before_writeback();
+    writeback(device, to_ranges(list), count);
+    device.ops->fence_after_writeback();
+}
+
+void sync_writeback_invalidate(const coherdma_device &device, const ibv_sge *list,
+                               std::size_t count) noexcept {
+    device.ops->fence_before_invalidate();
+    writeback_invalidate(device, to_ranges(list), count);
+    device.ops->fence_after_invalidate();
 }
 
 // Executes the fences before the needed operations, except for those already begun. Returns the set
@@ -170,18 +192,51 @@ void record_error(coherdma_batch &batch, int error) noexcept {
 int coherdma_sync_rdma_read(const coherdma_device *device, const ibv_sge *list, size_t count) {
     if (const int error = check_ranges(device, list, count))
         return error;
-    device->ops->fence_before_writeback();
-    writeback(*device, to_ranges(list), count);
-    device->ops->fence_after_writeback();
+    sync_writeback(*device, list, count);
     return 0;
 }
 
 int coherdma_sync_rdma_write(const coherdma_device *device, const ibv_sge *list, size_t count) {
     if (const int error = check_ranges(device, list, count))
         return error;
-    device->ops->fence_before_invalidate();
-    writeback_invalidate(*device, to_ranges(list), count);
-    device->ops->fence_after_invalidate();
+    sync_writeback_invalidate(*device, list, count);
+    return 0;
+}
+
+// From the device: lines that share the first or last line of the range with other data may be
+// dirty, so they are written back, not only invalidated. Afterwards no line is dirty, so no later
+// eviction overwrites what the device writes.
+int coherdma_sync_for_device(const coherdma_device *device, const ibv_sge *list, size_t count,
+                             uint32_t direction) {
+    if (const int error = check_ranges(device, list, count))
+        return error;
+    if (const int error = check_direction(direction))
+        return error;
+    const bool device_writes = (direction & COHERDMA_FROM_DEVICE) != 0;
+    if (device->emulated) [[unlikely]]
+        device->emulated->sync_for_device(to_ranges(list), count, device_writes);
+    else if (device_writes)
+        sync_writeback_invalidate(*device, list, count);
+    else
+        sync_writeback(*device, list, count);
+    return 0;
+}
+
+// The CPU may have fetched lines speculatively before the device wrote them, so they are
+// invalidated. User programs have no instruction that only invalidates. The write-back does
+// nothing: sync_for_device() left the lines clean, and the program has not stored to them.
+int coherdma_sync_for_cpu(const coherdma_device *device, const ibv_sge *list, size_t count,
+                          uint32_t direction) {
+    if (const int error = check_ranges(device, list, count))
+        return error;
+    if (const int error = check_direction(direction))
+        return error;
+    if ((direction & COHERDMA_FROM_DEVICE) == 0)
+        return 0;
+    if (device->emulated) [[unlikely]]
+        device->emulated->sync_for_cpu(to_ranges(list), count);
+    else
+        sync_writeback_invalidate(*device, list, count);
     return 0;
 }
 

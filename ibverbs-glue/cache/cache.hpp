@@ -19,9 +19,9 @@ namespace coherdma::cache {
 /// The instructions start the work and the fences wait for it, so one pair of fences serves any
 /// number of ranges:
 ///
-///     before an incoming RDMA Read:
+///     before an incoming RDMA Read, and before a post that has the device read local memory:
 ///         fence_before_writeback, writeback..., fence_after_writeback
-///     before and after an incoming RDMA Write:
+///     before and after an incoming RDMA Write, and local memory that the device writes:
 ///         fence_before_invalidate, writeback_invalidate..., fence_after_invalidate
 ///
 /// fence_after_writeback: a later store of this thread, such as a doorbell, a lock or a message, is

@@ -20,6 +20,9 @@ struct emulated_cache {
     const char *(*mode)() noexcept;
     std::size_t (*line_size)() noexcept;
     const cache_ops *ops;
+    /// The syncs of local memory, which the emulation tells from those of remote access.
+    void (*sync_for_device)(const range *, std::size_t count, bool device_writes) noexcept;
+    void (*sync_for_cpu)(const range *, std::size_t count) noexcept; ///< the device has written
 };
 
 /// Exported by the plugin, extern "C": nullptr if the context is not emulated.

@@ -65,6 +65,8 @@ constexpr struct {
     {"reg_mr", "program", "registers the memory"},
     {"sync_rdma_read", "program", "sync_rdma_read"},
     {"sync_rdma_write", "program", "sync_rdma_write"},
+    {"sync_for_device", "program", "sync_for_device"},
+    {"sync_for_cpu", "program", "sync_for_cpu"},
     {"peer_rdma_read", "peer", "posts an RDMA Read of these lines"},
     {"peer_rdma_write", "peer", "posts an RDMA Write of these lines"},
     {"peer_atomic", "peer", "posts an atomic operation on these lines"},

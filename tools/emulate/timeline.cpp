@@ -25,9 +25,11 @@ bool device_may_write(const std::string &event) {
 
 /// The state in which an event leaves a line that it found in this state.
 std::string state_after(const std::string &event, const std::string &state) {
-    if (event == "sync_rdma_write" || event.starts_with("evict_"))
+    if (event == "sync_rdma_write" || event == "sync_for_cpu" || event.starts_with("evict_"))
         return "clean";
-    if (event == "sync_rdma_read" || event == "post_source" || event == "post_sink")
+    // The direction of sync_for_device is not known: stale lines are left to the next event.
+    if (event == "sync_rdma_read" || event == "sync_for_device" || event == "post_source" ||
+        event == "post_sink")
         return is_dirty(state) ? "clean" : state;
     if (event == "complete_sink")
         return is_dirty(state) ? "dirty" : "clean";

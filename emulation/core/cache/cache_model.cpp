@@ -236,47 +236,73 @@ bool cache_model::reports_redundant() const noexcept {
     return config_.report_redundant && config_.mode != cache_mode::EVICT;
 }
 
+/// A sync of the program that writes lines back.
+void cache_model::writeback_range(event_kind kind, addr_range range, bool report_redundant) {
+    line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
+    bool is_needed = false;
+    remember_synced_range(range);
+    visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
+        is_needed = is_needed || is_dirty(line);
+        writeback(line, conflicts);
+    });
+    if (report_redundant && !is_needed)
+        visit_lines(range, [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
+}
+
+/// A sync of the program that writes lines back and invalidates them.
+void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
+                                             bool report_redundant) {
+    line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
+    bool is_needed = false;
+    remember_synced_range(range);
+    visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
+        is_needed = is_needed || is_dirty(line) || line.is_stale();
+        writeback(line, conflicts);
+        fetch(line);
+    });
+    if (report_redundant && !is_needed)
+        visit_lines(range, [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
+    conflicts.report_pending(); // before forget_writes(): it names the write
+    const addr_range lines = round_out(range, config_.line_size);
+    for (const recorded_write &write : writes_)
+        marks_.make_defined(intersection(write.range, lines));
+    forget_writes(range);
+}
+
 /// The program syncs before a peer reads: dirty lines are written back.
 void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
-    for (std::size_t i = 0; i < count; ++i) {
-        line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
-        bool is_needed = false;
-        remember_synced_range(ranges[i]);
-        visit_lines_as_event(event_kind::SYNC_RDMA_READ, ranges[i], capture_caller(),
-                             [&](cache_line &line) {
-                                 is_needed = is_needed || is_dirty(line);
-                                 writeback(line, conflicts);
-                             });
-        if (reports_redundant() && !is_needed)
-            visit_lines(ranges[i],
-                        [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
-    }
+    for (std::size_t i = 0; i < count; ++i)
+        writeback_range(event_kind::SYNC_RDMA_READ, ranges[i], reports_redundant());
 }
 
 /// The program syncs before or after a peer writes: dirty lines are written back, stale ones
 /// fetched, and recorded writes of peers to these lines are forgotten.
 void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
-    for (std::size_t i = 0; i < count; ++i) {
-        line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
-        bool is_needed = false;
-        remember_synced_range(ranges[i]);
-        visit_lines_as_event(event_kind::SYNC_RDMA_WRITE, ranges[i], capture_caller(),
-                             [&](cache_line &line) {
-                                 is_needed = is_needed || is_dirty(line) || line.is_stale();
-                                 writeback(line, conflicts);
-                                 fetch(line);
-                             });
-        if (reports_redundant() && !is_needed)
-            visit_lines(ranges[i],
-                        [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
-        conflicts.report_pending(); // before forget_writes(): it names the write
-        const addr_range lines = round_out(ranges[i], config_.line_size);
-        for (const recorded_write &write : writes_)
-            marks_.make_defined(intersection(write.range, lines));
-        forget_writes(ranges[i]);
-    }
+    for (std::size_t i = 0; i < count; ++i)
+        writeback_invalidate_range(event_kind::SYNC_RDMA_WRITE, ranges[i], reports_redundant());
+}
+
+// Syncs of local memory are never redundant: the program makes them at each post and completion,
+// whether or not lines have changed.
+
+void cache_model::sync_source_for_device(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i)
+        writeback_range(event_kind::SYNC_FOR_DEVICE, ranges[i], false);
+}
+
+void cache_model::sync_sink_for_device(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i)
+        writeback_invalidate_range(event_kind::SYNC_FOR_DEVICE, ranges[i], false);
+}
+
+void cache_model::sync_sink_for_cpu(const addr_range *ranges, std::size_t count) {
+    const lock_guard guard(mutex_);
+    for (std::size_t i = 0; i < count; ++i)
+        writeback_invalidate_range(event_kind::SYNC_FOR_CPU, ranges[i], false);
 }
 
 void cache_model::writeback_source(addr_range range) {

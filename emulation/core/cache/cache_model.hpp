@@ -58,6 +58,11 @@ class cache_model {
     void sync_rdma_read(const addr_range *ranges, std::size_t count);
     void sync_rdma_write(const addr_range *ranges, std::size_t count);
 
+    /// Of local memory: before the device reads it, before it writes it, and after that.
+    void sync_source_for_device(const addr_range *ranges, std::size_t count);
+    void sync_sink_for_device(const addr_range *ranges, std::size_t count);
+    void sync_sink_for_cpu(const addr_range *ranges, std::size_t count);
+
     // -- local memory of the program's own work requests, which the provider syncs
 
     /// Before a WR is posted that has the device read it.
@@ -127,6 +132,8 @@ class cache_model {
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
     void forget_writes(addr_range);
     [[nodiscard]] memory_region find_mr(addr_range) const;
+    void writeback_range(event_kind, addr_range, bool report_redundant);
+    void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);
     void writeback_local(event_kind, addr_range);
     void check_and_record_write(event_kind, addr_range, const mem_access &,
                                 finding_kind kind_if_dirty);

@@ -18,6 +18,11 @@ bool is_same_event(const history_event &first, const history_event &second) {
            is_same_access(first.access, second.access);
 }
 
+bool is_sync(event_kind kind) noexcept {
+    return kind == event_kind::SYNC_RDMA_READ || kind == event_kind::SYNC_RDMA_WRITE ||
+           kind == event_kind::SYNC_FOR_DEVICE || kind == event_kind::SYNC_FOR_CPU;
+}
+
 } // namespace
 
 /// Adds an event, in place of the oldest one if there are CAPACITY. The caller adds the lines.
@@ -61,9 +66,7 @@ std::vector<const history_event *> event_history::find_last(addr_range lines,
 
 const history_event *event_history::find_last_sync(addr_range lines) const {
     for (std::size_t i = 0; i < size_; ++i)
-        if ((last(i).kind == event_kind::SYNC_RDMA_READ ||
-             last(i).kind == event_kind::SYNC_RDMA_WRITE) &&
-            !intersection(last(i).bytes, lines).empty())
+        if (is_sync(last(i).kind) && !intersection(last(i).bytes, lines).empty())
             return &last(i);
     return nullptr;
 }
@@ -94,6 +97,10 @@ const char *event_name(event_kind kind) noexcept {
         return "sync_rdma_read";
     case event_kind::SYNC_RDMA_WRITE:
         return "sync_rdma_write";
+    case event_kind::SYNC_FOR_DEVICE:
+        return "sync_for_device";
+    case event_kind::SYNC_FOR_CPU:
+        return "sync_for_cpu";
     case event_kind::POST_SOURCE:
         return "post_source";
     case event_kind::POST_SINK:

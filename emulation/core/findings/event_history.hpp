@@ -25,6 +25,8 @@ enum class event_kind : std::uint8_t {
     REG_MR,
     SYNC_RDMA_READ,
     SYNC_RDMA_WRITE,
+    SYNC_FOR_DEVICE,
+    SYNC_FOR_CPU,
     POST_SOURCE,     ///< the program posts a WR; the device will read this local memory
     POST_SINK,       ///< the program posts a WR; the device will write this local memory
     COMPLETE_SINK,   ///< and has written it: the program polls the completion

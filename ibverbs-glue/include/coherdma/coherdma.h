@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * libcoherdma: determines whether an RDMA device snoops the CPU's cache, and provides the sync
- * calls that a program needs before and after a peer's RDMA Reads and Writes if it does not.
+ * calls that a program needs if it does not: before and after a peer's RDMA Reads and Writes, and
+ * before and after its own work requests.
  *
  *     struct coherdma_device *device = coherdma_open_device(context);
  *     ...
  *     coherdma_sync_rdma_read(device, list, count);    before a peer reads the ranges
  *     coherdma_sync_rdma_write(device, list, count);   before and after a peer writes them
+ *     coherdma_sync_for_device(device, list, count, direction);   before the program's own posts
+ *     coherdma_sync_for_cpu(device, list, count, direction);      after their completions
  *
  * For a coherent device the sync calls validate their arguments and order memory accesses, but
  * touch no cache line. See coherdma(7).
@@ -141,6 +144,25 @@ enum coherdma_phase {
 /* The same with a phase, or several combined, for each range. */
 int coherdma_sync(const struct coherdma_device *device, const struct ibv_sge *list,
                   const uint32_t *phases, size_t count);
+
+/*
+ * For the local memory of the program's own work requests, as in the kernel's DMA API; the
+ * direction is that of the data. coherdma_sync_for_device() before the request is posted: writes
+ * lines back, and invalidates them unless the direction is COHERDMA_TO_DEVICE.
+ * coherdma_sync_for_cpu() after its completion was polled, before the program reads the memory:
+ * with COHERDMA_TO_DEVICE it only checks its arguments, otherwise it writes back and invalidates
+ * lines. Between both calls the program must not store to the lines if the device writes them.
+ */
+enum coherdma_direction {
+    COHERDMA_TO_DEVICE = 1 << 0,   /* the device reads: Send, RDMA Write */
+    COHERDMA_FROM_DEVICE = 1 << 1, /* the device writes: Receive, RDMA Read, atomic */
+    COHERDMA_BIDIRECTIONAL = COHERDMA_TO_DEVICE | COHERDMA_FROM_DEVICE,
+};
+
+int coherdma_sync_for_device(const struct coherdma_device *device, const struct ibv_sge *list,
+                             size_t count, uint32_t direction);
+int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct ibv_sge *list,
+                          size_t count, uint32_t direction);
 
 /*
  * Syncs ranges that become known one after another: add starts the work, end waits for all of it.

@@ -41,6 +41,8 @@ void sync_of_non_coherent_device_fails(void **) {
     assert_int_equal(coherdma_sync_rdma_read(device, &list, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_rdma_write(device, &list, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync(device, &list, &phase, 1), EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_for_device(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_for_cpu(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
     coherdma_batch batch;
     coherdma_batch_begin(&batch, device);
     assert_int_equal(coherdma_batch_add(&batch, &list, 1, phase), EOPNOTSUPP);

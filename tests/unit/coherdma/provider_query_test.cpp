@@ -110,6 +110,14 @@ void emulated_device_syncs_with_provider_cache(void **) {
     const ibv_sge range = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
     assert_int_equal(coherdma_sync_rdma_read(device, &range, 1), 0);
     assert_int_equal(byte, 1);
+    assert_int_equal(coherdma_sync_for_device(device, &range, 1, COHERDMA_TO_DEVICE), 0);
+    assert_int_equal(byte, 0x11);
+    assert_int_equal(coherdma_sync_for_device(device, &range, 1, COHERDMA_FROM_DEVICE), 0);
+    assert_int_equal(byte, 0x31);
+    assert_int_equal(coherdma_sync_for_cpu(device, &range, 1, COHERDMA_TO_DEVICE), 0);
+    assert_int_equal(byte, 0x31);
+    assert_int_equal(coherdma_sync_for_cpu(device, &range, 1, COHERDMA_FROM_DEVICE), 0);
+    assert_int_equal(byte, 0x71);
     coherdma_close_device(device);
 }
 

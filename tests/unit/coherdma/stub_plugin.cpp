@@ -43,9 +43,21 @@ const char *mode() noexcept {
 std::size_t line_size() noexcept {
     return 1024;
 }
-const emulated_cache CACHE = {sizeof CACHE, is_emulated, check_mapped, mode, line_size, &OPS};
-const emulated_cache OTHER_RELEASE = {sizeof CACHE + 8, is_emulated, check_mapped, mode,
-                                      line_size,        &OPS};
+/// These add 0x10, 0x20 or 0x40 to the first byte of each range.
+void add_to_first_bytes(const range *ranges, std::size_t count, unsigned char number) noexcept {
+    for (std::size_t i = 0; i < count; ++i)
+        *reinterpret_cast<unsigned char *>(ranges[i].addr) += number;
+}
+void sync_for_device(const range *ranges, std::size_t count, bool device_writes) noexcept {
+    add_to_first_bytes(ranges, count, device_writes ? 0x20 : 0x10);
+}
+void sync_for_cpu(const range *ranges, std::size_t count) noexcept {
+    add_to_first_bytes(ranges, count, 0x40);
+}
+const emulated_cache CACHE = {sizeof CACHE, is_emulated, check_mapped,    mode,
+                              line_size,    &OPS,        sync_for_device, sync_for_cpu};
+const emulated_cache OTHER_RELEASE = {sizeof CACHE + 8, is_emulated, check_mapped,    mode,
+                                      line_size,        &OPS,        sync_for_device, sync_for_cpu};
 
 } // namespace
 
