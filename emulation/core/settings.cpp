@@ -81,6 +81,13 @@ void read_options(settings &config) {
     }
 }
 
+void read_local_buffers(settings &config) {
+    const std::string value = get_variable("COHERDMA_EMULATE_LOCAL_BUFFERS");
+    config.program_syncs_local = value == "program";
+    if (!value.empty() && value != "program" && value != "provider")
+        set_problem(config, "COHERDMA_EMULATE_LOCAL_BUFFERS", value, "is not provider or program");
+}
+
 void set_mode(settings &config, const coherency::emulation_mode &parsed) {
     for (const cache_mode mode : ALL_MODES)
         if (parsed.name == mode_name(mode))
@@ -140,6 +147,7 @@ settings read_settings(const std::string &device_name, const std::string &driver
         return config;
     read_numbers(config);
     read_options(config);
+    read_local_buffers(config);
     config.log_file = get_variable("COHERDMA_EMULATE_LOG");
     config.suppressions_file = get_variable("COHERDMA_EMULATE_SUPPRESS");
     return config;

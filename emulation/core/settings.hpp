@@ -21,10 +21,11 @@ const char *mode_name(cache_mode) noexcept;
 
 struct settings {
     cache_mode mode = cache_mode::OFF;
-    std::uint64_t seed = 0;        ///< of EVICT
-    std::size_t line_size = 64;    ///< 32, 64, 128 or 256
-    bool dereg_discards = false;   ///< ibv_dereg_mr drops dirty lines, as arm64 before Linux 7.0
-    bool report_redundant = false; ///< syncs of clean ranges
+    std::uint64_t seed = 0;           ///< of EVICT
+    std::size_t line_size = 64;       ///< 32, 64, 128 or 256
+    bool program_syncs_local = false; ///< local memory of work requests; false: the provider does
+    bool dereg_discards = false;      ///< ibv_dereg_mr drops dirty lines, as arm64 before Linux 7.0
+    bool report_redundant = false;    ///< syncs of clean ranges
     bool report_dirty_neighbors = false; ///< dirty bytes in a line that receives data
     bool stack_traces = true;
     bool checker_marks = true;     ///< marks for ASan and valgrind

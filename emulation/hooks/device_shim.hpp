@@ -91,10 +91,12 @@ void hook_post_ops(abi::verbs_context_ops &);
 void hook_poll_ops(abi::verbs_context_ops &);
 void hook_qp_ops(abi::verbs_context_ops &);
 
-/// Before a WR is posted: writes the memory of its SGE back, and adds it to sinks if the device
-/// will write it.
-void writeback_sge(emulated_device &, ibv_wr_opcode, const ibv_sge &,
-                   std::vector<addr_range> &sinks);
+/// Before a WR is posted, for each of its SGEs: writes the memory back, or checks that the program
+/// did so; adds it to the sinks if the device will write it.
+void prepare_sge(emulated_device &, ibv_wr_opcode, const ibv_sge &, pending_wr &);
+/// "RDMA Read of 64 bytes, wr_id 0x7 of QP 17, by process 9 (rping)", with the stack.
+mem_access describe_wr(const ibv_qp &, ibv_wr_opcode, std::uint64_t wr_id, std::uint64_t length);
+mem_access describe_recv(std::uint64_t wr_id, std::uint64_t length);
 /// Whether the WR reads or writes memory of the peer.
 bool accesses_remote_memory(ibv_wr_opcode) noexcept;
 /// The MW gets a new rkey when it is bound.

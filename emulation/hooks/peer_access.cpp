@@ -15,6 +15,10 @@ namespace {
 
 const char *operation_name(ibv_wr_opcode opcode) noexcept {
     switch (opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+        return "Send";
     case IBV_WR_RDMA_READ:
         return "RDMA Read";
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -26,6 +30,12 @@ const char *operation_name(ibv_wr_opcode opcode) noexcept {
     }
 }
 
+mem_access with_stack(const char *text) {
+    return {text, process_state().config.stack_traces ? stack_trace::capture() : stack_trace{}, {}};
+}
+
+} // namespace
+
 /// The request as findings name it.
 mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_id,
                        std::uint64_t length) {
@@ -34,13 +44,16 @@ mem_access describe_wr(const ibv_qp &qp, ibv_wr_opcode opcode, std::uint64_t wr_
                   "%s of %" PRIu64 " bytes, wr_id 0x%" PRIx64 " of QP %u, by process %d (%s)",
                   operation_name(opcode), length, wr_id, qp.qp_num, getpid(),
                   program_invocation_short_name);
-    mem_access access;
-    access.text = text;
-    access.stack = process_state().config.stack_traces ? stack_trace::capture() : stack_trace{};
-    return access;
+    return with_stack(text);
 }
 
-} // namespace
+mem_access describe_recv(std::uint64_t wr_id, std::uint64_t length) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "Receive of %" PRIu64 " bytes, wr_id 0x%" PRIx64 ", by process %d (%s)", length,
+                  wr_id, getpid(), program_invocation_short_name);
+    return with_stack(text);
+}
 
 /// Before a WR that accesses remote memory is posted: checks that memory in the process of this
 /// host that emulates it, this one or another.

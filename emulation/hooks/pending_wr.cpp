@@ -25,10 +25,14 @@ std::uint64_t pending_wr_table::add(pending_wr wr) {
     return number;
 }
 
-void pending_wr_table::set_sinks(std::uint64_t number, std::vector<addr_range> sinks) {
+void pending_wr_table::set_local_memory(std::uint64_t number, pending_wr wr) {
     const mutex_guard guard(mutex_);
-    if (const auto it = wrs_.find(number); it != wrs_.end())
-        it->second.sinks = std::move(sinks);
+    const auto it = wrs_.find(number);
+    if (it == wrs_.end())
+        return;
+    it->second.sinks = std::move(wr.sinks);
+    it->second.request = std::move(wr.request);
+    it->second.is_reported = wr.is_reported;
 }
 
 /// The driver did not accept the WR.

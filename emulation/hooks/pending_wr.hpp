@@ -4,7 +4,7 @@
 // polling gives the program its own wr_id back.
 #pragma once
 
-#include "core/memory/addr_range.hpp"
+#include "core/findings/finding_log.hpp"
 
 #include <deque>
 #include <mutex>
@@ -19,6 +19,8 @@ struct pending_wr {
     bool is_send = false;
     bool is_signaled = true;
     std::vector<addr_range> sinks; ///< local memory that it writes
+    mem_access request;            ///< set if the program syncs local memory
+    bool is_reported = false;      ///< a finding was that a sink was not synced
 };
 
 /// Thread-safe.
@@ -27,7 +29,8 @@ class pending_wr_table {
     pending_wr_table();
     /// Returns its number, the driver's wr_id.
     std::uint64_t add(pending_wr);
-    void set_sinks(std::uint64_t number, std::vector<addr_range> sinks);
+    /// Sets the sinks, request and is_reported.
+    void set_local_memory(std::uint64_t number, pending_wr);
     /// The driver did not accept the WR.
     void cancel(std::uint64_t number);
     /// Removes a complete WR and, before it in the result, the unsignaled WRs posted before it to

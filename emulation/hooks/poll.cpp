@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Polling: fetches data that arrived before the program sees the completion, and restores the
-// program's wr_id.
+// Polling: fetches data that arrived before the program sees the completion, unless the program
+// has to do that, and restores the program's wr_id.
 
 #include "device_shim.hpp"
 
@@ -10,11 +10,16 @@
 namespace coherdma::emulation {
 namespace {
 
-/// The device has written byte_len bytes to the sinks, in their order: fetches them.
-void fetch_sinks(const std::vector<addr_range> &sinks, std::uint64_t byte_len) {
-    for (const addr_range &sink : sinks) {
+/// The device has written byte_len bytes to the sinks, in their order: fetches them, or records
+/// that the program has to.
+void complete_sinks(const pending_wr &wr, std::uint64_t byte_len) {
+    for (const addr_range &sink : wr.sinks) {
         const std::uint64_t length = std::min<std::uint64_t>(byte_len, sink.size());
-        process_state().cache.fetch_sink({sink.begin, sink.begin + length});
+        const addr_range written = {sink.begin, sink.begin + length};
+        if (process_state().config.program_syncs_local)
+            process_state().cache.record_local_write(written, wr.request, wr.is_reported);
+        else
+            process_state().cache.fetch_sink(written);
         byte_len -= length;
     }
 }
@@ -28,11 +33,14 @@ std::uint64_t complete_wr(emulated_device &device, std::uint64_t pending_number,
         return pending_number; // the program's own: a WR that is not hooked
     // The unsignaled WRs before the last one have succeeded: they have no completion.
     for (std::size_t i = 0; i + 1 < completed.size(); ++i)
-        fetch_sinks(completed[i].sinks, ~std::uint64_t{0});
+        complete_sinks(completed[i], ~std::uint64_t{0});
     const pending_wr &last = completed.back();
     // The data of a Write with immediate went to its remote address, not to the receive.
     if (is_success && (last.is_send || opcode != IBV_WC_RECV_RDMA_WITH_IMM))
-        fetch_sinks(last.sinks, last.is_send ? ~std::uint64_t{0} : byte_len);
+        complete_sinks(last, last.is_send ? ~std::uint64_t{0} : byte_len);
+    // The device may have written a part.
+    if (!is_success && process_state().config.program_syncs_local)
+        complete_sinks(last, ~std::uint64_t{0});
     if (is_success && (!last.is_send || !last.sinks.empty()))
         process_state().cache.on_data_received();
     return last.wr_id;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Posting. Local memory that a WR reads or writes is written back first; for a sink, so that no
-// later eviction overwrites the received data. DAT requires that of a provider, on real hardware
-// too. The driver gets a copy of the WR list with numbers of pending_wr_table as wr_id.
+// later eviction overwrites the received data. If the program has to do that, it is checked. The
+// driver gets a copy of the WR list with numbers of pending_wr_table as wr_id.
 
 #include "device_shim.hpp"
 #include "peer_ipc.hpp"
@@ -25,20 +25,38 @@ constexpr std::uint32_t LOCAL_SOURCE_OPCODES = bit(IBV_WR_SEND) | bit(IBV_WR_SEN
 constexpr std::uint32_t REMOTE_MEMORY_OPCODES =
     LOCAL_SINK_OPCODES | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM);
 
-std::uint64_t length_of(const ibv_send_wr &wr) noexcept {
+template <class wr_type>
+std::uint64_t length_of(const wr_type &wr) noexcept {
     std::uint64_t length = 0;
     for (int i = 0; i < wr.num_sge; ++i)
         length += wr.sg_list[i].length;
     return length;
 }
 
-/// Writes back the local memory of a WR, and adds what the device will write to pending.sinks.
-/// Inline data is copied by the CPU, from the program's copy.
-void writeback_sges(emulated_device &device, const ibv_send_wr &wr, pending_wr &pending) {
+void prepare_source(addr_range range, const pending_wr &pending) {
+    if (process_state().config.program_syncs_local)
+        process_state().cache.check_local_source(range, pending.request);
+    else
+        process_state().cache.writeback_source(range);
+}
+
+void prepare_sink(addr_range range, pending_wr &pending) {
+    if (!process_state().config.program_syncs_local)
+        process_state().cache.writeback_sink(range);
+    else if (process_state().cache.check_local_sink(range, pending.request))
+        pending.is_reported = true;
+}
+
+/// Prepares the local memory of a WR for the device, except inline data: the CPU copies them, from
+/// the program's copy.
+void prepare_sges(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr,
+                  pending_wr &pending) {
     if ((wr.send_flags & IBV_SEND_INLINE) != 0)
         return;
+    if (process_state().config.program_syncs_local)
+        pending.request = describe_wr(qp, wr.opcode, wr.wr_id, length_of(wr));
     for (int i = 0; i < wr.num_sge; ++i)
-        writeback_sge(device, wr.opcode, wr.sg_list[i], pending.sinks);
+        prepare_sge(device, wr.opcode, wr.sg_list[i], pending);
 }
 
 /// Has the process that owns the remote memory of the WR check it.
@@ -88,12 +106,10 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept t
     process_state().cache.on_post_or_poll();
     wr_list_copy<ibv_send_wr> copy;
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
-        pending_wr pending = {wr->wr_id,
-                              qp,
-                              true,
-                              (wr->send_flags & IBV_SEND_SIGNALED) != 0 || device.is_sig_all(qp),
-                              {}};
-        writeback_sges(device, *wr, pending);
+        pending_wr pending = {
+            wr->wr_id, qp, true, (wr->send_flags & IBV_SEND_SIGNALED) != 0 || device.is_sig_all(qp),
+            {},        {}};
+        prepare_sges(device, *qp, *wr, pending);
         check_wr_target(device, *qp, *wr);
         copy.add(wr, device.pending_wrs.add(std::move(pending)));
     }
@@ -119,12 +135,14 @@ int post_receives(queue_type *queue, ibv_recv_wr *wr_list, ibv_recv_wr **bad_wr,
     process_state().cache.on_post_or_poll();
     wr_list_copy<ibv_recv_wr> copy;
     for (ibv_recv_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
-        pending_wr pending = {wr->wr_id, queue, false, true, {}};
+        pending_wr pending = {wr->wr_id, queue, false, true, {}, {}};
+        if (process_state().config.program_syncs_local)
+            pending.request = describe_recv(wr->wr_id, length_of(*wr));
         for (int i = 0; i < wr->num_sge; ++i) {
             const addr_range range = device.find_memory_by_lkey(wr->sg_list[i]);
             // Memory that is not emulated also counts towards byte_len of the completion.
             pending.sinks.push_back(range.empty() ? addr_range{0, wr->sg_list[i].length} : range);
-            process_state().cache.writeback_sink(range);
+            prepare_sink(range, pending);
         }
         copy.add(wr, device.pending_wrs.add(std::move(pending)));
     }
@@ -151,18 +169,18 @@ bool accesses_remote_memory(ibv_wr_opcode opcode) noexcept {
     return (REMOTE_MEMORY_OPCODES & bit(opcode)) != 0;
 }
 
-/// Before a WR is posted: writes the memory of its SGE back, and adds it to sinks if the device
-/// will write it.
-void writeback_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge &sge,
-                   std::vector<addr_range> &sinks) {
+/// Before a WR is posted: writes the memory of its SGE back, or checks that the program has, and
+/// adds it to pending.sinks if the device will write it.
+void prepare_sge(emulated_device &device, ibv_wr_opcode opcode, const ibv_sge &sge,
+                 pending_wr &pending) {
     if (((LOCAL_SINK_OPCODES | LOCAL_SOURCE_OPCODES) & bit(opcode)) == 0)
         return;
     const addr_range range = device.find_memory_by_lkey(sge);
     if ((LOCAL_SINK_OPCODES & bit(opcode)) == 0) {
-        process_state().cache.writeback_source(range);
+        prepare_source(range, pending);
     } else {
-        process_state().cache.writeback_sink(range);
-        sinks.push_back(range);
+        prepare_sink(range, pending);
+        pending.sinks.push_back(range);
     }
 }
 

@@ -62,7 +62,7 @@ void start_wr(ibv_qp_ex *qp, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint
     hooked.state.remote_addr = remote_addr;
     const bool is_signaled = hooked.state.is_sig_all || (qp->wr_flags & IBV_SEND_SIGNALED) != 0;
     const std::uint64_t number =
-        hooked.device.pending_wrs.add({wr_id, &qp->qp_base, true, is_signaled, {}});
+        hooked.device.pending_wrs.add({wr_id, &qp->qp_base, true, is_signaled, {}, {}});
     hooked.state.batch.push_back(number);
     qp->wr_id = number;
     (hooked.state.driver.*driver_function)(qp, args...);
@@ -121,14 +121,16 @@ void check_current_wr_target(const hooked_qp &hooked, const ibv_qp_ex *qp, std::
 /// will write.
 void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list) {
     const hooked_qp hooked = find_hooked_qp(qp);
-    std::vector<addr_range> sinks;
+    pending_wr pending;
     std::uint64_t length = 0;
-    for (std::size_t i = 0; i < num_sge; ++i) {
-        writeback_sge(hooked.device, hooked.state.opcode, sg_list[i], sinks);
+    for (std::size_t i = 0; i < num_sge; ++i)
         length += sg_list[i].length;
-    }
+    if (process_state().config.program_syncs_local)
+        pending.request = describe_wr(qp->qp_base, hooked.state.opcode, hooked.state.wr_id, length);
+    for (std::size_t i = 0; i < num_sge; ++i)
+        prepare_sge(hooked.device, hooked.state.opcode, sg_list[i], pending);
     if (!hooked.state.batch.empty())
-        hooked.device.pending_wrs.set_sinks(hooked.state.batch.back(), std::move(sinks));
+        hooked.device.pending_wrs.set_local_memory(hooked.state.batch.back(), std::move(pending));
     check_current_wr_target(hooked, qp, length);
     hooked.state.driver.wr_set_sge_list(qp, num_sge, sg_list);
 }

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 struct emulate_options {
     std::vector<std::string> modes{"stale"}, options;
-    std::string line_size, log_file, output_file, html_file, suppressions_file;
+    std::string line_size, local_buffers, log_file, output_file, html_file, suppressions_file;
     std::string lab_driver = "rxe";
     int findings_status = FAILED; ///< exit status if there are findings
     bool json = false, forbid_lab = false, force_lab = false;
@@ -129,6 +129,8 @@ class session {
         };
         if (!opts_.line_size.empty())
             env["COHERDMA_EMULATE_LINE"] = opts_.line_size;
+        if (!opts_.local_buffers.empty())
+            env["COHERDMA_EMULATE_LOCAL_BUFFERS"] = opts_.local_buffers;
         if (!opts_.options.empty())
             env["COHERDMA_EMULATE_OPTIONS"] = join(opts_.options);
         if (!opts_.suppressions_file.empty())
@@ -251,6 +253,11 @@ void add_emulate(cli::command &program, int &status) {
     command.add_option("--line", opts->line_size, "Cache line size: 32, 64, 128 or 256")
         .is_member({"32", "64", "128", "256"})
         .type_name("N");
+    command
+        .add_option("--local-buffers", opts->local_buffers,
+                    "Syncs local memory of work requests: provider (default), program")
+        .is_member({"provider", "program"})
+        .type_name("WORD");
     add_list("--option,-o", opts->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")
         .is_member({"redundant", "strict", "nostacks", "linux-pre-7.0-dereg"})
         .type_name("WORD");

@@ -20,7 +20,8 @@ bool is_stale(const std::string &state) {
     return state == "stale" || state == "conflict";
 }
 bool device_may_write(const std::string &event) {
-    return event == "peer_rdma_write" || event == "peer_atomic" || event == "post_sink";
+    return event == "peer_rdma_write" || event == "peer_atomic" || event == "post_sink" ||
+           event == "request_sink";
 }
 
 /// The state in which an event leaves a line that it found in this state.
@@ -142,9 +143,10 @@ class replay {
 std::size_t find_missing_before(const timeline &line_timeline, const std::string &finding_kind) {
     const std::size_t last = line_timeline.events.size() - 1;
     if (finding_kind == "unsynced-read" || finding_kind == "unsynced-write" ||
+        finding_kind == "unsynced-source" || finding_kind == "unsynced-sink" ||
         finding_kind == "discarded")
         return last;
-    if (finding_kind != "stale" && finding_kind != "conflict")
+    if (!finding_kind.starts_with("stale") && !finding_kind.starts_with("conflict"))
         return NONE;
     std::size_t stale_since = last;
     for (const timeline_row &row : line_timeline.rows)

@@ -200,13 +200,13 @@ bool cache_model::report_if_stale(const cache_line &line, line_reporter &stale_l
     if (!line.is_stale())
         return false;
     if (!is_dirty(line)) {
-        stale_lines.add(finding_kind::STALE, line);
+        stale_lines.add(kind_by_writer(line, finding_kind::STALE), line);
         return true;
     }
     const recorded_write *const write = find_last_write(line.range());
     if (write != nullptr && write->reported)
         return false;
-    stale_lines.add(finding_kind::CONFLICT, line);
+    stale_lines.add(kind_by_writer(line, finding_kind::CONFLICT), line);
     return true;
 }
 
@@ -252,17 +252,20 @@ void cache_model::writeback_range(event_kind kind, addr_range range, bool report
 /// A sync of the program that writes lines back and invalidates them.
 void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
                                              bool report_redundant) {
-    line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
+    line_reporter conflicts(*this, nullptr), unsynced(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;
     remember_synced_range(range);
     visit_lines_as_event(kind, range, capture_caller(), [&](cache_line &line) {
         is_needed = is_needed || is_dirty(line) || line.is_stale();
+        if (kind == event_kind::SYNC_FOR_DEVICE && is_unsynced_sink(line, range))
+            unsynced.add(finding_kind::STALE_SINK, line);
         writeback(line, conflicts);
         fetch(line);
     });
     if (report_redundant && !is_needed)
         visit_lines(range, [&](cache_line &line) { redundant.add(finding_kind::REDUNDANT, line); });
     conflicts.report_pending(); // before forget_writes(): it names the write
+    unsynced.report_pending();
     const addr_range lines = round_out(range, config_.line_size);
     for (const recorded_write &write : writes_)
         marks_.make_defined(intersection(write.range, lines));

@@ -63,7 +63,7 @@ class cache_model {
     void sync_sink_for_device(const addr_range *ranges, std::size_t count);
     void sync_sink_for_cpu(const addr_range *ranges, std::size_t count);
 
-    // -- local memory of the program's own work requests, which the provider syncs
+    // -- local memory of the program's own work requests, if the provider syncs it
 
     /// Before a WR is posted that has the device read it.
     void writeback_source(addr_range);
@@ -71,6 +71,14 @@ class cache_model {
     void writeback_sink(addr_range);
     /// and when the program polls its completion: the device has written these bytes.
     void fetch_sink(addr_range bytes);
+
+    // -- the same if the program syncs it: lines that are not synced become findings
+
+    void check_local_source(addr_range, const mem_access &);
+    /// Returns whether there was a finding.
+    bool check_local_sink(addr_range, const mem_access &);
+    /// The program polls the completion. is_reported: by check_local_sink().
+    void record_local_write(addr_range bytes, const mem_access &, bool is_reported);
 
     // -- work requests of peers on memory of this process, just before they are posted: dirty lines
     // become findings
@@ -100,11 +108,12 @@ class cache_model {
     using line_visitor = std::function<void(cache_line &)>;
     using lock_guard = std::lock_guard<std::mutex>;
 
-    struct recorded_write { ///< of a peer, not fetched since
+    struct recorded_write { ///< not fetched since
         addr_range range;
         mem_access request;
-        bool reported;       ///< as a finding: the program had changed the memory, too
-        bool marked = false; ///< for a memory checker
+        bool reported;         ///< as a finding: the program had changed the memory, too
+        bool marked = false;   ///< for a memory checker
+        bool is_local = false; ///< of a request of the program; else of a peer
     };
     // All these are called with mutex_.
 
@@ -130,7 +139,10 @@ class cache_model {
     [[nodiscard]] mem_access capture_caller() const;
     void remember_synced_range(addr_range);
     [[nodiscard]] const recorded_write *find_last_write(addr_range) const;
+    void record_write(recorded_write);
     void forget_writes(addr_range);
+    [[nodiscard]] finding_kind kind_by_writer(const cache_line &, finding_kind) const;
+    [[nodiscard]] bool is_unsynced_sink(const cache_line &, addr_range bytes) const;
     [[nodiscard]] memory_region find_mr(addr_range) const;
     void writeback_range(event_kind, addr_range, bool report_redundant);
     void writeback_invalidate_range(event_kind, addr_range, bool report_redundant);

@@ -56,17 +56,22 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
             reported = true;
         });
     }
+    record_write({range, request, reported});
+}
+
+/// Replaces the write of the same range.
+void cache_model::record_write(recorded_write added) {
     const auto same_range =
         std::find_if(writes_.begin(), writes_.end(),
-                     [&](const recorded_write &write) { return write.range == range; });
+                     [&](const recorded_write &write) { return write.range == added.range; });
     if (same_range != writes_.end())
         writes_.erase(same_range);
     while (writes_.size() >= MAX_WRITES) // forget_writes() may have added more than one
         writes_.pop_back();
-    writes_.push_front({range, request, reported});
+    writes_.push_front(std::move(added));
 }
 
-/// The last write of a peer that touches one of these lines; nullptr: none is recorded.
+/// The last write that touches one of these lines; nullptr: none is recorded.
 const cache_model::recorded_write *cache_model::find_last_write(addr_range range) const {
     for (const recorded_write &write : writes_)
         if (overlap(round_out(write.range, config_.line_size), range))
@@ -83,11 +88,15 @@ void cache_model::forget_writes(addr_range range) {
             ++it;
             continue;
         }
-        if (written.begin < lines.begin)
-            writes_.insert(it,
-                           {{written.begin, lines.begin}, it->request, it->reported, it->marked});
-        if (written.end > lines.end)
-            writes_.insert(it, {{lines.end, written.end}, it->request, it->reported, it->marked});
+        recorded_write part = *it;
+        if (written.begin < lines.begin) {
+            part.range = {written.begin, lines.begin};
+            writes_.insert(it, part);
+        }
+        if (written.end > lines.end) {
+            part.range = {lines.end, written.end};
+            writes_.insert(it, part);
+        }
         it = writes_.erase(it);
     }
 }

@@ -107,6 +107,12 @@ const char *event_name(event_kind kind) noexcept {
         return "post_sink";
     case event_kind::COMPLETE_SINK:
         return "complete_sink";
+    case event_kind::REQUEST_SOURCE:
+        return "request_source";
+    case event_kind::REQUEST_SINK:
+        return "request_sink";
+    case event_kind::REQUEST_COMPLETE:
+        return "request_complete";
     case event_kind::PEER_RDMA_READ:
         return "peer_rdma_read";
     case event_kind::PEER_RDMA_WRITE:

@@ -27,9 +27,12 @@ enum class event_kind : std::uint8_t {
     SYNC_RDMA_WRITE,
     SYNC_FOR_DEVICE,
     SYNC_FOR_CPU,
-    POST_SOURCE,     ///< the program posts a WR; the device will read this local memory
-    POST_SINK,       ///< the program posts a WR; the device will write this local memory
-    COMPLETE_SINK,   ///< and has written it: the program polls the completion
+    POST_SOURCE,    ///< the program posts a WR; the device will read this local memory
+    POST_SINK,      ///< the program posts a WR; the device will write this local memory
+    COMPLETE_SINK,  ///< and has written it: the program polls the completion
+    REQUEST_SOURCE, ///< POST_SOURCE, POST_SINK and COMPLETE_SINK of memory that the program syncs
+    REQUEST_SINK,   ///< itself: these move no line
+    REQUEST_COMPLETE,
     PEER_RDMA_READ,  ///< a peer is about to post a WR that reads this memory,
     PEER_RDMA_WRITE, ///< writes it,
     PEER_ATOMIC,     ///< or does both

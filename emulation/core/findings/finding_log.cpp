@@ -156,6 +156,14 @@ const char *kind_name(finding_kind kind) noexcept {
         return "conflict";
     case finding_kind::STALE:
         return "stale";
+    case finding_kind::UNSYNCED_SOURCE:
+        return "unsynced-source";
+    case finding_kind::UNSYNCED_SINK:
+        return "unsynced-sink";
+    case finding_kind::CONFLICT_SINK:
+        return "conflict-sink";
+    case finding_kind::STALE_SINK:
+        return "stale-sink";
     case finding_kind::DISCARDED:
         return "discarded";
     case finding_kind::BESIDE:
@@ -176,6 +184,13 @@ const char *missing_sync(finding_kind kind) noexcept {
         return "sync_rdma_write before or after the Write";
     case finding_kind::STALE:
         return "sync_rdma_write after the Write";
+    case finding_kind::UNSYNCED_SOURCE:
+    case finding_kind::UNSYNCED_SINK:
+        return "sync_for_device before the post";
+    case finding_kind::CONFLICT_SINK:
+        return "sync_for_device before, or sync_for_cpu after";
+    case finding_kind::STALE_SINK:
+        return "sync_for_cpu after the completion";
     case finding_kind::DISCARDED:
         return "sync_rdma_read before dereg_mr, unless the data are not needed";
     case finding_kind::BESIDE:

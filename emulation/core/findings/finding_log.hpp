@@ -16,13 +16,17 @@
 namespace coherdma::emulation {
 
 enum class finding_kind : std::uint8_t {
-    UNSYNCED_READ,  ///< a peer reads dirty lines
-    UNSYNCED_WRITE, ///< a peer writes dirty lines
-    CONFLICT,       ///< both the program and the device changed a line
-    STALE,          ///< the device wrote a line that was never fetched
-    DISCARDED,      ///< a dirty line was dropped when its memory was deregistered
-    BESIDE,         ///< data arrived in a line with other bytes that are dirty
-    REDUNDANT,      ///< a sync of a range that was clean
+    UNSYNCED_READ,   ///< a peer reads dirty lines
+    UNSYNCED_WRITE,  ///< a peer writes dirty lines
+    CONFLICT,        ///< both the program and the device changed a line
+    STALE,           ///< the device wrote a line that was never fetched
+    UNSYNCED_SOURCE, ///< a request of the program reads dirty lines
+    UNSYNCED_SINK,   ///< a request of the program writes dirty lines
+    CONFLICT_SINK,   ///< both the program and a request of it changed a line
+    STALE_SINK,      ///< a request of the program wrote a line that was never fetched
+    DISCARDED,       ///< a dirty line was dropped when its memory was deregistered
+    BESIDE,          ///< data arrived in a line with other bytes that are dirty
+    REDUNDANT,       ///< a sync of a range that was clean
 };
 const char *kind_name(finding_kind) noexcept;
 /// The sync that would have helped: "sync_rdma_write after the Write".

@@ -29,6 +29,16 @@ const char *describe(finding_kind kind) noexcept {
     case finding_kind::STALE:
         return "the device wrote these lines, and the program never synced them: it sees the\n"
                "  old data";
+    case finding_kind::UNSYNCED_SOURCE:
+        return "a request of this program reads lines that it has changed and not synced";
+    case finding_kind::UNSYNCED_SINK:
+        return "a request of this program writes lines that it has changed and not synced";
+    case finding_kind::CONFLICT_SINK:
+        return "both the program and its request changed these lines since they were last\n"
+               "  equal: the data of one of them is lost";
+    case finding_kind::STALE_SINK:
+        return "the device wrote these lines for a request of this program, which did not sync\n"
+               "  them after the completion: it sees the old data";
     case finding_kind::DISCARDED:
         return "the program's changes to these lines are lost: the memory was deregistered\n"
                "  before they were synced";

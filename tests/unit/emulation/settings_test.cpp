@@ -14,10 +14,10 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr const char *VARIABLES[] = {"COHERDMA_EMULATE",         "COHERDMA_EMULATE_LINE",
-                                     "COHERDMA_EMULATE_LOG",     "COHERDMA_EMULATE_LIMIT",
-                                     "COHERDMA_EMULATE_EXIT",    "COHERDMA_EMULATE_SUPPRESS",
-                                     "COHERDMA_EMULATE_OPTIONS", "COHERDMA_COHERENT"};
+constexpr const char *VARIABLES[] = {
+    "COHERDMA_EMULATE",         "COHERDMA_EMULATE_LINE", "COHERDMA_EMULATE_LOG",
+    "COHERDMA_EMULATE_LIMIT",   "COHERDMA_EMULATE_EXIT", "COHERDMA_EMULATE_SUPPRESS",
+    "COHERDMA_EMULATE_OPTIONS", "COHERDMA_COHERENT",     "COHERDMA_EMULATE_LOCAL_BUFFERS"};
 
 int reset_environment(void **) {
     for (const char *const each : VARIABLES)
@@ -69,6 +69,7 @@ void all_variables_are_read(void **) {
     setenv("COHERDMA_EMULATE_EXIT", "99", 1);
     setenv("COHERDMA_EMULATE_SUPPRESS", "/tmp/known", 1);
     setenv("COHERDMA_EMULATE_OPTIONS", "redundant,strict,nostacks,nomarks,linux-pre-7.0-dereg", 1);
+    setenv("COHERDMA_EMULATE_LOCAL_BUFFERS", "program", 1);
     const settings parsed = read_settings("rxe0", "rxe");
     assert_string_equal(parsed.problem.c_str(), "");
     assert_true(parsed.mode == cache_mode::EVICT && parsed.seed == 7 && parsed.line_size == 128);
@@ -76,7 +77,9 @@ void all_variables_are_read(void **) {
     assert_string_equal(parsed.log_file.c_str(), "/tmp/%p.json");
     assert_string_equal(parsed.suppressions_file.c_str(), "/tmp/known");
     assert_true(parsed.report_redundant && parsed.report_dirty_neighbors && parsed.dereg_discards &&
-                !parsed.stack_traces && !parsed.checker_marks);
+                !parsed.stack_traces && !parsed.checker_marks && parsed.program_syncs_local);
+    setenv("COHERDMA_EMULATE_LOCAL_BUFFERS", "provider", 1);
+    assert_false(read_settings("rxe0", "rxe").program_syncs_local);
 }
 
 void unset_variables_have_defaults(void **) {
@@ -87,7 +90,8 @@ void unset_variables_have_defaults(void **) {
     assert_true(parsed.mode == cache_mode::STALE && parsed.line_size == 64 &&
                 parsed.max_reports == 10 && parsed.exit_status == 0);
     assert_true(parsed.stack_traces && parsed.checker_marks && !parsed.report_redundant &&
-                !parsed.report_dirty_neighbors && !parsed.dereg_discards);
+                !parsed.report_dirty_neighbors && !parsed.dereg_discards &&
+                !parsed.program_syncs_local);
     assert_true(parsed.log_file.empty() && parsed.suppressions_file.empty());
 }
 
@@ -103,6 +107,8 @@ void invalid_variable_is_reported(void **state) {
         {"COHERDMA_EMULATE_LIMIT", "-1", "'-1' is not a number of findings"},
         {"COHERDMA_EMULATE_EXIT", "0", "'0' is not a status from 1 to 255"},
         {"COHERDMA_EMULATE_EXIT", "256", "'256' is not a status"},
+        {"COHERDMA_EMULATE_LOCAL_BUFFERS", "kernel",
+         "COHERDMA_EMULATE_LOCAL_BUFFERS: 'kernel' is not provider or program"},
         {"COHERDMA_EMULATE_OPTIONS", "strict,lenient",
          "COHERDMA_EMULATE_OPTIONS: 'lenient' is not redundant, strict, nostacks, nomarks "
          "or linux-pre-7.0-dereg"},

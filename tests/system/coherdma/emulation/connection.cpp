@@ -2,6 +2,7 @@
 
 #include "connection.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <poll.h>
 
@@ -47,11 +48,13 @@ void connection::destroy_qp(rdma_cm_id *id) noexcept {
 }
 
 connection::connection(rdma_cm_id *id, ibv_pd *pd, connection_style style,
-                       const registered_memory &memory, std::size_t offset)
+                       const registered_memory &memory, std::size_t offset,
+                       const local_syncer &sync_local)
     : style_(style)
     , id_(id)
     , memory_(memory)
-    , offset_(offset) {
+    , offset_(offset)
+    , sync_local_(sync_local) {
     create_queues(pd);
     for (std::size_t i = 0; i < NUM_RECVS; ++i)
         post_recv(i);
@@ -103,10 +106,38 @@ bytes connection::buffer(std::size_t offset, std::size_t length) const {
 void connection::post_recv(std::size_t slot) {
     const bytes buf = slot_memory(slot, SLOT_SIZE);
     std::memset(buf.data(), static_cast<int>(UNWRITTEN), buf.size());
+    sync_message_memory(local_kind::RECV_BEFORE, buf);
     ibv_sge sge = make_sge(buf);
     ibv_recv_wr wr{slot, nullptr, &sge, 1}, *bad_wr = nullptr;
     check(srq_ ? ibv_post_srq_recv(srq_.get(), &wr, &bad_wr) : ibv_post_recv(id_->qp, &wr, &bad_wr),
           "post a receive");
+}
+
+// Only the syncs of what follows the first line are skipped: without headers there is no test.
+void connection::sync_message_memory(local_kind k, bytes buf) const {
+    const std::size_t header = std::min(LINE, buf.size());
+    const ibv_sge first = make_sge(buf.first(header)), rest = make_sge(buf.subspan(header));
+    sync_local_.sync_always(k, &first, 1);
+    if (rest.length != 0)
+        sync_local_(k, &rest, 1);
+}
+
+void connection::sync_before_post(const ibv_send_wr &wr) {
+    const auto num_sge = static_cast<std::size_t>(wr.num_sge);
+    switch (wr.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        sync_local_(local_kind::SOURCE, wr.sg_list, num_sge);
+        break;
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        sync_local_(local_kind::SINK_BEFORE, wr.sg_list, num_sge);
+        sinks_.insert(sinks_.end(), wr.sg_list, wr.sg_list + num_sge);
+        break;
+    default: // a message, which is synced, or a request without data
+        break;
+    }
 }
 
 void connection::send_message(const message &msg, std::span<const std::byte> data) {
@@ -116,6 +147,7 @@ void connection::send_message(const message &msg, std::span<const std::byte> dat
     std::memcpy(buf.data(), &header, sizeof header);
     if (!data.empty())
         std::memcpy(buf.data() + sizeof header, data.data(), data.size());
+    sync_message_memory(local_kind::SEND, buf);
     ibv_sge sge = make_sge(buf);
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_SEND;
@@ -136,6 +168,7 @@ message connection::receive_message() {
         msg.immediate = oldest.immediate;
     } else {
         const bytes buf = slot_memory(oldest.slot, SLOT_SIZE);
+        sync_message_memory(local_kind::RECV_AFTER, buf);
         std::memcpy(&msg, buf.data(), sizeof msg);
         if (msg.length > MAX_DATA)
             throw failure(concat("a message of ", msg.length, " bytes, more than sent"));
@@ -148,6 +181,7 @@ message connection::receive_message() {
 
 std::uint64_t connection::post(ibv_send_wr wr) {
     wr.wr_id = next_wr_id_++;
+    sync_before_post(wr);
     if (style_ == connection_style::WR_API) {
         post_with_wr_api(wr);
     } else {
@@ -186,6 +220,9 @@ void connection::post_with_wr_api(const ibv_send_wr &wr) {
 void connection::wait_completed(std::uint64_t wr_id) {
     while (completed_.erase(wr_id) == 0)
         wait_for_completion();
+    if (!sinks_.empty()) // of this request and the unsignaled ones before it
+        sync_local_(local_kind::SINK_AFTER, sinks_.data(), sinks_.size());
+    sinks_.clear();
 }
 
 void connection::handle_completion(std::uint64_t wr_id, ibv_wc_status status, ibv_wc_opcode opcode,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// A connection of `synced`, with messages that order the steps of both sides. The provider keeps
-// the messages' memory coherent: it is never synced.
+// A connection of `synced`, with messages that order the steps of both sides. Its memory is that of
+// local buffers only: the provider syncs it, or with --local the program.
 #pragma once
 
 #include "../../lib/verbs.hpp"
@@ -16,6 +16,7 @@
 #include <rdma/rdma_cma.h>
 #include <set>
 #include <span>
+#include <vector>
 
 namespace synced {
 
@@ -67,7 +68,7 @@ class connection {
 
     // Uses MEMORY_SIZE bytes of `memory` from `offset`.
     connection(rdma_cm_id *id, ibv_pd *pd, connection_style style, const registered_memory &memory,
-               std::size_t offset);
+               std::size_t offset, const local_syncer &sync_local);
 
     void send_message(const message &msg, std::span<const std::byte> data = {});
     // Blocks. received_data() is valid until the next call.
@@ -88,6 +89,8 @@ class connection {
     void create_queues(ibv_pd *pd);
     [[nodiscard]] bytes slot_memory(std::size_t index, std::size_t length) const;
     void post_recv(std::size_t slot);
+    void sync_message_memory(local_kind, bytes buf) const;
+    void sync_before_post(const ibv_send_wr &wr);
     void post_with_wr_api(const ibv_send_wr &wr);
     bool poll_cq();
     bool poll_cq_ex();
@@ -99,6 +102,8 @@ class connection {
     unique_handle<rdma_cm_id, rdma_destroy_id> id_;
     const registered_memory &memory_;
     std::size_t offset_;
+    const local_syncer &sync_local_;
+    std::vector<ibv_sge> sinks_; // of posted requests, to be synced when they have completed
     unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel_;
     unique_handle<ibv_cq, ibv_destroy_cq> cq_;
     unique_handle<ibv_srq, ibv_destroy_srq> srq_;

@@ -2,9 +2,12 @@
 //
 // A program that syncs as coherdma(7) describes, or skips some sync calls.
 //
-//     synced [--without N,...] [--rounds N] [--only PHASE] DEVICE ADDRESS
-//                                          runs both sides, as two processes
+//     synced [--without N,...] [--rounds N] [--only PHASE] [--local] [--without-local KIND]
+//            DEVICE ADDRESS                    runs both sides, as two processes
 //     synced --list [rxe|siw]                  prints N, phase, side, kind and region of each call
+//
+// With --local it also syncs the local memory of its own requests, which otherwise is left to the
+// provider; KIND is that of sync_calls.hpp's local_kind, for example recv-after.
 //
 // Exit status: 0 all data were right, 1 some were wrong, 2 error. Prints "region NAME BEGIN LENGTH
 // SIDE" for each side, and "without N BEGIN LENGTH SIDE" for a skipped call.
@@ -46,6 +49,8 @@ struct options {
     std::vector<unsigned> skipped;
     int rounds = 3;
     std::string only; // a phase; "" for all
+    bool local = false;
+    std::string skipped_local;
 };
 
 std::uint16_t exchange(std::uint16_t local) {
@@ -80,7 +85,7 @@ class connections {
   public:
     connections(side self, const options &opts)
         : self_(self)
-        , device_(opts.device) {
+        , opts_(opts) {
         const auto info = resolve(opts.address);
         if (self == side::SERVER) {
             listener_ = create_id();
@@ -96,6 +101,7 @@ class connections {
     }
     [[nodiscard]] connection &get(std::size_t index) const { return *connections_.at(index); }
     [[nodiscard]] ibv_pd *pd() const noexcept { return pd_.get(); }
+    [[nodiscard]] const coherdma_device *device() const noexcept { return device_.get(); }
 
   private:
     void add(connection_style style, sockaddr *address) {
@@ -111,8 +117,10 @@ class connections {
             check(rdma_resolve_addr(id, nullptr, address, MILLISECONDS), "resolve the address");
             check(rdma_resolve_route(id, MILLISECONDS), "resolve the route");
         }
-        if (device_ != ibv_get_device_name(id->verbs->device))
-            throw failure(concat("the address is not that of ", device_));
+        if (opts_.device != ibv_get_device_name(id->verbs->device))
+            throw failure(concat("the address is not that of ", opts_.device));
+        if (!device_)
+            open_device(id->verbs);
         if (!pd_)
             pd_ = check(decltype(pd_)(ibv_alloc_pd(id->verbs)), "protection domain");
         if (!message_memory_) // an iWARP Read response needs remote write access to its sink
@@ -120,7 +128,8 @@ class connections {
                                     IBV_ACCESS_LOCAL_WRITE |
                                         (is_iwarp(*id->verbs) ? IBV_ACCESS_REMOTE_WRITE : 0));
         connection &conn = *connections_.emplace_back(std::make_unique<connection>(
-            id, pd_.get(), style, *message_memory_, connection::MEMORY_SIZE * connections_.size()));
+            id, pd_.get(), style, *message_memory_, connection::MEMORY_SIZE * connections_.size(),
+            *sync_local_));
         check(self_ == side::SERVER ? rdma_accept(id, &param) : rdma_connect(id, &param),
               "connect");
         // On iWARP the client sends first, but only after the server has accepted: siw may leave
@@ -133,8 +142,17 @@ class connections {
             conn.send_message({});
     }
 
+    void open_device(ibv_context *context) {
+        device_.reset(coherdma_open_device(context));
+        if (!device_)
+            throw failure(coherdma_error());
+        sync_local_.emplace(opts_.local ? device_.get() : nullptr, self_, opts_.skipped_local);
+    }
+
     side self_;
-    std::string device_;
+    const options &opts_;
+    unique_handle<coherdma_device, coherdma_close_device> device_;
+    std::optional<local_syncer> sync_local_;
     unique_handle<rdma_cm_id, rdma_destroy_id> listener_;
     unique_handle<ibv_pd, ibv_dealloc_pd> pd_;
     std::optional<registered_memory> message_memory_;
@@ -171,17 +189,13 @@ int run(side self, const options &opts) try {
     alarm(TIMEOUT);
     const connections conns(self, opts);
     ibv_context *const context = conns.get(0).id()->verbs;
-    const unique_handle<coherdma_device, coherdma_close_device> device(
-        coherdma_open_device(context));
-    if (!device)
-        throw failure(coherdma_error());
     coherdma_device_attr attr{};
-    check(coherdma_query_device(device.get(), &attr, sizeof attr), "query the device");
+    check(coherdma_query_device(conns.device(), &attr, sizeof attr), "query the device");
     if (attr.line_size > LINE || attr.alignment > LINE)
         throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
     print_line(concat("coherency ", coherdma_coherency_str(attr.coherency), ' ', attr.line_size));
-    const syncer sync(device.get(), self, opts.skipped);
+    const syncer sync(conns.device(), self, opts.skipped);
     process_state process{self, iwarp, opts.rounds, conns.pd(), sync};
     std::deque<phase_run> runs;
     for (const phase &p : PHASES) {
@@ -191,7 +205,8 @@ int run(side self, const options &opts) try {
             run_threads(runs, process, p, conns);
         else
             runs.emplace_back(process, p, connection_for(p, conns), p.name).run_rounds();
-        if (opts.skipped.empty()) // findings are matched to phases by their memory
+        if (opts.skipped.empty() &&
+            opts.skipped_local.empty()) // findings are matched to phases by their memory
             runs.clear();
     }
     exchange(0); // exiting earlier would disconnect the other side
@@ -263,6 +278,10 @@ int main(int argc, char **argv) try {
                 opts.skipped.push_back(static_cast<unsigned>(std::stoul(number)));
         } else if (arg == "--rounds" && has_value) {
             opts.rounds = std::stoi(argv[++i]);
+        } else if (arg == "--local") {
+            opts.local = true;
+        } else if (arg == "--without-local" && has_value) {
+            opts.skipped_local = argv[++i];
         } else if (arg == "--only" && has_value) {
             opts.only = argv[++i];
         } else {
@@ -274,7 +293,8 @@ int main(int argc, char **argv) try {
     };
     if (positional.size() != 2 || std::ranges::any_of(opts.skipped, is_unknown) ||
         opts.rounds < 1) {
-        std::fputs("usage: synced [--without N,...] [--rounds N] [--only PHASE] DEVICE ADDRESS\n"
+        std::fputs("usage: synced [--without N,...] [--rounds N] [--only PHASE] [--local]\n"
+                   "              [--without-local KIND] DEVICE ADDRESS\n"
                    "       synced --list [rxe|siw]\n",
                    stderr);
         return 2;

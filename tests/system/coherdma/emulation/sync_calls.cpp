@@ -135,6 +135,43 @@ void syncer::operator()(const phase &p, kind type, const std::byte *begin,
     throw verbs_test::failure(verbs_test::concat("no such sync call in ", p.name));
 }
 
+const char *name_of(local_kind k) noexcept {
+    switch (k) {
+    case local_kind::SEND:
+        return "send";
+    case local_kind::RECV_BEFORE:
+        return "recv-before";
+    case local_kind::RECV_AFTER:
+        return "recv-after";
+    case local_kind::SOURCE:
+        return "source";
+    case local_kind::SINK_BEFORE:
+        return "sink-before";
+    case local_kind::SINK_AFTER:
+        return "sink-after";
+    }
+    return "?";
+}
+
+void local_syncer::sync_always(local_kind k, const ibv_sge *ranges, std::size_t count) const {
+    if (device_ == nullptr)
+        return;
+    const bool is_after = k == local_kind::RECV_AFTER || k == local_kind::SINK_AFTER;
+    const bool is_source = k == local_kind::SEND || k == local_kind::SOURCE;
+    const std::uint32_t direction = is_source ? COHERDMA_TO_DEVICE : COHERDMA_FROM_DEVICE;
+    verbs_test::check((is_after ? coherdma_sync_for_cpu
+                                : coherdma_sync_for_device)(device_, ranges, count, direction),
+                      "sync of local memory");
+}
+
+void local_syncer::operator()(local_kind k, const ibv_sge *ranges, std::size_t count) const {
+    if (skipped_ != name_of(k))
+        return sync_always(k, ranges, count);
+    for (std::size_t i = 0; i < count; ++i)
+        print_line(verbs_test::concat("without ", name_of(k), " 0x", std::hex, ranges[i].addr,
+                                      std::dec, ' ', ranges[i].length, ' ', name_of(self_)));
+}
+
 void print_line(const std::string &line) {
     const std::string text_line = line + "\n";
     if (write(STDOUT_FILENO, text_line.data(), text_line.size()) < 0)

@@ -59,6 +59,36 @@ class syncer {
     std::vector<unsigned> skipped_;
 };
 
+// The sync calls for the local memory of a process's own requests, for --local.
+enum class local_kind : std::uint8_t {
+    SEND,
+    RECV_BEFORE,
+    RECV_AFTER,
+    SOURCE, // of an RDMA Write
+    SINK_BEFORE,
+    SINK_AFTER, // of an RDMA Read or an atomic operation
+};
+const char *name_of(local_kind k) noexcept;
+
+class local_syncer {
+  public:
+    // device: nullptr without --local. skipped: name_of() of the kind to leave out; "" for none.
+    local_syncer(const coherdma_device *device, side self, std::string skipped)
+        : device_(device)
+        , self_(self)
+        , skipped_(std::move(skipped)) {}
+
+    // Syncs the ranges, or prints that they are skipped.
+    void operator()(local_kind, const ibv_sge *ranges, std::size_t count) const;
+    // The same, whatever is skipped.
+    void sync_always(local_kind, const ibv_sge *ranges, std::size_t count) const;
+
+  private:
+    const coherdma_device *device_;
+    side self_;
+    std::string skipped_;
+};
+
 // Prints one line to stdout in a single write.
 void print_line(const std::string &line);
 
