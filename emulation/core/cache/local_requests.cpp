@@ -2,7 +2,7 @@
 //
 // The program's own work requests, if the program and not the provider syncs their local memory.
 // Its lines must be clean when the request is posted; what the device writes is recorded at the
-// completion, and stays stale until the program syncs it.
+// completion, and stays stale until the program syncs it. An empty range has no line.
 
 #include "cache_line.hpp"
 #include "cache_model.hpp"
@@ -11,6 +11,8 @@
 namespace coherdma::emulation {
 
 void cache_model::check_local_source(addr_range range, const mem_access &request) {
+    if (range.empty())
+        return;
     const lock_guard guard(mutex_);
     line_reporter dirty(*this, &request);
     visit_lines_as_event(event_kind::REQUEST_SOURCE, range, request, [&](cache_line &line) {
@@ -20,6 +22,8 @@ void cache_model::check_local_source(addr_range range, const mem_access &request
 }
 
 bool cache_model::check_local_sink(addr_range range, const mem_access &request) {
+    if (range.empty())
+        return false;
     const lock_guard guard(mutex_);
     line_reporter dirty(*this, &request);
     bool is_reported = false;
@@ -34,6 +38,8 @@ bool cache_model::check_local_sink(addr_range range, const mem_access &request) 
 
 void cache_model::record_local_write(addr_range bytes, const mem_access &request,
                                      bool is_reported) {
+    if (bytes.empty())
+        return;
     const lock_guard guard(mutex_);
     bool is_stale = false;
     visit_lines_as_event(event_kind::REQUEST_COMPLETE, bytes, request, [&](cache_line &line) {

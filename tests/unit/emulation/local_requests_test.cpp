@@ -89,6 +89,15 @@ void unsynced_sink_is_reported_once(void **) {
     assert_int_equal(test.device_byte(), 0xfe); // what the device wrote is lost
 }
 
+void empty_sink_needs_no_sync(void **) {
+    fixture test;
+    test.program_byte() = 0xfe;
+    const addr_range empty = test.pages.part(OFFSET + 1, 0);
+    test.cache->check_local_source(empty, test.request);
+    test.cache->check_local_sink(empty, test.request);
+    test.assert_no_finding();
+}
+
 void dirty_bytes_beside_sink_are_reported(void **) {
     fixture test;
     test.program_byte() = 0xfe;
@@ -195,6 +204,7 @@ int main() {
         cmocka_unit_test(synced_source_is_not_reported),
         cmocka_unit_test(dirty_bytes_beside_source_are_not_reported),
         cmocka_unit_test(unsynced_sink_is_reported_once),
+        cmocka_unit_test(empty_sink_needs_no_sync),
         cmocka_unit_test(dirty_bytes_beside_sink_are_reported),
         cmocka_unit_test(synced_sink_is_fetched_by_sync_for_cpu_only),
         cmocka_unit_test(sink_not_synced_for_cpu_is_reported_at_deregistration),
