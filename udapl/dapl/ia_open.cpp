@@ -50,16 +50,32 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
     return DAT_SUCCESS;
 }
 
+/// Sets coherency, needs_sync and checked_coherency.
+DAT_RETURN open_coherency(dapl_ia &ia) noexcept {
+    ia.coherency.reset(coherdma_open_device(ia.ctx()));
+    coherdma_device_attr attr = {};
+    if (!ia.coherency || coherdma_query_device(ia.coherency.get(), &attr, sizeof attr) != 0)
+        return dat_error(DAT_INTERNAL_ERROR);
+    ia.needs_sync = attr.sync_required != 0;
+    if (!ia.needs_sync)
+        return DAT_SUCCESS;
+    coherdma_open_attr open_attr = {};
+    open_attr.flags = COHERDMA_OPEN_CHECK_MEMORY;
+    open_attr.context = ia.ctx();
+    ia.checked_coherency.reset(coherdma_open_device_ex(&open_attr, sizeof open_attr));
+    return ia.checked_coherency ? DAT_RETURN{DAT_SUCCESS} : dat_error(DAT_INTERNAL_ERROR);
+}
+
 /// Opens the device that the IA name stands for. On an error the caller destroys the IA.
 DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) noexcept {
     ia.dev = find_device(ia.inst.instance_data.c_str(), event_thread::channel());
     if (ia.dev == nullptr)
         return dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
-    ia.coherency.reset(coherdma_open_device(ia.ctx()));
-    if (!ia.coherency)
-        return dat_error(DAT_INTERNAL_ERROR);
+    DAT_RETURN result = open_coherency(ia);
+    if (result != DAT_SUCCESS)
+        return result;
     ia.provider_attrs = std::make_unique<named_attrs>(*ia.dev);
-    const DAT_RETURN result = set_async_evd(ia, qlen, async_evd_handle);
+    result = set_async_evd(ia, qlen, async_evd_handle);
     if (result != DAT_SUCCESS)
         return result;
     if (const int error = async_register(ia)) {

@@ -4,6 +4,7 @@
 
 #include "dapl/ep/post.hpp"
 #include "dapl/ia/ia.hpp"
+#include "dapl/memory/local_sync.hpp"
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
@@ -31,22 +32,28 @@ std::uint32_t to_post_flags(DAT_COMPLETION_FLAGS flags) noexcept {
 }
 
 /// Calls post_fn(remote_ops, wr_id). wr_id is the cookie that has the data of the completion event.
-/// If post_fn returns EINVAL, the invalid argument is the one with the number `argument`.
+/// sink: local memory that the device may write, or nullptr. If post_fn returns EINVAL, the invalid
+/// argument is the one with the number `argument`.
 template <class post_function>
 DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
-                       DAT_UINT64 user_cookie, unsigned argument,
+                       DAT_UINT64 user_cookie, const DAT_LMR_TRIPLET *sink, unsigned argument,
                        const post_function &post_fn) noexcept {
     const std::lock_guard guard(ep.requests.lock);
     if (const DAT_RETURN result = open_remote(ep); result != DAT_SUCCESS)
         return result;
-    dto_cookie *const cookie = ep.requests.peek_free();
+    dto_cookie *const cookie = ep.requests.peek_any_free();
     if (cookie == nullptr)
         return request_queue_full(ep);
     cookie->event.user_cookie.as_64 = user_cookie;
     cookie->event.transfered_length = length;
     cookie->event.operation = operation;
+    if (ep.requests.has_sinks()) {
+        const std::size_t num_sinks = sink != nullptr ? 1 : 0;
+        cookie->set_sinks(sink, num_sinks, ep.requests.max_sinks());
+        sync_for_device(*ep.ia, sink, num_sinks, true);
+    }
     ep.requests.commit(*cookie);
-    const int error = post_fn(*ep.remote_ops, reinterpret_cast<std::uintptr_t>(cookie));
+    const int error = post_fn(*ep.remote_ops, ep.requests.wr_id_of(*cookie));
     if (error == 0)
         return DAT_SUCCESS;
     ep.requests.rollback();
@@ -69,7 +76,7 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LM
         return invalid_parameter(2);
     if (remote == nullptr || remote->virtual_address % atomic_write_size != 0)
         return invalid_parameter(5);
-    return post_remote(*ep, DAT_DTO_RDMA_WRITE, atomic_write_size, user_cookie.as_64, 3,
+    return post_remote(*ep, DAT_DTO_RDMA_WRITE, atomic_write_size, user_cookie.as_64, compare, 3,
                        [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
                            return coherdma_post_atomic_write(
                                &remote_ops, wr_id, to_post_flags(flags), remote->rmr_context,
@@ -90,8 +97,8 @@ DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
         return invalid_parameter(2);
     if (remote == nullptr || remote->segment_length == 0)
         return invalid_parameter(4);
-    return post_remote(*ep, DAT_DTO_RDMA_READ, remote->segment_length, user_cookie.as_64, 4,
-                       [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
+    return post_remote(*ep, DAT_DTO_RDMA_READ, remote->segment_length, user_cookie.as_64, scratch,
+                       4, [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
                            return coherdma_post_flush(&remote_ops, wr_id, to_post_flags(flags),
                                                       remote->rmr_context, remote->virtual_address,
                                                       remote->segment_length,

@@ -129,7 +129,7 @@ expect_emulated_by_name() { # DRIVER
         [[ -z $output && $stderr == coherdma:*'see: coherdma --help' && ! -e ran ]]
     }
     touch readable
-    for words in '--mode steel' '--mode off' '--mode evict:x' '--line 48' '--option all' \
+    for words in '--mode steel' '--mode off' '--mode evict:x' '--line 48' '--local-buffers kernel' '--option all' \
         '--status 256' '--status x' '--suppress nowhere' '--suppress /' '--driver mlx5' '--here --lab' \
         '--bogus' '--output'; do
         # shellcheck disable=SC2086

@@ -4,6 +4,7 @@
 
 #include "dapl/event/upcalls.hpp"
 #include "dapl/ia/ia.hpp"
+#include "dapl/memory/local_sync.hpp"
 #include "dapl/memory/rmr.hpp"
 #include "ep.hpp"
 #include "srq.hpp"
@@ -113,12 +114,40 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
     return srq != nullptr && srq->complete(cookie); // nullptr: see cookie_ring::retire
 }
 
+/// Before the cookie completes: syncs what the device has written for it, and for unsignaled
+/// requests before it. After an error the device may have written a part.
+[[gnu::noinline]] void sync_completed(const ibv_wc &wc, dto_cookie &slot) noexcept {
+    const auto sync = [](const dapl_ia &ia, const dto_cookie &cookie, std::uint64_t max_length) {
+        if (cookie.num_sinks != 0)
+            sync_for_cpu(ia, cookie.sinks, cookie.num_sinks, max_length);
+    };
+    const bool is_success = wc.status == IBV_WC_SUCCESS;
+    // The data of a Write with immediate went to its remote address, not to the receive.
+    const std::uint64_t recv_length = !is_success                              ? ~std::uint64_t{0}
+                                      : wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? 0
+                                                                               : wc.byte_len;
+    dapl_ep *const ep = slot.ep();
+    if (ep == nullptr) {
+        const auto *const srq = static_cast<dapl_srq *>(slot.object);
+        if (srq != nullptr && slot.seq != 0)
+            sync(*srq->ia, slot, recv_length);
+    } else if (slot.is_recv != 0) {
+        ep->receives.for_each_to_complete(slot, [&](const dto_cookie &cookie) {
+            sync(*ep->ia, cookie, &cookie == &slot ? recv_length : ~std::uint64_t{0});
+        });
+    } else {
+        ep->requests.for_each_to_complete(
+            slot, [&](const dto_cookie &cookie) { sync(*ep->ia, cookie, ~std::uint64_t{0}); });
+    }
+}
+
 /// The fast path of poll_event: if evd.wc is a DTO that succeeded on an EP's own queues, completes
 /// its cookie and makes the event. False: nothing was done, and wc_to_event handles the completion.
 /// tests/bench/dapl_costs.py shows what this saves.
 inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     const ibv_wc &wc = evd.wc;
-    if (wc.status != IBV_WC_SUCCESS || wc.wr_id == 0) [[unlikely]]
+    // Neither 0 nor with sync_flag, which is the sign.
+    if (wc.status != IBV_WC_SUCCESS || static_cast<std::int64_t>(wc.wr_id) <= 0) [[unlikely]]
         return false;
     auto &cookie = *reinterpret_cast<dto_cookie *>(wc.wr_id);
     const bool is_recv = cookie.event.operation == DAT_DTO_RECEIVE;
@@ -140,12 +169,16 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
 }
 
 /// Makes the event of any completion in evd.wc: an error, a Receive from an SRQ or with immediate
-/// data, a bind, an extension, or one that the device reports twice. False: there is no event.
+/// data, a bind, an extension, one that the device reports twice, or any of a device that is not
+/// coherent. False: there is no event.
 [[gnu::noinline]] bool wc_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     const ibv_wc &wc = evd.wc;
-    if (wc.wr_id == 0 || wc.wr_id % alignof(dto_cookie) != 0)
+    dto_cookie *const posted = to_cookie(wc.wr_id);
+    if (posted == nullptr)
         return false;
-    auto &ring_cookie = *reinterpret_cast<dto_cookie *>(wc.wr_id);
+    dto_cookie &ring_cookie = *posted;
+    if ((wc.wr_id & sync_flag) != 0)
+        sync_completed(wc, ring_cookie);   // while the cookie has its sinks
     const dto_cookie cookie = ring_cookie; // once it has completed, another thread may reuse it
     if (!complete_cookie(ring_cookie))
         return false;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The cookie of each posted work request until it completes. Its address is the wr_id.
+//
+// If the device is not coherent, cookies also have the segments that the device writes (sinks), and
+// wr_ids have sync_flag. The paths of a coherent device have no instruction for that: to them a
+// ring with sinks is full, and a CQE whose wr_id has the flag is one for wc_to_event().
 #pragma once
 
 #include "dapl/core/lock.hpp"
@@ -24,14 +28,37 @@ struct alignas(64) dto_cookie {
     DAT_DTO_COMPLETION_EVENT_DATA event;
     std::uint64_t seq;     ///< position in the ring, from 1; 0: completed
     std::uint32_t is_recv; ///< 1: a receive
+    std::uint32_t num_sinks;
     /// The RMR of a bind; the SRQ of a receive; the EP of a datagram whose completion is
     /// suppressed.
     void *object;
-    dto_cookie *next; ///< in the SRQ's list of free cookies
+    union {
+        dto_cookie *next;       ///< in the SRQ's list of free cookies
+        DAT_LMR_TRIPLET *sinks; ///< if the device is not coherent, of a cookie in use
+    };
 
     /// nullptr: a receive of an SRQ.
     dapl_ep *ep() const noexcept { return static_cast<dapl_ep *>(event.ep_handle); }
+
+    /// Keeps as many of the segments as the queue's limit: the device refuses longer lists.
+    void set_sinks(const DAT_LMR_TRIPLET *segments, std::size_t num_segments,
+                   std::uint32_t max_sinks) noexcept {
+        num_sinks = static_cast<std::uint32_t>(std::min<std::size_t>(num_segments, max_sinks));
+        std::copy_n(segments, num_sinks, sinks);
+    }
 };
+static_assert(sizeof(dto_cookie) == 64);
+
+/// In a wr_id: the cookie may have sinks. No address of user memory has this bit.
+constexpr std::uint64_t sync_flag = std::uint64_t{1} << 63;
+inline std::uint64_t to_wr_id(const dto_cookie &cookie, std::uint64_t flag = 0) noexcept {
+    return reinterpret_cast<std::uintptr_t>(&cookie) | flag;
+}
+/// nullptr: it is no address of a cookie.
+inline dto_cookie *to_cookie(std::uint64_t wr_id) noexcept {
+    const auto addr = static_cast<std::uintptr_t>(wr_id & ~sync_flag);
+    return addr % alignof(dto_cookie) == 0 ? reinterpret_cast<dto_cookie *>(addr) : nullptr;
+}
 
 /// The cookies of one queue of an EP, whose work requests complete in the order of posting. A CQE
 /// also completes all requests before it: they were unsignaled.
@@ -49,8 +76,9 @@ class cookie_ring {
     mutex lock;
 
     /// Allocates for max_outstanding requests, each cookie a copy of initial. The ring is closed.
-    /// False: no memory.
-    bool init(std::uint32_t max_outstanding, const dto_cookie &initial = {}) noexcept {
+    /// sinks_of_each: 0 for a coherent device. False: no memory.
+    bool init(std::uint32_t max_outstanding, const dto_cookie &initial = {},
+              std::uint32_t sinks_of_each = 0) noexcept {
         close();
         mask = std::bit_ceil(std::uint64_t{max_outstanding} * 2) - 1;
         cookies.reset(new (std::nothrow) dto_cookie[mask + 1]);
@@ -59,14 +87,23 @@ class cookie_ring {
         if (cookies == nullptr)
             return false;
         std::fill_n(cookies.get(), mask + 1, initial);
+        max_sinks_ = sinks_of_each;
+        sinks.reset();
+        if (max_sinks_ != 0) {
+            sinks.reset(new (std::nothrow) DAT_LMR_TRIPLET[(mask + 1) * max_sinks_]);
+            if (sinks == nullptr)
+                return false;
+            for (std::uint64_t pos = 0; pos <= mask; ++pos)
+                cookies[pos].sinks = &sinks[pos * max_sinks_];
+        }
         max_size = max_outstanding;
         return true;
     }
 
     // With lock held. A closed ring has no room.
 
-    void open() noexcept { limit = max_size; }
-    void close() noexcept { cached_limit = limit = 0; }
+    void open() noexcept { (has_sinks() ? limit_with_sinks : limit) = max_size; }
+    void close() noexcept { cached_limit = limit = limit_with_sinks = 0; }
     void complete_all() noexcept {
         cons.store(prod.load(std::memory_order_relaxed), std::memory_order_release);
     }
@@ -89,8 +126,11 @@ class cookie_ring {
         return static_cast<std::uint32_t>(prod.load(std::memory_order_acquire) - completed);
     }
     std::uint32_t capacity() const noexcept { return max_size; }
+    bool has_sinks() const noexcept { return max_sinks_ != 0; }
+    std::uint32_t max_sinks() const noexcept { return max_sinks_; }
 
-    /// The next free cookie; nullptr if the ring is full or closed. commit() takes it.
+    /// The next free cookie; nullptr if the ring is full or closed, or has sinks. commit() takes
+    /// it.
     dto_cookie *peek_free() noexcept {
         const std::uint64_t pos = prod.load(std::memory_order_relaxed);
         if (pos >= cached_limit) [[unlikely]] {
@@ -104,6 +144,20 @@ class cookie_ring {
         if (cookie == nullptr)
             __builtin_unreachable();
         return cookie;
+    }
+    /// The same for a ring with sinks; nullptr for others.
+    dto_cookie *peek_free_with_sinks() noexcept {
+        const std::uint64_t pos = prod.load(std::memory_order_relaxed);
+        if (pos >= cons.load(std::memory_order_acquire) + limit_with_sinks)
+            return nullptr;
+        return &cookies[pos & mask];
+    }
+    /// The same for any ring.
+    dto_cookie *peek_any_free() noexcept {
+        return has_sinks() ? peek_free_with_sinks() : peek_free();
+    }
+    std::uint64_t wr_id_of(const dto_cookie &cookie) const noexcept {
+        return to_wr_id(cookie, has_sinks() ? sync_flag : 0);
     }
     /// Before the request is posted, so that it is counted before the device can complete it.
     // release: the cookie is complete.
@@ -132,6 +186,17 @@ class cookie_ring {
         seq_ref(cookie).store(0, std::memory_order_relaxed);
         cons.store(seq, std::memory_order_release);
     }
+    /// Calls function(cookie) for each that complete_checked(cookie) will complete: also for those
+    /// of unsignaled requests before it.
+    template <class function>
+    void for_each_to_complete(dto_cookie &cookie, function &&visit) noexcept {
+        const std::uint64_t seq = seq_ref(cookie).load(std::memory_order_relaxed);
+        if (seq == 0 || seq > prod.load(std::memory_order_relaxed))
+            return;
+        for (std::uint64_t pos = cons.load(std::memory_order_relaxed); pos + 1 < seq; ++pos)
+            visit(cookies[pos & mask]);
+        visit(cookie);
+    }
     /// The same for a cookie that need not be outstanding. False: it was not posted, or has
     /// completed before.
     bool complete_checked(dto_cookie &cookie) noexcept {
@@ -155,9 +220,11 @@ class cookie_ring {
     std::uint64_t mask = 0;
     std::unique_ptr<dto_cookie[]> cookies;
     std::atomic<std::uint64_t> prod = 0;
-    std::uint32_t limit = 0; ///< max_size, or 0 while the ring is closed
+    std::uint32_t limit = 0; ///< max_size, or 0 while the ring is closed, or has sinks
     std::uint32_t max_size = 0;
     alignas(64) std::atomic<std::uint64_t> cons = 0;
+    std::unique_ptr<DAT_LMR_TRIPLET[]> sinks; ///< max_sinks_ for each cookie
+    std::uint32_t limit_with_sinks = 0, max_sinks_ = 0;
 };
 
 } // namespace coherdma::dapl

@@ -45,31 +45,59 @@ struct dto_args {
     void *object = nullptr; ///< becomes dto_cookie::object
 };
 
-/// The next free cookie, or nullptr. The request ring of a datagram EP is open for datagrams only:
-/// another request would have no address handle. The caller has the ring's lock.
+/// The next free cookie, or nullptr: peek is a function of cookie_ring. The request ring of a
+/// datagram EP is open for datagrams only: another request would have no address handle. The caller
+/// has the ring's lock.
+template <dto_cookie *(cookie_ring::*peek)() noexcept = &cookie_ring::peek_free>
 inline dto_cookie *peek_free(dapl_ep &ep, const dto_op &op) noexcept {
     if (!op.is_datagram)
-        return ep.requests.peek_free();
+        return (ep.requests.*peek)();
     if (ep.qp != nullptr && ep.can_post_requests())
         ep.requests.open();
-    dto_cookie *const cookie = ep.requests.peek_free();
+    dto_cookie *const cookie = (ep.requests.*peek)();
     ep.requests.close();
     return cookie;
 }
 
+/// Counts a post and its bytes. The EP has counters.
+[[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
+
+/// Posts the WR with this cookie, whose address is in the wr_id. The caller has the ring's lock.
+[[gnu::always_inline]] inline DAT_RETURN post_wr(dapl_ep &ep, const dto_op &op, ibv_send_wr &wr,
+                                                 dto_cookie &cookie, std::uint32_t length,
+                                                 DAT_UINT64 user_cookie, void *object) noexcept {
+    ibv_send_wr *bad_wr;
+    cookie.event.user_cookie.as_64 = user_cookie;
+    cookie.event.transfered_length = length;
+    cookie.event.operation = static_cast<DAT_DTOS>(op.operation);
+    cookie.object = object;
+    ep.requests.commit(cookie);
+    if (const int error = ibv_post_send(ep.qp, &wr, &bad_wr)) {
+        ep.requests.rollback();
+        return from_errno(error, DAT_RESOURCE_MEMORY);
+    }
+    if (op.counter != dto_op::no_counter && ep.counters != nullptr) [[unlikely]]
+        count_post(ep, op.counter, length);
+    return DAT_SUCCESS;
+}
+
+/// The same for a request that finds no free cookie by peek_free(): syncs its memory and posts it
+/// if the device is not coherent, else an error.
+[[gnu::cold, gnu::noinline]] DAT_RETURN post_with_sync(dapl_ep &ep, const dto_op &op,
+                                                       ibv_send_wr &wr, std::uint32_t length,
+                                                       DAT_UINT64 user_cookie,
+                                                       void *object) noexcept;
+
 /// The error for a request that finds no free cookie: the EP's service type or state, or a full
 /// queue.
 DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram = false) noexcept;
-
-/// Counts a post and its bytes. The EP has counters.
-[[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
 
 /// Posts one WR of the kind op. set_op_fields(wr) stores the fields of ibv_send_wr that only this
 /// kind has. The cookie holds the event that poll_event will make of the completion.
 template <class SetOpFields>
 inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
                        const SetOpFields &set_op_fields) noexcept {
-    ibv_send_wr wr, *bad_wr;
+    ibv_send_wr wr;
     wr.next = nullptr;
     wr.sg_list = reinterpret_cast<ibv_sge *>(dto.iov);
     wr.num_sge = dto.num_segments;
@@ -80,20 +108,9 @@ inline DAT_RETURN post(dapl_ep &ep, const dto_op &op, const dto_args &dto,
     const std::lock_guard guard(ep.requests.lock);
     dto_cookie *const cookie = peek_free(ep, op);
     if (cookie == nullptr)
-        return request_queue_full(ep, op.is_datagram);
-    wr.wr_id = reinterpret_cast<std::uintptr_t>(cookie);
-    cookie->event.user_cookie.as_64 = dto.user_cookie;
-    cookie->event.transfered_length = dto.length;
-    cookie->event.operation = static_cast<DAT_DTOS>(op.operation);
-    cookie->object = dto.object;
-    ep.requests.commit(*cookie);
-    if (const int error = ibv_post_send(ep.qp, &wr, &bad_wr)) {
-        ep.requests.rollback();
-        return from_errno(error, DAT_RESOURCE_MEMORY);
-    }
-    if (op.counter != dto_op::no_counter && ep.counters != nullptr) [[unlikely]]
-        count_post(ep, op.counter, dto.length);
-    return DAT_SUCCESS;
+        return post_with_sync(ep, op, wr, dto.length, dto.user_cookie, dto.object);
+    wr.wr_id = to_wr_id(*cookie);
+    return post_wr(ep, op, wr, *cookie, dto.length, dto.user_cookie, dto.object);
 }
 
 inline std::uint64_t total_length(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segments) noexcept {

@@ -114,8 +114,7 @@ std::shared_ptr<ibv_qp> create_qp(dapl_ep &ep, ibv_qp_init_attr &init_attr) noex
 }
 
 /// Makes the new QP the EP's, with empty rings.
-DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp,
-                      std::uint32_t max_inline_data) noexcept {
+DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp, const ibv_qp_cap &cap) noexcept {
     const std::lock_guard request_guard(ep.requests.lock), recv_guard(ep.receives.lock);
     ep.owned_qp = std::move(new_qp);
     if (const int error = init_qp(ep)) {
@@ -128,8 +127,11 @@ DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp,
         static_cast<DAT_DTOS>(ep.is_ud ? unsigned{DAT_IB_DTO_RECV_UD} : unsigned{DAT_DTO_RECEIVE});
     recv_cookie.is_recv = 1;
     const DAT_COUNT max_recv_dtos = ep.has_srq ? 0 : ep.attr.max_recv_dtos;
-    if (!ep.requests.init(static_cast<std::uint32_t>(ep.attr.max_request_dtos), request_cookie) ||
-        !ep.receives.init(static_cast<std::uint32_t>(max_recv_dtos), recv_cookie)) {
+    const bool needs_sync = ep.ia->needs_sync;
+    if (!ep.requests.init(static_cast<std::uint32_t>(ep.attr.max_request_dtos), request_cookie,
+                          needs_sync ? std::max(cap.max_send_sge, 1U) : 0) ||
+        !ep.receives.init(static_cast<std::uint32_t>(max_recv_dtos), recv_cookie,
+                          needs_sync ? std::max(cap.max_recv_sge, 1U) : 0)) {
         ep.owned_qp.reset();
         return no_resources(DAT_RESOURCE_MEMORY);
     }
@@ -137,7 +139,7 @@ DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp,
     ep.receives.open(); // requests: by enable_requests
     const bool has_segments = std::min({ep.attr.max_request_iov, ep.attr.max_rdma_read_iov,
                                         ep.attr.max_rdma_write_iov}) > 0;
-    ep.max_inline = has_segments ? std::min(max_inline_data, get_settings().max_inline) : 0;
+    ep.max_inline = has_segments ? std::min(cap.max_inline_data, get_settings().max_inline) : 0;
     ep.suppress_events.store(false, std::memory_order_relaxed);
     return DAT_SUCCESS;
 }
@@ -157,7 +159,7 @@ DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     }
     if (!new_qp)
         return from_errno(errno, DAT_RESOURCE_TEP);
-    const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap.max_inline_data);
+    const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap);
     if (result != DAT_SUCCESS || ep.srq == nullptr)
         return result;
     // A completion of an SRQ's receive names the QP only.

@@ -42,13 +42,14 @@ DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     if (params.lmr != nullptr)
         mw_bind.bind_info = make_bind_info(params);
     const std::lock_guard guard(ep.requests.lock);
-    dto_cookie *const cookie = ep.requests.peek_free();
+    dto_cookie *const cookie = ep.requests.peek_any_free();
     if (cookie == nullptr)
         return no_resources(DAT_RESOURCE_MEMORY);
     cookie->event.user_cookie = user_cookie;
     cookie->event.operation = DAT_DTO_BIND_MW;
     cookie->object = &params.rmr;
-    mw_bind.wr_id = reinterpret_cast<std::uintptr_t>(cookie);
+    cookie->num_sinks = 0;
+    mw_bind.wr_id = ep.requests.wr_id_of(*cookie);
     ep.requests.commit(*cookie);
     if (const int error = ibv_bind_mw(ep.qp, params.rmr.mw.get(), &mw_bind)) {
         ep.requests.rollback();

@@ -6,6 +6,7 @@
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
+#include "dapl/memory/local_sync.hpp"
 #include "dapl/memory/pz.hpp"
 
 #include <algorithm>
@@ -23,7 +24,12 @@ bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
     if (num_cookies < 2 * size) {
         const std::uint32_t num_new = 2 * size - num_cookies;
         std::unique_ptr<dto_cookie[]> new_cookies(new (std::nothrow) dto_cookie[num_new]());
-        if (!new_cookies)
+        std::unique_ptr<DAT_LMR_TRIPLET[]> new_sinks;
+        if (ia->needs_sync)
+            new_sinks.reset(
+                new (std::nothrow)
+                    DAT_LMR_TRIPLET[std::size_t{num_new} * static_cast<std::size_t>(max_iov)]);
+        if (!new_cookies || (ia->needs_sync && !new_sinks))
             return false;
         for (std::uint32_t i = 0; i != num_new; ++i) {
             new_cookies[i].event.operation = DAT_DTO_RECEIVE;
@@ -32,11 +38,19 @@ bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
             *free_tail = &new_cookies[i];
             free_tail = &new_cookies[i].next;
         }
-        cookies.push_back(std::move(new_cookies));
+        cookies.push_back({std::move(new_cookies), std::move(new_sinks), num_new});
         num_cookies = 2 * size;
     }
     max_dtos = static_cast<DAT_COUNT>(size);
     return true;
+}
+
+DAT_LMR_TRIPLET *dapl_srq::sinks_of(const dto_cookie &cookie) noexcept {
+    const auto it = std::ranges::find_if(cookies, [&](const cookie_array &array) {
+        return &cookie >= array.cookies.get() && &cookie < array.cookies.get() + array.count;
+    });
+    const auto pos = static_cast<std::size_t>(&cookie - it->cookies.get());
+    return &it->sinks[pos * static_cast<std::size_t>(max_iov)];
 }
 
 /// Frees the cookie of a receive. False: it was not posted, or has completed before. Called with
@@ -144,14 +158,22 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_
     dto_cookie *const cookie = srq->free_head;
     cookie->event.user_cookie = user_cookie;
     cookie->seq = 1;
-    ibv_recv_wr wr = {reinterpret_cast<std::uintptr_t>(cookie), nullptr,
-                      reinterpret_cast<ibv_sge *>(iov), segments};
+    ibv_recv_wr wr = {to_wr_id(*cookie), nullptr, reinterpret_cast<ibv_sge *>(iov), segments};
     ibv_recv_wr *bad_wr;
+    dto_cookie *const next = cookie->next;
+    if (srq->ia->needs_sync) [[unlikely]] {
+        const auto count = static_cast<std::size_t>(segments);
+        cookie->sinks = srq->sinks_of(*cookie);
+        cookie->set_sinks(iov, count, static_cast<std::uint32_t>(srq->max_iov));
+        sync_for_device(*srq->ia, iov, count, true);
+        wr.wr_id = to_wr_id(*cookie, sync_flag);
+    }
     // Before posting: the receive may complete before ibv_post_srq_recv returns.
-    srq->free_head = cookie->next;
+    srq->free_head = next;
     ++srq->outstanding;
     if (const int error = ibv_post_srq_recv(srq->srq.get(), &wr, &bad_wr)) [[unlikely]] {
         cookie->seq = 0;
+        cookie->next = next;
         srq->free_head = cookie;
         --srq->outstanding;
         return from_errno(error, DAT_RESOURCE_MEMORY);

@@ -33,8 +33,16 @@ struct dapl_srq : object {
     mutex lock;
     dapl_pz *pz = nullptr;
     std::shared_ptr<ibv_srq> srq;
-    std::vector<std::unique_ptr<dto_cookie[]>>
-        cookies; ///< grown by adding arrays: their addresses are wr_ids
+    /// Grown by adding arrays: the addresses of cookies are wr_ids.
+    struct cookie_array {
+        std::unique_ptr<dto_cookie[]> cookies;
+        std::unique_ptr<DAT_LMR_TRIPLET[]> sinks; ///< max_iov for each; nullptr: coherent device
+        std::uint32_t count;
+    };
+    /// Memory for the sinks of a cookie.
+    DAT_LMR_TRIPLET *sinks_of(const dto_cookie &cookie) noexcept;
+
+    std::vector<cookie_array> cookies;
     dto_cookie *free_head = nullptr, **free_tail = &free_head;
     std::uint32_t outstanding = 0, num_cookies = 0;
     DAT_COUNT max_dtos = 0, max_iov = 0;

@@ -84,9 +84,12 @@ class dapl_ia : public object {
     instance &inst;       ///< of the IA name, see instance.hpp
     std::shared_ptr<device> dev;
     std::unique_ptr<coherdma_device, deleter<coherdma_close_device>> coherency;
+    /// The same, but its calls fail for memory that is not mapped; nullptr if no sync is needed.
+    std::unique_ptr<coherdma_device, deleter<coherdma_close_device>> checked_coherency;
     std::unique_ptr<named_attrs> provider_attrs; ///< named attributes, for dat_ia_query
     std::atomic<dapl_evd *> async_evd = nullptr; ///< may belong to another IA
     bool owns_async_evd = false;                 ///< dat_ia_open created it
+    bool needs_sync = false;                     ///< the device is not coherent
     bool ro_aware = false;                       ///< the consumer accepts relaxed ordering
 
     index<dapl_lmr> lkey_index;

@@ -8,6 +8,7 @@
 #include "dapl/ia/named_attr.hpp"
 #include "pz.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <utility>
@@ -245,6 +246,23 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
 
 namespace {
 
+/// Linux before 7.0 drops dirty lines of the memory's pages at deregistration, if the device is not
+/// coherent: writes them back, those beside the LMR too. Only what the program wrote: lines that
+/// the device wrote are the consumer's to sync. Memory that the consumer has already unmapped has
+/// nothing to write back.
+void writeback_pages(const dapl_lmr &lmr) noexcept {
+    const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto addr = reinterpret_cast<std::uintptr_t>(lmr.memory);
+    const std::uint64_t begin = addr & ~(page_size - 1);
+    const std::uint64_t end = (addr + lmr.length + page_size - 1) & ~(page_size - 1);
+    constexpr std::uint64_t max_sge_length = std::uint64_t{1} << 31;
+    for (std::uint64_t pos = begin; pos < end; pos += max_sge_length) {
+        const ibv_sge sge = {pos, static_cast<std::uint32_t>(std::min(end - pos, max_sge_length)),
+                             0};
+        coherdma_sync_for_device(lmr.ia->checked_coherency.get(), &sge, 1, COHERDMA_TO_DEVICE);
+    }
+}
+
 /// For dat_lmr_free: deregisters the MR, if no RMR is bound to the LMR. The handle is still valid
 /// then, since the device may refuse: an MW is still bound if the bind that replaces its binding is
 /// not executed yet or was flushed.
@@ -257,6 +275,8 @@ DAT_RETURN deregister(dapl_lmr &lmr) noexcept {
         if (lmr.refs != 0)
             return invalid_state(DAT_INVALID_STATE_LMR_IN_USE);
     }
+    if (lmr.ia->needs_sync)
+        writeback_pages(lmr);
     const std::uint32_t rkey = lmr.mr->rkey;
     const int error = ibv_dereg_mr(lmr.mr.get());
     if (error == EINVAL || error == EBUSY)

@@ -12,6 +12,7 @@ using namespace fake;
 
 struct coherdma_device {
     ibv_context *context;
+    bool checks_memory;
 };
 
 namespace {
@@ -21,6 +22,14 @@ int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
     if (const int error = injected_error(name))
         return error;
     get_fabric().syncs.push_back({write, {list, list + count}});
+    return 0;
+}
+
+int local_sync(const coherdma_device &device, bool for_cpu, const ibv_sge *list, std::size_t count,
+               std::uint32_t direction) {
+    const library_call_guard call;
+    get_fabric().local_syncs.push_back(
+        {for_cpu, direction, {list, list + count}, device.checks_memory});
     return 0;
 }
 
@@ -35,7 +44,14 @@ coherdma_device *coherdma_open_device(ibv_context *context) {
         return nullptr;
     }
     get_fabric().adjust_object_count("coherdma_device", 1);
-    return new coherdma_device{context};
+    return new coherdma_device{context, false};
+}
+
+coherdma_device *coherdma_open_device_ex(const coherdma_open_attr *attr, std::size_t) {
+    coherdma_device *const device = coherdma_open_device(attr->context);
+    if (device != nullptr)
+        device->checks_memory = (attr->flags & COHERDMA_OPEN_CHECK_MEMORY) != 0;
+    return device;
 }
 
 void coherdma_close_device(coherdma_device *device) {
@@ -64,6 +80,16 @@ int coherdma_sync_rdma_read(const coherdma_device *, const ibv_sge *list, std::s
 
 int coherdma_sync_rdma_write(const coherdma_device *, const ibv_sge *list, std::size_t count) {
     return sync("coherdma_sync_rdma_write", true, list, count);
+}
+
+int coherdma_sync_for_device(const coherdma_device *device, const ibv_sge *list, std::size_t count,
+                             std::uint32_t direction) {
+    return local_sync(*device, false, list, count, direction);
+}
+
+int coherdma_sync_for_cpu(const coherdma_device *device, const ibv_sge *list, std::size_t count,
+                          std::uint32_t direction) {
+    return local_sync(*device, true, list, count, direction);
 }
 
 int coherdma_use_provider() {

@@ -60,6 +60,14 @@ struct recorded_sync {
     std::vector<ibv_sge> sge_list;
 };
 
+/// A call of coherdma_sync_for_device or _for_cpu.
+struct recorded_local_sync {
+    bool for_cpu;
+    std::uint32_t direction;
+    std::vector<ibv_sge> sge_list;
+    bool checks_memory; ///< the device was opened so
+};
+
 struct fabric {
     fabric();
     ~fabric();
@@ -107,6 +115,7 @@ struct fabric {
     faults injected;
     std::vector<posted_wr> posts;
     std::vector<recorded_sync> syncs;
+    std::vector<recorded_local_sync> local_syncs;
     std::deque<int> resolve_addr_results, resolve_route_results; ///< of the next calls; empty: 0
     std::deque<int> connect_results;       ///< of the next rdma_connect calls; empty: 0
     bool drop_connects = false;            ///< no peer answers rdma_connect

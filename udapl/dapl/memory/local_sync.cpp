@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "local_sync.hpp"
+
+#include "dapl/ia/ia.hpp"
+#include "lmr.hpp"
+
+#include <algorithm>
+#include <array>
+#include <infiniband/verbs.h>
+
+namespace coherdma::dapl {
+
+namespace {
+
+using local_sync_function = decltype(coherdma_sync_for_device);
+
+/// The CPU's address of a segment; 0: it is not inside an LMR of this IA.
+std::uint64_t memory_of(const dapl_ia &ia, const DAT_LMR_TRIPLET &segment) noexcept {
+    return ia.lkey_index.read(segment.lmr_context, [&](const dapl_lmr *lmr) -> std::uint64_t {
+        if (lmr == nullptr || !lmr->covers(segment.virtual_address, segment.segment_length))
+            return 0;
+        return reinterpret_cast<std::uintptr_t>(lmr->memory) +
+               (segment.virtual_address - lmr->address);
+    });
+}
+
+/// One call, and so one fence, for each 64 segments. It cannot fail: the ranges are valid, and the
+/// IA would not have been opened on a CPU that cannot sync.
+void sync_segments(const dapl_ia &ia, const DAT_LMR_TRIPLET *segments, std::size_t num_segments,
+                   std::uint64_t max_length, local_sync_function *function,
+                   std::uint32_t direction) noexcept {
+    std::array<ibv_sge, 64> sges;
+    std::size_t num_sge = 0;
+    const auto submit = [&] {
+        if (num_sge != 0)
+            function(ia.coherency.get(), sges.data(), num_sge, direction);
+        num_sge = 0;
+    };
+    for (std::size_t i = 0; i != num_segments && max_length != 0; ++i) {
+        const auto length = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(segments[i].segment_length, max_length));
+        max_length -= length;
+        const std::uint64_t addr = length != 0 ? memory_of(ia, segments[i]) : 0;
+        if (addr == 0)
+            continue;
+        sges.at(num_sge++) = {addr, length, 0};
+        if (num_sge == sges.size())
+            submit();
+    }
+    submit();
+}
+
+} // namespace
+
+void sync_for_device(const dapl_ia &ia, const DAT_LMR_TRIPLET *segments, std::size_t num_segments,
+                     bool device_writes) noexcept {
+    sync_segments(ia, segments, num_segments, ~std::uint64_t{0}, coherdma_sync_for_device,
+                  device_writes ? COHERDMA_FROM_DEVICE : COHERDMA_TO_DEVICE);
+}
+
+void sync_for_cpu(const dapl_ia &ia, const DAT_LMR_TRIPLET *segments, std::size_t num_segments,
+                  std::uint64_t max_length) noexcept {
+    sync_segments(ia, segments, num_segments, max_length, coherdma_sync_for_cpu,
+                  COHERDMA_FROM_DEVICE);
+}
+
+} // namespace coherdma::dapl
