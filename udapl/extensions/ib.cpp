@@ -85,12 +85,17 @@ DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
     if (ia_handle == nullptr)
         return invalid_parameter(3);
     DAT_EVD_HANDLE async_evd_handle = DAT_HANDLE_NULL;
-    const DAT_RETURN result =
-        ia_open(static_cast<DAT_NAME_PTR>(name), 8, &async_evd_handle, ia_handle);
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    DAT_RETURN result = ia_open(static_cast<DAT_NAME_PTR>(name), 8, &async_evd_handle, &ia);
     if (result != DAT_SUCCESS)
         return result;
-    return ia_query(*ia_handle, nullptr, ia_attr != nullptr ? ia_mask : 0, ia_attr,
-                    provider_attr != nullptr ? provider_mask : 0, provider_attr);
+    result = ia_query(ia, nullptr, ia_attr != nullptr ? ia_mask : 0, ia_attr,
+                      provider_attr != nullptr ? provider_mask : 0, provider_attr);
+    if (result == DAT_SUCCESS)
+        *ia_handle = ia;
+    else
+        ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+    return result;
 }
 
 } // namespace

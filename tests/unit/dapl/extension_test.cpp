@@ -149,6 +149,25 @@ void open_query_returns_attributes(void **) {
                      invalid_parameter(3));
 }
 
+void failed_open_query_closes_ia(void **) {
+    DAT_IA_ATTR ia_attr = {};
+    DAT_PROVIDER_ATTR provider_attr = {};
+    char name[] = "ib";
+    constexpr DAT_IA_ATTR_MASK unknown_ia_field = DAT_IA_ATTR_MASK{1} << 63;
+    constexpr DAT_PROVIDER_ATTR_MASK unknown_provider_field = DAT_PROVIDER_ATTR_MASK{1} << 63;
+    static_assert((DAT_IA_FIELD_ALL & unknown_ia_field) == 0 &&
+                  (DAT_PROVIDER_FIELD_ALL & unknown_provider_field) == 0);
+    DAT_IA_HANDLE ia = &ia;
+    assert_int_equal(dat_extension_op(name, DAT_IB_OPEN_QUERY_OP, &ia, unknown_ia_field, &ia_attr,
+                                      DAT_PROVIDER_FIELD_ALL, &provider_attr),
+                     invalid_parameter(3));
+    assert_int_equal(dat_extension_op(name, DAT_IB_OPEN_QUERY_OP, &ia, DAT_IA_FIELD_ALL, &ia_attr,
+                                      unknown_provider_field, &provider_attr),
+                     invalid_parameter(5));
+    assert_ptr_equal(ia, &ia);
+    assert_int_equal(get_fabric().num_all_objects(), 0);
+}
+
 // -- datagrams
 
 DAT_EP_ATTR ud_ep_attr() {
@@ -366,6 +385,7 @@ int main() {
         TEST(ib_extensions_not_implemented_on_iwarp),
         TEST(atomics_unsupported_by_device_rejected),
         TEST(open_query_returns_attributes),
+        TEST(failed_open_query_closes_ia),
         TEST(ud_send_reaches_resolved_peer),
         TEST(ud_ep_connects_to_many_peers),
         TEST(ud_connect_failures_reported),
