@@ -68,7 +68,7 @@ DAT_RETURN set_sampling(const counted_object &target, unsigned type, bool start)
     if (target.handle_type != DAT_HANDLE_TYPE_IA)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (type > DCNT_IA_DIAG)
-        return invalid_parameter(3);
+        return invalid_parameter(2);
     counter_set &set = *target.obj->counters;
     if (start)
         set.stopped[type].store(false);
@@ -91,14 +91,14 @@ DAT_RETURN apply_counters_op(const counted_object &target, DAT_EXTENDED_OP opera
         return set_sampling(target, static_cast<unsigned>(index),
                             operation == DAT_IB_START_COUNTERS_OP);
     if (index < 0 || static_cast<unsigned>(index) > target.num_counters)
-        return invalid_parameter(3);
+        return invalid_parameter(2);
     if (operation == DAT_IB_PRINT_COUNTERS_OP) {
         print_counters(target, index, va_arg(args, int) != 0);
         return DAT_SUCCESS;
     }
     auto *values = va_arg(args, DAT_UINT64 *);
     if (values == nullptr)
-        return invalid_parameter(4);
+        return invalid_parameter(3);
     const bool reset = va_arg(args, int) != 0;
     for_each_selected(target, index,
                       [&](unsigned counter) { *values++ = read_counter(target, counter, reset); });

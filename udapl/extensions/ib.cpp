@@ -54,11 +54,10 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
     const auto user_cookie = va_arg(args, DAT_DTO_COOKIE);
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    // The arguments have the numbers of the macros in dat_ib_extensions.h.
     if (iov == nullptr)
-        return invalid_parameter(3);
+        return invalid_parameter(is_swap ? 4 : 3);
     if (remote == nullptr || remote->virtual_address % sizeof(DAT_UINT64) != 0)
-        return invalid_parameter(5);
+        return invalid_parameter(is_swap ? 6 : 5);
     if (!ep.ia->dev->has_atomics())
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     if (iov->segment_length != sizeof(DAT_UINT64))
@@ -76,14 +75,17 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
 }
 
 /// DAT_IB_OPEN_QUERY_OP: opens an IA by name and queries it; DAT_IB_CLOSE_QUERY_OP closes it.
+/// Arguments 1 and 3 to 6 have the numbers that they have in ia_open and ia_query.
 DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
     auto *const ia_handle = va_arg(args, DAT_IA_HANDLE *);
     const auto ia_mask = va_arg(args, DAT_IA_ATTR_MASK);
     auto *const ia_attr = va_arg(args, DAT_IA_ATTR *);
     const auto provider_mask = va_arg(args, DAT_PROVIDER_ATTR_MASK);
     auto *const provider_attr = va_arg(args, DAT_PROVIDER_ATTR *);
+    if (name == nullptr)
+        return invalid_parameter(1);
     if (ia_handle == nullptr)
-        return invalid_parameter(3);
+        return invalid_parameter(2);
     DAT_EVD_HANDLE async_evd_handle = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     DAT_RETURN result = ia_open(static_cast<DAT_NAME_PTR>(name), 8, &async_evd_handle, &ia);

@@ -146,7 +146,7 @@ void open_query_returns_attributes(void **) {
     assert_int_equal(dat_ib_close_query(ia), invalid_handle(DAT_INVALID_HANDLE_IA));
     assert_int_equal(dat_extension_op(name, DAT_IB_OPEN_QUERY_OP, nullptr, DAT_IA_FIELD_ALL,
                                       &ia_attr, DAT_PROVIDER_FIELD_ALL, &provider_attr),
-                     invalid_parameter(3));
+                     invalid_parameter(2));
 }
 
 void failed_open_query_closes_ia(void **) {
@@ -251,7 +251,7 @@ void ud_send_reaches_resolved_peer(void **) {
     assert_success(dat_ib_ud_ah_free(fixture.passive.handle, &passive_event.extension.remote_ah));
     assert_success(dat_ib_ud_cm_free(fixture.active.handle, resolved.extension.context.as_ptr));
     assert_int_equal(dat_ib_ud_cm_free(fixture.active.handle, resolved.extension.context.as_ptr),
-                     invalid_parameter(3));
+                     invalid_parameter(2));
 }
 
 void ud_ep_connects_to_many_peers(void **) {

@@ -98,9 +98,9 @@ void failed_query_releases_provider(void **) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     const int inits = state->inits;
     assert_int_equal(open_query(nullptr, ia),
-                     DAT_MAKE_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+                     DAT_MAKE_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
     assert_int_equal(open_query(std::string(256, 'x').c_str(), ia),
-                     DAT_MAKE_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+                     DAT_MAKE_ERROR(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
     assert_int_equal(open_query("safe", ia), // a query is not thread-safe
                      DAT_MAKE_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_THREAD_SAFETY_NOT_FOUND));
     assert_int_equal(state->inits - inits, 0);

@@ -325,18 +325,18 @@ DAT_RETURN ud_free_peer(dapl_ep &ep, std::va_list args) noexcept {
             }
     }
     delete peer;
-    return peer != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(3);
+    return peer != nullptr ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
 }
 
 /// args: an address handle of an event, which is destroyed once the Sends have completed.
 DAT_RETURN ud_free_ah(dapl_ep &ep, std::va_list args) noexcept {
     auto *const remote_ah = va_arg(args, DAT_IB_ADDR_HANDLE *);
     if (remote_ah == nullptr)
-        return invalid_parameter(3);
+        return invalid_parameter(2);
     if (const auto evd = find_request_evd(ep); evd && ep.is_ud)
         drain_requests(ep, *evd);
     if (remote_ah->ah != nullptr && ibv_destroy_ah(remote_ah->ah) != 0)
-        return invalid_parameter(3);
+        return invalid_parameter(2);
     remote_ah->ah = nullptr;
     return DAT_SUCCESS;
 }

@@ -29,7 +29,7 @@ DAT_RETURN call_extension(const DAT_PROVIDER *provider, DAT_HANDLE handle,
 DAT_RETURN open_query(char *name, DAT_EXTENDED_OP operation, va_list args) noexcept {
     DAT_PROVIDER_INFO info = {};
     if (!make_provider_info(name, DAT_VERSION_MAJOR, DAT_VERSION_MINOR, DAT_FALSE, info))
-        return make_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
+        return make_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1);
     DAT_RETURN status = DAT_SUCCESS;
     provider_entry *entry = nullptr;
     {
