@@ -23,6 +23,20 @@ namespace coherdma::dapl {
 
 namespace {
 
+/// Checks qlen and the asynchronous EVD: the second and the third argument of dat_ia_open.
+DAT_RETURN check_async_evd(DAT_COUNT qlen, const DAT_EVD_HANDLE *async_evd_handle) noexcept {
+    if (async_evd_handle == nullptr)
+        return invalid_parameter(3);
+    if (*async_evd_handle == DAT_HANDLE_NULL)
+        return qlen > 0 ? DAT_RETURN{DAT_SUCCESS} : invalid_parameter(2);
+    if (*async_evd_handle == DAT_EVD_OUT_OF_SCOPE || *async_evd_handle == DAT_EVD_ASYNC_EXISTS)
+        return DAT_SUCCESS;
+    const auto evd = lookup<dapl_evd>(*async_evd_handle);
+    return evd && (evd->flags & DAT_EVD_ASYNC_FLAG) != 0
+               ? DAT_RETURN{DAT_SUCCESS}
+               : invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
+}
+
 /// dat_ia_open: sets ia.async_evd to the EVD of async_evd_handle, to none, or to a new EVD for qlen
 /// events.
 DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) noexcept {
@@ -35,8 +49,6 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
         return ia.async_evd != nullptr ? DAT_RETURN{DAT_SUCCESS}
                                        : invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
-    if (qlen <= 0)
-        return invalid_parameter(2);
     // Every EP may have one event queued, whatever qlen is: OFED's dtestsrq passes 8 for 20 EPs.
     const auto &dev_attr = ia.dev->attr;
     dapl_evd *evd = nullptr;
@@ -95,13 +107,13 @@ DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COU
                    DAT_EVD_HANDLE *async_evd_handle, DAT_IA_HANDLE *ia_handle) noexcept {
     if (name == nullptr)
         return invalid_parameter(1);
-    if (async_evd_handle == nullptr)
-        return invalid_parameter(3);
-    if (ia_handle == nullptr)
-        return invalid_parameter(4);
     instance *const inst = find_instance(name, options.version, options.thread_safe);
     if (inst == nullptr)
         return dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+    if (const DAT_RETURN result = check_async_evd(qlen, async_evd_handle); result != DAT_SUCCESS)
+        return result;
+    if (ia_handle == nullptr)
+        return invalid_parameter(4);
     // No effect if the environment selects another verbs provider or coherdma's is not installed.
     coherdma_use_provider();
     if (const int error = event_thread::start())

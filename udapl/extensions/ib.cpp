@@ -35,14 +35,14 @@ DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto imm_data = va_arg(args, DAT_UINT32);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    if (remote == nullptr)
-        return invalid_parameter(5);
-    return post_checked(ep, rdma_write_with_imm, ep.max_write_iov, num_segments, iov, user_cookie,
-                        flags, [&](ibv_send_wr &wr) {
-                            wr.imm_data = imm_data; // in the consumer's byte order, as OFED does
-                            wr.wr.rdma.remote_addr = remote->virtual_address;
-                            wr.wr.rdma.rkey = remote->rmr_context;
-                        });
+    return post_checked(
+        ep, rdma_write_with_imm, ep.max_write_iov, num_segments, iov, user_cookie, flags,
+        [&](ibv_send_wr &wr) {
+            wr.imm_data = imm_data; // in the consumer's byte order, as OFED does
+            wr.wr.rdma.remote_addr = remote->virtual_address;
+            wr.wr.rdma.rkey = remote->rmr_context;
+        },
+        remote == nullptr ? 5 : 0);
 }
 
 /// args: those of dat_extension_op after the operation.
@@ -56,12 +56,12 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
     if (iov == nullptr)
         return invalid_parameter(is_swap ? 4 : 3);
+    if (iov->segment_length != sizeof(DAT_UINT64))
+        return dat_error(DAT_LENGTH_ERROR);
     if (remote == nullptr || remote->virtual_address % sizeof(DAT_UINT64) != 0)
         return invalid_parameter(is_swap ? 6 : 5);
     if (!ep.ia->dev->has_atomics())
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
-    if (iov->segment_length != sizeof(DAT_UINT64))
-        return dat_error(DAT_LENGTH_ERROR);
     const DAT_RETURN result =
         post_checked(ep, op, ep.max_write_iov, 1, iov, user_cookie, flags, [&](ibv_send_wr &wr) {
             wr.wr.atomic.remote_addr = remote->virtual_address;

@@ -225,13 +225,15 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     auto cr = handle_to<dapl_cr>(cr_handle);
     if (!cr)
         return invalid_handle(DAT_INVALID_HANDLE_CR);
+    call_ref<dapl_ep> ep;
+    DAT_RETURN result = cm::find_ep(*cr, ep_handle, ep);
+    if (result != DAT_SUCCESS)
+        return result;
     if (size < 0 || size > max_private_data)
         return invalid_parameter(3);
     if (size > 0 && data == nullptr)
         return invalid_parameter(4);
-    call_ref<dapl_ep> ep;
-    DAT_RETURN result = cm::find_ep(*cr, ep_handle, ep);
-    if (result == DAT_SUCCESS) {
+    {
         const std::lock_guard setup_guard(ep->setup_lock);
         result = cm::check_accept(*cr, *ep);
     }

@@ -304,14 +304,17 @@ namespace coherdma::dapl {
 
 namespace {
 
-/// Checks the EP and the private data. argument: the number of the parameter `size` in DAT's call;
-/// `data` follows it.
-DAT_RETURN check_connect(dapl_ep &ep, unsigned argument, DAT_COUNT size,
-                         const void *data) noexcept {
+/// argument: the number of the parameter `size` in DAT's call; `data` follows it.
+DAT_RETURN check_private_data(unsigned argument, DAT_COUNT size, const void *data) noexcept {
     if (size < 0 || size > max_private_data)
         return invalid_parameter(argument);
     if (size > 0 && data == nullptr)
         return invalid_parameter(argument + 1);
+    return DAT_SUCCESS;
+}
+
+/// The caller holds the EP's setup_lock.
+DAT_RETURN check_connect(dapl_ep &ep) noexcept {
     if (ep.connect_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
     // A datagram EP may resolve any number of peers.
@@ -337,12 +340,15 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CO
         return invalid_parameter(3);
     if (timeout == 0)
         return invalid_parameter(4);
-    const std::lock_guard setup_guard(ep->setup_lock);
-    const DAT_RETURN result = check_connect(*ep, 5, size, data);
+    DAT_RETURN result = check_private_data(5, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    const std::lock_guard setup_guard(ep->setup_lock);
+    result = check_connect(*ep);
+    if (result != DAT_SUCCESS)
+        return result;
     addr.port() = htons(cm::conn_qual_to_port(qualifier));
     if (ep->is_ud)
         return cm::ud_connect(*ep, addr, timeout, data, size);
@@ -361,31 +367,30 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote,
         return invalid_parameter(2);
     if (timeout == 0)
         return invalid_parameter(3);
-    const std::lock_guard setup_guard(ep->setup_lock);
-    const DAT_RETURN result = check_connect(*ep, 4, size, data);
+    DAT_RETURN result = check_private_data(4, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (ep->is_ud)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    const std::lock_guard setup_guard(ep->setup_lock);
+    result = check_connect(*ep);
+    if (result != DAT_SUCCESS)
+        return result;
     return cm::start_connect(*ep, addr, ntohs(addr.port()), timeout, data, size);
 }
 
 namespace {
 
 /// The peer's address and qualifier of a connected EP.
-DAT_RETURN get_peer(dapl_ia &ia, DAT_EP_HANDLE ep_handle, address &addr,
-                    DAT_CONN_QUAL &qualifier) noexcept {
-    const auto ep = ia.find<dapl_ep>(ep_handle);
-    if (!ep)
-        return invalid_handle(DAT_INVALID_HANDLE_EP);
-    const std::lock_guard guard(ep->lock);
-    if (ep->current_state() != DAT_EP_STATE_CONNECTED)
-        return invalid_state(state_subtype(ep->current_state()));
+DAT_RETURN get_peer(dapl_ep &ep, address &addr, DAT_CONN_QUAL &qualifier) noexcept {
+    const std::lock_guard guard(ep.lock);
+    if (ep.current_state() != DAT_EP_STATE_CONNECTED)
+        return invalid_state(state_subtype(ep.current_state()));
     // Only the active side knows the port at which the peer listens.
-    if (ep->conn == nullptr || !ep->conn->active)
+    if (ep.conn == nullptr || !ep.conn->active)
         return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
-    addr = ep->remote;
-    qualifier = ep->remote_qual;
+    addr = ep.remote;
+    qualifier = ep.remote_qual;
     return DAT_SUCCESS;
 }
 
@@ -396,19 +401,25 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE ep_handle, DAT_EP_HANDLE other_handle, D
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    address addr;
-    DAT_CONN_QUAL qualifier = 0;
-    DAT_RETURN result = get_peer(*ep->ia, other_handle, addr, qualifier);
-    // Errors have the order of the arguments, then states.
-    if (timeout == 0 && result != invalid_handle(DAT_INVALID_HANDLE_EP))
+    const auto other = ep->ia->find<dapl_ep>(other_handle);
+    if (!other)
+        return invalid_handle(DAT_INVALID_HANDLE_EP);
+    if (timeout == 0)
         return invalid_parameter(3);
-    const std::lock_guard setup_guard(ep->setup_lock);
-    if (result == DAT_SUCCESS)
-        result = check_connect(*ep, 4, size, data);
+    DAT_RETURN result = check_private_data(4, size, data);
     if (result != DAT_SUCCESS)
         return result;
     if (qos != DAT_QOS_BEST_EFFORT || ep->is_ud)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
+    address addr;
+    DAT_CONN_QUAL qualifier = 0;
+    result = get_peer(*other, addr, qualifier);
+    if (result != DAT_SUCCESS)
+        return result;
+    const std::lock_guard setup_guard(ep->setup_lock);
+    result = check_connect(*ep);
+    if (result != DAT_SUCCESS)
+        return result;
     return cm::start_connect(*ep, addr, qualifier, timeout, data, size);
 }
 

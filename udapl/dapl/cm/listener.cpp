@@ -399,13 +399,13 @@ DAT_RETURN csp_create(DAT_IA_HANDLE ia_handle, DAT_COMM *comm, DAT_IA_ADDRESS_PT
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (comm == nullptr)
         return invalid_parameter(2);
-    if (!address::is_ip(sa))
-        return invalid_parameter(3);
     const bool is_valid = (comm->domain == AF_INET || comm->domain == AF_INET6) &&
                           comm->type == SOCK_STREAM &&
                           (comm->protocol == 0 || comm->protocol == IPPROTO_TCP);
     if (!is_valid)
         return dat_error(DAT_COMM_NOT_SUPPORTED);
+    if (!address::is_ip(sa))
+        return invalid_parameter(3);
     address addr = to_address(sa);
     DAT_CONN_QUAL port = ntohs(addr.port());
     const DAT_RETURN result = cm::create_sp<dapl_csp>(*ia, port, evd_handle, DAT_SUCCESS,

@@ -353,10 +353,10 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     const auto *const remote_ah = va_arg(args, const DAT_IB_ADDR_HANDLE *);
     const auto user_cookie = va_arg(args, DAT_DTO_COOKIE);
     const auto flags = static_cast<unsigned>(va_arg(args, int));
-    if (num_segments < 0 || num_segments > ep.max_request_iov)
-        return invalid_parameter(2);
-    if (iov == nullptr && num_segments != 0)
-        return invalid_parameter(3);
+    std::uint64_t length;
+    const DAT_RETURN result = check_segments(ep, ep.max_request_iov, num_segments, iov, length);
+    if (result != DAT_SUCCESS)
+        return result;
     if (remote_ah == nullptr || remote_ah->ah == nullptr)
         return invalid_parameter(4);
     if (!ep.is_ud)
@@ -366,14 +366,14 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0;
     const auto signaled =
         static_cast<DAT_COMPLETION_FLAGS>(flags & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG});
-    return post_checked(
-        ep, ud_send, ep.max_request_iov, num_segments, iov, user_cookie, signaled,
-        [&](ibv_send_wr &wr) {
-            wr.wr.ud.ah = remote_ah->ah;
-            wr.wr.ud.remote_qpn = remote_ah->qpn;
-            wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
-        },
-        suppressed ? &ep : nullptr);
+    return post(ep, ud_send,
+                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
+                 verbs_flags(signaled), suppressed ? &ep : nullptr},
+                [&](ibv_send_wr &wr) {
+                    wr.wr.ud.ah = remote_ah->ah;
+                    wr.wr.ud.remote_qpn = remote_ah->qpn;
+                    wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
+                });
 }
 
 } // namespace coherdma::dapl::cm

@@ -137,11 +137,6 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
         return invalid_parameter(3);
     const std::lock_guard setup_guard(ep->setup_lock);
     const DAT_EP_STATE state = ep->current_state();
-    if (!is_unconnected(state))
-        return invalid_state(state_subtype(state));
-    // The new QP would not have the posted receives.
-    if (ep->receives.outstanding() != 0)
-        return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     dapl_ia &ia = *ep->ia;
     const ep_refs old_refs = *ep;
     const DAT_EP_ATTR old_attr = ep->attr;
@@ -153,6 +148,11 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
         result = invalid_parameter(3);
     if (result == DAT_SUCCESS)
         result = validate_ep_attr(ia, attr, 3);
+    if (result == DAT_SUCCESS && !is_unconnected(state))
+        result = invalid_state(state_subtype(state));
+    // The new QP would not have the posted receives.
+    if (result == DAT_SUCCESS && ep->receives.outstanding() != 0)
+        result = invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     if (result == DAT_SUCCESS) {
         cm::ud_free_peers(*ep); // of which the event thread uses the QP and ep_refs
         ep_destroy_qp(*ep);

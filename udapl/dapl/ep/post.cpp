@@ -41,13 +41,13 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    if (remote == nullptr) [[unlikely]]
-        return invalid_parameter(5);
-    return post_checked(*ep, op, (*ep).*max_segments, num_segments, iov, user_cookie, flags,
-                        [remote](ibv_send_wr &wr) {
-                            wr.wr.rdma.remote_addr = remote->virtual_address;
-                            wr.wr.rdma.rkey = remote->rmr_context;
-                        });
+    return post_checked(
+        *ep, op, (*ep).*max_segments, num_segments, iov, user_cookie, flags,
+        [remote](ibv_send_wr &wr) {
+            wr.wr.rdma.remote_addr = remote->virtual_address;
+            wr.wr.rdma.rkey = remote->rmr_context;
+        },
+        remote == nullptr ? 5 : 0);
 }
 
 [[gnu::cold, gnu::noinline]] void count_recv(dapl_ep &ep, const DAT_LMR_TRIPLET *iov,
@@ -143,12 +143,17 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE ep_handle, DAT_COUNT num_s
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
+    std::uint64_t length;
+    const DAT_RETURN result = check_segments(*ep, ep->max_request_iov, num_segments, iov, length);
+    if (result != DAT_SUCCESS)
+        return result;
     const device &dev = *ep->ia->dev;
     if (!dev.iwarp && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) == 0)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
-    return post_checked(*ep, send_with_invalidate, ep->max_request_iov, num_segments, iov,
-                        user_cookie, flags,
-                        [rmr_context](ibv_send_wr &wr) { wr.invalidate_rkey = rmr_context; });
+    return post(*ep, send_with_invalidate,
+                {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
+                 verbs_flags(flags)},
+                [rmr_context](ibv_send_wr &wr) { wr.invalidate_rkey = rmr_context; });
 }
 
 DAT_RETURN ep_post_rdma_write(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,

@@ -120,26 +120,39 @@ inline std::uint64_t total_length(const DAT_LMR_TRIPLET *iov, DAT_COUNT num_segm
     return length;
 }
 
-/// Checks the arguments that every DTO has, and posts it. num_segments and iov are the second and
-/// the third argument of every call. The state is checked last, by post(): the ring of an EP that
-/// takes no requests has no free cookie.
-template <class SetOpFields>
-inline DAT_RETURN
-post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments, DAT_COUNT num_segments,
-             DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
-             const SetOpFields &set_op_fields, void *cookie_object = nullptr) noexcept {
+/// Checks num_segments and iov, the second and the third argument of every call. Sets length, the
+/// sum of the segments'.
+inline DAT_RETURN check_segments(const dapl_ep &ep, DAT_COUNT max_segments, DAT_COUNT num_segments,
+                                 const DAT_LMR_TRIPLET *iov, std::uint64_t &length) noexcept {
     // Unlikely: so that GCC loads no result before its check.
     if (static_cast<unsigned>(num_segments) > static_cast<unsigned>(max_segments)) // or is negative
         [[unlikely]]
         return invalid_parameter(2);
     if (iov == nullptr && num_segments != 0) [[unlikely]]
         return invalid_parameter(3);
-    const std::uint64_t length = total_length(iov, num_segments);
+    length = total_length(iov, num_segments);
     if (length > ep.max_message) [[unlikely]]
         return dat_error(DAT_LENGTH_ERROR);
+    return DAT_SUCCESS;
+}
+
+/// Checks the arguments that every DTO has, and posts it. bad_argument: the number of an invalid
+/// argument after these, or 0. The state is checked last, by post(): the ring of an EP that takes
+/// no requests has no free cookie.
+template <class SetOpFields>
+inline DAT_RETURN
+post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments, DAT_COUNT num_segments,
+             DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
+             const SetOpFields &set_op_fields, unsigned bad_argument = 0) noexcept {
+    std::uint64_t length;
+    const DAT_RETURN result = check_segments(ep, max_segments, num_segments, iov, length);
+    if (result != DAT_SUCCESS) [[unlikely]]
+        return result;
+    if (bad_argument != 0) [[unlikely]]
+        return invalid_parameter(bad_argument);
     return post(ep, op,
                 {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
-                 verbs_flags(flags), cookie_object},
+                 verbs_flags(flags)},
                 set_op_fields);
 }
 

@@ -125,9 +125,10 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
     const auto rmr = handle_to<dapl_rmr>(rmr_handle);
     if (!rmr)
         return invalid_handle(DAT_INVALID_HANDLE_RMR);
-    if (triplet == nullptr)
-        return invalid_parameter(3);
     dapl_ia &ia = *rmr->ia;
+    if (triplet == nullptr)
+        return ia.find<dapl_lmr>(lmr_handle) ? invalid_parameter(3)
+                                             : invalid_handle(DAT_INVALID_HANDLE_LMR);
     const bool unbind = triplet->segment_length == 0;
     const auto lmr_ref = unbind ? call_ref<dapl_lmr>() : ia.find<dapl_lmr>(lmr_handle);
     // Before the RMR's lock. dat_lmr_free cannot deregister the MR meanwhile.

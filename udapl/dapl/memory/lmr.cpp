@@ -103,10 +103,9 @@ DAT_RETURN reg_mr_error(int error) noexcept {
     }
 }
 
-/// Checks the arguments of dat_lmr_create, but the handles.
-DAT_RETURN check_params(const lmr_params &params) noexcept {
-    const auto privileges = static_cast<DAT_UINT32>(params.privileges);
-    if (params.length == 0)
+/// Checks the memory of dat_lmr_create, after find_memory.
+DAT_RETURN check_range(const lmr_params &params) noexcept {
+    if (params.length == 0) // first: OFED's dapltest expects it with a NULL address
         return dat_error(DAT_LENGTH_ERROR);
     if (params.memory == nullptr)
         return invalid_parameter(3);
@@ -114,10 +113,18 @@ DAT_RETURN check_params(const lmr_params &params) noexcept {
         reinterpret_cast<std::uintptr_t>(params.memory) + params.length <
             reinterpret_cast<std::uintptr_t>(params.memory))
         return invalid_parameter(4);
+    return DAT_SUCCESS;
+}
+
+/// The arguments after the PZ.
+DAT_RETURN check_access(const lmr_params &params, const DAT_LMR_HANDLE *lmr_handle) noexcept {
+    const auto privileges = static_cast<DAT_UINT32>(params.privileges);
     if ((privileges & ~(DAT_UINT32{DAT_MEM_PRIV_ALL_FLAG} | remote_atomic)) != 0)
         return invalid_parameter(6);
     if (params.va_type != DAT_VA_TYPE_VA && params.va_type != DAT_VA_TYPE_ZB)
         return invalid_parameter(7);
+    if (lmr_handle == nullptr)
+        return invalid_parameter(7); // as in OFED
     if (params.va_type == DAT_VA_TYPE_ZB && params.ia.dev->is_siw())
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
     // siw would register it, but has no atomic operations.
@@ -196,15 +203,15 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     lmr_params params = {*ia, mem_type, region, length, privileges, va_type};
     DAT_RETURN result = find_memory(params);
+    if (result == DAT_SUCCESS)
+        result = check_range(params);
     if (result != DAT_SUCCESS)
         return result;
     dapl_pz *const pz = ia->get<dapl_pz>(pz_handle);
     if (pz == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     dapl_lmr *lmr = nullptr;
-    result = check_params(params);
-    if (result == DAT_SUCCESS && lmr_handle == nullptr)
-        result = invalid_parameter(7); // as in OFED
+    result = check_access(params, lmr_handle);
     if (result == DAT_SUCCESS)
         result = acquire_shm_lock(params);
     if (result == DAT_SUCCESS)
