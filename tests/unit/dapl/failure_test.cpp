@@ -9,9 +9,41 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <dat2/dat_ib_extensions.h>
+#include <new>
+#include <utility>
 
 using namespace fake;
+
+namespace {
+
+/// The nth allocation of this thread from now on fails; 0: none.
+thread_local unsigned failing_allocation = 0;
+
+void *allocate(std::size_t size) noexcept {
+    if (failing_allocation != 0 && --failing_allocation == 0)
+        return nullptr;
+    return std::malloc(size);
+}
+
+} // namespace
+
+void *operator new(std::size_t size) {
+    void *const result = allocate(size);
+    if (result == nullptr)
+        throw std::bad_alloc();
+    return result;
+}
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
+    return allocate(size);
+}
+void operator delete(void *memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void *memory, std::size_t) noexcept {
+    std::free(memory);
+}
 
 namespace {
 
@@ -340,14 +372,94 @@ void failed_rmr_bind_leaves_rmr_unbound(void **) {
     }
 }
 
+// -- out of memory
+
+/// The nth allocation of the call fails, which returns the missing resource.
+template <class function>
+void assert_call_out_of_memory(unsigned nth, const function &call) {
+    failing_allocation = nth;
+    const DAT_RETURN result = call();
+    const unsigned not_reached = std::exchange(failing_allocation, 0);
+    assert_int_equal(not_reached, 0);
+    assert_int_equal(result, no_resources(DAT_RESOURCE_MEMORY));
+}
+
+DAT_RETURN request(const ep_fixture &ep, DAT_CONN_QUAL qualifier) {
+    socket_address addr = parse_address(ep.ia.address);
+    return dat().ep_connect_func(ep.handle, &addr.sa, qualifier, event_timeout_us, 0, nullptr,
+                                 DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+}
+
+void connect_out_of_memory_changes_nothing(void **) {
+    ia_fixture ia("iw");
+    ep_fixture active(ia), passive(ia);
+    const auto objects_before = get_fabric().count_objects();
+    for (const unsigned nth : {1U, 2U}) {
+        assert_call_out_of_memory(nth, [&] { return request(active, 7000); });
+        assert_int_equal(active.state(), DAT_EP_STATE_UNCONNECTED);
+        assert_true(get_fabric().count_objects() == objects_before);
+    }
+    connect(active, passive);
+    disconnect(active, passive);
+}
+
+/// The call that ends an attempt of iWARP allocates no memory.
+void attempt_ended_out_of_memory(void **) {
+    ia_fixture ia("iw");
+    ep_fixture ep(ia);
+    get_fabric().drop_connects = true;
+    assert_success(request(ep, 7000));
+    failing_allocation = 1;
+    const DAT_RETURN result = dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG);
+    failing_allocation = 0;
+    assert_success(result);
+    wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void ud_connect_and_accept_out_of_memory_change_nothing(void **) {
+    ia_fixture ia;
+    DAT_EP_ATTR attr = {};
+    attr.service_type = static_cast<DAT_SERVICE_TYPE>(DAT_IB_SERVICE_TYPE_UD);
+    attr.max_recv_dtos = attr.max_request_dtos = attr.max_recv_iov = attr.max_request_iov = 1;
+    ep_fixture active(ia, &attr), passive(ia, &attr);
+    DAT_EVD_HANDLE const cr_evd = ia.create_evd(DAT_EVD_CR_FLAG);
+    DAT_PSP_HANDLE psp;
+    assert_success(dat().psp_create_func(ia.handle, 7000, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+    const auto objects_before = get_fabric().count_objects();
+    assert_call_out_of_memory(1, [&] { return request(active, 7000); });
+    assert_true(get_fabric().count_objects() == objects_before);
+    assert_success(request(active, 7000));
+    DAT_CR_HANDLE const cr = wait_event(cr_evd, DAT_IB_UD_CONNECTION_REQUEST_EVENT)
+                                 .event_data.cr_arrival_event_data.cr_handle;
+    const auto accept = [&] {
+        return dat().cr_accept_func(cr, passive.handle, 0, nullptr);
+    };
+    assert_call_out_of_memory(1, accept);
+    assert_success(accept());
+    for (const ep_fixture *ep : {&active, &passive}) {
+        const DAT_EVENT event = wait_event(ep->connect_evd, DAT_IB_UD_CONNECTION_EVENT_ESTABLISHED);
+        DAT_IB_EXTENSION_EVENT_DATA extension;
+        std::memcpy(&extension, event.event_extension_data, sizeof extension);
+        assert_success(dat_ib_ud_ah_free(ep->handle, &extension.remote_ah));
+    }
+    assert_success(dat().psp_free_func(psp));
+    assert_success(dat().evd_free_func(cr_evd));
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(failed_create_leaks_nothing),        TEST(ep_create_without_qp_fails),
-        TEST(ep_create_retries_without_inline),   TEST(failed_ia_open_leaks_nothing),
-        TEST(failed_ep_modify_changes_nothing),   TEST(failed_ep_reset_leaves_ep_disconnected),
+        TEST(failed_create_leaks_nothing),
+        TEST(ep_create_without_qp_fails),
+        TEST(ep_create_retries_without_inline),
+        TEST(failed_ia_open_leaks_nothing),
+        TEST(failed_ep_modify_changes_nothing),
+        TEST(failed_ep_reset_leaves_ep_disconnected),
         TEST(failed_rmr_bind_leaves_rmr_unbound),
+        TEST(connect_out_of_memory_changes_nothing),
+        TEST(attempt_ended_out_of_memory),
+        TEST(ud_connect_and_accept_out_of_memory_change_nothing),
     };
     return run_cases(tests);
 }

@@ -140,15 +140,15 @@ DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
     const std::lock_guard setup_guard(ep.setup_lock);
     // As in cr_accept: another thread may have connected the EP since.
     DAT_RETURN result = check_accept(cr, ep);
+    if (result == DAT_SUCCESS && ep.is_ud)
+        result = ud_accept(ep, cr.conn, data, size);
     if (result != DAT_SUCCESS) {
         removed.ia->insert(&cr);
         return result;
     }
     removed.ia->count(DCNT_IA_SP_CR_ACCEPTED);
     removed.ia->count(DCNT_IA_CM_REP_TX);
-    if (ep.is_ud)
-        result = ud_accept(ep, std::exchange(cr.conn, nullptr), data, size);
-    else
+    if (!ep.is_ud)
         connect_ep(cr, ep, size, data);
     dapl_ia::put(std::exchange(cr.ep, nullptr));
     destroy_object(&cr);

@@ -7,6 +7,7 @@
 #include "dapl/api.hpp"
 #include "dapl/core/deadline.hpp"
 #include "dapl/core/settings.hpp"
+#include "dapl/ep/ended_attempt.hpp"
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
 #include "dapl/memory/pz.hpp"
@@ -268,6 +269,9 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
     if (!new_conn)
         return no_resources(DAT_RESOURCE_MEMORY);
     connection &conn = *new_conn;
+    // Now, since the calls that end the attempt cannot fail.
+    if (ep.ia->dev->iwarp && !(conn.ended = ended_attempt::create(&conn)))
+        return no_resources(DAT_RESOURCE_MEMORY);
     conn.active = true;
     conn.private_data_len = static_cast<std::uint8_t>(size);
     if (size != 0)

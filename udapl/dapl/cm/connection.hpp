@@ -13,6 +13,7 @@
 #include "dapl/event/upcalls.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <rdma/rdma_cma.h>
 
 namespace coherdma::dapl::cm {
@@ -62,6 +63,7 @@ struct connection final : cm_handler, timer_task {
     std::array<unsigned char, max_private_data> private_data = {}; ///< sent with our request
     std::array<unsigned char, 256> peer_data = {};                 ///< private data received
     connect_call call{*this}; ///< iWARP: the thread in rdma_connect
+    std::shared_ptr<ended_attempt> ended; ///< for an attempt that may block when it is ended
 
     // Under the lock of dreq.cpp.
     enum : std::uint8_t { dreq_none, dreq_sent, dreq_done } dreq = dreq_none;

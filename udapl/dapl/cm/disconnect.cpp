@@ -101,9 +101,11 @@ void wait_for_handlers(connection *conn) noexcept {
         event_thread::cancel(conn->call);
 }
 
-/// Whether the kernel may block the destruction of an attempt until the peer answers.
+/// Whether the EP has an attempt whose destruction the kernel may block until the peer answers. A
+/// call that is freeing or resetting the EP has detached it, though the state is still pending.
 bool may_block(const dapl_ep &ep) noexcept {
-    return ep.ia->dev->iwarp && ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING;
+    return ep.conn != nullptr && ep.ia->dev->iwarp &&
+           ep.current_state() == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING;
 }
 
 /// Ends a connection attempt with an event: dat_ep_disconnect, or a timeout. False: the EP is not
@@ -120,7 +122,7 @@ bool abort_attempt(dapl_ep &ep, DAT_EVENT_NUMBER number) noexcept {
         // Before the event is posted: the consumer may then free the EP, which leaves its QP to the
         // ended attempt.
         if (may_block(ep))
-            ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
+            ep.attempt = attempt = ep.conn->ended;
         conn = detach_locked(ep);
         terminate_locked(ep, number);
     }
@@ -142,8 +144,8 @@ void abort_conn(dapl_ep &ep) noexcept {
     std::shared_ptr<ended_attempt> attempt;
     {
         const std::lock_guard guard(ep.lock);
-        if (ep.conn != nullptr && may_block(ep))
-            ep.attempt = attempt = std::make_shared<ended_attempt>(ep.conn);
+        if (may_block(ep))
+            ep.attempt = attempt = ep.conn->ended;
         conn = detach_locked(ep);
     }
     // Also without a connection: another thread may just have detached it.

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <dat2/dat_ib_extensions.h>
 #include <memory>
+#include <new>
+#include <utility>
 
 namespace coherdma::dapl::cm {
 
@@ -219,7 +221,9 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
 /// Starts to resolve a peer; ud_peer::handle_event continues, and an event reports the result.
 DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void *private_data,
                       DAT_COUNT size) noexcept {
-    auto new_peer = std::make_unique<ud_peer>(ep);
+    std::unique_ptr<ud_peer> new_peer(new (std::nothrow) ud_peer(ep));
+    if (!new_peer)
+        return no_resources(DAT_RESOURCE_MEMORY);
     const req_header header = {htonl(req_magic), htonl(ep.qp->qp_num)};
     std::memcpy(new_peer->req_data.data(), &header, sizeof header);
     if (size != 0)
@@ -254,10 +258,13 @@ std::size_t ud_header_size(const connection &conn) noexcept {
     return conn.id->ps == RDMA_PS_UDP && parse_req_header(conn, header) ? sizeof header : 0;
 }
 
-/// Replies to a request and deletes conn. An event reports the result.
-DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
+/// Replies to a request. Deletes it, unless memory is short. An event reports the result.
+DAT_RETURN ud_accept(dapl_ep &ep, connection *&request, const void *private_data,
                      DAT_COUNT size) noexcept {
-    auto new_peer = std::make_unique<ud_peer>(ep);
+    std::unique_ptr<ud_peer> new_peer(new (std::nothrow) ud_peer(ep));
+    if (!new_peer)
+        return no_resources(DAT_RESOURCE_MEMORY);
+    connection *const conn = std::exchange(request, nullptr);
     rdma_conn_param param = {};
     param.private_data = private_data;
     param.private_data_len = static_cast<std::uint8_t>(size);

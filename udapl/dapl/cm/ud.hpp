@@ -15,8 +15,8 @@ namespace coherdma::dapl::cm {
 /// dat_ep_connect and dat_cr_accept of a UD EP, after the check of the arguments.
 DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
                       const void *private_data, DAT_COUNT size) noexcept;
-/// Deletes conn, the connection request.
-DAT_RETURN ud_accept(dapl_ep &ep, connection *conn, const void *private_data,
+/// Takes the connection request, unless it returns an error: then nothing has changed.
+DAT_RETURN ud_accept(dapl_ep &ep, connection *&request, const void *private_data,
                      DAT_COUNT size) noexcept;
 
 /// The offset of the consumer's private data in a connection request.

@@ -33,27 +33,35 @@ void retired_qp::destroy() noexcept {
     drain(recv_evd);
 }
 
-ended_attempt::ended_attempt(cm::connection *ended_conn) noexcept
-    : conn(ended_conn)
+ended_attempt::ended_attempt(cm::connection *attempted_conn) noexcept
+    : conn(attempted_conn)
     , channel(event_thread::share_channel()) {}
+
+std::shared_ptr<ended_attempt> ended_attempt::create(cm::connection *conn) noexcept {
+    try {
+        return std::make_shared<ended_attempt>(conn);
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
+}
 
 /// Starts a thread that destroys the attempt, which blocks on iWARP; if that fails, this call does.
 void ended_attempt::start(const std::shared_ptr<ended_attempt> &attempt) noexcept {
-    auto *const arg = new std::shared_ptr<ended_attempt>(attempt);
+    attempt->self = attempt;
     pthread_t thread;
-    if (event_thread::create_thread(thread_main, arg, thread) == 0) {
+    if (event_thread::create_thread(thread_main, attempt.get(), thread) == 0) {
         pthread_detach(thread);
         return;
     }
-    delete arg;
+    attempt->self.reset();
     attempt->destroy();
 }
 
 void *ended_attempt::thread_main(void *arg) noexcept {
-    const std::unique_ptr<std::shared_ptr<ended_attempt>> attempt(
-        static_cast<std::shared_ptr<ended_attempt> *>(arg));
+    const std::shared_ptr<ended_attempt> attempt =
+        std::move(static_cast<ended_attempt *>(arg)->self);
     pthread_setname_np(pthread_self(), "coherdma-ended");
-    (*attempt)->destroy();
+    attempt->destroy();
     return nullptr;
 }
 

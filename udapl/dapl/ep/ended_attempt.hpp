@@ -38,7 +38,9 @@ struct retired_qp {
 
 class ended_attempt {
   public:
-    explicit ended_attempt(cm::connection *ended_conn) noexcept;
+    explicit ended_attempt(cm::connection *attempted_conn) noexcept;
+    /// Before the attempt begins: to end it takes no memory. nullptr: out of memory.
+    static std::shared_ptr<ended_attempt> create(cm::connection *conn) noexcept;
     /// Starts the thread; if that fails, destroys the attempt in this call. No event of it is being
     /// handled any more.
     static void start(const std::shared_ptr<ended_attempt> &attempt) noexcept;
@@ -52,6 +54,7 @@ class ended_attempt {
     void destroy() noexcept;
 
     cm::connection *const conn;
+    std::shared_ptr<ended_attempt> self;               ///< of the thread
     const std::shared_ptr<rdma_event_channel> channel; ///< of the rdma_cm_id
     mutex lock;                                        ///< of the members that follow
     retired_qp adopted;
