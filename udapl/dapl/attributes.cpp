@@ -23,6 +23,8 @@ namespace {
 // srq_info_supported and ep_recv_info_supported: the counts that dat_srq_query and
 // dat_ep_recv_query return.
 constexpr DAT_COUNT srq_outstanding = 0x10;
+// srq_watermarks_supported: that of dat_srq_set_lw, and the two of dat_ep_set_watermark.
+constexpr DAT_COUNT low_watermark = 0x001, soft_high_watermark = 0x010, hard_high_watermark = 0x100;
 constexpr DAT_COUNT ep_recv_allocated = 0x01, ep_recv_span = 0x10;
 
 template <std::size_t size>
@@ -119,7 +121,8 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
             const_cast<DAT_BOOLEAN &>(attr.evd_stream_merging_supported[i][j]) =
                 can_merge(i, j) ? DAT_TRUE : DAT_FALSE;
     attr.srq_supported = dev.attr.max_srq > 0 ? DAT_TRUE : DAT_FALSE;
-    attr.srq_watermarks_supported = dev.attr.max_srq > 0 ? 1 : 0;
+    attr.srq_watermarks_supported =
+        dev.attr.max_srq > 0 ? low_watermark | soft_high_watermark | hard_high_watermark : 0;
     attr.srq_ep_pz_difference_supported = DAT_FALSE;
     attr.srq_info_supported = dev.attr.max_srq > 0 ? srq_outstanding : 0;
     attr.ep_recv_info_supported = ep_recv_allocated | ep_recv_span;
@@ -127,7 +130,7 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
     attr.dto_async_return_guaranteed = DAT_TRUE;
     attr.rdma_write_for_rdma_read_req = read_needs_remote_write(dev) ? DAT_TRUE : DAT_FALSE;
     attr.rdma_read_lmr_rmr_context_exposure = dev.iwarp ? DAT_TRUE : DAT_FALSE;
-    attr.rmr_scope_supported = DAT_RMR_SCOPE_PZ;
+    attr.rmr_scope_supported = DAT_RMR_SCOPE_ANY; // dat_rmr_create, dat_rmr_create_for_ep
     attr.is_signal_safe = DAT_FALSE;
     attr.ha_supported = DAT_FALSE;
     attr.ha_loadbalancing = DAT_HA_LB_NONE;

@@ -46,12 +46,48 @@ void ia_open_bad_arguments_rejected(void **) {
     assert_int_equal(open_ia(known, -1), invalid_parameter(2));
 }
 
+DAT_PROVIDER_ATTR query_provider(const ia_fixture &ia) {
+    DAT_PROVIDER_ATTR attr = {};
+    assert_success(
+        dat().ia_query_func(ia.handle, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr));
+    return attr;
+}
+
+void attributes_name_both_rmr_scopes(void **) {
+    ia_fixture ia;
+    DAT_RMR_HANDLE pz_rmr, ep_rmr;
+    assert_success(dat().rmr_create_func(ia.pz, &pz_rmr));
+    assert_success(dat().rmr_create_for_ep_func(ia.pz, &ep_rmr));
+    assert_int_equal(query_provider(ia).rmr_scope_supported, DAT_RMR_SCOPE_ANY);
+    assert_success(dat().rmr_free_func(pz_rmr));
+    assert_success(dat().rmr_free_func(ep_rmr));
+}
+
+void attributes_name_all_watermarks(void **) {
+    {
+        ia_fixture ia;
+        DAT_SRQ_HANDLE const srq = ia.create_srq();
+        {
+            ep_fixture ep(ia, nullptr, srq);
+            assert_success(dat().srq_set_lw_func(srq, 1));
+            assert_success(dat().ep_set_watermark_func(ep.handle, 1, 2));
+            assert_int_equal(query_provider(ia).srq_watermarks_supported, 0x111);
+        }
+        assert_success(dat().srq_free_func(srq));
+    }
+    get_fabric().devices[0].attr.max_srq = 0;
+    const ia_fixture ia;
+    assert_int_equal(query_provider(ia).srq_watermarks_supported, 0);
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         TEST(connected_eps_transfer_on_both_devices),
         TEST(ia_open_bad_arguments_rejected),
+        TEST(attributes_name_both_rmr_scopes),
+        TEST(attributes_name_all_watermarks),
     };
     return run_cases(tests);
 }
