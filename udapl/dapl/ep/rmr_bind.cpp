@@ -150,11 +150,11 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
         return result;
     }
     clear_binding(*rmr);
-    rmr->range = *triplet;
-    rmr->privileges = privileges;
-    rmr->va_type = va_type;
-    rmr->lmr = lmr; // with the reference of ia.get()
     if (lmr != nullptr) {
+        rmr->range = *triplet;
+        rmr->privileges = privileges;
+        rmr->va_type = va_type;
+        rmr->lmr = lmr; // with the reference of ia.get()
         rmr->rkey = rmr->mw->rkey;
         ia.rkey_index.add(rmr->rkey, rmr.get());
     }

@@ -81,6 +81,9 @@ void clear_binding(dapl_rmr &rmr) noexcept {
     if (rmr.rkey != 0)
         rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
     rmr.lmr = nullptr;
+    rmr.range = {};
+    rmr.privileges = DAT_MEM_PRIV_NONE_FLAG;
+    rmr.va_type = DAT_VA_TYPE_VA;
     rmr.rkey = 0;
 }
 

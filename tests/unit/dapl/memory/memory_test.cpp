@@ -387,6 +387,21 @@ void peer_writes_through_bound_rmr(void **) {
     }
 }
 
+void unbound_rmr_queried_as_new(void **) {
+    rmr_fixture fixture;
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128, DAT_VA_TYPE_ZB));
+    fixture.wait_bind();
+    assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_READ_FLAG, 0, DAT_VA_TYPE_ZB));
+    fixture.wait_bind();
+    DAT_RMR_PARAM param = {};
+    assert_success(dat().rmr_query_func(fixture.rmr, DAT_RMR_FIELD_ALL, &param));
+    const DAT_LMR_TRIPLET no_range = {};
+    assert_memory_equal(&param.lmr_triplet, &no_range, sizeof no_range);
+    assert_int_equal(param.mem_priv, DAT_MEM_PRIV_NONE_FLAG);
+    assert_int_equal(param.va_type, DAT_VA_TYPE_VA);
+    assert_int_equal(param.rmr_context, 0);
+}
+
 void write_beyond_rmr_fails(void **) {
     rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
@@ -642,6 +657,7 @@ int main() {
         TEST(so_virtual_lmr_has_no_relaxed_ordering),
         TEST(registration_errors_translated),
         TEST(peer_writes_through_bound_rmr),
+        TEST(unbound_rmr_queried_as_new),
         TEST(write_beyond_rmr_fails),
         TEST(lmr_with_bound_rmr_not_freed),
         TEST(lmr_not_freed_before_unbind_is_executed),
