@@ -86,12 +86,15 @@ struct ref_change {
     ep_refs acquired = {}; ///< references taken by replace(): dropped on an error
     ep_refs replaced = {}; ///< the references before: dropped on success
 
-    /// Replaces one, if mask names the field. False: not a handle of this kind and IA.
+    /// Replaces one, if mask names the field. False: not a handle of this kind and IA. Only the
+    /// connect EVD may belong to another IA, as in ep_create.
     template <class kind>
     bool replace(DAT_EP_PARAM_MASK field, DAT_HANDLE handle, kind *ep_refs::*member) noexcept {
         if ((mask & field) == 0)
             return true;
-        kind *const obj = handle != DAT_HANDLE_NULL ? ia.get<kind>(handle) : nullptr;
+        kind *const obj = handle == DAT_HANDLE_NULL                  ? nullptr
+                          : field == DAT_EP_FIELD_CONNECT_EVD_HANDLE ? ia.get_any<kind>(handle)
+                                                                     : ia.get<kind>(handle);
         if (obj == nullptr && handle != DAT_HANDLE_NULL)
             return false;
         acquired.*member = obj;

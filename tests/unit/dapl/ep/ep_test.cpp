@@ -117,6 +117,28 @@ void only_connect_evd_may_belong_to_other_ia(void **) {
 
 // -- modify
 
+void only_new_connect_evd_may_belong_to_other_ia(void **) {
+    ia_fixture ia, other_ia;
+    ep_fixture ep(ia), other_ep(other_ia);
+    DAT_EP_PARAM param = {};
+    param.recv_evd_handle = other_ep.recv_evd;
+    param.request_evd_handle = other_ep.request_evd;
+    param.connect_evd_handle = other_ep.connect_evd;
+    const auto modify = [&](DAT_EP_PARAM_MASK mask) {
+        return dat().ep_modify_func(ep.handle, mask, &param);
+    };
+    assert_int_equal(modify(DAT_EP_FIELD_RECV_EVD_HANDLE),
+                     invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+    assert_int_equal(modify(DAT_EP_FIELD_REQUEST_EVD_HANDLE),
+                     invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
+    assert_success(modify(DAT_EP_FIELD_CONNECT_EVD_HANDLE));
+    assert_ptr_equal(query_ep(ep.handle).connect_evd_handle, other_ep.connect_evd);
+    assert_int_equal(dat().evd_free_func(other_ep.connect_evd),
+                     invalid_state(DAT_INVALID_STATE_EVD_IN_USE));
+    param.connect_evd_handle = ep.connect_evd;
+    assert_success(modify(DAT_EP_FIELD_CONNECT_EVD_HANDLE));
+}
+
 void ep_modify_grows_queues(void **) {
     ia_fixture ia;
     ep_fixture ep(ia);
@@ -300,6 +322,7 @@ int main() {
         TEST(ep_without_queue_needs_no_evd),
         TEST(objects_of_ep_not_freeable),
         TEST(only_connect_evd_may_belong_to_other_ia),
+        TEST(only_new_connect_evd_may_belong_to_other_ia),
         TEST(ep_modify_grows_queues),
         TEST(ep_modify_completes_bare_ep),
         TEST(ep_modify_to_same_handles_keeps_refs),
