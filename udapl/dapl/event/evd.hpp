@@ -94,8 +94,7 @@ struct dapl_evd : object {
     bool masked_in_cno = false;  ///< does not trigger its CNO: a thread is in dat_evd_wait
     bool waitable = true;
     bool enabled = true;
-    bool allows_threshold = true; ///< dat_evd_wait accepts thresholds above 1
-    bool solicited_only = false;  ///< only solicited completions wake waiters
+    bool solicited_only = false; ///< only solicited completions wake waiters
     DAT_COUNT qlen;
     const DAT_EVD_FLAGS flags;
     unsigned num_unacked = 0; ///< CQ events without ibv_ack_cq_events

@@ -112,7 +112,7 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     // Under the lock: the thread that frees the EVD cancels this wait, or is seen here.
     if (!is_published(evd.get()))
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    if (threshold <= 0 || threshold > evd->qlen || (threshold > 1 && !evd->allows_threshold))
+    if (threshold <= 0 || threshold > evd->qlen)
         return invalid_parameter(3);
     if (event == nullptr)
         return invalid_parameter(4);
