@@ -62,7 +62,7 @@ struct connection final : cm_handler, timer_task {
     std::uint8_t private_data_len = 0, peer_data_len = 0;
     std::array<unsigned char, max_private_data> private_data = {}; ///< sent with our request
     std::array<unsigned char, 256> peer_data = {};                 ///< private data received
-    connect_call call{*this}; ///< iWARP: the thread in rdma_connect
+    connect_call call{*this};             ///< iWARP: the thread in rdma_connect
     std::shared_ptr<ended_attempt> ended; ///< for an attempt that may block when it is ended
 
     // Under the lock of dreq.cpp.

@@ -236,6 +236,13 @@ void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcep
     ep.max_write_iov = attr.max_rdma_write_iov;
 }
 
+/// If one EVD is for both directions, both must have the flag: a request's completion wakes
+/// waiters.
+void set_completion_flags(const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
+    set_completion_flags(refs.recv_evd, attr.recv_completion_flags);
+    set_completion_flags(refs.request_evd, attr.request_completion_flags);
+}
+
 /// Creates an EP, which is not published. The references pass to it on success.
 DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR &attr,
                             dapl_ep *&ep) noexcept {
@@ -252,8 +259,7 @@ DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR 
             return result;
         }
     }
-    set_completion_flags(refs.recv_evd, attr.recv_completion_flags);
-    set_completion_flags(refs.request_evd, attr.request_completion_flags);
+    set_completion_flags(refs, attr);
     return DAT_SUCCESS;
 }
 

@@ -237,15 +237,9 @@ void completions_wake_evd_wait(void **) {
 }
 
 /// An EP with DAT_COMPLETION_SOLICITED_WAIT_FLAG for its receives.
-void only_solicited_completions_wake_evd_wait(void **) {
-    ia_fixture ia;
-    DAT_EP_ATTR attr = {};
-    attr.max_recv_dtos = attr.max_request_dtos = 8;
-    attr.max_recv_iov = attr.max_request_iov = 1;
-    attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
-    ep_fixture ep(ia), peer_ep(ia, &attr);
+void assert_only_solicited_completions_wake(const ep_fixture &ep, const ep_fixture &peer_ep) {
     connect(ep, peer_ep);
-    memory buffer(ia);
+    memory buffer(ep.ia);
     DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 64);
     for (int i = 0; i != 2; ++i)
         assert_success(dat().ep_post_recv_func(peer_ep.handle, 1, &iov, cookie(1),
@@ -266,17 +260,50 @@ void only_solicited_completions_wake_evd_wait(void **) {
     disconnect(ep, peer_ep);
 }
 
+DAT_EP_ATTR solicited_wait_attr() {
+    DAT_EP_ATTR attr = {};
+    attr.max_recv_dtos = attr.max_request_dtos = 8;
+    attr.max_recv_iov = attr.max_request_iov = 1;
+    attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+    return attr;
+}
+
+void only_solicited_completions_wake_evd_wait(void **) {
+    ia_fixture ia;
+    const DAT_EP_ATTR attr = solicited_wait_attr();
+    ep_fixture ep(ia), peer_ep(ia, &attr);
+    assert_only_solicited_completions_wake(ep, peer_ep);
+}
+
+void modified_completion_flags_have_effect(void **) {
+    ia_fixture ia;
+    ep_fixture ep(ia), peer_ep(ia);
+    DAT_EP_PARAM param = {};
+    param.ep_attr = solicited_wait_attr();
+    assert_success(
+        dat().ep_modify_func(peer_ep.handle, DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS, &param));
+    assert_only_solicited_completions_wake(ep, peer_ep);
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(evd_query_returns_create_arguments), TEST(evd_streams_merge_except_async),
-        TEST(software_events_in_order),           TEST(dequeue_of_empty_dto_evd_has_no_error_class),
-        TEST(evd_overflow_reported_to_async_evd), TEST(evd_wait_returns_one_and_count_of_rest),
-        TEST(evd_wait_threshold_waits_for_all),   TEST(second_evd_waiter_rejected),
-        TEST(set_unwaitable_ends_evd_wait),       TEST(abrupt_close_ends_evd_wait),
-        TEST(evd_resize_grows_both_queues),       TEST(evd_resize_unsupported_by_device_fails),
-        TEST(completions_wake_evd_wait),          TEST(only_solicited_completions_wake_evd_wait),
+        TEST(evd_query_returns_create_arguments),
+        TEST(evd_streams_merge_except_async),
+        TEST(software_events_in_order),
+        TEST(dequeue_of_empty_dto_evd_has_no_error_class),
+        TEST(evd_overflow_reported_to_async_evd),
+        TEST(evd_wait_returns_one_and_count_of_rest),
+        TEST(evd_wait_threshold_waits_for_all),
+        TEST(second_evd_waiter_rejected),
+        TEST(set_unwaitable_ends_evd_wait),
+        TEST(abrupt_close_ends_evd_wait),
+        TEST(evd_resize_grows_both_queues),
+        TEST(evd_resize_unsupported_by_device_fails),
+        TEST(completions_wake_evd_wait),
+        TEST(only_solicited_completions_wake_evd_wait),
+        TEST(modified_completion_flags_have_effect),
     };
     return run_cases(tests);
 }
