@@ -29,6 +29,13 @@ inline std::nullptr_t fail_with(int error) noexcept {
     return nullptr;
 }
 
+/// Reports the WR that failed, unless the consumer does not ask for it.
+template <class wr_type>
+void set_bad_wr(wr_type **bad_wr, wr_type *wr) noexcept {
+    if (bad_wr != nullptr)
+        *bad_wr = wr;
+}
+
 /// Finishes what abi::init_and_alloc_context() began: has the kernel open the context, and sets its
 /// operations. Returns what alloc_context returns. If that fails, frees the context, sets errno and
 /// returns nullptr; also returns nullptr if context is nullptr.

@@ -42,7 +42,7 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
     std::uint64_t length = 0;
     auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
-        if ((INLINE_OPCODES & bit(wr.opcode)) == 0 || wr.num_sge < 0)
+        if ((INLINE_OPCODES & bit(wr.opcode)) == 0 || num_sge > qp.max_send_sge)
             return EINVAL;
         length = set_inline_data(wqe, wr, qp.max_inline_data);
         num_sge = 0;
@@ -95,8 +95,7 @@ int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     const auto opcode = static_cast<unsigned>(wr.opcode);
     if (opcode >= 32 || (qp.opcodes >> opcode & 1) == 0)
         return EINVAL;
-    if (qp.sq.is_full())
-        return ENOMEM;
+    // One entry of the ring stays free, so this WQE is not the kernel's also if the SQ is full.
     auto &wqe = *static_cast<rxe_send_wqe *>(qp.sq.next_wqe());
     static_assert(sizeof(wr.imm_data) == sizeof(wr.invalidate_rkey), "a union");
     wqe.wr.wr_id = wr.wr_id;
@@ -116,6 +115,8 @@ int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     } else if (const int error = set_data(wqe, qp, wr)) {
         return error;
     }
+    if (qp.sq.is_full())
+        return ENOMEM;
     qp.sq.advance_producer();
     return 0;
 }
@@ -125,7 +126,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     rxe_qp &qp = to_rxe_qp(ibqp);
     // Before RTS the kernel refuses the doorbell, but in RTS it would send the WQEs.
     if (wr_list != nullptr && ibqp->state < IBV_QPS_RTS) {
-        *bad_wr = wr_list;
+        set_bad_wr(bad_wr, wr_list);
         return EINVAL;
     }
     int error = 0;
@@ -133,7 +134,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
         error = write_send_wqe(qp, *wr);
         if (error != 0) [[unlikely]] {
-            *bad_wr = wr;
+            set_bad_wr(bad_wr, wr);
             break;
         }
     }
@@ -142,7 +143,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     if (has_new_wqe) {
         const int doorbell_error = qp.ring_doorbell();
         if (doorbell_error != 0 && error == 0) [[unlikely]] {
-            *bad_wr = wr_list;
+            set_bad_wr(bad_wr, wr_list);
             error = doorbell_error;
         }
     }
@@ -171,7 +172,7 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) 
 int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     if (!qp.rq.is_mapped() || ibqp->state == IBV_QPS_RESET) { // not mapped: the QP has an SRQ
-        *bad_wr = wr;
+        set_bad_wr(bad_wr, wr);
         return EINVAL;
     }
     const int error = post_recvs(qp.rq, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
@@ -204,7 +205,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     for (; wr != nullptr; wr = wr->next) {
         error = write_recv_wqe(ring, max_sge, *wr);
         if (error != 0) {
-            *bad_wr = wr;
+            set_bad_wr(bad_wr, wr);
             break;
         }
     }

@@ -176,13 +176,13 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
         error = write_send_wqe(qp, end, *wr);
         if (error != 0) [[unlikely]] {
-            *bad_wr = wr;
+            set_bad_wr(bad_wr, wr);
             break;
         }
         ++end;
     }
     if (const int submit_error = submit_and_unlock_inline(qp, end)) [[unlikely]] {
-        *bad_wr = wr_list;
+        set_bad_wr(bad_wr, wr_list);
         error = submit_error;
     }
     trace::post_send(ibqp->qp_num, error);
@@ -211,7 +211,7 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
 int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     if (!qp.rq.ring.mem.is_mapped()) {
-        *bad_wr = wr;
+        set_bad_wr(bad_wr, wr);
         return EINVAL;
     }
     const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
@@ -252,7 +252,7 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
     for (; wr != nullptr; wr = wr->next, ++index) {
         error = write_recv_wqe(ring, index, max_sge, *wr);
         if (error != 0) [[unlikely]] {
-            *bad_wr = wr;
+            set_bad_wr(bad_wr, wr);
             break;
         }
     }
