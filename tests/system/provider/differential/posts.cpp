@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Posts to QPs in RTS: each opcode with flags and SGEs, by ibv_post_send() and by ibv_wr_*, lists,
+// and receives.
+
+#include "groups.hpp"
+#include "requests.hpp"
+
+namespace differential {
+namespace {
+
+constexpr std::array types{std::pair{IBV_QPT_RC, "rc"}, std::pair{IBV_QPT_UC, "uc"},
+                           std::pair{IBV_QPT_UD, "ud"}};
+
+bool is_atomic(int opcode) {
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+// Requests that stop or crash the kernel, with each provider.
+bool stops_kernel(const environment &env, int opcode, unsigned flags, const shape &shape) {
+    const bool is_inline = (flags & IBV_SEND_INLINE) != 0;
+    if (env.options.is_rxe())
+        // Beyond the kernel's opcodes, and fenced atomics, at which the requester may stall.
+        return (opcode > IBV_WR_SEND_WITH_INV) ||
+               ((flags & IBV_SEND_FENCE) != 0 && is_atomic(opcode));
+    // siw panics at a segment without data among several, and stops the SQ at Reads with other than
+    // one SGE or a fence, and at inline data of other requests than Send and Write.
+    const bool has_empty =
+        shape.lengths.size() > 1 &&
+        std::ranges::find(shape.lengths, std::uint32_t{0}) != shape.lengths.end();
+    return opcode > IBV_WR_SEND_WITH_INV || has_empty ||
+           (opcode == IBV_WR_RDMA_READ && (shape.num_sge != 1 || (flags & IBV_SEND_FENCE) != 0)) ||
+           (is_inline && (opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_READ));
+}
+
+// A program calls the functions of the operations that it asked for at the creation of the QP.
+bool has_function(ibv_qp_type type, int opcode, unsigned flags, const shape &shape) {
+    if (shape.num_sge > 4 || flags >> 5 != 0)
+        return false;
+    const bool is_send = opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+    const bool is_write = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    return is_send || (is_write && type == IBV_QPT_UC) || type == IBV_QPT_RC;
+}
+
+const std::vector<shape> &all_shapes() {
+    static const std::vector<shape> shapes{
+        {{}},
+        {{0}},
+        {{1}},
+        {{8}},
+        {{63}},
+        {{64}},
+        {{65}},
+        {{1024}},
+        {{1025}},
+        {{4096}},
+        {{4, 4}},
+        {{8, 0}},
+        {{0, 8}},
+        {{33, 1}},
+        {{1000, 500}},
+        {{16, 16, 16, 16}},
+        {{16, 16, 16, 17}},
+        {{4, 4, 4, 4, 4}},
+        {{8}, 1, true},
+        {{8, 8}, 2, true},
+    };
+    return shapes;
+}
+constexpr std::array all_flags{
+    0U,
+    unsigned{IBV_SEND_SIGNALED},
+    unsigned{IBV_SEND_SIGNALED | IBV_SEND_FENCE},
+    unsigned{IBV_SEND_SIGNALED | IBV_SEND_SOLICITED},
+    unsigned{IBV_SEND_SIGNALED | IBV_SEND_INLINE},
+    unsigned{IBV_SEND_INLINE},
+    unsigned{IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_FENCE | IBV_SEND_SOLICITED},
+    unsigned{IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM},
+    unsigned{IBV_SEND_SIGNALED | 1U << 7},
+};
+
+void post_and_record(qp_pair &qps, int opcode, unsigned flags, const shape &shape, record &record) {
+    if (consumes_recv(opcode))
+        check(qps.b->post_recv(2), "post the receive");
+    request request = make_request(qps, opcode, flags, shape, 1);
+    if (qps.a->options.extended) {
+        record.add("post", error_name(post_extended(qps, {request})));
+    } else {
+        request.wr.sg_list = request.sg_list.data();
+        ibv_send_wr *bad_wr = nullptr;
+        const int error = ibv_post_send(qps.a->qp, &request.wr, &bad_wr);
+        record.add("post", error_name(error));
+        if (error != 0)
+            record.add("bad_wr", bad_wr == &request.wr ? "first" : bad_wr ? "other" : "unset");
+    }
+    qps.finish(record);
+}
+
+void run_posts_of(const environment &env, runner &runner, const qp_options &options,
+                  const std::string &prefix) {
+    qp_pair qps(env, options);
+    for (int opcode = 0; opcode < num_opcodes; ++opcode)
+        for (const unsigned flags : all_flags)
+            for (const shape &shape : all_shapes()) {
+                if (stops_kernel(env, opcode, flags, shape))
+                    continue;
+                if (options.extended && !has_function(options.type, opcode, flags, shape))
+                    continue;
+                const std::string name = concat(prefix, '/', opcode_name(opcode), '/',
+                                                flags_name(flags), '/', shape.name());
+                runner.run(name, [&](record &record) {
+                    qps.prepare(static_cast<unsigned>(opcode));
+                    post_and_record(qps, opcode, flags, shape, record);
+                });
+            }
+}
+
+} // namespace
+
+void run_posts(const environment &env, runner &runner) {
+    qp_options options = make_options(env);
+    for (const auto &[type, type_name] : types) {
+        if (type != IBV_QPT_RC && !env.options.is_rxe())
+            continue;
+        options.type = type;
+        run_posts_of(env, runner, options, concat("post/", type_name));
+    }
+}
+
+// The stock provider of siw has no extended QPs.
+void run_extended_posts(const environment &env, runner &runner) {
+    if (!env.options.is_rxe())
+        return;
+    qp_options options = make_options(env);
+    options.extended = true;
+    for (const auto &[type, type_name] : types) {
+        options.type = type;
+        run_posts_of(env, runner, options, concat("post_ex/", type_name));
+    }
+}
+
+} // namespace differential
