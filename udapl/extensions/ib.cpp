@@ -35,14 +35,14 @@ DAT_RETURN post_rdma_write_with_imm(dapl_ep &ep, std::va_list args) noexcept {
     const auto *const remote = va_arg(args, const DAT_RMR_TRIPLET *);
     const auto imm_data = va_arg(args, DAT_UINT32);
     const auto flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-    return post_checked(
-        ep, rdma_write_with_imm, ep.max_write_iov, num_segments, iov, user_cookie, flags,
-        [&](ibv_send_wr &wr) {
-            wr.imm_data = imm_data; // in the consumer's byte order, as OFED does
-            wr.wr.rdma.remote_addr = remote->virtual_address;
-            wr.wr.rdma.rkey = remote->rmr_context;
-        },
-        remote == nullptr ? 5 : 0);
+    if (remote == nullptr)
+        return invalid_after_segments(ep, ep.max_write_iov, num_segments, iov, 5);
+    return post_checked(ep, rdma_write_with_imm, ep.max_write_iov, num_segments, iov, user_cookie,
+                        flags, [&](ibv_send_wr &wr) {
+                            wr.imm_data = imm_data; // in the consumer's byte order, as OFED does
+                            wr.wr.rdma.remote_addr = remote->virtual_address;
+                            wr.wr.rdma.rkey = remote->rmr_context;
+                        });
 }
 
 /// args: those of dat_extension_op after the operation.

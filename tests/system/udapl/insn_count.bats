@@ -23,7 +23,8 @@ expect_at_most() {
 
 @test "our provider takes at most 0.58 of the instructions of OFED's" { expect_at_most "provider's share, of OFED's" 0.58; }
 # Of these a call takes four to six to count itself as a user of its object.
-@test "post and reap take at most 1.65 of the instructions of verbs alone" { expect_at_most 'in all, of verbs alone' 1.65; }
+# On rxe the provider's part of a Send and its receive is so small that ours is 0.66 of it.
+@test "post and reap take at most 1.67 of the instructions of verbs alone" { expect_at_most 'in all, of verbs alone' 1.67; }
 
 @test "DAT 1.2 takes at most 80 instructions more than 2.0 to post" {
     local status=0 table=$BATS_TEST_TMPDIR/table

@@ -41,13 +41,13 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
     const auto ep = handle_to<dapl_ep>(ep_handle);
     if (!ep)
         return invalid_handle(DAT_INVALID_HANDLE_EP);
-    return post_checked(
-        *ep, op, (*ep).*max_segments, num_segments, iov, user_cookie, flags,
-        [remote](ibv_send_wr &wr) {
-            wr.wr.rdma.remote_addr = remote->virtual_address;
-            wr.wr.rdma.rkey = remote->rmr_context;
-        },
-        remote == nullptr ? 5 : 0);
+    if (remote == nullptr) [[unlikely]]
+        return invalid_after_segments(*ep, (*ep).*max_segments, num_segments, iov, 5);
+    return post_checked(*ep, op, (*ep).*max_segments, num_segments, iov, user_cookie, flags,
+                        [remote](ibv_send_wr &wr) {
+                            wr.wr.rdma.remote_addr = remote->virtual_address;
+                            wr.wr.rdma.rkey = remote->rmr_context;
+                        });
 }
 
 [[gnu::cold, gnu::noinline]] void count_recv(dapl_ep &ep, const DAT_LMR_TRIPLET *iov,
@@ -123,6 +123,13 @@ DAT_RETURN request_queue_full(const dapl_ep &ep, bool is_datagram) noexcept {
     return ep.qp == nullptr || !ep.can_post_requests()
                ? invalid_state(state_subtype(ep.current_state()))
                : no_resources(DAT_RESOURCE_MEMORY);
+}
+
+DAT_RETURN invalid_after_segments(const dapl_ep &ep, DAT_COUNT max_segments, DAT_COUNT num_segments,
+                                  const DAT_LMR_TRIPLET *iov, unsigned argument) noexcept {
+    std::uint64_t length;
+    const DAT_RETURN result = check_segments(ep, max_segments, num_segments, iov, length);
+    return result != DAT_SUCCESS ? result : invalid_parameter(argument);
 }
 
 DAT_RETURN ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,

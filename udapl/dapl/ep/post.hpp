@@ -136,20 +136,23 @@ inline DAT_RETURN check_segments(const dapl_ep &ep, DAT_COUNT max_segments, DAT_
     return DAT_SUCCESS;
 }
 
-/// Checks the arguments that every DTO has, and posts it. bad_argument: the number of an invalid
-/// argument after these, or 0. The state is checked last, by post(): the ring of an EP that takes
-/// no requests has no free cookie.
+/// The error of a DTO whose argument with this number, after the segments, is invalid: an invalid
+/// segment comes first.
+[[gnu::cold, gnu::noinline]] DAT_RETURN
+invalid_after_segments(const dapl_ep &ep, DAT_COUNT max_segments, DAT_COUNT num_segments,
+                       const DAT_LMR_TRIPLET *iov, unsigned argument) noexcept;
+
+/// Checks the arguments that every DTO has, and posts it. The state is checked last, by post(): the
+/// ring of an EP that takes no requests has no free cookie.
 template <class SetOpFields>
-inline DAT_RETURN
-post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments, DAT_COUNT num_segments,
-             DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
-             const SetOpFields &set_op_fields, unsigned bad_argument = 0) noexcept {
+inline DAT_RETURN post_checked(dapl_ep &ep, const dto_op &op, DAT_COUNT max_segments,
+                               DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
+                               DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags,
+                               const SetOpFields &set_op_fields) noexcept {
     std::uint64_t length;
     const DAT_RETURN result = check_segments(ep, max_segments, num_segments, iov, length);
     if (result != DAT_SUCCESS) [[unlikely]]
         return result;
-    if (bad_argument != 0) [[unlikely]]
-        return invalid_parameter(bad_argument);
     return post(ep, op,
                 {num_segments, iov, static_cast<std::uint32_t>(length), user_cookie.as_64,
                  verbs_flags(flags)},
