@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t atomic_write_size = 8;
 
-/// Sets ep.remote_ops, on the first call for a QP. The caller holds the request ring's lock.
+/// Sets ep.remote_ops, libcoherdma's handle for atomic writes and flushes, on the first call for a
+/// QP. The caller holds the lock of the EP's requests, which guards it.
 DAT_RETURN open_remote(dapl_ep &ep) noexcept {
     if (ep.is_ud)
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
