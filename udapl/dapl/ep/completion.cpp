@@ -116,7 +116,7 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
 
 /// Before the cookie completes: syncs what the device has written for it, and for unsignaled
 /// requests before it. After an error the device may have written a part.
-[[gnu::noinline]] void sync_completed(const ibv_wc &wc, dto_cookie &slot) noexcept {
+[[gnu::noinline]] void sync_completed(const ibv_wc &wc, dto_cookie &completed) noexcept {
     const auto sync = [](const dapl_ia &ia, const dto_cookie &cookie, std::uint64_t max_length) {
         if (cookie.num_sinks != 0)
             sync_for_cpu(ia, cookie.sinks, cookie.num_sinks, max_length);
@@ -126,18 +126,18 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
     const std::uint64_t recv_length = !is_success                              ? ~std::uint64_t{0}
                                       : wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? 0
                                                                                : wc.byte_len;
-    dapl_ep *const ep = slot.ep();
+    dapl_ep *const ep = completed.ep();
     if (ep == nullptr) {
-        const auto *const srq = static_cast<dapl_srq *>(slot.object);
-        if (srq != nullptr && slot.seq != 0)
-            sync(*srq->ia, slot, recv_length);
-    } else if (slot.is_recv != 0) {
-        ep->receives.for_each_to_complete(slot, [&](const dto_cookie &cookie) {
-            sync(*ep->ia, cookie, &cookie == &slot ? recv_length : ~std::uint64_t{0});
+        const auto *const srq = static_cast<dapl_srq *>(completed.object);
+        if (srq != nullptr && completed.seq != 0)
+            sync(*srq->ia, completed, recv_length);
+    } else if (completed.is_recv != 0) {
+        ep->receives.for_each_to_complete(completed, [&](const dto_cookie &cookie) {
+            sync(*ep->ia, cookie, &cookie == &completed ? recv_length : ~std::uint64_t{0});
         });
     } else {
         ep->requests.for_each_to_complete(
-            slot, [&](const dto_cookie &cookie) { sync(*ep->ia, cookie, ~std::uint64_t{0}); });
+            completed, [&](const dto_cookie &cookie) { sync(*ep->ia, cookie, ~std::uint64_t{0}); });
     }
 }
 
