@@ -5,6 +5,7 @@
 #pragma once
 
 #include "fault_runner.hpp"
+#include "modify_qp.hpp"
 
 #include <array>
 #include <cstddef>
@@ -45,7 +46,7 @@ struct endpoint {
 
     static constexpr std::uint8_t ack_timeout = 11; // 8 ms
 
-    static constexpr std::uint32_t qkey = 0x1234;
+    static constexpr std::uint32_t qkey = loopback_qkey;
 
     const device *dev;
     alignas(8) std::array<std::byte, 4096> memory{}; ///< atomics need aligned addresses
@@ -108,52 +109,13 @@ struct endpoint {
     endpoint(const endpoint &) = delete;
     endpoint &operator=(const endpoint &) = delete;
 
-    ibv_ah_attr make_ah_attr() const {
-        ibv_ah_attr attr{};
-        attr.is_global = 1;
-        attr.port_num = 1;
-        attr.grh.dgid = dev->gid;
-        attr.grh.sgid_index = dev->gid_index;
-        attr.grh.hop_limit = 1;
-        return attr;
-    }
-    void to_init(unsigned access = qp_access) const {
-        ibv_qp_attr attr{};
-        attr.qp_state = IBV_QPS_INIT;
-        attr.port_num = 1;
-        attr.qkey = qkey;
-        attr.qp_access_flags = access;
-        const int type_mask = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-        check(ibv_modify_qp(qp.get(), &attr,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | type_mask),
-              "to INIT");
-    }
+    ibv_ah_attr make_ah_attr() const { return make_loopback_ah_attr(dev->gid, dev->gid_index); }
+    void to_init(unsigned access = qp_access) const { modify_qp_to_init(qp.get(), access); }
     void to_rtr(const endpoint &peer) const {
-        ibv_qp_attr attr{};
-        attr.qp_state = IBV_QPS_RTR;
-        attr.path_mtu = IBV_MTU_1024;
-        attr.dest_qp_num = peer.qp->qp_num;
-        attr.max_dest_rd_atomic = 1;
-        attr.min_rnr_timer = 1;
-        attr.ah_attr = make_ah_attr();
-        int mask = IBV_QP_STATE;
-        if (qp->qp_type != IBV_QPT_UD)
-            mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-        if (qp->qp_type == IBV_QPT_RC)
-            mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-        check(ibv_modify_qp(qp.get(), &attr, mask), "to RTR");
+        modify_qp_to_rtr(qp.get(), peer.qp->qp_num, make_ah_attr(), 1);
     }
     void to_rts(std::uint8_t timeout = ack_timeout) const {
-        ibv_qp_attr attr{};
-        attr.qp_state = IBV_QPS_RTS;
-        attr.timeout = timeout;
-        attr.retry_cnt = 7;
-        attr.rnr_retry = 7;
-        attr.max_rd_atomic = 1;
-        int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-        if (qp->qp_type == IBV_QPT_RC)
-            mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-        check(ibv_modify_qp(qp.get(), &attr, mask), "to RTS");
+        modify_qp_to_rts(qp.get(), timeout, 7, 1);
     }
     void to_error() const {
         ibv_qp_attr attr{};

@@ -54,9 +54,6 @@ def execute(driver: str, plugin: Optional[str], options: argparse.Namespace) -> 
     env = dict(os.environ)
     for name in ("RDMAV_DRIVERS", "IBV_DRIVERS"):
         env.pop(name, None)
-    log = Path(tempfile.mkdtemp()) / "log"
-    if plugin:
-        env.update(RDMAV_DRIVERS=plugin, VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=str(log))
     prefix = f"SOFTRDMA_{driver.upper()}"
     command = [
         str(BUILD / "tests/system/provider/differential/differential"),
@@ -69,9 +66,14 @@ def execute(driver: str, plugin: Optional[str], options: argparse.Namespace) -> 
         str(options.seed),
         str(options.steps),
     ]
-    output = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-    if plugin and "is served by coherdma" not in log.read_text(encoding="utf-8"):
-        sys.exit("libibverbs has not loaded our plugin")
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
+        if plugin:
+            env.update(RDMAV_DRIVERS=plugin, VERBS_LOG_LEVEL="3", VERBS_LOG_FILE=log.name)
+        output = subprocess.run(
+            command, env=env, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        if plugin and "is served by coherdma" not in log.read():
+            sys.exit("libibverbs has not loaded our plugin")
     results: Results = {}
     for line in output.splitlines():
         case, fields = line.split(" ", 1)

@@ -204,13 +204,7 @@ void endpoint::create_qp() {
 }
 
 ibv_ah_attr endpoint::make_ah_attr() const {
-    ibv_ah_attr attr{};
-    attr.is_global = 1;
-    attr.port_num = 1;
-    attr.grh.dgid = env.gid;
-    attr.grh.sgid_index = static_cast<std::uint8_t>(env.options.gid_index);
-    attr.grh.hop_limit = 1;
-    return attr;
+    return make_loopback_ah_attr(env.gid, env.options.gid_index);
 }
 
 int endpoint::modify(ibv_qp_state state) const {
@@ -219,41 +213,14 @@ int endpoint::modify(ibv_qp_state state) const {
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 void endpoint::to_init() const {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qkey = qkey;
-    attr.qp_access_flags = options.access & ~unsigned{IBV_ACCESS_MW_BIND};
-    const int type_mask = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-    check(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | type_mask),
-          "to INIT");
+    modify_qp_to_init(qp, options.access & ~unsigned{IBV_ACCESS_MW_BIND});
 }
 void endpoint::to_rtr(const endpoint &peer) const {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer.qp->qp_num;
-    attr.max_dest_rd_atomic = 4;
-    attr.min_rnr_timer = 1;
-    attr.ah_attr = make_ah_attr();
-    int mask = IBV_QP_STATE;
-    if (qp->qp_type != IBV_QPT_UD)
-        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
-        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    check(ibv_modify_qp(qp, &attr, mask), "to RTR");
+    modify_qp_to_rtr(qp, peer.qp->qp_num, make_ah_attr(), 4);
 }
 void endpoint::to_rts() const {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 18; // 1 s: nothing is lost, and the machine may be slow
-    attr.retry_cnt = 7;
-    attr.rnr_retry = 1;
-    attr.max_rd_atomic = 4;
-    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
-        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    check(ibv_modify_qp(qp, &attr, mask), "to RTS");
+    constexpr std::uint8_t timeout = 18; // 1 s: nothing is lost, and the machine may be slow
+    modify_qp_to_rts(qp, timeout, 1, 4);
 }
 ibv_qp_state endpoint::query_state() const {
     ibv_qp_attr attr{};

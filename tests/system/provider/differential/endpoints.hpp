@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "../../lib/modify_qp.hpp"
 #include "../../lib/verbs.hpp"
 #include "runner.hpp"
 
@@ -42,7 +43,7 @@ struct cm_id_deleter {
 /// A QP with a CQ for each direction, an MR, and on siw the CM id that owns the QP.
 struct endpoint {
     static constexpr std::size_t data_size = 16384;
-    static constexpr std::uint32_t qkey = 0x1234;
+    static constexpr std::uint32_t qkey = loopback_qkey;
     struct td_deleter { // the verb itself is inline, so it is no template's argument
         void operator()(ibv_td *td) const noexcept { ibv_dealloc_td(td); }
     };
