@@ -223,3 +223,12 @@ count_served() { # DRIVER: sets $served_times
         [[ $line != *"${!device} is served by coherdma"* ]] || served_times=$((served_times + 1))
     done
 }
+
+# expect_right DRIVER TRIAL...: each trial of provider/edge_cases_DRIVER is right.
+expect_right() {
+    local results target=("$(device_fact "$1" ADDRESS)")
+    [[ $1 != rxe ]] || target=("$(device_fact rxe DEVICE)" "$(device_fact rxe GID_INDEX)")
+    results=$("$BUILD/tests/system/provider/edge_cases_$1" "${target[@]}" "${@:2}") || true # it prints the failure
+    echo "$results"
+    [[ $(grep -c ': right ' <<<"$results") == $(($# - 1)) ]]
+}

@@ -24,15 +24,6 @@ expect_port_active() {
     [[ $output == *"PORT_ACTIVE"* ]]
 }
 
-# expect_right DRIVER TRIAL...: each trial of edge_cases_DRIVER is right.
-expect_right() {
-    local results target=("$(device_fact "$1" ADDRESS)")
-    [[ $1 != rxe ]] || target=("$(device_fact rxe DEVICE)" "$(device_fact rxe GID_INDEX)")
-    results=$("$BUILD/tests/system/provider/edge_cases_$1" "${target[@]}" "${@:2}") || true # it prints the failure
-    echo "$results"
-    [[ $(grep -c ': right ' <<<"$results") == $(($# - 1)) ]]
-}
-
 # bats test_tags=gate
 @test "rxe: ibv_devices lists it" { with_chosen_provider 0 expect_device_listed rxe; }
 # bats test_tags=gate

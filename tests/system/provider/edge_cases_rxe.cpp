@@ -194,6 +194,51 @@ outcome bind_zero_based_mw(const device &dev) {
     return {true, "refused, and bound without it"};
 }
 
+/// The peer has no receive yet for a Send, and a request behind the Send has a fence: both complete
+/// once the receive is posted, so the request that is sent again does not wait for itself.
+outcome complete_behind_rnr(const device &dev, ibv_wr_opcode fenced_opcode) {
+    const endpoint requester(dev);
+    const endpoint responder(dev, false, 0, endpoint::mr_access | IBV_ACCESS_REMOTE_ATOMIC);
+    connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
+    ibv_sge sge = requester.make_sge(8);
+    ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
+    ibv_send_wr fenced = requester.make_wr(fenced_opcode, sge, responder);
+    if (fenced_opcode != IBV_WR_RDMA_READ)
+        fenced.wr.atomic = {fenced.wr.rdma.remote_addr, 1, 2, responder.mr->rkey};
+    fenced.send_flags |= IBV_SEND_FENCE;
+    send.next = &fenced;
+    check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a Send and a fenced request");
+    std::this_thread::sleep_for(milliseconds(20)); // the responder refuses the Send meanwhile
+    responder.post_recv(1);
+    requester.expect_success("the Send");
+    const auto wc = requester.wait_completion(milliseconds(10'000));
+    return {wc && wc->status == IBV_WC_SUCCESS,
+            wc ? ibv_wc_status_str(wc->status) : "the request with the fence does not complete"};
+}
+outcome fenced_read_behind_rnr(const device &dev) {
+    return complete_behind_rnr(dev, IBV_WR_RDMA_READ);
+}
+outcome fenced_atomic_behind_rnr(const device &dev) {
+    return complete_behind_rnr(dev, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+/// The Send has the fence, and a Read that was sent behind it does not hold it back.
+outcome fenced_send_before_read(const device &dev) {
+    const endpoint requester(dev), responder(dev);
+    connect(requester, responder);
+    ibv_sge sge = requester.make_sge(8);
+    ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
+    ibv_send_wr read = requester.make_wr(IBV_WR_RDMA_READ, sge, responder);
+    send.send_flags |= IBV_SEND_FENCE;
+    send.next = &read;
+    check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a fenced Send and a Read");
+    std::this_thread::sleep_for(milliseconds(20)); // the responder refuses the Send meanwhile
+    responder.post_recv(1);
+    const auto wc = requester.wait_completion(milliseconds(10'000));
+    return {wc && wc->status == IBV_WC_SUCCESS,
+            wc ? ibv_wc_status_str(wc->status) : "the Send with the fence does not complete"};
+}
+
 constexpr std::array trials{
     trial<device>{"zero-length-queues-rc", zero_length_queues_rc},
     trial<device>{"zero-length-queues-uc", zero_length_queues_uc},
@@ -203,6 +248,9 @@ constexpr std::array trials{
     trial<device>{"atomic-short-list-ex", atomic_short_list_ex},
     trial<device>{"atomic-unaligned-ex", atomic_unaligned_ex},
     trial<device>{"bind-zero-based-mw", bind_zero_based_mw},
+    trial<device>{"fenced-read-behind-rnr", fenced_read_behind_rnr},
+    trial<device>{"fenced-atomic-behind-rnr", fenced_atomic_behind_rnr},
+    trial<device>{"fenced-send-before-read", fenced_send_before_read},
 };
 
 } // namespace

@@ -69,3 +69,19 @@ teardown() { printf %x $(((1 << $(nproc)) - 1)) >/sys/devices/virtual/workqueue/
     require_patch RDMA-rxe-complete-what-is-acknowledged-before-the-send-queue-is-flushed
     fixed_apart rxe sender-leaves 120
 }
+@test "rxe: a fenced request that is sent again completes" {
+    require_patch RDMA-rxe-return-a-request-s-share-of-rd_atomic-when-it-is-sent-again
+    expect_right rxe fenced-read-behind-rnr fenced-atomic-behind-rnr fenced-send-before-read
+}
+@test "siw: a Send with an empty segment among others is sent" {
+    require_patch RDMA-siw-leave-out-empty-segments-of-a-send
+    expect_right siw empty-segments-of-a-send
+}
+@test "siw: memory behind an empty segment of a receive is released" {
+    require_patch RDMA-siw-release-the-memory-object-behind-an-empty-segment-of-a-receive
+    expect_right siw memory-behind-an-empty-segment
+}
+@test "siw: ibv_query_qp returns no uninitialized memory" {
+    require_patch RDMA-siw-initialize-what-query_qp-returns
+    expect_right siw query-qp-is-initialized
+}
