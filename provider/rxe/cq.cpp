@@ -53,7 +53,7 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
 
 // Polls CQEs that may have failed or been discarded. The caller holds the lock; this function
 // releases it.
-[[gnu::noinline]] int poll_cq_slow(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
+[[gnu::noinline]] int poll_cq_slow_and_unlock(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
     const int count = poll_cqes(cq, wc, num_entries);
     cq.ring.publish_consumer();
     cq.lock.unlock();
@@ -64,10 +64,11 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
 [[gnu::noinline, gnu::cold]] int poll_cq_contended(rxe_cq &cq, int num_entries,
                                                    ibv_wc *wc) noexcept {
     cq.lock.lock();
-    return poll_cq_slow(cq, num_entries, wc);
+    return poll_cq_slow_and_unlock(cq, num_entries, wc);
 }
 
-// The fast path, for an uncontended lock and CQEs without errors.
+// The fast path, for an uncontended lock and CQEs without errors. A CQE has the layout of ibv_wc,
+// but other values of wc_flags.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
@@ -85,7 +86,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
             const auto &cqe = *reinterpret_cast<const rxe_cqe *>(
                 entries + (static_cast<std::size_t>(cons) << log2_elem_size));
             if (cqe.status != IBV_WC_SUCCESS) [[unlikely]]
-                return poll_cq_slow(cq, num_entries, wc);
+                return poll_cq_slow_and_unlock(cq, num_entries, wc);
             cons = (cons + 1) & mask;
             std::memcpy(next_wc, &cqe, sizeof(*next_wc));
             next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];

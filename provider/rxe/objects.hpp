@@ -46,7 +46,7 @@ struct rxe_qp {
     doorbell sq_doorbell;
     wq_ring sq, rq; ///< rq is not mapped if the QP has an SRQ
     std::uint32_t max_send_sge, max_recv_sge, max_inline_data;
-    std::uint32_t opcodes; ///< bits of the ibv_wr_opcodes that the QP's type supports
+    std::uint32_t supported_opcodes; ///< bits of the ibv_wr_opcodes that the QP's type supports
     // Between wr_start and wr_complete:
     std::uint32_t wr_start_index; ///< sq.prod at wr_start
     rxe_send_wqe *cur_wqe;        ///< the WQE that wr_set_* changes, or nullptr

@@ -52,6 +52,7 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
         length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     }
     const auto length32 = static_cast<std::uint32_t>(length);
+    // length, resid, cur_sge, num_sge, sge_offset
     wqe.dma = {length32, length32, 0, num_sge, 0, 0};
     return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
@@ -93,7 +94,8 @@ bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noex
 /// Returns 0, or an errno: then no WQE was added.
 int write_send_wqe(rxe_qp &qp, const ibv_send_wr &wr) noexcept {
     const auto opcode = static_cast<unsigned>(wr.opcode);
-    if (opcode >= 32 || (qp.opcodes >> opcode & 1) == 0)
+    constexpr unsigned max_opcodes = 32; // bits of qp.supported_opcodes
+    if (opcode >= max_opcodes || (qp.supported_opcodes >> opcode & 1) == 0)
         return EINVAL;
     // One entry of the ring stays free, so this WQE is not the kernel's also if the SQ is full.
     auto &wqe = *static_cast<rxe_send_wqe *>(qp.sq.next_wqe());
@@ -162,6 +164,7 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) 
     const std::uint64_t length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     const auto length32 = static_cast<std::uint32_t>(length);
     wqe.wr_id = wr.wr_id;
+    // length, resid, cur_sge, num_sge, sge_offset
     wqe.dma = {length32, length32, 0, num_sge, 0, 0};
     if (length >= LENGTH_LIMIT)
         return EINVAL;

@@ -68,7 +68,7 @@ template <class init_attr>
 rxe_qp *init_qp_or_destroy(calloc_ptr<rxe_qp> &qp, const init_attr &attr,
                            const rxe_create_qp_resp &resp, bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
-    qp->opcodes = get_supported_opcodes(attr.qp_type);
+    qp->supported_opcodes = get_supported_opcodes(attr.qp_type);
     qp->sq_lock.init(single_threaded);
     qp->rq_lock.init(single_threaded);
     if (const int error = map_rings(*qp, resp, attr.cap, attr.srq == nullptr)) {

@@ -7,7 +7,7 @@ abi::verbs_context_ops make_context_ops() noexcept {
     abi::verbs_context_ops ops = {};
     fill_context_ops(ops);
     fill_pd_ops(ops);
-    provider::fill_mr_ops(ops);
+    provider::fill_mr_ops(ops); // those that rxe and siw share
     fill_cq_ops(ops);
     fill_mr_ops(ops);
     fill_post_ops(ops);

@@ -137,7 +137,7 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
 
 // Polls CQEs that may have failed or been discarded, and flushes WQEs. The caller holds the lock;
 // this function releases it.
-[[gnu::noinline]] int poll_cq_slow(siw_cq &cq, int num_entries, ibv_wc *wc) noexcept {
+[[gnu::noinline]] int poll_cq_slow_and_unlock(siw_cq &cq, int num_entries, ibv_wc *wc) noexcept {
     int count = 0;
     while (count < num_entries && (count == 0 ? poll_first(cq, *wc) : poll_one(cq, wc[count])))
         ++count;
@@ -149,11 +149,11 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
 [[gnu::noinline, gnu::cold]] int poll_cq_contended(siw_cq &cq, int num_entries,
                                                    ibv_wc *wc) noexcept {
     cq.lock.lock();
-    return poll_cq_slow(cq, num_entries, wc);
+    return poll_cq_slow_and_unlock(cq, num_entries, wc);
 }
 
-// The fast path, for an uncontended lock and CQEs without errors. If it finds none, poll_cq_slow
-// also flushes WQEs and checks QPs for an error.
+// The fast path, for an uncontended lock and CQEs without errors. If it finds none,
+// poll_cq_slow_and_unlock also flushes WQEs and checks QPs for an error.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
@@ -174,7 +174,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     }
     cq.ring.cons = cons;
     if (count == 0 && (cq.ring.load_next_flags() != 0 || cq.needs_slow_poll())) [[unlikely]]
-        return poll_cq_slow(cq, num_entries, wc);
+        return poll_cq_slow_and_unlock(cq, num_entries, wc);
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
     return count;

@@ -76,10 +76,11 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     return 0;
 }
 
-// ENOTCONN may be transient, while the kernel changes the QP's state: retries three times. If the
+// ENOTCONN may be transient, while the kernel changes the QP's state: retries. If the
 // doorbell still fails, the connection is closed: moves the QP to ERR.
 [[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp) noexcept {
-    for (int retries = 0; retries < 3; ++retries) {
+    constexpr int max_retries = 3;
+    for (int retries = 0; retries < max_retries; ++retries) {
         sched_yield();
         const int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
         if (error == 0)
@@ -124,7 +125,8 @@ bool was_connected(siw_qp &qp) noexcept {
     return 0;
 }
 
-/// This provider flushes the WQEs: has the kernel raise an event, if the consumer waits for one.
+/// For a QP in error, whose new WQEs this provider flushes at the next poll: has the kernel raise
+/// an event, if the consumer waits for one.
 [[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
     qp.sq_lock.unlock();
     force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);

@@ -56,8 +56,9 @@ int wr_complete(ibv_qp_ex *ibqp) noexcept {
     return error;
 }
 
-/// Begins a WQE, to which wr_set_* may add data. Its flags are packed into the opcode until
-/// wr_complete. Returns nullptr if the batch has an error.
+/// Begins a WQE, to which wr_set_* may add data. Until wr_complete its flags are packed into the
+/// opcode, since a kernel that flushes treats a WQE with flags as posted. Returns nullptr if the
+/// batch has an error.
 siw_sqe *start_wqe(ibv_qp_ex *ibqp, std::uint8_t opcode) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     if (qp.wr_err != 0)

@@ -210,7 +210,7 @@ void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
     const int saved_errno = errno;
     ibv_qp_init_attr init_attr = {};
     init_attr.send_cq = init_attr.recv_cq = &ibcq;
-    init_attr.cap = {1, 1, 1, 1, 0};
+    init_attr.cap = {1, 1, 1, 1, 0}; // the smallest: one WR and SGE, no inline data
     init_attr.qp_type = IBV_QPT_RC;
     if (ibv_qp *const ibqp = ibv_create_qp(pd, &init_attr)) {
         ibv_recv_wr wr = {}, *bad_wr;
