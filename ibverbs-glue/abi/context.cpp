@@ -87,8 +87,8 @@ void uninit_and_free_context(ibv_context *context) noexcept {
     std::free(vctx);
 }
 
-/// Sets the members of ibv_qp_ex that the release has, and VERBS_QP_EX in comp_mask, which makes
-/// ibv_qp_to_qp_ex() succeed.
+/// Sets the members of ibv_qp_ex that only some releases of rdma-core have, if this one does, and
+/// VERBS_QP_EX in comp_mask, which makes ibv_qp_to_qp_ex() succeed.
 void set_qp_ex_ops(verbs_qp &qp, const optional_wr_ops &ops) noexcept {
     const layout &layout = current_layout();
     if (layout.wr_atomic_write_offset != 0)

@@ -150,7 +150,8 @@ void parse_file(std::string_view text, const std::string &name, settings &settin
     }
 }
 
-/// The value of COHERDMA_COHERENT: VALUE, or PATTERN=VALUE, separated by commas.
+/// text: the value of COHERDMA_COHERENT: VALUE, or PATTERN=VALUE, separated by commas. Each becomes
+/// a statement of the settings.
 void parse_variable(std::string_view text, settings &settings) {
     text = trim(text);
     while (!text.empty() && settings.problem.empty()) {

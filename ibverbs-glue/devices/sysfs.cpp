@@ -78,6 +78,7 @@ constexpr char CLASS_PATH[] = "/sys/class/infiniband/";
 
 } // namespace
 
+/// root: "", or a folder with a copy of sysfs for tests.
 std::vector<device> list_sysfs_devices(const std::string &root) {
     std::vector<device> devices;
     for (const std::string &name : coherency::list_folder(root + CLASS_PATH)) {

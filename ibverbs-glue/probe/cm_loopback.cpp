@@ -110,6 +110,7 @@ class cm_loopback final : public loopback {
         throw_if_failed(rdma_create_qp(id, pd_.get(), &attr), "creating a QP");
     }
 
+    /// Acknowledges the next event, which must be of this type, and returns its id.
     rdma_cm_id *wait_for_event(rdma_cm_event_type expected) {
         pollfd pollfd = {channel_->fd, POLLIN, 0};
         const int timeout_ms = static_cast<int>(timeout_.count());
