@@ -110,7 +110,7 @@ ibv_mr *reg_mr(ibv_pd *pd, void *addr, std::size_t length, std::uint64_t iova, i
     return fail(ENOMEM);
 }
 
-/// Called in place of the driver's.
+/// Called in place of the driver's: ends the emulation of the MR's memory.
 int dereg_mr(abi::verbs_mr *mr) noexcept {
     emulated_device &device = *find_device(mr->mr.context);
     const std::uint32_t lkey = mr->mr.lkey, rkey = mr->mr.rkey;

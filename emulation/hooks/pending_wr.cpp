@@ -25,6 +25,7 @@ std::uint64_t pending_wr_table::add(pending_wr wr) {
     return number;
 }
 
+/// Adds the local memory of a pending WR: in the ibv_wr_* API its SGEs are set after it was begun.
 void pending_wr_table::set_local_memory(std::uint64_t number, pending_wr wr) {
     const mutex_guard guard(mutex_);
     const auto it = wrs_.find(number);

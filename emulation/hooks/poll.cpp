@@ -10,8 +10,8 @@
 namespace coherdma::emulation {
 namespace {
 
-/// The device has written byte_len bytes to the sinks, in their order: fetches them, or records
-/// that the program has to.
+/// The device has written byte_len bytes to the sinks, the memory of the WR's SGEs, in their order:
+/// fetches them, or records that the program has to.
 void complete_sinks(const pending_wr &wr, std::uint64_t byte_len) {
     for (const addr_range &sink : wr.sinks) {
         const std::uint64_t length = std::min<std::uint64_t>(byte_len, sink.size());
@@ -46,7 +46,8 @@ std::uint64_t complete_wr(emulated_device &device, std::uint64_t pending_number,
     return last.wr_id;
 }
 
-/// Called in place of the driver's.
+/// Called in place of the driver's: gives each completion the wr_id of the program back, and
+/// completes its pending WR.
 int poll_cq(ibv_cq *cq, int num_entries, ibv_wc *wcs) noexcept {
     emulated_device &device = *find_device(cq->context);
     const int count = device.driver_ops.poll_cq(cq, num_entries, wcs);

@@ -63,9 +63,10 @@ void prepare_sges(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &
 void check_wr_target(emulated_device &device, const ibv_qp &qp, const ibv_send_wr &wr) {
     if (!accesses_remote_memory(wr.opcode))
         return;
+    constexpr std::uint64_t ATOMIC_LENGTH = 8;
     if ((ATOMIC_OPCODES & bit(wr.opcode)) != 0)
         check_remote_access(device, qp, wr.opcode, wr.wr_id, wr.wr.atomic.rkey,
-                            wr.wr.atomic.remote_addr, 8);
+                            wr.wr.atomic.remote_addr, ATOMIC_LENGTH);
     else
         check_remote_access(device, qp, wr.opcode, wr.wr_id, wr.wr.rdma.rkey,
                             wr.wr.rdma.remote_addr, length_of(wr));

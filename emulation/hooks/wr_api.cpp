@@ -117,8 +117,8 @@ void check_current_wr_target(const hooked_qp &hooked, const ibv_qp_ex *qp, std::
                             hooked.state.rkey, hooked.state.remote_addr, length);
 }
 
-/// Called in place of the driver's: writes back the local memory, and remembers what the device
-/// will write.
+/// Called in place of the driver's: writes back the local memory of the current WR, or checks it if
+/// the program has to sync it, and remembers what the device will write.
 void wr_set_sge_list(ibv_qp_ex *qp, std::size_t num_sge, const ibv_sge *sg_list) {
     const hooked_qp hooked = find_hooked_qp(qp);
     pending_wr pending;

@@ -35,8 +35,8 @@ std::size_t cache_model::memory_bytes() {
 }
 
 /// Calls func for each registered line that has a byte in the range, with a snapshot of both
-/// copies; first adds its state to the event. With mutex_. Returns 0, or EFAULT if the program's
-/// copy of a line cannot be read.
+/// copies, the program's memory and the device's pages; first adds its state to the event. With
+/// mutex_. Returns 0, or EFAULT if the program's copy of a line cannot be read.
 int cache_model::visit_lines(addr_range range, const line_visitor &func, history_event *event) {
     int error = 0;
     cache_line line;

@@ -10,6 +10,8 @@
 
 namespace coherdma::emulation {
 
+/// A request that this program posts reads this memory: reports lines whose changes the program has
+/// not written back.
 void cache_model::check_local_source(addr_range range, const mem_access &request) {
     if (range.empty())
         return;
@@ -21,6 +23,8 @@ void cache_model::check_local_source(addr_range range, const mem_access &request
     });
 }
 
+/// A request that this program posts writes this memory: reports lines that the program has changed
+/// and not written back. Returns whether there was a finding.
 bool cache_model::check_local_sink(addr_range range, const mem_access &request) {
     if (range.empty())
         return false;
@@ -48,7 +52,8 @@ void cache_model::record_local_write(addr_range bytes, const mem_access &request
             poison_line(line);
     });
     if (is_stale)
-        record_write({bytes, request, is_reported, false, true});
+        record_write(
+            {.range = bytes, .request = request, .reported = is_reported, .is_local = true});
 }
 
 /// The kind of a finding on a line that the device wrote.

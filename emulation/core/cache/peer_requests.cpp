@@ -56,10 +56,11 @@ void cache_model::check_and_record_write(event_kind kind, addr_range range,
             reported = true;
         });
     }
-    record_write({range, request, reported});
+    record_write({.range = range, .request = request, .reported = reported});
 }
 
-/// Replaces the write of the same range.
+/// Remembers memory that a request writes, until the program fetches it; replaces the write of the
+/// same range.
 void cache_model::record_write(recorded_write added) {
     const auto same_range =
         std::find_if(writes_.begin(), writes_.end(),
@@ -79,7 +80,8 @@ const cache_model::recorded_write *cache_model::find_last_write(addr_range range
     return nullptr;
 }
 
-/// Removes these lines from the recorded writes, which may leave a part before and one behind.
+/// The program fetched these lines, or they are not registered any more: removes them from the
+/// recorded writes, which may leave a part before and one behind.
 void cache_model::forget_writes(addr_range range) {
     const addr_range lines = round_out(range, config_.line_size);
     for (auto it = writes_.begin(); it != writes_.end();) {

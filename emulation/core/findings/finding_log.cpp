@@ -174,6 +174,7 @@ const char *kind_name(finding_kind kind) noexcept {
     return "?";
 }
 
+/// What the program lacks, for the user: the call and its place; "" if no sync is missing.
 const char *missing_sync(finding_kind kind) noexcept {
     switch (kind) {
     case finding_kind::UNSYNCED_READ:

@@ -67,7 +67,8 @@ Dwarf_Die *find_compile_unit(Dwfl_Module *module, Dwarf_Addr addr, Dwarf_Addr &b
     return unit;
 }
 
-/// With the namespace and arguments, if the compiler has recorded the linkage name.
+/// The function's name, with the namespace and arguments if the compiler has recorded the linkage
+/// name.
 std::string name_of(Dwarf_Die &function) {
     Dwarf_Attribute attr;
     const char *const linkage_name =
@@ -195,7 +196,8 @@ class symbol_table {
     std::map<Dwarf_Addr, std::vector<std::string>> frames_;
 };
 
-/// Of one process: in a child of fork() another thread of the parent may hold the mutex forever.
+/// The symbols of one process: in a child of fork() another thread of the parent may hold the mutex
+/// forever.
 struct process_symbols {
     const pid_t pid = getpid();
     std::mutex mutex;
