@@ -139,6 +139,8 @@ instance *init_instance(const DAT_PROVIDER_INFO &info, const char *instance_data
 
 } // namespace
 
+/// The initialized instance of this name for a registry of this version, or nullptr. If there are
+/// two, the one with this thread safety.
 instance *find_instance(const char *name, DAT_UINT32 version, DAT_BOOLEAN thread_safe) noexcept {
     const std::lock_guard guard(instances.lock);
     instance *best = nullptr;
@@ -176,6 +178,7 @@ extern "C" {
         add_provider(inst->table, info);
 }
 
+/// The registry calls this before it unloads the provider of an IA name.
 [[gnu::visibility("default")]] void dat_provider_fini(const DAT_PROVIDER_INFO *info) {
     if (info == nullptr)
         return;

@@ -29,11 +29,11 @@ struct async_watcher final : fd_watcher {
 };
 
 // No member has a destructor: the event thread still runs while the program is in exit().
-struct async_registry {
-    mutex lock; ///< of the members below
-    async_watcher *first_watcher = nullptr;
-    std::array<dapl_ia *, 256> ias = {};
-} registry;
+struct async_deliveries {
+    mutex lock;                             ///< of the members below
+    async_watcher *first_watcher = nullptr; ///< one for each open device
+    std::array<dapl_ia *, 256> ias = {};    ///< that get events; nullptr: a free slot
+} deliveries;
 
 /// In the event thread: an asynchronous event of an EP's QP.
 void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
@@ -54,8 +54,8 @@ void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
 
 /// Posts to the asynchronous EVD of each IA of a device.
 void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
-    const std::lock_guard guard(registry.lock);
-    for (dapl_ia *ia : registry.ias)
+    const std::lock_guard guard(deliveries.lock);
+    for (dapl_ia *ia : deliveries.ias)
         if (ia != nullptr && ia->ctx() == context)
             post_async_event(*ia, number, ia->handle(), reason);
 }
@@ -107,17 +107,17 @@ void async_watcher::handle_readable() noexcept {
 
 /// Starts delivery of the device's events to the IA; the first IA of a device starts a watcher. 0
 /// or an errno.
-int async_register(dapl_ia &ia) noexcept {
-    const std::lock_guard guard(registry.lock);
+int start_async_events(dapl_ia &ia) noexcept {
+    const std::lock_guard guard(deliveries.lock);
     dapl_ia **free_slot = nullptr;
-    for (dapl_ia *&ia_slot : registry.ias)
+    for (dapl_ia *&ia_slot : deliveries.ias)
         if (ia_slot == nullptr) {
             free_slot = &ia_slot;
             break;
         }
     if (free_slot == nullptr)
         return ENOMEM;
-    for (async_watcher *watcher = registry.first_watcher; watcher != nullptr;
+    for (async_watcher *watcher = deliveries.first_watcher; watcher != nullptr;
          watcher = watcher->next)
         if (watcher->context == ia.ctx()) {
             ++watcher->num_ias;
@@ -132,22 +132,22 @@ int async_register(dapl_ia &ia) noexcept {
     if (const int error = event_thread::watch(fd, *watcher))
         return error;
     watcher->num_ias = 1;
-    watcher->next = registry.first_watcher;
-    registry.first_watcher = watcher.release();
+    watcher->next = deliveries.first_watcher;
+    deliveries.first_watcher = watcher.release();
     *free_slot = &ia;
     return 0;
 }
 
 /// Ends delivery to the IA. With the last IA of a device, its watcher is deleted; on return it is
 /// not being called.
-void async_unregister(dapl_ia &ia) noexcept {
+void stop_async_events(dapl_ia &ia) noexcept {
     std::unique_ptr<async_watcher> removed;
     {
-        const std::lock_guard guard(registry.lock);
-        for (dapl_ia *&ia_slot : registry.ias)
+        const std::lock_guard guard(deliveries.lock);
+        for (dapl_ia *&ia_slot : deliveries.ias)
             if (ia_slot == &ia)
                 ia_slot = nullptr;
-        for (async_watcher **link = &registry.first_watcher; *link != nullptr;
+        for (async_watcher **link = &deliveries.first_watcher; *link != nullptr;
              link = &(*link)->next)
             if ((*link)->context == ia.ctx() && --(*link)->num_ias == 0) {
                 removed.reset(*link);
@@ -163,19 +163,19 @@ void async_unregister(dapl_ia &ia) noexcept {
         event_thread::wait_for_callback(*removed);
 }
 
-void async_atfork_prepare() noexcept {
-    registry.lock.lock();
+void async_events_atfork_prepare() noexcept {
+    deliveries.lock.lock();
 }
 
-void async_atfork_parent() noexcept {
-    registry.lock.unlock();
+void async_events_atfork_parent() noexcept {
+    deliveries.lock.unlock();
 }
 
-void async_atfork_child() noexcept {
-    while (registry.first_watcher != nullptr)
-        delete std::exchange(registry.first_watcher, registry.first_watcher->next);
-    registry.ias.fill(nullptr);
-    registry.lock.unlock();
+void async_events_atfork_child() noexcept {
+    while (deliveries.first_watcher != nullptr)
+        delete std::exchange(deliveries.first_watcher, deliveries.first_watcher->next);
+    deliveries.ias.fill(nullptr);
+    deliveries.lock.unlock();
 }
 
 } // namespace coherdma::dapl

@@ -8,7 +8,7 @@ namespace coherdma::dapl {
 class dapl_ia;
 
 /// Starts delivery of the device's events to the IA. 0 or an errno.
-int async_register(dapl_ia &ia) noexcept;
-void async_unregister(dapl_ia &ia) noexcept;
+int start_async_events(dapl_ia &ia) noexcept;
+void stop_async_events(dapl_ia &ia) noexcept;
 
 } // namespace coherdma::dapl

@@ -44,8 +44,8 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
         return DAT_SUCCESS;
     if (async_evd_handle != DAT_HANDLE_NULL) {
         // It belongs to another IA.
-        ia.async_evd =
-            require_stream(dapl_ia::get_any<dapl_evd>(async_evd_handle), DAT_EVD_ASYNC_FLAG);
+        ia.async_evd = require_stream(dapl_ia::find_any_and_add_ref<dapl_evd>(async_evd_handle),
+                                      DAT_EVD_ASYNC_FLAG);
         return ia.async_evd != nullptr ? DAT_RETURN{DAT_SUCCESS}
                                        : invalid_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
@@ -90,11 +90,11 @@ DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle)
     result = set_async_evd(ia, qlen, async_evd_handle);
     if (result != DAT_SUCCESS)
         return result;
-    if (const int error = async_register(ia)) {
+    if (const int error = start_async_events(ia)) {
         if (ia.owns_async_evd)
             destroy_object(ia.async_evd.load());
         else
-            dapl_ia::put(ia.async_evd);
+            dapl_ia::drop_ref(ia.async_evd);
         return from_errno(error, DAT_RESOURCE_ERROR_HANDLER);
     }
     return DAT_SUCCESS;
@@ -246,8 +246,8 @@ DAT_RETURN ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags) noexcept {
         return result;
     ref.reset();
     wait_for_all_calls(*ia);
-    async_unregister(*ia);
-    dapl_ia::put(ia->async_evd.exchange(nullptr));
+    stop_async_events(*ia);
+    dapl_ia::drop_ref(ia->async_evd.exchange(nullptr));
     destroy_objects(*ia);
     destroy_object(ia);
     event_thread::stop();

@@ -15,6 +15,7 @@ namespace coherdma::dapl::dat1 {
 
 namespace {
 
+/// From the attributes of DAT 2.0, where 1.2 has them.
 void to_dat1(ia_attr &dst, const DAT_IA_ATTR &src) noexcept {
     const auto copy = [](auto &dst_array, const auto &src_array) {
         static_assert(sizeof dst_array == sizeof src_array);

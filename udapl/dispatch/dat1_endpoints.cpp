@@ -61,6 +61,7 @@ DAT_EP_ATTR to_dat2(const ep_attr &src) noexcept {
     return dst;
 }
 
+/// From the parameters of DAT 2.0, where 1.2 has them.
 void to_dat1(ep_param &dst, const DAT_EP_PARAM &src) noexcept {
     dst = {};
     dst.ia_handle = src.ia_handle;

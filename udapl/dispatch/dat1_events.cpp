@@ -25,7 +25,7 @@ void to_dat1(cr_arrival_event_data &dst, const DAT_CR_ARRIVAL_EVENT_DATA &src) n
     dst.cr_handle = src.cr_handle;
 }
 
-/// Every event but DAT_DTO_COMPLETION_EVENT.
+/// Converts the data of every event but DAT_DTO_COMPLETION_EVENT.
 [[gnu::noinline]] void to_dat1_except_dto(event &dst, const DAT_EVENT &src) noexcept {
     const auto number = static_cast<DAT_UINT32>(src.event_number);
     if (number == DAT_RMR_BIND_COMPLETION_EVENT) {
@@ -73,6 +73,7 @@ __attribute__((no_stack_protector)) DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_ha
     });
 }
 
+/// dat_evd_post_se of DAT 1.2: passes the event to the call of 2.0.
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const event *software_event) noexcept {
     DAT_EVENT dat2_event = {};
     if (software_event != nullptr) {

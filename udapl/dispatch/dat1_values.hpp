@@ -66,6 +66,7 @@ constexpr DAT_UINT32 dat1_subtype(DAT_UINT32 subtype) {
                                                       : subtype - 2;
 }
 
+/// The type of a DAT_RETURN: one that 1.2 does not have becomes the nearest that it has.
 constexpr DAT_UINT32 dat1_type(DAT_UINT32 type) {
     switch (type) {
     case DAT_RESERVED_LMR:

@@ -53,6 +53,7 @@ void for_each_selected(const counted_object &target, int index, function &&fn) n
             fn(counter);
 }
 
+/// DAT_IB_PRINT_COUNTERS_OP: prints the counters that are not 0. index: of one counter, or all.
 void print_counters(const counted_object &target, int index, bool reset) noexcept {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -107,6 +108,7 @@ DAT_RETURN apply_counters_op(const counted_object &target, DAT_EXTENDED_OP opera
 
 } // namespace
 
+/// The extension operations on the counters of an IA, EP or EVD. args: those after the operation.
 DAT_RETURN counters_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (const auto ia = lookup<dapl_ia>(handle))
         return apply_counters_op({ia.get(), DAT_HANDLE_TYPE_IA, DCNT_IA_ALL_COUNTERS}, operation,

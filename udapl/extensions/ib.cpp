@@ -88,7 +88,9 @@ DAT_RETURN open_query(DAT_HANDLE name, std::va_list args) noexcept {
         return invalid_parameter(2);
     DAT_EVD_HANDLE async_evd_handle = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-    DAT_RETURN result = ia_open(static_cast<DAT_NAME_PTR>(name), 8, &async_evd_handle, &ia);
+    constexpr DAT_COUNT async_evd_qlen = 8;
+    DAT_RETURN result =
+        ia_open(static_cast<DAT_NAME_PTR>(name), async_evd_qlen, &async_evd_handle, &ia);
     if (result != DAT_SUCCESS)
         return result;
     result = ia_query(ia, nullptr, ia_attr != nullptr ? ia_mask : 0, ia_attr,

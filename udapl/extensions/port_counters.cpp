@@ -41,6 +41,7 @@ struct file_closer {
 
 } // namespace
 
+/// From sysfs; 0 if the device does not have the counter.
 DAT_UINT64 read_port_counter(const device &dev, unsigned counter) noexcept {
     char path[256];
     std::snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/%s",

@@ -65,8 +65,8 @@ DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
 
 } // namespace
 
-/// Its event is that of an RDMA Write. compare: see coherdma_post_atomic_write(); a DAT_LMR_TRIPLET
-/// has the layout of ibv_sge.
+/// DAT_COHERDMA_ATOMIC_WRITE_OP. The completion has the event of an RDMA Write. compare: see
+/// coherdma_post_atomic_write(); a DAT_LMR_TRIPLET has the layout of ibv_sge.
 DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LMR_TRIPLET *compare,
                         DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                         DAT_COMPLETION_FLAGS flags) noexcept {
@@ -86,8 +86,8 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LM
                        });
 }
 
-/// Its event is that of an RDMA Read. scratch: where the bytes that it reads are stored; a
-/// DAT_LMR_TRIPLET has the layout of ibv_sge.
+/// DAT_COHERDMA_FLUSH_OP. The completion has the event of an RDMA Read. scratch: where the bytes
+/// are stored that it reads; a DAT_LMR_TRIPLET has the layout of ibv_sge.
 DAT_RETURN flush(DAT_EP_HANDLE ep_handle, const DAT_LMR_TRIPLET *scratch,
                  DAT_DTO_COOKIE user_cookie, const DAT_RMR_TRIPLET *remote,
                  DAT_COMPLETION_FLAGS flags) noexcept {
@@ -129,7 +129,8 @@ bool is_remote_op(DAT_EXTENDED_OP operation) noexcept {
            operation == DAT_COHERDMA_QUERY_METHODS_OP;
 }
 
-/// args: those of dat_extension_op after the operation.
+/// Atomic writes, flushes and the query of how they are made. args: those of dat_extension_op after
+/// the operation.
 DAT_RETURN remote_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_list args) noexcept {
     if (operation == DAT_COHERDMA_QUERY_METHODS_OP)
         return query_methods(handle, va_arg(args, DAT_COHERDMA_METHODS *));

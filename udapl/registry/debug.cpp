@@ -22,6 +22,7 @@ bool is_dbg_enabled(dbg_type type) noexcept {
     return (get_setting("DAT_DBG_TYPE", 1) & static_cast<unsigned>(type)) != 0;
 }
 
+/// Prints the message where DAT_DBG_DEST says, if DAT_DBG_TYPE selects its type.
 void dbg_print(dbg_type type, const char *format, ...) noexcept {
     if (!is_dbg_enabled(type))
         return;
@@ -34,10 +35,11 @@ void dbg_print(dbg_type type, const char *format, ...) noexcept {
         if (*c < ' ' || *c > '~')
             *c = '?';
     }
+    constexpr unsigned long to_stderr = 1, to_syslog = 2;
     const unsigned long dest = get_setting("DAT_DBG_DEST", 1);
-    if (dest & 1)
+    if (dest & to_stderr)
         std::fprintf(stderr, "%s: %s\n", LIBRARY_NAME, line);
-    if (dest & 2)
+    if (dest & to_syslog)
         syslog(type == dbg_type::problem ? LOG_ERR : LOG_DEBUG, "%s: %s", LIBRARY_NAME, line);
 }
 

@@ -76,6 +76,7 @@ DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_min_qlen,
     return DAT_SUCCESS;
 }
 
+/// The provider closes the IA; then its library may be unloaded.
 DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags) {
     const closing_ia closing = begin_ia_close(ia_handle);
     if (closing.index == 0)

@@ -41,25 +41,25 @@ void reject(rdma_cm_id *id, std::uint32_t code, const void *data, std::size_t si
 
 namespace {
 
-/// Destroys the EP that the PSP created for the request, or makes the one that the RSP reserved
-/// usable again.
-void release_ep(dapl_cr &cr) noexcept {
+/// Ends the request's use of its EP: destroys an EP that the PSP created for the request, or moves
+/// one that the RSP reserved back to UNCONNECTED.
+void release_request_ep(dapl_cr &cr) noexcept {
     dapl_ep *const ep = cr.ep;
     if (ep == nullptr)
         return;
     cr.ep = nullptr;
-    if (cr.ep_created) {
+    if (cr.ep_created) { // by the PSP
         auto ref = lookup<dapl_ep>(ep);
-        dapl_ia::put(ep);
+        dapl_ia::drop_ref(ep);
         if (!ref) // The IA is being closed, which destroys the EP.
             return;
-        const removal<dapl_ep> removed(std::move(ref));
-        if (removed.obj != nullptr)
+        const removal_from_ia<dapl_ep> removed(std::move(ref));
+        if (removed.obj != nullptr) // else another thread has freed the EP
             destroy_ep(removed.obj);
         return;
     }
     ep->state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    dapl_ia::put(ep);
+    dapl_ia::drop_ref(ep);
 }
 
 /// Moves the QP to RTS and sends the reply, with the RDMA Read depths that the request and the EP
@@ -78,7 +78,7 @@ int accept_request(dapl_ep &ep, connection &conn, const void *data, DAT_COUNT si
     param.responder_resources = conn.responder_resources;
     param.initiator_depth = conn.initiator_depth;
     param.flow_control = 1;
-    param.rnr_retry_count = 7;
+    param.rnr_retry_count = 7; // no limit
     param.srq = ep.has_srq;
     param.qp_num = ep.qp->qp_num;
     return rdma_accept(conn.id, &param) == 0 ? 0 : errno;
@@ -112,8 +112,8 @@ DAT_RETURN check_accept(const dapl_cr &cr, const dapl_ep &ep) noexcept {
     return DAT_SUCCESS;
 }
 
-/// Makes the request's connection that of the EP and accepts it. If that fails, the EP gets an
-/// event.
+/// Makes the request's connection that of the EP and accepts it. If the peer has gone or the reply
+/// cannot be sent, the EP's connection ends with an event. size, data: the private data.
 void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noexcept {
     bool failed;
     {
@@ -134,7 +134,7 @@ void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noex
 
 /// Accepts a request that the caller has removed, and destroys it; or inserts it again, if the EP
 /// cannot be connected any more.
-DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
+DAT_RETURN accept(const removal_from_ia<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
                   const void *data) noexcept {
     dapl_cr &cr = *removed.obj;
     const std::lock_guard setup_guard(ep.setup_lock);
@@ -150,13 +150,13 @@ DAT_RETURN accept(const removal<dapl_cr> &removed, dapl_ep &ep, DAT_COUNT size,
     removed.ia->count(DCNT_IA_CM_REP_TX);
     if (!ep.is_ud)
         connect_ep(cr, ep, size, data);
-    dapl_ia::put(std::exchange(cr.ep, nullptr));
+    dapl_ia::drop_ref(std::exchange(cr.ep, nullptr));
     destroy_object(&cr);
     return result;
 }
 
 /// Gives a request that the caller has removed a new handle and posts it to the PSP's EVD.
-DAT_RETURN hand_off(const removal<dapl_cr> &removed, dapl_psp &psp) noexcept {
+DAT_RETURN hand_off(const removal_from_ia<dapl_cr> &removed, dapl_psp &psp) noexcept {
     dapl_cr &cr = *removed.obj;
     dapl_cr *const new_cr = create_object<dapl_cr>(*removed.ia);
     if (new_cr == nullptr) {
@@ -180,7 +180,7 @@ DAT_RETURN hand_off(const removal<dapl_cr> &removed, dapl_psp &psp) noexcept {
 void destroy_cr(dapl_cr *cr) noexcept {
     if (cr->conn != nullptr)
         reject(cr->conn->id, reject_by_provider);
-    release_ep(*cr);
+    release_request_ep(*cr);
     destroy_object(cr);
 }
 
@@ -195,8 +195,8 @@ void drop_undelivered(const DAT_EVENT &event) noexcept {
     auto ref = lookup<dapl_cr>(event.event_data.cr_arrival_event_data.cr_handle);
     if (!ref) // dat_ia_close destroys the request.
         return;
-    const removal<dapl_cr> removed(std::move(ref));
-    if (removed.obj != nullptr)
+    const removal_from_ia<dapl_cr> removed(std::move(ref));
+    if (removed.obj != nullptr) // else another thread has accepted or rejected it
         destroy_cr(removed.obj);
 }
 
@@ -239,9 +239,10 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     }
     if (result != DAT_SUCCESS)
         return result;
-    // Without the setup_lock: removal waits for other calls with the request, which take it.
-    const removal<dapl_cr> removed(std::move(cr));
-    if (removed.obj == nullptr)
+    // Without the setup_lock: removal_from_ia waits for other calls with the request, which take
+    // it.
+    const removal_from_ia<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr) // another thread has removed it
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     return cm::accept(removed, *ep, size, data);
 }
@@ -254,13 +255,13 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID da
         return invalid_parameter(2);
     if (size > 0 && data == nullptr)
         return invalid_parameter(3);
-    const removal<dapl_cr> removed(std::move(cr));
-    if (removed.obj == nullptr)
+    const removal_from_ia<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr) // another thread has removed it
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     removed.ia->count(DCNT_IA_SP_CR_REJECTED);
     removed.ia->count(DCNT_IA_CM_USER_REJ_TX);
     cm::reject(removed.obj->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
-    cm::release_ep(*removed.obj);
+    cm::release_request_ep(*removed.obj);
     destroy_object(removed.obj);
     return DAT_SUCCESS;
 }
@@ -286,8 +287,8 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE cr_handle, DAT_CONN_QUAL qualifier) noexcept
     const auto psp = find_psp(*cr->ia, qualifier);
     if (!psp)
         return invalid_parameter(2);
-    const removal<dapl_cr> removed(std::move(cr));
-    if (removed.obj == nullptr)
+    const removal_from_ia<dapl_cr> removed(std::move(cr));
+    if (removed.obj == nullptr) // another thread has removed it
         return invalid_handle(DAT_INVALID_HANDLE_CR);
     return cm::hand_off(removed, *psp);
 }

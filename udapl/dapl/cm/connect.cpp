@@ -68,7 +68,7 @@ int send_request(dapl_ep &ep, connection &conn) noexcept {
     param.rnr_retry_count = get_settings().rnr_retry;
     param.srq = ep.has_srq;
     param.qp_num = ep.qp->qp_num;
-    if (ep.ia->dev->iwarp && conn.call.start(param))
+    if (ep.ia->dev->iwarp && conn.call.start(param)) // a thread calls rdma_connect, which blocks
         return 0;
     return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
 }

@@ -25,11 +25,11 @@ struct {
 /// Disconnects, with a DREQ where the transport has one. False: rdma_disconnect failed.
 bool send_dreq(connection &conn) noexcept {
     // iWARP closes its TCP connection, which is reliable.
-    const bool may_be_lost =
+    const bool dreq_may_be_lost =
         conn.id->verbs != nullptr && conn.id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
     {
         const std::lock_guard guard(dreq_state.lock); // Before the DREP can arrive.
-        if (conn.dreq == conn.dreq_none && may_be_lost)
+        if (conn.dreq == conn.dreq_none && dreq_may_be_lost)
             conn.dreq = conn.dreq_sent;
         conn.dreq_deadline = dat_deadline::now_ns() + drep_timeout_ns;
     }
@@ -51,7 +51,7 @@ void complete_dreq(connection &conn) noexcept {
 
 namespace {
 
-/// Keeps a connection that has lost its EP: run() deletes it when the DREP arrives, or at
+/// Keeps a connection whose EP was freed or reset: run() deletes it when the DREP arrives, or at
 /// dreq_deadline. False: no DREP is pending.
 bool keep_until_drep(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);

@@ -114,7 +114,7 @@ bool dapl_sp::deliver(dapl_cr *cr) noexcept {
     data.truncate_flag = DAT_FALSE;
     if (cr_evd->post(event))
         return true;
-    const removal<dapl_cr> removed(std::move(ref));
+    const removal_from_ia<dapl_cr> removed(std::move(ref));
     return removed.obj == nullptr; // another thread has already destroyed it
 }
 
@@ -152,7 +152,7 @@ DAT_RETURN reserve_ep(dapl_rsp &rsp, dapl_ep &ep) noexcept {
         return invalid_state(state_subtype(state));
     // Only now: the EP may have been one that a PSP created for a request, and dat_cr_reject could
     // not destroy it while it has a reference.
-    if (rsp.ia->get<dapl_ep>(&ep) == nullptr) {
+    if (rsp.ia->find_and_add_ref<dapl_ep>(&ep) == nullptr) {
         ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
         return invalid_handle(DAT_INVALID_HANDLE_EP);
     }
@@ -163,7 +163,7 @@ DAT_RETURN reserve_ep(dapl_rsp &rsp, dapl_ep &ep) noexcept {
 /// Undoes reserve_ep.
 void release_reserved_ep(dapl_ep &ep) noexcept {
     ep.state.store(DAT_EP_STATE_UNCONNECTED, std::memory_order_release);
-    dapl_ia::put(&ep);
+    dapl_ia::drop_ref(&ep);
 }
 
 /// Listens at one address. port: 0 is replaced by the one that rdma_cm chooses. 0 or an errno.
@@ -188,7 +188,7 @@ int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
 }
 
 /// Listens at each address of the IA, for connections and datagrams, with the same port. 0 or an
-/// errno.
+/// errno. sp.ids has two for each address: TCP and UDP.
 int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
     const device &dev = *sp.ia->dev;
     if (dev.num_addresses == 0)
@@ -208,8 +208,9 @@ int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
 
 /// On siw the kernel's TCP may already use the port that rdma_cm chooses; then retries.
 int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
+    constexpr int max_tries = 8;
     int error = EADDRINUSE;
-    for (int tries = 0; error == EADDRINUSE && tries != 8; ++tries) {
+    for (int tries = 0; error == EADDRINUSE && tries != max_tries; ++tries) {
         sp.stop();
         port = 0;
         error = listen_on_all(sp, port);
@@ -233,7 +234,7 @@ template <class sp_type>
 void destroy_listener(sp_type *obj) noexcept {
     dapl_evd *const cr_evd = obj->cr_evd;
     destroy_object(obj);
-    dapl_ia::put(cr_evd);
+    dapl_ia::drop_ref(cr_evd);
 }
 
 /// Creates a service point. qualifier: 0 is replaced by one that is free. flags_check: the result
@@ -242,7 +243,8 @@ void destroy_listener(sp_type *obj) noexcept {
 template <class sp_type, class filling>
 DAT_RETURN create_sp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_handle,
                      DAT_RETURN flags_check, DAT_HANDLE *handle, filling &&fill) noexcept {
-    dapl_evd *const cr_evd = require_stream(ia.get<dapl_evd>(evd_handle), DAT_EVD_CR_FLAG);
+    dapl_evd *const cr_evd =
+        require_stream(ia.find_and_add_ref<dapl_evd>(evd_handle), DAT_EVD_CR_FLAG);
     if (cr_evd == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CR);
     DAT_RETURN result = flags_check;
@@ -250,7 +252,7 @@ DAT_RETURN create_sp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_h
         result = invalid_parameter(5);
     sp_type *const obj = result == DAT_SUCCESS ? create_object<sp_type>(ia) : nullptr;
     if (obj == nullptr) {
-        ia.put(cr_evd);
+        ia.drop_ref(cr_evd);
         return result != DAT_SUCCESS ? result : no_resources(DAT_RESOURCE_MEMORY);
     }
     obj->cr_evd = cr_evd;

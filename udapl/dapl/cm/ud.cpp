@@ -171,7 +171,7 @@ void drain_requests(dapl_ep &ep, dapl_evd &request_evd) noexcept {
     for (;;) {
         {
             const std::lock_guard guard(request_evd.lock);
-            request_evd.drain_cq();
+            request_evd.drain_cq(); // moves completions to the EVD
         }
         if (ep.requests.outstanding() == 0 || dat_deadline::now_ns() >= deadline)
             return;

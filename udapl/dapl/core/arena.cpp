@@ -12,7 +12,7 @@
 #    include <sanitizer/asan_interface.h>
 #endif
 
-namespace coherdma::dapl::arena {
+namespace coherdma::dapl::object_arena {
 
 namespace {
 
@@ -186,4 +186,4 @@ bool contains(const void *handle) noexcept {
            address - state.begin.load(std::memory_order_relaxed) < used;
 }
 
-} // namespace coherdma::dapl::arena
+} // namespace coherdma::dapl::object_arena

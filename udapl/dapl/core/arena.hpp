@@ -34,7 +34,7 @@
 
 namespace coherdma::dapl {
 
-/// The first words of every object. Its constructor does not initialize them: the arena does.
+/// The first words of every object. Its constructor does not initialize them: object_arena does.
 struct slot {
     const DAT_PROVIDER *provider;
     std::uintptr_t tag;
@@ -45,8 +45,12 @@ struct slot {
 /// taken under it.
 inline mutex objects_lock;
 
-namespace arena {
+/// The memory of all DAT objects: slots that never become slots of another type, so that any thread
+/// may read the first words of an object by a stale handle.
+namespace object_arena {
 
+/// A slot is reused only after this many slots of its type were freed after it, unless there is no
+/// other, so that stale handles stay invalid for long.
 inline constexpr std::size_t min_freed = 1000;
 
 /// Reserves the address range and registers the fork handlers. False: no address space.
@@ -63,7 +67,7 @@ constexpr std::uintptr_t make_tag(std::uintptr_t address, DAT_HANDLE_TYPE type) 
     return address + 0x5e3779b1 + type; // one instruction
 }
 
-} // namespace arena
+} // namespace object_arena
 
 /// True: the handle of an object is valid.
 inline bool is_published(slot *object) noexcept {
@@ -125,7 +129,7 @@ class call_ref {
             wake(head);
     }
     static std::uintptr_t make_tag(const slot *head) noexcept {
-        return arena::make_tag(reinterpret_cast<std::uintptr_t>(head), object_type::type);
+        return object_arena::make_tag(reinterpret_cast<std::uintptr_t>(head), object_type::type);
     }
     [[gnu::noinline]] static void wake(slot *head) noexcept {
         std::atomic_ref(head->users).notify_all();
@@ -137,8 +141,8 @@ class call_ref {
 /// The object of a handle from the consumer.
 template <class object_type>
 call_ref<object_type> lookup(DAT_HANDLE handle) noexcept {
-    return arena::contains(handle) ? call_ref<object_type>(static_cast<slot *>(handle))
-                                   : call_ref<object_type>();
+    return object_arena::contains(handle) ? call_ref<object_type>(static_cast<slot *>(handle))
+                                          : call_ref<object_type>();
 }
 
 /// The same for the handle by which the registry found the provider's table. The registry has read
@@ -159,7 +163,7 @@ template <class object_type, class... arg_types>
 object_type *create_object(arg_types &&...args) noexcept {
     // A pointer to virtual functions would precede the slot's words.
     static_assert(!std::is_polymorphic_v<object_type>);
-    void *const memory = arena::alloc(object_type::type, sizeof(object_type));
+    void *const memory = object_arena::alloc(object_type::type, sizeof(object_type));
     return memory != nullptr ? new (memory) object_type(std::forward<arg_types>(args)...) : nullptr;
 }
 
@@ -171,7 +175,7 @@ void publish(object_type *object, const DAT_PROVIDER *provider) noexcept {
     std::atomic_ref(object->users)
         .fetch_add(std::numeric_limits<std::int32_t>::min(), std::memory_order_release);
     std::atomic_ref(object->tag)
-        .store(arena::make_tag(reinterpret_cast<std::uintptr_t>(object), object_type::type),
+        .store(object_arena::make_tag(reinterpret_cast<std::uintptr_t>(object), object_type::type),
                std::memory_order_relaxed);
 }
 
@@ -202,7 +206,7 @@ void destroy_object(object_type *object) noexcept {
     auto *const head = reinterpret_cast<slot *>(object);
     std::atomic_ref(head->provider).store(provider, std::memory_order_relaxed);
     std::atomic_ref(head->tag).store(0, std::memory_order_relaxed);
-    arena::free(object_type::type, sizeof(object_type), object);
+    object_arena::free(object_type::type, sizeof(object_type), object);
 }
 
 } // namespace coherdma::dapl

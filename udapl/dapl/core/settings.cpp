@@ -22,6 +22,8 @@ number get_number(const char *name, number default_value, long min, long max) no
 
 } // namespace
 
+/// From OFED's environment variables and COHERDMA_COUNTERS, read at the first call. The numbers are
+/// the default, the minimum and the maximum.
 const settings &get_settings() noexcept {
     static const settings values = {
         .max_inline = get_number<std::uint32_t>("DAPL_MAX_INLINE", 64, 0, 4096),

@@ -18,6 +18,7 @@ static_assert(sizeof(DAT_IB_EXTENSION_EVENT_DATA) <= sizeof(DAT_EVENT::event_ext
 
 namespace {
 
+/// The status of a DTO event for that of a CQE.
 DAT_DTO_COMPLETION_STATUS wc_to_dat_status(ibv_wc_status status) noexcept {
     switch (status) {
     case IBV_WC_SUCCESS:
@@ -114,8 +115,9 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
     return srq != nullptr && srq->complete(cookie); // nullptr: see cookie_ring::retire
 }
 
-/// Before the cookie completes: syncs what the device has written for it, and for unsignaled
-/// requests before it. After an error the device may have written a part.
+/// Before the cookie completes, if the device is not coherent: makes what the device has written
+/// into its sinks (the local segments of a Receive or Read) visible to the CPU, and the same for
+/// unsignaled requests before it. After an error the device may have written a part.
 [[gnu::noinline]] void sync_completed(const ibv_wc &wc, dto_cookie &completed) noexcept {
     const auto sync = [](const dapl_ia &ia, const dto_cookie &cookie, std::uint64_t max_length) {
         if (cookie.num_sinks != 0)
@@ -129,7 +131,7 @@ bool complete_cookie(dto_cookie &cookie) noexcept {
     dapl_ep *const ep = completed.ep();
     if (ep == nullptr) {
         const auto *const srq = static_cast<dapl_srq *>(completed.object);
-        if (srq != nullptr && completed.seq != 0)
+        if (srq != nullptr && completed.seq != 0) // 0: not outstanding
             sync(*srq->ia, completed, recv_length);
     } else if (completed.is_recv != 0) {
         ep->receives.for_each_to_complete(completed, [&](const dto_cookie &cookie) {

@@ -203,7 +203,8 @@ class cookie_ring {
         std::uint64_t seq = seq_ref(cookie).load(std::memory_order_relaxed);
         if (seq == 0 || seq > prod.load(std::memory_order_relaxed))
             return false;
-        // Compare: if seq <= cons, another thread may post the cookie again meanwhile.
+        // 0 marks it as completed. Compare: if seq <= cons, another thread may post the cookie
+        // again meanwhile.
         if (!seq_ref(cookie).compare_exchange_strong(seq, 0, std::memory_order_relaxed))
             return false;
         if (seq > cons.load(std::memory_order_relaxed))

@@ -47,7 +47,7 @@ std::shared_ptr<ended_attempt> ended_attempt::create(cm::connection *conn) noexc
 
 /// Starts a thread that destroys the attempt, which blocks on iWARP; if that fails, this call does.
 void ended_attempt::start(const std::shared_ptr<ended_attempt> &attempt) noexcept {
-    attempt->self = attempt;
+    attempt->self = attempt; // keeps it until the thread ends
     pthread_t thread;
     if (event_thread::create_thread(thread_main, attempt.get(), thread) == 0) {
         pthread_detach(thread);

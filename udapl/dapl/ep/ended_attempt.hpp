@@ -57,8 +57,8 @@ class ended_attempt {
     std::shared_ptr<ended_attempt> self;               ///< of the thread
     const std::shared_ptr<rdma_event_channel> channel; ///< of the rdma_cm_id
     mutex lock;                                        ///< of the members that follow
-    retired_qp adopted;
-    bool destroyed = false; ///< the connection
+    retired_qp adopted;                                ///< destroyed after the connection
+    bool destroyed = false;                            ///< the connection
 };
 
 } // namespace coherdma::dapl

@@ -76,6 +76,7 @@ DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept {
                                                           : DAT_UINT32{DAT_NO_SUBTYPE};
 }
 
+/// The attributes of an EP for which the consumer gives none.
 DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept {
     DAT_EP_ATTR attr = {};
     attr.service_type = DAT_SERVICE_TYPE_RC;
@@ -145,18 +146,18 @@ void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
 /// caller drops those that were taken.
 DAT_RETURN get_refs(dapl_ia &ia, ep_refs &refs, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
                     DAT_EVD_HANDLE request_evd, DAT_EVD_HANDLE connect_evd) noexcept {
-    refs.pz = ia.get<dapl_pz>(pz_handle);
+    refs.pz = ia.find_and_add_ref<dapl_pz>(pz_handle);
     if (refs.pz == nullptr && pz_handle != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
-    refs.recv_evd = require_stream(ia.get<dapl_evd>(recv_evd), DAT_EVD_DTO_FLAG);
+    refs.recv_evd = require_stream(ia.find_and_add_ref<dapl_evd>(recv_evd), DAT_EVD_DTO_FLAG);
     if (refs.recv_evd == nullptr && recv_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_RECV);
-    refs.request_evd = require_stream(ia.get<dapl_evd>(request_evd), DAT_EVD_DTO_FLAG);
+    refs.request_evd = require_stream(ia.find_and_add_ref<dapl_evd>(request_evd), DAT_EVD_DTO_FLAG);
     if (refs.request_evd == nullptr && request_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     // May belong to another IA: OFED's dapltest has one connect EVD for the EPs of several IAs.
-    refs.connect_evd =
-        require_stream(dapl_ia::get_any<dapl_evd>(connect_evd), DAT_EVD_CONNECTION_FLAG);
+    refs.connect_evd = require_stream(dapl_ia::find_any_and_add_ref<dapl_evd>(connect_evd),
+                                      DAT_EVD_CONNECTION_FLAG);
     if (refs.connect_evd == nullptr && connect_evd != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_CONN);
     return DAT_SUCCESS;
@@ -193,7 +194,7 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
     DAT_EP_ATTR attr;
     DAT_RETURN result = get_refs(ia, refs, pz_handle, recv_evd, request_evd, connect_evd);
     if (result == DAT_SUCCESS && srq_handle != nullptr) {
-        refs.srq = ia.get<dapl_srq>(*srq_handle);
+        refs.srq = ia.find_and_add_ref<dapl_srq>(*srq_handle);
         if (refs.srq == nullptr)
             result = invalid_handle(DAT_INVALID_HANDLE_SRQ);
     }
@@ -205,7 +206,7 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
     if (result == DAT_SUCCESS)
         result = create_ep_object(ia, refs, attr, ep);
     if (result != DAT_SUCCESS) {
-        refs.put();
+        refs.drop_refs();
         return result;
     }
     ia.insert(ep);
@@ -216,12 +217,12 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
 
 } // namespace
 
-void ep_refs::put() const noexcept {
-    dapl_ia::put(pz);
-    dapl_ia::put(recv_evd);
-    dapl_ia::put(request_evd);
-    dapl_ia::put(connect_evd);
-    dapl_ia::put(srq);
+void ep_refs::drop_refs() const noexcept {
+    dapl_ia::drop_ref(pz);
+    dapl_ia::drop_ref(recv_evd);
+    dapl_ia::drop_ref(request_evd);
+    dapl_ia::drop_ref(connect_evd);
+    dapl_ia::drop_ref(srq);
 }
 
 /// Sets the references and attributes of an EP without a QP. Posts read the limits without a lock.
@@ -309,7 +310,7 @@ void destroy_ep(dapl_ep *ep) noexcept {
     // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
     // took.
     cancel_tasks(*ep);
-    ep->put();
+    ep->drop_refs();
     destroy_object(ep);
 }
 

@@ -55,7 +55,7 @@ struct ep_task final : timer_task {
 /// The objects that an EP refers to; nullptr: none.
 struct ep_refs {
     /// Drops the references.
-    void put() const noexcept;
+    void drop_refs() const noexcept;
 
     dapl_pz *pz = nullptr;
     dapl_evd *recv_evd = nullptr, *request_evd = nullptr, *connect_evd = nullptr;

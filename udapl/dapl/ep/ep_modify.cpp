@@ -92,9 +92,10 @@ struct ref_change {
     bool replace(DAT_EP_PARAM_MASK field, DAT_HANDLE handle, kind *ep_refs::*member) noexcept {
         if ((mask & field) == 0)
             return true;
-        kind *const obj = handle == DAT_HANDLE_NULL                  ? nullptr
-                          : field == DAT_EP_FIELD_CONNECT_EVD_HANDLE ? ia.get_any<kind>(handle)
-                                                                     : ia.get<kind>(handle);
+        kind *const obj = handle == DAT_HANDLE_NULL ? nullptr
+                          : field == DAT_EP_FIELD_CONNECT_EVD_HANDLE
+                              ? ia.find_any_and_add_ref<kind>(handle)
+                              : ia.find_and_add_ref<kind>(handle);
         if (obj == nullptr && handle != DAT_HANDLE_NULL)
             return false;
         acquired.*member = obj;
@@ -167,7 +168,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
                 ep_create_qp(*ep);
         }
     }
-    (result == DAT_SUCCESS ? change.replaced : change.acquired).put();
+    (result == DAT_SUCCESS ? change.replaced : change.acquired).drop_refs();
     if (result != DAT_SUCCESS)
         return result;
     constexpr DAT_EP_PARAM_MASK completion_fields =

@@ -12,6 +12,7 @@ namespace coherdma::dapl {
 
 namespace {
 
+/// Counts a Receive that succeeded; other DTOs were counted when they were posted.
 void count_receive(counter_set &counters, const DAT_DTO_COMPLETION_EVENT_DATA &data) noexcept {
     switch (static_cast<int>(data.operation)) {
     case DAT_DTO_RECEIVE:

@@ -135,7 +135,8 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
     std::unique_lock<mutex> lmr_guard;
     if (lmr_ref)
         lmr_guard = std::unique_lock(lmr_ref->lock);
-    dapl_lmr *const lmr = lmr_ref && lmr_ref->mr ? ia.get<dapl_lmr>(lmr_handle) : nullptr;
+    dapl_lmr *const lmr =
+        lmr_ref && lmr_ref->mr ? ia.find_and_add_ref<dapl_lmr>(lmr_handle) : nullptr;
     if (lmr == nullptr && !unbind)
         return invalid_handle(DAT_INVALID_HANDLE_LMR);
     const bind_params params = {*rmr, lmr, *triplet, privileges, va_type};
@@ -146,7 +147,7 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
         result = rmr->ep_scope ? bind_type2(*ep, params, user_cookie, flags)
                                : bind_type1(*ep, params, user_cookie, flags);
     if (result != DAT_SUCCESS) {
-        ia.put(lmr);
+        ia.drop_ref(lmr);
         return result;
     }
     clear_binding(*rmr);

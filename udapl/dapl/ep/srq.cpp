@@ -15,7 +15,8 @@
 namespace coherdma::dapl {
 
 /// After the verbs SRQ was created or resized to min_size: sets max_dtos to the size that the
-/// device chose, and adds cookies up to twice that. False: no memory.
+/// device chose, and adds cookies up to twice that, so that spurious CQEs are detected (srq.hpp).
+/// False: no memory.
 bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
     // The device may choose a larger size, which not every driver returns at creation.
     ibv_srq_attr attr = {};
@@ -85,7 +86,7 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
     const auto ia = handle_to<dapl_ia>(ia_handle);
     if (!ia)
         return invalid_handle(DAT_INVALID_HANDLE_IA);
-    dapl_pz *const pz = ia->get<dapl_pz>(pz_handle);
+    dapl_pz *const pz = ia->find_and_add_ref<dapl_pz>(pz_handle);
     if (pz == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     const ibv_device_attr &limits = ia->dev->attr;
@@ -103,7 +104,7 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
     else if ((srq = create_object<dapl_srq>(*ia)) == nullptr)
         result = no_resources(DAT_RESOURCE_MEMORY);
     if (result != DAT_SUCCESS) {
-        ia->put(pz);
+        ia->drop_ref(pz);
         return result;
     }
     ibv_srq_init_attr init_attr = {};
@@ -116,7 +117,7 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
     srq->max_iov = static_cast<DAT_COUNT>(init_attr.attr.max_sge);
     if (!srq->srq || !srq->adjust_size(init_attr.attr.max_wr)) {
         destroy_object(srq);
-        ia->put(pz);
+        ia->drop_ref(pz);
         return error != 0 ? from_errno(error, DAT_RESOURCE_SRQ) : no_resources(DAT_RESOURCE_MEMORY);
     }
     ia->insert(srq);
@@ -139,7 +140,7 @@ DAT_RETURN srq_free(DAT_SRQ_HANDLE srq_handle) noexcept {
 void destroy_srq(dapl_srq *srq) noexcept {
     dapl_pz *const pz = srq->pz;
     destroy_object(srq);
-    dapl_ia::put(pz);
+    dapl_ia::drop_ref(pz);
 }
 
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE srq_handle, DAT_COUNT segments, DAT_LMR_TRIPLET *iov,

@@ -228,6 +228,7 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask,
                                   });
 }
 
+/// Fails while a thread waits in dat_cno_wait or an EVD triggers the CNO.
 DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
     auto cno = handle_to<dapl_cno>(cno_handle);
     if (!cno)
@@ -253,6 +254,7 @@ void destroy_cno(dapl_cno *cno) noexcept {
     destroy_object(cno);
 }
 
+/// Returns an EVD of the CNO that has events; does not wait.
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) noexcept {
     const auto cno = handle_to<dapl_cno>(cno_handle);
     if (!cno)

@@ -88,7 +88,8 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
     if (channel_readable && ibv_get_cq_event(channel.get(), &event_cq, &cq_context) == 0)
         ++num_unacked;
     // In batches: ibv_ack_cq_events takes a mutex and signals a condition.
-    if (num_unacked > 1000) {
+    constexpr unsigned max_unacked = 1000;
+    if (num_unacked > max_unacked) {
         ibv_ack_cq_events(cq.get(), num_unacked);
         num_unacked = 0;
     }
@@ -118,7 +119,7 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
 dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
     if (evd == nullptr || (evd->flags & stream) != 0)
         return evd;
-    dapl_ia::put(evd);
+    dapl_ia::drop_ref(evd);
     return nullptr;
 }
 
@@ -172,7 +173,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (qlen <= 0)
         return invalid_parameter(2);
-    dapl_cno *const cno = ia->get<dapl_cno>(cno_handle);
+    dapl_cno *const cno = ia->find_and_add_ref<dapl_cno>(cno_handle);
     if (cno == nullptr && cno_handle != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     DAT_RETURN result = can_merge_streams(flags) ? DAT_SUCCESS : invalid_parameter(4);
@@ -187,7 +188,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
         result = no_resources(DAT_RESOURCE_TEVD);
     }
     if (result != DAT_SUCCESS) {
-        ia->put(cno);
+        ia->drop_ref(cno);
         return result;
     }
     ia->insert(evd);
@@ -226,6 +227,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask,
         });
 }
 
+/// Fails while a thread waits in dat_evd_wait or an object, such as an EP, uses the EVD.
 DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
     auto evd = handle_to<dapl_evd>(evd_handle);
     if (!evd)
@@ -252,10 +254,10 @@ void dapl_evd::cancel_waiters() noexcept {
     cancel_waiter_locked();
 }
 
-/// The EVD was removed from its IA. Destroys it, or leaves that to the last dapl_ia::put.
+/// The EVD was removed from its IA. Destroys it, or leaves that to the last dapl_ia::drop_ref.
 void destroy_evd(dapl_evd *evd) noexcept {
     if (evd->cno != nullptr)
-        dapl_ia::put(evd->cno->detach_evd(*evd));
+        dapl_ia::drop_ref(evd->cno->detach_evd(*evd));
     for (const DAT_EVENT &event : evd->queue)
         cm::drop_undelivered(event);
     {
@@ -270,21 +272,22 @@ void destroy_evd(dapl_evd *evd) noexcept {
     destroy_object(evd);
 }
 
+/// The EVD triggers this CNO from now on, or none for DAT_HANDLE_NULL.
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) noexcept {
     const auto evd = handle_to<dapl_evd>(evd_handle);
     if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
-    dapl_cno *const new_cno = evd->ia->get<dapl_cno>(cno_handle);
+    dapl_cno *const new_cno = evd->ia->find_and_add_ref<dapl_cno>(cno_handle);
     if (new_cno == nullptr && cno_handle != DAT_HANDLE_NULL)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     dapl_cno *old_cno = nullptr;
     if (new_cno == nullptr) {
         old_cno = dapl_cno::detach_evd(*evd);
     } else if (!new_cno->attach_evd(*evd, old_cno)) {
-        dapl_ia::put(new_cno);
+        dapl_ia::drop_ref(new_cno);
         return no_resources(DAT_RESOURCE_TEVD);
     }
-    dapl_ia::put(old_cno);
+    dapl_ia::drop_ref(old_cno);
     return DAT_SUCCESS;
 }
 

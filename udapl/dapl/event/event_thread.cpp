@@ -104,9 +104,9 @@ int poll_timeout_ms() noexcept {
     if (state.first_task == nullptr)
         return -1;
     const std::int64_t wait_ns = state.first_task->due_ns - dat_deadline::now_ns();
-    return wait_ns <= 0
-               ? 0
-               : static_cast<int>(std::min<std::int64_t>((wait_ns + 999999) / 1000000, 60000));
+    constexpr std::int64_t max_wait_ns = 60'000'000'000; // the timeout of poll() is an int
+    return wait_ns <= 0 ? 0
+                        : static_cast<int>((std::min(wait_ns, max_wait_ns) + 999'999) / 1'000'000);
 }
 
 /// The event thread: runs due tasks and calls watchers; else sleeps until one is due or readable.
@@ -175,7 +175,8 @@ int start_locked() noexcept {
     return create_thread(thread_main, nullptr, state.thread);
 }
 
-/// The child has no event thread, and what it inherited belongs to its parent.
+/// In the child of a fork, which has no event thread: drops what it inherited, since that belongs
+/// to the parent.
 void atfork_child() noexcept {
     state.num_users = 0;
     state.first_task = nullptr;
@@ -185,30 +186,31 @@ void atfork_child() noexcept {
     state.channel = nullptr;
     close_fds();
     cm::dreq_atfork_child();
-    async_atfork_child();
+    async_events_atfork_child();
     state.lock.unlock();
     state.lifecycle_lock.unlock();
 }
 
-/// Around a fork all locks are held that the child needs; they are taken in the lock order.
+/// Around a fork the forking thread holds all locks that the child needs, taken in the lock order.
 void register_atfork() noexcept {
     if (state.atfork_registered)
         return;
     state.atfork_registered = true;
-    // Prepare handlers run in reverse order of registration, so the arena's lock is taken last:
-    // stop() holds lifecycle_lock while the event thread may take the arena's lock.
-    arena::init();
+    // object_arena::init() registers handlers for its own lock, that of the memory of DAT objects.
+    // Prepare handlers run in reverse order of registration, so this lock is taken last: stop()
+    // holds lifecycle_lock while the event thread may take it.
+    object_arena::init();
     pthread_atfork(
         [] {
             state.lifecycle_lock.lock();
-            async_atfork_prepare(); // before state.lock, as in async_unregister
+            async_events_atfork_prepare(); // before state.lock, as in stop_async_events
             cm::dreq_atfork_prepare();
             state.lock.lock();
         },
         [] {
             state.lock.unlock();
             cm::dreq_atfork_parent();
-            async_atfork_parent();
+            async_events_atfork_parent();
             state.lifecycle_lock.unlock();
         },
         atfork_child);
@@ -342,8 +344,8 @@ bool unschedule(timer_task &task) noexcept {
     return true;
 }
 
-/// Returns whether the task was scheduled. On return it is not, and is not running, unless it is
-/// the caller.
+/// Unschedules the task and waits for a run in progress, which may schedule it again; a task that
+/// calls this is not waited for. Returns whether the task was scheduled.
 bool cancel(timer_task &task) noexcept {
     bool was_scheduled = false;
     for (;;) {

@@ -24,9 +24,9 @@ void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept;
 
 /// async.cpp. Around a fork: no event is delivered during it, and the child does not watch the
 /// devices that the parent opened.
-void async_atfork_prepare() noexcept;
-void async_atfork_parent() noexcept;
-void async_atfork_child() noexcept;
+void async_events_atfork_prepare() noexcept;
+void async_events_atfork_parent() noexcept;
+void async_events_atfork_child() noexcept;
 
 namespace cm {
 

@@ -46,7 +46,7 @@ void dapl_ia::unlink(object *obj) noexcept {
 }
 
 /// Drops a reference. The last destroys an EVD that a closed IA has left, see evd.cpp.
-void dapl_ia::put(object *obj) noexcept {
+void dapl_ia::drop_ref(object *obj) noexcept {
     if (obj == nullptr)
         return;
     {

@@ -44,20 +44,21 @@ class dapl_ia : public object {
             obj.reset();
         return obj;
     }
-    /// The same with a reference, which put() drops; nullptr: there is none.
+    /// The same with a reference, so that it cannot be freed until drop_ref(); nullptr: there is
+    /// none.
     template <class object_type>
-    object_type *get(DAT_HANDLE handle) noexcept {
+    object_type *find_and_add_ref(DAT_HANDLE handle) noexcept {
         const auto obj = find<object_type>(handle);
         return obj ? add_ref(*obj) : nullptr;
     }
     /// The same for an object of any IA.
     template <class object_type>
-    static object_type *get_any(DAT_HANDLE handle) noexcept {
+    static object_type *find_any_and_add_ref(DAT_HANDLE handle) noexcept {
         const auto obj = lookup<object_type>(handle);
         return obj ? add_ref(*obj) : nullptr;
     }
-    /// Drops a reference of get() or get_any(). nullptr is allowed.
-    static void put(object *obj) noexcept;
+    /// Drops a reference of these. nullptr is allowed.
+    static void drop_ref(object *obj) noexcept;
 
     /// Adds a complete object to the IA's list and makes its handle valid, unless the IA is being
     /// closed.
@@ -110,13 +111,13 @@ class dapl_ia : public object {
     std::array<object *, DAT_HANDLE_TYPE_EXTENSION_BASE> objects = {};
 };
 
-/// Removal of an object from its IA, which stays open as long as this exists. If `obj` is not
-/// nullptr, the object is the caller's alone: to be destroyed, or inserted again.
+/// Removes an object from its IA, which stays open as long as this exists. If `obj` is not nullptr,
+/// the object is the caller's alone: to be destroyed, or inserted again.
 template <class object_type>
-struct removal {
+struct removal_from_ia {
     /// ref: the call's use of the object, which ends. in_use: nothing was done, because other
     /// objects refer to it. Neither obj nor in_use: another thread has removed it.
-    explicit removal(call_ref<object_type> ref) noexcept
+    explicit removal_from_ia(call_ref<object_type> ref) noexcept
         : ia(call_ref<dapl_ia>::share(*ref->ia)) {
         {
             const std::lock_guard guard(objects_lock);
@@ -136,7 +137,7 @@ struct removal {
     }
 
     call_ref<dapl_ia> ia;
-    object_type *obj = nullptr;
+    object_type *obj = nullptr; ///< nullptr: in use, or another thread has removed it
     bool in_use = false;
 };
 
@@ -166,7 +167,7 @@ DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
                        function &&destroy) noexcept {
     if (!ref)
         return invalid_handle(object_type::bad_handle);
-    const removal<object_type> removed(std::move(ref));
+    const removal_from_ia<object_type> removed(std::move(ref));
     if (removed.obj == nullptr)
         return removed.in_use ? invalid_state(in_use_subtype)
                               : invalid_handle(object_type::bad_handle);

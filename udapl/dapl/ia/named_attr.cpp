@@ -30,6 +30,10 @@ std::string port_gid(const device &dev) {
     return text;
 }
 
+unsigned mtu_bytes(ibv_mtu mtu) { // IBV_MTU_256 is 1
+    return 128U << mtu;
+}
+
 const char *port_state_name(const device &dev) {
     switch (dev.port_attr.state) {
     case IBV_PORT_DOWN:
@@ -59,7 +63,7 @@ named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_RDMA_READ", "TRUE");
     add("DAT_IB_NODE_GUID", node_guid(dev));
     add("DAT_IB_GID", port_gid(dev));
-    add("DAT_IB_TRANSPORT_MTU", std::to_string(128 << dev.port_attr.active_mtu));
+    add("DAT_IB_TRANSPORT_MTU", std::to_string(mtu_bytes(dev.port_attr.active_mtu)));
     add("DAT_IB_PORT_STATUS", port_state_name(dev));
     add("DAT_IB_PORT_NUMBER", std::to_string(dev.port));
     num_base = attrs.size();
@@ -78,6 +82,7 @@ void named_attrs::add(const char *name, std::string value) {
     attrs.push_back({name, values.back()->c_str()});
 }
 
+/// The vendor ID is an OUI or, from most vendors, a PCI vendor ID.
 const char *vendor_name(const device &dev) noexcept {
     switch (dev.attr.vendor_id & 0xffffff) {
     case 0x02c9:

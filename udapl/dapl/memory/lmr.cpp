@@ -207,7 +207,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
         result = check_range(params);
     if (result != DAT_SUCCESS)
         return result;
-    dapl_pz *const pz = ia->get<dapl_pz>(pz_handle);
+    dapl_pz *const pz = ia->find_and_add_ref<dapl_pz>(pz_handle);
     if (pz == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     dapl_lmr *lmr = nullptr;
@@ -217,7 +217,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
     if (result == DAT_SUCCESS)
         result = create_lmr(params, *pz, lmr);
     if (result != DAT_SUCCESS) {
-        ia->put(pz);
+        ia->drop_ref(pz);
         return result;
     }
     *lmr_handle = lmr;
@@ -309,7 +309,7 @@ void destroy_lmr(dapl_lmr *lmr) noexcept {
     dapl_pz *const pz = lmr->pz;
     deregister(*lmr); // for dat_ia_close; dat_lmr_free has done it
     destroy_object(lmr);
-    dapl_ia::put(pz);
+    dapl_ia::drop_ref(pz);
 }
 
 } // namespace coherdma::dapl

@@ -22,7 +22,7 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
     if (rmr_handle == nullptr)
         return invalid_parameter(2);
     dapl_ia &ia = *pz_ref->ia;
-    dapl_pz *const pz = ia.get<dapl_pz>(pz_handle);
+    dapl_pz *const pz = ia.find_and_add_ref<dapl_pz>(pz_handle);
     if (pz == nullptr)
         return invalid_handle(DAT_INVALID_HANDLE_PZ);
     dapl_rmr *const rmr = create_object<dapl_rmr>(ia);
@@ -35,7 +35,7 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
         }
     }
     if (result != DAT_SUCCESS) {
-        ia.put(pz);
+        ia.drop_ref(pz);
         return result;
     }
     rmr->pz = pz;
@@ -76,8 +76,10 @@ DAT_RETURN rmr_free(DAT_RMR_HANDLE rmr_handle) noexcept {
     return free_object(handle_to<dapl_rmr>(rmr_handle), DAT_NO_SUBTYPE, destroy_rmr);
 }
 
+/// The RMR is not bound any more: drops the reference to its LMR, and the index's entry of its
+/// rkey.
 void clear_binding(dapl_rmr &rmr) noexcept {
-    dapl_ia::put(rmr.lmr);
+    dapl_ia::drop_ref(rmr.lmr);
     if (rmr.rkey != 0)
         rmr.ia->rkey_index.remove(rmr.rkey, &rmr);
     rmr.lmr = nullptr;
@@ -104,7 +106,7 @@ void destroy_rmr(dapl_rmr *rmr) noexcept {
     rmr->mw.reset();
     clear_binding(*rmr);
     destroy_object(rmr);
-    dapl_ia::put(pz);
+    dapl_ia::drop_ref(pz);
 }
 
 namespace {

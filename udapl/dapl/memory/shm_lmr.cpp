@@ -156,6 +156,7 @@ DAT_RETURN shm_cookie_lock::lock_range(const shared_range &range) noexcept {
     }
 }
 
+/// Locks the cookie's file for LMRs of this range. nullptr: see result.
 std::unique_ptr<shm_cookie_lock>
 shm_cookie_lock::acquire(const cookie &id, const shared_range &range, DAT_RETURN &result) noexcept {
     std::unique_ptr<shm_cookie_lock> acquired(new (std::nothrow) shm_cookie_lock(id));

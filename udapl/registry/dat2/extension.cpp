@@ -94,6 +94,7 @@ void enable_extensions() noexcept {
 
 using namespace coherdma::registry;
 
+/// Passes the call to the provider of the handle, or of the IA name if the operation opens a query.
 DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
     // An operation that opens a query has no handle.
     if (handle && !extensions_enabled.load(std::memory_order_relaxed))

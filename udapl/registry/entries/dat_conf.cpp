@@ -52,6 +52,7 @@ file_text read_fd(int fd) noexcept {
     return {};
 }
 
+/// The file's content; without bytes if it cannot be read, with errno set.
 file_text read_file(const char *path) noexcept {
     // O_NONBLOCK: a FIFO must not block until it has a writer.
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -64,6 +65,7 @@ file_text read_file(const char *path) noexcept {
     return text;
 }
 
+/// Prints why a line of dat.conf is ignored.
 void print_error(const char *path, const parse_error &error) noexcept {
     if (error.solaris_driver)
         dbg_print(

@@ -100,6 +100,7 @@ void add_port(const coherdma_port &port, bool is_default, std::size_t interface_
 
 } // namespace
 
+/// Adds entries for the RDMA devices that exist now, which no dat.conf needs to name.
 void add_live_devices(dat_entries &devices) noexcept {
     if (is_disabled() || !get_port_functions().get_port_list)
         return;

@@ -14,6 +14,7 @@ namespace {
 // take the slow path, which checks the function.
 constexpr DAT_PROVIDER INCOMPLETE = {};
 
+/// Whether each function pointer of the provider is set, so that calls need not check it.
 bool has_all_functions(const DAT_PROVIDER *provider) noexcept {
     // From ia_open_func on, all members are function pointers.
     constexpr std::size_t NUM_WORDS = sizeof(DAT_PROVIDER) / sizeof(void *);
@@ -27,7 +28,8 @@ bool has_all_functions(const DAT_PROVIDER *provider) noexcept {
     return true;
 }
 
-/// Stores the page with this key, in which an object of the provider was found.
+/// Stores that the page with this key has an object of the provider; with INCOMPLETE in its place,
+/// if a function is missing, so that calls check each function.
 void cache_page(std::uintptr_t key, const DAT_PROVIDER *provider) noexcept {
     cached_page &slot = find_slot(key);
     slot.provider.store(has_all_functions(provider) ? provider : &INCOMPLETE,

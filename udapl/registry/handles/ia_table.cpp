@@ -91,6 +91,7 @@ void end_ia_close(const closing_ia &closing, bool closed) noexcept {
     uncache_page(closing.ia);
 }
 
+/// The provider's handle of an open IA with this name; nullptr if there is none.
 DAT_IA_HANDLE find_ia_by_name(const char *name) noexcept {
     const std::lock_guard guard(registry_lock);
     const std::size_t end = ia_search_end.load(std::memory_order_relaxed);

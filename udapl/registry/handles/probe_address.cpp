@@ -31,6 +31,7 @@ bool probe_by_futex(const void *address) noexcept {
     return result == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
 }
 
+/// True: the kernel could copy the word at the address into a pipe.
 bool probe_by_pipe(const void *address) noexcept {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
@@ -72,6 +73,7 @@ int select_method() noexcept {
 
 } // namespace
 
+/// Whether the word at the address can be read, without a fault if not. Preserves errno.
 bool is_readable(const void *address) noexcept {
     const int saved_errno = errno;
     int method = probe_method.load(std::memory_order_relaxed);

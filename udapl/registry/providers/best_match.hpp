@@ -13,6 +13,7 @@ class best_match {
     explicit best_match(const DAT_PROVIDER_INFO &provider_info) noexcept
         : info(provider_info) {}
 
+    /// For each known provider, none of which is the requested one.
     void compare(const char *name, DAT_UINT32 major, DAT_UINT32 minor) noexcept {
         if (std::strcmp(name, info.ia_name) != 0)
             return;

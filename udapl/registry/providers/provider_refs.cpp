@@ -19,7 +19,8 @@ struct slot_block {
 };
 slot_block first_block;
 
-/// Calls the function for each slot until it returns true. Returns whether it did.
+/// Calls the function for each slot of the reference counts of providers until it returns true.
+/// Returns whether it did.
 template <typename Function>
 bool any_slot(const Function &function) noexcept {
     for (slot_block *it = &first_block; it; it = it->next.load()) {
@@ -56,6 +57,8 @@ bool add_block() noexcept {
 
 } // namespace
 
+/// Adds a reference, which makes the provider known to find_provider(). False: no memory. Requires
+/// registry_lock.
 bool ref_provider(const DAT_PROVIDER *provider) noexcept {
     const bool has_slot = any_slot([provider](slot_block &block, std::size_t i) {
         if (block.providers[i].load() != provider)
@@ -66,6 +69,7 @@ bool ref_provider(const DAT_PROVIDER *provider) noexcept {
     return has_slot || fill_free_slot(provider) || (add_block() && fill_free_slot(provider));
 }
 
+/// Drops a reference; without any the provider is not known any more. Requires registry_lock.
 void unref_provider(const DAT_PROVIDER *provider) noexcept {
     any_slot([provider](slot_block &block, std::size_t i) {
         if (block.providers[i].load() != provider)

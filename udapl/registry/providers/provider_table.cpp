@@ -28,6 +28,7 @@ provider_entry *find_entry(const DAT_PROVIDER_INFO &info) noexcept {
     return entry;
 }
 
+/// Adds an entry without a provider to the table. nullptr: no memory. Requires registry_lock.
 provider_entry *insert_entry(const DAT_PROVIDER_INFO &info) noexcept {
     void *memory = std::malloc(sizeof(provider_entry));
     if (!memory)
@@ -47,7 +48,8 @@ void erase_entry(provider_entry *entry) noexcept {
     std::free(entry);
 }
 
-/// Also drops a provider that does not unregister itself in its fini function.
+/// Calls the library's fini function, closes the library and removes the entry. A provider that
+/// does not unregister itself in fini is dropped.
 void unload_entry(provider_entry *entry) noexcept {
     entry->fini(&entry->info);
     if (entry->provider)

@@ -125,7 +125,7 @@ void freed_slot_reused_after_many_frees(void **) {
         return obj;
     };
     const other *const freed = make_and_free();
-    for (std::size_t n = 0; n != arena::min_freed; ++n)
+    for (std::size_t n = 0; n != object_arena::min_freed; ++n)
         assert_ptr_not_equal(make_and_free(), freed);
     assert_ptr_equal(make_and_free(), freed);
 }
