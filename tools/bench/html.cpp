@@ -158,34 +158,34 @@ std::string format_percentiles_cell(const sync_timing &timing) {
 }
 
 /// A box with a large value and what it is.
-std::string format_fact(const std::string &value, const std::string &description) {
+std::string format_result_box(const std::string &value, const std::string &description) {
     return "<div><b>" + escape_html(value) + "</b><span>" + escape_html(description) +
            "</span></div>\n";
 }
 
 /// The main results as boxes.
-std::string format_facts(const measurements &results) {
+std::string format_main_results(const measurements &results) {
     std::string html =
-        "<div class=facts>\n" +
-        format_fact(results.default_instructions, "the instructions that sync uses on this CPU");
+        "<div class=facts>\n" + format_result_box(results.default_instructions,
+                                                  "the instructions that sync uses on this CPU");
     const sync_timing *last_size = nullptr; // the largest range, if they were given in order
     for (const std::size_t bytes : results.options.sizes)
         if (const sync_timing *timing =
                 find_timing(results, results.default_instructions, SYNC_RDMA_READ, "dirty", bytes))
             last_size = timing;
     if (last_size)
-        html +=
-            format_fact(fmt::format("{} GB/s", format_number(last_size->gigabytes_per_second())),
-                        fmt::format("of dirty lines before a Read, {} in a call",
-                                    format_size(last_size->bytes)));
+        html += format_result_box(
+            fmt::format("{} GB/s", format_number(last_size->gigabytes_per_second())),
+            fmt::format("of dirty lines before a Read, {} in a call",
+                        format_size(last_size->bytes)));
     if (!results.scattered.empty())
-        html +=
-            format_fact(fmt::format("{:.1f} ×", results.scattered.back().speedup),
-                        fmt::format("as fast: {} scattered ranges in one call, against a call each",
-                                    results.scattered.back().num_ranges));
+        html += format_result_box(
+            fmt::format("{:.1f} ×", results.scattered.back().speedup),
+            fmt::format("as fast: {} scattered ranges in one call, against a call each",
+                        results.scattered.back().num_ranges));
     if (results.coherent_call_ns.num_samples > 0)
-        html += format_fact(format_number(results.coherent_call_ns.p50) + " ns",
-                            "a call with one range, where the device is coherent");
+        html += format_result_box(format_number(results.coherent_call_ns.p50) + " ns",
+                                  "a call with one range, where the device is coherent");
     return html + "</div>\n";
 }
 
@@ -224,7 +224,7 @@ std::string as_html(const measurements &results) {
                        "</p>\n";
     if (results.interrupted)
         html += "<p class=warning>Interrupted: these are the results so far.</p>\n";
-    html += format_facts(results);
+    html += format_main_results(results);
     if (!results.timings.empty())
         html += "<h2>Time for one line</h2>\n<p>Curves are medians, the bands reach up to the 90th "
                 "percentile. Both axes are logarithmic, and all plots have the same scale.</p>\n" +

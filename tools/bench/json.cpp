@@ -38,6 +38,7 @@ ordered_json ratio_to_json(double ratio) {
     return ratio > 0 ? ordered_json(ratio) : ordered_json(nullptr);
 }
 
+/// What a sync call costs, and for comparison the cache instruction in a loop without the library.
 ordered_json to_json(const sync_timing &timing) {
     return {{"instructions", timing.instructions},
             {"call", timing.call},

@@ -21,6 +21,7 @@ coherdma_cpu_attr query_cpu() {
     return attr;
 }
 
+/// rule: which of libcoherdma's rules decided the coherency; source, value: what this rule read.
 nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
     return {{"name", attr.name},
             {"driver", attr.driver},
@@ -60,6 +61,7 @@ void print_wrapped(const std::string &text) {
         fmt::print("{}\n", line);
 }
 
+/// For coherdma show, if there is no device.
 void print_hints_without_device() {
     print_wrapped(access("/sys/class/infiniband", F_OK) == 0
                       ? "There is no RDMA device that this process can access."
@@ -94,7 +96,7 @@ void show(std::vector<std::string> names, bool json) {
         names = tools::device_names();
     std::vector<device> devices;
     for (const std::string &name : names)
-        devices.emplace_back(name, tools::rule_scope::UNTIL_DECIDED);
+        devices.emplace_back(name, tools::rule_scope::UNTIL_DECIDED); // of the coherency rules
     if (json) {
         nlohmann::ordered_json document = {{"schema", 1}, {"cpu", as_json(query_cpu())}};
         document["devices"] = nlohmann::ordered_json::array();

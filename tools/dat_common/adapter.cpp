@@ -15,6 +15,7 @@ bool registered_ia::is_openable() const {
     return major == DAT_VERSION_MAJOR;
 }
 
+/// All IAs that dat_registry_list_providers knows.
 std::vector<registered_ia> list_registry() {
     // dat_registry_list_providers fills at most `capacity` entries and reports only how many it
     // filled: a full list may be incomplete.
@@ -51,7 +52,9 @@ adapter::adapter(const std::string &name)
     : name_(name)
     , attr_(std::make_unique<attributes>()) {
     // dat_ia_open does not modify the name, but its parameter is not const.
-    check(dat_ia_open(const_cast<char *>(name_.c_str()), 8, &async_evd_, ia_.out_handle()),
+    constexpr DAT_COUNT async_evd_qlen = 8;
+    check(dat_ia_open(const_cast<char *>(name_.c_str()), async_evd_qlen, &async_evd_,
+                      ia_.out_handle()),
           "cannot open IA " + name);
     check(dat_ia_query(get(), nullptr, DAT_IA_FIELD_ALL, &attr_->ia, DAT_PROVIDER_FIELD_ALL,
                        &attr_->provider),

@@ -93,6 +93,7 @@ std::vector<address> resolve(const std::string &host) {
     return addresses;
 }
 
+/// The local address that the kernel uses to send to the destination; empty if it is unreachable.
 address source_address_for(const address &destination) {
     const int fd = socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -106,6 +107,7 @@ address source_address_for(const address &destination) {
     return is_reachable ? address(reinterpret_cast<const sockaddr *>(&source)) : address();
 }
 
+/// The network interface that has this address; "" if none has.
 std::string find_netdev(const address &addr) {
     ifaddrs *interfaces = nullptr;
     if (getifaddrs(&interfaces) != 0)

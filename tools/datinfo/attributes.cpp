@@ -42,6 +42,7 @@ constexpr enum_name COMPLETION_FLAGS[] = {
     {DAT_COMPLETION_BARRIER_FENCE_FLAG, "barrier fence"},
     {DAT_COMPLETION_EVD_THRESHOLD_FLAG, "EVD threshold"},
     {DAT_COMPLETION_LMR_INVALIDATE_FENCE_FLAG, "LMR invalidate fence"}};
+// In the order of DAT_PROVIDER_ATTR::evd_stream_merging_supported.
 constexpr const char *EVENT_STREAMS[] = {"software",   "connection request", "DTO",
                                          "connection", "RMR bind",           "asynchronous"};
 
@@ -70,9 +71,9 @@ bool to_bool(DAT_BOOLEAN value) {
 /// For each event stream, the streams that may share its EVD.
 json stream_merging(const DAT_PROVIDER_ATTR &attr) {
     json table = json::object();
-    for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t i = 0; i < std::size(EVENT_STREAMS); ++i) {
         json streams = json::array();
-        for (std::size_t j = 0; j < 6; ++j)
+        for (std::size_t j = 0; j < std::size(EVENT_STREAMS); ++j)
             if (i != j && to_bool(attr.evd_stream_merging_supported[i][j]))
                 streams.push_back(EVENT_STREAMS[j]);
         table[EVENT_STREAMS[i]] = streams;

@@ -20,6 +20,7 @@ struct options {
     bool all = false, json = false, conf = false;
 };
 
+/// --conf: prints entries for dat.conf. Returns the exit status.
 int print_conf(std::FILE *out) {
     const std::string text = format_dat_conf();
     if (text.empty()) {

@@ -164,6 +164,7 @@ json to_json(const ia_info &info) {
 
 } // namespace
 
+/// The IAs that can be opened; with_reasons: also the others, with the reasons.
 std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
     if (infos.empty())
         return indent_text("No IA is registered in dat.conf or " + registry_file() +
@@ -185,6 +186,7 @@ std::string as_table(const std::vector<ia_info> &infos, bool with_reasons) {
                               num_unopened, num_unopened == 1 ? "" : "s");
 }
 
+/// The attributes of one IA, or why it cannot be opened.
 std::string as_details(const ia_info &info) {
     if (!info.can_open)
         return indent_text("datinfo: " + info.name + ": " + describe_failure(info), 0);

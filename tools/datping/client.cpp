@@ -120,6 +120,7 @@ void client::wait_between_rounds(std::chrono::milliseconds duration) {
     }
 }
 
+/// Waits for the server's next message; throws if it is not of this kind.
 message client::receive_reply(message::kind expected) {
     wait_for_completion(dto_kind::RECV);
     const auto msg = channel_.decode_received(received_length_);
@@ -208,6 +209,7 @@ client::round_result client::run_round(mode round_mode, std::uint64_t round) {
     return result;
 }
 
+/// Tells the server the number of wrong rounds, and disconnects.
 void client::finish(std::uint64_t wrong_rounds) {
     phase_text_ = "at the end";
     wait_for_completion(dto_kind::SEND); // the previous message is in the same buffer

@@ -29,6 +29,8 @@ std::string describe_version_mismatch(const std::string &peer, unsigned peer_ver
 
 } // namespace
 
+/// Sends the request as private data and waits for the connection. Returns the server's reply.
+/// Throws if it is rejected or times out.
 hello client::connect() {
     hello request;
     request.size = opts_.size;

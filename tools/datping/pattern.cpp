@@ -51,6 +51,7 @@ void fill(std::span<std::byte> memory, std::uint64_t round) {
     }
 }
 
+/// Compares the memory with the pattern of this round.
 data_mismatch compare(std::span<const std::byte> memory, std::uint64_t round) {
     data_mismatch result;
     for (std::size_t offset = 0; offset < memory.size(); offset += 8) {

@@ -20,6 +20,7 @@ class runner {
         , result_(result)
         , out_(out) {}
 
+    /// False: the connection was not closed, and its objects are leaked.
     bool run() {
         auto selected =
             std::make_unique<selected_ia>(select_ia(opts_.ia, dat::resolve(opts_.host)));

@@ -60,6 +60,7 @@ address_match find_best_match(const dat::address &ia_addr,
     return best;
 }
 
+/// Opens the IA, with the server's address that it reaches best.
 selected_ia open_by_name(const std::string &name, const std::vector<dat::address> &host_addrs) {
     try {
         dat::adapter ia(name);

@@ -58,6 +58,7 @@ void server::listen() {
         result_.ia_address, opts_.qualifier, result_.local_needs_sync ? "yes" : "no");
 }
 
+/// Serves clients until interrupted; with --once until the first has gone.
 void server::run() {
     listen();
     while (!is_interrupted() && !(opts_.once && num_clients_ > 0 && sessions_.empty())) {
@@ -128,6 +129,7 @@ void server::handle_conn_event(const DAT_EVENT &event) {
         handle_disconnect(it, event.event_number);
 }
 
+/// Accepts a client that sends a valid request, or rejects it with the reason.
 void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
     DAT_CR_PARAM cr_param = {};
     if (const DAT_RETURN ret = dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &cr_param);
@@ -159,6 +161,7 @@ void server::handle_conn_request(const DAT_CR_ARRIVAL_EVENT_DATA &arrival) {
     }
 }
 
+/// Accepts the connection with a new session for the client. Throws if that fails.
 void server::accept(DAT_CR_HANDLE cr, const hello &request, const std::string &address) {
     auto client = std::make_unique<session>(ia_, pz_.get(), dto_evd_.get(), conn_evd_.get(),
                                             request, address, num_clients_ + 1, opts_.timeout);

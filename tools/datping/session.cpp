@@ -46,6 +46,7 @@ void session::handle_established() {
         handle_message(*length);
 }
 
+/// problem: the reason, to be reported unless there was an earlier one.
 void session::disconnect(const std::string &problem) {
     if (state_ == state::DISCONNECTING)
         return;

@@ -67,6 +67,7 @@ bool report::has_any_failed() const {
     return false;
 }
 
+/// Runs all checks. names: of the devices to check; empty for all.
 report examine(const host &machine, const std::vector<std::string> &names) {
     report results;
     for (const auto run_check : CHECKS_BEFORE_DEVICES)

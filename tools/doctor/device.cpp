@@ -91,6 +91,7 @@ bool has_node(const host &machine, const std::string &device) {
 
 } // namespace
 
+/// The number of the first active port, else of the first.
 std::string select_port(const host &machine, const std::string &device) {
     const std::string ports = "/sys/class/infiniband/" + device + "/ports";
     const std::vector<std::string> port_names = machine.list_folder(ports);
@@ -152,6 +153,7 @@ void check_devices(const host &machine, report &results, const std::vector<std::
         c.ok(join_names(existing) + ".");
 }
 
+/// Whether libibverbs can open the device.
 void check_open(const host &machine, report &results, const std::string &device) {
     check &c = results.add("open", "libibverbs", device);
     const struct {

@@ -92,7 +92,7 @@ std::string format_gids(const std::vector<const gid *> &gids) {
     return join_names(entries, 3);
 }
 
-/// Of the GIDs that are not link-local, rdma_cm selects one of the default type.
+/// RoCE: rdma_cm selects a GID of the default type (RoCE v1 or v2) that is not link-local.
 void check_roce_gids(const host &machine, check &c, const std::vector<gid> &gids,
                      const std::string &default_type, const std::string &netdev) {
     std::vector<const gid *> usable, others;

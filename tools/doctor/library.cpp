@@ -18,6 +18,7 @@ struct providers {
     std::vector<std::string> mismatched; ///< file names of plugins for another one
 };
 
+/// The plugins in libibverbs' folder: those for its ABI version, and others, which it cannot load.
 providers list_providers(const host &machine) {
     providers plugins;
     const std::string suffix = "-rdmav" + private_abi_number(machine) + ".so";

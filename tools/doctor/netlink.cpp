@@ -61,6 +61,8 @@ bool send_command(nl_sock *sock, int command, int flags, std::optional<std::uint
 
 } // namespace
 
+/// What only netlink tells: whether network namespaces share devices, and the interface of each
+/// device.
 netlink_info query_netlink() {
     netlink_info info;
     const socket_ptr sock = connect_netlink();

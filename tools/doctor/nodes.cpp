@@ -55,6 +55,7 @@ void check_node_access(const host &machine, check &c, const std::string &path, c
         c.ok(fmt::format("{}, mode {:04o}.", path, node.mode));
 }
 
+/// The limit of pinned memory (RLIMIT_MEMLOCK) is low.
 void warn_memlock(const host &machine, check &c) {
     const std::string evidence =
         fmt::format("only {} KiB may be pinned (ulimit -l); registering more "

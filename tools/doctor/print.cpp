@@ -31,6 +31,7 @@ std::string format_result(const check &c) {
     return (c.device.empty() ? "" : c.device + ": ") + c.title + ": " + c.evidence;
 }
 
+/// Prints the status and the result of a check, and how to fix the problem.
 void print_check(const check &c, std::FILE *out, bool use_color) {
     constexpr const char *RESET_COLOR = "\033[0m";
     const auto status = static_cast<std::size_t>(c.status);

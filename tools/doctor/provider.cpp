@@ -9,6 +9,7 @@
 
 namespace tools::doctor {
 
+/// Whether libibverbs is set up to load coherdma's provider (coherdma enable).
 void check_provider_config(const host &machine, report &results) {
     check &c = results.add("selection", "coherdma's provider");
     const provider_config::system_setting setting = provider_config::query_setting(machine);
@@ -21,6 +22,7 @@ void check_provider_config(const host &machine, report &results) {
         c.ok(evidence);
 }
 
+/// Which provider serves the device, and whether coherdma's was tried first but declined it.
 void check_served(const host &machine, report &results, const std::string &device) {
     check &c = results.add("served", "provider", device);
     const check *open_check = results.find("open", device);

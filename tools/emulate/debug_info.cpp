@@ -61,6 +61,7 @@ file_without_lines find_debug_info_fix(const std::string &path) {
 
 } // namespace
 
+/// The programs and libraries in the stacks whose frames have no source lines.
 std::vector<file_without_lines> files_without_lines(const std::vector<code_location> &locations) {
     std::set<std::string> paths;
     for (const code_location &location : locations)

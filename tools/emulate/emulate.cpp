@@ -136,7 +136,7 @@ class session {
         if (!opts_.suppressions_file.empty())
             env["COHERDMA_EMULATE_SUPPRESS"] = fs::absolute(opts_.suppressions_file);
         run_result result;
-        result.mode = mode;
+        result.emulation_mode = mode;
         result.status = run(build_command(), env);
         read_logs(run_folder, result);
         for (nlohmann::ordered_json finding : result.findings) {
@@ -164,7 +164,8 @@ class session {
         bool has_findings = false, is_unemulated = false;
         for (const run_result &result : runs_) {
             command_status = command_status == SUCCESS ? result.status : command_status;
-            has_findings = has_findings || result.count() != 0 || !result.is_complete();
+            has_findings =
+                has_findings || result.num_findings() != 0 || !result.has_all_summaries();
             is_unemulated = is_unemulated || !result.was_emulated();
             print_warnings(result);
         }
@@ -180,13 +181,13 @@ class session {
             fmt::print(stderr,
                        "coherdma: {}: nothing was emulated: no process of the command opened an "
                        "rxe or siw device through coherdma's provider; see: coherdma status\n",
-                       result.mode);
+                       result.emulation_mode);
         for (const process &p : result.processes)
             if (!p.complete)
                 fmt::print(stderr,
                            "coherdma: {}: process {} ended without a summary, so findings can be "
                            "missing; have it end by exit\n",
-                           result.mode, p.pid);
+                           result.emulation_mode, p.pid);
     }
 
     const signal_forwarder forwarder_;

@@ -80,17 +80,17 @@ void add_record(json record, process &p, run_result &run) {
 
 } // namespace
 
-bool run_result::is_complete() const noexcept {
+bool run_result::has_all_summaries() const noexcept {
     return std::all_of(processes.begin(), processes.end(),
                        [](const process &p) { return p.complete; });
 }
-std::size_t run_result::count() const noexcept {
+std::size_t run_result::num_findings() const noexcept {
     return std::max(sum<&process::findings>(processes), findings.size());
 }
-std::size_t run_result::suppressed() const noexcept {
+std::size_t run_result::num_suppressed() const noexcept {
     return sum<&process::suppressed>(processes);
 }
-std::size_t run_result::repeated() const noexcept {
+std::size_t run_result::num_repeated() const noexcept {
     return sum<&process::repeated>(processes);
 }
 
@@ -111,6 +111,7 @@ void read_log(const std::string &text, long pid, run_result &run) {
     run.processes.push_back(p);
 }
 
+/// Each process of the run wrote a file PID.json.
 void read_logs(const std::string &folder, run_result &run) {
     std::map<long, fs::path> files; // ordered by PID, which is mostly the order of their start
     for (const auto &entry : fs::directory_iterator(folder)) {
@@ -147,14 +148,15 @@ std::vector<code_location> group_findings(const std::vector<run_result> &runs) {
                 it = locations.insert(it, location);
             it->begin = std::min(it->begin, location.begin);
             it->end = std::max(it->end, location.end);
-            ++it->count;
-            ++it->count_by_mode[run.mode];
-            it->findings.push_back({run.mode, &finding});
+            ++it->num_findings;
+            ++it->num_findings_by_mode[run.emulation_mode];
+            it->findings.push_back({run.emulation_mode, &finding});
         }
     }
-    std::stable_sort(
-        locations.begin(), locations.end(),
-        [](const code_location &a, const code_location &b) { return a.count > b.count; });
+    std::stable_sort(locations.begin(), locations.end(),
+                     [](const code_location &a, const code_location &b) {
+                         return a.num_findings > b.num_findings;
+                     });
     return locations;
 }
 

@@ -15,23 +15,25 @@ namespace tools::emulate {
 /// A process that used an emulated device.
 struct process {
     long pid = 0;
-    bool complete = false; ///< it wrote its summary
-    std::size_t findings = 0, suppressed = 0, repeated = 0;
+    /// It wrote its summary at exit, and no invalid lines: no finding is missing.
+    bool complete = false;
+    std::size_t findings = 0, suppressed = 0, repeated = 0; ///< numbers in the summary
 };
 
 /// One run of the command in one mode.
 struct run_result {
-    std::string mode;
-    int status = 0; ///< the command's exit status
+    std::string emulation_mode; ///< COHERDMA_EMULATE: "stale", "poison" ...
+    int status = 0;             ///< the command's exit status
     std::vector<process> processes;
     std::vector<nlohmann::ordered_json> findings; ///< not suppressed, as logged
 
     [[nodiscard]] bool was_emulated() const noexcept { return !processes.empty(); }
-    [[nodiscard]] bool is_complete() const noexcept;
+    /// Each process logged its summary, so no findings are missing.
+    [[nodiscard]] bool has_all_summaries() const noexcept;
     /// The number of findings, including those that were not logged.
-    [[nodiscard]] std::size_t count() const noexcept;
-    [[nodiscard]] std::size_t suppressed() const noexcept;
-    [[nodiscard]] std::size_t repeated() const noexcept;
+    [[nodiscard]] std::size_t num_findings() const noexcept;
+    [[nodiscard]] std::size_t num_suppressed() const noexcept;
+    [[nodiscard]] std::size_t num_repeated() const noexcept;
 };
 
 struct logged_finding {
@@ -48,8 +50,8 @@ struct code_location {
     std::string request, sync;       ///< "" if not known
     /// Each with the call and its callers.
     std::vector<std::string> request_stack, sync_stack, registration_stack;
-    std::size_t count = 0;
-    std::map<std::string, std::size_t> count_by_mode; ///< findings per mode
+    std::size_t num_findings = 0;
+    std::map<std::string, std::size_t> num_findings_by_mode;
     std::vector<logged_finding> findings;
 };
 

@@ -177,7 +177,8 @@ std::string format_event(const shown_finding &shown, const timeline_row &row) {
 }
 
 /// A row of the timeline that is not logged: the state in which event row.event found the lines
-/// shows that the CPU or the device had written them. The numbers are those of events, from 1.
+/// shows that the CPU or the device had written them, since event row.since, as the request of
+/// event row.cause. The numbers are those of events, from 1.
 std::string format_inferred(const shown_finding &shown, const timeline_row &row) {
     std::string text =
         row.kind == row_kind::CPU_WROTE ? "the CPU wrote lines" : "the device wrote lines";
@@ -190,6 +191,7 @@ std::string format_inferred(const shown_finding &shown, const timeline_row &row)
                        format_cells(row.segments, shown.num_lines));
 }
 
+/// The history of the finding's cache lines: what was done to them, and where the sync is missing.
 std::string format_timeline(const shown_finding &shown) {
     if (shown.line_timeline.events.empty())
         return "<p class=soft>No event on these lines is known.</p>\n";
@@ -325,7 +327,7 @@ std::string format_finding(const logged_finding &logged, const std::string &miss
 std::string format_location(const code_location &location, std::size_t number,
                             source_files &files) {
     std::string counts;
-    for (const auto &[mode, count] : location.count_by_mode)
+    for (const auto &[mode, count] : location.num_findings_by_mode)
         counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", mode, count);
     std::string html = fmt::format(
         "<h2>{}. {}</h2>\n<p>{} on {}, region {}. Times: {}.</p>\n", number,
@@ -341,6 +343,7 @@ std::string format_location(const code_location &location, std::size_t number,
     return html + (location.findings.size() > 1 ? "</details>\n" : "");
 }
 
+/// A table with a row for each mode in which the command ran.
 std::string format_runs(const std::vector<run_result> &runs) {
     std::string html = "<div class=scroll><table><thead><tr><th class=name>mode</th><th>status</th>"
                        "<th>processes</th><th>findings</th><th>suppressed</th><th>repeated</th>"
@@ -348,8 +351,8 @@ std::string format_runs(const std::vector<run_result> &runs) {
     for (const run_result &run : runs)
         html += fmt::format("<tr><th class=name>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
                             "<td>{}</td></tr>\n",
-                            escape_html(run.mode), run.status, run.processes.size(), run.count(),
-                            run.suppressed(), run.repeated());
+                            escape_html(run.emulation_mode), run.status, run.processes.size(),
+                            run.num_findings(), run.num_suppressed(), run.num_repeated());
     return html + "</table></div>\n";
 }
 

@@ -47,7 +47,7 @@ std::string format_entry(const char *name, std::vector<std::string> lines,
 
 std::string format_counts(const code_location &location) {
     std::string text;
-    for (const auto &[mode, count] : location.count_by_mode)
+    for (const auto &[mode, count] : location.num_findings_by_mode)
         text += fmt::format("{}{} {}", text.empty() ? "" : ", ", mode, count);
     return text;
 }
@@ -84,20 +84,21 @@ json to_json(const process &p) {
             {"repeated", p.repeated}};
 }
 
+/// The command's run in one mode. emulated: a process used an emulated device; complete: no
+/// findings are missing; count: with findings that were not logged.
 json to_json(const run_result &run) {
-    json object = {{"mode", run.mode},
-                   {"status", run.status},
-                   {"emulated", run.was_emulated()},
-                   {"complete", run.is_complete()},
-                   {"count", run.count()},
-                   {"processes", json::array()},
+    json object = {{"mode", run.emulation_mode},     {"status", run.status},
+                   {"emulated", run.was_emulated()}, {"complete", run.has_all_summaries()},
+                   {"count", run.num_findings()},    {"processes", json::array()},
                    {"findings", run.findings}};
     for (const process &p : run.processes)
         object["processes"].push_back(to_json(p));
     return object;
 }
 
-/// by: the number of findings by mode; ..._at: the frames of a call.
+/// region: the number of the memory region; begin, end: offsets in it; missing: the sync call that
+/// the program lacks; times: the number of findings; by: in each mode; ..._at: the call and its
+/// callers.
 json to_json(const code_location &location) {
     return {{"kind", location.kind},
             {"device", location.device},
@@ -111,8 +112,8 @@ json to_json(const code_location &location) {
             {"sync", location.sync},
             {"sync_at", location.sync_stack},
             {"registered_at", location.registration_stack},
-            {"times", location.count},
-            {"by", location.count_by_mode}};
+            {"times", location.num_findings},
+            {"by", location.num_findings_by_mode}};
 }
 
 } // namespace
@@ -121,8 +122,9 @@ std::string as_table(const std::vector<run_result> &runs) {
     std::string text = fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", "MODE", "STATUS",
                                    "PROCESSES", "FINDINGS", "SUPPRESSED", "REPEATED");
     for (const run_result &run : runs)
-        text += fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", run.mode, run.status,
-                            run.processes.size(), run.count(), run.suppressed(), run.repeated());
+        text += fmt::format("{:<26} {:>6} {:>9} {:>8} {:>10} {:>8}\n", run.emulation_mode,
+                            run.status, run.processes.size(), run.num_findings(),
+                            run.num_suppressed(), run.num_repeated());
     const std::vector<code_location> locations = group_findings(runs);
     for (const code_location &location : locations)
         text += format_location(location);

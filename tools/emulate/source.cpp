@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t MAX_FILE_SIZE = 4 << 20;
 constexpr std::size_t TAB_WIDTH = 8, MAX_LINE_LENGTH = 400;
 
+/// For a line of source code in HTML: no tabs or control characters, and not too long.
 std::string expand_tabs(const std::string &line) {
     std::string result;
     for (const char ch : line.substr(0, MAX_LINE_LENGTH)) {

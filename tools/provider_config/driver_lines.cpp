@@ -60,6 +60,7 @@ std::string add_driver_line(std::string text, const std::string &name) {
     return text;
 }
 
+/// text: of a file in libibverbs.d. Undoes what enable added.
 std::string remove_coherdma_lines(std::string_view text) {
     std::string result;
     while (!text.empty()) {

@@ -19,6 +19,7 @@ std::string find_object_of(Function *function) {
 
 } // namespace
 
+/// The path of the libibverbs.so.1 that this process loads; "" if there is none.
 std::string find_libibverbs() {
     void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
     link_map *map = nullptr;
@@ -46,6 +47,7 @@ doctor::host host_at_root(const std::string &root) {
     return machine;
 }
 
+/// The paths of the program and the shared objects that it has loaded.
 std::vector<std::string> list_loaded_objects() {
     std::vector<std::string> paths;
     dl_iterate_phdr(
@@ -57,6 +59,7 @@ std::vector<std::string> list_loaded_objects() {
     return paths;
 }
 
+/// The path of the provider plugin that has the data path functions of the context; "" if unknown.
 std::string find_serving_plugin(const ibv_context &context) {
     // Functions that a plugin does not implement are libibverbs' own.
     const std::string libibverbs = find_object_of(ibv_get_device_list);

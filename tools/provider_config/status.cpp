@@ -21,6 +21,7 @@ struct served_device {
     load_reason reason;
 };
 
+/// Opens each RDMA device to find the plugin that serves it, and why libibverbs loaded that.
 std::vector<served_device> query_devices(const host &machine) {
     std::vector<served_device> devices;
     for (const std::string &name : machine.list_folder("/sys/class/infiniband")) {
@@ -36,6 +37,7 @@ void print_indented(const std::string &text, std::size_t indent = 0) {
         fmt::print("{:{}}{}\n", "", indent, line);
 }
 
+/// Which plugin serves the device and why, and whether coherdma's should but does not.
 void print_device(const served_device &device, const system_setting &setting) {
     if (device.opened.is_open)
         fmt::print("{}: {}\n", device.name,

@@ -223,7 +223,7 @@ void source_lines_are_read(void **) {
 
 std::string page_of(const json &finding) {
     run_result run;
-    run.mode = "stale<";
+    run.emulation_mode = "stale<";
     read_log(finding.dump(), PID, run);
     return as_html({run}, {"./a", "b & c"});
 }
@@ -296,7 +296,7 @@ void invalid_history_makes_the_log_incomplete(void **) {
         run_result run;
         read_log(make_finding("stale", invalid).dump(), PID, run);
         assert_int_equal(run.findings.size(), 0);
-        assert_false(run.is_complete());
+        assert_false(run.has_all_summaries());
     }
     json negative = make_finding("stale", json::array({event("exit", clean())}), -5);
     assert_contains(page_of(negative), "found here");

@@ -48,7 +48,7 @@ json summary(std::size_t findings) {
 
 run_result make_run(const std::string &mode, const std::string &log) {
     run_result run;
-    run.mode = mode;
+    run.emulation_mode = mode;
     read_log(log, 7, run);
     return run;
 }
@@ -56,29 +56,29 @@ run_result make_run(const std::string &mode, const std::string &log) {
 void summary_line_sets_counts(void **) {
     const run_result run =
         make_run("stale", finding("f (/a+0x1)").dump() + "\n" + summary(2).dump() + "\n");
-    assert_true(run.was_emulated() && run.is_complete());
-    assert_int_equal(run.count(), 2); // one was not logged
+    assert_true(run.was_emulated() && run.has_all_summaries());
+    assert_int_equal(run.num_findings(), 2); // one was not logged
     assert_int_equal(run.findings.size(), 1);
-    assert_int_equal(run.suppressed(), 3);
-    assert_int_equal(run.repeated(), 1);
+    assert_int_equal(run.num_suppressed(), 3);
+    assert_int_equal(run.num_repeated(), 1);
 }
 
 void suppressed_finding_is_not_counted(void **) {
     json suppressed = finding("f (/a+0x1)");
     suppressed["suppressed"] = true;
     const run_result run = make_run("stale", suppressed.dump() + "\n" + summary(0).dump() + "\n");
-    assert_int_equal(run.count(), 0);
-    assert_true(run.is_complete());
+    assert_int_equal(run.num_findings(), 0);
+    assert_true(run.has_all_summaries());
 }
 
 void log_without_summary_is_incomplete(void **) {
-    assert_true(run_result{}.is_complete() && !run_result{}.was_emulated());
+    assert_true(run_result{}.has_all_summaries() && !run_result{}.was_emulated());
     assert_true(make_run("stale", "").was_emulated());
-    assert_false(make_run("stale", "").is_complete());
+    assert_false(make_run("stale", "").has_all_summaries());
     const run_result truncated =
         make_run("stale", finding("f (/a+0x1)").dump() + "\n{\"coherdma\": \"fin");
-    assert_false(truncated.is_complete());
-    assert_int_equal(truncated.count(), 1);
+    assert_false(truncated.has_all_summaries());
+    assert_int_equal(truncated.num_findings(), 1);
 }
 
 void invalid_log_line_is_incomplete(void **) {
@@ -87,7 +87,7 @@ void invalid_log_line_is_incomplete(void **) {
     for (const std::string &line :
          {std::string("[]"), std::string("{}"), std::string("\xff"), incomplete.dump()}) {
         const run_result run = make_run("stale", line + "\n" + summary(0).dump() + "\n");
-        assert_false(run.is_complete());
+        assert_false(run.has_all_summaries());
         assert_int_equal(run.findings.size(), 0);
     }
 }
@@ -102,11 +102,11 @@ void findings_are_grouped_across_modes(void **) {
         {make_run("stale", second + first), make_run("poison", first + repeated.dump() + "\n")});
     assert_int_equal(locations.size(), 2);
     assert_string_equal(locations[0].registration_stack.front().c_str(), "f (/usr/bin/a+0x1)");
-    assert_int_equal(locations[0].count, 3);
-    assert_int_equal(locations[0].count_by_mode.at("poison"), 2);
+    assert_int_equal(locations[0].num_findings, 3);
+    assert_int_equal(locations[0].num_findings_by_mode.at("poison"), 2);
     assert_int_equal(locations[0].begin, 0);
     assert_int_equal(locations[0].end, 192);
-    assert_int_equal(locations[1].count, 1);
+    assert_int_equal(locations[1].num_findings, 1);
     assert_int_equal(locations[1].registration_stack.size(), 3);
 }
 
