@@ -77,7 +77,8 @@ std::string draw_time_plots(const measurements &results) {
     return html + "</div>\n";
 }
 
-/// One plot of the time per range over the number of ranges.
+/// For ranges of one dirty line each, scattered in memory: the time for one of them over their
+/// number, with one call for all, and with a call for each.
 std::string draw_scattered_plot(const measurements &results) {
     plot scattered_plot;
     scattered_plot.title =

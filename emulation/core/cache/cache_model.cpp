@@ -110,7 +110,7 @@ int cache_model::add_mr(memory_region &mr, std::vector<page_mapping> &mappings) 
             copy_error = program_memory::read(added.begin, device, added.size());
         for (std::uintptr_t addr = added.begin; addr < added.end && copy_error == 0;
              addr += config_.line_size)
-            stored_hash(extent, addr, config_.line_size)
+            stored_hash(extent, addr, config_.line_size) // of the line when both copies are equal
                 .set(hash_of(device + (addr - added.begin), config_.line_size));
     };
     std::string reason;
@@ -236,7 +236,8 @@ bool cache_model::reports_redundant() const noexcept {
     return config_.report_redundant && config_.mode != cache_mode::EVICT;
 }
 
-/// A sync of the program that writes lines back.
+/// The program syncs the range: writes its dirty lines back. report_redundant: a finding if there
+/// was none.
 void cache_model::writeback_range(event_kind kind, addr_range range, bool report_redundant) {
     line_reporter conflicts(*this, nullptr), redundant(*this, nullptr);
     bool is_needed = false;

@@ -262,7 +262,8 @@ int page_store::get_pages(addr_range pages, const visitor &init, std::string *re
     return 0;
 }
 
-/// Drops a reference to each page, and frees those without any.
+/// Drops the reference of these pages of the program to the device's pages, and frees device pages
+/// without any.
 void page_store::put_pages(addr_range pages) {
     auto it = extents_.upper_bound(pages.begin);
     if (it != extents_.begin())
