@@ -18,8 +18,8 @@ constexpr std::size_t memory_size = 4 << 20;
 fake::kernel *current_kernel = nullptr;
 unsigned num_kernels = 0;
 
-// The function that ibv_open_device() puts into the context: calls the driver's and initializes the
-// CQ.
+// Replaces verbs_context's create_cq_ex, as ibv_open_device() does: calls the driver's function and
+// initializes the CQ. Driver and libibverbs are found by the layout of the installed rdma-core.
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) {
     using namespace coherdma::abi;
     const layout &layout = current_layout();
@@ -47,7 +47,8 @@ long real_syscall(long number, long a, long b, long c, long d, long e, long f) {
     return real(number, a, b, c, d, e, f);
 }
 
-// Returns 0 or errno.
+// Passes a command that libibverbs or the driver writes, with count bytes, to the kernel. Its
+// header gives the sizes in words of 4 bytes, or of 8 in the extended form. Returns 0 or errno.
 int receive_command(const void *bytes, std::size_t count) {
     const auto *const data = static_cast<const unsigned char *>(bytes);
     ib_uverbs_cmd_hdr hdr{};
@@ -75,8 +76,8 @@ int receive_command(const void *bytes, std::size_t count) {
 
 } // namespace
 
-// These replace the functions of the C library, also for the driver and libibverbs. syscall() reads
-// six arguments, as the C library's does.
+// These replace the functions of the C library, also for the driver and libibverbs. A write() to
+// the fake kernel's file is a command. syscall() reads six arguments, as the C library's does.
 extern "C" [[gnu::no_sanitize_address]] long syscall(long number, ...) noexcept {
     va_list ap;
     va_start(ap, number);
@@ -157,7 +158,7 @@ std::size_t kernel::mapped_bytes() const {
         const std::uint64_t begin = std::stoull(line, &pos, 16);
         bytes += std::stoull(line.substr(pos + 1), nullptr, 16) - begin;
     }
-    return bytes - memory_end_; // make_memory() has mapped each ring, too
+    return bytes - memory_end_; // without the kernel's mapping of each ring, by make_memory()
 }
 
 const kernel::shared_memory &kernel::make_memory(std::size_t bytes) {
@@ -184,6 +185,13 @@ std::size_t kernel::count_commands(std::uint32_t number) const noexcept {
     return static_cast<std::size_t>(
         std::count_if(commands.begin(), commands.end(),
                       [number](const command &cmd) { return cmd.number == number; }));
+}
+
+const command &kernel::find_command(std::uint32_t number, std::size_t nth) const {
+    for (const command &cmd : commands)
+        if (cmd.number == number && nth-- == 0)
+            return cmd;
+    std::abort();
 }
 
 std::uint32_t kernel::add_object(const command &cmd) {

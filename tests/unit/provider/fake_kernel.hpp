@@ -84,6 +84,8 @@ class kernel {
     int answer(const command &cmd);                   ///< returns 0 or errno
     int map(std::uint64_t offset, std::size_t bytes); ///< returns 0 or errno
     std::size_t count_commands(std::uint32_t number) const noexcept;
+    /// The nth recorded command with this number, counted from 0.
+    const command &find_command(std::uint32_t number, std::size_t nth = 0) const;
 
     int fd; ///< of the open device
 
@@ -95,8 +97,9 @@ class kernel {
     };
     static constexpr std::size_t page_size = 4096;
 
-    /// The rings in the order of creation.
+    /// Of the ring that was created as the index-th.
     const shared_memory &ring_memory(std::size_t ring_index) const { return rings_.at(ring_index); }
+    /// Allocates the memory of the next ring, and maps it for the kernel.
     const shared_memory &make_memory(std::size_t bytes);
     std::uint32_t add_object(const command &cmd);
     int remove_object(std::uint32_t handle);

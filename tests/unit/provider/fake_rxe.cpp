@@ -18,10 +18,10 @@ const coherdma::abi::verbs_device_ops &rxe_kernel::device_ops() const {
     return ops;
 }
 
-rxe::mminfo rxe_kernel::make_ring(std::uint32_t entries, std::size_t entry_size) {
+rxe::mminfo rxe_kernel::make_ring(std::uint32_t min_entries, std::size_t entry_size) {
     const auto shift =
         static_cast<std::uint32_t>(std::bit_width(std::max(entry_size, std::size_t{64}) - 1));
-    const std::uint32_t num_entries = std::bit_ceil(entries + 1);
+    const std::uint32_t num_entries = std::bit_ceil(min_entries + 1);
     const shared_memory &memory =
         make_memory(sizeof(rxe::rxe_queue_buf) + (std::size_t{num_entries} << shift));
     rxe::rxe_queue_buf &buf = ring(num_rings() - 1);
@@ -43,7 +43,7 @@ int rxe_kernel::answer_driver(const command &cmd) {
                            std::uint32_t{1}});
         return 0;
     case IB_USER_VERBS_CMD_REG_MR:
-        respond(cmd, std::array{add_object(cmd), std::uint32_t{0x11}, std::uint32_t{0x22}});
+        respond(cmd, std::array{add_object(cmd), mr_lkey, mr_rkey});
         return 0;
     case IB_USER_VERBS_CMD_ALLOC_MW:
         respond(cmd, std::array{add_object(cmd), std::uint32_t{0x33}});
@@ -91,7 +91,7 @@ int rxe_kernel::answer_driver(const command &cmd) {
                                    sizeof(rxe::rxe_recv_wqe) + req.max_recv_sge * sizeof(ibv_sge));
         resp.sq_mi = make_ring(req.max_send_wr, sizeof(rxe::rxe_send_wqe) + sge_or_inline_size);
         const std::array<std::uint32_t, 8> core_resp{
-            add_object(cmd),  0x123456,         req.max_send_wr,     req.max_recv_wr,
+            add_object(cmd),  qp_num,           req.max_send_wr,     req.max_recv_wr,
             req.max_send_sge, req.max_recv_sge, req.max_inline_data, 0};
         respond(cmd, core_resp, resp);
         return 0;
@@ -131,7 +131,7 @@ int rxe_kernel::answer_extended(const command &cmd) {
                                sizeof(rxe::rxe_recv_wqe) + req.max_recv_sge * sizeof(ibv_sge));
         resp.sq_mi = make_ring(req.max_send_wr, sizeof(rxe::rxe_send_wqe) + sge_or_inline_size);
         const std::array<std::uint32_t, 10> core_resp{
-            add_object(cmd),  0x123456,         req.max_send_wr,    req.max_recv_wr,
+            add_object(cmd),  qp_num,           req.max_send_wr,    req.max_recv_wr,
             req.max_send_sge, req.max_recv_sge, req.max_inline_data};
         respond(cmd, core_resp, resp);
         return 0;

@@ -15,6 +15,9 @@ namespace rxe = coherdma::provider::rxe;
 
 class rxe_kernel : public kernel {
   public:
+    /// What the kernel returns for each created object.
+    static constexpr std::uint32_t mr_lkey = 0x11, mr_rkey = 0x22, qp_num = 0x123456;
+
     std::function<void(rxe::mminfo &, rxe::rxe_queue_buf &)> corrupt; ///< alters the next rings
     std::uint64_t device_cap_flags_ex = 0;                            ///< reported by query_device
 
@@ -27,7 +30,8 @@ class rxe_kernel : public kernel {
     const coherdma::abi::verbs_device_ops &device_ops() const override;
     int answer_driver(const command &cmd) override;
     int answer_extended(const command &cmd);
-    rxe::mminfo make_ring(std::uint32_t entries, std::size_t entry_size);
+    /// A ring that holds min_entries at a time: one of its entries stays unused.
+    rxe::mminfo make_ring(std::uint32_t min_entries, std::size_t entry_size);
 };
 
 } // namespace fake

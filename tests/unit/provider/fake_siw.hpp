@@ -14,7 +14,7 @@ namespace fake {
 
 class siw_kernel : public kernel {
   public:
-    /// Alters the next rings.
+    /// Alters what the kernel returns of the next rings.
     std::function<void(std::uint64_t &key, std::uint32_t &num_entries)> corrupt;
     std::function<int(std::uint32_t qp_handle)> on_doorbell; ///< returns the doorbell's 0 or errno
     std::function<void()> on_modify_qp, on_query_qp;         ///< called during the command
@@ -46,6 +46,7 @@ class siw_kernel : public kernel {
     int check_mapping(std::uint64_t offset, std::size_t bytes) override;
     std::uint64_t make_ring(std::uint32_t &entries, std::size_t entry_size,
                             std::size_t trailer_size = 0);
+    /// Creates the rings of a QP; without a receive ring if max_recv_wr is 0, as for an SRQ.
     siw_uresp_create_qp add_qp(std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
 
     std::vector<std::uint32_t> num_entries_;              ///< by ring

@@ -75,7 +75,7 @@ void siw_is_described(void **) {
     ibv_close_device(context);
 }
 
-// Also libibverbs must know the operation.
+// The device has the capability flag, and the installed libibverbs knows the operation.
 void optional_send_operations_are_those_of_device(void **) {
     namespace rxe = coherdma::provider::rxe;
     const coherdma::abi::layout &layout = coherdma::abi::current_layout();
@@ -91,11 +91,15 @@ void optional_send_operations_are_those_of_device(void **) {
     ibv_close_device(context);
 }
 
+constexpr std::uint8_t filler = 0xa5; ///< what a struct contains before the call
+constexpr std::uint64_t untouched_comp_mask = 0xa5a5a5a5a5a5a5a5;
+
 /// A struct of a program with an older or newer header, and bytes after it.
 struct sized_attr {
     alignas(8) unsigned char bytes[sizeof(coherdmadv_device_attr) + 64];
     std::uint32_t inlen;
 
+    /// Fills all bytes, then passes the first `size` to coherdmadv_query_device().
     int query(ibv_context *context, std::uint32_t size, unsigned char fill) {
         std::memset(bytes, fill, sizeof bytes);
         inlen = size;
@@ -120,12 +124,14 @@ struct sized_attr {
     }
 };
 
+// A program that was compiled with an older header passes a shorter struct: it gets each group of
+// members that it has room for, and the group's bit in comp_mask.
 void short_struct_has_complete_members_only(void **) {
     rxe_kernel kernel;
     ibv_context *const context = open(kernel);
     const coherdmadv_device_attr full = query(context);
     constexpr struct {
-        std::size_t begin, end; ///< sizes with these groups
+        std::size_t begin, end; ///< of these sizes, a struct has the groups of the mask
         std::uint64_t mask;
     } sizes[] = {
         {8, 16, 0},
@@ -137,15 +143,16 @@ void short_struct_has_complete_members_only(void **) {
     for (const auto &range : sizes)
         for (std::size_t size = range.begin; size < range.end; ++size) {
             sized_attr attr;
-            assert_int_equal(attr.query(context, static_cast<std::uint32_t>(size), 0xa5), 0);
+            assert_int_equal(attr.query(context, static_cast<std::uint32_t>(size), filler), 0);
             assert_int_equal(attr.comp_mask(), range.mask);
-            if (!attr.has(full, range.begin, 0xa5))
+            if (!attr.has(full, range.begin, filler))
                 fail_msg("inlen %zu: wrong members", size);
         }
     ibv_close_device(context);
 }
 
-// Whatever they were: attr is output only. So are unknown bits of comp_mask.
+// A program that was compiled with a newer header passes a longer struct. The members before the
+// call do not matter: attr is output only.
 void unknown_members_and_bits_are_zeroed(void **) {
     siw_kernel kernel;
     ibv_context *const context = open(kernel);
@@ -168,8 +175,8 @@ void invalid_arguments_are_refused(void **) {
     assert_int_equal(coherdmadv_query_device(context, nullptr, sizeof attr), EINVAL);
     for (std::uint32_t inlen = 0; inlen < 8; ++inlen) {
         sized_attr sized;
-        assert_int_equal(sized.query(context, inlen, 0xa5), EINVAL);
-        assert_int_equal(sized.comp_mask(), 0xa5a5a5a5a5a5a5a5);
+        assert_int_equal(sized.query(context, inlen, filler), EINVAL);
+        assert_int_equal(sized.comp_mask(), untouched_comp_mask);
     }
     ibv_close_device(context);
 }
@@ -181,9 +188,9 @@ void context_of_another_provider_is_refused(void **) {
     ibv_context context = {};
     context.device = &device.device;
     sized_attr attr;
-    assert_int_equal(attr.query(&context, sizeof(coherdmadv_device_attr), 0xa5), EOPNOTSUPP);
-    assert_int_equal(attr.comp_mask(), 0xa5a5a5a5a5a5a5a5);
-    assert_int_equal(attr.query(&context, 0, 0xa5), EOPNOTSUPP);
+    assert_int_equal(attr.query(&context, sizeof(coherdmadv_device_attr), filler), EOPNOTSUPP);
+    assert_int_equal(attr.comp_mask(), untouched_comp_mask);
+    assert_int_equal(attr.query(&context, 0, filler), EOPNOTSUPP);
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "../cmocka.hpp"
 #include "rxe/ring.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,10 @@ namespace {
 
 using namespace coherdma::provider::rxe;
 
-// A queue of the kernel: 8 entries of 64 bytes, 7 of them usable.
+constexpr std::uint32_t num_entries = 8, max_entries = num_entries - 1; ///< one stays unused
+constexpr std::uint32_t index_mask = num_entries - 1, entry_size = 64;
+
+// A queue of the kernel, in memory that the driver can map.
 struct fake_kernel {
     static constexpr std::uint32_t size = 4096;
     int fd = memfd_create("ring", 0);
@@ -29,8 +33,8 @@ struct fake_kernel {
         void *const addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         assert_true(addr != MAP_FAILED);
         buf = static_cast<rxe_queue_buf *>(addr);
-        buf->log2_elem_size = 6;
-        buf->index_mask = 7;
+        buf->log2_elem_size = std::countr_zero(entry_size);
+        buf->index_mask = index_mask;
     }
     fake_kernel(const fake_kernel &) = delete;
     fake_kernel &operator=(const fake_kernel &) = delete;
@@ -38,6 +42,7 @@ struct fake_kernel {
         munmap(buf, size);
         close(fd);
     }
+    // Maps the queue in the driver. Returns 0 or errno.
     int map(ring &queue, std::uint32_t bytes = size, std::uint64_t offset = 0) const {
         return queue.map(fd, {offset, bytes, 0}, 48);
     }
@@ -47,18 +52,18 @@ void producer_wraps_and_stops_when_full(void **) {
     const fake_kernel kernel;
     wq_ring queue = {};
     assert_int_equal(kernel.map(queue), 0);
-    kernel.buf->producer_index = kernel.buf->consumer_index = 5;
+    kernel.buf->producer_index = kernel.buf->consumer_index = 5; // so that the first round wraps
     queue.reset();
     for (int round = 0; round < 3; ++round) {
-        for (int count = 0; count < 7; ++count) {
+        for (std::uint32_t count = 0; count < max_entries; ++count) {
             assert_false(queue.is_full());
             queue.advance_producer();
         }
         assert_true(queue.is_full());
         const std::uint32_t before = kernel.buf->producer_index;
         assert_true(queue.publish());
-        assert_int_equal(kernel.buf->producer_index, (before + 7) & 7);
-        assert_false(queue.publish());
+        assert_int_equal(kernel.buf->producer_index, (before + max_entries) & index_mask);
+        assert_false(queue.publish()); // nothing is new
         kernel.buf->consumer_index = kernel.buf->producer_index;
     }
     queue.unmap();
@@ -72,9 +77,9 @@ void consumer_returns_each_entry_once_in_order(void **) {
     auto *const entries = reinterpret_cast<unsigned char *>(kernel.buf) + sizeof(rxe_queue_buf);
     for (std::uint32_t number = 0; number < 40; ++number) {
         assert_null(queue.peek());
-        std::memcpy(entries + std::size_t{kernel.buf->producer_index} * 64, &number,
+        std::memcpy(entries + std::size_t{kernel.buf->producer_index} * entry_size, &number,
                     sizeof(number));
-        kernel.buf->producer_index = (kernel.buf->producer_index + 1) & 7;
+        kernel.buf->producer_index = (kernel.buf->producer_index + 1) & index_mask;
         std::uint32_t seen;
         std::memcpy(&seen, queue.peek(), sizeof(seen));
         assert_int_equal(seen, number);
@@ -94,7 +99,7 @@ void unpublished_entry_can_be_dropped(void **) {
     assert_false(queue.is_full());
     const void *const wqe = queue.next_wqe();
     queue.advance_producer();
-    queue.prod = first;
+    queue.prod = first; // drops the entry
     assert_false(queue.publish());
     assert_int_equal(kernel.buf->producer_index, 0);
     assert_false(queue.is_full());
@@ -144,13 +149,13 @@ void invalid_indices_stay_within_entries(void **) {
     }
 }
 
-// Its only entry is always unused.
+// The kernel creates it with one entry, which stays unused.
 void queue_of_length_zero_is_full_and_empty(void **) {
     const fake_kernel kernel;
     kernel.buf->index_mask = 0;
     for (const std::uint32_t index : {0U, 1U, 0xffffffffU}) {
         wq_ring wq = {};
-        assert_int_equal(kernel.map(wq, sizeof(rxe_queue_buf) + 64), 0);
+        assert_int_equal(kernel.map(wq, sizeof(rxe_queue_buf) + entry_size), 0);
         kernel.buf->producer_index = kernel.buf->consumer_index = index;
         wq.reset();
         assert_true(wq.is_full());
@@ -158,7 +163,7 @@ void queue_of_length_zero_is_full_and_empty(void **) {
         assert_int_equal(kernel.buf->producer_index, index);
         wq.unmap();
         cq_ring cq = {};
-        assert_int_equal(kernel.map(cq, sizeof(rxe_queue_buf) + 64), 0);
+        assert_int_equal(kernel.map(cq, sizeof(rxe_queue_buf) + entry_size), 0);
         cq.reset();
         assert_null(cq.peek());
         cq.unmap();
@@ -166,12 +171,13 @@ void queue_of_length_zero_is_full_and_empty(void **) {
 }
 
 void map_rejects_invalid_geometry(void **) {
+    constexpr std::uint32_t min_size = sizeof(rxe_queue_buf) + num_entries * entry_size;
     const fake_kernel kernel;
     wq_ring queue = {};
     assert_int_equal(kernel.map(queue, 0), EPROTO);
     assert_int_equal(kernel.map(queue, sizeof(rxe_queue_buf)), EPROTO);
-    assert_int_equal(kernel.map(queue, sizeof(rxe_queue_buf) + 8 * 64 - 1), EPROTO);
-    assert_int_equal(kernel.map(queue, sizeof(rxe_queue_buf) + 8 * 64), 0);
+    assert_int_equal(kernel.map(queue, min_size - 1), EPROTO);
+    assert_int_equal(kernel.map(queue, min_size), 0);
     queue.unmap();
     assert_int_equal(kernel.map(queue, fake_kernel::size, 1), EINVAL); // unaligned
     assert_int_equal(kernel.map(queue, fake_kernel::size, UINT64_MAX), EPROTO);
@@ -179,7 +185,7 @@ void map_rejects_invalid_geometry(void **) {
         kernel.buf->index_mask = mask;
         assert_int_equal(kernel.map(queue), EPROTO);
     }
-    kernel.buf->index_mask = 7;
+    kernel.buf->index_mask = index_mask;
     for (const std::uint32_t shift : {0U, 5U, 9U, 31U, 32U, 64U, 0xffffffffU}) {
         kernel.buf->log2_elem_size = shift;
         assert_int_equal(kernel.map(queue), EPROTO);

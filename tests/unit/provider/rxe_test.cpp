@@ -16,11 +16,15 @@ namespace {
 using fake::assert_no_leak;
 using fake::command;
 using fake::rxe_kernel;
+using fake::wr_length, fake::wr_remote_addr, fake::wr_rkey;
 namespace rxe = coherdma::provider::rxe;
 
-// One object of each type.
+// One object of each type, a CQ and an SRQ that were resized, and an RC QP in RTS.
 class rxe_objects : public fake::verbs_objects {
   public:
+    static constexpr int resized_cqe = 40;
+    static constexpr std::uint32_t modified_srq_max_wr = 30;
+
     ibv_mw *mw = nullptr;
     ibv_ah *ah = nullptr;
 
@@ -29,10 +33,10 @@ class rxe_objects : public fake::verbs_objects {
         ibv_ah_attr ah_attr{};
         ah_attr.port_num = 1;
         ibv_srq_attr srq_attr{};
-        srq_attr.max_wr = 30;
+        srq_attr.max_wr = modified_srq_max_wr;
         create_pd_and_mr() && check_created(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2)) &&
             check_created(ah = ibv_create_ah(pd, &ah_attr)) && create_queues() &&
-            check_result(ibv_resize_cq(cq, 40)) &&
+            check_result(ibv_resize_cq(cq, resized_cqe)) &&
             check_result(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_MAX_WR)) &&
             modify_qp(IBV_QPS_INIT) && modify_qp(IBV_QPS_RTR) && modify_qp(IBV_QPS_RTS);
     }
@@ -48,12 +52,14 @@ void each_object_is_created_and_destroyed_by_its_commands(void **) {
     rxe_kernel kernel;
     rxe_objects objects(kernel);
     assert_int_equal(objects.error, 0);
-    assert_int_equal(kernel.num_rings(), 10);
+    // Of two CQs, an SRQ, three QPs (one of them with the SRQ), a resized CQ and a resized SRQ.
+    constexpr std::size_t replaced_cq_ring = 0, replaced_srq_ring = 2;
+    assert_int_equal(kernel.num_rings(), 2 + 1 + 3 * 2 - 1 + 2);
     std::size_t ring_bytes = 0;
     for (std::size_t ring = 0; ring < kernel.num_rings(); ++ring)
         ring_bytes += kernel.ring_size(ring);
-    assert_int_equal(kernel.mapped_bytes(),
-                     ring_bytes - kernel.ring_size(0) - kernel.ring_size(2)); // two were replaced
+    assert_int_equal(kernel.mapped_bytes(), ring_bytes - kernel.ring_size(replaced_cq_ring) -
+                                                kernel.ring_size(replaced_srq_ring));
     objects.destroy_all();
     assert_no_leak(kernel);
     // The extended forms of two commands have the same number.
@@ -73,22 +79,30 @@ void each_object_is_created_and_destroyed_by_its_commands(void **) {
 }
 
 void command_fields_match_attributes(rxe_kernel &kernel, rxe_objects &objects) {
-    assert_reg_mr_fields(kernel.commands[2], objects, IBV_ACCESS_LOCAL_WRITE);
-    assert_int_equal(objects.mr->lkey, 0x11);
-    assert_int_equal(objects.mr->rkey, 0x22);
-    assert_int_equal(kernel.commands[3].read<ib_uverbs_alloc_mw>().mw_type, IBV_MW_TYPE_2);
-    assert_int_equal(kernel.commands[5].read<ib_uverbs_create_cq>().cqe, 20);
-    assert_create_qp_fields(kernel.commands[8], objects);
-    const auto srq_qp = kernel.commands[9].read<ib_uverbs_create_qp>();
+    const auto find = [&](std::uint32_t number, std::size_t nth = 0) -> const command & {
+        return kernel.find_command(number, nth);
+    };
+    assert_reg_mr_fields(find(IB_USER_VERBS_CMD_REG_MR), objects, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(objects.mr->lkey, rxe_kernel::mr_lkey);
+    assert_int_equal(objects.mr->rkey, rxe_kernel::mr_rkey);
+    assert_int_equal(find(IB_USER_VERBS_CMD_ALLOC_MW).read<ib_uverbs_alloc_mw>().mw_type,
+                     IBV_MW_TYPE_2);
+    assert_int_equal(find(IB_USER_VERBS_CMD_CREATE_CQ).read<ib_uverbs_create_cq>().cqe,
+                     fake::requested_cqe);
+    assert_create_qp_fields(find(IB_USER_VERBS_CMD_CREATE_QP), objects);
+    const auto srq_qp = find(IB_USER_VERBS_CMD_CREATE_QP, 1).read<ib_uverbs_create_qp>();
     assert_int_equal(srq_qp.is_srq, 1);
     assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
-    assert_int_equal(objects.qp->qp_num, 0x123456);
-    const auto resize = kernel.commands[11].read<ib_uverbs_resize_cq>();
+    assert_int_equal(objects.qp->qp_num, rxe_kernel::qp_num);
+    const auto resize = find(IB_USER_VERBS_CMD_RESIZE_CQ).read<ib_uverbs_resize_cq>();
     assert_int_equal(resize.cq_handle, objects.cq->handle);
-    assert_int_equal(resize.cqe, 40);
-    assert_qp_to_rts(kernel.commands[15], objects);
+    assert_int_equal(resize.cqe, rxe_objects::resized_cqe);
+    constexpr std::size_t to_rts = 2; // after INIT and RTR
+    assert_qp_to_rts(find(IB_USER_VERBS_CMD_MODIFY_QP, to_rts), objects);
 }
 
+// The kernel returns one invalid ring, which the driver detects (EPROTO) or the fake kernel refuses
+// to map (EINVAL).
 void invalid_ring_fails_without_leak(void **) {
     std::size_t num_rings = 0;
     {
@@ -124,19 +138,22 @@ void invalid_ring_fails_without_leak(void **) {
         }
 }
 
+// A signaled RDMA Write of the registered memory. It refers to sge.
 ibv_send_wr write_wr(const rxe_objects &objects, ibv_sge &sge) {
-    sge = {reinterpret_cast<std::uintptr_t>(objects.memory.data()), 24, objects.mr->lkey};
+    sge = {reinterpret_cast<std::uintptr_t>(objects.memory.data()), wr_length, objects.mr->lkey};
     ibv_send_wr wr{};
     wr.wr_id = 0x1122334455667788;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = 0xabcd0123;
-    wr.wr.rdma.rkey = 0x77;
+    wr.wr.rdma.remote_addr = wr_remote_addr;
+    wr.wr.rdma.rkey = wr_rkey;
     return wr;
 }
 
+// The driver writes the shortest command that the kernel accepts, and one doorbell for a list of
+// WRs.
 void doorbell_and_req_notify_have_minimal_size(rxe_kernel &kernel, rxe_objects &objects) {
     ibv_sge sge{};
     ibv_send_wr wr = write_wr(objects, sge), second = wr, *bad_wr = nullptr;
@@ -164,7 +181,8 @@ void failed_doorbell_fails_post_send(rxe_kernel &kernel, rxe_objects &objects) {
     kernel.failing_command = 0;
     assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), ENOSPC);
     assert_ptr_equal(bad_wr, &wr);
-    kernel.commands.clear(); // write() fails, so libibverbs' command is sent
+    // The driver's short req_notify_cq command fails, so the driver calls libibverbs' function.
+    kernel.commands.clear();
     assert_int_equal(ibv_req_notify_cq(objects.cq, 0), 0);
     assert_int_equal(kernel.commands.size(), 2);
 }
@@ -190,14 +208,14 @@ void wqe_has_all_fields_read_by_kernel(rxe_kernel &kernel, rxe_objects &objects)
     assert_int_equal(wqe.wr.wr_id, wr.wr_id);
     assert_int_equal(wqe.wr.opcode, IBV_WR_RDMA_WRITE);
     assert_int_equal(wqe.wr.send_flags, IBV_SEND_SIGNALED);
-    assert_int_equal(wqe.wr.wr.rdma.remote_addr, 0xabcd0123);
-    assert_int_equal(wqe.wr.wr.rdma.rkey, 0x77);
-    assert_int_equal(wqe.iova, 0xabcd0123);
+    assert_int_equal(wqe.wr.wr.rdma.remote_addr, wr_remote_addr);
+    assert_int_equal(wqe.wr.wr.rdma.rkey, wr_rkey);
+    assert_int_equal(wqe.iova, wr_remote_addr);
     assert_int_equal(wqe.status, 0);
     assert_int_equal(wqe.state, 0);
     assert_int_equal(wqe.has_rd_atomic, 0);
-    assert_int_equal(wqe.dma.length, 24);
-    assert_int_equal(wqe.dma.resid, 24);
+    assert_int_equal(wqe.dma.length, wr_length);
+    assert_int_equal(wqe.dma.resid, wr_length);
     assert_int_equal(wqe.dma.cur_sge, 0);
     assert_int_equal(wqe.dma.num_sge, 1);
     assert_int_equal(wqe.dma.sge_offset, 0);
@@ -209,39 +227,40 @@ void wqe_has_all_fields_read_by_kernel(rxe_kernel &kernel, rxe_objects &objects)
     rxe::rxe_recv_wqe recv_wqe{};
     std::memcpy(&recv_wqe, entry_at(kernel, rq_ring, 0), sizeof recv_wqe);
     assert_int_equal(recv_wqe.wr_id, 9);
-    assert_int_equal(recv_wqe.dma.length, 24);
-    assert_int_equal(recv_wqe.dma.resid, 24);
+    assert_int_equal(recv_wqe.dma.length, wr_length);
+    assert_int_equal(recv_wqe.dma.resid, wr_length);
     assert_int_equal(recv_wqe.dma.num_sge, 1);
     assert_int_equal(kernel.ring(rq_ring).producer_index, 1);
 }
 
 void wqe_length_is_sum_of_sges(rxe_kernel &kernel, rxe_objects &objects) {
+    constexpr std::uint32_t second_length = 5, length = wr_length + second_length;
     ibv_sge sge{};
     ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
     std::array<ibv_sge, 2> sges{sge, sge};
-    sges[1].addr += 24;
-    sges[1].length = 5;
+    sges[1].addr += wr_length;
+    sges[1].length = second_length;
     wr.sg_list = sges.data();
     wr.num_sge = 2;
     assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
     rxe::rxe_send_wqe wqe{};
     std::memcpy(&wqe, entry_at(kernel, sq_ring, 0), sizeof wqe);
-    assert_int_equal(wqe.dma.length, 29);
-    assert_int_equal(wqe.dma.resid, 29);
+    assert_int_equal(wqe.dma.length, length);
+    assert_int_equal(wqe.dma.resid, length);
     assert_int_equal(wqe.dma.num_sge, 2);
     assert_memory_equal(entry_at(kernel, sq_ring, 0) + sizeof wqe, sges.data(), sizeof sges);
     ibv_recv_wr recv_wr{9, nullptr, sges.data(), 2}, *bad_recv_wr = nullptr;
     assert_int_equal(ibv_post_recv(objects.qp, &recv_wr, &bad_recv_wr), 0);
     rxe::rxe_recv_wqe recv_wqe{};
     std::memcpy(&recv_wqe, entry_at(kernel, rq_ring, 0), sizeof recv_wqe);
-    assert_int_equal(recv_wqe.dma.length, 29);
+    assert_int_equal(recv_wqe.dma.length, length);
     assert_int_equal(recv_wqe.dma.num_sge, 2);
 }
 
 // max_inline_data is what was requested at creation.
 void inline_data_is_copied_into_wqe_up_to_max_inline_data(rxe_kernel &kernel,
                                                           rxe_objects &objects) {
-    constexpr std::uint32_t max_inline_data = 48;
+    constexpr std::uint32_t max_inline_data = fake::requested_cap.max_inline_data;
     for (std::size_t i = 0; i < objects.memory.size(); ++i)
         objects.memory[i] = static_cast<unsigned char>(i);
     ibv_sge sge{};
@@ -279,7 +298,7 @@ void invalid_atomic_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
             for (ibv_sge &wr_sge : sges)
                 wr_sge.length = length;
             wr.num_sge = num_sge;
-            wr.wr.atomic = {remote_addr, 5, 6, 0x77};
+            wr.wr.atomic = {remote_addr, 5, 6, wr_rkey};
             bad_wr = nullptr;
             return ibv_post_send(objects.qp, &wr, &bad_wr);
         };
@@ -378,11 +397,12 @@ void add_cqe(rxe_kernel &kernel, std::uint64_t wr_id, ibv_wc_status status = IBV
     rxe::rxe_cqe cqe{};
     cqe.wr_id = wr_id;
     cqe.status = static_cast<std::uint32_t>(status);
-    cqe.qp_num = 0x123456;
+    cqe.qp_num = rxe_kernel::qp_num;
     std::memcpy(entry_at(kernel, cq_ring, buf.producer_index), &cqe, sizeof cqe);
     buf.producer_index = (buf.producer_index + 1) & buf.index_mask;
 }
 
+// Also when the ring has wrapped around.
 void failed_completion_after_others_is_polled_once(rxe_kernel &kernel, rxe_objects &objects) {
     std::array<ibv_wc, 8> wcs{};
     const auto poll = [&] {
@@ -403,7 +423,8 @@ void failed_completion_after_others_is_polled_once(rxe_kernel &kernel, rxe_objec
     }
 }
 
-// An entry that the kernel has not filled is not marked as discarded.
+// A reset QP's CQEs that are not polled yet are marked as discarded; here all are polled, and the
+// entries that the kernel has not filled again must not be marked.
 void reset_qp_discards_only_filled_cqes(rxe_kernel &kernel, rxe_objects &objects) {
     ibv_wc wc{};
     for (std::uint64_t wr_id = 0; wr_id < 5; ++wr_id) {

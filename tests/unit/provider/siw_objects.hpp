@@ -10,7 +10,7 @@
 
 namespace fake {
 
-/// One object of each type.
+/// One object of each type, with qp in RTS.
 class siw_objects : public verbs_objects {
   public:
     ibv_mr *second_mr = nullptr;
@@ -42,31 +42,34 @@ enum : std::size_t {
     num_rings
 };
 
-/// A send WR of 24 bytes of the registered memory, and its bad_wr.
+/// A send WR of wr_length bytes of the registered memory, and its bad_wr.
 struct send_wr {
     ibv_sge sge{};
     ibv_send_wr wr{}, *bad_wr = nullptr;
 
     explicit send_wr(const siw_objects &objects, ibv_wr_opcode opcode,
                      std::uint64_t wr_id = 0x1122334455667788) {
-        sge = {reinterpret_cast<std::uintptr_t>(objects.memory.data()), 24, objects.mr->lkey};
+        sge = {reinterpret_cast<std::uintptr_t>(objects.memory.data()), wr_length,
+               objects.mr->lkey};
         wr.wr_id = wr_id;
         wr.sg_list = &sge;
         wr.num_sge = 1;
         wr.opcode = opcode;
-        wr.wr.rdma.remote_addr = 0xabcd0123;
-        wr.wr.rdma.rkey = 0x77;
+        wr.wr.rdma.remote_addr = wr_remote_addr;
+        wr.wr.rdma.rkey = wr_rkey;
     }
     send_wr(const send_wr &) = delete;
     send_wr &operator=(const send_wr &) = delete;
 
     int post(ibv_qp *qp) { return ibv_post_send(qp, &wr, &bad_wr); }
 };
+/// Both post one WR to the QP; they return 0 or errno.
 inline int post_write(const siw_objects &objects, ibv_qp *qp, std::uint64_t wr_id) {
     return send_wr(objects, IBV_WR_RDMA_WRITE, wr_id).post(qp);
 }
 inline int post_receive(const siw_objects &objects, ibv_qp *qp, std::uint64_t wr_id) {
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(objects.memory.data()), 24, objects.mr->lkey};
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(objects.memory.data()), wr_length,
+                objects.mr->lkey};
     ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
     return ibv_post_recv(qp, &wr, &bad_wr);
 }

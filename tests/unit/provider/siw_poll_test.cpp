@@ -17,11 +17,12 @@ siw_cqe make_cqe(const ibv_qp *qp, std::uint64_t id, std::uint16_t status = SIW_
     cqe.id = id;
     cqe.opcode = opcode;
     cqe.status = status;
-    cqe.bytes = 24;
+    cqe.bytes = wr_length;
     cqe.qp_id = qp->qp_num;
     return cqe;
 }
 
+// Polls num_entries at a time, until the CQ is empty. Returns all completions.
 std::vector<ibv_wc> poll(ibv_cq *cq, int num_entries = 1) {
     std::vector<ibv_wc> polled, wcs(static_cast<std::size_t>(num_entries));
     for (int count = 0;
@@ -64,8 +65,10 @@ bool is_cq_empty(const siw_kernel &kernel, std::size_t ring) {
     return empty;
 }
 
+// From the numbers of siw, by ibv_poll_cq() and by ibv_start_poll().
 void status_and_opcode_are_translated(siw_kernel &kernel, siw_objects &objects) {
     constexpr std::array statuses{
+        // by siw's status; the last is unknown
         IBV_WC_SUCCESS,         IBV_WC_LOC_LEN_ERR,  IBV_WC_LOC_PROT_ERR,   IBV_WC_LOC_QP_OP_ERR,
         IBV_WC_WR_FLUSH_ERR,    IBV_WC_BAD_RESP_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR,
         IBV_WC_REM_INV_REQ_ERR, IBV_WC_GENERAL_ERR,  IBV_WC_GENERAL_ERR};
@@ -81,7 +84,7 @@ void status_and_opcode_are_translated(siw_kernel &kernel, siw_objects &objects) 
         assert_int_equal(wc.wr_id, 100 + status);
         assert_int_equal(wc.status, statuses.at(status));
         assert_int_equal(wc.opcode, opcode);
-        assert_int_equal(wc.byte_len, 24);
+        assert_int_equal(wc.byte_len, wr_length);
         assert_int_equal(wc.qp_num, objects.qp->qp_num);
         assert_int_equal(wc.wc_flags, 0);
     };
@@ -102,11 +105,12 @@ void status_and_opcode_are_translated(siw_kernel &kernel, siw_objects &objects) 
 }
 
 void cqes_are_polled_in_order_across_wrap(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(kernel.num_entries(cq_ring), 32);
     std::uint64_t wr_id = 0, polled_id = 0;
     for (const std::uint32_t count : {20U, 32U, 1U, 31U, 0U, 32U}) {
         for (std::uint32_t i = 0; i < count; ++i)
             kernel.add_cqe(cq_ring, make_cqe(objects.qp, ++wr_id));
-        const auto wcs = poll(objects.cq, 7);
+        const auto wcs = poll(objects.cq, 7); // wraps within a call
         assert_int_equal(wcs.size(), count);
         for (const ibv_wc &wc : wcs)
             assert_int_equal(wc.wr_id, ++polled_id);
@@ -149,33 +153,40 @@ void invalid_cqes_are_polled_safely(siw_kernel &kernel, siw_objects &objects) {
     std::memset(ring, 0, num_entries * sizeof(siw_cqe));
 }
 
+// The wr_ids of post_wrs().
+constexpr std::uint64_t first_write_id = 1, last_write_id = 4;
+constexpr std::uint64_t first_receive_id = 11, last_receive_id = 13;
+
 // Four Writes and three receives on a QP; the kernel has consumed the first Write.
 void post_wrs(siw_kernel &kernel, const siw_objects &objects) {
-    for (std::uint64_t id = 1; id <= 4; ++id)
+    for (std::uint64_t id = first_write_id; id <= last_write_id; ++id)
         assert_int_equal(post_write(objects, objects.qp, id), 0);
-    for (std::uint64_t id = 11; id <= 13; ++id)
+    for (std::uint64_t id = first_receive_id; id <= last_receive_id; ++id)
         assert_int_equal(post_receive(objects, objects.qp, id), 0);
     kernel.sqe(sq_ring, 0).flags = 0;
     kernel.commands.clear();
 }
 
-// Each ring's WRs are in order; the order of the rings is undefined.
+// The completions from index begin are those of the Writes from flushed_write_id to the last, and
+// of all receives, flushed. Each ring's WRs are in order; the order of the rings is undefined.
 void assert_flushed(const std::vector<ibv_wc> &wcs, const ibv_qp *qp, std::size_t begin,
-                    std::uint64_t first_write) {
-    std::uint64_t write = first_write, receive = 11;
+                    std::uint64_t flushed_write_id) {
+    std::uint64_t write = flushed_write_id, receive = first_receive_id;
     for (std::size_t i = begin; i < wcs.size(); ++i) {
-        const bool is_receive = wcs[i].wr_id > 10;
+        const bool is_receive = wcs[i].wr_id >= first_receive_id;
         assert_int_equal(wcs[i].wr_id, is_receive ? receive++ : write++);
         assert_int_equal(wcs[i].status, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(wcs[i].opcode, is_receive ? IBV_WC_RECV : IBV_WC_RDMA_WRITE);
         assert_int_equal(wcs[i].qp_num, qp->qp_num);
     }
-    assert_int_equal(write, 5);
-    assert_int_equal(receive, 14);
+    assert_int_equal(write, last_write_id + 1);
+    assert_int_equal(receive, last_receive_id + 1);
 }
 
+// When the driver polls a CQE with an error, it moves the QP to the error state, and flushes the
+// WRs that the kernel has left in the rings.
 void failed_cqe_flushes_qp(void **) {
-    for (const int num_entries : {1, 16}) {
+    for (const int num_entries : {1, 16}) { // polled at a time
         siw_kernel kernel;
         siw_objects objects(kernel);
         post_wrs(kernel, objects);
@@ -187,12 +198,12 @@ void failed_cqe_flushes_qp(void **) {
         const auto wcs = poll(objects.cq, num_entries);
         assert_int_equal(count_err_commands(kernel, objects.qp), 1);
         assert_int_equal(kernel.commands.size(), 1);
-        assert_int_equal(wcs.size(), 7);
+        assert_int_equal(wcs.size(), 4 + 3); // all of post_wrs()
         assert_int_equal(wcs[0].status, IBV_WC_REM_ACCESS_ERR);
         assert_int_equal(wcs[0].wr_id, 1);
         assert_int_equal(wcs[1].status, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(wcs[1].wr_id, 2);
-        assert_flushed(wcs, objects.qp, 2, 3);
+        assert_flushed(wcs, objects.qp, 2, first_write_id + 2);
         assert_true(is_sq_empty(kernel, sq_ring));
         assert_int_equal(kernel.rqe(rq_ring, 0).flags, 0);
         assert_int_equal(poll(objects.cq).size(), 0);
@@ -215,7 +226,7 @@ void modify_qp_to_error_flushes_wrs(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(ibv_modify_qp(objects.qp, &error, IBV_QP_STATE), ENOSPC);
     assert_int_equal(poll(objects.cq).size(), 0); // the command failed
     assert_int_equal(ibv_modify_qp(objects.qp, &error, IBV_QP_STATE), 0);
-    assert_flushed(poll(objects.cq), objects.qp, 0, 2);
+    assert_flushed(poll(objects.cq), objects.qp, 0, first_write_id + 1);
     assert_int_equal(poll(objects.cq).size(), 0);
 }
 
@@ -259,7 +270,8 @@ void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &obje
     assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
-// The QP keeps the numbers of Reads that were negotiated.
+// Although no doorbell has succeeded before: a QP with a nonzero number of Reads, which the two
+// sides negotiate, was connected.
 void first_post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
     for (const auto &[max_rd_atomic, max_dest_rd_atomic] : {std::pair{0, 1}, {1, 0}}) {
         ibv_qp *const qp = max_rd_atomic == 0 ? objects.qp : objects.srq_qp;
@@ -277,6 +289,7 @@ void first_post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects
     }
 }
 
+// The driver removes them from the ring, and an error among them has no effect.
 void cqes_of_destroyed_qp_are_not_polled(siw_kernel &kernel, siw_objects &objects) {
     const std::uint32_t destroyed_qp_num = objects.srq_qp->qp_num;
     assert_int_equal(post_write(objects, objects.srq_qp, 9), 0);
@@ -375,7 +388,7 @@ void flushed_wr_raises_cq_event(siw_kernel &kernel, siw_objects &objects) {
         assert_int_equal(ibv_destroy_qp(qp), 0);
         assert_true(temporary_qp_has_receive == is_armed);
     }
-    assert_int_equal(kernel.cq_ctrl(ring).flags, 3);
+    assert_int_equal(kernel.cq_ctrl(ring).flags, SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }

@@ -48,9 +48,9 @@ void sqe_has_all_fields_read_by_kernel(siw_kernel &kernel, siw_objects &objects)
         assert_int_equal(sqe.flags, number == 1
                                         ? SIW_WQE_VALID | SIW_WQE_SIGNALLED | SIW_WQE_SOLICITED
                                         : SIW_WQE_VALID | SIW_WQE_SIGNALLED);
-        assert_int_equal(sqe.rkey, number == 1 ? 0x99 : 0x77);
+        assert_int_equal(sqe.rkey, number == 1 ? 0x99 : wr_rkey);
         if (number != 1)
-            assert_int_equal(sqe.raddr, 0xabcd0123);
+            assert_int_equal(sqe.raddr, wr_remote_addr);
     }
     assert_int_equal(kernel.sqe(sq_ring, 0).opcode, SIW_OP_WRITE);
     assert_int_equal(kernel.sqe(sq_ring, 1).opcode, SIW_OP_SEND_REMOTE_INV);
@@ -65,6 +65,7 @@ void sqe_has_all_fields_read_by_kernel(siw_kernel &kernel, siw_objects &objects)
         assert_true(is_equal_sge(sqe.sge[i], sges[i]));
 }
 
+// Inline data begins in the place of the second SGE, with its length in the first.
 void inline_data_is_copied_into_sqe(siw_kernel &kernel, siw_objects &objects) {
     for (std::size_t i = 0; i < objects.memory.size(); ++i)
         objects.memory[i] = static_cast<unsigned char>(i);
@@ -94,9 +95,11 @@ void inline_data_is_copied_into_sqe(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.sqe(ex_sq_ring, 2).flags, 0);
 }
 
+// Nor does ibv_post_srq_recv: the kernel reads the ring when a message arrives.
 void post_recv_rings_no_doorbell(siw_kernel &kernel, siw_objects &objects) {
     kernel.commands.clear();
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(objects.memory.data()), 24, objects.mr->lkey};
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(objects.memory.data()), wr_length,
+                objects.mr->lkey};
     std::array<ibv_sge, 4> sges{sge, sge, sge, sge};
     ibv_recv_wr wr{9, nullptr, sges.data(), 2}, *bad_wr = nullptr;
     for (const std::size_t ring : {rq_ring, srq_ring}) {
@@ -106,7 +109,7 @@ void post_recv_rings_no_doorbell(siw_kernel &kernel, siw_objects &objects) {
             return ring == rq_ring ? ibv_post_recv(objects.qp, &wr, &bad_wr)
                                    : ibv_post_srq_recv(objects.srq, &wr, &bad_wr);
         };
-        for (const int count : {4, -1}) {
+        for (const int count : {4, -1}) { // above max_recv_sge; invalid
             wr.num_sge = count;
             assert_int_equal(post(), EINVAL);
             assert_ptr_equal(bad_wr, &wr);
@@ -153,6 +156,8 @@ void doorbell_is_skipped_while_sqes_are_pending(siw_kernel &kernel, siw_objects 
     assert_int_equal(kernel.commands.size(), 3);
 }
 
+// The driver clears the SQEs that it has published before a failed doorbell, so that the kernel
+// does not execute WRs whose post has failed.
 void failed_post_leaves_no_valid_sqe(siw_kernel &kernel, siw_objects &objects) {
     kernel.max_dest_rd_atomic = 0; // as before a connection
     for (const int error : {ENOTCONN, EBADF}) {
@@ -197,19 +202,17 @@ void failed_post_leaves_no_valid_sqe(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.back().number, IB_USER_VERBS_CMD_POST_SEND);
 }
 
+// A WR completes before an earlier Read unless its SQE has the flag. The driver sets it in the
+// first WR after Reads, and for IBV_SEND_FENCE, but never in a Read, which it would delay.
 void only_wr_after_read_has_read_fence(siw_kernel &kernel, siw_objects &objects) {
-    kernel.on_doorbell = [&](std::uint32_t) {
-        consume_sqes(kernel, ex_sq_ring);
-        return 0;
-    };
-    std::uint32_t number = 0;
+    std::uint32_t number = 0; // of the SQE
     const auto post_and_get_flags = [&](ibv_wr_opcode opcode, unsigned send_flags) {
         send_wr posted(objects, opcode);
         posted.wr.send_flags = send_flags;
         unsigned sqe_flags = 0;
         kernel.on_doorbell = [&](std::uint32_t) {
             sqe_flags = kernel.sqe(ex_sq_ring, number).flags;
-            kernel.sqe(ex_sq_ring, number).flags = 0;
+            kernel.sqe(ex_sq_ring, number).flags = 0; // consumes it
             return 0;
         };
         assert_int_equal(posted.post(objects.qp_ex), 0);

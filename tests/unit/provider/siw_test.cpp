@@ -6,6 +6,7 @@
 #include "siw_objects.hpp"
 
 #include <array>
+#include <bit>
 #include <cerrno>
 
 namespace {
@@ -21,6 +22,7 @@ void each_object_is_created_and_destroyed_by_its_commands(void **) {
     for (std::size_t ring = 0; ring < kernel.num_rings(); ++ring)
         ring_bytes += kernel.ring_size(ring);
     assert_int_equal(kernel.mapped_bytes(), ring_bytes);
+    // In the order of creation. The kernel rounds the requested entries up to a power of 2.
     constexpr std::array<std::size_t, num_rings> expected_sizes{
         32 * sizeof(siw_cqe) + sizeof(siw_cq_ctrl),
         16 * sizeof(siw_cqe) + sizeof(siw_cq_ctrl),
@@ -49,41 +51,51 @@ void each_object_is_created_and_destroyed_by_its_commands(void **) {
 }
 
 void command_fields_match_attributes(siw_kernel &kernel, siw_objects &objects) {
-    assert_int_equal(kernel.commands[0].response_size, 8 + sizeof(siw_uresp_alloc_ctx));
-    for (const std::size_t i : {2U, 3U}) {
-        assert_reg_mr_fields(kernel.commands[i], objects,
-                             i == 2 ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ);
-        // The driver appends the STag key only.
-        assert_int_equal(kernel.commands[i].bytes.size(), sizeof(ib_uverbs_reg_mr) + 8);
-        assert_int_equal(kernel.commands[i].read<std::uint64_t>(sizeof(ib_uverbs_reg_mr)), i - 2);
-        assert_int_equal(kernel.commands[i].response_size, 12 + sizeof(siw_uresp_reg_mr));
+    const auto find = [&](std::uint32_t number, std::size_t nth = 0) -> const command & {
+        return kernel.find_command(number, nth);
+    };
+    assert_int_equal(find(IB_USER_VERBS_CMD_GET_CONTEXT).response_size,
+                     sizeof(ib_uverbs_get_context_resp) + sizeof(siw_uresp_alloc_ctx));
+    for (const std::size_t nth : {0U, 1U}) {
+        const command &reg_mr = find(IB_USER_VERBS_CMD_REG_MR, nth);
+        assert_reg_mr_fields(reg_mr, objects,
+                             nth == 0 ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ);
+        // The driver appends the STag's key only, in 8 bytes: it counts the MRs.
+        assert_int_equal(reg_mr.bytes.size(), sizeof(ib_uverbs_reg_mr) + 8);
+        assert_int_equal(reg_mr.read<std::uint64_t>(sizeof(ib_uverbs_reg_mr)), nth);
+        assert_int_equal(reg_mr.response_size,
+                         sizeof(ib_uverbs_reg_mr_resp) + sizeof(siw_uresp_reg_mr));
     }
-    assert_int_equal(objects.mr->lkey, 0x100);
-    assert_int_equal(objects.second_mr->rkey, 0x201);
-    assert_int_equal(kernel.commands[4].read<ib_uverbs_create_cq>().cqe, 20);
-    assert_int_equal(objects.cq->cqe, 32);
-    assert_int_equal(kernel.commands[5].read<ib_uverbs_create_cq>().cqe, 10);
-    const auto srq = kernel.commands[6].read<ib_uverbs_create_srq>();
-    assert_int_equal(srq.max_wr, 12);
-    assert_int_equal(srq.max_sge, 2);
-    assert_create_qp_fields(kernel.commands[7], objects);
-    const auto srq_qp = kernel.commands[8].read<ib_uverbs_create_qp>();
+    // The fake kernel's index in the upper 24 bits, the driver's key in the lower 8.
+    assert_int_equal(objects.mr->lkey, 1 << 8 | 0);
+    assert_int_equal(objects.second_mr->rkey, 2 << 8 | 1);
+    const auto cq = find(IB_USER_VERBS_CMD_CREATE_CQ).read<ib_uverbs_create_cq>();
+    assert_int_equal(cq.cqe, requested_cqe);
+    assert_int_equal(objects.cq->cqe, std::bit_ceil(requested_cqe));
+    const auto cq_ex = find(IB_USER_VERBS_CMD_CREATE_CQ, 1).read<ib_uverbs_create_cq>();
+    assert_int_equal(cq_ex.cqe, requested_cqe_ex);
+    const auto srq = find(IB_USER_VERBS_CMD_CREATE_SRQ).read<ib_uverbs_create_srq>();
+    assert_int_equal(srq.max_wr, requested_srq_attr.max_wr);
+    assert_int_equal(srq.max_sge, requested_srq_attr.max_sge);
+    assert_create_qp_fields(find(IB_USER_VERBS_CMD_CREATE_QP), objects);
+    const auto srq_qp = find(IB_USER_VERBS_CMD_CREATE_QP, 1).read<ib_uverbs_create_qp>();
     assert_int_equal(srq_qp.is_srq, 1);
     assert_int_equal(srq_qp.srq_handle, objects.srq->handle);
-    const auto qp_ex = kernel.commands[9].read<ib_uverbs_create_qp>();
-    assert_int_equal(qp_ex.max_send_wr, 6);
+    const auto qp_ex = find(IB_USER_VERBS_CMD_CREATE_QP, 2).read<ib_uverbs_create_qp>();
+    assert_int_equal(qp_ex.max_send_wr, requested_cap.max_send_wr);
     assert_int_equal(qp_ex.sq_sig_all, 0);
-    assert_int_equal(objects.granted_cap.max_send_wr, 8); // rounded up to the ring
-    assert_int_equal(objects.granted_cap.max_recv_wr, 8);
+    // Rounded up to the ring.
+    assert_int_equal(objects.granted_cap.max_send_wr, std::bit_ceil(requested_cap.max_send_wr));
+    assert_int_equal(objects.granted_cap.max_recv_wr, std::bit_ceil(requested_cap.max_recv_wr));
     assert_int_equal(objects.granted_cap.max_inline_data, SIW_MAX_INLINE);
-    assert_qp_to_rts(kernel.commands[10], objects);
+    assert_qp_to_rts(find(IB_USER_VERBS_CMD_MODIFY_QP), objects);
 }
 
 // libibverbs uses the extended command for create_flags only.
 void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     ibv_qp_init_attr_ex attr{};
     attr.send_cq = attr.recv_cq = objects.cq;
-    attr.cap = {6, 5, 4, 3, 0};
+    attr.cap = requested_cap;
     attr.qp_type = IBV_QPT_RC;
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     attr.pd = objects.pd;
@@ -95,6 +107,7 @@ void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(kernel.commands.back().read<ib_uverbs_ex_create_qp>().create_flags,
                      IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
     assert_int_equal(ibv_destroy_qp(qp), 0);
+    // Invalid attributes are refused without a command.
     kernel.commands.clear();
     attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     attr.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
@@ -111,7 +124,8 @@ void recv_queue_of_length_zero_has_no_ring(siw_kernel &kernel, siw_objects &obje
     kernel.mappings.clear();
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = objects.cq;
-    attr.cap = {6, 0, 1, 0, 0};
+    attr.cap.max_send_wr = 6; // the ring has 8 entries
+    attr.cap.max_send_sge = 1;
     attr.qp_type = IBV_QPT_RC;
     ibv_qp *const qp = ibv_create_qp(objects.pd, &attr);
     assert_non_null(qp);
@@ -122,7 +136,8 @@ void recv_queue_of_length_zero_has_no_ring(siw_kernel &kernel, siw_objects &obje
     assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
     assert_ptr_equal(bad_recv, &recv);
     assert_int_equal(post_write(objects, qp, 1), 0);
-    assert_int_equal(kernel.sqe(num_rings, 0).id, 1);
+    constexpr std::size_t new_sq_ring = num_rings; // after those of siw_objects
+    assert_int_equal(kernel.sqe(new_sq_ring, 0).id, 1);
     ibv_qp_attr qp_attr{};
     qp_attr.qp_state = IBV_QPS_ERR;
     assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), 0);

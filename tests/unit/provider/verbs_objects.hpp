@@ -8,6 +8,18 @@
 
 namespace fake {
 
+/// What verbs_objects requests of the kernel.
+inline constexpr std::uint32_t requested_cqe = 20, requested_cqe_ex = 10;
+inline constexpr ibv_srq_attr requested_srq_attr{.max_wr = 12, .max_sge = 2, .srq_limit = 0};
+inline constexpr ibv_qp_cap requested_cap{.max_send_wr = 6,
+                                          .max_recv_wr = 5,
+                                          .max_send_sge = 4,
+                                          .max_recv_sge = 3,
+                                          .max_inline_data = 48};
+/// Of the work requests that tests post.
+inline constexpr std::uint32_t wr_length = 24, wr_rkey = 0x77;
+inline constexpr std::uint64_t wr_remote_addr = 0xabcd0123;
+
 /// One object of each type. Creation stops at the first error. A destroy call that fails must leave
 /// the object; it is repeated once.
 class verbs_objects {
@@ -34,10 +46,10 @@ class verbs_objects {
     }
     bool create_queues() {
         ibv_cq_init_attr_ex cq_attr{};
-        cq_attr.cqe = 10;
+        cq_attr.cqe = requested_cqe_ex;
         ibv_srq_init_attr srq_attr{};
-        srq_attr.attr = {12, 2, 0};
-        return check_created(cq = ibv_create_cq(context, 20, nullptr, nullptr, 0)) &&
+        srq_attr.attr = requested_srq_attr;
+        return check_created(cq = ibv_create_cq(context, requested_cqe, nullptr, nullptr, 0)) &&
                check_created(cq_ex = ibv_create_cq_ex(context, &cq_attr)) &&
                check_created(srq = ibv_create_srq(pd, &srq_attr)) &&
                check_created(qp = create_qp(nullptr)) && check_created(srq_qp = create_qp(srq)) &&
@@ -91,7 +103,7 @@ class verbs_objects {
         ibv_qp_init_attr attr{};
         attr.send_cq = attr.recv_cq = cq;
         attr.srq = qp_srq;
-        attr.cap = {6, 5, 4, 3, 48};
+        attr.cap = requested_cap;
         attr.qp_type = IBV_QPT_RC;
         attr.sq_sig_all = 1;
         ibv_qp *const new_qp = ibv_create_qp(pd, &attr);
@@ -101,7 +113,7 @@ class verbs_objects {
     ibv_qp *create_qp_ex() {
         ibv_qp_init_attr_ex attr{};
         attr.send_cq = attr.recv_cq = cq;
-        attr.cap = {6, 5, 4, 3, 48};
+        attr.cap = requested_cap;
         attr.qp_type = IBV_QPT_RC;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
         attr.pd = pd;
@@ -133,6 +145,7 @@ void run_with_objects(void **) {
 #define objects_unit_test(test)                                                                    \
     { #test, fake::run_with_objects < test>, nullptr, nullptr, nullptr }
 
+// Creates and destroys all objects once for each command of that sequence, which fails.
 template <class kernel_type, class objects_type>
 void no_leak_after_any_failed_command(void **) {
     std::size_t num_commands = 0;
@@ -142,13 +155,13 @@ void no_leak_after_any_failed_command(void **) {
         objects.destroy_all();
         num_commands = kernel.commands.size();
     }
-    for (std::size_t failing = 0; failing < num_commands; ++failing) {
+    for (std::size_t index = 0; index < num_commands; ++index) {
         kernel_type kernel;
-        kernel.failing_command = failing;
+        kernel.failing_command = index;
         objects_type objects(kernel);
         objects.destroy_all();
         if (objects.error != kernel.error)
-            fail_msg("command %zu fails: errno %d", failing, objects.error);
+            fail_msg("command %zu fails: errno %d", index, objects.error);
         assert_no_leak(kernel);
     }
 }
@@ -165,11 +178,11 @@ inline void assert_create_qp_fields(const command &cmd, const verbs_objects &obj
     assert_int_equal(qp.pd_handle, objects.pd->handle);
     assert_int_equal(qp.send_cq_handle, objects.cq->handle);
     assert_int_equal(qp.recv_cq_handle, objects.cq->handle);
-    assert_int_equal(qp.max_send_wr, 6);
-    assert_int_equal(qp.max_recv_wr, 5);
-    assert_int_equal(qp.max_send_sge, 4);
-    assert_int_equal(qp.max_recv_sge, 3);
-    assert_int_equal(qp.max_inline_data, 48);
+    assert_int_equal(qp.max_send_wr, requested_cap.max_send_wr);
+    assert_int_equal(qp.max_recv_wr, requested_cap.max_recv_wr);
+    assert_int_equal(qp.max_send_sge, requested_cap.max_send_sge);
+    assert_int_equal(qp.max_recv_sge, requested_cap.max_recv_sge);
+    assert_int_equal(qp.max_inline_data, requested_cap.max_inline_data);
     assert_int_equal(qp.sq_sig_all, 1);
     assert_int_equal(qp.qp_type, IBV_QPT_RC);
     assert_int_equal(qp.is_srq, 0);
