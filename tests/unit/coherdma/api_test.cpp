@@ -153,31 +153,34 @@ void batch_of_null_device_fails(void **) {
     assert_int_equal(coherdma_batch_end(nullptr), EINVAL);
 }
 
+// A sync of a device that was opened with COHERDMA_OPEN_CHECK_MEMORY returns EFAULT for a range
+// with an unreadable page, and names the first such address.
 void check_memory_reports_unmapped_pages(void **) {
     constexpr std::size_t PAGE = 4096, PAGES = 600;
+    constexpr std::size_t UNMAPPED = 500 * PAGE, UNREADABLE = 510 * PAGE, READ_ONLY = 520 * PAGE;
     auto *memory = static_cast<char *>(
         mmap(nullptr, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     assert_ptr_not_equal(memory, MAP_FAILED);
-    munmap(memory + 500 * PAGE, PAGE);
-    mprotect(memory + 510 * PAGE, PAGE, PROT_NONE);
-    mprotect(memory + 520 * PAGE, PAGE, PROT_READ);
+    munmap(memory + UNMAPPED, PAGE);
+    mprotect(memory + UNREADABLE, PAGE, PROT_NONE);
+    mprotect(memory + READ_ONLY, PAGE, PROT_READ);
     for (const std::uint32_t coherency : {COHERDMA_COHERENT, COHERDMA_NON_COHERENT}) {
         coherdma_device *device = open_assumed(coherency, COHERDMA_OPEN_CHECK_MEMORY);
-        if (!device)
+        if (!device) // the CPU has no cache instructions
             continue;
         const auto sync = [device](const void *begin, std::size_t length) {
             const ibv_sge sge = make_sge(begin, static_cast<std::uint32_t>(length));
             return coherdma_sync_rdma_write(device, &sge, 1);
         };
-        assert_int_equal(sync(memory, 500 * PAGE), 0);
+        assert_int_equal(sync(memory, UNMAPPED), 0);
         assert_int_equal(sync(memory, PAGES * PAGE), EFAULT);
         char addr[32];
-        std::snprintf(addr, sizeof addr, "%p", static_cast<void *>(memory + 500 * PAGE));
+        std::snprintf(addr, sizeof addr, "%p", static_cast<void *>(memory + UNMAPPED));
         assert_error_contains(addr);
-        assert_int_equal(sync(memory + 510 * PAGE + 5, 1), EFAULT);
-        assert_int_equal(sync(memory + 520 * PAGE, PAGE), 0);
-        assert_int_equal(sync(memory + 501 * PAGE - 1, 2), EFAULT);
-        assert_int_equal(sync(memory + 501 * PAGE, 0), 0);
+        assert_int_equal(sync(memory + UNREADABLE + 5, 1), EFAULT);
+        assert_int_equal(sync(memory + READ_ONLY, PAGE), 0);
+        assert_int_equal(sync(memory + UNMAPPED + PAGE - 1, 2), EFAULT);
+        assert_int_equal(sync(memory + UNMAPPED + PAGE, 0), 0);
         const ibv_sge empty = {};
         assert_int_equal(coherdma_sync_rdma_read(device, &empty, 1), 0);
         coherdma_close_device(device);
@@ -214,6 +217,9 @@ void open_rejects_invalid_attributes(void **) {
     coherdma_close_device(nullptr);
 }
 
+// A program compiled with a newer header passes a longer struct: as output, what the library does
+// not know is zeroed; as input, it must be zero. A struct shorter than the first version's is
+// refused.
 void device_attr_of_other_versions_is_accepted(void **) {
     struct newer {
         coherdma_device_attr known;
@@ -309,6 +315,7 @@ void port_list_of_other_versions_is_accepted(void **) {
     }
 }
 
+// The lists end with a null entry, so that a program need not pass count.
 void lists_are_walked_without_count(void **) {
     std::size_t num_devices = 0, num_ports = 0;
     char **const devices = coherdma_get_device_list(nullptr);

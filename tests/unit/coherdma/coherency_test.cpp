@@ -17,6 +17,8 @@ namespace {
 
 int registration_result = 0;
 
+// What the library knows of the device that the machine's file describes. "registers ERROR" is the
+// result of an ibv_reg_mr() of that device.
 rule_input make_rule_input(const fake_sysfs &machine) {
     rule_input input;
     input.root = machine.root;
@@ -43,6 +45,8 @@ const evidence *find_evidence(const decision &decision, const std::string &rule_
     return nullptr;
 }
 
+// For each machine of tests/data/coherency, whose file has the expected result: "expect RULE
+// COHERENCY", perhaps the deciding "value VALUE", and "other_evidence RULE VALUE" of another rule.
 void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
     const rule_input input = make_rule_input(machine);

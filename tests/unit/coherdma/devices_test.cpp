@@ -39,6 +39,7 @@ class message {
     std::vector<unsigned char> bytes;
 };
 
+// What the library reads from a netlink message of the kernel's RDMA subsystem.
 std::string describe(message &msg) {
     std::string description;
     const auto add = [&description](const std::string &item) {
@@ -55,6 +56,7 @@ std::string describe(message &msg) {
     return description;
 }
 
+// The file has lines "message HEX" with a recorded message, and "is TEXT" with its description.
 void check_messages(const std::string &path) {
     std::ifstream lines(path);
     int checked = 0;
@@ -84,6 +86,8 @@ std::string or_dash(const std::string &text) {
     return text.empty() ? "-" : text;
 }
 
+// The file describes a sysfs, and has a line "port DEVICE NUMBER NETDEV TRANSPORT STATE" for each
+// port that the library must find there.
 void check_sysfs(const std::string &path) {
     const fake_sysfs machine(path);
     std::string expected, actual;

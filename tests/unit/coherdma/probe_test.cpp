@@ -14,6 +14,8 @@ using namespace coherdma;
 namespace {
 
 constexpr std::size_t WORDS = 2048; // one word is one line of the fake cache
+constexpr std::size_t LINE_SIZE = sizeof(std::uint64_t);
+constexpr std::uint32_t ROUNDS = 3;
 
 // Source and sink as the CPU sees them, in memory, and when both were last equal.
 struct fake_machine {
@@ -46,9 +48,11 @@ constexpr cache::cache_ops FAKE_OPS = {"fake",   no_fence,   writeback_invalidat
                                        no_fence, no_fence,   writeback_invalidate,
                                        no_fence, is_reported};
 
+// Copies source to sink; it snoops the CPU's cache when it reads, or when it writes, or not.
 struct fake_device final : probe::copier {
     bool reads_cache, writes_cache;
-    int calls = 0, failing_call = -1;
+    int calls = 0;
+    int failing_call = -1; ///< counted from 0; -1: none
     fake_device(bool reads, bool writes)
         : reads_cache(reads)
         , writes_cache(writes) {}
@@ -65,13 +69,14 @@ struct fake_device final : probe::copier {
     }
 };
 
+// The counts of a probe of a new machine with the device.
 probe::probe_counts run_probe(fake_device &device, int expected_error = 0) {
     fake_machine machine;
     fake = &machine;
     probe::probe_counts counts;
-    assert_int_equal(
-        probe::probe_coherency(device, machine.source(), machine.sink(), FAKE_OPS, 8, 3, counts),
-        expected_error);
+    assert_int_equal(probe::probe_coherency(device, machine.source(), machine.sink(), FAKE_OPS,
+                                            LINE_SIZE, ROUNDS, counts),
+                     expected_error);
     return counts;
 }
 
@@ -82,17 +87,17 @@ struct test_case {
 };
 test_case cases[] = {
     {"coherent device: nothing is stale", true, true, 0, 0},
-    {"device that does not read the cache: device data is stale", false, true, 3 * WORDS, 0},
-    {"device that does not write the cache: CPU data is stale", true, false, 0, 3 * WORDS},
-    {"non-coherent device: all data is stale", false, false, 3 * WORDS, 3 * WORDS},
+    {"device that does not read the cache: device data is stale", false, true, ROUNDS *WORDS, 0},
+    {"device that does not write the cache: CPU data is stale", true, false, 0, ROUNDS *WORDS},
+    {"non-coherent device: all data is stale", false, false, ROUNDS *WORDS, ROUNDS *WORDS},
 };
 
 void stale_lines_are_counted(void **state) {
     const test_case &expected = *static_cast<const test_case *>(*state);
     fake_device device(expected.reads_cache, expected.writes_cache);
     const probe::probe_counts counts = run_probe(device);
-    assert_int_equal(counts.rounds, 3);
-    assert_int_equal(counts.lines, 3 * WORDS);
+    assert_int_equal(counts.rounds, ROUNDS);
+    assert_int_equal(counts.lines, ROUNDS * WORDS);
     assert_int_equal(counts.device_stale, expected.device_stale);
     assert_int_equal(counts.cpu_stale, expected.cpu_stale);
 }
@@ -109,14 +114,15 @@ struct idle_device final : probe::copier {
     int copy() override { return 0; } // reports success without a transfer
 };
 
+// A device that copies nothing must not count as coherent or not.
 void device_without_effect_is_an_error(void **) {
     fake_machine machine;
     fake = &machine;
     idle_device device;
     probe::probe_counts counts;
-    assert_int_equal(
-        probe::probe_coherency(device, machine.source(), machine.sink(), FAKE_OPS, 8, 1, counts),
-        EIO);
+    assert_int_equal(probe::probe_coherency(device, machine.source(), machine.sink(), FAKE_OPS,
+                                            LINE_SIZE, 1, counts),
+                     EIO);
     assert_int_equal(counts.rounds, 0);
 }
 

@@ -95,6 +95,8 @@ void coherent_device_is_opened_as_provider_says(void **) {
     coherdma_close_device(device);
 }
 
+// The stub plugin's cache marks the first byte of each range: its cache operations add 1,
+// sync_for_device() adds 0x10, or 0x20 if the device writes, and sync_for_cpu() 0x40.
 void emulated_device_syncs_with_provider_cache(void **) {
     fake_context emulated("emulated0", operation_of_stub());
     coherdma_device *const device = coherdma_open_device(&emulated.context);

@@ -20,7 +20,7 @@ ibv_qp_ex fake_qp = {};
 bool has_qp_ex = true;
 std::uint32_t max_inline_data = 8;
 int complete_status = 0; ///< returned by wr_complete
-std::string calls;
+std::string calls;       ///< recorded by the fake QP's functions
 
 void record(const char *call) {
     calls += calls.empty() ? "" : " ";
@@ -52,6 +52,8 @@ void wr_flush(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t addr, std::size
 }
 #endif
 
+// Records the opcode, wr_id, send_flags, rkey, remote address, and the length and lkey of the SGE;
+// of an atomic the compared and the new value, too.
 int post_send(ibv_qp *, ibv_send_wr *wr, ibv_send_wr **) {
     const bool is_atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
     char text[160];
@@ -97,6 +99,7 @@ coherdma_qp_attr open_qp(coherdma_qp *&qp) {
     return attr;
 }
 
+// A request of wr_id 9 with rkey 7. Flags 2 is IBV_SEND_SIGNALED. An unaligned address is refused.
 void native_atomic_write_posts_one_wr(void **) {
     coherdma_qp *qp;
     assert_int_equal(open_qp(qp).atomic_write, COHERDMA_METHOD_NATIVE);
@@ -133,6 +136,10 @@ void qp_without_atomic_write_uses_inline(void **) {
     coherdma_close_qp(qp);
 }
 
+// Without native operations: an atomic write is an inline RDMA Write, or without inline data a
+// compare and swap; a flush is a Read of the last 8 bytes of the range. 0, 4 and 5 are
+// IBV_WR_RDMA_WRITE, _RDMA_READ and _ATOMIC_CMP_AND_SWP; the flags are IBV_SEND_FENCE (1), SIGNALED
+// (2), INLINE (8).
 void other_methods_post_one_send_wr(void **) {
     const std::uint64_t value = 0x22;
     std::uint64_t expected = 0x11;
@@ -160,6 +167,7 @@ void other_methods_post_one_send_wr(void **) {
     coherdma_close_qp(qp);
 }
 
+// With the placement type 1 (global visibility) and the selectivity level 0 (the range).
 void native_flush_posts_one_wr(void **) {
 #ifdef COHERDMA_HAS_FLUSH
     coherdma_qp *qp;
