@@ -92,6 +92,8 @@ void registry_lists_own_entries(void **) {
     assert_true((dat2.list_names() == std::vector<std::string>{"both", "both", "new", "old"}));
 }
 
+/// Both registries are loaded, and read one dat.conf with a line for each version of "both", and
+/// with "old" for 1.2 and "new" for 2.0.
 void registry_opens_own_providers(void **) {
     const DAT_RETURN dat1_major_not_found =
         DAT_MAKE_ERROR(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND);
@@ -133,6 +135,7 @@ void handles_of_other_registry_rejected(void **) {
     dat2.close_ok(ia2);
 }
 
+/// The instance data shows which line was used.
 int setup(void **) {
     char name[] = "/tmp/registries.XXXXXX";
     const int fd = mkstemp(name);

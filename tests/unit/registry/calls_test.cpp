@@ -39,6 +39,8 @@ struct argument_bytes {
     }
 };
 
+/// Calls the registry's function with the handle and new arguments. *expected gets what the
+/// provider must receive.
 template <typename Call, typename... Arguments>
 DAT_RETURN call_with(DAT_HANDLE handle, DAT_HANDLE provider_handle, argument_bytes *expected,
                      DAT_RETURN (*function)(DAT_HANDLE, Arguments...)) {
@@ -71,6 +73,8 @@ std::size_t member_offset() {
 template <typename Call>
 constexpr bool TAKES_IA = Call::subtype == DAT_INVALID_HANDLE_IA;
 
+/// The registry's function calls the provider's with the provider's handle and the same other
+/// arguments, and returns its result.
 template <typename Call>
 void assert_forwarded(DAT_HANDLE handle, DAT_HANDLE provider_handle) {
     constexpr DAT_RETURN STATUS = DAT_MAKE_ERROR(DAT_ABORT, DAT_INVALID_ARG9);
@@ -268,7 +272,8 @@ void more_pages_than_cache_slots_work(void **) {
     }
 }
 
-/// After the call has succeeded, the object's page may be unmapped.
+/// The registry remembers pages that it has read. A call that destroys an object and succeeds makes
+/// it forget the object's page, which may be unmapped then; one that fails does not.
 template <typename Call>
 void assert_uncached() {
     const mapped_page page;

@@ -47,6 +47,8 @@ void set_extension(const void *extension) {
     const_cast<DAT_PROVIDER *>(ep.provider)->extension = const_cast<void *>(extension);
 }
 
+/// The extension pointer of a DAT 1.2 table may be of another provider: the registry checks that it
+/// is readable, aligned, and begins with the magic number.
 void provider_without_extension_gives_not_implemented(void **) {
     DAT_COHERDMA_METHODS methods;
     DAT_COHERDMA_CALLS wrong_magic = {1, post_atomic_write, post_flush, query_methods};

@@ -41,6 +41,8 @@ Function *find_symbol(void *library, const char *name) {
     return function;
 }
 
+/// The registry loads libcoherdma and the provider from its own folder if they are not installed,
+/// as after a build without installation.
 void libraries_in_registry_folder_found(void **) {
     for (const char *name : {"libcoherdma.so.1", "libdaplcoherdma.so.2"}) {
         if (dlopen(name, RTLD_LAZY)) {

@@ -28,6 +28,7 @@ void assert_forwarded(DAT_HANDLE handle) {
     assert_int_equal(sum, 42);
 }
 
+/// dat_extension_op is enabled by the first open of an IA whose provider has extensions.
 void extension_op_needs_ia_with_extensions(void **) {
     DAT_IA_HANDLE query = DAT_HANDLE_NULL;
     int sum = 0;
@@ -67,6 +68,7 @@ void extension_op_accepts_ia_and_object(void **) {
     close_ia_ok(ia);
 }
 
+/// A query opens an IA for its attributes only: one load of the provider serves several.
 void open_query_shares_provider(void **) {
     const int inits = state->inits, finis = state->finis, extensions = state->extensions;
     DAT_IA_HANDLE query = DAT_HANDLE_NULL, second_query = DAT_HANDLE_NULL;

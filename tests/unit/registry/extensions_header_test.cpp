@@ -185,6 +185,8 @@ void strerror_extension_names_values(void **) {
 
 // These replace the functions of libdat2.
 
+/// Replaces the registry's function, which the header's macros call: records the arguments, whose
+/// types are P (pointer), C (context), q (64 bits), and others (32 bits).
 DAT_RETURN dat_extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, ...) {
     call current = {operation, to_number(handle), {}};
     va_list list;

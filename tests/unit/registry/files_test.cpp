@@ -173,6 +173,7 @@ void solaris_driver_lists_skipped(void **) {
     unsetenv("DAT_DBG_TYPE");
 }
 
+/// DAT_DBG_TYPE is a mask of message types, DAT_DBG_DEST a mask of destinations (1: stderr).
 void dat_dbg_type_selects_messages(void **) {
     const std::string path = write_file("bad", "a\n");
     const struct {

@@ -20,6 +20,10 @@ constexpr DAT_RETURN not_found(DAT_RETURN_SUBTYPE subtype) {
 /// The provider of dat.conf, and the stub in place of the coherdma provider.
 stub::state *state, *coherdma_state;
 
+constexpr char ACTIVE_RXE0[] = "rxe0:1:eth0:4";
+
+/// What the fake libcoherdma lists: DEVICE:PORT:INTERFACE:STATE for each port, where 4 is an active
+/// one.
 void set_ports(const char *ports) {
     setenv("FAKE_PORTS", ports, 1);
 }
@@ -69,13 +73,17 @@ const std::string IN_CONF = MAJOR == 2 ? interface_name("eth1", 0) : port_name("
                   NOT_IN_CONF = MAJOR == 2 ? port_name("rxe7-1") : interface_name("eth1", 0);
 const std::vector<std::string> CONF_NAMES = {IN_CONF, "rxe7", "old"};
 
+/// The registry lists the names of dat.conf first.
 std::vector<std::string> append_to_conf(std::vector<std::string> names) {
     names.insert(names.begin(), CONF_NAMES.begin(), CONF_NAMES.end());
     return names;
 }
 
+/// A port that no dat.conf names is listed by its device, its interface, and OFED's names for both;
+/// the IA of each name is served by coherdma's provider, with the device and the port as instance
+/// data.
 void port_has_all_names(void **) {
-    set_ports("rxe0:1:eth0:4");
+    set_ports(ACTIVE_RXE0);
     const std::vector<std::string> names = {"rxe0", "eth0", interface_name("eth0", 0),
                                             port_name("rxe0-1")};
     assert_listed(append_to_conf(names));
@@ -115,12 +123,13 @@ void ambiguous_name_means_first_port(void **) {
     assert_served("mlx4_0", *coherdma_state, "mlx4_0 1"); // no port is active
 }
 
+/// The registry reads the list of devices for each call: rxe0 appears, and is replaced by rxe1.
 void hotplugged_devices_found(void **) {
     set_ports("");
     assert_listed(CONF_NAMES);
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     assert_int_equal(open_ia("rxe0", ia), not_found(DAT_NAME_NOT_REGISTERED));
-    set_ports("rxe0:1:eth0:4");
+    set_ports(ACTIVE_RXE0);
     ia = open_ia_ok("rxe0");
     set_ports("rxe1:1:eth0:4");
     assert_listed(append_to_conf({"rxe1", "eth0", interface_name("eth0", 0), port_name("rxe1-1")}));
@@ -146,7 +155,7 @@ void missing_library_replaced_by_coherdma_provider(void **) {
 }
 
 void other_version_not_found(void **) {
-    set_ports("rxe0:1:eth0:4");
+    set_ports(ACTIVE_RXE0);
     char name[] = "rxe0";
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -158,7 +167,7 @@ void other_version_not_found(void **) {
 
 #ifndef COHERDMA_DAT1
 void live_devices_have_unknown_relationship(void **) {
-    set_ports("rxe0:1:eth0:4");
+    set_ports(ACTIVE_RXE0);
     char first[] = "rxe0", second[] = "eth0", unknown[] = "rxe1";
     DAT_HA_RELATIONSHIP relationship = DAT_HA_CONFLICTING;
     assert_int_equal(dat_registry_providers_related(first, second, &relationship), DAT_SUCCESS);
@@ -169,7 +178,7 @@ void live_devices_have_unknown_relationship(void **) {
 #endif
 
 void coherdma_dat_live_0_disables_live_devices(void **) {
-    set_ports("rxe0:1:eth0:4");
+    set_ports(ACTIVE_RXE0);
     setenv("COHERDMA_DAT_LIVE", "0", 1);
     assert_listed(CONF_NAMES);
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;

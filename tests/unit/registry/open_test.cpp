@@ -18,14 +18,17 @@ constexpr DAT_RETURN invalid_parameter(DAT_RETURN_SUBTYPE subtype) {
 
 stub::state *state;
 
-/// Counts the calls of the stub since construction.
+/// Counts the registry's calls of the stub provider since construction.
 struct call_counts {
-    int inits = state->inits, finis = state->finis, opens = state->opens, closes = state->closes;
-    void assert_calls(int new_inits, int new_finis, int new_opens, int new_closes) const {
-        assert_int_equal(state->inits - inits, new_inits);
-        assert_int_equal(state->finis - finis, new_finis);
-        assert_int_equal(state->opens - opens, new_opens);
-        assert_int_equal(state->closes - closes, new_closes);
+    struct calls {
+        int inits, finis, opens, closes;
+    };
+    calls before = {state->inits, state->finis, state->opens, state->closes};
+    void assert_calls(const calls &expected) const {
+        assert_int_equal(state->inits - before.inits, expected.inits);
+        assert_int_equal(state->finis - before.finis, expected.finis);
+        assert_int_equal(state->opens - before.opens, expected.opens);
+        assert_int_equal(state->closes - before.closes, expected.closes);
     }
 };
 
@@ -75,9 +78,12 @@ void invalid_name_or_version_fails_open(void **) {
     assert_int_equal(open_version("other version", OTHER_MAJOR, OTHER_MINOR, DAT_FALSE),
                      not_found(DAT_MAJOR_NOT_FOUND));
     assert_null(ia);
-    counts.assert_calls(1, 0, 0, 0); // only "silent" was loaded
+    counts.assert_calls(
+        {.inits = 1, .finis = 0, .opens = 0, .closes = 0}); // only "silent" was loaded
 }
 
+/// "second" and "third" have several lines in dat.conf: the stub is the first library of them that
+/// is a provider.
 void first_loadable_library_used(void **) {
     close_ia_ok(open_ia_ok("second"));
     assert_string_equal(state->instance, "second");
@@ -128,6 +134,7 @@ void ia_handles_are_integers_in_turn(void **) {
     close_ia_ok(open);
 }
 
+/// IA handles are the numbers 1 to 4095.
 void open_fails_after_4095_ias(void **) {
     const call_counts counts;
     std::vector<DAT_IA_HANDLE> ias;
@@ -137,10 +144,13 @@ void open_fails_after_4095_ias(void **) {
         ias.push_back(ia);
     assert_int_equal(status, DAT_MAKE_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
     assert_int_equal(ias.size(), 4095);
-    counts.assert_calls(1, 0, 4096, 1); // the provider's last IA has no index and is closed
+    counts.assert_calls({.inits = 1,
+                         .finis = 0,
+                         .opens = 4096,
+                         .closes = 1}); // the provider's last IA has no index and is closed
     for (const DAT_IA_HANDLE handle : ias)
         close_ia_ok(handle);
-    counts.assert_calls(1, 1, 4096, 4096);
+    counts.assert_calls({.inits = 1, .finis = 1, .opens = 4096, .closes = 4096});
 }
 
 /// One init and one fini, however many IAs are open.
@@ -148,11 +158,11 @@ void library_loaded_while_ias_are_open(void **) {
     for (int i = 0; i < 2; ++i) {
         const call_counts counts;
         const DAT_IA_HANDLE first = open_ia_ok("good"), second = open_ia_ok("good");
-        counts.assert_calls(1, 0, 2, 0);
+        counts.assert_calls({.inits = 1, .finis = 0, .opens = 2, .closes = 0});
         close_ia_ok(first);
-        counts.assert_calls(1, 0, 2, 1);
+        counts.assert_calls({.inits = 1, .finis = 0, .opens = 2, .closes = 1});
         close_ia_ok(second);
-        counts.assert_calls(1, 1, 2, 2);
+        counts.assert_calls({.inits = 1, .finis = 1, .opens = 2, .closes = 2});
     }
     assert_false(is_loaded(COHERDMA_TEST_COHERDMA_PROVIDER));
     const DAT_IA_HANDLE ia = open_ia_ok("unloaded");
@@ -165,22 +175,22 @@ void thread_safe_entry_has_separate_provider(void **) {
     const call_counts counts;
     const DAT_IA_HANDLE first = open_ia_ok("both", DAT_FALSE),
                         second = open_ia_ok("both", DAT_TRUE);
-    counts.assert_calls(2, 0, 2, 0);
+    counts.assert_calls({.inits = 2, .finis = 0, .opens = 2, .closes = 0});
     close_ia_ok(first);
-    counts.assert_calls(2, 1, 2, 1);
+    counts.assert_calls({.inits = 2, .finis = 1, .opens = 2, .closes = 1});
     assert_int_equal(convert_handle(second) != nullptr, 1);
     DAT_IA_ATTR attributes;
     assert_int_equal(dat_ia_query(second, nullptr, DAT_IA_FIELD_ALL, &attributes, 0, nullptr),
                      DAT_SUCCESS);
     close_ia_ok(second);
-    counts.assert_calls(2, 2, 2, 2);
+    counts.assert_calls({.inits = 2, .finis = 2, .opens = 2, .closes = 2});
 }
 
 /// The entry in dat.conf has the thread safety.
 void thread_safety_of_provider_attr_ignored(void **) {
     const call_counts counts;
     close_ia_ok(open_ia_ok("safe"));
-    counts.assert_calls(1, 1, 1, 1);
+    counts.assert_calls({.inits = 1, .finis = 1, .opens = 1, .closes = 1});
 }
 
 void failed_close_keeps_ia_open(void **) {
@@ -190,21 +200,22 @@ void failed_close_keeps_ia_open(void **) {
     for (int i = 0; i < 2; ++i)
         assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), state->close_status.load());
     assert_non_null(convert_handle(ia));
-    counts.assert_calls(0, 0, 0, 0);
+    counts.assert_calls({.inits = 0, .finis = 0, .opens = 0, .closes = 0});
     state->close_status = DAT_SUCCESS;
     close_ia_ok(ia);
-    counts.assert_calls(0, 1, 0, 1);
+    counts.assert_calls({.inits = 0, .finis = 1, .opens = 0, .closes = 1});
 }
 
+/// The stub refuses to open the first IA, and returns handles for the others that are not valid.
 void failed_open_releases_provider(void **) {
     const call_counts counts;
     DAT_IA_HANDLE ia = reinterpret_cast<DAT_IA_HANDLE>(77);
     assert_int_equal(open_ia("refuses", ia),
                      DAT_MAKE_ERROR(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
-    counts.assert_calls(1, 1, 0, 0);
+    counts.assert_calls({.inits = 1, .finis = 1, .opens = 0, .closes = 0});
     for (const char *name : {"null", "odd"})
         assert_int_equal(open_ia(name, ia), DAT_MAKE_ERROR(DAT_INTERNAL_ERROR, DAT_NO_SUBTYPE));
-    counts.assert_calls(3, 3, 2, 0);
+    counts.assert_calls({.inits = 3, .finis = 3, .opens = 2, .closes = 0});
     assert_ptr_equal(ia, reinterpret_cast<void *>(77));
 }
 
@@ -212,7 +223,7 @@ void provider_that_stays_registered_reloaded(void **) {
     const call_counts counts;
     for (int i = 0; i < 2; ++i)
         close_ia_ok(open_ia_ok("keeps"));
-    counts.assert_calls(2, 2, 2, 2);
+    counts.assert_calls({.inits = 2, .finis = 2, .opens = 2, .closes = 2});
 }
 
 /// A provider's init may open IAs of other providers, but not its own, which is not registered yet.
@@ -334,6 +345,8 @@ DAT_HA_RELATIONSHIP query_related(std::string first, std::string second) {
     return relationship;
 }
 
+/// The registry asks the provider of each open IA of the two names. The stub answers true for
+/// "alike", false for "other", and has no answer for "good".
 void providers_related_asks_open_ias(void **) {
     char good[] = "good", unknown[] = "unknown";
     DAT_HA_RELATIONSHIP relationship;
@@ -359,6 +372,7 @@ void providers_related_asks_open_ias(void **) {
 }
 #endif
 
+/// The instance data is the stub's option, see stub_provider.hpp; "x" is none.
 int setup(void **) {
     use_conf(conf_line("good", "x") +
              conf_line("\"other version\"", "x", COHERDMA_TEST_STUB, "nonthreadsafe", OTHER_API) +

@@ -64,7 +64,8 @@ int next_fd() {
     return fd;
 }
 
-/// The number of the first check that fails, or 0.
+/// Checks is_readable() for readable and unreadable addresses; it must keep errno and leave no open
+/// file. Returns the number of the first check that fails, or 0.
 int find_failed_check() {
     const int old_next_fd = next_fd();
     char *const readable = map_page(PROT_READ), *const inaccessible = map_page(PROT_NONE),

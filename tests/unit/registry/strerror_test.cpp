@@ -98,6 +98,7 @@ struct strerror_result {
     }
 };
 
+/// dat_strerror ignores the class bits of a return value.
 void types_and_subtypes_have_names(void **) {
     for (const error_name &type : TYPES) {
         for (const DAT_RETURN class_bits :

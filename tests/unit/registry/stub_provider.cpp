@@ -70,6 +70,7 @@ void set_recorder(DAT_PROVIDER &table, Call) {
     table.*Call::member = recorder<Call::member, std::remove_const_t<decltype(Call::member)>>::call;
 }
 
+/// Options: "refuses" fails, "null" and "odd" return invalid handles, "again" reuses one object.
 DAT_RETURN ia_open(const DAT_NAME_PTR name, DAT_COUNT, DAT_EVD_HANDLE *, DAT_IA_HANDLE *ia) {
     {
         const std::lock_guard<std::mutex> guard(mutex);
@@ -120,6 +121,7 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *evd, DAT_IA_ATTR_MASK mask
     return DAT_SUCCESS;
 }
 
+/// Option "again": opens the IA again, at the same address, before it returns.
 DAT_RETURN ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS) {
     if (const DAT_RETURN status = stub_state.close_status)
         return status;
@@ -139,6 +141,7 @@ DAT_RETURN ha_related(DAT_IA_HANDLE ia, const DAT_NAME_PTR, DAT_BOOLEAN *related
     return DAT_SUCCESS;
 }
 
+/// Opens or closes a query; any other operation adds its second argument to the int of the first.
 DAT_RETURN extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list args) {
     ++stub_state.extensions;
     if (const DAT_RETURN status = stub_state.extension_status)
@@ -157,6 +160,8 @@ DAT_RETURN extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, va_list ar
 }
 #endif
 
+/// All functions of the table record their arguments, except those of this file. Option "gaps":
+/// only ia_open and ia_close; "noext": no extension_op.
 void fill_table(stub_provider &provider) {
     provider.table.device_name = provider.name.c_str();
 #ifdef COHERDMA_DAT1
@@ -177,6 +182,7 @@ void fill_table(stub_provider &provider) {
 #endif
 }
 
+/// Option "nested=NAME": dat_provider_init opens an IA, as a provider with a provider below it.
 void open_nested(const std::string &instance) {
     const std::size_t pos = instance.find("nested=");
     if (pos == std::string::npos)
@@ -194,6 +200,8 @@ stub::state *get_stub_state() {
     return &stub_state;
 }
 
+/// Called by the registry when it has loaded this library. An IA name keeps its table until the
+/// last dat_provider_fini for it.
 STUB_EXPORT void dat_provider_init(const DAT_PROVIDER_INFO *info, const char *instance) {
     stub_state.find_table = [](const char *name) -> const DAT_PROVIDER * {
         const stub_provider *provider = find_provider(name);

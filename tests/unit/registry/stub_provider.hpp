@@ -26,6 +26,7 @@ struct object {
 };
 
 struct state {
+    /// Calls of dat_provider_init, dat_provider_fini, ia_open, ia_close, ia_query, extension_op.
     std::atomic<int> inits, finis, opens, closes, queries, extensions;
     std::atomic<DAT_RETURN> close_status, extension_status, nested_status;
     DAT_IA_HANDLE reopened_ia;         ///< opened by ia_close with the option "again"

@@ -67,6 +67,8 @@ void concurrent_opens_are_balanced(void **) {
     assert_int_equal(state.inits, state.finis);
 }
 
+/// Objects of several threads are in one page, so that a free makes the registry forget a page that
+/// another thread uses.
 void concurrent_calls_and_frees_work(void **) {
     const DAT_IA_HANDLE ia = open_ia_ok("shared");
     const DAT_PROVIDER *provider = load_stub().find_table("shared");
