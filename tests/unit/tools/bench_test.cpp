@@ -71,6 +71,7 @@ void sizes_are_parsed_and_printed(void **) {
     }
 }
 
+/// Made-up results. Each list {9, 200, 210, 300} is a summary: 9 samples, p50, p90, p99.
 measurements make_results() {
     measurements results;
     results.utc_time = "2024-02-29T12:00:00Z";
@@ -114,6 +115,8 @@ void assert_contains(const std::string &text, const char *part) {
         fail_msg("not in the output: %s", part);
 }
 
+/// A result {samples, p50, p90, p99} counts as slower or faster if its range is outside the old
+/// one.
 void comparison_counts_slower_and_faster(void **) {
     measurements baseline = make_results(), results = make_results();
     assert_contains(as_comparison(results, baseline), "in total: 0 slower, 0 faster, of 5");

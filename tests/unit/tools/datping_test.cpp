@@ -88,6 +88,7 @@ void latency_summary_is_exact(void **) {
     assert_true(std::fabs(summary.p99 - 198) < 1e-9 && std::fabs(summary.max - 200) < 1e-9);
 }
 
+/// Of more values than MAX_SAMPLES, a random part is kept; min and max are exact.
 void latency_samples_represent_all(void **) {
     latency times;
     const auto num_values = static_cast<double>(3 * latency::MAX_SAMPLES);
@@ -104,6 +105,7 @@ void latency_samples_represent_all(void **) {
     assert_true(std::fabs(summary.p99 / num_values - 0.99) < 0.001);
 }
 
+/// A hello is the private data of a connection request or its answer.
 void hello_round_trip(void **) {
     hello sent;
     sent.type = hello::kind::ACCEPT;

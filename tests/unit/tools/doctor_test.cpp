@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A host in a temporary folder; later folders replace files of earlier ones.
+/// A host in a temporary folder: copies of folders of tests/data/doctor, of which later ones
+/// replace files of earlier ones.
 struct fake_host : host {
     fake_host(std::string release, std::initializer_list<const char *> folders) {
         char temp_folder[] = "/tmp/doctor_test.XXXXXX";
@@ -29,13 +30,20 @@ struct fake_host : host {
         kernel = std::move(release);
         copy_folders(folders);
         libibverbs_path = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
-        interfaces = {{"eth0", {true, true, {"198.18.0.1", "fe80::4c9e:28ff:fe17:ad55"}}},
-                      {"eth1", {true, true, {"198.18.1.1"}}}};
+        interfaces = {{"eth0",
+                       {.is_up = true,
+                        .has_carrier = true,
+                        .addresses = {"198.18.0.1", "fe80::4c9e:28ff:fe17:ad55"}}},
+                      {"eth1", {.is_up = true, .has_carrier = true, .addresses = {"198.18.1.1"}}}};
         stat_node = [this](const std::string &path) {
-            return device_node{exists(path), true, 0666, "root", is_root};
+            return device_node{.exists = exists(path),
+                               .is_accessible = true,
+                               .mode = 0666,
+                               .group = "root",
+                               .is_member = is_root};
         };
         open_device = [](const std::string &) {
-            return open_result{true, true, ""};
+            return open_result{.is_listed = true, .is_open = true, .message = ""};
         };
         query_coherency = [](const std::string &name) {
             return coherency_result{"coherent", name + " is coherent"};
@@ -233,8 +241,13 @@ void inaccessible_node_suggests_chmod_or_group(void **) {
     machine.is_root = false;
     machine.user = "ann";
     machine.stat_node = [](const std::string &path) {
-        return has(path, "uverbs") ? device_node{true, false, 0600, "root", false}
-                                   : device_node{true, false, 0660, "rdma", false};
+        return has(path, "uverbs")
+                   ? device_node{.exists = true,
+                                 .is_accessible = false,
+                                 .mode = 0600,
+                                 .group = "root"}
+                   : device_node{
+                         .exists = true, .is_accessible = false, .mode = 0660, .group = "rdma"};
     };
     const report results = examine(machine, {});
     const check &c = assert_check(results, "node", check_status::FAIL, "rxe0");
@@ -246,7 +259,7 @@ void inaccessible_node_suggests_chmod_or_group(void **) {
     assert_check(results, "open", check_status::SKIP, "rxe0");
     assert_true(results.working_devices.empty());
     machine.stat_node = [](const std::string &) {
-        return device_node{true, false, 0640, "rdma", false};
+        return device_node{.exists = true, .is_accessible = false, .mode = 0640, .group = "rdma"};
     };
     assert_command(assert_check(examine(machine, {}), "node", check_status::FAIL, "rxe0"),
                    "sudo chmod 0666 /dev/infiniband/uverbs0");
@@ -401,7 +414,7 @@ void serving_provider_is_named(void **) {
     const std::string folder = "/usr/lib/x86_64-linux-gnu/libibverbs/";
     std::string file = folder + "librxe-rdmav34.so";
     machine.open_device = [&file](const std::string &) {
-        return open_result{true, true, "", file};
+        return open_result{.is_listed = true, .is_open = true, .message = "", .plugin = file};
     };
     assert_contains(assert_check(examine(machine, {}), "served", check_status::OK, "rxe0").evidence,
                     file + ", by line 1 of /etc/libibverbs.d/rxe.driver.");
@@ -422,7 +435,7 @@ void serving_provider_is_named(void **) {
     assert_contains(assert_check(examine(machine, {}), "served", check_status::OK, "rxe0").evidence,
                     "by line 2 of /etc");
     machine.open_device = [](const std::string &) {
-        return open_result{true, false, "no"};
+        return open_result{.is_listed = true, .is_open = false, .message = "no"};
     };
     assert_check(examine(machine, {}), "served", check_status::SKIP, "rxe0");
 }
@@ -441,12 +454,13 @@ void environment_drivers_are_checked(void **) {
 void device_that_cannot_be_opened_fails(void **) {
     working_host machine;
     machine.open_device = [](const std::string &) {
-        return open_result{true, false, "Operation not permitted"};
+        return open_result{
+            .is_listed = true, .is_open = false, .message = "Operation not permitted"};
     };
     assert_contains(assert_check(examine(machine, {}), "open", check_status::FAIL, "rxe0").evidence,
                     "Operation not permitted");
     machine.open_device = [](const std::string &) {
-        return open_result{};
+        return open_result{.is_listed = false, .is_open = false, .message = ""};
     };
     assert_contains(assert_check(examine(machine, {}), "open", check_status::FAIL, "rxe0").evidence,
                     "does not list it");
@@ -460,7 +474,7 @@ void port_down_names_cause(void **) {
     check c = assert_check(examine(machine, {}), "port", check_status::FAIL, "rxe0");
     assert_contains(c.evidence, "DOWN, because its interface eth0 is down");
     assert_command(c, "ip link set eth0 up");
-    machine.interfaces["eth0"] = {true, false, {}};
+    machine.interfaces["eth0"] = {.is_up = true, .has_carrier = false, .addresses = {}};
     assert_contains(assert_check(examine(machine, {}), "port", check_status::FAIL, "rxe0").evidence,
                     "no carrier");
     machine.interfaces.erase("eth0");
@@ -643,6 +657,7 @@ void each_finding_has_fix(void **) {
     assert_findings_have_fix(results);
 }
 
+/// Where the package manager is not known, the fix is to run in a guest of softrdma.
 void each_finding_has_fix_on_other_distributions(void **) {
     for (const char *kernel : {"no-rdma", "kernel-full", "kernel-generic", "kernel-cloud"}) {
         for (const char *distribution : {"debian", "ubuntu", "fedora", "container"}) {

@@ -31,6 +31,7 @@ json event(const char *name, const json &lines, const json &stack = json::array(
             {"stack", stack}, {"lines", lines}};
 }
 
+/// A finding of two lines of 64 bytes, as the emulation logs it.
 json make_finding(const char *kind, const json &history, int length = 128) {
     return {{"coherdma", "finding"},
             {"kind", kind},
@@ -50,6 +51,7 @@ json make_finding(const char *kind, const json &history, int length = 128) {
             {"history", history}};
 }
 
+/// Both lines of a finding, clean.
 json clean() {
     return json::array({line_run(0, 128, "clean")});
 }
@@ -68,7 +70,9 @@ void assert_rows(const timeline &line_timeline, const std::vector<std::string> &
         assert_string_equal(describe(line_timeline.rows[i]).c_str(), expected[i].c_str());
 }
 
-/// The store of the CPU is between the registration and the Read, and concerns one line of two.
+/// The store of the CPU is between the registration and the Read, and concerns one line of two. A
+/// row has its kind, the index of the event that it is or precedes, and the state of each run of
+/// lines.
 void store_of_cpu_is_inferred(void **) {
     const timeline result = make_timeline(make_finding(
         "unsynced-read",
@@ -150,6 +154,8 @@ void frame_is_parsed(void **) {
     }
 }
 
+/// Where the page of a finding says that the sync is missing: between the calls of these two
+/// stacks.
 missing_place place_of(const json &after, const json &before, const char *description = nullptr) {
     const json text = description != nullptr ? json(description) : json(nullptr);
     return find_missing_place(

@@ -21,6 +21,7 @@ json stack(const std::string &frame) {
     return json::array({frame, "main (/usr/bin/a+0x1)", "?? (/lib/libc.so.6+0x5)"});
 }
 
+/// A finding as the emulation logs it, of memory that this frame has registered.
 json finding(const std::string &registered, long pid = 7) {
     return {{"coherdma", "finding"},
             {"kind", "unsynced-read"},
@@ -92,6 +93,8 @@ void invalid_log_line_is_incomplete(void **) {
     }
 }
 
+/// By the stacks of the request and the registration, not by addresses or processes: three findings
+/// of the first place, in two runs, are one row.
 void findings_are_grouped_across_modes(void **) {
     const std::string first = finding("f (/usr/bin/a+0x1)").dump() + "\n";
     json repeated = finding("f (/usr/bin/a+0x1)", 8);

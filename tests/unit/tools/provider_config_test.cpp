@@ -263,6 +263,9 @@ order_counts count_orders(const host &machine) {
     return {num_first, total};
 }
 
+/// libibverbs reads the folder's files in any order: coherdma must be first in each of the 120
+/// orders of five files, also with a hidden file and one without the suffix, which libibverbs reads
+/// as well.
 void enabled_in_any_folder_order(void **) {
     const fake_host machine;
     machine.write_driver("mine", "driver rxe\ndriver mlx5");
@@ -318,6 +321,7 @@ void partial_and_stale_are_detected(void **) {
     assert_state(machine, setting_state::OFF);
 }
 
+/// dpkg keeps a changed file and writes the package's version beside it; libibverbs reads both.
 void dpkg_dist_file_is_read(void **) {
     const fake_host machine;
     machine.enable();
@@ -399,6 +403,7 @@ void symlink_out_of_root_is_rejected(void **) {
     assert_equal(other.read_driver("rxe.driver"), "driver rxe\n");
 }
 
+/// A child is killed at a point of the replacement of the first of two files.
 void crash_leaves_old_or_new_file(void **) {
     for (const crash_point point :
          {crash_point::NEW_FILE_WRITTEN, crash_point::BEFORE_RENAME, crash_point::AFTER_RENAME}) {
@@ -456,10 +461,14 @@ void temporary_file_of_crash_is_removed(void **) {
 
 // Why a provider serves.
 
+/// Why libibverbs loaded the plugin that serves a device: a driver line, the environment, or
+/// neither.
 void reason_for_provider_is_named(void **) {
     fake_host machine;
-    tools::doctor::open_result device = {true, true, "",
-                                         std::string(PLUGINS) + "/librxe-rdmav34.so"};
+    tools::doctor::open_result device = {.is_listed = true,
+                                         .is_open = true,
+                                         .message = "",
+                                         .plugin = std::string(PLUGINS) + "/librxe-rdmav34.so"};
     assert_equal(find_load_reason(machine, device).description,
                  "line 1 of /etc/libibverbs.d/rxe.driver");
     machine.enable();
@@ -478,7 +487,7 @@ void reason_for_provider_is_named(void **) {
     assert_true(is_coherdma_plugin(device.plugin));
     device.is_preloaded = true;
     assert_int_equal(find_load_reason(machine, device).source, load_source::PRELOADED);
-    device = {true, true, "", "/somewhere/else.so"};
+    device = {.is_listed = true, .is_open = true, .message = "", .plugin = "/somewhere/else.so"};
     assert_int_equal(find_load_reason(machine, device).source, load_source::UNKNOWN);
 }
 
