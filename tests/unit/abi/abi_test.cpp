@@ -15,6 +15,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <sstream>
 #include <unistd.h>
 
@@ -71,6 +72,7 @@ void assert_refused(const std::string &mismatch) {
     assert_true(std::count(text.begin(), text.end(), '\n') == 1); // one message for all devices
 }
 
+// A libibverbs with a symbol that the release which it resembles does not have is an unknown one.
 void unexpected_symbol_is_refused(void **) {
     const auto symbols = symbol_data();
     for (std::size_t version = 0; version < num_abi_versions; ++version) {
@@ -93,6 +95,7 @@ void unexpected_symbol_is_refused(void **) {
     }
 }
 
+// A libibverbs without a symbol of the release which it resembles is an unknown one.
 void missing_symbol_is_refused(void **) {
     const auto symbols = symbol_data();
     for (std::size_t version = 0; version < num_abi_versions; ++version) {
@@ -112,6 +115,8 @@ void missing_symbol_is_refused(void **) {
     }
 }
 
+// The detection finds the offset of verbs_qp.comp_mask by calls of ibv_qp_to_qp_ex(); an offset
+// that is not that of the release means an unknown layout.
 void comp_mask_offset_mismatch_is_refused(void **) {
     const std::size_t v36_offset = layouts[v36].comp_mask_offset;
     for (std::size_t version = 0; version < num_abi_versions; ++version) {
@@ -174,7 +179,9 @@ type *fake_pointer(std::uintptr_t number) {
     return reinterpret_cast<type *>(number * 16);
 }
 
-// Each argument is at the position of the release; arguments unknown to the release are left out.
+// Each argument is at the position of the release; arguments unknown to the release are left out,
+// and those unknown to the driver are 0. fake_pointer(n) has the address 16 * n; the fake commands
+// return 7.
 void command_arguments_match_release(void **) {
     for (std::size_t version = 0; version < num_abi_versions; ++version) {
         use_release(version);
@@ -234,7 +241,7 @@ void operations_set_at_offsets_of_release(void **) {
     for (std::size_t version = 0; version < num_abi_versions; ++version) {
         use_release(version);
         assert_true(is_supported());
-        auto *const context = init_and_alloc_context<test_context>(&device, -1, 14);
+        auto *const context = init_and_alloc_context<test_context>(&device, -1, RDMA_DRIVER_RXE);
         assert_non_null(context);
         assert_ptr_equal(context->verbs.device, &device);
         std::memset(context->driver_data, 1, sizeof(context->driver_data));
@@ -261,7 +268,7 @@ void init_and_alloc_context_refuses_layout_mismatch(void **) {
             fake.more_context = extra;
             assert_true(is_supported());
             errno = 0;
-            assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), 14));
+            assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), RDMA_DRIVER_RXE));
             assert_int_equal(errno, EOPNOTSUPP);
             assert_int_equal(fake.contexts, 0);
             assert_non_null(std::strstr(log.text().c_str(), "cannot open some0"));
@@ -271,7 +278,7 @@ void init_and_alloc_context_refuses_layout_mismatch(void **) {
         use_release(version);
         fake.more_operations = 1;
         assert_true(is_supported());
-        assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), 14));
+        assert_null(init_and_alloc_context(&device, -1, sizeof(ibv_context), RDMA_DRIVER_RXE));
         assert_int_equal(fake.contexts, 0);
         assert_non_null(std::strstr(log.text().c_str(), "another number of operations"));
     }
@@ -340,7 +347,7 @@ void installed_libibverbs_is_recognized(void **) {
     assert_true(first <= release && release <= last);
     verbs_device device = {};
     device.refcount = 1;
-    auto *const context = init_and_alloc_context<test_context>(&device.device, -1, 14);
+    auto *const context = init_and_alloc_context<test_context>(&device.device, -1, RDMA_DRIVER_RXE);
     assert_non_null(context);
     assert_int_equal(device.refcount, 2);
     verbs_context_ops ops = {};

@@ -8,6 +8,8 @@
 
 namespace {
 
+// Rows by key, which is the first num_key_fields fields, joined by dots; then a value for each
+// release, or an empty field.
 std::map<std::string, per_release> read_table(const std::string &name, int num_key_fields) {
     std::ifstream file(std::string("tests/data/abi/") + name);
     std::map<std::string, per_release> rows;

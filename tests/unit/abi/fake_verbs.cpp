@@ -117,6 +117,7 @@ void fake_set_ops(verbs_context *, const void *table) {
     std::memcpy(&fake.context_ops, table, layout_value("verbs_context_ops.sizeof"));
 }
 
+// As dlvsym() in the libibverbs of the release, without the hidden symbols and with the added ones.
 void *fake_find_symbol(const char *symbol, const char *version) noexcept {
     static const auto symbols = symbol_data();
     const std::string name = symbol, symbol_version = version;
@@ -145,6 +146,8 @@ void *fake_find_symbol(const char *symbol, const char *version) noexcept {
     return commands.contains(name) ? commands[name] : reinterpret_cast<void *>(some_operation);
 }
 
+// As ibv_qp_to_qp_ex() of the release: tests a bit of comp_mask, at the offsets of a test or of the
+// release.
 ibv_qp_ex *fake_to_qp_ex(ibv_qp *qp) {
     auto offsets = fake.comp_masks;
     if (offsets.empty())

@@ -49,6 +49,7 @@ const void *public_member(const ibv_context *context, std::size_t offset) {
            offset;
 }
 
+// Sets each operation to a number and checks that libibverbs has put it where programs call it.
 void check_operations(ibv_context *context) {
     std::uintptr_t numbers[num_context_ops];
     for (std::size_t i = 0; i < num_context_ops; ++i)
