@@ -114,6 +114,8 @@ void choose_ops_rejects_unknown_name(void **) {
     assert_null(choose_ops("mfence", nullptr));
 }
 
+// runs_without_fault() tries an instruction with its own signal handling, and restores the
+// caller's.
 void fault_does_not_call_handlers_of_caller(void **) {
     for (const int signal : {SIGILL, SIGSEGV, SIGCHLD})
         std::signal(signal, count_signal);

@@ -25,6 +25,7 @@ std::vector<char> read_file(const char *path) {
     return bytes;
 }
 
+// /words has the environment, an empty word, and the arguments, each word ended by 0.
 void exec_program() {
     std::vector<char> bytes = read_file("/words");
     std::vector<char *> environment, arguments, *target = &environment;
@@ -45,6 +46,8 @@ void exec_program() {
 
 } // namespace
 
+// Process 1 of the guest: waits for a byte on the console, runs the program, reports how it ended,
+// and powers the guest off.
 int main() {
     termios tty = {};
     tcgetattr(0, &tty);

@@ -47,6 +47,7 @@ void require(bool condition, const char *description) {
     std::exit(1);
 }
 
+// "ADDR+LENGTH,...", in hexadecimal digits.
 std::vector<range> parse_ranges(const char *text) {
     std::vector<range> ranges;
     while (*text != '\0') {
@@ -60,6 +61,7 @@ std::vector<range> parse_ranges(const char *text) {
     return ranges;
 }
 
+// Both maintenance operations with their fences, between marks that the tracer recognizes.
 void maintain(const cache_ops &ops, const std::vector<range> &ranges, std::size_t size) {
     mark();
     ops.fence_before_writeback();
@@ -119,6 +121,8 @@ void skip_instruction(int, siginfo_t *, void *context) noexcept {
     pc += 4;
 }
 
+// Instructions that the kernel reports but the emulator traps: a signal handler skips each, after
+// the tracer has seen it.
 const cache_ops *trapped_ops() {
     const cache_ops &ops = arch_ops()[0];
     require(ops.is_reported() && !is_usable(ops), "the reported instructions trap");

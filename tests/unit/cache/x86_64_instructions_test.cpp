@@ -107,6 +107,7 @@ sequence executed_around_write(const cache_ops &ops) {
     });
 }
 
+// For two lines, with each set of instructions that this CPU has.
 void sync_executes_documented_instructions(void **) {
     struct row {
         const char *name, *before_read, *around_write;
