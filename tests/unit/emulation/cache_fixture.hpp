@@ -25,7 +25,12 @@ using namespace coherdma::emulation;
 
 inline const std::size_t PAGE = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
-inline constexpr std::size_t SIZES[] = {32, 64, 128, 256}; ///< of lines
+inline constexpr std::size_t LINE_SIZES[] = {32, 64, 128, 256};
+
+/// Where tests change memory: the offset of a line of any size in a program's pages.
+inline constexpr std::size_t LINE_OFFSET = 1024;
+/// What the program and the device write there.
+inline constexpr unsigned char CPU_DATA = 0xfe, DEVICE_DATA = 0xff;
 
 /// Read-only memory is written through /proc/self/mem, which some package builds have read-only.
 inline void skip_without_writable_proc() {
@@ -94,7 +99,7 @@ class program_pages {
     unsigned char *const bytes;
 };
 
-/// Maps the device's pages of an MR as the child process of alias_reg does.
+/// The device's copy of an MR's pages, mapped so that a test can act as the device.
 class device_side {
   public:
     explicit device_side(const std::vector<cache_model::page_mapping> &mappings)
@@ -117,8 +122,8 @@ class device_side {
     device_side(const device_side &) = delete;
     device_side &operator=(const device_side &) = delete;
 
-    /// The device's byte for an address of the program.
-    unsigned char *operator()(const void *program) const {
+    /// Where the device has its copy of the byte at an address of the program.
+    unsigned char *copy_of(const void *program) const {
         return base_ + (reinterpret_cast<std::uintptr_t>(program) - first_);
     }
 
@@ -141,7 +146,7 @@ class test_cache {
     cache_model &operator*() { return cache_; }
 
     /// Registers memory; returns the device's side.
-    std::unique_ptr<device_side> add(addr_range range, std::uint32_t *mr_number = nullptr) {
+    std::unique_ptr<device_side> add_mr(addr_range range, std::uint32_t *mr_number = nullptr) {
         memory_region mr;
         mr.range = range;
         mr.remote_read = mr.remote_write = true;

@@ -22,7 +22,7 @@ bytes pattern(std::size_t start) {
 }
 
 void hash_depends_on_each_bit(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         for (const bytes &line : {bytes{}, pattern(3)}) {
             std::set<std::uint64_t> seen = {hash_of(line.data(), size)};
             for (std::size_t bit = 0; bit < size * 8; ++bit) {
@@ -36,7 +36,7 @@ void hash_depends_on_each_bit(void **) {
 }
 
 void hash_depends_on_word_order(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         std::set<std::uint64_t> seen;
         for (std::size_t first = 0; first < size; first += 8) {
             for (std::size_t second = first + 8; second < size; second += 8) {
@@ -49,7 +49,7 @@ void hash_depends_on_word_order(void **) {
 }
 
 void hash_ignores_bytes_beyond_line(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         bytes line = pattern(5), longer = pattern(5);
         if (size < MAX_LINE_SIZE)
             longer[size] ^= 1;
@@ -59,7 +59,7 @@ void hash_ignores_bytes_beyond_line(void **) {
 }
 
 void stored_hash_is_that_of_its_line(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         std::vector<unsigned char> hashes(4 * hash_bytes(size), 0xee);
         page_extent extent;
         extent.pages = {4096, 4096 + 4 * size};
@@ -83,8 +83,10 @@ cache_line make_line(std::size_t size, const bytes &last_equal, const bytes &pro
     return line;
 }
 
+/// recover_last_equal() finds what program and device both had before they wrote, from the line's
+/// hash.
 void agreed_bytes_are_recovered(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         const bytes last_equal = pattern(1);
         bytes program = last_equal, device = last_equal, recovered{};
         program[0] ^= 0x55;
@@ -108,7 +110,7 @@ void agreed_bytes_are_recovered(void **) {
 }
 
 void agreed_bytes_are_recovered_within_word(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         const bytes last_equal = pattern(2);
         bytes program = last_equal, device = last_equal, recovered{};
         program[8] ^= 1, program[11] ^= 1;
@@ -119,8 +121,9 @@ void agreed_bytes_are_recovered_within_word(void **) {
     }
 }
 
+/// Both sides changed the same byte, so neither copy has the old value.
 void ambiguous_agreed_bytes_are_not_reported(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         const bytes last_equal = pattern(4);
         bytes program = last_equal, device = last_equal, recovered{};
         program[8] = 1, device[8] = 2;

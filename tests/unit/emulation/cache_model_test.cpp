@@ -11,33 +11,31 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr std::size_t OFFSET = 1024; // a boundary of all lines
-
 settings settings_with_line(std::size_t size) {
     settings config;
     config.line_size = size;
     return config;
 }
 
-void sync_read(test_cache &cache, addr_range range) {
+void sync_rdma_read(test_cache &cache, addr_range range) {
     cache->sync_rdma_read(&range, 1);
 }
 
-void sync_write(test_cache &cache, addr_range range) {
+void sync_rdma_write(test_cache &cache, addr_range range) {
     cache->sync_rdma_write(&range, 1);
 }
 
 using sync_function = void (*)(test_cache &, addr_range);
 
 void add_mr_copies_memory_to_device(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_with_line(size));
         const program_pages pages(3);
-        const auto device = cache.add(pages.part(100, 2 * PAGE));
-        assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size); // whole pages
-        for (const sync_function sync : {sync_read, sync_write}) {
+        const auto device = cache.add_mr(pages.part(100, 2 * PAGE));
+        assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size); // whole pages
+        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
             sync(cache, pages.part(0, pages.size));
-            assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+            assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         }
         cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
@@ -46,22 +44,23 @@ void add_mr_copies_memory_to_device(void **) {
 
 /// Both syncs copy the whole dirty line to the device, and nothing else.
 void sync_writes_back_dirty_line(void **) {
-    for (const std::size_t size : SIZES) {
-        for (const sync_function sync : {sync_read, sync_write}) {
+    for (const std::size_t size : LINE_SIZES) {
+        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
             test_cache cache(settings_with_line(size));
             const program_pages pages(2);
-            const auto device = cache.add(pages.part(0, pages.size));
+            const auto device = cache.add_mr(pages.part(0, pages.size));
             const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
-            for (const std::size_t line : {OFFSET - size, OFFSET, OFFSET + size})
-                pages.bytes[line] = pages.bytes[line + size - 1] = 0xff;
-            assert_memory_equal((*device)(pages.bytes), before.data(), pages.size);
-            sync(cache, pages.part(OFFSET + size / 2, 1));
-            assert_memory_equal((*device)(pages.bytes + OFFSET), pages.bytes + OFFSET, size);
-            assert_memory_equal((*device)(pages.bytes), before.data(), OFFSET);
-            assert_memory_equal((*device)(pages.bytes + OFFSET + size), &before[OFFSET + size],
-                                pages.size - OFFSET - size);
-            sync(cache, pages.part(OFFSET - 1, size + 2)); // one byte of each adjacent line
-            assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+            for (const std::size_t line : {LINE_OFFSET - size, LINE_OFFSET, LINE_OFFSET + size})
+                pages.bytes[line] = pages.bytes[line + size - 1] = CPU_DATA;
+            assert_memory_equal(device->copy_of(pages.bytes), before.data(), pages.size);
+            sync(cache, pages.part(LINE_OFFSET + size / 2, 1));
+            assert_memory_equal(device->copy_of(pages.bytes + LINE_OFFSET),
+                                pages.bytes + LINE_OFFSET, size);
+            assert_memory_equal(device->copy_of(pages.bytes), before.data(), LINE_OFFSET);
+            assert_memory_equal(device->copy_of(pages.bytes + LINE_OFFSET + size),
+                                &before[LINE_OFFSET + size], pages.size - LINE_OFFSET - size);
+            sync(cache, pages.part(LINE_OFFSET - 1, size + 2)); // one byte of each adjacent line
+            assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
             assert_int_equal(cache.new_findings().size(), 0);
         }
     }
@@ -69,55 +68,57 @@ void sync_writes_back_dirty_line(void **) {
 
 /// sync_rdma_write copies the whole stale line to the program, sync_rdma_read does not.
 void sync_write_fetches_stale_line(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_with_line(size));
         const program_pages pages(2);
-        const auto device = cache.add(pages.part(0, pages.size));
+        const auto device = cache.add_mr(pages.part(0, pages.size));
         const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
-        for (const std::size_t line : {OFFSET - size, OFFSET, OFFSET + size})
-            *(*device)(pages.bytes + line) = *(*device)(pages.bytes + line + size - 1) = 0xff;
-        sync_read(cache, pages.part(0, pages.size));
+        for (const std::size_t line : {LINE_OFFSET - size, LINE_OFFSET, LINE_OFFSET + size})
+            *device->copy_of(pages.bytes + line) = *device->copy_of(pages.bytes + line + size - 1) =
+                DEVICE_DATA;
+        sync_rdma_read(cache, pages.part(0, pages.size));
         assert_memory_equal(pages.bytes, before.data(), pages.size);
-        assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xff);
-        sync_write(cache, pages.part(OFFSET + size / 2, 1));
-        assert_memory_equal(pages.bytes, before.data(), OFFSET);
-        assert_memory_equal(pages.bytes + OFFSET, (*device)(pages.bytes + OFFSET), size);
-        assert_memory_equal(pages.bytes + OFFSET + size, &before[OFFSET + size],
-                            pages.size - OFFSET - size);
-        sync_write(cache, pages.part(OFFSET - 1, size + 2));
-        assert_memory_equal((*device)(pages.bytes), pages.bytes, pages.size);
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET), DEVICE_DATA);
+        sync_rdma_write(cache, pages.part(LINE_OFFSET + size / 2, 1));
+        assert_memory_equal(pages.bytes, before.data(), LINE_OFFSET);
+        assert_memory_equal(pages.bytes + LINE_OFFSET, device->copy_of(pages.bytes + LINE_OFFSET),
+                            size);
+        assert_memory_equal(pages.bytes + LINE_OFFSET + size, &before[LINE_OFFSET + size],
+                            pages.size - LINE_OFFSET - size);
+        sync_rdma_write(cache, pages.part(LINE_OFFSET - 1, size + 2));
+        assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
 
 /// The program's data wins; the finding has the place and the bytes.
 void conflict_keeps_program_data_and_is_reported(void **) {
-    for (const std::size_t size : SIZES) {
-        for (const sync_function sync : {sync_read, sync_write}) {
+    for (const std::size_t size : LINE_SIZES) {
+        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
             test_cache cache(settings_with_line(size));
             const program_pages pages(2);
-            const auto device = cache.add(pages.part(256, pages.size - 256));
-            const unsigned char old = pages.bytes[OFFSET + 3];
-            for (const std::size_t line : {OFFSET, OFFSET + size}) {
-                pages.bytes[line + 3] = 0xfe;
-                *(*device)(pages.bytes + line + size - 1) = 0xff;
+            const auto device = cache.add_mr(pages.part(256, pages.size - 256));
+            const unsigned char old = pages.bytes[LINE_OFFSET + 3];
+            for (const std::size_t line : {LINE_OFFSET, LINE_OFFSET + size}) {
+                pages.bytes[line + 3] = CPU_DATA;
+                *device->copy_of(pages.bytes + line + size - 1) = DEVICE_DATA;
             }
             const std::vector<unsigned char> expected(pages.bytes, pages.bytes + pages.size);
             sync(cache, pages.part(0, pages.size));
             assert_memory_equal(pages.bytes, expected.data(), pages.size);
-            assert_memory_equal((*device)(pages.bytes), expected.data(), pages.size);
+            assert_memory_equal(device->copy_of(pages.bytes), expected.data(), pages.size);
             const auto findings = cache.new_findings();
             assert_int_equal(findings.size(), 1);
             assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "conflict");
-            assert_int_equal(findings[0]["offset"].get<std::size_t>(), OFFSET - 256);
+            assert_int_equal(findings[0]["offset"].get<std::size_t>(), LINE_OFFSET - 256);
             assert_int_equal(findings[0]["length"].get<std::size_t>(), 2 * size);
-            assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), OFFSET - 256 + 3);
+            assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), LINE_OFFSET - 256 + 3);
             assert_int_equal(findings[0]["region"].get<int>(), 1);
             assert_int_equal(findings[0]["rkey"].get<int>(), 257);
             const auto first_byte = [&](const char *member) {
                 return std::stoi(findings[0][member].get<std::string>().substr(0, 2), nullptr, 16);
             };
-            assert_int_equal(first_byte("program"), 0xfe);
+            assert_int_equal(first_byte("program"), CPU_DATA);
             assert_int_equal(first_byte("device_bytes"), old);
             assert_int_equal(first_byte("last_equal"), old);
             sync(cache, pages.part(0, pages.size)); // no conflict is left
@@ -126,25 +127,26 @@ void conflict_keeps_program_data_and_is_reported(void **) {
     }
 }
 
+/// Program and device write the same value, so both copies are equal: no line is dirty or stale.
 void equal_writes_are_no_conflict(void **) {
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    pages.bytes[OFFSET] = *(*device)(pages.bytes + OFFSET) = 0;
-    sync_read(cache, pages.part(OFFSET, 1));
-    *(*device)(pages.bytes + OFFSET) = 9;
-    sync_write(cache, pages.part(OFFSET, 1));
-    assert_int_equal(pages.bytes[OFFSET], 9);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    pages.bytes[LINE_OFFSET] = *device->copy_of(pages.bytes + LINE_OFFSET) = 0;
+    sync_rdma_read(cache, pages.part(LINE_OFFSET, 1));
+    *device->copy_of(pages.bytes + LINE_OFFSET) = 9;
+    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    assert_int_equal(pages.bytes[LINE_OFFSET], 9);
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
 void sync_skips_unregistered_memory(void **) {
     test_cache cache;
     const program_pages pages(5);
-    const auto device = cache.add(pages.part(PAGE, PAGE));
-    pages.bytes[0] = pages.bytes[PAGE] = pages.bytes[4 * PAGE] = 0xff;
-    sync_read(cache, pages.part(0, pages.size));
-    assert_int_equal(*(*device)(pages.bytes + PAGE), 0xff);
+    const auto device = cache.add_mr(pages.part(PAGE, PAGE));
+    pages.bytes[0] = pages.bytes[PAGE] = pages.bytes[4 * PAGE] = CPU_DATA;
+    sync_rdma_read(cache, pages.part(0, pages.size));
+    assert_int_equal(*device->copy_of(pages.bytes + PAGE), CPU_DATA);
     cache->sync_rdma_write(nullptr, 0);
     assert_int_equal(cache.new_findings().size(), 0);
 }
@@ -152,25 +154,28 @@ void sync_skips_unregistered_memory(void **) {
 void writeback_source_copies_dirty_line(void **) {
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    pages.bytes[OFFSET] = 0xff;
-    cache->writeback_source(pages.part(OFFSET + 1, 2));
-    assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xff);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    pages.bytes[LINE_OFFSET] = CPU_DATA;
+    cache->writeback_source(pages.part(LINE_OFFSET + 1, 2));
+    assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET), CPU_DATA);
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
+/// As for a Receive: the post writes the buffer back, the device writes data there and behind, and
+/// the completion fetches the buffer's line only.
 void fetch_sink_fetches_received_lines(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_with_line(size));
         const program_pages pages(1);
-        const auto device = cache.add(pages.part(0, pages.size));
-        pages.bytes[OFFSET + 1] = 0xfe; // before the post
-        cache->writeback_sink(pages.part(OFFSET, size));
-        std::memset((*device)(pages.bytes + OFFSET), 0x77, 2 * size);
-        const unsigned char next = pages.bytes[OFFSET + size];
-        cache->fetch_sink(pages.part(OFFSET, size));
-        assert_memory_equal(pages.bytes + OFFSET, (*device)(pages.bytes + OFFSET), size);
-        assert_int_equal(pages.bytes[OFFSET + size], next);
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        pages.bytes[LINE_OFFSET + 1] = CPU_DATA; // before the post
+        cache->writeback_sink(pages.part(LINE_OFFSET, size));
+        std::memset(device->copy_of(pages.bytes + LINE_OFFSET), 0x77, 2 * size);
+        const unsigned char next = pages.bytes[LINE_OFFSET + size];
+        cache->fetch_sink(pages.part(LINE_OFFSET, size));
+        assert_memory_equal(pages.bytes + LINE_OFFSET, device->copy_of(pages.bytes + LINE_OFFSET),
+                            size);
+        assert_int_equal(pages.bytes[LINE_OFFSET + size], next);
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
@@ -182,18 +187,19 @@ void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
         config.report_dirty_neighbors = report_dirty_neighbors;
         test_cache cache(config);
         const program_pages pages(1);
-        const auto device = cache.add(pages.part(0, pages.size));
-        const addr_range data = pages.part(OFFSET + 16, 40);
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        const addr_range data = pages.part(LINE_OFFSET + 16, 40);
         cache->writeback_sink(data);
-        pages.bytes[OFFSET + 1] = 0xfe;
-        std::memset((*device)(pages.bytes + OFFSET + 16), 0x77, 40);
+        pages.bytes[LINE_OFFSET + 1] = CPU_DATA;
+        std::memset(device->copy_of(pages.bytes + LINE_OFFSET + 16), 0x77, 40);
         cache->fetch_sink(data);
-        assert_int_equal(pages.bytes[OFFSET + 1], 0xfe);
-        assert_memory_equal(pages.bytes + OFFSET + 16, (*device)(pages.bytes + OFFSET + 16), 40);
-        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 1), 0xfe);
-        sync_read(cache, pages.part(OFFSET, 1)); // the byte was still dirty
-        assert_int_equal(*(*device)(pages.bytes + OFFSET + 1), 0xfe);
-        assert_int_equal(*(*device)(pages.bytes + OFFSET + 16), 0x77);
+        assert_int_equal(pages.bytes[LINE_OFFSET + 1], CPU_DATA);
+        assert_memory_equal(pages.bytes + LINE_OFFSET + 16,
+                            device->copy_of(pages.bytes + LINE_OFFSET + 16), 40);
+        assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 1), CPU_DATA);
+        sync_rdma_read(cache, pages.part(LINE_OFFSET, 1)); // the byte was still dirty
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 1), CPU_DATA);
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 16), 0x77);
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), report_dirty_neighbors ? 1 : 0);
         if (report_dirty_neighbors)
@@ -201,10 +207,11 @@ void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
     }
 }
 
+/// Calls with memory that the program has unmapped return the first bad address, and none crashes.
 void check_readable_finds_unmapped_memory(void **) {
     test_cache cache;
     const program_pages pages(4);
-    const auto device = cache.add(pages.part(64, pages.size - 64));
+    const auto device = cache.add_mr(pages.part(64, pages.size - 64));
     const addr_range ranges[] = {pages.part(64, 10), pages.part(PAGE - 1, 2 * PAGE)};
     std::uintptr_t bad_addr = 0;
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), 0);
@@ -214,7 +221,7 @@ void check_readable_finds_unmapped_memory(void **) {
     munmap(pages.bytes + PAGE, PAGE);
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
     assert_int_equal(bad_addr, pages.begin() + PAGE);
-    sync_write(cache, pages.part(0, pages.size)); // does not crash
+    sync_rdma_write(cache, pages.part(0, pages.size)); // does not crash
     cache->report_stale_lines();
     cache->remove_mr(1);
     assert_int_equal(cache->memory_bytes(), 0);
@@ -232,7 +239,7 @@ void add_mr_rejects_unreadable_memory(void **) {
     mr.range = {PAGE, PAGE + (std::uintptr_t{1} << 47)};
     assert_int_equal(cache->add_mr(mr, mappings), ENOMEM);
     std::uint32_t mr_number = 0;
-    cache.add(pages.part(0, PAGE), &mr_number);
+    cache.add_mr(pages.part(0, PAGE), &mr_number);
     assert_int_equal(mr_number, 1);
 }
 
@@ -240,31 +247,31 @@ void sync_write_fetches_into_read_only_memory(void **) {
     skip_without_writable_proc();
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    *(*device)(pages.bytes + OFFSET) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     mprotect(pages.bytes, PAGE, PROT_READ);
-    sync_write(cache, pages.part(OFFSET, 1));
-    assert_int_equal(pages.bytes[OFFSET], 0xff);
+    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    assert_int_equal(pages.bytes[LINE_OFFSET], DEVICE_DATA);
 }
 
 void overlapping_mrs_share_pages(void **) {
     test_cache cache;
     const program_pages pages(4);
     std::uint32_t first = 0, second = 0;
-    const auto device = cache.add(pages.part(0, 3 * PAGE), &first);
-    pages.bytes[2 * PAGE] = 0xfe; // dirty, also with the second MR
-    const auto other = cache.add(pages.part(PAGE + 100, 3 * PAGE - 100), &second);
+    const auto device = cache.add_mr(pages.part(0, 3 * PAGE), &first);
+    pages.bytes[2 * PAGE] = CPU_DATA; // dirty, also with the second MR
+    const auto other = cache.add_mr(pages.part(PAGE + 100, 3 * PAGE - 100), &second);
     const std::size_t both = cache->memory_bytes();
     assert_int_equal(second, first + 1);
-    *(*device)(pages.bytes + PAGE + 200) = 0xff;
-    assert_int_equal(*(*other)(pages.bytes + PAGE + 200), 0xff);
-    assert_int_not_equal(*(*other)(pages.bytes + 2 * PAGE), 0xfe);
+    *device->copy_of(pages.bytes + PAGE + 200) = DEVICE_DATA;
+    assert_int_equal(*other->copy_of(pages.bytes + PAGE + 200), DEVICE_DATA);
+    assert_int_not_equal(*other->copy_of(pages.bytes + 2 * PAGE), CPU_DATA);
     cache->remove_mr(first);
     assert_int_equal(cache->memory_bytes(), both / 4 * 3);
     assert_int_equal(cache.new_findings().size(), 0); // the second MR keeps the lines
-    sync_write(cache, pages.part(0, pages.size));
-    assert_int_equal(pages.bytes[PAGE + 200], 0xff);
-    assert_int_equal(*(*other)(pages.bytes + 2 * PAGE), 0xfe);
+    sync_rdma_write(cache, pages.part(0, pages.size));
+    assert_int_equal(pages.bytes[PAGE + 200], DEVICE_DATA);
+    assert_int_equal(*other->copy_of(pages.bytes + 2 * PAGE), CPU_DATA);
     cache->remove_mr(second);
     cache->remove_mr(second);
     assert_int_equal(cache->memory_bytes(), 0);
@@ -275,7 +282,7 @@ void remove_mr_frees_all_pages(void **) {
     const program_pages pages(40);
     for (int i = 0; i < 1000; ++i) {
         std::uint32_t mr_number = 0;
-        cache.add(pages.part(static_cast<std::size_t>(i), pages.size / 2), &mr_number);
+        cache.add_mr(pages.part(static_cast<std::size_t>(i), pages.size / 2), &mr_number);
         cache->remove_mr(mr_number);
         assert_int_equal(cache->memory_bytes(), 0);
     }
@@ -286,12 +293,12 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
         test_cache cache;
         const program_pages pages(2);
         std::uint32_t mr_number = 0;
-        const auto device = cache.add(pages.part(0, pages.size), &mr_number);
-        *(*device)(pages.bytes + OFFSET + 5) = 0xff; // stale
-        pages.bytes[OFFSET + 128] = 0xfe;            // dirty: not reported
-        *(*device)(pages.bytes + OFFSET + 256) = 0xff;
-        pages.bytes[OFFSET + 257] = 0xfe; // a conflict without a sync
-        const unsigned char old = pages.bytes[OFFSET + 5];
+        const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
+        *device->copy_of(pages.bytes + LINE_OFFSET + 5) = DEVICE_DATA; // stale
+        pages.bytes[LINE_OFFSET + 128] = CPU_DATA;                     // dirty: not reported
+        *device->copy_of(pages.bytes + LINE_OFFSET + 256) = DEVICE_DATA;
+        pages.bytes[LINE_OFFSET + 257] = CPU_DATA; // a conflict without a sync
+        const unsigned char old = pages.bytes[LINE_OFFSET + 5];
         if (at_exit)
             cache->report_stale_lines();
         else
@@ -299,10 +306,11 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 2);
         assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "stale");
-        assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), OFFSET + 5);
+        assert_int_equal(findings[0]["first_offset"].get<std::size_t>(), LINE_OFFSET + 5);
         assert_int_equal(findings[0]["length"].get<std::size_t>(), 64);
         assert_string_equal(findings[1]["kind"].get<std::string>().c_str(), "conflict");
-        assert_true(pages.bytes[OFFSET + 5] == old && pages.bytes[OFFSET + 128] == 0xfe);
+        assert_true(pages.bytes[LINE_OFFSET + 5] == old &&
+                    pages.bytes[LINE_OFFSET + 128] == CPU_DATA);
     }
 }
 
@@ -310,12 +318,12 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
 void stale_line_is_reported_once(void **) {
     test_cache cache;
     const program_pages pages(2);
-    const auto device = cache.add(pages.part(0, pages.size));
-    const auto inner = cache.add(pages.part(OFFSET, 256));
-    const auto behind = cache.add(pages.part(OFFSET + 100, PAGE));
-    *(*device)(pages.bytes + OFFSET + 5) = 0xff;
-    *(*device)(pages.bytes + OFFSET + 640) = 0xff;
-    *(*device)(pages.bytes + 2 * PAGE - 1) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const auto inner = cache.add_mr(pages.part(LINE_OFFSET, 256));
+    const auto behind = cache.add_mr(pages.part(LINE_OFFSET + 100, PAGE));
+    *device->copy_of(pages.bytes + LINE_OFFSET + 5) = DEVICE_DATA;
+    *device->copy_of(pages.bytes + LINE_OFFSET + 640) = DEVICE_DATA;
+    *device->copy_of(pages.bytes + 2 * PAGE - 1) = DEVICE_DATA;
     cache->report_stale_lines();
     assert_int_equal(cache.new_findings().size(), 3);
 }
@@ -327,14 +335,14 @@ void discarding_dereg_reports_dirty_lines(void **) {
     test_cache cache(config);
     const program_pages pages(2);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add(pages.part(OFFSET, 192), &mr_number);
+    const auto device = cache.add_mr(pages.part(LINE_OFFSET, 192), &mr_number);
     std::uint32_t other = 0;
-    const auto beside = cache.add(pages.part(PAGE, 100), &other);
+    const auto beside = cache.add_mr(pages.part(PAGE, 100), &other);
     const std::vector<unsigned char> before(pages.bytes, pages.bytes + pages.size);
-    pages.bytes[OFFSET] = pages.bytes[OFFSET + 64] = 0xfe;
-    pages.bytes[64] = 0xfe;   // on the page, outside of the MR
-    pages.bytes[PAGE] = 0xfe; // in another MR
-    *(*device)(pages.bytes + OFFSET + 128) = 0xff;
+    pages.bytes[LINE_OFFSET] = pages.bytes[LINE_OFFSET + 64] = CPU_DATA;
+    pages.bytes[64] = CPU_DATA;   // on the page, outside of the MR
+    pages.bytes[PAGE] = CPU_DATA; // in another MR
+    *device->copy_of(pages.bytes + LINE_OFFSET + 128) = DEVICE_DATA;
     cache->remove_mr(mr_number);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 3);
@@ -349,22 +357,24 @@ void discarding_dereg_reports_dirty_lines(void **) {
         if (matches != 1)
             fail_msg("%d: %s at offset %d", index, kind, offset);
     }
-    assert_int_equal(pages.bytes[OFFSET + 128], 0xff); // the program sees the device's data
-    pages.bytes[OFFSET + 128] = before[OFFSET + 128];
+    assert_int_equal(pages.bytes[LINE_OFFSET + 128],
+                     DEVICE_DATA); // the program sees the device's data
+    pages.bytes[LINE_OFFSET + 128] = before[LINE_OFFSET + 128];
     assert_memory_equal(pages.bytes, before.data(), PAGE);
-    assert_int_equal(pages.bytes[PAGE], 0xfe);
+    assert_int_equal(pages.bytes[PAGE], CPU_DATA);
 }
 
+/// With report_redundant, a sync of a range is a finding if no line of it needed the sync.
 void redundant_sync_is_reported(void **) {
     settings config;
     config.report_redundant = true;
     test_cache cache(config);
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    const addr_range both[] = {pages.part(0, 10), pages.part(OFFSET, 128)};
-    pages.bytes[OFFSET + 64] = 0xfe;
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range both[] = {pages.part(0, 10), pages.part(LINE_OFFSET, 128)};
+    pages.bytes[LINE_OFFSET + 64] = CPU_DATA;
     cache->sync_rdma_read(both, 2); // the second range was dirty
-    *(*device)(pages.bytes + OFFSET) = 0xff;
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     cache->sync_rdma_write(both, 2);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);
@@ -373,7 +383,7 @@ void redundant_sync_is_reported(void **) {
         assert_int_equal(finding["offset"].get<int>(), 0);
         assert_int_equal(finding["length"].get<int>(), 64);
     }
-    sync_read(cache, pages.part(OFFSET, 128)); // a stale line needs no write-back
+    sync_rdma_read(cache, pages.part(LINE_OFFSET, 128)); // a stale line needs no write-back
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
@@ -382,9 +392,9 @@ void finding_names_its_mr_on_shared_page(void **) {
     test_cache cache;
     const program_pages pages(1);
     std::uint32_t low = 0, high = 0;
-    const auto device = cache.add(pages.part(0, 256), &low);
-    const auto other = cache.add(pages.part(2560, 256), &high);
-    *(*device)(pages.bytes + 64) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, 256), &low);
+    const auto other = cache.add_mr(pages.part(2560, 256), &high);
+    *device->copy_of(pages.bytes + 64) = DEVICE_DATA;
     cache->remove_mr(low);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);

@@ -56,6 +56,8 @@ void equal_events_are_counted(void **) {
     assert_int_equal(events[2]->count, 1);
 }
 
+/// The history is a ring of CAPACITY events. merge_last() removes the last event if it is equal to
+/// the one before.
 void oldest_events_are_forgotten(void **) {
     event_history history;
     for (std::size_t i = 0; i < event_history::CAPACITY + 3; ++i)
@@ -69,6 +71,7 @@ void oldest_events_are_forgotten(void **) {
     assert_int_equal(history.find_last({0, 1}, 9).size(), 1);
 }
 
+/// Adjacent lines in one state are one run; an event has at most 32 runs.
 void lines_in_one_state_are_one_run(void **) {
     history_event event;
     for (std::uintptr_t addr = 0; addr < 4 * 64; addr += 64)
@@ -86,8 +89,8 @@ void lines_in_one_state_are_one_run(void **) {
 void finding_has_the_events_of_its_lines(void **) {
     test_cache cache;
     const program_pages pages(2);
-    const auto device = cache.add(pages.part(0, PAGE));
-    const auto other = cache.add(pages.part(PAGE, PAGE));
+    const auto device = cache.add_mr(pages.part(0, PAGE));
+    const auto other = cache.add_mr(pages.part(PAGE, PAGE));
     const addr_range first_line = pages.part(0, 64), elsewhere = pages.part(PAGE, 64);
     cache->sync_rdma_write(&first_line, 1);
     cache->sync_rdma_write(&elsewhere, 1);
@@ -130,22 +133,23 @@ std::vector<std::string> states_in(const json &finding, const std::string &event
     return states;
 }
 
+/// The history of a finding has for each event the state of the line before the event moved it.
 void events_have_the_states_that_they_find(void **) {
     test_cache cache;
     const program_pages pages(1);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add(pages.part(0, PAGE), &mr_number);
+    const auto device = cache.add_mr(pages.part(0, PAGE), &mr_number);
     const addr_range line = pages.part(0, 64);
     pages.bytes[0] ^= 1;
     cache->writeback_source(line);
     cache->writeback_sink(line);
-    *(*device)(pages.bytes) ^= 2;
+    *device->copy_of(pages.bytes) ^= 2;
     cache->fetch_sink(line);
-    *(*device)(pages.bytes) ^= 4;
+    *device->copy_of(pages.bytes) ^= 4;
     cache->sync_rdma_read(&line, 1);
     pages.bytes[0] ^= 8;
     cache->sync_rdma_write(&line, 1); // finds the conflict
-    *(*device)(pages.bytes) ^= 16;
+    *device->copy_of(pages.bytes) ^= 16;
     cache->remove_mr(mr_number);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);
@@ -165,12 +169,12 @@ void eviction_is_an_event_of_moved_lines(void **) {
     test_cache cache(config);
     const program_pages pages(1);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add(pages.part(0, 64), &mr_number);
+    const auto device = cache.add_mr(pages.part(0, 64), &mr_number);
     pages.bytes[0] ^= 1;
     cache->run_background_step();
-    *(*device)(pages.bytes) ^= 2;
+    *device->copy_of(pages.bytes) ^= 2;
     cache->run_background_step();
-    *(*device)(pages.bytes) ^= 4;
+    *device->copy_of(pages.bytes) ^= 4;
     cache->remove_mr(mr_number);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);

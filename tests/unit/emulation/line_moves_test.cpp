@@ -11,7 +11,6 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr std::size_t OFFSET = 1024;
 constexpr unsigned char POISON = 0xdb;
 
 settings settings_for(const char *mode, std::size_t line = 64) {
@@ -21,7 +20,7 @@ settings settings_for(const char *mode, std::size_t line = 64) {
     return config;
 }
 
-void sync_write(test_cache &cache, addr_range range) {
+void sync_rdma_write(test_cache &cache, addr_range range) {
     cache->sync_rdma_write(&range, 1);
 }
 
@@ -34,85 +33,89 @@ void post_and_poll(test_cache &cache) {
 void stale_mode_moves_no_line(void **) {
     test_cache cache(settings_for("stale"));
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    pages.bytes[OFFSET] = 0xfe;
-    *(*device)(pages.bytes + OFFSET + 64) = 0xff;
-    cache->check_peer_rdma_write(pages.part(OFFSET + 64, 1), {});
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    pages.bytes[LINE_OFFSET] = CPU_DATA;
+    *device->copy_of(pages.bytes + LINE_OFFSET + 64) = DEVICE_DATA;
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 64, 1), {});
     for (int i = 0; i < 200; ++i)
         post_and_poll(cache), cache->run_background_step();
-    assert_int_not_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
-    assert_true(pages.bytes[OFFSET + 64] != 0xff && pages.bytes[OFFSET + 64] != POISON);
+    assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET), CPU_DATA);
+    assert_true(pages.bytes[LINE_OFFSET + 64] != DEVICE_DATA &&
+                pages.bytes[LINE_OFFSET + 64] != POISON);
 }
 
 /// The bytes that the device wrote, until they are fetched.
 void poison_mode_poisons_stale_bytes(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_for("poison", size));
         const program_pages pages(1);
-        const auto device = cache.add(pages.part(0, pages.size));
+        const auto device = cache.add_mr(pages.part(0, pages.size));
         std::vector<unsigned char> expected(pages.bytes, pages.bytes + pages.size);
-        cache->check_peer_rdma_write(pages.part(OFFSET + 4, 4), {});
+        cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 4, 4), {});
         post_and_poll(cache);
         assert_memory_equal(pages.bytes, expected.data(), pages.size); // no data has arrived
-        std::memset((*device)(pages.bytes + OFFSET + 4), 0xff, 4);
+        std::memset(device->copy_of(pages.bytes + LINE_OFFSET + 4), DEVICE_DATA, 4);
         post_and_poll(cache);
-        std::memset(&expected[OFFSET + 4], POISON, 4);
+        std::memset(&expected[LINE_OFFSET + 4], POISON, 4);
         assert_memory_equal(pages.bytes, expected.data(), pages.size);
-        std::memset((*device)(pages.bytes + OFFSET + 10), 0xff, 2); // more bytes of the same line
-        cache->check_peer_rdma_write(pages.part(OFFSET + 10, 2), {});
+        std::memset(device->copy_of(pages.bytes + LINE_OFFSET + 10), DEVICE_DATA,
+                    2); // more bytes of the same line
+        cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 10, 2), {});
         post_and_poll(cache);
-        std::memset(&expected[OFFSET + 10], POISON, 2);
+        std::memset(&expected[LINE_OFFSET + 10], POISON, 2);
         assert_memory_equal(pages.bytes, expected.data(), pages.size);
-        const addr_range range = pages.part(OFFSET, 1);
+        const addr_range range = pages.part(LINE_OFFSET, 1);
         cache->sync_rdma_read(&range, 1); // does not write back poison
-        assert_int_equal(*(*device)(pages.bytes + OFFSET + 4), 0xff);
-        sync_write(cache, range);
-        assert_memory_equal(pages.bytes, (*device)(pages.bytes), pages.size);
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), DEVICE_DATA);
+        sync_rdma_write(cache, range);
+        assert_memory_equal(pages.bytes, device->copy_of(pages.bytes), pages.size);
         cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
 
+/// The device writes a byte's old value again: the poison in the program's memory must go all the
+/// same.
 void restored_device_data_replaces_poison(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    const unsigned char old = pages.bytes[OFFSET];
-    cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
-    *(*device)(pages.bytes + OFFSET) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const unsigned char old = pages.bytes[LINE_OFFSET];
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 1), {});
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     post_and_poll(cache);
-    assert_int_equal(pages.bytes[OFFSET], POISON);
-    *(*device)(pages.bytes + OFFSET) = old;
-    sync_write(cache, pages.part(OFFSET, 1));
-    assert_int_equal(pages.bytes[OFFSET], old);
+    assert_int_equal(pages.bytes[LINE_OFFSET], POISON);
+    *device->copy_of(pages.bytes + LINE_OFFSET) = old;
+    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    assert_int_equal(pages.bytes[LINE_OFFSET], old);
     // Again in the same line.
-    cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
-    *(*device)(pages.bytes + OFFSET) = 0xff;
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 1), {});
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     post_and_poll(cache);
-    assert_int_equal(pages.bytes[OFFSET], POISON);
-    cache->fetch_sink(pages.part(OFFSET, 1));
-    assert_int_equal(pages.bytes[OFFSET], 0xff);
+    assert_int_equal(pages.bytes[LINE_OFFSET], POISON);
+    cache->fetch_sink(pages.part(LINE_OFFSET, 1));
+    assert_int_equal(pages.bytes[LINE_OFFSET], DEVICE_DATA);
 }
 
 void dirty_line_is_not_poisoned(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    cache->check_peer_rdma_write(pages.part(OFFSET, 8), {});
-    *(*device)(pages.bytes + OFFSET) = 0xff;
-    pages.bytes[OFFSET + 9] = 0xfe;
-    const unsigned char old = pages.bytes[OFFSET];
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 8), {});
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
+    pages.bytes[LINE_OFFSET + 9] = CPU_DATA;
+    const unsigned char old = pages.bytes[LINE_OFFSET];
     post_and_poll(cache);
     cache->run_background_step();
-    assert_int_equal(pages.bytes[OFFSET], old);
+    assert_int_equal(pages.bytes[LINE_OFFSET], old);
     // A write into a poisoned line makes it dirty.
-    cache->check_peer_rdma_write(pages.part(OFFSET + 128, 8), {});
-    *(*device)(pages.bytes + OFFSET + 128) = 0xff;
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 128, 8), {});
+    *device->copy_of(pages.bytes + LINE_OFFSET + 128) = DEVICE_DATA;
     post_and_poll(cache);
-    assert_int_equal(pages.bytes[OFFSET + 128], POISON);
-    pages.bytes[OFFSET + 129] = 0xfe;
-    sync_write(cache, pages.part(OFFSET + 128, 1));
-    assert_int_equal(*(*device)(pages.bytes + OFFSET + 129), 0xfe);
+    assert_int_equal(pages.bytes[LINE_OFFSET + 128], POISON);
+    pages.bytes[LINE_OFFSET + 129] = CPU_DATA;
+    sync_rdma_write(cache, pages.part(LINE_OFFSET + 128, 1));
+    assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 129), CPU_DATA);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "conflict");
@@ -123,57 +126,60 @@ void background_scan_poisons_all_mrs(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(600);
     const std::size_t last = pages.size - 64;
-    const auto high = cache.add(pages.part(500 * PAGE, 100 * PAGE)); // not in address order
-    const auto low = cache.add(pages.part(0, 400 * PAGE));           // more than one scan covers
-    const auto between = cache.add(pages.part(450 * PAGE, PAGE));
-    *(*high)(pages.bytes + last) = *(*low)(pages.bytes + 64) = *(*low)(pages.bytes + 399 * PAGE) =
-        0xff;
-    *(*between)(pages.bytes + 450 * PAGE) = 0xff;
+    const auto high = cache.add_mr(pages.part(500 * PAGE, 100 * PAGE)); // not in address order
+    const auto low = cache.add_mr(pages.part(0, 400 * PAGE));           // more than one scan covers
+    const auto between = cache.add_mr(pages.part(450 * PAGE, PAGE));
+    *high->copy_of(pages.bytes + last) = *low->copy_of(pages.bytes + 64) =
+        *low->copy_of(pages.bytes + 399 * PAGE) = DEVICE_DATA;
+    *between->copy_of(pages.bytes + 450 * PAGE) = DEVICE_DATA;
     for (int i = 0; i < 5; ++i)
         cache->run_background_step();
     for (const std::size_t offset : {last, std::size_t{64}, 399 * PAGE, 450 * PAGE})
         assert_int_equal(pages.bytes[offset], POISON);
-    *(*low)(pages.bytes + 128) = 0xff; // the scan starts again
+    *low->copy_of(pages.bytes + 128) = DEVICE_DATA; // the scan starts again
     for (int i = 0; i < 5; ++i)
         cache->run_background_step();
     assert_int_equal(pages.bytes[128], POISON);
 }
 
+/// Poison is known for each MR: what is poison in an old MR is data in a new one at its address.
 void new_mr_at_same_address_is_poisoned(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(1);
     for (int i = 0; i < 3; ++i) {
         std::uint32_t mr_number = 0;
-        const auto device = cache.add(pages.part(0, pages.size), &mr_number);
-        pages.bytes[OFFSET] = 1;
-        cache->writeback_source(pages.part(OFFSET, 1));
-        cache->check_peer_rdma_write(pages.part(OFFSET, 1), {});
-        *(*device)(pages.bytes + OFFSET) = 0xff;
+        const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
+        pages.bytes[LINE_OFFSET] = 1;
+        cache->writeback_source(pages.part(LINE_OFFSET, 1));
+        cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 1), {});
+        *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
         post_and_poll(cache);
-        assert_int_equal(pages.bytes[OFFSET], POISON);
-        const std::vector<unsigned char> poisoned(pages.bytes + OFFSET, pages.bytes + OFFSET + 64);
+        assert_int_equal(pages.bytes[LINE_OFFSET], POISON);
+        const std::vector<unsigned char> poisoned(pages.bytes + LINE_OFFSET,
+                                                  pages.bytes + LINE_OFFSET + 64);
         cache->remove_mr(mr_number);
         assert_int_equal(cache.new_findings().size(), 1); // stale
         // The poison bytes of the old region are program data in the new one.
-        pages.bytes[OFFSET] = 2;
-        const auto next = cache.add(pages.part(0, pages.size), &mr_number);
-        std::memcpy(pages.bytes + OFFSET, poisoned.data(), poisoned.size());
-        cache->writeback_source(pages.part(OFFSET, 1));
-        assert_int_equal(*(*next)(pages.bytes + OFFSET), POISON);
+        pages.bytes[LINE_OFFSET] = 2;
+        const auto next = cache.add_mr(pages.part(0, pages.size), &mr_number);
+        std::memcpy(pages.bytes + LINE_OFFSET, poisoned.data(), poisoned.size());
+        cache->writeback_source(pages.part(LINE_OFFSET, 1));
+        assert_int_equal(*next->copy_of(pages.bytes + LINE_OFFSET), POISON);
         cache->remove_mr(mr_number);
     }
 }
 
-/// The contents of both copies after each call.
+/// Runs a mode with a seed. Returns after each call a hash of which lines have moved, so that two
+/// runs can be compared.
 std::vector<std::uint64_t> run_evictions(const char *mode) {
     test_cache cache(settings_for(mode));
     const program_pages pages(4);
-    const auto device = cache.add(pages.part(0, 2 * PAGE));
-    const auto other = cache.add(pages.part(2 * PAGE, 2 * PAGE));
+    const auto device = cache.add_mr(pages.part(0, 2 * PAGE));
+    const auto other = cache.add_mr(pages.part(2 * PAGE, 2 * PAGE));
     for (std::size_t offset = 0; offset < pages.size; offset += 128) {
-        pages.bytes[offset] = 0xfe;
+        pages.bytes[offset] = CPU_DATA;
         const unsigned char *const line = pages.bytes + offset + 64;
-        *(offset < 2 * PAGE ? *device : *other)(line) = 0xff;
+        *(offset < 2 * PAGE ? device : other)->copy_of(line) = DEVICE_DATA;
     }
     const addr_range synced = pages.part(0, 100);
     cache->sync_rdma_read(&synced, 1);
@@ -183,8 +189,9 @@ std::vector<std::uint64_t> run_evictions(const char *mode) {
         std::uint64_t moved = 0;
         for (std::size_t offset = 0; offset < pages.size; offset += 128) {
             const device_side &side = offset < 2 * PAGE ? *device : *other;
-            const auto lines = static_cast<std::uint64_t>((*side(pages.bytes + offset) == 0xfe) +
-                                                          2 * (pages.bytes[offset + 64] == 0xff));
+            const auto lines =
+                static_cast<std::uint64_t>((*side.copy_of(pages.bytes + offset) == CPU_DATA) +
+                                           2 * (pages.bytes[offset + 64] == DEVICE_DATA));
             moved = moved * 31 + lines;
         }
         seen.push_back(moved);
@@ -202,21 +209,21 @@ void evict_seed_repeats_evictions(void **) {
 
 /// All lines move eventually, except those in conflict.
 void evict_mode_moves_all_lines_without_conflict(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_for("evict:3", size));
         const program_pages pages(1);
-        const auto device = cache.add(pages.part(0, pages.size));
-        pages.bytes[OFFSET] = 0xfe;
-        *(*device)(pages.bytes + OFFSET + size) = 0xff;
-        pages.bytes[OFFSET + 2 * size] = 0xfe;
-        *(*device)(pages.bytes + OFFSET + 2 * size + 8) = 0xff;
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        pages.bytes[LINE_OFFSET] = CPU_DATA;
+        *device->copy_of(pages.bytes + LINE_OFFSET + size) = DEVICE_DATA;
+        pages.bytes[LINE_OFFSET + 2 * size] = CPU_DATA;
+        *device->copy_of(pages.bytes + LINE_OFFSET + 2 * size + 8) = DEVICE_DATA;
         const std::size_t lines = PAGE / size;
         for (std::size_t i = 0; i < lines; ++i) // 64 lines each
             cache->run_background_step();
-        assert_int_equal(*(*device)(pages.bytes + OFFSET), 0xfe);
-        assert_int_equal(pages.bytes[OFFSET + size], 0xff);
-        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 2 * size), 0xfe);
-        assert_int_not_equal(pages.bytes[OFFSET + 2 * size + 8], 0xff);
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET), CPU_DATA);
+        assert_int_equal(pages.bytes[LINE_OFFSET + size], DEVICE_DATA);
+        assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 2 * size), CPU_DATA);
+        assert_int_not_equal(pages.bytes[LINE_OFFSET + 2 * size + 8], DEVICE_DATA);
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
@@ -226,8 +233,8 @@ void evict_mode_reports_no_redundant_sync(void **) {
     config.report_redundant = true;
     test_cache cache(config);
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    sync_write(cache, pages.part(0, pages.size));
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    sync_rdma_write(cache, pages.part(0, pages.size));
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
@@ -236,9 +243,9 @@ void eviction_loses_no_concurrent_store(void **) {
     constexpr std::uint64_t ROUNDS = 200000;
     test_cache cache(settings_for("evict:1"));
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
+    const auto device = cache.add_mr(pages.part(0, pages.size));
     auto *const program_word = reinterpret_cast<std::uint64_t *>(pages.bytes);
-    auto *const device_word = reinterpret_cast<std::uint64_t *>((*device)(pages.bytes + 8));
+    auto *const device_word = reinterpret_cast<std::uint64_t *>(device->copy_of(pages.bytes + 8));
     program_word[0] = 0;
     __atomic_store_n(device_word, 0, __ATOMIC_RELAXED);
     std::thread counter([&] {
@@ -260,9 +267,9 @@ void set_remote_access_limits_poison(void **) {
     test_cache cache(settings_for("poison"));
     const program_pages pages(1);
     std::uint32_t mr_number = 0;
-    const auto device = cache.add(pages.part(0, pages.size), &mr_number);
+    const auto device = cache.add_mr(pages.part(0, pages.size), &mr_number);
     const auto is_poisoned = [&](std::size_t offset) {
-        *(*device)(pages.bytes + offset) = 0xff;
+        *device->copy_of(pages.bytes + offset) = DEVICE_DATA;
         cache->run_background_step();
         return pages.bytes[offset] == POISON;
     };

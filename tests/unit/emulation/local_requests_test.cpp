@@ -9,7 +9,7 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr std::size_t OFFSET = 1024, LINE = 64;
+constexpr std::size_t LINE = 64;
 
 struct fixture {
     explicit fixture(cache_mode mode = cache_mode::STALE)
@@ -32,15 +32,15 @@ struct fixture {
     void sync_source_for_device() { cache->sync_source_for_device(&buffer, 1); }
     void sync_sink_for_cpu() { cache->sync_sink_for_cpu(&buffer, 1); }
     void deregister() { cache->remove_mr(mr_number); }
-    unsigned char &program_byte() { return pages.bytes[OFFSET]; }
-    unsigned char &device_byte() { return *(*device)(pages.bytes + OFFSET); }
+    unsigned char &program_byte() { return pages.bytes[LINE_OFFSET]; }
+    unsigned char &device_byte() { return *device->copy_of(pages.bytes + LINE_OFFSET); }
 
     void assert_one_finding(const char *kind, const char *missing) {
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 1);
         assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), kind);
         assert_string_equal(findings[0]["missing"].get<std::string>().c_str(), missing);
-        assert_int_equal(findings[0]["offset"].get<std::size_t>(), OFFSET);
+        assert_int_equal(findings[0]["offset"].get<std::size_t>(), LINE_OFFSET);
         assert_string_equal(findings[0]["request"]["description"].get<std::string>().c_str(),
                             "Receive of 64 bytes");
     }
@@ -49,24 +49,24 @@ struct fixture {
     test_cache cache;
     const program_pages pages{1};
     std::uint32_t mr_number = 0;
-    const std::unique_ptr<device_side> device = cache.add(pages.part(0, PAGE), &mr_number);
-    const addr_range buffer = pages.part(OFFSET, LINE);
+    const std::unique_ptr<device_side> device = cache.add_mr(pages.part(0, PAGE), &mr_number);
+    const addr_range buffer = pages.part(LINE_OFFSET, LINE);
     const mem_access request = {"Receive of 64 bytes", {}, {}};
 };
 
 void unsynced_source_is_reported_and_not_written_back(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.cache->check_local_source(test.buffer, test.request);
     test.assert_one_finding("unsynced-source", "sync_for_device before the post");
-    assert_int_not_equal(test.device_byte(), 0xfe);
+    assert_int_not_equal(test.device_byte(), CPU_DATA);
 }
 
 void synced_source_is_not_reported(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.sync_source_for_device();
-    assert_int_equal(test.device_byte(), 0xfe);
+    assert_int_equal(test.device_byte(), CPU_DATA);
     test.cache->check_local_source(test.buffer, test.request);
     test.assert_no_finding();
 }
@@ -74,25 +74,25 @@ void synced_source_is_not_reported(void **) {
 /// The device does not read them.
 void dirty_bytes_beside_source_are_not_reported(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
-    test.cache->check_local_source(test.pages.part(OFFSET + 1, 8), test.request);
+    test.program_byte() = CPU_DATA;
+    test.cache->check_local_source(test.pages.part(LINE_OFFSET + 1, 8), test.request);
     test.assert_no_finding();
 }
 
 void unsynced_sink_is_reported_once(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.complete_write(0x77);
     test.assert_one_finding("unsynced-sink", "sync_for_device before the post");
     test.sync_sink_for_cpu(); // the conflict has been reported
     test.assert_no_finding();
-    assert_int_equal(test.device_byte(), 0xfe); // what the device wrote is lost
+    assert_int_equal(test.device_byte(), CPU_DATA); // what the device wrote is lost
 }
 
 void empty_sink_needs_no_sync(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
-    const addr_range empty = test.pages.part(OFFSET + 1, 0);
+    test.program_byte() = CPU_DATA;
+    const addr_range empty = test.pages.part(LINE_OFFSET + 1, 0);
     test.cache->check_local_source(empty, test.request);
     test.cache->check_local_sink(empty, test.request);
     test.assert_no_finding();
@@ -100,17 +100,17 @@ void empty_sink_needs_no_sync(void **) {
 
 void dirty_bytes_beside_sink_are_reported(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
-    test.cache->check_local_sink(test.pages.part(OFFSET + 1, 8), test.request);
+    test.program_byte() = CPU_DATA;
+    test.cache->check_local_sink(test.pages.part(LINE_OFFSET + 1, 8), test.request);
     test.assert_one_finding("unsynced-sink", "sync_for_device before the post");
 }
 
 void synced_sink_is_fetched_by_sync_for_cpu_only(void **) {
     fixture test;
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.sync_sink_for_device();
     test.complete_write(0x77);
-    assert_int_equal(test.program_byte(), 0xfe);
+    assert_int_equal(test.program_byte(), CPU_DATA);
     test.sync_sink_for_cpu();
     assert_int_equal(test.program_byte(), 0x77);
     test.deregister();
@@ -134,10 +134,11 @@ void sink_not_synced_for_cpu_is_reported_when_it_is_posted_again(void **) {
     test.assert_no_finding();
 }
 
-/// Another buffer in the same line is given to the device first.
+/// A program may sync its next buffer, of the same line, before it reads the completed one.
 void neighbor_of_completed_sink_is_not_reported(void **) {
     fixture test;
-    const addr_range first = test.pages.part(OFFSET, 8), second = test.pages.part(OFFSET + 8, 8);
+    const addr_range first = test.pages.part(LINE_OFFSET, 8),
+                     second = test.pages.part(LINE_OFFSET + 8, 8);
     test.device_byte() = 0x77;
     test.cache->record_local_write(first, test.request, false);
     test.cache->sync_sink_for_device(&second, 1);
@@ -149,7 +150,7 @@ void neighbor_of_completed_sink_is_not_reported(void **) {
 void store_between_completion_and_sync_is_a_conflict(void **) {
     fixture test;
     test.complete_write(0x77);
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.sync_sink_for_cpu();
     test.assert_one_finding("conflict-sink", "sync_for_device before, or sync_for_cpu after");
 }
@@ -184,7 +185,7 @@ void peer_write_is_reported_as_before(void **) {
 void last_sync_is_named(void **) {
     fixture test;
     test.sync_sink_for_cpu();
-    test.program_byte() = 0xfe;
+    test.program_byte() = CPU_DATA;
     test.cache->check_local_source(test.buffer, test.request);
     const auto findings = test.cache.new_findings();
     assert_int_equal(findings.size(), 1);

@@ -87,6 +87,8 @@ void put_pages_frees_pages(void **) {
     assert_int_equal(store.count_pages(pages(0, 5)), 0);
 }
 
+/// A page is allocated by the first get_pages() with it, and freed by the last put_pages().
+/// get_pages() returns the number of new pages.
 void overlapping_ranges_share_pages(void **) {
     counted_store store;
     assert_int_equal(store.get_pages(pages(2, 2)), 2);

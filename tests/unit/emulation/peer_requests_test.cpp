@@ -8,8 +8,6 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr std::size_t OFFSET = 1024;
-
 mem_access peer_request(const char *words) {
     mem_access request;
     request.text = words;
@@ -30,28 +28,30 @@ void assert_finding(const nlohmann::json &findings, const char *kind, std::size_
 }
 
 void peer_read_of_dirty_line_is_reported(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         settings config;
         config.line_size = size;
         test_cache cache(config);
         const program_pages pages(2);
-        const auto device = cache.add(pages.part(256, PAGE));
+        const auto device = cache.add_mr(pages.part(256, PAGE));
         cache->check_peer_rdma_read(pages.part(256, PAGE), peer_request("a"));
         assert_int_equal(cache.new_findings().size(), 0);
-        pages.bytes[OFFSET + 4] = pages.bytes[OFFSET + size] = pages.bytes[OFFSET + 4 * size] =
-            0xfe;
+        pages.bytes[LINE_OFFSET + 4] = pages.bytes[LINE_OFFSET + size] =
+            pages.bytes[LINE_OFFSET + 4 * size] = CPU_DATA;
         cache->check_peer_rdma_read(pages.part(256, PAGE), peer_request("RDMA Read, of another"));
         const auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 2); // two ranges of lines
-        assert_finding(findings[0], "unsynced-read", OFFSET - 256, 2 * size, OFFSET - 256 + 4);
-        assert_finding(findings[1], "unsynced-read", OFFSET - 256 + 4 * size, size,
-                       OFFSET - 256 + 4 * size);
+        assert_finding(findings[0], "unsynced-read", LINE_OFFSET - 256, 2 * size,
+                       LINE_OFFSET - 256 + 4);
+        assert_finding(findings[1], "unsynced-read", LINE_OFFSET - 256 + 4 * size, size,
+                       LINE_OFFSET - 256 + 4 * size);
         assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Read, of another");
         assert_string_equal(findings[0]["request"]["stack"][0].get<std::string>().c_str(),
                             "main (/usr/bin/peer+0x1)");
         assert_true(findings[0]["last_sync"].is_null());
         assert_string_equal(findings[0]["program"].get<std::string>().substr(0, 2).c_str(), "fe");
-        assert_int_not_equal(*(*device)(pages.bytes + OFFSET + 4), 0xfe); // the read moves no line
+        assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4),
+                             CPU_DATA); // the read moves no line
     }
 }
 
@@ -59,36 +59,36 @@ void peer_read_of_dirty_line_is_reported(void **) {
 void peer_read_beside_dirty_bytes_is_not_reported(void **) {
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    pages.bytes[OFFSET + 4] = 0xfe;
-    cache->check_peer_rdma_read(pages.part(OFFSET + 5, 59), peer_request("a"));
-    cache->check_peer_rdma_read(pages.part(OFFSET, 4), peer_request("a"));
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    pages.bytes[LINE_OFFSET + 4] = CPU_DATA;
+    cache->check_peer_rdma_read(pages.part(LINE_OFFSET + 5, 59), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(LINE_OFFSET, 4), peer_request("a"));
     assert_int_equal(cache.new_findings().size(), 0);
-    cache->check_peer_rdma_read(pages.part(OFFSET + 4, 1), peer_request("a"));
+    cache->check_peer_rdma_read(pages.part(LINE_OFFSET + 4, 1), peer_request("a"));
     assert_int_equal(cache.new_findings().size(), 1);
 }
 
 void peer_write_to_dirty_line_is_reported(void **) {
-    for (const std::size_t size : SIZES) {
+    for (const std::size_t size : LINE_SIZES) {
         settings config;
         config.line_size = size;
         test_cache cache(config);
         const program_pages pages(2);
-        const auto device = cache.add(pages.part(0, pages.size));
-        const addr_range synced = pages.part(OFFSET, 1);
+        const auto device = cache.add_mr(pages.part(0, pages.size));
+        const addr_range synced = pages.part(LINE_OFFSET, 1);
         cache->sync_rdma_read(&synced, 1);
-        pages.bytes[OFFSET + 4] = 0xfe;
-        cache->check_peer_rdma_write(pages.part(OFFSET + 8, 8),
+        pages.bytes[LINE_OFFSET + 4] = CPU_DATA;
+        cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 8, 8),
                                      peer_request("RDMA Write")); // other bytes of the line
         auto findings = cache.new_findings();
         assert_int_equal(findings.size(), 1);
-        assert_finding(findings[0], "unsynced-write", OFFSET, size, OFFSET + 4);
+        assert_finding(findings[0], "unsynced-write", LINE_OFFSET, size, LINE_OFFSET + 4);
         assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Write");
         assert_string_equal(access_text(findings[0], "last_sync").c_str(), "sync_rdma_read");
-        *(*device)(pages.bytes + OFFSET + 8) = 0xff;
+        *device->copy_of(pages.bytes + LINE_OFFSET + 8) = DEVICE_DATA;
         cache->sync_rdma_write(&synced, 1); // the conflict is known
         assert_int_equal(cache.new_findings().size(), 0);
-        assert_int_equal(*(*device)(pages.bytes + OFFSET + 4), 0xfe);
+        assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), CPU_DATA);
     }
 }
 
@@ -96,17 +96,17 @@ void peer_write_to_dirty_line_is_reported(void **) {
 void peer_atomic_on_dirty_line_is_reported_once(void **) {
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    const addr_range word = pages.part(OFFSET, 8);
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    const addr_range word = pages.part(LINE_OFFSET, 8);
     cache->check_peer_atomic(word, peer_request("fetch and add"));
     assert_int_equal(cache.new_findings().size(), 0);
-    pages.bytes[OFFSET + 4] = 0xfe;
+    pages.bytes[LINE_OFFSET + 4] = CPU_DATA;
     cache->check_peer_atomic(word, peer_request("fetch and add"));
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
-    assert_finding(findings[0], "unsynced-read", OFFSET, 64, OFFSET + 4);
+    assert_finding(findings[0], "unsynced-read", LINE_OFFSET, 64, LINE_OFFSET + 4);
     assert_string_equal(access_text(findings[0], "request").c_str(), "fetch and add");
-    *(*device)(pages.bytes + OFFSET) = 0xff;
+    *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     cache->sync_rdma_write(&word, 1);
     assert_int_equal(cache.new_findings().size(), 0);
 }
@@ -114,29 +114,29 @@ void peer_atomic_on_dirty_line_is_reported_once(void **) {
 void conflict_names_request_of_peer_write(void **) {
     test_cache cache;
     const program_pages pages(1);
-    const auto device = cache.add(pages.part(0, pages.size));
-    cache->check_peer_rdma_write(pages.part(OFFSET, 512), peer_request("first"));
-    cache->check_peer_rdma_write(pages.part(OFFSET + 256, 64), peer_request("second"));
+    const auto device = cache.add_mr(pages.part(0, pages.size));
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 512), peer_request("first"));
+    cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 256, 64), peer_request("second"));
     assert_int_equal(cache.new_findings().size(), 0);
-    std::memset((*device)(pages.bytes + OFFSET), 0xff, 512);
-    const addr_range middle = pages.part(OFFSET + 130, 1);
+    std::memset(device->copy_of(pages.bytes + LINE_OFFSET), DEVICE_DATA, 512);
+    const addr_range middle = pages.part(LINE_OFFSET + 130, 1);
     cache->sync_rdma_write(&middle, 1);
     for (const std::size_t line : {0U, 128U, 256U, 448U})
-        pages.bytes[OFFSET + line] = 0xfe;
+        pages.bytes[LINE_OFFSET + line] = CPU_DATA;
     const addr_range whole = pages.part(0, pages.size);
     cache->sync_rdma_write(&whole, 1);
     auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 3); // the line in the middle was fetched
-    assert_finding(findings[0], "conflict", OFFSET, 64, OFFSET);
+    assert_finding(findings[0], "conflict", LINE_OFFSET, 64, LINE_OFFSET);
     assert_string_equal(access_text(findings[0], "request").c_str(), "first");
-    assert_finding(findings[1], "conflict", OFFSET + 256, 64, OFFSET + 256);
+    assert_finding(findings[1], "conflict", LINE_OFFSET + 256, 64, LINE_OFFSET + 256);
     assert_string_equal(access_text(findings[1], "request").c_str(), "second");
-    assert_finding(findings[2], "conflict", OFFSET + 448, 64, OFFSET + 448);
+    assert_finding(findings[2], "conflict", LINE_OFFSET + 448, 64, LINE_OFFSET + 448);
     assert_string_equal(access_text(findings[2], "request").c_str(), "first");
     assert_string_equal(access_text(findings[2], "last_sync").c_str(), "sync_rdma_write");
     // The requests are forgotten after the conflict.
-    *(*device)(pages.bytes + OFFSET) = 0xfd;
-    pages.bytes[OFFSET + 1] = 0xfd;
+    *device->copy_of(pages.bytes + LINE_OFFSET) = 0xfd;
+    pages.bytes[LINE_OFFSET + 1] = 0xfd;
     cache->sync_rdma_write(&whole, 1);
     findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
@@ -147,7 +147,7 @@ void conflict_names_request_of_peer_write(void **) {
 void requests_of_latest_writes_are_known(void **) {
     test_cache cache;
     const program_pages pages(64);
-    const auto device = cache.add(pages.part(0, pages.size));
+    const auto device = cache.add_mr(pages.part(0, pages.size));
     cache->check_peer_rdma_write(pages.part(0, pages.size), peer_request("whole"));
     for (std::size_t offset = 0; offset < pages.size; offset += 128) {
         const addr_range line = pages.part(offset, 1);
@@ -157,9 +157,9 @@ void requests_of_latest_writes_are_known(void **) {
         cache->check_peer_rdma_write(pages.part(i * 64 + 1, 1),
                                      peer_request(std::to_string(i).c_str()));
     for (const std::size_t i : {10U, 1999U}) {
-        pages.bytes[i * 64] = *(*device)(pages.bytes + i * 64) = 0;
-        pages.bytes[i * 64] = 0xfe;
-        *(*device)(pages.bytes + i * 64 + 1) = 0xff;
+        pages.bytes[i * 64] = *device->copy_of(pages.bytes + i * 64) = 0;
+        pages.bytes[i * 64] = CPU_DATA;
+        *device->copy_of(pages.bytes + i * 64 + 1) = DEVICE_DATA;
     }
     const addr_range whole = pages.part(0, pages.size);
     cache->sync_rdma_read(&whole, 1);
@@ -173,9 +173,9 @@ void requests_of_latest_writes_are_known(void **) {
 void finding_names_mr_of_all_bytes(void **) {
     test_cache cache;
     const program_pages pages(2);
-    const auto wide = cache.add(pages.part(0, pages.size));
-    const auto narrow = cache.add(pages.part(OFFSET + 10, 40));
-    pages.bytes[OFFSET] = pages.bytes[OFFSET + 512] = 0xfe;
+    const auto wide = cache.add_mr(pages.part(0, pages.size));
+    const auto narrow = cache.add_mr(pages.part(LINE_OFFSET + 10, 40));
+    pages.bytes[LINE_OFFSET] = pages.bytes[LINE_OFFSET + 512] = CPU_DATA;
     cache->check_peer_rdma_read(pages.part(0, pages.size), peer_request("a"));
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);

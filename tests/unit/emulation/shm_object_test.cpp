@@ -17,7 +17,7 @@ using namespace emulation_test;
 
 namespace {
 
-constexpr std::size_t OFFSET = 1024, PAGES = 4;
+constexpr std::size_t PAGES = 4;
 
 /// Shared memory mapped at two addresses, as in two processes or in one.
 struct shared_pages {
@@ -59,10 +59,10 @@ bool shm_exists(const std::string &name) {
     return access(("/dev/shm/" + name).c_str(), F_OK) == 0;
 }
 
-void sync_read(test_cache &cache, addr_range range) {
+void sync_rdma_read(test_cache &cache, addr_range range) {
     cache->sync_rdma_read(&range, 1);
 }
-void sync_write(test_cache &cache, addr_range range) {
+void sync_rdma_write(test_cache &cache, addr_range range) {
     cache->sync_rdma_write(&range, 1);
 }
 
@@ -79,23 +79,24 @@ void shared_mappings_are_found(void **) {
     assert_int_equal(find_shared_mappings(anonymous.part(0, PAGE)).size(), 0);
 }
 
-/// Syncs through both, in turns.
+/// Two caches of the same shared memory, mapped at two addresses, share the device's pages:
+/// accesses and syncs through one are seen through the other.
 void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages &pages,
                         const device_side &device, const device_side &same) {
-    pages.bytes[1][OFFSET] = 0xfe; // by the other address or process
-    assert_int_not_equal(*device(pages.bytes[0] + OFFSET), 0xfe);
-    cache->check_peer_rdma_read(pages.part(0, OFFSET, 1), {});
+    pages.bytes[1][LINE_OFFSET] = CPU_DATA; // by the other address or process
+    assert_int_not_equal(*device.copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
+    cache->check_peer_rdma_read(pages.part(0, LINE_OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 1); // not synced
-    sync_read(other, pages.part(1, OFFSET, 1));
-    assert_int_equal(*device(pages.bytes[0] + OFFSET), 0xfe);
-    assert_int_equal(*same(pages.bytes[1] + OFFSET), 0xfe);
-    cache->check_peer_rdma_read(pages.part(0, OFFSET, 1), {});
+    sync_rdma_read(other, pages.part(1, LINE_OFFSET, 1));
+    assert_int_equal(*device.copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
+    assert_int_equal(*same.copy_of(pages.bytes[1] + LINE_OFFSET), CPU_DATA);
+    cache->check_peer_rdma_read(pages.part(0, LINE_OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 0);
-    *device(pages.bytes[0] + OFFSET + 64) = 0xff;
-    assert_int_not_equal(pages.bytes[1][OFFSET + 64], 0xff);
-    sync_write(other, pages.part(1, OFFSET + 64, 1));
-    assert_int_equal(pages.bytes[0][OFFSET + 64], 0xff);
-    sync_write(cache, pages.part(0, OFFSET + 64, 1));
+    *device.copy_of(pages.bytes[0] + LINE_OFFSET + 64) = DEVICE_DATA;
+    assert_int_not_equal(pages.bytes[1][LINE_OFFSET + 64], DEVICE_DATA);
+    sync_rdma_write(other, pages.part(1, LINE_OFFSET + 64, 1));
+    assert_int_equal(pages.bytes[0][LINE_OFFSET + 64], DEVICE_DATA);
+    sync_rdma_write(cache, pages.part(0, LINE_OFFSET + 64, 1));
     cache->report_stale_lines();
     other->report_stale_lines();
     assert_int_equal(cache.new_findings().size(), 0);
@@ -105,16 +106,16 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
 void processes_share_device_lines(void **) {
     const shared_pages pages;
     test_cache cache, other;
-    const auto device = cache.add(pages.part(0, 0, 2 * PAGE));
-    const auto same = other.add(pages.part(1, PAGE / 2, 3 * PAGE)); // overlapping pages
+    const auto device = cache.add_mr(pages.part(0, 0, 2 * PAGE));
+    const auto same = other.add_mr(pages.part(1, PAGE / 2, 3 * PAGE)); // overlapping pages
     check_shared_lines(cache, other, pages, *device, *same);
 }
 
 void addresses_share_device_lines(void **) {
     const shared_pages pages;
     test_cache cache;
-    const auto device = cache.add(pages.part(0, 0, 2 * PAGE));
-    const auto same = cache.add(pages.part(1, PAGE / 2, 3 * PAGE));
+    const auto device = cache.add_mr(pages.part(0, 0, 2 * PAGE));
+    const auto same = cache.add_mr(pages.part(1, PAGE / 2, 3 * PAGE));
     check_shared_lines(cache, cache, pages, *device, *same);
 }
 
@@ -122,12 +123,12 @@ void later_mr_sees_device_data(void **) {
     const shared_pages pages;
     test_cache cache;
     std::uint32_t first, second;
-    const auto device = cache.add(pages.part(0, 0, PAGE), &first);
-    *(*device)(pages.bytes[0] + OFFSET) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE), &first);
+    *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
     {
         test_cache other;
-        const auto same = other.add(pages.part(1, 0, PAGE), &second);
-        assert_int_equal(*(*same)(pages.bytes[1] + OFFSET), 0xff);
+        const auto same = other.add_mr(pages.part(1, 0, PAGE), &second);
+        assert_int_equal(*same->copy_of(pages.bytes[1] + LINE_OFFSET), DEVICE_DATA);
         other->remove_mr(second); // the first still has the page
         assert_int_equal(other.new_findings().size(), 0);
     }
@@ -135,18 +136,18 @@ void later_mr_sees_device_data(void **) {
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "stale");
-    const auto added = cache.add(pages.part(0, 0, PAGE));
-    assert_memory_equal((*added)(pages.bytes[0]), pages.bytes[0], PAGE);
+    const auto added = cache.add_mr(pages.part(0, 0, PAGE));
+    assert_memory_equal(added->copy_of(pages.bytes[0]), pages.bytes[0], PAGE);
 }
 
 void last_process_reports_stale_line(void **) {
     const shared_pages pages;
     test_cache cache;
-    const auto device = cache.add(pages.part(0, 0, PAGE));
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE));
     {
         test_cache other;
-        const auto same = other.add(pages.part(1, 0, PAGE));
-        *(*device)(pages.bytes[0] + OFFSET) = 0xff;
+        const auto same = other.add_mr(pages.part(1, 0, PAGE));
+        *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
         cache->report_stale_lines();
         assert_int_equal(cache.new_findings().size(), 0);
     }
@@ -161,13 +162,13 @@ void mr_may_be_partly_shared(void **) {
     assert_true(mmap(private_page, PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == private_page);
     test_cache cache, other;
-    const auto device = cache.add(pages.part(0, 0, 3 * PAGE));
-    const auto same = other.add(pages.part(1, 0, 3 * PAGE));
+    const auto device = cache.add_mr(pages.part(0, 0, 3 * PAGE));
+    const auto same = other.add_mr(pages.part(1, 0, 3 * PAGE));
     for (const std::size_t page : {0U, 1U, 2U}) {
-        pages.bytes[0][page * PAGE + 8] = 0xfe;
-        sync_read(cache, pages.part(0, page * PAGE + 8, 1));
-        assert_int_equal(*(*device)(pages.bytes[0] + page * PAGE + 8), 0xfe);
-        assert_true((*(*same)(pages.bytes[1] + page * PAGE + 8) == 0xfe) == (page != 1));
+        pages.bytes[0][page * PAGE + 8] = CPU_DATA;
+        sync_rdma_read(cache, pages.part(0, page * PAGE + 8, 1));
+        assert_int_equal(*device->copy_of(pages.bytes[0] + page * PAGE + 8), CPU_DATA);
+        assert_true((*same->copy_of(pages.bytes[1] + page * PAGE + 8) == CPU_DATA) == (page != 1));
     }
 }
 
@@ -176,18 +177,18 @@ void reused_address_gets_new_pages(void **) {
     const shared_pages pages;
     test_cache cache, other;
     std::uint32_t mr_number;
-    const auto first = cache.add(pages.part(0, 0, PAGE));
-    const auto same = other.add(pages.part(1, 0, PAGES * PAGE));
-    const auto second = cache.add(pages.part(0, 0, 2 * PAGE), &mr_number);
+    const auto first = cache.add_mr(pages.part(0, 0, PAGE));
+    const auto same = other.add_mr(pages.part(1, 0, PAGES * PAGE));
+    const auto second = cache.add_mr(pages.part(0, 0, 2 * PAGE), &mr_number);
     cache->remove_mr(mr_number);
     unsigned char *const private_page = pages.bytes[0] + PAGE;
     assert_true(mmap(private_page, PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == private_page);
-    const auto next = cache.add(pages.part(0, 0, 2 * PAGE));
-    private_page[8] = 0xfe;
-    sync_read(cache, pages.part(0, PAGE + 8, 1));
-    assert_int_equal(*(*next)(private_page + 8), 0xfe);
-    assert_int_not_equal(*(*same)(pages.bytes[1] + PAGE + 8), 0xfe);
+    const auto next = cache.add_mr(pages.part(0, 0, 2 * PAGE));
+    private_page[8] = CPU_DATA;
+    sync_rdma_read(cache, pages.part(0, PAGE + 8, 1));
+    assert_int_equal(*next->copy_of(private_page + 8), CPU_DATA);
+    assert_int_not_equal(*same->copy_of(pages.bytes[1] + PAGE + 8), CPU_DATA);
 }
 
 void line_size_separates_device_pages(void **) {
@@ -195,12 +196,12 @@ void line_size_separates_device_pages(void **) {
     settings longer;
     longer.line_size = 128;
     test_cache cache, other(longer);
-    const auto device = cache.add(pages.part(0, 0, PAGE));
-    const auto separate = other.add(pages.part(1, 0, PAGE));
-    pages.bytes[1][OFFSET] = 0xfe;
-    sync_read(other, pages.part(1, OFFSET, 1));
-    assert_int_equal(*(*separate)(pages.bytes[1] + OFFSET), 0xfe);
-    assert_int_not_equal(*(*device)(pages.bytes[0] + OFFSET), 0xfe);
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE));
+    const auto separate = other.add_mr(pages.part(1, 0, PAGE));
+    pages.bytes[1][LINE_OFFSET] = CPU_DATA;
+    sync_rdma_read(other, pages.part(1, LINE_OFFSET, 1));
+    assert_int_equal(*separate->copy_of(pages.bytes[1] + LINE_OFFSET), CPU_DATA);
+    assert_int_not_equal(*device->copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
 }
 
 /// A child that syncs without end is killed, possibly while it holds the lock.
@@ -213,8 +214,8 @@ void lock_recovered_after_owner_death(void **) {
     if (child == 0) {
         auto *const other = new test_cache;
         other->remove_files();
-        const auto same = other->add(pages.part(1, 0, PAGES * PAGE));
-        *(*same)(pages.bytes[1] + OFFSET) = 0xff;
+        const auto same = other->add_mr(pages.part(1, 0, PAGES * PAGE));
+        *same->copy_of(pages.bytes[1] + LINE_OFFSET) = DEVICE_DATA;
         std::thread([&] { // mostly holds the lock when it dies
             const addr_range range = pages.part(1, 0, PAGES * PAGE);
             for (bool is_ready = false;; is_ready = true) {
@@ -228,15 +229,15 @@ void lock_recovered_after_owner_death(void **) {
     char byte;
     assert_int_equal(read(ready[0], &byte, 1), 1);
     test_cache cache;
-    const auto device = cache.add(pages.part(0, PAGE, PAGE)); // keeps the object in use
+    const auto device = cache.add_mr(pages.part(0, PAGE, PAGE)); // keeps the object in use
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, nullptr, 0), child);
-    pages.bytes[0][8] = 0xfe;
-    const auto reused = cache.add(pages.part(0, 0, PAGE)); // its last live user is gone
-    assert_int_equal(*(*reused)(pages.bytes[0] + 8), 0xfe);
-    pages.bytes[0][16] = 0xfe;
-    sync_read(cache, pages.part(0, 16, 1));
-    assert_int_equal(*(*reused)(pages.bytes[0] + 16), 0xfe);
+    pages.bytes[0][8] = CPU_DATA;
+    const auto reused = cache.add_mr(pages.part(0, 0, PAGE)); // its last live user is gone
+    assert_int_equal(*reused->copy_of(pages.bytes[0] + 8), CPU_DATA);
+    pages.bytes[0][16] = CPU_DATA;
+    sync_rdma_read(cache, pages.part(0, 16, 1));
+    assert_int_equal(*reused->copy_of(pages.bytes[0] + 16), CPU_DATA);
     close(ready[0]);
     close(ready[1]);
 }
@@ -247,8 +248,8 @@ void shared_object_removed_after_last_user(void **) {
     {
         test_cache cache, other;
         std::uint32_t mr_number;
-        const auto device = cache.add(pages.part(0, 0, PAGE), &mr_number);
-        const auto same = other.add(pages.part(1, 0, PAGE));
+        const auto device = cache.add_mr(pages.part(0, 0, PAGE), &mr_number);
+        const auto same = other.add_mr(pages.part(1, 0, PAGE));
         cache->remove_mr(mr_number);
         assert_int_equal(cache->memory_bytes(), 0);
         assert_true(shm_exists(name));
@@ -259,7 +260,7 @@ void shared_object_removed_after_last_user(void **) {
     if (child == 0) {
         auto *const other = new test_cache;
         other->remove_files();
-        const auto same = other->add(pages.part(1, 0, PAGE));
+        const auto same = other->add_mr(pages.part(1, 0, PAGE));
         _exit(shm_exists(name) ? 0 : 1); // exits without cleanup
     }
     int status = 0;
@@ -267,7 +268,7 @@ void shared_object_removed_after_last_user(void **) {
     assert_int_equal(status, 0);
     const shared_pages other_pages;
     test_cache cache;
-    const auto device = cache.add(other_pages.part(0, 0, PAGE));
+    const auto device = cache.add_mr(other_pages.part(0, 0, PAGE));
     assert_false(shm_exists(name)); // removed at the next creation
 }
 
@@ -281,10 +282,10 @@ void foreign_shm_file_is_not_used(void **) {
         assert_int_equal(write(other, foreign.data(), length), length);
         assert_int_equal(flock(other, LOCK_SH), 0);
         test_cache cache;
-        const auto device = cache.add(pages.part(0, 0, PAGE));
-        pages.bytes[0][OFFSET] = 0xfe;
-        sync_read(cache, pages.part(0, OFFSET, 1));
-        assert_int_equal(*(*device)(pages.bytes[0] + OFFSET), 0xfe);
+        const auto device = cache.add_mr(pages.part(0, 0, PAGE));
+        pages.bytes[0][LINE_OFFSET] = CPU_DATA;
+        sync_rdma_read(cache, pages.part(0, LINE_OFFSET, 1));
+        assert_int_equal(*device->copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
         shm_unlink(name.c_str());
         close(other);
     }
@@ -295,13 +296,13 @@ void shared_memory_is_not_poisoned(void **) {
     settings config;
     assert_true(parse_mode("poison", config));
     test_cache cache(config);
-    const auto device = cache.add(pages.part(0, 0, PAGE));
-    const unsigned char old = pages.bytes[0][OFFSET];
-    cache->check_peer_rdma_write(pages.part(0, OFFSET, 1), {});
-    *(*device)(pages.bytes[0] + OFFSET) = 0xff;
+    const auto device = cache.add_mr(pages.part(0, 0, PAGE));
+    const unsigned char old = pages.bytes[0][LINE_OFFSET];
+    cache->check_peer_rdma_write(pages.part(0, LINE_OFFSET, 1), {});
+    *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
     cache->on_post_or_poll();
     cache->run_background_step();
-    assert_int_equal(pages.bytes[1][OFFSET], old);
+    assert_int_equal(pages.bytes[1][LINE_OFFSET], old);
 }
 
 } // namespace
