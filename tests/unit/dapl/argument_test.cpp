@@ -99,7 +99,7 @@ DAT_HANDLE requester(const arguments &args, bool bad_handle, bool bad_state) {
 DAT_IA_HANDLE query_ia;
 DAT_IA_ATTR ia_attr;
 DAT_PROVIDER_ATTR provider_attr;
-char ia_name[] = "ib";
+char ia_name[] = "roce";
 
 const function_case extension_cases[] = {
     {"dat_ib_post_fetch_and_add",
@@ -254,7 +254,7 @@ DAT_RETURN query(DAT_RETURN (*function)(DAT_HANDLE, mask_type, param_type *), DA
 
 DAT_RETURN open_ia(DAT_NAME_PTR name, DAT_COUNT qlen, DAT_EVD_HANDLE *async_evd,
                    DAT_IA_HANDLE *ia) {
-    return find_table("ib")->ia_open_func(name, qlen, async_evd, ia);
+    return find_table("roce")->ia_open_func(name, qlen, async_evd, ia);
 }
 
 const function_case ia_cases[] = {

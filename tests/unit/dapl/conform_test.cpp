@@ -40,6 +40,7 @@ bool runs_under_valgrind() {
     return preload != nullptr && std::strstr(preload, "vgpreload") != nullptr;
 }
 
+/// The case with a fabric that was reset, and a check for objects that it leaks; or a skipped case.
 conform::test_case wrap_for_fabric(const conform::test_case &test) {
     if (const auto it = skip_reasons.find(test.name); it != skip_reasons.end())
         return {test.name, [why = it->second] {
@@ -57,6 +58,7 @@ conform::test_case wrap_for_fabric(const conform::test_case &test) {
 
 } // namespace
 
+/// In a guest of the lab the kernel counts its objects; here the fake fabric does.
 conform::kernel_counts conform::count_kernel_objects(const std::string &) {
     kernel_counts counts{{"ibv_qp", 0}, {"ibv_cq", 0},  {"ibv_mr", 0}, {"ibv_mw", 0},
                          {"ibv_pd", 0}, {"ibv_srq", 0}, {"ibv_ah", 0}, {"cm_id", 0}};

@@ -29,7 +29,7 @@ struct extension_event {
 void rdma_write_immediate_data_delivered(void **) {
     connected_eps eps;
     eps.active_memory.fill(4);
-    assert_success(eps.post_recv(0, 1));
+    assert_success(eps.post_recv(0, cookie(1)));
     DAT_LMR_TRIPLET iov = eps.active_memory.lmr_triplet(0, 500);
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(0, 500);
     assert_success(dat_ib_post_rdma_write_immed(eps.active.handle, 1, &iov, cookie(2), &remote,
@@ -47,6 +47,7 @@ void rdma_write_immediate_data_delivered(void **) {
     assert_memory_equal(eps.passive_memory.bytes.data(), eps.active_memory.bytes.data(), 500);
 }
 
+/// Adds 2 to 40; compares with a wrong and the right value.
 void fetch_and_add_and_cmp_and_swap_work(void **) {
     connected_eps eps;
     memory buffer(eps.ia, 64,
@@ -101,7 +102,7 @@ void failed_atomic_reported_with_extension_status(void **) {
 }
 
 void ib_extensions_not_implemented_on_iwarp(void **) {
-    connected_eps eps("iw");
+    connected_eps eps("iwarp");
     DAT_LMR_TRIPLET iov = eps.active_memory.lmr_triplet(0, 8);
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(0, 8);
     const DAT_RETURN not_implemented = dat_error(DAT_NOT_IMPLEMENTED);
@@ -132,11 +133,12 @@ void atomics_unsupported_by_device_rejected(void **) {
         dat_error(DAT_MODEL_NOT_SUPPORTED));
 }
 
+/// A query opens an IA for its attributes only, and closes it by dat_ib_close_query.
 void open_query_returns_attributes(void **) {
     DAT_IA_ATTR ia_attr = {};
     DAT_PROVIDER_ATTR provider_attr = {};
     DAT_IA_HANDLE ia;
-    char name[] = "ib";
+    char name[] = "roce";
     // As the registry calls it: with the IA name instead of a handle.
     assert_success(dat_extension_op(name, DAT_IB_OPEN_QUERY_OP, &ia, DAT_IA_FIELD_ALL, &ia_attr,
                                     DAT_PROVIDER_FIELD_ALL, &provider_attr));
@@ -152,7 +154,7 @@ void open_query_returns_attributes(void **) {
 void failed_open_query_closes_ia(void **) {
     DAT_IA_ATTR ia_attr = {};
     DAT_PROVIDER_ATTR provider_attr = {};
-    char name[] = "ib";
+    char name[] = "roce";
     constexpr DAT_IA_ATTR_MASK unknown_ia_field = DAT_IA_ATTR_MASK{1} << 63;
     constexpr DAT_PROVIDER_ATTR_MASK unknown_provider_field = DAT_PROVIDER_ATTR_MASK{1} << 63;
     static_assert((DAT_IA_FIELD_ALL & unknown_ia_field) == 0 &&
@@ -213,6 +215,7 @@ struct ud_fixture {
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
 };
 
+/// A UD connection resolves the peer: both sides get an address handle with the other's QP number.
 void ud_send_reaches_resolved_peer(void **) {
     ud_fixture fixture;
     fixture.request_ud_connection(ud_conn_qual, "who");
@@ -363,6 +366,8 @@ void address_handle_of_undelivered_event_destroyed(void **) {
         usleep(100);
 }
 
+/// dat_ep_modify replaces the QP whose number the peer would get, so the resolution in progress
+/// ends.
 void modify_ends_ud_resolution(void **) {
     ud_fixture fixture;
     fixture.request_ud_connection(ud_conn_qual);

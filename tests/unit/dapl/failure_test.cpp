@@ -215,14 +215,15 @@ DAT_RETURN expected_result(const create_case &test, const std::string &failed) {
     return DAT_NOT_IMPLEMENTED;
 }
 
+/// Each call of a library that a create function makes fails in turn.
 void failed_create_leaks_nothing(void **) {
     ia_fixture ia;
     all_objects objects(ia);
     for (const create_case &test : create_cases) {
-        get_fabric().injected.fail_nth(0, 0); // counts calls
+        get_fabric().injected.count_calls(); // counts calls
         assert_success(test.create(objects));
         const unsigned calls = get_fabric().injected.num_calls();
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         assert_success(test.free());
         assert_true(calls >= test.results.size());
         const auto objects_before = get_fabric().count_objects();
@@ -231,7 +232,7 @@ void failed_create_leaks_nothing(void **) {
             get_fabric().injected.fail_nth(nth, ENOMEM);
             const DAT_RETURN result = test.create(objects);
             const std::string failed = get_fabric().injected.failed_call();
-            get_fabric().injected.stop();
+            get_fabric().injected.fail_none();
             const DAT_RETURN expected = expected_result(test, failed);
             if (result != expected)
                 print_error("%s: %s: %#x, not %#x\n", test.name, failed.c_str(), result, expected);
@@ -252,15 +253,16 @@ void ep_create_without_qp_fails(void **) {
     get_fabric().injected.fail_always("ibv_create_qp", ENOMEM);
     assert_int_equal(create_ep(objects, objects.idle_ep.recv_evd, DAT_HANDLE_NULL),
                      no_resources(DAT_RESOURCE_TEP));
-    get_fabric().injected.stop();
+    get_fabric().injected.fail_none();
     objects.free();
 }
 
+/// The first QP cannot be created; the second try asks for no inline data.
 void ep_create_retries_without_inline(void **) {
     ia_fixture ia;
     get_fabric().injected.fail("ibv_create_qp", ENOMEM);
     ep_fixture ep(ia);
-    get_fabric().injected.stop();
+    get_fabric().injected.fail_none();
     ep_fixture peer_ep(ia);
     memory buffer(ia);
     connect(ep, peer_ep);
@@ -276,24 +278,24 @@ void ep_create_retries_without_inline(void **) {
 
 /// A failed open leaks no object, and the IA can be opened again.
 void failed_ia_open_leaks_nothing(void **) {
-    for (const char *name : {"ib", "iw"}) {
-        const auto open = [name](DAT_IA_HANDLE &ia) {
-            std::string copy = name;
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        const auto open = [ia_name](DAT_IA_HANDLE &ia) {
+            std::string copy = ia_name;
             DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-            return find_table(name)->ia_open_func(copy.data(), 8, &async, &ia);
+            return find_table(ia_name)->ia_open_func(copy.data(), 8, &async, &ia);
         };
         DAT_IA_HANDLE ia;
-        get_fabric().injected.fail_nth(0, 0);
+        get_fabric().injected.count_calls();
         assert_success(open(ia));
         const unsigned calls = get_fabric().injected.num_calls();
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
         int num_failed = 0;
         for (unsigned nth = 1; nth <= calls; ++nth) {
             ia = &ia;
             get_fabric().injected.fail_nth(nth, ENOMEM);
             const DAT_RETURN result = open(ia);
-            get_fabric().injected.stop();
+            get_fabric().injected.fail_none();
             const DAT_RETURN expected[] = {
                 DAT_SUCCESS, // not essential: a GID, or one of several addresses
                 dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
@@ -312,6 +314,7 @@ void failed_ia_open_leaks_nothing(void **) {
     }
 }
 
+/// The EP needs a new QP, which fails; the EP keeps its attributes.
 void failed_ep_modify_changes_nothing(void **) {
     connected_eps eps;
     ep_fixture ep(eps.ia);
@@ -324,7 +327,7 @@ void failed_ep_modify_changes_nothing(void **) {
         get_fabric().injected.fail("ibv_modify_qp", ENOMEM);
         assert_int_equal(dat().ep_modify_func(ep.handle, mask, &param),
                          no_resources(DAT_RESOURCE_TEP));
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         DAT_EP_PARAM queried = {};
         assert_success(dat().ep_query_func(ep.handle, DAT_EP_FIELD_ALL, &queried));
         assert_int_equal(queried.ep_attr.max_recv_dtos, 16);
@@ -342,8 +345,9 @@ void failed_ep_reset_leaves_ep_disconnected(void **) {
     get_fabric().injected.fail_always("ibv_create_qp", ENOMEM);
     assert_int_equal(dat().ep_reset_func(eps.active.handle), no_resources(DAT_RESOURCE_TEP));
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECTED);
-    assert_int_equal(eps.post_send(64, 1), invalid_state(DAT_INVALID_STATE_EP_DISCONNECTED));
-    get_fabric().injected.stop();
+    assert_int_equal(eps.post_send(64, cookie(1)),
+                     invalid_state(DAT_INVALID_STATE_EP_DISCONNECTED));
+    get_fabric().injected.fail_none();
     assert_success(dat().ep_reset_func(eps.active.handle));
     assert_int_equal(eps.active.state(), DAT_EP_STATE_UNCONNECTED);
 }
@@ -362,7 +366,7 @@ void failed_rmr_bind_leaves_rmr_unbound(void **) {
         };
         get_fabric().injected.fail(ep_scope ? "ibv_post_send" : "ibv_bind_mw", ENOMEM);
         assert_int_equal(DAT_GET_TYPE(bind()), DAT_INSUFFICIENT_RESOURCES);
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         DAT_RMR_PARAM param = {};
         assert_success(dat().rmr_query_func(rmr, DAT_RMR_FIELD_ALL, &param));
         assert_int_equal(param.rmr_context, 0);
@@ -391,7 +395,7 @@ DAT_RETURN request(const ep_fixture &ep, DAT_CONN_QUAL qualifier) {
 }
 
 void connect_out_of_memory_changes_nothing(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     ep_fixture active(ia), passive(ia);
     const auto objects_before = get_fabric().count_objects();
     for (const unsigned nth : {1U, 2U}) {
@@ -405,7 +409,7 @@ void connect_out_of_memory_changes_nothing(void **) {
 
 /// The call that ends an attempt of iWARP allocates no memory.
 void attempt_ended_out_of_memory(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     ep_fixture ep(ia);
     get_fabric().drop_connects = true;
     assert_success(request(ep, 7000));

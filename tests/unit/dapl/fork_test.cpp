@@ -56,12 +56,13 @@ int run_in_child(function &&work) {
 }
 
 void transfer(const connected_eps &eps) {
-    assert_success(eps.post_recv(64, 1));
-    assert_success(eps.post_send(64, 2));
-    assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 64);
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 64);
+    assert_success(eps.post_recv(64, cookie(1)));
+    assert_success(eps.post_send(64, cookie(2)));
+    assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 64);
 }
 
+/// The child's number of the first call that does not reject a handle is the failed step.
 void parent_handles_invalid_in_child(void **) {
     connected_eps eps;
     all_objects objects(eps.ia);
@@ -72,7 +73,7 @@ void parent_handles_invalid_in_child(void **) {
                 invalid_handle(DAT_INVALID_HANDLE1))
                 return static_cast<int>(kind) + 1;
         }
-        if (eps.post_send(64, 1) != invalid_handle(DAT_INVALID_HANDLE_EP))
+        if (eps.post_send(64, cookie(1)) != invalid_handle(DAT_INVALID_HANDLE_EP))
             return 20;
         if (dat().ep_free_func(eps.active.handle) != invalid_handle(DAT_INVALID_HANDLE_EP))
             return 21;
@@ -116,6 +117,7 @@ void child_gets_async_events(void **) {
     assert_int_equal(failed_step, 0);
 }
 
+/// The child does not inherit locks that the parent's threads hold.
 void fork_during_calls_of_other_threads(void **) {
     skip_under_tsan();
     skip_under_asan();

@@ -36,7 +36,7 @@ void atomic_write_stores_eight_bytes(void **) {
     assert_success(dat_coherdma_post_atomic_write(eps.active.handle, &word, nullptr, cookie(1),
                                                   &remote, default_flags));
     word = 0; // the post has copied it
-    assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 8);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 8);
     assert_true(read_word(eps.passive_memory, 16) == value);
 }
 
@@ -51,7 +51,7 @@ void suppressed_atomic_write_reports_only_errors(void **) {
     assert_no_event(eps.active.request_evd);
     assert_success(dat_coherdma_post_atomic_write(eps.active.handle, &value, nullptr, cookie(2),
                                                   &bad_remote, DAT_COMPLETION_SUPPRESS_FLAG));
-    assert_completion(eps.active.request_evd, 2, DAT_DTO_ERR_REMOTE_ACCESS, 0);
+    assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_ERR_REMOTE_ACCESS, 0);
 }
 
 void invalid_remote_calls_rejected(void **) {
@@ -86,12 +86,14 @@ void invalid_remote_calls_rejected(void **) {
     get_fabric().injected.fail("ibv_post_send", ENOMEM);
     assert_int_equal(write(&value, &remote),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    get_fabric().injected.stop();
+    get_fabric().injected.fail_none();
     assert_no_event(eps.active.request_evd);
     assert_success(write(&value, &remote)); // the next call succeeds
-    assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 8);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 8);
 }
 
+/// A flush is an RDMA Read of the last bytes of the range to a scratch buffer: eight, or as many as
+/// both hold.
 void flush_reads_only_last_bytes(void **) {
     connected_eps eps;
     eps.passive_memory.fill(9);
@@ -104,7 +106,7 @@ void flush_reads_only_last_bytes(void **) {
         const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(offset, length);
         assert_success(dat_coherdma_post_flush(eps.active.handle, &scratch_triplet, cookie(3),
                                                &remote, default_flags));
-        assert_completion(eps.active.request_evd, 3, DAT_DTO_SUCCESS, length);
+        assert_completion(eps.active.request_evd, cookie(3), DAT_DTO_SUCCESS, length);
         assert_memory_equal(eps.active_memory.bytes.data(),
                             eps.passive_memory.bytes.data() + first_byte, num_bytes);
         assert_int_equal(eps.active_memory.bytes[num_bytes], 0xee);
@@ -116,6 +118,8 @@ void flush_reads_only_last_bytes(void **) {
     flush(scratch, end - 1, 1, end - 1, 1); // although eight bytes would exceed the LMR
 }
 
+/// The consumer's buffer has the expected old value. The first try finds another, which it returns;
+/// the second succeeds.
 void atomic_write_without_inline_uses_cmp_swap(void **) {
     get_fabric().devices[0].max_inline = 0;
     connected_eps eps;
@@ -134,15 +138,16 @@ void atomic_write_without_inline_uses_cmp_swap(void **) {
     std::memcpy(buffer.bytes.data() + 8, &old_value, 8);
     std::memset(eps.active_memory.bytes.data(), 0, 8); // differs from the value in memory
     assert_success(write(&old));
-    assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 8);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 8);
     assert_int_equal(read_word(eps.active_memory, 0), 5);
     assert_int_equal(read_word(buffer, 8), 5);
     assert_success(write(&old));
-    assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 8);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 8);
     assert_int_equal(read_word(eps.active_memory, 0), 5);
     assert_true(read_word(buffer, 8) == value);
 }
 
+/// libcoherdma's functions, by which the Provider's extensions are implemented.
 void remote_calls_reject_invalid_arguments(void **) {
     connected_eps eps;
     coherdma_qp *const qp = coherdma_open_qp(*get_fabric().qps.begin());

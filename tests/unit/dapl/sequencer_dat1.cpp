@@ -44,6 +44,7 @@ DAT_VLEN to_size(DAT_COUNT count) {
     return static_cast<DAT_VLEN>(std::max(count, 0));
 }
 
+/// The members that the sequencer reads.
 DAT_EVENT to_dat2(const dat1::event &event) {
     DAT_EVENT event2 = {};
     event2.event_number = event.event_number;

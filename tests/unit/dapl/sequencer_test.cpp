@@ -29,7 +29,8 @@ void register_provider() {
     dat_provider_init(&info, SEQUENCER_DEVICE " 0");
 }
 
-/// Every object begins with the address of the provider's table.
+/// From now on the generated calls, which go through the provider's DAT 2.0 table, reach its
+/// DAT 1.2 table. Each object of the provider begins with a pointer to the DAT 2.0 table.
 void use_dat1() {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;

@@ -64,9 +64,9 @@ void threads_create_and_free_objects(void **) {
 }
 
 void threads_connect_and_transfer(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        ia_fixture ia(name);
+        ia_fixture ia(ia_name);
         run_in_threads([&ia](int) {
             for (int i = 0; i != 5; ++i) {
                 ep_fixture ep(ia), peer_ep(ia);
@@ -79,8 +79,8 @@ void threads_connect_and_transfer(void **) {
                                                            default_flags));
                     assert_success(dat().ep_post_send_func(ep.handle, 1, &send_iov, cookie(id),
                                                            default_flags));
-                    assert_completion(ep.request_evd, id, DAT_DTO_SUCCESS, 100);
-                    assert_completion(peer_ep.recv_evd, id, DAT_DTO_SUCCESS, 100);
+                    assert_completion(ep.request_evd, cookie(id), DAT_DTO_SUCCESS, 100);
+                    assert_completion(peer_ep.recv_evd, cookie(id), DAT_DTO_SUCCESS, 100);
                 }
                 disconnect(ep, peer_ep);
             }
@@ -88,11 +88,12 @@ void threads_connect_and_transfer(void **) {
     }
 }
 
+/// Half of the threads send, half receive; a full queue is emptied by any of them.
 void threads_post_to_one_ep(void **) {
     DAT_EP_ATTR attr = {};
     attr.max_recv_dtos = attr.max_request_dtos = 100;
     attr.max_recv_iov = attr.max_request_iov = 1;
-    connected_eps eps("ib", &attr);
+    connected_eps eps("roce", &attr);
     std::atomic<int> sent = 0, received = 0;
     constexpr int each_posts = 200;
     run_in_threads([&](int index) {
@@ -110,13 +111,15 @@ void threads_post_to_one_ep(void **) {
             take(eps.passive.recv_evd, received);
         };
         for (int i = 0; i != each_posts; ++i)
-            while ((sends ? eps.post_send(64, 1) : eps.post_recv(64, 1)) != DAT_SUCCESS)
+            while ((sends ? eps.post_send(64, cookie(1)) : eps.post_recv(64, cookie(1))) !=
+                   DAT_SUCCESS)
                 tries();
         while (sent != each_posts * num_threads / 2 || received != each_posts * num_threads / 2)
             tries();
     });
 }
 
+/// An EVD has one waiter at a time: others get DAT_INVALID_STATE_EVD_WAITER and try again.
 void threads_wait_for_one_evd(void **) {
     ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 10000);
@@ -141,6 +144,7 @@ void threads_wait_for_one_evd(void **) {
     assert_success(dat().evd_free_func(evd));
 }
 
+/// Each thread attaches its EVD to the two CNOs and to none in turn, and waits for them.
 void threads_modify_cno_of_one_evd(void **) {
     ia_fixture ia;
     DAT_CNO_HANDLE const cno_a = ia.create_cno(), cno_b = ia.create_cno();
@@ -236,7 +240,7 @@ void free_during_use_by_other_threads(void **) {
 void threads_open_and_close_ias(void **) {
     run_in_threads([](int index) {
         for (int i = 0; i != 10; ++i) {
-            ia_fixture ia(index % 2 == 0 ? "ib" : "iw");
+            ia_fixture ia(index % 2 == 0 ? "roce" : "iwarp");
             ep_fixture ep(ia);
             if (i % 2 == 0) {
                 ep.free();
@@ -248,6 +252,8 @@ void threads_open_and_close_ias(void **) {
     });
 }
 
+/// One thread queues and reads asynchronous events while others create and free the objects of such
+/// events.
 void async_events_during_create_and_free(void **) {
     ia_fixture ia;
     std::atomic<int> num_working = num_threads - 1;
@@ -284,6 +290,7 @@ struct rescheduling_task final : coherdma::dapl::timer_task {
     std::atomic<bool> may_end = false;
 };
 
+/// cancel() also ends a task that its run() has scheduled again.
 void dropped_timer_does_not_fire(void **) {
     ia_fixture ia;
     rescheduling_task task;

@@ -42,8 +42,8 @@ void dat1_ia_attributes_converted(void **) {
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
     DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-    assert_success(
-        dat1_test::dat().ia_query_func(ia.handle, &async, 0x7ffffffff, &dat1_value, 0, nullptr));
+    assert_success(dat1_test::dat().ia_query_func(ia.handle, &async, dat1_test::ia_field_all,
+                                                  &dat1_value, 0, nullptr));
     assert_success(
         fake::dat().ia_query_func(ia.handle, nullptr, DAT_IA_FIELD_ALL, &dat2_value, 0, nullptr));
     assert_ptr_equal(async, ia.async_evd);
@@ -105,8 +105,8 @@ void dat1_iov_limits_clamped(void **) {
     get_fabric().devices[0].attr.max_sge = 300;
     dat1_test::ia_fixture ia;
     dat1::ia_attr attr;
-    assert_success(
-        dat1_test::dat().ia_query_func(ia.handle, nullptr, 0x7ffffffff, &attr, 0, nullptr));
+    assert_success(dat1_test::dat().ia_query_func(ia.handle, nullptr, dat1_test::ia_field_all,
+                                                  &attr, 0, nullptr));
     assert_int_equal(attr.max_iov_segments_per_dto, 256);
     assert_int_equal(attr.max_iov_segments_per_rdma_read, 256);
     assert_int_equal(attr.max_iov_segments_per_rdma_write, 256);
@@ -137,8 +137,8 @@ void dat1_provider_attributes_converted(void **) {
     DAT_PROVIDER_ATTR dat2_value;
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
-    assert_success(
-        dat1_test::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, 0x3ffffff, &dat1_value));
+    assert_success(dat1_test::dat().ia_query_func(ia.handle, nullptr, 0, nullptr,
+                                                  dat1_test::provider_field_all, &dat1_value));
     assert_success(fake::dat().ia_query_func(ia.handle, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL,
                                              &dat2_value));
     assert_string_equal(dat1_value.provider_name, dat2_value.provider_name);
@@ -186,6 +186,7 @@ void dat1_provider_attributes_converted(void **) {
                      dat1_test::invalid_parameter(6));
 }
 
+// EP attributes of which no two are equal, so that a conversion that mixes up members is found.
 dat1::ep_attr distinct_ep_attr() {
     dat1::ep_attr attr = {};
     attr.max_message_size = 40001;
@@ -235,7 +236,7 @@ void dat1_ep_parameters_converted(void **) {
     DAT_EP_PARAM dat2_value;
     fill_with_garbage(dat1_value);
     fill_with_garbage(dat2_value);
-    assert_success(dat1_test::dat().ep_query_func(ep.handle, 0x7ffff7ff, &dat1_value));
+    assert_success(dat1_test::dat().ep_query_func(ep.handle, dat1_test::ep_field_all, &dat1_value));
     assert_success(fake::dat().ep_query_func(ep.handle, DAT_EP_FIELD_ALL, &dat2_value));
     assert_same_ep_attr(dat1_value.ep_attr, attr);
     assert_same_ep_attr(dat1_value.ep_attr, dat2_value.ep_attr);
@@ -329,7 +330,7 @@ void dat1_ep_modify_converted(void **) {
     assert_int_equal(modify(ep.handle, 0x400, [&](auto &param) { param.srq_handle = ep.handle; }),
                      invalid_handle(DAT_INVALID_HANDLE_SRQ));
     dat1::ep_param queried;
-    assert_success(dat1_test::dat().ep_query_func(ep.handle, 0x7ffff7ff, &queried));
+    assert_success(dat1_test::dat().ep_query_func(ep.handle, dat1_test::ep_field_all, &queried));
     assert_ptr_equal(queried.pz_handle, pz);
     assert_ptr_equal(queried.recv_evd_handle, other_ep.recv_evd);
     assert_ptr_equal(queried.request_evd_handle, other_ep.request_evd);

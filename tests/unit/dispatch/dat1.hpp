@@ -23,15 +23,15 @@ inline const dat1::provider *find_table(const std::string &name) {
 }
 
 inline const dat1::provider &dat() {
-    return *find_table("ib");
+    return *find_table("roce");
 }
 
 /// Register the names of fake::register_names() with a DAT 1.2 registry too.
 inline void register_names() {
     fake::register_names();
-    auto info = make_info("ib", true, 1, 2);
+    auto info = make_info("roce", true, 1, 2);
     dat_provider_init(&info, "roce0 0");
-    info = make_info("iw", true, 1, 2);
+    info = make_info("iwarp", true, 1, 2);
     dat_provider_init(&info, "iwarp0 0");
 }
 
@@ -40,6 +40,14 @@ int run_cases(const CMUnitTest (&tests)[count]) {
     register_names();
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
+
+// The masks of all fields in DAT 1.2.
+constexpr auto ia_field_all = 0x7ffffffff;
+constexpr auto provider_field_all = 0x3ffffff;
+constexpr auto ep_field_all = 0x7ffff7ff;
+constexpr auto lmr_field_all = static_cast<DAT_LMR_PARAM_MASK>(0x3ff);
+constexpr auto rmr_field_all = static_cast<DAT_RMR_PARAM_MASK>(0x1f);
+constexpr auto cno_field_all = static_cast<DAT_CNO_PARAM_MASK>(3);
 
 // DAT 1.2 numbers arguments and invalid states one lower than 2.0.
 constexpr DAT_RETURN invalid_parameter(DAT_UINT32 nth) {
@@ -50,8 +58,8 @@ constexpr DAT_RETURN invalid_state(DAT_UINT32 subtype) {
 }
 
 struct ia_fixture {
-    explicit ia_fixture(const char *name = "ib", DAT_BOOLEAN ro_aware = DAT_FALSE)
-        : address(std::strcmp(name, "iw") == 0 ? "192.0.2.2" : "192.0.2.1") {
+    explicit ia_fixture(const char *name = "roce", DAT_BOOLEAN ro_aware = DAT_FALSE)
+        : address(std::strcmp(name, "iwarp") == 0 ? "192.0.2.2" : "192.0.2.1") {
         std::string copy = name;
         assert_success(
             find_table(name)->ia_open_func(copy.data(), 8, &async_evd, &handle, ro_aware));

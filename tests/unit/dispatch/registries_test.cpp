@@ -15,6 +15,7 @@ namespace dat1 = dat1_test::dat1;
 
 namespace {
 
+// A registry library that a process has loaded; "ofed1" is one that passes no ro_aware.
 struct registry_library {
     explicit registry_library(const char *folder, const char *name)
         : handle(dlopen((std::string(COHERDMA_TEST_REGISTRIES) + "/" + folder + "/" + name).c_str(),
@@ -52,6 +53,8 @@ bool is_ro_aware(DAT_IA_HANDLE handle) {
     return ia && ia->ro_aware;
 }
 
+// In a process with both registries the provider adds to each a table of its version, under one
+// name.
 void each_registry_gets_its_own_table(void **) {
     auto dat1_info = make_info("both", true, 1, 2), dat2_info = make_info("both", true, 2, 0);
     const registry_library dat1_registry("dat1", "libdat.so.1"),
@@ -73,9 +76,10 @@ void each_registry_gets_its_own_table(void **) {
     assert_ptr_equal(*static_cast<const void **>(ia_2), table_2);
     DAT_EVD_PARAM param = {};
     assert_success(table_1->evd_query_func(async_1, DAT_EVD_FIELD_ALL, &param));
-    assert_ptr_equal(param.ia_handle, DAT_UL_TO_IA_HANDLE(101));
+    constexpr std::uintptr_t dat1_registry_ia = 101, dat2_registry_ia = 202; // REGISTRY_NUMBER
+    assert_ptr_equal(param.ia_handle, DAT_UL_TO_IA_HANDLE(dat1_registry_ia));
     assert_success(table_2->evd_query_func(async_2, DAT_EVD_FIELD_ALL, &param));
-    assert_ptr_equal(param.ia_handle, DAT_UL_TO_IA_HANDLE(202));
+    assert_ptr_equal(param.ia_handle, DAT_UL_TO_IA_HANDLE(dat2_registry_ia));
     assert_success(table_1->ia_close_func(ia_1, DAT_CLOSE_GRACEFUL_FLAG));
     assert_success(table_2->ia_close_func(ia_2, DAT_CLOSE_GRACEFUL_FLAG));
 
@@ -126,8 +130,8 @@ void ro_aware_only_from_registry_that_passes_it(void **) {
         assert_success(table->ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
         dat_provider_fini(&info);
     }
-    dat1_test::ia_fixture aware("ib", DAT_TRUE), unaware("ib", DAT_FALSE),
-        garbage("ib", static_cast<DAT_BOOLEAN>(0x5a5a));
+    dat1_test::ia_fixture aware("roce", DAT_TRUE), unaware("roce", DAT_FALSE),
+        garbage("roce", static_cast<DAT_BOOLEAN>(0x5a5a));
     assert_true(is_ro_aware(aware.handle));
     assert_false(is_ro_aware(unaware.handle));
     assert_false(is_ro_aware(garbage.handle));
@@ -150,7 +154,8 @@ void thread_safe_and_unsafe_tables_differ(void **) {
         DAT_EVD_HANDLE async_evd;
         DAT_IA_HANDLE const ia = open_ia(*it, "safety", async_evd);
         dat1::provider_attr attr = {};
-        assert_success(it->ia_query_func(ia, nullptr, 0, nullptr, 0x3ffffff, &attr));
+        assert_success(
+            it->ia_query_func(ia, nullptr, 0, nullptr, dat1_test::provider_field_all, &attr));
         assert_int_equal(attr.is_thread_safe, it == safe_table ? DAT_TRUE : DAT_FALSE);
         assert_ptr_equal(*static_cast<const void **>(ia), it);
         assert_success(it->ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
@@ -171,7 +176,8 @@ void handles_of_other_dat_version_accepted(void **) {
     assert_int_equal(state, DAT_EP_STATE_UNCONNECTED);
     dat1::ep_param dat1_param;
     DAT_EP_PARAM dat2_param;
-    assert_success(dat1_test::dat().ep_query_func(dat2_ep.handle, 0x7ffff7ff, &dat1_param));
+    assert_success(
+        dat1_test::dat().ep_query_func(dat2_ep.handle, dat1_test::ep_field_all, &dat1_param));
     assert_ptr_equal(dat1_param.pz_handle, dat2_ia.pz);
     assert_success(fake::dat().ep_query_func(dat1_ep.handle, DAT_EP_FIELD_ALL, &dat2_param));
     assert_ptr_equal(dat2_param.pz_handle, dat1_ia.pz);

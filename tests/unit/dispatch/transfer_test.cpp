@@ -17,7 +17,7 @@ constexpr DAT_COMPLETION_FLAGS default_flags = DAT_COMPLETION_DEFAULT_FLAG;
 
 /// A connection from an EP of DAT 1.2 to an EP of DAT 2.0.
 struct dat1_dat2_eps {
-    explicit dat1_dat2_eps(const char *name = "ib")
+    explicit dat1_dat2_eps(const char *name = "roce")
         : dat1_ia(name)
         , dat2_ia(name)
         , dat1_ep(dat1_ia)
@@ -72,9 +72,9 @@ struct dat1_dat2_eps {
 };
 
 void dat1_and_dat2_eps_send_both_ways(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        dat1_dat2_eps eps(name);
+        dat1_dat2_eps eps(ia_name);
         eps.dat1_memory.fill(3);
         DAT_LMR_TRIPLET dat2_iov = eps.dat2_memory.lmr_triplet(0, 4096);
         assert_success(
@@ -85,7 +85,7 @@ void dat1_and_dat2_eps_send_both_ways(void **) {
         dat1_test::assert_completion(
             dat1_test::dequeue_event(eps.dat1_ep.request_evd, DAT_DTO_COMPLETION_EVENT),
             eps.dat1_ep.handle, 2, 4096);
-        assert_completion(eps.dat2_ep.recv_evd, 1, DAT_DTO_SUCCESS, 4096);
+        assert_completion(eps.dat2_ep.recv_evd, cookie(1), DAT_DTO_SUCCESS, 4096);
         assert_memory_equal(eps.dat1_memory.bytes.data(), eps.dat2_memory.bytes.data(), 4096);
 
         eps.dat2_memory.fill(77);
@@ -97,7 +97,7 @@ void dat1_and_dat2_eps_send_both_ways(void **) {
         dat1_test::assert_completion(
             dat1_test::wait_event(eps.dat1_ep.recv_evd, DAT_DTO_COMPLETION_EVENT),
             eps.dat1_ep.handle, 3, 100);
-        assert_completion(eps.dat2_ep.request_evd, 4, DAT_DTO_SUCCESS, 100);
+        assert_completion(eps.dat2_ep.request_evd, cookie(4), DAT_DTO_SUCCESS, 100);
         assert_memory_equal(eps.dat1_memory.bytes.data(), eps.dat2_memory.bytes.data(), 100);
     }
 }
@@ -128,7 +128,7 @@ void dat1_write_and_read_move_data(void **) {
                                          eps.dat1_memory.rmr_context};
     assert_success(dat().ep_post_rdma_write_func(eps.dat2_ep.handle, 1, &dat2_iov, cookie(3),
                                                  &dat1_remote, default_flags));
-    assert_completion(eps.dat2_ep.request_evd, 3, DAT_DTO_SUCCESS, 50);
+    assert_completion(eps.dat2_ep.request_evd, cookie(3), DAT_DTO_SUCCESS, 50);
     assert_memory_equal(eps.dat1_memory.bytes.data(), eps.dat2_memory.bytes.data(), 50);
 }
 
@@ -162,7 +162,7 @@ void dat1_multi_segment_write(void **) {
     dat1_test::assert_completion(
         dat1_test::wait_event(eps.dat1_ep.request_evd, DAT_DTO_COMPLETION_EVENT),
         eps.dat1_ep.handle, 3, 0);
-    assert_completion(eps.dat2_ep.recv_evd, 2, DAT_DTO_SUCCESS, 0);
+    assert_completion(eps.dat2_ep.recv_evd, cookie(2), DAT_DTO_SUCCESS, 0);
 }
 
 // DAT 1.2 has no event for immediate data: the receive completes as a DTO.

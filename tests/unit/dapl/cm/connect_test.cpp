@@ -12,9 +12,9 @@ using namespace fake;
 
 namespace {
 
-/// The active EP and the passive EP.
+/// Two unconnected EPs of one IA, and an EVD for the active EP's requests.
 struct conn_fixture {
-    explicit conn_fixture(const char *name = "ib")
+    explicit conn_fixture(const char *name = "roce")
         : ia(name)
         , active(ia)
         , passive(ia)
@@ -26,10 +26,12 @@ struct conn_fixture {
         return dat().ep_connect_func(active.handle, &addr.sa, port, timeout, 0, nullptr,
                                      DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
     }
+    /// The active EP requests a connection with the private data. Returns the CR.
     DAT_CR_HANDLE send_request(const char *data = "") const {
         return fake::request_connection(active, ia, cr_evd, data,
                                         static_cast<DAT_COUNT>(std::strlen(data)));
     }
+    /// Accepts with the passive EP.
     void accept(DAT_CR_HANDLE request) const {
         assert_success(dat().cr_accept_func(request, passive.handle, 0, nullptr));
     }
@@ -37,6 +39,8 @@ struct conn_fixture {
     ep_fixture active, passive;
     DAT_EVD_HANDLE cr_evd;
 };
+
+constexpr std::uint16_t unused_port = 9999;
 
 void *private_data(const char *text) {
     return const_cast<char *>(text);
@@ -47,18 +51,18 @@ void ep_states_during_connect_and_disconnect(void **) {
     const DAT_CR_HANDLE request = conn.send_request();
     assert_int_equal(conn.active.state(), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_UNCONNECTED);
-    get_fabric().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    get_fabric().hold_cm_events(RDMA_CM_EVENT_CONNECT_RESPONSE);
     conn.accept(request);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_COMPLETION_PENDING);
-    get_fabric().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    get_fabric().release_cm_events(RDMA_CM_EVENT_CONNECT_RESPONSE);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     assert_int_equal(conn.active.state(), DAT_EP_STATE_CONNECTED);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_CONNECTED);
-    get_fabric().hold(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().hold_cm_events(RDMA_CM_EVENT_DISCONNECTED);
     assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
-    get_fabric().release(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().release_cm_events(RDMA_CM_EVENT_DISCONNECTED);
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     assert_success(dat().ep_disconnect_func(conn.active.handle,
@@ -66,24 +70,26 @@ void ep_states_during_connect_and_disconnect(void **) {
     assert_no_event(conn.active.connect_evd);
 }
 
+/// The peer disconnects before the passive side has its RDMA_CM_EVENT_ESTABLISHED: its consumer
+/// still gets both events, in order.
 void disconnect_before_established_keeps_event_order(void **) {
     conn_fixture conn;
-    get_fabric().hold(RDMA_CM_EVENT_ESTABLISHED);
+    get_fabric().hold_cm_events(RDMA_CM_EVENT_ESTABLISHED);
     conn.accept(conn.send_request());
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     assert_success(dat().ep_disconnect_func(conn.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-    get_fabric().release(RDMA_CM_EVENT_ESTABLISHED);
+    get_fabric().release_cm_events(RDMA_CM_EVENT_ESTABLISHED);
     assert_no_event(conn.passive.connect_evd);
     assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
 void private_data_exchanged(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        conn_fixture conn(name);
+        conn_fixture conn(ia_name);
         const DAT_CR_HANDLE request = conn.send_request("call");
         DAT_CR_PARAM param = {};
         assert_success(dat().cr_query_func(request, DAT_CR_FIELD_ALL, &param));
@@ -102,9 +108,9 @@ void private_data_exchanged(void **) {
 }
 
 void reject_carries_private_data(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        conn_fixture conn(name);
+        conn_fixture conn(ia_name);
         assert_success(dat().cr_reject_func(conn.send_request(), 2, private_data("no")));
         const DAT_EVENT event =
             wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
@@ -115,10 +121,10 @@ void reject_carries_private_data(void **) {
 }
 
 void connect_without_listener_rejected(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        conn_fixture conn(name);
-        assert_success(conn.connect_to(conn.ia.address, 9999));
+        conn_fixture conn(ia_name);
+        assert_success(conn.connect_to(conn.ia.address, unused_port));
         wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
         assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
     }
@@ -127,7 +133,7 @@ void connect_without_listener_rejected(void **) {
 void connect_times_out(void **) {
     get_fabric().drop_connects = true;
     conn_fixture conn;
-    assert_success(conn.connect_to("192.0.2.1", 9999, 20000));
+    assert_success(conn.connect_to(conn.ia.address, unused_port, 20000));
     wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_TIMED_OUT);
     assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
     assert_success(dat().ep_reset_func(conn.active.handle));
@@ -166,6 +172,7 @@ void established_connection_cancels_timeout(void **) {
     }
 }
 
+/// A resolution of the address or route that times out is repeated, without an event.
 void resolution_retried_after_timeout(void **) {
     conn_fixture conn;
     get_fabric().resolve_addr_results = {-ETIMEDOUT, -ETIMEDOUT};
@@ -176,6 +183,7 @@ void resolution_retried_after_timeout(void **) {
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+/// A resolution that times out is given up after 16 attempts.
 void failed_resolution_reported_unreachable(void **) {
     const struct {
         std::deque<int> addresses, routes;
@@ -188,7 +196,7 @@ void failed_resolution_reported_unreachable(void **) {
     for (const auto &it : cases) {
         get_fabric().resolve_addr_results = it.addresses;
         get_fabric().resolve_route_results = it.routes;
-        assert_success(conn.connect_to("192.0.2.1", 9999));
+        assert_success(conn.connect_to(conn.ia.address, unused_port));
         wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
         assert_true(get_fabric().resolve_addr_results.empty() &&
                     get_fabric().resolve_route_results.empty());
@@ -210,10 +218,10 @@ void failed_cm_calls_reported_by_event(void **) {
     conn_fixture conn;
     for (const auto &it : cases) {
         get_fabric().injected.fail(it.call, it.error);
-        assert_success(conn.connect_to("192.0.2.1", 9999)); // reported by an event
+        assert_success(conn.connect_to(conn.ia.address, unused_port)); // reported by an event
         wait_event(conn.active.connect_evd, it.event);
         assert_int_equal(conn.active.state(), DAT_EP_STATE_DISCONNECTED);
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         assert_success(dat().ep_reset_func(conn.active.handle));
     }
 }
@@ -221,23 +229,24 @@ void failed_cm_calls_reported_by_event(void **) {
 void connect_without_cm_id_fails_at_once(void **) {
     conn_fixture conn;
     get_fabric().injected.fail("rdma_create_id", EMFILE);
-    assert_int_equal(conn.connect_to("192.0.2.1", 9999),
+    assert_int_equal(conn.connect_to(conn.ia.address, unused_port),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP));
     assert_int_equal(conn.active.state(), DAT_EP_STATE_UNCONNECTED);
     assert_no_event(conn.active.connect_evd);
 }
 
+/// The active side has the peer's answer, and cannot move its QP to RTS or send the RTU.
 void failed_qp_transition_breaks_connection(void **) {
     for (const char *call_name : {"rdma_init_qp_attr", "ibv_modify_qp", "rdma_establish"}) {
         reset_fabric(nullptr);
         conn_fixture conn;
         const DAT_CR_HANDLE request = conn.send_request();
-        get_fabric().hold(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        get_fabric().hold_cm_events(RDMA_CM_EVENT_CONNECT_RESPONSE);
         conn.accept(request);
         get_fabric().injected.fail(call_name, EINVAL);
-        get_fabric().release(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        get_fabric().release_cm_events(RDMA_CM_EVENT_CONNECT_RESPONSE);
         wait_event(conn.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         assert_success(dat().ep_free_func(conn.active.handle)); // the peer gets an event
         wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
         assert_success(dat().ep_create_func(conn.ia.handle, conn.ia.pz, conn.active.recv_evd,
@@ -255,7 +264,7 @@ void failed_accept_reported_by_event(void **) {
         conn.accept(request); // reported by an event
         wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
         assert_int_equal(conn.passive.state(), DAT_EP_STATE_DISCONNECTED);
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
     }
 }
 
@@ -268,59 +277,63 @@ void accept_after_caller_disconnects_fails(void **) {
     wait_event(conn.passive.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
 }
 
+/// A graceful disconnect sends the DREQ when the requests have completed.
 void graceful_disconnect_waits_for_requests(void **) {
     connected_eps eps;
-    assert_success(eps.post_recv(64, 1));
-    get_fabric().pause();
-    assert_success(eps.post_send(64, 2));
-    get_fabric().injected.fail_nth(0, 0); // counts calls
+    assert_success(eps.post_recv(64, cookie(1)));
+    get_fabric().hold_work_requests();
+    assert_success(eps.post_send(64, cookie(2)));
+    get_fabric().injected.count_calls(); // counts calls
     const auto begin = std::chrono::steady_clock::now();
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
     const unsigned num_disconnects = get_fabric().injected.num_calls("rdma_disconnect");
-    get_fabric().injected.stop();
+    get_fabric().injected.fail_none();
     // The provider waits for at least 20 ms; skip the check if this thread was preempted.
     if (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(15))
         assert_int_equal(num_disconnects, 0);
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
     assert_int_equal(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG),
                      invalid_parameter(2)); // already pending
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-    assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 64);
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 64);
 }
 
 void requests_posted_during_disconnect_flushed(void **) {
     connected_eps eps;
-    get_fabric().pause();
-    assert_success(eps.post_send(64, 2));
+    get_fabric().hold_work_requests();
+    assert_success(eps.post_send(64, cookie(2)));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
-    assert_success(eps.post_send(64, 3));
+    assert_success(eps.post_send(64, cookie(3)));
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-    assert_completion(eps.active.request_evd, 2, DAT_DTO_ERR_FLUSHED);
-    assert_completion(eps.active.request_evd, 3, DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.active.request_evd, cookie(3), DAT_DTO_ERR_FLUSHED);
 }
 
 void abrupt_disconnect_ends_graceful_one(void **) {
     connected_eps eps;
-    get_fabric().pause();
-    assert_success(eps.post_send(64, 2));
+    get_fabric().hold_work_requests();
+    assert_success(eps.post_send(64, cookie(2)));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-    assert_completion(eps.active.request_evd, 2, DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_ERR_FLUSHED);
 }
 
+/// The peer sends no DREP.
 void disconnect_completes_without_peer_answer(void **) {
     connected_eps eps;
-    get_fabric().hold(RDMA_CM_EVENT_DISCONNECTED); // the peer's answer is not delivered
+    get_fabric().hold_cm_events(RDMA_CM_EVENT_DISCONNECTED); // the peer's answer is not delivered
     assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_ABRUPT_FLAG));
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     assert_int_equal(eps.active.state(), DAT_EP_STATE_DISCONNECTED);
-    get_fabric().release(RDMA_CM_EVENT_DISCONNECTED);
+    get_fabric().release_cm_events(RDMA_CM_EVENT_DISCONNECTED);
     wait_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// IBV_EVENT_COMM_EST means that data arrived before the RTU, so that the passive side is
+/// connected.
 void comm_est_after_established_ignored(void **) {
     conn_fixture conn;
     const DAT_CR_HANDLE request = conn.send_request();
@@ -332,6 +345,7 @@ void comm_est_after_established_ignored(void **) {
     assert_no_event(conn.passive.connect_evd);
 }
 
+/// No peer answers; the CM event of the error ends the attempt.
 void cm_errors_end_connect(void **) {
     const struct {
         rdma_cm_event_type kind;
@@ -346,9 +360,9 @@ void cm_errors_end_connect(void **) {
         reset_fabric(nullptr);
         get_fabric().drop_connects = true;
         conn_fixture conn;
-        assert_success(conn.connect_to("192.0.2.1", 9999));
+        assert_success(conn.connect_to(conn.ia.address, unused_port));
         assert_true(wait_until([] { return get_fabric().num_unanswered_connects() == 1; }));
-        get_fabric().queue_cm_event(get_fabric().ids().front(), it.kind, -1);
+        get_fabric().queue_cm_event(get_fabric().cm_ids().front(), it.kind, -1);
         wait_event(conn.active.connect_evd, it.event);
     }
 }

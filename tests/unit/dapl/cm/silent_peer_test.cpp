@@ -11,7 +11,7 @@ using namespace fake;
 
 namespace {
 
-/// The requests of the attempts reach the peer, which does not answer, until the destructor.
+/// The requests of attempts to connect reach the peer, which does not answer, until the destructor.
 struct silent_peer {
     silent_peer() {
         get_fabric().drop_connects = true;
@@ -30,13 +30,13 @@ void connect_to_peer(const ep_fixture &ep, DAT_TIMEOUT timeout) {
 }
 
 /// On return the peer has the request.
-void start_attempt(const ep_fixture &ep) {
+void start_unanswered_connect(const ep_fixture &ep) {
     connect_to_peer(ep, event_timeout_us);
     assert_true(wait_until([] { return get_fabric().num_unanswered_connects() != 0; }));
 }
 
 /// The peer has the request, and the attempt has timed out.
-void time_out(const ep_fixture &ep) {
+void let_connect_time_out(const ep_fixture &ep) {
     for (DAT_TIMEOUT timeout = 1000; get_fabric().num_unanswered_connects() == 0; timeout *= 2) {
         assert_success(dat().ep_reset_func(ep.handle)); // if it timed out before the request
         connect_to_peer(ep, timeout);
@@ -45,11 +45,11 @@ void time_out(const ep_fixture &ep) {
 }
 
 void connect_while_another_attempt_times_out(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     ep_fixture ep(ia), active(ia), passive(ia);
     {
         const silent_peer peer;
-        time_out(ep);
+        let_connect_time_out(ep);
         get_fabric().drop_connects = false;
         connect(active, passive);
     }
@@ -58,22 +58,23 @@ void connect_while_another_attempt_times_out(void **) {
 
 void disconnect_returns_at_once(void **) {
     for (const DAT_CLOSE_FLAGS flags : {DAT_CLOSE_ABRUPT_FLAG, DAT_CLOSE_GRACEFUL_FLAG}) {
-        ia_fixture ia("iw");
+        ia_fixture ia("iwarp");
         ep_fixture ep(ia);
         const silent_peer peer;
-        start_attempt(ep);
+        start_unanswered_connect(ep);
         assert_success(dat().ep_disconnect_func(ep.handle, flags));
         wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
     }
 }
 
+/// The attempt of a freed EP goes on in the kernel, but holds no reference to the EP's objects.
 void freed_ep_leaves_its_evds_and_pz_free(void **) {
     for (const bool disconnects : {false, true}) {
         const silent_peer peer;
-        ia_fixture ia("iw");
+        ia_fixture ia("iwarp");
         DAT_SRQ_HANDLE const srq = ia.create_srq();
         ep_fixture ep(ia, nullptr, srq);
-        start_attempt(ep);
+        start_unanswered_connect(ep);
         if (disconnects)
             assert_success(dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG));
         ep.free(); // with its EVDs
@@ -82,13 +83,14 @@ void freed_ep_leaves_its_evds_and_pz_free(void **) {
     }
 }
 
+/// dat_ep_reset gives the EP a new QP while the attempt still holds the old one.
 void ep_reset_connects_again(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     ep_fixture active(ia), passive(ia);
     memory buffer(ia);
     {
         const silent_peer peer;
-        start_attempt(active);
+        start_unanswered_connect(active);
         DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 100);
         assert_success(dat().ep_post_recv_func(active.handle, 1, &iov, cookie(1),
                                                DAT_COMPLETION_DEFAULT_FLAG));
@@ -98,7 +100,7 @@ void ep_reset_connects_again(void **) {
         assert_success(dat().ep_disconnect_func(active.handle, DAT_CLOSE_ABRUPT_FLAG));
         wait_event(active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
         assert_success(dat().ep_reset_func(active.handle));
-        assert_completion(active.recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+        assert_completion(active.recv_evd, cookie(1), DAT_DTO_ERR_FLUSHED);
         // A late completion of the QP, which still exists, makes no event.
         for (const ibv_wc_status status : {IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR}) {
             wc.status = status;
@@ -113,24 +115,25 @@ void ep_reset_connects_again(void **) {
 
 void ia_close_returns_at_once(void **) {
     const silent_peer peer;
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     ep_fixture ep(ia);
-    start_attempt(ep);
+    start_unanswered_connect(ep);
     ia.close();
     assert_false(get_fabric().count_objects().empty());
 }
 
 /// The attempt is in rdma_connect, which waits for a peer that TCP does not reach.
-void start_blocked_attempt(const ep_fixture &ep) {
+void start_blocked_connect(const ep_fixture &ep) {
     get_fabric().block_connects();
     connect_to_peer(ep, event_timeout_us);
     assert_true(wait_until([] { return get_fabric().count_blocked_connects() != 0; }));
 }
 
+/// Other EPs connect and disconnect while rdma_connect of one blocks.
 void events_handled_while_rdma_connect_blocks(void **) {
-    ia_fixture ia("iw"), rdma_ia("ib");
+    ia_fixture ia("iwarp"), rdma_ia("roce");
     ep_fixture ep(ia), active(rdma_ia), passive(rdma_ia);
-    start_blocked_attempt(ep);
+    start_blocked_connect(ep);
     connect(active, passive);
     disconnect(active, passive);
     get_fabric().unblock_connects();
@@ -138,10 +141,10 @@ void events_handled_while_rdma_connect_blocks(void **) {
 }
 
 void attempt_ends_while_rdma_connect_blocks(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     {
         ep_fixture ep(ia), freed_ep(ia);
-        start_blocked_attempt(ep);
+        start_blocked_connect(ep);
         assert_success(dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG));
         wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
         connect_to_peer(freed_ep, event_timeout_us);

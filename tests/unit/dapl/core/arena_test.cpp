@@ -51,6 +51,8 @@ kind *make(arguments... args) {
     return obj;
 }
 
+/// lookup() and handle_to() resolve a DAT handle; both return nothing unless the object is
+/// published.
 void handle_valid_only_while_published(void **) {
     small *const obj = make<small>(5);
     assert_int_equal(reinterpret_cast<std::uintptr_t>(obj) % 64, 0);
@@ -72,6 +74,8 @@ void handle_valid_only_while_published(void **) {
     assert_ptr_equal(first, &some_table);
 }
 
+/// A consumer may pass any number as a handle: of another type, within an object, unmapped, or of a
+/// copy.
 void other_addresses_rejected_as_handles(void **) {
     small *const obj = make<small>(5);
     large *const large_obj = make<large>();
@@ -104,6 +108,7 @@ void other_addresses_rejected_as_handles(void **) {
     destroy_object(large_obj);
 }
 
+/// An address never holds objects of two types, so that the type of a stale handle is certain.
 void slots_of_types_are_distinct(void **) {
     std::set<void *> addresses;
     std::vector<small *> objects;
@@ -118,6 +123,7 @@ void slots_of_types_are_distinct(void **) {
     destroy_object(large_obj);
 }
 
+/// A freed slot is reused late, so that a stale handle does not soon name a new object.
 void freed_slot_reused_after_many_frees(void **) {
     const auto make_and_free = [] {
         other *const obj = make<other>();

@@ -44,6 +44,8 @@ void empty_index_finds_nothing(void **) {
     assert_null(index.find(5));
 }
 
+/// With keys as a device numbers them, consecutive ones, and ones that differ in the upper bits
+/// only.
 void index_finds_each_of_many(void **) {
     constexpr std::uint32_t num_entries = 100000;
     for (const auto key_of :

@@ -19,7 +19,7 @@ void ep_query_returns_create_arguments(void **) {
     ep_fixture ep(ia);
     const DAT_EP_PARAM param = query_ep(ep.handle);
     assert_ptr_equal(param.ia_handle,
-                     reinterpret_cast<DAT_IA_HANDLE>(1)); // the IA handle of the registry
+                     first_registry_ia); // the IA handle of the registry
     assert_int_equal(param.ep_state, DAT_EP_STATE_UNCONNECTED);
     assert_ptr_equal(param.pz_handle, ia.pz);
     assert_ptr_equal(param.recv_evd_handle, ep.recv_evd);
@@ -117,6 +117,7 @@ void only_connect_evd_may_belong_to_other_ia(void **) {
 
 // -- modify
 
+/// As for dat_ep_create, but for dat_ep_modify.
 void only_new_connect_evd_may_belong_to_other_ia(void **) {
     ia_fixture ia, other_ia;
     ep_fixture ep(ia), other_ep(other_ia);
@@ -167,6 +168,7 @@ DAT_EP_PARAM handles_of(const ep_fixture &ep) {
     return param;
 }
 
+/// An EP that was created without handles gets them by dat_ep_modify, and can be connected then.
 void ep_modify_completes_bare_ep(void **) {
     ia_fixture ia;
     ep_fixture ep(ia);
@@ -208,6 +210,7 @@ void ep_modify_to_same_handles_keeps_refs(void **) {
     ep.free(); // no reference is left
 }
 
+/// The EP references the EVDs and the PZ that it was modified to, and no more the old ones.
 void ep_modify_drops_old_evd_ref(void **) {
     ia_fixture ia;
     ep_fixture ep(ia), peer_ep(ia);
@@ -257,8 +260,8 @@ void ep_modify_with_posted_receives_rejected(void **) {
 // -- states
 
 void ep_reconnects_after_reset(void **) {
-    for (const char *name : {"ib", "iw"}) {
-        ia_fixture ia(name);
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        ia_fixture ia(ia_name);
         ep_fixture ep(ia), peer_ep(ia);
         assert_success(dat().ep_reset_func(ep.handle)); // already unconnected
         for (int i = 0; i != 3; ++i) {
@@ -284,7 +287,7 @@ void ep_status_counts_outstanding_requests(void **) {
     assert_true(receives == DAT_TRUE && requests == DAT_TRUE);
     assert_success(
         dat().ep_post_recv_func(ep.handle, 1, &iov, cookie(1), DAT_COMPLETION_DEFAULT_FLAG));
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     assert_success(
         dat().ep_post_send_func(ep.handle, 1, &iov, cookie(2), DAT_COMPLETION_DEFAULT_FLAG));
     assert_success(dat().ep_get_status_func(ep.handle, nullptr, &receives, &requests));
@@ -303,8 +306,8 @@ void ep_status_counts_outstanding_requests(void **) {
 }
 
 void ep_free_disconnects(void **) {
-    for (const char *name : {"ib", "iw"}) {
-        ia_fixture ia(name);
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        ia_fixture ia(ia_name);
         ep_fixture ep(ia), peer_ep(ia);
         connect(ep, peer_ep);
         ep.free();

@@ -17,34 +17,34 @@ struct eps_fixture : connected_eps {
     std::array<DAT_LMR_TRIPLET, 2> make_iov(DAT_SEG_LENGTH first, DAT_SEG_LENGTH second) const {
         return {active_memory.lmr_triplet(0, first), active_memory.lmr_triplet(1000, second)};
     }
-    DAT_RETURN post_recv_two(std::uint64_t id) const {
+    DAT_RETURN post_recv_two(DAT_DTO_COOKIE user_cookie) const {
         DAT_LMR_TRIPLET iov[] = {passive_memory.lmr_triplet(0, 100),
                                  passive_memory.lmr_triplet(2000, 100)};
-        return dat().ep_post_recv_func(passive.handle, 2, iov, cookie(id), default_flags);
+        return dat().ep_post_recv_func(passive.handle, 2, iov, user_cookie, default_flags);
     }
 };
 
-using post_function = DAT_RETURN(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, std::uint64_t id,
-                                 DAT_COMPLETION_FLAGS flags);
+using post_function = DAT_RETURN(const eps_fixture &eps, DAT_LMR_TRIPLET *iov,
+                                 DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags);
 
-DAT_RETURN send(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, std::uint64_t id,
+DAT_RETURN send(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie,
                 DAT_COMPLETION_FLAGS flags) {
-    return dat().ep_post_send_func(eps.active.handle, 2, iov, cookie(id), flags);
+    return dat().ep_post_send_func(eps.active.handle, 2, iov, user_cookie, flags);
 }
-DAT_RETURN send_with_invalidate(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, std::uint64_t id,
-                                DAT_COMPLETION_FLAGS flags) {
-    return dat().ep_post_send_with_invalidate_func(eps.active.handle, 2, iov, cookie(id), flags,
+DAT_RETURN send_with_invalidate(const eps_fixture &eps, DAT_LMR_TRIPLET *iov,
+                                DAT_DTO_COOKIE user_cookie, DAT_COMPLETION_FLAGS flags) {
+    return dat().ep_post_send_with_invalidate_func(eps.active.handle, 2, iov, user_cookie, flags,
                                                    DAT_TRUE, 77);
 }
-DAT_RETURN write(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, std::uint64_t id,
+DAT_RETURN write(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie,
                  DAT_COMPLETION_FLAGS flags) {
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(0, 4096);
-    return dat().ep_post_rdma_write_func(eps.active.handle, 2, iov, cookie(id), &remote, flags);
+    return dat().ep_post_rdma_write_func(eps.active.handle, 2, iov, user_cookie, &remote, flags);
 }
-DAT_RETURN read(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, std::uint64_t id,
+DAT_RETURN read(const eps_fixture &eps, DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE user_cookie,
                 DAT_COMPLETION_FLAGS flags) {
     const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(0, 4096);
-    return dat().ep_post_rdma_read_func(eps.active.handle, 2, iov, cookie(id), &remote, flags);
+    return dat().ep_post_rdma_read_func(eps.active.handle, 2, iov, user_cookie, &remote, flags);
 }
 
 constexpr struct {
@@ -73,11 +73,11 @@ void posts_passed_to_verbs_unchanged(void **) {
     for (const auto &[post, opcode, can_inline] : operations) {
         reset_fabric(nullptr);
         eps_fixture eps;
-        get_fabric().pause();
+        get_fabric().hold_work_requests();
         for (const auto &[flags, send_flags] : all_flags)
             for (const auto &[length_a, length_b, inline_flag] : lengths) {
                 auto iov = eps.make_iov(length_a, length_b);
-                assert_success(post(eps, iov.data(), 5, flags));
+                assert_success(post(eps, iov.data(), cookie(5), flags));
                 const posted_wr &posted = get_fabric().posts.back();
                 assert_int_equal(posted.wr.opcode, opcode);
                 assert_int_equal(posted.wr.num_sge, 2);
@@ -100,21 +100,23 @@ void multi_segment_write_and_read(void **) {
     eps.active_memory.fill(1);
     eps.passive_memory.fill(2);
     auto iov = eps.make_iov(70, 30);
-    assert_success(write(eps, iov.data(), 1, default_flags));
-    const auto written = assert_completion(eps.active.request_evd, 1, DAT_DTO_SUCCESS, 100);
+    assert_success(write(eps, iov.data(), cookie(1), default_flags));
+    const auto written = assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 100);
     assert_int_equal(written.operation, DAT_DTO_RDMA_WRITE);
     assert_memory_equal(eps.passive_memory.bytes.data(), eps.active_memory.bytes.data(), 70);
     assert_memory_equal(eps.passive_memory.bytes.data() + 70, eps.active_memory.bytes.data() + 1000,
                         30);
     eps.passive_memory.fill(3);
-    assert_success(read(eps, iov.data(), 2, default_flags));
-    const auto received = assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, 100);
+    assert_success(read(eps, iov.data(), cookie(2), default_flags));
+    const auto received =
+        assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_SUCCESS, 100);
     assert_int_equal(received.operation, DAT_DTO_RDMA_READ);
     assert_memory_equal(eps.passive_memory.bytes.data(), eps.active_memory.bytes.data(), 70);
     assert_memory_equal(eps.passive_memory.bytes.data() + 70, eps.active_memory.bytes.data() + 1000,
                         30);
 }
 
+/// For each operation, posts until the queue is full, while the device completes nothing.
 void max_dtos_can_be_posted(void **) {
     DAT_EP_ATTR attr = {};
     attr.max_recv_dtos = 3;
@@ -122,19 +124,20 @@ void max_dtos_can_be_posted(void **) {
     attr.max_recv_iov = attr.max_request_iov = 2;
     for (const auto &operation : operations) {
         reset_fabric(nullptr);
-        eps_fixture eps("ib", &attr);
-        get_fabric().pause();
+        eps_fixture eps("roce", &attr);
+        get_fabric().hold_work_requests();
         auto iov = eps.make_iov(10, 10);
         for (std::uint64_t id = 0; id != 4; ++id)
-            assert_success(operation.post(eps, iov.data(), id, default_flags));
-        assert_int_equal(operation.post(eps, iov.data(), 9, default_flags), no_memory);
+            assert_success(operation.post(eps, iov.data(), cookie(id), default_flags));
+        assert_int_equal(operation.post(eps, iov.data(), cookie(9), default_flags), no_memory);
         for (std::uint64_t id = 0; id != 3; ++id)
-            assert_success(eps.post_recv_two(id));
-        assert_int_equal(eps.post_recv_two(9), no_memory);
+            assert_success(eps.post_recv_two(cookie(id)));
+        assert_int_equal(eps.post_recv_two(cookie(9)), no_memory);
         eps.ia.close();
     }
 }
 
+/// A post that verbs refuses leaves the queue as it was.
 void failed_posts_free_their_slots(void **) {
     for (const auto &operation : operations) {
         reset_fabric(nullptr);
@@ -142,15 +145,15 @@ void failed_posts_free_their_slots(void **) {
         auto iov = eps.make_iov(10, 10);
         for (int i = 0; i != 40; ++i) { // more than max_request_dtos
             get_fabric().injected.fail("ibv_post_send", ENOMEM);
-            assert_int_equal(operation.post(eps, iov.data(), 1, default_flags), no_memory);
+            assert_int_equal(operation.post(eps, iov.data(), cookie(1), default_flags), no_memory);
             get_fabric().injected.fail("ibv_post_recv", ENOMEM);
-            assert_int_equal(eps.post_recv_two(1), no_memory);
+            assert_int_equal(eps.post_recv_two(cookie(1)), no_memory);
         }
-        get_fabric().injected.stop();
-        assert_success(eps.post_recv_two(3));
-        assert_success(send(eps, iov.data(), 4, default_flags));
-        assert_completion(eps.active.request_evd, 4, DAT_DTO_SUCCESS, 20);
-        assert_completion(eps.passive.recv_evd, 3, DAT_DTO_SUCCESS, 20);
+        get_fabric().injected.fail_none();
+        assert_success(eps.post_recv_two(cookie(3)));
+        assert_success(send(eps, iov.data(), cookie(4), default_flags));
+        assert_completion(eps.active.request_evd, cookie(4), DAT_DTO_SUCCESS, 20);
+        assert_completion(eps.passive.recv_evd, cookie(3), DAT_DTO_SUCCESS, 20);
     }
 }
 
@@ -182,17 +185,17 @@ void recv_post_without_queue_rejected(void **) {
 }
 
 void send_with_invalidate_needs_device_support(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
         for (fake_device &dev : get_fabric().devices)
             dev.attr.device_cap_flags &= ~unsigned{IBV_DEVICE_MEM_MGT_EXTENSIONS};
-        eps_fixture eps(name);
-        get_fabric().pause();
+        eps_fixture eps(ia_name);
+        get_fabric().hold_work_requests();
         auto iov = eps.make_iov(10, 10);
         // Every iWARP device supports it.
-        assert_int_equal(send_with_invalidate(eps, iov.data(), 1, default_flags),
-                         name[1] == 'w' ? DAT_RETURN{DAT_SUCCESS}
-                                        : dat_error(DAT_MODEL_NOT_SUPPORTED));
+        assert_int_equal(send_with_invalidate(eps, iov.data(), cookie(1), default_flags),
+                         ia_name[1] == 'w' ? DAT_RETURN{DAT_SUCCESS}
+                                           : dat_error(DAT_MODEL_NOT_SUPPORTED));
         assert_int_equal(dat().ep_post_send_with_invalidate_func(eps.active.request_evd, 2,
                                                                  iov.data(), cookie(1),
                                                                  default_flags, DAT_TRUE, 77),

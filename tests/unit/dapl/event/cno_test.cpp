@@ -81,6 +81,7 @@ void cno_in_use_while_evds_attached(void **) {
     fixture.cno = fixture.ia.create_cno();
 }
 
+/// An EVD with an event triggers the CNO that it is attached to.
 void evd_modify_cno_moves_pending_trigger(void **) {
     cno_fixture fixture;
     DAT_CNO_HANDLE const new_cno = fixture.ia.create_cno();
@@ -94,6 +95,7 @@ void evd_modify_cno_moves_pending_trigger(void **) {
     assert_success(dat().cno_free_func(new_cno));
 }
 
+/// The CQ cannot be armed for the new CNO.
 void failed_evd_modify_cno_keeps_old_cno(void **) {
     ia_fixture ia;
     DAT_CNO_HANDLE const old_cno = ia.create_cno(), new_cno = ia.create_cno();
@@ -104,7 +106,7 @@ void failed_evd_modify_cno_keeps_old_cno(void **) {
         get_fabric().injected.fail("ibv_req_notify_cq", ENOMEM);
         assert_int_equal(dat().evd_modify_cno_func(evd, new_cno),
                          dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
         assert_success(dat().evd_query_func(evd, DAT_EVD_FIELD_ALL, &param));
         assert_ptr_equal(param.cno_handle, current_cno);
         assert_success(post_event(evd));
@@ -163,6 +165,7 @@ void cno_wait_woken_by_event(void **) {
     assert_ptr_equal(evd, fixture.evd_a);
 }
 
+/// The waiter returns with an error although it has no timeout.
 void abrupt_close_ends_cno_wait(void **) {
     ia_fixture ia;
     DAT_CNO_HANDLE const cno = ia.create_cno();
@@ -185,6 +188,7 @@ bool is_readable(DAT_FD fd) {
     return poll(&agent, 1, 0) == 1;
 }
 
+/// A CNO created with a file descriptor is for poll(); dat_cno_wait and agents are refused.
 void cno_fd_readable_until_triggered(void **) {
     ia_fixture ia;
     DAT_FD fd = -1;
@@ -258,6 +262,7 @@ void cno_agent_of_create_called(void **) {
 
 std::atomic<bool> fault_handled = false;
 
+/// The thread that calls agents does not block signals of faults.
 void fault_of_agent_runs_the_consumers_handler(void **) {
     struct sigaction action = {}, old_action = {};
     action.sa_handler = [](int) {
@@ -305,6 +310,7 @@ void cno_wait_skips_evd_being_freed(void **) {
     assert_ptr_equal(wait_triggered(fixture.cno), fixture.evd_a);
 }
 
+/// The agent's thread would wait for itself.
 void ia_close_in_agent_rejected(void **) {
     cno_fixture fixture;
     proxy_agent agent;

@@ -26,7 +26,7 @@ void evd_query_returns_create_arguments(void **) {
     DAT_CNO_HANDLE const cno = ia.create_cno();
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG, 10, cno);
     const DAT_EVD_PARAM param = query_evd(evd);
-    assert_ptr_equal(param.ia_handle, reinterpret_cast<DAT_IA_HANDLE>(1));
+    assert_ptr_equal(param.ia_handle, first_registry_ia);
     assert_int_equal(param.evd_qlen, 10);
     assert_ptr_equal(param.cno_handle, cno);
     assert_int_equal(param.evd_flags, DAT_EVD_SOFTWARE_FLAG | DAT_EVD_CR_FLAG);
@@ -35,6 +35,7 @@ void evd_query_returns_create_arguments(void **) {
     assert_success(dat().cno_free_func(cno));
 }
 
+/// For each pair of event streams, creates an EVD of both.
 void evd_streams_merge_except_async(void **) {
     ia_fixture ia;
     const DAT_UINT32 streams[] = {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_CR_FLAG,
@@ -99,6 +100,7 @@ void evd_overflow_reported_to_async_evd(void **) {
     assert_success(dat().evd_free_func(evd));
 }
 
+/// With a threshold the wait succeeds if the EVD has that many events, and removes one.
 void evd_wait_returns_one_and_count_of_rest(void **) {
     ia_fixture ia;
     DAT_EVD_HANDLE const evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG);
@@ -186,6 +188,7 @@ void abrupt_close_ends_evd_wait(void **) {
     assert_int_equal(result, dat_error(DAT_ABORT));
 }
 
+/// The queue of software events, and the CQ.
 void evd_resize_grows_both_queues(void **) {
     ia_fixture ia;
     DAT_EVD_HANDLE const events = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 2);

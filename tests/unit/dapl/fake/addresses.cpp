@@ -29,6 +29,7 @@ constexpr std::array<interface, 7> interfaces{{
     {"link0", nullptr, -1, IFF_UP},
 }};
 
+/// An IPv4 or IPv6 address.
 sockaddr_storage parse(const char *text) {
     sockaddr_storage addr = {};
     if (auto &sin = reinterpret_cast<sockaddr_in &>(addr);
@@ -40,6 +41,7 @@ sockaddr_storage parse(const char *text) {
     return addr;
 }
 
+/// The interface with this address, or nullptr.
 const interface *find_interface(const sockaddr &address) {
     for (const interface &entry : interfaces) {
         if (entry.address == nullptr)

@@ -14,9 +14,10 @@ namespace {
 
 // Sizes of the private data in the IB CM's messages, padded with zeros.
 constexpr std::size_t request_data_len = 56, reply_data_len = 196, reject_data_len = 148;
+constexpr std::size_t sidr_request_data_len = 180, sidr_reply_data_len = 136;
 constexpr std::size_t iwarp_data_len = 512;
 constexpr int invalid_service_id = 8, consumer_reject = 28; ///< IB CM reject reasons
-constexpr int sidr_no_service_id = 1;                       ///< SIDR status
+constexpr int sidr_no_service_id = 1, sidr_rejected = 2;    ///< SIDR status
 
 int set_errno(int error) {
     errno = error;
@@ -27,6 +28,7 @@ bool is_iwarp(const fake::fake_cm_id &id) {
     return id.verbs != nullptr && get_fabric().device_of(id.verbs).is_iwarp();
 }
 
+/// A copy of the private data; on InfiniBand, padded to the size of the message's field.
 bytes pad_private_data(const fake::fake_cm_id &id, const void *data, std::size_t length,
                        std::size_t size) {
     const auto *const begin = static_cast<const unsigned char *>(data);
@@ -44,6 +46,7 @@ rdma_conn_param to_peer_view(const rdma_conn_param &param) {
     return peer_param;
 }
 
+/// The device has the resources for Reads, and the QP exists.
 bool is_valid(const fake::fake_cm_id &id, const rdma_conn_param &param) {
     const ibv_device_attr &limits = get_fabric().device_of(id.verbs).attr;
     return param.responder_resources <= limits.max_qp_rd_atom &&
@@ -51,6 +54,7 @@ bool is_valid(const fake::fake_cm_id &id, const rdma_conn_param &param) {
            (id.ps == RDMA_PS_UDP || get_fabric().qp_by_num.contains(param.qp_num));
 }
 
+/// The id that listens on this address and port, or nullptr.
 fake::fake_cm_id *find_listener(const sockaddr &addr, rdma_port_space space) {
     const auto it =
         std::find_if(get_fabric().all_cm_ids.begin(), get_fabric().all_cm_ids.end(),
@@ -101,6 +105,7 @@ void reject_request(fake::fake_cm_id &requester, int reason, bytes data) {
     queue_event(requester, RDMA_CM_EVENT_REJECTED, reason, std::move(data));
 }
 
+/// Creates the passive side's id of a request, and queues its CM event for the listener.
 void queue_request(fake::fake_cm_id &id, fake::fake_cm_id &listener, bytes data) {
     auto *const request = new fake::fake_cm_id{};
     request->channel = listener.channel;
@@ -147,8 +152,8 @@ void close_connection(fake::fake_cm_id &id) {
         return;
     peer->peer = nullptr;
     switch (id.state) {
-    case id_state::connect_sent: // A passive side that has not accepted gets no event: its
-                                 // rdma_accept fails.
+    case id_state::connect_sent: // A peer that has not accepted gets no event: its rdma_accept
+                                 // fails.
         if (peer->state == id_state::accepted)
             queue_event(*peer, RDMA_CM_EVENT_REJECTED, consumer_reject);
         peer->state = id_state::closed;
@@ -197,6 +202,8 @@ void fail_connection(std::uint32_t number) {
 
 extern "C" {
 
+// InfiniBand and iWARP differ in the private data, and in the errors of a port without a listener.
+// UDP ids resolve a service ID (SIDR) instead of connecting.
 int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
     tsan_release(cm_id);
     library_call_guard call;
@@ -210,7 +217,7 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
         --get_fabric().num_blocked_connects;
     }
     if (id.state != id_state::routed || !is_valid(id, *param) ||
-        param->private_data_len > (is_iwarp(id) ? iwarp_data_len : 180))
+        param->private_data_len > (is_iwarp(id) ? iwarp_data_len : sidr_request_data_len))
         return set_errno(EINVAL);
     if (!is_iwarp(id) && id.ps == RDMA_PS_TCP && param->private_data_len > request_data_len)
         return set_errno(EINVAL);
@@ -226,7 +233,7 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
         id.state = id_state::connect_sent;
         return 0;
     }
-    const std::size_t data_len = id.ps == RDMA_PS_UDP ? 180 : request_data_len;
+    const std::size_t data_len = id.ps == RDMA_PS_UDP ? sidr_request_data_len : request_data_len;
     bytes data = pad_private_data(id, param->private_data, param->private_data_len, data_len);
     if (fake::fake_cm_id *const peer = find_listener(id.route.addr.dst_addr, id.ps))
         queue_request(id, *peer, std::move(data));
@@ -238,6 +245,8 @@ int rdma_connect(rdma_cm_id *cm_id, rdma_conn_param *param) {
     return 0;
 }
 
+// InfiniBand: the requester gets the reply, and sends the RTU by rdma_establish. iWARP: both sides
+// are connected at once.
 int rdma_accept(rdma_cm_id *cm_id, rdma_conn_param *param) {
     tsan_release(cm_id);
     const library_call_guard call;
@@ -252,9 +261,9 @@ int rdma_accept(rdma_cm_id *cm_id, rdma_conn_param *param) {
     if (id.ps == RDMA_PS_UDP) {
         id.state = requester.state = id_state::closed;
         id.peer = requester.peer = nullptr;
-        queue_datagram_event(
-            requester, 0, id,
-            pad_private_data(id, param->private_data, param->private_data_len, 136));
+        queue_datagram_event(requester, 0, id,
+                             pad_private_data(id, param->private_data, param->private_data_len,
+                                              sidr_reply_data_len));
         return 0;
     }
     bytes data = pad_private_data(id, param->private_data, param->private_data_len, reply_data_len);
@@ -285,6 +294,7 @@ int rdma_establish(rdma_cm_id *cm_id) {
     return 0;
 }
 
+// IBV_EVENT_COMM_EST on the passive side counts as the RTU.
 int rdma_notify(rdma_cm_id *cm_id, ibv_event_type kind) {
     const library_call_guard call;
     if (const int error = injected_error("rdma_notify"))
@@ -307,11 +317,15 @@ int rdma_reject(rdma_cm_id *cm_id, const void *data, std::uint8_t length) {
     fake::fake_cm_id &requester = *id.peer;
     id.peer = requester.peer = nullptr;
     id.state = id_state::closed;
-    const int reason = id.ps == RDMA_PS_UDP ? 2 : is_iwarp(id) ? -ECONNRESET : consumer_reject;
+    const int reason = id.ps == RDMA_PS_UDP ? sidr_rejected
+                       : is_iwarp(id)       ? -ECONNRESET
+                                            : consumer_reject;
     reject_request(requester, reason, pad_private_data(id, data, length, reject_data_len));
     return 0;
 }
 
+// InfiniBand: sends the DREQ, or the DREP if the peer has sent a DREQ. iWARP: both sides are
+// disconnected at once.
 int rdma_disconnect(rdma_cm_id *cm_id) {
     if (const int delay_ms = get_fabric().disconnect_delay_ms; delay_ms != 0)
         usleep(static_cast<useconds_t>(delay_ms) * 1000);

@@ -9,13 +9,13 @@
 namespace fake {
 
 const DAT_PROVIDER &dat() {
-    return *find_table("ib");
+    return *find_table("roce");
 }
 
 void register_names() {
-    auto info = make_info("ib");
+    auto info = make_info("roce");
     dat_provider_init(&info, "roce0 0");
-    info = make_info("iw");
+    info = make_info("iwarp");
     dat_provider_init(&info, "iwarp0 0");
 }
 
@@ -31,7 +31,7 @@ int assert_no_leaks(void **) {
         objects_of_failed_tests = get_fabric().count_objects();
         return 0;
     }
-    // An ended attempt of iWARP is destroyed by a thread of its own.
+    // An attempt to connect on iWARP that has ended is destroyed later, by another thread.
     const bool has_no_leaks = wait_until([] {
         const auto counts = get_fabric().count_objects();
         return std::all_of(counts.begin(), counts.end(), [](const auto &count) {
@@ -54,7 +54,7 @@ socket_address parse_address(const char *address, std::uint16_t port) {
 }
 
 ia_fixture::ia_fixture(const char *name)
-    : address(std::strcmp(name, "iw") == 0 ? "192.0.2.2" : "192.0.2.1") {
+    : address(std::strcmp(name, "iwarp") == 0 ? "192.0.2.2" : "192.0.2.1") {
     std::string copy = name;
     assert_int_equal(find_table(name)->ia_open_func(copy.data(), 8, &async_evd, &handle),
                      DAT_SUCCESS);

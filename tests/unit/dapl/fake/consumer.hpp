@@ -18,9 +18,7 @@
 extern "C" {
 #include <cmocka.h>
 }
-// Members of faults have these names.
-#undef fail
-#undef stop
+#undef fail // a member of faults has this name
 
 namespace fake {
 
@@ -43,7 +41,9 @@ CMUnitTest make_test(const char *name) {
     return {name, call_test, reset_fabric, assert_no_leaks, nullptr};
 }
 #define TEST(name) fake::make_test<name>(#name)
-/// Registers the IA names "ib" and "iw" of the two devices.
+/// The IA handle that the registry gives to the consumer: of the first IA that asks for it.
+inline const DAT_IA_HANDLE first_registry_ia = reinterpret_cast<DAT_IA_HANDLE>(1);
+/// Registers the IA names "roce" and "iwarp" of the two devices.
 void register_names();
 /// Runs the tests; returns the exit status.
 template <std::size_t count>
@@ -93,7 +93,7 @@ constexpr DAT_COMPLETION_FLAGS operator|(DAT_COMPLETION_FLAGS a, DAT_COMPLETION_
 /// An open IA with a PZ. The destructor closes it gracefully, so all other objects must be freed.
 class ia_fixture {
   public:
-    explicit ia_fixture(const char *name = "ib");
+    explicit ia_fixture(const char *name = "roce");
     ~ia_fixture();
     ia_fixture(const ia_fixture &) = delete;
     ia_fixture &operator=(const ia_fixture &) = delete;

@@ -85,7 +85,7 @@ fabric &get_fabric() {
 }
 
 void fabric::reset() {
-    injected.stop();
+    injected.fail_none();
     posts.clear();
     syncs.clear();
     resolve_addr_results.clear();
@@ -132,12 +132,12 @@ int fabric::num_all_objects() {
     return sum;
 }
 
-void fabric::pause() {
+void fabric::hold_work_requests() {
     const library_call_guard call;
     paused = true;
 }
 
-void fabric::deliver() {
+void fabric::release_work_requests() {
     const library_call_guard call;
     paused = false;
     run_work_requests();

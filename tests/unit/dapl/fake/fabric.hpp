@@ -82,15 +82,15 @@ struct fabric {
     std::map<std::string, int> count_objects();
     int num_all_objects();
 
-    /// Work requests are queued, and executed by deliver().
-    void pause();
-    void deliver();
+    /// Posted work requests are queued, and executed by release_work_requests().
+    void hold_work_requests();
+    void release_work_requests();
 
-    /// Holds back CM events of this type until release().
-    void hold(rdma_cm_event_type kind);
-    void release(rdma_cm_event_type kind);
+    /// CM events of this type are not delivered until release_cm_events().
+    void hold_cm_events(rdma_cm_event_type kind);
+    void release_cm_events(rdma_cm_event_type kind);
     /// The ids of the code under test, the oldest first.
-    std::vector<rdma_cm_id *> ids();
+    std::vector<rdma_cm_id *> cm_ids();
     /// How many ids wait for an answer to rdma_connect.
     std::size_t num_unanswered_connects();
     /// Like siw's kernel: an iWARP id that waits for an answer, and its QP, cannot be destroyed

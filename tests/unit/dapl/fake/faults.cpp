@@ -27,7 +27,7 @@ void faults::fail_nth(unsigned nth, int error) {
     error_ = error;
 }
 
-void faults::stop() {
+void faults::fail_none() {
     counting_ = false;
     nth_ = 0;
     named_.clear();
@@ -38,6 +38,7 @@ unsigned faults::num_calls(const std::string &call) const {
     return it != counts_.end() ? it->second : 0;
 }
 
+// Counts the call. A fault of a name precedes the fault of the nth call of any name.
 int faults::error_for(const char *call) {
     if (!counting_)
         return 0;

@@ -15,12 +15,14 @@ class faults {
     void fail(const std::string &call, int error, unsigned nth = 1);
     /// All calls of this name fail from now on.
     void fail_always(const std::string &call, int error);
-    /// The nth call of any name from now on fails; 0: none, but calls are counted.
+    /// The nth call of any name from now on fails.
     void fail_nth(unsigned nth, int error);
+    /// No call fails; num_calls() counts from 0.
+    void count_calls() { fail_nth(0, 0); }
     /// No call fails; calls are not counted.
-    void stop();
+    void fail_none();
 
-    /// Calls since the last fail, fail_always or fail_nth.
+    /// Calls since the last fail, fail_always, fail_nth or count_calls.
     unsigned num_calls() const { return all_; }
     unsigned num_calls(const std::string &call) const;
     /// The name of the call that failed last; "" if none.

@@ -31,6 +31,7 @@ std::uint16_t new_port() {
     return get_fabric().next_port++;
 }
 
+/// Another id of the port space listens on this address and port.
 bool is_addr_in_use(const fake::fake_cm_id &id, const sockaddr &addr) {
     return std::any_of(get_fabric().all_cm_ids.begin(), get_fabric().all_cm_ids.end(),
                        [&](const fake::fake_cm_id *it) {
@@ -45,6 +46,7 @@ void copy_address(sockaddr &dst, const sockaddr &src) {
     std::memcpy(&dst, &src, src.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
 }
 
+/// Binds the id to the device with this address. Returns 0 or errno.
 int bind(fake::fake_cm_id &id, const sockaddr &addr) {
     fake_device *const dev = find_device(addr);
     if (dev == nullptr)
@@ -129,12 +131,12 @@ void drop_events(const fake::fake_cm_id &id) {
         }
 }
 
-void fabric::hold(rdma_cm_event_type kind) {
+void fabric::hold_cm_events(rdma_cm_event_type kind) {
     const library_call_guard call;
     held_types.insert(kind);
 }
 
-void fabric::release(rdma_cm_event_type kind) {
+void fabric::release_cm_events(rdma_cm_event_type kind) {
     const library_call_guard call;
     held_types.erase(kind);
     for (auto it = held_events.begin(); it != held_events.end();)
@@ -147,7 +149,7 @@ void fabric::release(rdma_cm_event_type kind) {
         }
 }
 
-std::vector<rdma_cm_id *> fabric::ids() {
+std::vector<rdma_cm_id *> fabric::cm_ids() {
     const library_call_guard call;
     std::vector<rdma_cm_id *> delivered_ids;
     for (fake::fake_cm_id *id : all_cm_ids)
@@ -255,6 +257,8 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **id_out, void *conte
     return 0;
 }
 
+// Blocks until each event of the id is acknowledged, as librdmacm does, and on iWARP perhaps until
+// the peer has answered.
 int rdma_destroy_id(rdma_cm_id *cm_id) {
     fake::fake_cm_id *destroyed;
     {

@@ -39,6 +39,7 @@ int required_mask(const fake_qp &qp, ibv_qp_state new_state) {
     return -1;
 }
 
+/// Sets the attributes of the mask; the others keep their values.
 void update_attr(fake_qp &qp, const ibv_qp_attr &attr, int mask) {
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0)
         qp.access = attr.qp_access_flags;
@@ -61,6 +62,7 @@ void update_attr(fake_qp &qp, const ibv_qp_attr &attr, int mask) {
         qp.attr.port_num = old_attr.port_num;
 }
 
+/// The QP is destroyed: its CQEs are removed, or, as the verbs allow, stay without a QP.
 void drop_cqes(fake_cq &cq, const fake_qp &qp) {
     for (auto it = cq.entries.begin(); it != cq.entries.end();)
         if (it->qp != &qp)
@@ -86,6 +88,7 @@ void drop_async_events(const fake_qp &qp) {
     }
 }
 
+/// The errno of ibv_post_send for this request.
 int check_send_wr(const fake_qp &qp, const ibv_send_wr &wr) {
     const bool iwarp = get_fabric().device_of(qp.context).is_iwarp();
     if (qp.state != IBV_QPS_RTS && qp.state != IBV_QPS_ERR && !(iwarp && qp.state == IBV_QPS_SQD))
@@ -109,6 +112,7 @@ int check_send_wr(const fake_qp &qp, const ibv_send_wr &wr) {
     return length > qp.cap.max_inline_data ? EINVAL : 0;
 }
 
+/// Records and queues a request, and executes what can be. Returns 0 or errno.
 int post(fake_qp &qp, const ibv_send_wr &wr) {
     if (const int error = check_send_wr(qp, wr))
         return error;

@@ -59,6 +59,7 @@ void fabric::add_completion(ibv_cq *ibcq, const ibv_wc &wc) {
     push_cqe(*static_cast<fake_cq *>(ibcq), {wc, nullptr, 0, false}, false);
 }
 
+// A polled CQE frees the queue entries of its work request and the ones before.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *list) {
     int count = 0;
     {

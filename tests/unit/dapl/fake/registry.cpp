@@ -69,6 +69,7 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER *provider,
     return num_erased != 0 ? DAT_RETURN{DAT_SUCCESS} : DAT_CLASS_ERROR | DAT_PROVIDER_NOT_FOUND;
 }
 
+// The consumer's handle of a Provider's IA: a number, counted from 1 in the order of these calls.
 DAT_RETURN dats_get_ia_handle(DAT_IA_HANDLE handle, DAT_IA_HANDLE *ia_number) {
     const tsan_ignore ignore;
     const std::lock_guard guard(lock);

@@ -46,6 +46,7 @@ std::size_t total_length(const std::vector<ibv_sge> &sge_list) {
     return sum;
 }
 
+/// The data of a request: inline, or from its SGEs. False: an SGE is invalid.
 bool read_payload(const fake_qp &qp, const send_wqe &wqe, bytes &data) {
     data = wqe.inline_data;
     if ((wqe.wr.send_flags & IBV_SEND_INLINE) != 0)
@@ -121,6 +122,7 @@ bool is_signaled(const fake_qp &qp, const send_wqe &wqe) {
     return qp.all_signaled || (wqe.wr.send_flags & IBV_SEND_SIGNALED) != 0;
 }
 
+/// Adds the CQE of a request, unless it succeeded and is not signaled.
 void complete_send(fake_qp &qp, const send_wqe &wqe, ibv_wc_status status) {
     if (status == IBV_WC_SUCCESS && !is_signaled(qp, wqe))
         return;
@@ -161,6 +163,7 @@ void complete_recv(fake_qp &qp, const recv_wqe &wqe, const recv_info &info, ibv_
                           info.solicited);
 }
 
+/// Takes the next receive of the QP or its SRQ, which must have one. May reach the SRQ's limit.
 recv_wqe pop_recv_wqe(fake_qp &qp) {
     recv_wqe wqe = std::move(recv_queue_of(qp).front());
     recv_queue_of(qp).pop_front();
@@ -203,6 +206,7 @@ int rnr_status(const fake_qp &requester) {
     return retries_forever ? not_ready : int{IBV_WC_RNR_RETRY_EXC_ERR};
 }
 
+/// Unbinds the MW with this rkey. False: there is none in the QP's PD.
 bool invalidate(const fake_qp &qp, std::uint32_t rkey) {
     const auto it = get_fabric().mw_by_key.find(rkey >> 8);
     if (it == get_fabric().mw_by_key.end() || it->second->rkey != rkey || it->second->pd != qp.pd)
@@ -213,6 +217,7 @@ bool invalidate(const fake_qp &qp, std::uint32_t rkey) {
     return true;
 }
 
+/// These execute a request between two QPs. They return the status of its completion, or not_ready.
 int execute_send(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) {
     bytes data;
     if (!read_payload(requester, wqe, data))
@@ -262,7 +267,9 @@ int execute_write(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) {
 
 int execute_read(fake_qp &requester, const send_wqe &wqe, fake_qp &responder) {
     const fake_device &dev = get_fabric().device_of(requester.context);
-    const unsigned access = dev.is_iwarp() && dev.attr.vendor_id != 0x626d74
+    constexpr std::uint32_t siw_vendor_id = 0x626d74;
+    // On iWARP the sink of a Read needs remote write access, except with siw.
+    const unsigned access = dev.is_iwarp() && dev.attr.vendor_id != siw_vendor_id
                                 ? unsigned{IBV_ACCESS_REMOTE_WRITE}
                                 : unsigned{IBV_ACCESS_LOCAL_WRITE};
     std::vector<range> ranges;
@@ -381,6 +388,7 @@ int execute(fake_qp &requester, const send_wqe &wqe) {
     }
 }
 
+/// Executes the next request, or flushes it if the QP is in error. False: none can be executed now.
 bool run_one_wqe(fake_qp &requester) {
     const bool can_execute = requester.state == IBV_QPS_RTS && !get_fabric().paused;
     if (requester.send_queue.empty() || !(can_execute || requester.state == IBV_QPS_ERR))
@@ -408,7 +416,7 @@ bool run_one_wqe(fake_qp &requester) {
 
 } // namespace
 
-// Not reentrant: qp_to_err calls it again.
+// Executes and flushes until no QP can continue. Not reentrant: qp_to_err calls it again.
 void fabric::run_work_requests() {
     if (running)
         return;

@@ -10,7 +10,7 @@
 namespace fake {
 
 struct connected_eps {
-    explicit connected_eps(const char *name = "ib", const DAT_EP_ATTR *attr = nullptr)
+    explicit connected_eps(const char *name = "roce", const DAT_EP_ATTR *attr = nullptr)
         : ia(name)
         , active(ia, attr)
         , passive(ia, attr)
@@ -23,14 +23,16 @@ struct connected_eps {
             disconnect(active, passive);
     }
 
-    DAT_RETURN post_send(DAT_SEG_LENGTH length, std::uint64_t user_cookie,
+    /// The active EP sends the beginning of its memory.
+    DAT_RETURN post_send(DAT_SEG_LENGTH length, DAT_DTO_COOKIE user_cookie,
                          DAT_COMPLETION_FLAGS flags = DAT_COMPLETION_DEFAULT_FLAG) const {
         DAT_LMR_TRIPLET iov = active_memory.lmr_triplet(0, length);
-        return dat().ep_post_send_func(active.handle, 1, &iov, cookie(user_cookie), flags);
+        return dat().ep_post_send_func(active.handle, 1, &iov, user_cookie, flags);
     }
-    DAT_RETURN post_recv(DAT_SEG_LENGTH length, std::uint64_t user_cookie) const {
+    /// The passive EP receives to the beginning of its memory.
+    DAT_RETURN post_recv(DAT_SEG_LENGTH length, DAT_DTO_COOKIE user_cookie) const {
         DAT_LMR_TRIPLET iov = passive_memory.lmr_triplet(0, length);
-        return dat().ep_post_recv_func(passive.handle, 1, &iov, cookie(user_cookie),
+        return dat().ep_post_recv_func(passive.handle, 1, &iov, user_cookie,
                                        DAT_COMPLETION_DEFAULT_FLAG);
     }
 
@@ -39,14 +41,14 @@ struct connected_eps {
     memory active_memory, passive_memory;
 };
 
-/// The next event is this completion.
+/// Waits for the next event, which must be this completion of a DTO.
 inline DAT_DTO_COMPLETION_EVENT_DATA assert_completion(DAT_EVD_HANDLE evd,
-                                                       std::uint64_t user_cookie,
+                                                       DAT_DTO_COOKIE user_cookie,
                                                        DAT_DTO_COMPLETION_STATUS status,
                                                        DAT_VLEN length = 0) {
     const DAT_EVENT event = wait_event(evd, DAT_DTO_COMPLETION_EVENT);
     const auto &data = event.event_data.dto_completion_event_data;
-    assert_int_equal(data.user_cookie.as_64, user_cookie);
+    assert_int_equal(data.user_cookie.as_64, user_cookie.as_64);
     assert_int_equal(data.status, status);
     assert_int_equal(data.transfered_length, length);
     return data;

@@ -69,7 +69,7 @@ void srq_error_reported(void **) {
 }
 
 void device_fatal_reported_to_each_ia_of_device(void **) {
-    ia_fixture ia, second_ia, other_ia("iw");
+    ia_fixture ia, second_ia, other_ia("iwarp");
     get_fabric().queue_async_event(0, IBV_EVENT_DEVICE_FATAL);
     for (const ia_fixture *it : {&ia, &second_ia}) {
         DAT_PZ_PARAM param = {}; // returns the consumer's IA handle
@@ -80,6 +80,7 @@ void device_fatal_reported_to_each_ia_of_device(void **) {
     assert_no_event(other_ia.async_evd);
 }
 
+/// An EP with an SRQ reports when it takes no more receives from it, after its disconnect.
 void last_wqe_of_srq_reported_once(void **) {
     ia_fixture ia;
     DAT_SRQ_HANDLE const srq = ia.create_srq();
@@ -120,9 +121,10 @@ void last_wqe_events_in_order_of_disconnects(void **) {
 
 // -- IAs
 
+/// Each of the two IAs reports the event.
 void async_evd_shared_by_two_ias(void **) {
     ia_fixture first;
-    char name[] = "ib";
+    char name[] = "roce";
     DAT_EVD_HANDLE async = first.async_evd;
     DAT_IA_HANDLE second;
     assert_success(dat().ia_open_func(name, 0, &async, &second));
@@ -133,8 +135,9 @@ void async_evd_shared_by_two_ias(void **) {
     assert_success(dat().ia_close_func(second, DAT_CLOSE_GRACEFUL_FLAG));
 }
 
+/// With DAT_EVD_ASYNC_EXISTS the IA has no asynchronous EVD, and its events are dropped.
 void ia_opened_without_async_evd(void **) {
-    char name[] = "ib";
+    char name[] = "roce";
     DAT_EVD_HANDLE async = DAT_EVD_ASYNC_EXISTS, queried = &async;
     DAT_IA_HANDLE ia;
     assert_success(dat().ia_open_func(name, 0, &async, &ia));
@@ -201,17 +204,17 @@ void consumer_context_and_handle_type_kept(void **) {
 
 void ia_ha_related_is_false(void **) {
     ia_fixture ia;
-    char name[] = "iw";
+    char name[] = "iwarp";
     DAT_BOOLEAN related = DAT_TRUE;
     assert_success(dat().ia_ha_related_func(ia.handle, name, &related));
     assert_int_equal(related, DAT_FALSE);
 }
 
 void abrupt_close_frees_all_objects(void **) {
-    for (const char *name : {"ib", "iw"}) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
         reset_fabric(nullptr);
-        connected_eps eps(name);
-        assert_success(eps.post_recv(64, 1));
+        connected_eps eps(ia_name);
+        assert_success(eps.post_recv(64, cookie(1)));
         eps.ia.create_cno();
         eps.ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 3, eps.ia.create_cno());
         DAT_HANDLE const handles[] = {eps.active.handle, eps.passive.handle, eps.active_memory.lmr,

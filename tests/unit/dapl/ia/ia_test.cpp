@@ -7,8 +7,8 @@ using namespace fake;
 namespace {
 
 void connected_eps_transfer_on_both_devices(void **) {
-    for (const char *name : {"ib", "iw"}) {
-        ia_fixture ia(name);
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        ia_fixture ia(ia_name);
         ep_fixture ep(ia), peer_ep(ia);
         memory local_memory(ia), remote_memory(ia);
         local_memory.fill(1);
@@ -38,7 +38,7 @@ DAT_RETURN open_ia(char *name, DAT_COUNT qlen) {
 
 // A registry rejects most of these arguments itself.
 void ia_open_bad_arguments_rejected(void **) {
-    char known[] = "ib", unknown[] = "unknown";
+    char known[] = "roce", unknown[] = "unknown";
     assert_int_equal(open_ia(nullptr, 8), invalid_parameter(1));
     assert_int_equal(open_ia(unknown, 8),
                      dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
@@ -63,6 +63,7 @@ void attributes_name_both_rmr_scopes(void **) {
     assert_success(dat().rmr_free_func(ep_rmr));
 }
 
+/// 0x111: DAT_SRQ_LOW_WATERMARK, soft and hard high watermark, if the device has SRQs.
 void attributes_name_all_watermarks(void **) {
     {
         ia_fixture ia;

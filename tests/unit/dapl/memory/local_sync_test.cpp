@@ -44,54 +44,54 @@ std::uint64_t address_of(const memory &buffer) {
 
 struct eps_fixture : device_without_coherency, connected_eps {
     eps_fixture()
-        : connected_eps("ib") {
+        : connected_eps("roce") {
         take_syncs();
     }
-    DAT_RETURN post_write(std::uint64_t id, std::uint32_t bytes) const {
+    DAT_RETURN post_write(DAT_DTO_COOKIE user_cookie, std::uint32_t bytes) const {
         DAT_LMR_TRIPLET iov = active_memory.lmr_triplet(0, bytes);
         const DAT_RMR_TRIPLET remote = passive_memory.rmr_triplet(0, bytes);
-        return dat().ep_post_rdma_write_func(active.handle, 1, &iov, cookie(id), &remote,
+        return dat().ep_post_rdma_write_func(active.handle, 1, &iov, user_cookie, &remote,
                                              default_flags);
     }
-    DAT_RETURN post_read(std::uint64_t id, std::uint64_t offset,
+    DAT_RETURN post_read(DAT_DTO_COOKIE user_cookie, std::uint64_t offset,
                          DAT_COMPLETION_FLAGS flags = default_flags) const {
         DAT_LMR_TRIPLET iov = active_memory.lmr_triplet(offset, 64);
         const DAT_RMR_TRIPLET remote = passive_memory.rmr_triplet(0, 64);
-        return dat().ep_post_rdma_read_func(active.handle, 1, &iov, cookie(id), &remote, flags);
+        return dat().ep_post_rdma_read_func(active.handle, 1, &iov, user_cookie, &remote, flags);
     }
     /// The next completion of the active EP was handed over.
-    void assert_active(std::uint64_t id, DAT_VLEN bytes) const {
-        assert_completion(active.request_evd, id, DAT_DTO_SUCCESS, bytes);
+    void assert_active(DAT_DTO_COOKIE user_cookie, DAT_VLEN bytes) const {
+        assert_completion(active.request_evd, user_cookie, DAT_DTO_SUCCESS, bytes);
     }
 };
 
 void sources_written_back_before_post(void **) {
     eps_fixture eps;
-    assert_success(eps.post_write(1, length));
+    assert_success(eps.post_write(cookie(1), length));
     const auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], false, COHERDMA_TO_DEVICE, address_of(eps.active_memory), length);
-    eps.assert_active(1, length);
+    eps.assert_active(cookie(1), length);
     assert_true(take_syncs().empty()); // the device has changed nothing
 }
 
 void inline_data_not_synced(void **) {
     eps_fixture eps;
-    assert_success(eps.post_write(1, 8));
-    eps.assert_active(1, 8);
+    assert_success(eps.post_write(cookie(1), 8));
+    eps.assert_active(cookie(1), 8);
     assert_true(take_syncs().empty());
 }
 
 void receive_synced_before_post_and_before_completion(void **) {
     eps_fixture eps;
-    assert_success(eps.post_recv(length, 1));
+    assert_success(eps.post_recv(length, cookie(1)));
     auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], false, COHERDMA_FROM_DEVICE, address_of(eps.passive_memory), length);
-    assert_success(eps.post_send(100, 2));
-    eps.assert_active(2, 100);
+    assert_success(eps.post_send(100, cookie(2)));
+    eps.assert_active(cookie(2), 100);
     take_syncs();
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 100);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 100);
     syncs = take_syncs();
     assert_int_equal(syncs.size(), 1); // only what has arrived
     assert_sync(syncs[0], true, COHERDMA_FROM_DEVICE, address_of(eps.passive_memory), 100);
@@ -99,11 +99,11 @@ void receive_synced_before_post_and_before_completion(void **) {
 
 void rdma_read_synced_before_post_and_before_completion(void **) {
     eps_fixture eps;
-    assert_success(eps.post_read(1, 128));
+    assert_success(eps.post_read(cookie(1), 128));
     auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], false, COHERDMA_FROM_DEVICE, address_of(eps.active_memory) + 128, 64);
-    eps.assert_active(1, 64);
+    eps.assert_active(cookie(1), 64);
     syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], true, COHERDMA_FROM_DEVICE, address_of(eps.active_memory) + 128, 64);
@@ -112,10 +112,10 @@ void rdma_read_synced_before_post_and_before_completion(void **) {
 void unsignaled_rdma_reads_synced_with_later_completion(void **) {
     eps_fixture eps;
     for (const std::uint64_t id : {1UL, 2UL})
-        assert_success(eps.post_read(id, id * 64, DAT_COMPLETION_SUPPRESS_FLAG));
-    assert_success(eps.post_write(3, 8));
+        assert_success(eps.post_read(cookie(id), id * 64, DAT_COMPLETION_SUPPRESS_FLAG));
+    assert_success(eps.post_write(cookie(3), 8));
     take_syncs();
-    eps.assert_active(3, 8);
+    eps.assert_active(cookie(3), 8);
     const auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 2);
     for (const std::uint64_t id : {1UL, 2UL})
@@ -139,10 +139,10 @@ void atomic_result_synced_before_completion(void **) {
 /// The device may have written a part of them.
 void flushed_receives_synced_whole(void **) {
     eps_fixture eps;
-    assert_success(eps.post_recv(length, 1));
+    assert_success(eps.post_recv(length, cookie(1)));
     take_syncs();
     disconnect(eps.active, eps.passive);
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_ERR_FLUSHED);
     const auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_sync(syncs[0], true, COHERDMA_FROM_DEVICE, address_of(eps.passive_memory), length);
@@ -157,7 +157,7 @@ void freed_lmr_not_synced_at_completion(void **) {
     buffer.free();
     take_syncs();
     disconnect(eps.active, eps.passive);
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_ERR_FLUSHED);
     assert_true(take_syncs().empty());
 }
 
@@ -191,9 +191,9 @@ void several_segments_synced_in_one_call(void **) {
     auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_int_equal(syncs[0].sge_list.size(), 2);
-    assert_success(eps.post_send(100, 2));
+    assert_success(eps.post_send(100, cookie(2)));
     take_syncs();
-    assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, 100);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 100);
     syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
     assert_int_equal(syncs[0].sge_list.size(), 2);
@@ -215,9 +215,9 @@ void srq_receive_synced_before_post_and_before_completion(void **) {
         assert_sync(syncs.back(), false, COHERDMA_FROM_DEVICE, address_of(buffer) + id * 64, 64);
         DAT_LMR_TRIPLET send = buffer.lmr_triplet(4000, 48);
         assert_success(dat().ep_post_send_func(active.handle, 1, &send, cookie(id), default_flags));
-        assert_completion(active.request_evd, id, DAT_DTO_SUCCESS, 48);
+        assert_completion(active.request_evd, cookie(id), DAT_DTO_SUCCESS, 48);
         take_syncs();
-        assert_completion(passive.recv_evd, id, DAT_DTO_SUCCESS, 48);
+        assert_completion(passive.recv_evd, cookie(id), DAT_DTO_SUCCESS, 48);
         syncs = take_syncs();
         assert_int_equal(syncs.size(), 1);
         assert_sync(syncs[0], true, COHERDMA_FROM_DEVICE, address_of(buffer) + id * 64, 48);
@@ -234,14 +234,14 @@ void queues_hold_as_many_dtos(void **) {
     assert_success(dat().ep_query_func(eps.active.handle, DAT_EP_FIELD_ALL, &param));
     for (int round = 0; round != 3; ++round) {
         DAT_COUNT count = 0;
-        while (eps.post_read(static_cast<std::uint64_t>(count), 0) == DAT_SUCCESS)
+        while (eps.post_read(cookie(static_cast<std::uint64_t>(count)), 0) == DAT_SUCCESS)
             ++count;
         assert_int_equal(count, param.ep_attr.max_request_dtos);
         for (DAT_COUNT i = 0; i != count; ++i)
-            eps.assert_active(static_cast<std::uint64_t>(i), 64);
+            eps.assert_active(cookie(static_cast<std::uint64_t>(i)), 64);
     }
     DAT_COUNT count = 0;
-    while (eps.post_recv(64, static_cast<std::uint64_t>(count)) == DAT_SUCCESS)
+    while (eps.post_recv(64, cookie(static_cast<std::uint64_t>(count))) == DAT_SUCCESS)
         ++count;
     assert_int_equal(count, param.ep_attr.max_recv_dtos);
 }
@@ -282,10 +282,10 @@ void abrupt_close_writes_pages_back(void **) {
 void coherent_device_never_synced(void **) {
     {
         connected_eps eps;
-        assert_success(eps.post_recv(length, 1));
-        assert_success(eps.post_send(length, 2));
-        assert_completion(eps.active.request_evd, 2, DAT_DTO_SUCCESS, length);
-        assert_completion(eps.passive.recv_evd, 1, DAT_DTO_SUCCESS, length);
+        assert_success(eps.post_recv(length, cookie(1)));
+        assert_success(eps.post_send(length, cookie(2)));
+        assert_completion(eps.active.request_evd, cookie(2), DAT_DTO_SUCCESS, length);
+        assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, length);
     }
     assert_true(take_syncs().empty());
 }

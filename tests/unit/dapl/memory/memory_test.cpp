@@ -33,7 +33,7 @@ void pz_query_returns_ia(void **) {
     ia_fixture ia;
     DAT_PZ_PARAM param = {};
     assert_success(dat().pz_query_func(ia.pz, DAT_PZ_FIELD_ALL, &param));
-    assert_ptr_equal(param.ia_handle, reinterpret_cast<DAT_IA_HANDLE>(1));
+    assert_ptr_equal(param.ia_handle, first_registry_ia);
 }
 
 void pz_in_use_not_freed(void **) {
@@ -46,7 +46,7 @@ void lmr_query_returns_create_arguments(void **) {
     ia_fixture ia;
     memory buffer(ia, 1000);
     const DAT_LMR_PARAM param = query_lmr(buffer.lmr);
-    assert_ptr_equal(param.ia_handle, reinterpret_cast<DAT_IA_HANDLE>(1));
+    assert_ptr_equal(param.ia_handle, first_registry_ia);
     assert_ptr_equal(param.pz_handle, ia.pz);
     assert_int_equal(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
     assert_ptr_equal(param.region_desc.for_va, buffer.bytes.data());
@@ -94,7 +94,7 @@ void lmr_without_mw_support_has_no_bind_access(void **) {
 }
 
 void atomic_privilege_unsupported_by_device_rejected(void **) {
-    ia_fixture ia("iw");
+    ia_fixture ia("iwarp");
     DAT_REGION_DESCRIPTION region_desc = {};
     std::uint64_t value = 0;
     region_desc.for_va = &value;
@@ -168,6 +168,7 @@ DAT_REGION_DESCRIPTION shared_region(void *addr, char (&cookie)[DAT_LMR_COOKIE_S
     return region_desc;
 }
 
+/// A cookie names shared memory in all processes; it is registered with it any number of times.
 void shared_lmr_registered_by_cookie(void **) {
     ia_fixture ia;
     const mapping buffer(MAP_SHARED);
@@ -210,6 +211,7 @@ void cookie_of_other_memory_rejected(void **) {
     assert_success(dat().lmr_free_func(second_lmr.lmr));
 }
 
+/// DAT_MEM_TYPE_SHARED_VIRTUAL needs a shared mapping for the whole range.
 void private_memory_not_shareable(void **) {
     ia_fixture ia;
     const mapping buffer(MAP_PRIVATE), mixed(MAP_SHARED, 12288);
@@ -240,7 +242,7 @@ void failed_shared_lmr_frees_cookie(void **) {
         create_lmr(ia, DAT_MEM_TYPE_SHARED_VIRTUAL, shared_region(buffer.addr, cookie), buffer.size)
             .result,
         dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    get_fabric().injected.stop();
+    get_fabric().injected.fail_none();
     const lmr_result lmr = create_lmr(ia, DAT_MEM_TYPE_SHARED_VIRTUAL,
                                       shared_region(other_memory.addr, cookie), other_memory.size);
     assert_success(lmr.result);
@@ -279,6 +281,7 @@ void so_virtual_lmr_has_no_relaxed_ordering(void **) {
     assert_success(dat().lmr_free_func(lmr.lmr));
 }
 
+/// The errno of ibv_reg_mr becomes the DAT_RETURN of dat_lmr_create.
 void registration_errors_translated(void **) {
     const struct {
         int error;
@@ -305,14 +308,14 @@ void registration_errors_translated(void **) {
                                                nullptr, nullptr, nullptr, nullptr),
                          it.expected);
         assert_ptr_equal(lmr, bytes);
-        get_fabric().injected.stop();
+        get_fabric().injected.fail_none();
     }
 }
 
 // -- RMRs
 
 struct rmr_fixture {
-    explicit rmr_fixture(const char *name = "ib")
+    explicit rmr_fixture(const char *name = "roce")
         : ia(name)
         , passive(ia)
         , active(ia)
@@ -431,10 +434,10 @@ void lmr_not_freed_before_unbind_is_executed(void **) {
     rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
     fixture.wait_bind();
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
     const DAT_RETURN early = dat().lmr_free_func(fixture.buffer.lmr);
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     assert_int_equal(early, invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
     fixture.wait_bind();
     // The failed call changed nothing.
@@ -446,14 +449,15 @@ void lmr_not_freed_before_unbind_is_executed(void **) {
     assert_int_equal(fixture.write(fixture.buffer.registered_address + 64, 128), DAT_DTO_SUCCESS);
 }
 
+/// The flushed unbind has left the RMR bound, so the device refuses the deregistration.
 void lmr_not_freed_after_unbind_is_flushed(void **) {
     rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
     fixture.wait_bind();
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
     disconnect(fixture.passive, fixture.active);
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     fixture.wait_bind(DAT_DTO_ERR_FLUSHED);
     assert_int_equal(dat().lmr_free_func(fixture.buffer.lmr),
                      invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
@@ -461,11 +465,12 @@ void lmr_not_freed_after_unbind_is_flushed(void **) {
     free_all(fixture.ia, fixture.passive, fixture.active, fixture.buffer, fixture.peer_buffer);
 }
 
+/// Another thread uses the LMR during ibv_dereg_mr, which fails, since the unbind is not executed.
 void lmr_stays_valid_while_free_is_refused(void **) {
     rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 128));
     fixture.wait_bind();
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0)); // not executed: the device refuses
     DAT_LMR_HANDLE const lmr = fixture.buffer.lmr;
     DAT_LMR_TRIPLET iov = fixture.buffer.lmr_triplet(0, 64);
@@ -486,7 +491,7 @@ void lmr_stays_valid_while_free_is_refused(void **) {
     };
     const DAT_RETURN refused = dat().lmr_free_func(lmr);
     get_fabric().during_dereg_mr = nullptr;
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     assert_int_equal(refused, invalid_state(DAT_INVALID_STATE_LMR_IN_USE));
     assert_success(query);
     assert_success(set_context);
@@ -495,6 +500,7 @@ void lmr_stays_valid_while_free_is_refused(void **) {
     fixture.wait_bind();
 }
 
+/// Another thread binds an RMR to the LMR during ibv_dereg_mr, which succeeds.
 void lmr_not_bound_while_it_is_freed(void **) {
     rmr_fixture fixture;
     memory freed(fixture.ia);
@@ -565,6 +571,7 @@ void assert_unbind(rmr_fixture &fixture, long local_invs) {
     assert_int_equal(fixture.context, 0);
 }
 
+/// An unbind posts an IBV_WR_LOCAL_INV only if the RMR is bound.
 void unbound_ep_scoped_rmr_not_invalidated(void **) {
     ep_rmr_fixture fixture;
     assert_unbind(fixture, 0);
@@ -577,16 +584,17 @@ void unbound_ep_scoped_rmr_not_invalidated(void **) {
     // The first of two is not executed yet.
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
     fixture.wait_bind();
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     const long old_count = count_local_invs();
     for (int i = 0; i != 2; ++i)
         assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     for (int i = 0; i != 2; ++i)
         fixture.wait_bind();
     assert_int_equal(count_local_invs() - old_count, 1);
 }
 
+/// A Send with Invalidate of the peer has unbound the RMR.
 void rmr_invalidated_by_peer_not_invalidated_again(void **) {
     ep_rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
@@ -602,14 +610,15 @@ void rmr_invalidated_by_peer_not_invalidated_again(void **) {
     assert_unbind(fixture, 0);
 }
 
+/// An unbind that was flushed has left the RMR bound.
 void flushed_unbind_is_repeated(void **) {
     ep_rmr_fixture fixture;
     assert_success(fixture.bind(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 64));
     fixture.wait_bind();
-    get_fabric().pause();
+    get_fabric().hold_work_requests();
     assert_success(fixture.bind(DAT_MEM_PRIV_NONE_FLAG, 0));
     disconnect(fixture.passive, fixture.active);
-    get_fabric().deliver();
+    get_fabric().release_work_requests();
     fixture.wait_bind(DAT_DTO_ERR_FLUSHED);
     for (const ep_fixture *ep : {&fixture.passive, &fixture.active})
         assert_success(dat().ep_reset_func(ep->handle));

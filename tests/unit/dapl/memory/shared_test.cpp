@@ -110,6 +110,7 @@ class holder_process {
     int end_fd = -1;
 };
 
+/// While a process holds a cookie for a range, another process gets it for the same range only.
 void cookie_means_same_memory_in_all_processes(void **) {
     const cookie_id cookie("agree");
     holder_process holder(cookie, range(7));
@@ -122,6 +123,7 @@ void cookie_means_same_memory_in_all_processes(void **) {
     assert_int_equal(count_cookie_files(), 0);
 }
 
+/// The file of a cookie exists while a process holds it.
 void last_holder_removes_cookie(void **) {
     const cookie_id cookie("last");
     DAT_RETURN result = DAT_SUCCESS;
@@ -195,6 +197,8 @@ void concurrent_holders_never_disagree(void **) {
     munmap(shared_counts, 4096);
 }
 
+/// find_shared_range() finds the file and offset of a range that is one shared mapping, or several
+/// adjacent ones.
 void shared_ranges_found_in_kernel_maps(void **) {
     const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const int file = memfd_create("shared", MFD_CLOEXEC);

@@ -83,6 +83,7 @@ void sync_with_one_bad_segment_does_nothing(void **) {
     assert_true(get_fabric().syncs.empty());
 }
 
+/// By the context; one byte more than the LMR is rejected.
 void sync_finds_each_of_1000_lmrs(void **) {
     ia_fixture ia;
     std::vector<std::unique_ptr<memory>> buffers;
@@ -98,6 +99,7 @@ void sync_finds_each_of_1000_lmrs(void **) {
         it->free();
 }
 
+/// The Provider attribute says whether the device needs syncs.
 void lmr_sync_req_follows_device(void **) {
     for (const std::uint32_t sync_required : {0U, 3U}) {
         reset_fabric(nullptr);
