@@ -14,13 +14,13 @@
 
 namespace hostile_peer {
 
-/// What follows an action's "=".
+/// What follows the "=" of a word of the command line, as in "send=8,64" or "request=00ff".
 class arguments {
   public:
     explicit arguments(std::string text)
         : text_(std::move(text)) {}
 
-    /// Bytes, in hexadecimal; no argument is none.
+    /// The text as hexadecimal digits, two a byte; without text, no bytes.
     std::vector<unsigned char> bytes() const {
         std::vector<unsigned char> result;
         for (std::size_t i = 0; i + 1 < text_.size(); i += 2)
@@ -28,10 +28,10 @@ class arguments {
                 static_cast<unsigned char>(std::strtoul(text_.substr(i, 2).c_str(), nullptr, 16)));
         return result;
     }
-    /// The number at that place of the list; 0 if there is none.
-    unsigned long long number(std::size_t place) const {
+    /// The number at that index, from 0, of the list "8,64"; 0 if there is none.
+    unsigned long long number(std::size_t index) const {
         std::size_t pos = 0;
-        for (; place != 0; --place) {
+        for (; index != 0; --index) {
             pos = text_.find(',', pos);
             if (pos == std::string::npos)
                 return 0;
@@ -44,6 +44,7 @@ class arguments {
     std::string text_;
 };
 
+/// A word of the command line: NAME, or NAME=ARGUMENTS.
 struct action {
     std::string name;
     arguments args;
@@ -62,10 +63,11 @@ inline sockaddr_in make_address(const char *address, const char *port) {
     return result;
 }
 
-/// Throws call failed, with the reason in errno.
+/// Throws "CALL: the text of errno".
 [[noreturn]] inline void throw_errno(const std::string &call) {
     throw std::runtime_error(call + ": " + std::strerror(errno));
 }
+/// Throws the same unless the condition holds, by which the call succeeded.
 inline void check(bool condition, const char *call) {
     if (!condition)
         throw_errno(call);

@@ -36,48 +36,48 @@ void hostile_fixture::require_siw() const {
         throw case_skipped{"rxe has no such step"};
 }
 
-peer_process hostile_fixture::start_listener(const action_list &actions,
-                                             const std::string &listen) {
+peer_process hostile_fixture::start_listening_peer(const action_list &actions,
+                                                   const std::string &listen) {
     listener_port_ = conform::unused_port();
     action_list all = {listen};
     all += actions;
     return {eps.ia.ipv4_address(), listener_port_, all};
 }
 
-void hostile_fixture::connect_to_listener(DAT_TIMEOUT timeout, source_location loc) {
+void hostile_fixture::connect_to_listening_peer(DAT_TIMEOUT timeout, source_location loc) {
     require_success(conform::connect_ep(eps.active, conform::ia_address(eps.ia.ipv4_address()),
                                         listener_port_, {}, timeout),
                     loc);
 }
 
-std::vector<DAT_CR_HANDLE> hostile_fixture::take_requests(DAT_EVD_HANDLE cr_evd,
-                                                          source_location loc) const {
-    const bytes fence_data = random_bytes(16);
-    peer_process peer =
-        start_peer({"resolve", "qp", with_bytes("request", fence_data), "end", "wait"});
+std::vector<DAT_CR_HANDLE> hostile_fixture::take_arrived_requests(DAT_EVD_HANDLE cr_evd,
+                                                                  source_location loc) const {
+    const bytes last_request_data = random_bytes(16);
+    peer_process peer = start_connecting_peer(
+        {"resolve", "qp", action_with_bytes("request", last_request_data), "end", "wait"});
     std::vector<DAT_CR_HANDLE> requests;
     for (;;) {
         const DAT_CR_HANDLE cr = next_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT, loc)
                                      .event_data.cr_arrival_event_data.cr_handle;
         DAT_CR_PARAM param{};
         require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param), loc);
-        if (static_cast<std::size_t>(param.private_data_size) >= fence_data.size() &&
-            std::equal(fence_data.begin(), fence_data.end(),
+        if (static_cast<std::size_t>(param.private_data_size) >= last_request_data.size() &&
+            std::equal(last_request_data.begin(), last_request_data.end(),
                        static_cast<const std::byte *>(param.private_data))) {
             require_success(dat_cr_reject(cr, 0, nullptr), loc);
-            peer.wait_action("end", loc);
+            peer.wait_action_done("end", loc);
             return requests;
         }
         requests.push_back(cr);
     }
 }
 
-void hostile_fixture::accept_peer(source_location loc) {
+void hostile_fixture::accept_next_request(source_location loc) {
     require_success(dat_cr_accept(eps.next_cr(loc), eps.passive, 0, nullptr), loc);
 }
 
-void hostile_fixture::establish_peer(source_location loc) {
-    accept_peer(loc);
+void hostile_fixture::accept_and_establish(source_location loc) {
+    accept_next_request(loc);
     next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED, loc);
 }
 
@@ -90,8 +90,8 @@ DAT_EVENT hostile_fixture::expect_event(const test_ep &ep, event_numbers allowed
     return event;
 }
 
-DAT_EVENT hostile_fixture::expect_end(const test_ep &ep, event_numbers allowed,
-                                      source_location loc) const {
+DAT_EVENT hostile_fixture::expect_last_event(const test_ep &ep, event_numbers allowed,
+                                             source_location loc) const {
     const DAT_EVENT event = expect_event(ep, allowed, loc);
     ep.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
     expect_no_event(ep.connect_evd, milliseconds(20), loc);
@@ -103,8 +103,8 @@ void hostile_fixture::expect_accept_fails_or_ends(source_location loc) const {
         eps.passive,
         {DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, DAT_CONNECTION_EVENT_ESTABLISHED}, loc);
     if (event.event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
-        expect_end(eps.passive, {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN},
-                   loc);
+        expect_last_event(eps.passive,
+                          {DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN}, loc);
         return;
     }
     eps.passive.expect_state(DAT_EP_STATE_DISCONNECTED, loc);
@@ -121,8 +121,8 @@ void hostile_fixture::post_receives(const test_ep &ep, unsigned count, std::size
 void hostile_fixture::expect_completions(const test_ep &ep, const conform::unique_evd &evd,
                                          unsigned count,
                                          std::initializer_list<DAT_DTO_COMPLETION_STATUS> allowed,
-                                         DAT_UINT64 first, source_location loc) const {
-    for (DAT_UINT64 cookie = first; cookie != first + count; ++cookie) {
+                                         DAT_UINT64 first_cookie, source_location loc) const {
+    for (DAT_UINT64 cookie = first_cookie; cookie != first_cookie + count; ++cookie) {
         const auto dto = conform::next_completion(evd, loc);
         expect_true(std::find(allowed.begin(), allowed.end(), dto.status) != allowed.end(),
                     concat("the status of ", cookie, " is ", conform::to_string(dto.status)), loc);
@@ -145,7 +145,7 @@ void expect_no_other_async_event(const conform::ep_pair &eps, source_location lo
 
 } // namespace
 
-void hostile_fixture::expect_service(source_location loc) {
+void hostile_fixture::expect_service_unharmed(source_location loc) {
     for (const test_ep *ep : {&eps.active, &eps.passive}) {
         const scoped_trace trace(ep == &eps.active ? "active" : "passive");
         for (const conform::unique_evd *evd : {&ep->connect_evd, &ep->recv_evd, &ep->request_evd})

@@ -35,10 +35,11 @@ using conform::test_lmr;
 using event_numbers = std::initializer_list<DAT_EVENT_NUMBER>;
 using bytes = std::vector<std::byte>;
 
-/// The same for each run.
+/// The same sequence in each run, so a failure can be repeated.
 bytes random_bytes(std::size_t count);
 
-/// The peer connects to eps.psp, and eps.passive accepts; or eps.active connects to the peer.
+/// Objects of the consumer that the peer meets: it connects to eps.psp, and eps.passive accepts; or
+/// eps.active connects to the peer.
 struct hostile_fixture {
     conform::ep_pair eps;
 
@@ -47,51 +48,60 @@ struct hostile_fixture {
     explicit hostile_fixture(const DAT_EP_ATTR *attr = nullptr);
 
     bool is_iwarp() const { return eps.ia.is_iwarp(); }
-    void require_rxe() const;
-    void require_siw() const;
+    void require_rxe() const; ///< skips the case on siw
+    void require_siw() const; ///< skips the case on rxe
 
-    /// A peer that connects to the PSP.
-    peer_process start_peer(const action_list &actions) const {
+    /// A process that does these actions, of which some connect to eps.psp.
+    peer_process start_connecting_peer(const action_list &actions) const {
         return {eps.ia.ipv4_address(), eps.port, actions};
     }
-    /// A peer that listens, once it has reached the action, at a port of its own.
-    peer_process start_listener(const action_list &actions, const std::string &listen = "listen");
-    /// eps.active connects to the listener.
-    void connect_to_listener(DAT_TIMEOUT timeout = conform::dat_timeout(std::chrono::seconds(30)),
-                             source_location loc = current_location());
-    /// The requests that have reached the PSP of this EVD by now: those before a further one.
-    std::vector<DAT_CR_HANDLE> take_requests(DAT_EVD_HANDLE cr_evd,
-                                             source_location loc = current_location()) const;
-    std::vector<DAT_CR_HANDLE> take_requests(source_location loc = current_location()) const {
-        return take_requests(eps.cr_evd, loc);
+    /// A process that begins with the action `listen` ("listen" by rdma_cm, or "tcp_listen") at a
+    /// port of its own, and goes on with these. The caller waits for `listen` before it connects.
+    peer_process start_listening_peer(const action_list &actions,
+                                      const std::string &listen = "listen");
+    /// eps.active begins to connect to the port of start_listening_peer; the event is the caller's.
+    void
+    connect_to_listening_peer(DAT_TIMEOUT timeout = conform::dat_timeout(std::chrono::seconds(30)),
+                              source_location loc = current_location());
+    /// The requests that have reached the PSP of this EVD by now. A further peer connects, and its
+    /// request, told by its private data, ends the list and is rejected.
+    std::vector<DAT_CR_HANDLE>
+    take_arrived_requests(DAT_EVD_HANDLE cr_evd, source_location loc = current_location()) const;
+    std::vector<DAT_CR_HANDLE>
+    take_arrived_requests(source_location loc = current_location()) const {
+        return take_arrived_requests(eps.cr_evd, loc);
     }
-    /// eps.passive accepts the next request.
-    void accept_peer(source_location loc = current_location());
-    /// The same, and is established.
-    void establish_peer(source_location loc = current_location());
+    /// eps.passive accepts the next request; its event is not waited for.
+    void accept_next_request(source_location loc = current_location());
+    /// eps.passive accepts the next request, and gets ESTABLISHED.
+    void accept_and_establish(source_location loc = current_location());
 
     /// The EP's next event is one of these.
     DAT_EVENT expect_event(const test_ep &ep, event_numbers allowed,
                            source_location loc = current_location()) const;
-    /// The EP's next and last event is one of these, by default of a connection that ends.
-    DAT_EVENT expect_end(const test_ep &ep,
-                         event_numbers allowed = {DAT_CONNECTION_EVENT_DISCONNECTED,
-                                                  DAT_CONNECTION_EVENT_BROKEN},
-                         source_location loc = current_location()) const;
-    /// An accepted request comes to an end, established before or not.
+    /// The EP's next event is one of these, by default of a connection that ends; the EP is
+    /// DISCONNECTED then, and no further event comes.
+    DAT_EVENT expect_last_event(const test_ep &ep,
+                                event_numbers allowed = {DAT_CONNECTION_EVENT_DISCONNECTED,
+                                                         DAT_CONNECTION_EVENT_BROKEN},
+                                source_location loc = current_location()) const;
+    /// eps.passive has accepted a request: it gets ACCEPT_COMPLETION_ERROR, or ESTABLISHED and then
+    /// the end of the connection, and no further event.
     void expect_accept_fails_or_ends(source_location loc = current_location()) const;
-    /// Posts receives with cookies from 1.
+    /// Posts `count` receives of `length` bytes each, with the cookies 1, 2, ...
     void post_receives(const test_ep &ep, unsigned count, std::size_t length = 64,
                        source_location loc = current_location()) const;
-    /// Each of `count` DTOs with cookies from `first` on completes once, in this order, with one of
-    /// these statuses.
+    /// Each of `count` DTOs with cookies from `first_cookie` on completes once, in this order, with
+    /// one of these statuses.
     void expect_completions(const test_ep &ep, const conform::unique_evd &evd, unsigned count,
                             std::initializer_list<DAT_DTO_COMPLETION_STATUS> allowed,
-                            DAT_UINT64 first = 1, source_location loc = current_location()) const;
+                            DAT_UINT64 first_cookie = 1,
+                            source_location loc = current_location()) const;
 
-    /// No event is left over, both EPs can be used again, and a well-behaved connection to the PSP
-    /// works. The fixture's end checks that everything is freed, in the kernel, too.
-    void expect_service(source_location loc = current_location());
+    /// What the peer did has harmed nothing: no event is left over, both EPs can be reset, and a
+    /// well-behaved connection to the PSP works. The EPs are unconnected then. The fixture's
+    /// destructors check that all objects are freed, in the kernel, too.
+    void expect_service_unharmed(source_location loc = current_location());
 
   private:
     DAT_CONN_QUAL listener_port_ = 0;

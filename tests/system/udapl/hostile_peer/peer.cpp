@@ -21,23 +21,25 @@ namespace {
 
 using namespace hostile_peer;
 
-/// Waits for a line of the consumer.
+/// The action `wait`: until the consumer, which has started this process, writes a line to its
+/// stdin.
 void wait_for_consumer() {
     for (int byte; (byte = std::getchar()) != '\n';)
         if (byte == EOF)
             throw std::runtime_error("stdin ended");
 }
 
+/// By name: a function that does the action and returns its result.
 using action_table = std::map<std::string, std::string (*)(rdma_side &, socket_side &, arguments)>;
 
-/// An action that prints nothing more than its name.
+/// A function of the table for an action that has no result. `call` uses rdma, sock and args.
 #define ACTION(call)                                                                               \
     [](rdma_side &rdma, socket_side &sock, arguments args) -> std::string {                        \
         static_cast<void>(rdma), static_cast<void>(sock), static_cast<void>(args);                 \
         call;                                                                                      \
         return {};                                                                                 \
     }
-/// An action that prints a result, too.
+/// The same for an action whose result, the value of `call`, is printed after its name.
 #define QUERY(call)                                                                                \
     [](rdma_side &rdma, socket_side &sock, arguments args) -> std::string {                        \
         static_cast<void>(rdma), static_cast<void>(sock), static_cast<void>(args);                 \
@@ -49,7 +51,7 @@ const action_table actions = {
     // rdma_cm
     {"resolve", ACTION(rdma.resolve())},
     {"qp", ACTION(rdma.create_qp())},
-    {"unready_qp", ACTION(rdma.create_unready_qp())},
+    {"qp_unknown_to_cma", ACTION(rdma.create_qp_unknown_to_cma())},
     {"request", ACTION(rdma.request(args.bytes()))},
     {"reply", ACTION(rdma.wait_event(RDMA_CM_EVENT_CONNECT_RESPONSE))},
     {"ready", ACTION(rdma.move_to_rts(args.number(0)))},
@@ -106,7 +108,7 @@ void run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // when the consumer ends
     try {
         run(argc, argv);
         return 0;

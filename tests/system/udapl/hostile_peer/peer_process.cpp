@@ -22,7 +22,7 @@ namespace {
 
 constexpr int line_timeout_ms = 60000;
 
-/// The program beside this one.
+/// `peer` is in the folder of the running program, `consumer`.
 std::string peer_path() {
     std::array<char, 4096> path{};
     if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0)
@@ -45,7 +45,7 @@ action_list &operator+=(action_list &list, const action_list &more) {
     return list;
 }
 
-std::string with_bytes(const std::string &name, std::span<const std::byte> bytes) {
+std::string action_with_bytes(const std::string &name, std::span<const std::byte> bytes) {
     std::string result = name + "=";
     for (const std::byte byte : bytes) {
         std::array<char, 3> digits{};
@@ -101,7 +101,8 @@ std::optional<std::string> peer_process::take_line() {
 
 namespace {
 
-/// The result in an action's line, if it is that of this action.
+/// The peer prints "NAME RESULT" for an action that is done, or "failed REASON", which ends the
+/// case. Returns RESULT if the line is of the action of this name.
 std::optional<std::string> parse_result(const std::string &line, const std::string &name,
                                         conform::source_location loc) {
     conform::require(!line.starts_with("failed "), "the peer: " + line, loc);
@@ -112,15 +113,15 @@ std::optional<std::string> parse_result(const std::string &line, const std::stri
 
 } // namespace
 
-std::optional<std::string> peer_process::poll_action(const std::string &name,
-                                                     conform::source_location loc) {
+std::optional<std::string> peer_process::poll_action_done(const std::string &name,
+                                                          conform::source_location loc) {
     while (receive(0, loc))
         ;
     const std::optional<std::string> line = take_line();
     return line ? parse_result(*line, name, loc) : std::nullopt;
 }
 
-std::string peer_process::wait_action(const std::string &name, conform::source_location loc) {
+std::string peer_process::wait_action_done(const std::string &name, conform::source_location loc) {
     for (;;) {
         const std::optional<std::string> line = take_line();
         if (!line)
@@ -130,7 +131,7 @@ std::string peer_process::wait_action(const std::string &name, conform::source_l
     }
 }
 
-void peer_process::resume() {
+void peer_process::end_wait_action() {
     if (write(stdin_, "\n", 1) != 1)
         throw std::runtime_error("write to the peer");
 }

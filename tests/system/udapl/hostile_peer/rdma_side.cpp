@@ -15,12 +15,13 @@ constexpr int event_timeout_ms = 60000;
 constexpr std::size_t buffer_size = 256 * 1024;
 constexpr int resolve_timeout_ms = 20000;
 constexpr std::uint8_t num_reads_offered = 16;
+constexpr int max_port_retries = 100;
 
 sockaddr *to_sockaddr(sockaddr_in &address) {
     return reinterpret_cast<sockaddr *>(&address);
 }
 
-bool is_end(rdma_cm_event_type type) {
+bool is_end_of_connection(rdma_cm_event_type type) {
     return type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_DISCONNECTED ||
            type == RDMA_CM_EVENT_UNREACHABLE || type == RDMA_CM_EVENT_CONNECT_ERROR;
 }
@@ -47,7 +48,6 @@ rdma_cm_id *rdma_side::create_id() {
     return id;
 }
 
-/// A copy, without private data: the event is acknowledged.
 rdma_cm_event rdma_side::next_event() {
     pollfd fd = {channel_->fd, POLLIN, 0};
     if (poll(&fd, 1, event_timeout_ms) != 1)
@@ -69,17 +69,17 @@ void rdma_side::wait_event(rdma_cm_event_type expected) {
 std::string rdma_side::wait_end() {
     for (;;) {
         const rdma_cm_event event = next_event();
-        if (!is_end(event.event))
+        if (!is_end_of_connection(event.event))
             continue;
         if (event.event == RDMA_CM_EVENT_DISCONNECTED)
             rdma_disconnect(id_); // answers
-        release_connection();
+        destroy_qp_and_id();
         return rdma_event_str(event.event);
     }
 }
 
-void rdma_side::release_connection() {
-    if (qp_ != nullptr && unready_)
+void rdma_side::destroy_qp_and_id() {
+    if (qp_ != nullptr && qp_unknown_to_cma_)
         ibv_destroy_qp(qp_);
     else if (qp_ != nullptr)
         rdma_destroy_qp(id_);
@@ -90,7 +90,7 @@ void rdma_side::release_connection() {
 }
 
 void rdma_side::resolve() {
-    release_connection();
+    destroy_qp_and_id();
     id_ = create_id();
     sockaddr_in source = address_;
     source.sin_port = 0;
@@ -102,7 +102,7 @@ void rdma_side::resolve() {
     wait_event(RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-void rdma_side::prepare_verbs(ibv_context *verbs) {
+void rdma_side::create_pd_cq_and_mr(ibv_context *verbs) {
     if (pd_ != nullptr)
         return;
     check((pd_ = ibv_alloc_pd(verbs)) != nullptr, "ibv_alloc_pd");
@@ -122,18 +122,18 @@ ibv_qp_init_attr rdma_side::qp_attr() const {
 }
 
 void rdma_side::create_qp() {
-    prepare_verbs(id_->verbs);
+    create_pd_cq_and_mr(id_->verbs);
     ibv_qp_init_attr attr = qp_attr();
     check(rdma_create_qp(id_, pd_, &attr) == 0, "rdma_create_qp");
     qp_ = id_->qp;
-    unready_ = false;
+    qp_unknown_to_cma_ = false;
 }
 
-void rdma_side::create_unready_qp() {
-    prepare_verbs(id_->verbs);
+void rdma_side::create_qp_unknown_to_cma() {
+    create_pd_cq_and_mr(id_->verbs);
     ibv_qp_init_attr attr = qp_attr();
     check((qp_ = ibv_create_qp(pd_, &attr)) != nullptr, "ibv_create_qp");
-    unready_ = true;
+    qp_unknown_to_cma_ = true;
 }
 
 int rdma_side::connect(const std::vector<unsigned char> &private_data) {
@@ -143,12 +143,15 @@ int rdma_side::connect(const std::vector<unsigned char> &private_data) {
 
 void rdma_side::request(const std::vector<unsigned char> &private_data) {
     int error = connect(private_data);
-    // siw: the port that rdma_cm has chosen is in use by TCP.
-    for (int tries = 0; (error == EADDRINUSE || error == EADDRNOTAVAIL) && tries != 100; ++tries) {
-        const bool had_qp = qp_ != nullptr, was_unready = unready_;
+    // siw: the local port that rdma_cm has chosen is in use by TCP; another rdma_cm_id gets another
+    // one.
+    for (int tries = 0;
+         (error == EADDRINUSE || error == EADDRNOTAVAIL) && tries != max_port_retries; ++tries) {
+        const bool had_qp = qp_ != nullptr, was_unknown_to_cma = qp_unknown_to_cma_;
         resolve();
         if (had_qp)
-            was_unready ? create_unready_qp() : create_qp();
+            // `resolve` destroys the QP with its rdma_cm_id.
+            was_unknown_to_cma ? create_qp_unknown_to_cma() : create_qp();
         error = connect(private_data);
     }
     errno = error;
@@ -191,7 +194,7 @@ void rdma_side::get_request() {
 
 void rdma_side::accept(const std::vector<unsigned char> &private_data) {
     rdma_conn_param param = make_conn_param(private_data, qp_);
-    // As many Reads as the other side permits, whose number is not kept: one is always right.
+    // get_request does not keep how many Reads the other side permits: it permits one in any case.
     param.responder_resources = param.initiator_depth = 1;
     check(rdma_accept(id_, &param) == 0, "rdma_accept");
 }
@@ -200,29 +203,30 @@ void rdma_side::reject(const std::vector<unsigned char> &private_data) {
     check(rdma_reject(id_, private_data.data(), static_cast<std::uint8_t>(private_data.size())) ==
               0,
           "rdma_reject");
-    release_connection();
+    destroy_qp_and_id();
 }
 
-void rdma_side::note_flood_end(const std::string &reason) {
-    ++flood_ends_[reason];
-    ++flood_ended_;
+void rdma_side::count_flood_end(const std::string &reason) {
+    ++num_flood_ends_by_reason_[reason];
+    ++num_flood_ended_;
 }
 
+/// Takes one of the connections of `flood` a step further, and counts those that have ended.
 void rdma_side::handle_flood_event(const rdma_cm_event &event) {
     if (event.event == RDMA_CM_EVENT_ADDR_RESOLVED) {
         check(rdma_resolve_route(event.id, resolve_timeout_ms) == 0, "rdma_resolve_route");
     } else if (event.event == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-        prepare_verbs(event.id->verbs);
+        create_pd_cq_and_mr(event.id->verbs);
         ibv_qp_init_attr attr = qp_attr();
         check(rdma_create_qp(event.id, pd_, &attr) == 0, "rdma_create_qp");
         rdma_conn_param param = make_conn_param({}, nullptr);
-        ++flood_requested_;
+        ++num_flood_sent_;
         if (rdma_connect(event.id, &param) != 0)
-            note_flood_end(std::strerror(errno)); // siw: the port is in use
-    } else if (is_end(event.event)) {
+            count_flood_end(std::strerror(errno)); // siw: the port is in use
+    } else if (is_end_of_connection(event.event)) {
         if (event.event == RDMA_CM_EVENT_DISCONNECTED)
             rdma_disconnect(event.id); // answers
-        note_flood_end(rdma_event_str(event.event));
+        count_flood_end(rdma_event_str(event.event));
     } else if (event.event != RDMA_CM_EVENT_ESTABLISHED &&
                event.event != RDMA_CM_EVENT_TIMEWAIT_EXIT) {
         throw std::runtime_error(rdma_event_str(event.event));
@@ -230,22 +234,22 @@ void rdma_side::handle_flood_event(const rdma_cm_event &event) {
 }
 
 void rdma_side::flood(unsigned long long count) {
-    flood_size_ = count;
+    num_flood_requests_ = count;
     sockaddr_in source = address_;
     source.sin_port = 0;
     for (unsigned long long i = 0; i != count; ++i)
         check(rdma_resolve_addr(create_id(), to_sockaddr(source), to_sockaddr(address_),
                                 resolve_timeout_ms) == 0,
               "rdma_resolve_addr");
-    while (flood_requested_ != count)
+    while (num_flood_sent_ != count)
         handle_flood_event(next_event());
 }
 
 std::string rdma_side::wait_flood_end() {
-    while (flood_ended_ != flood_size_)
+    while (num_flood_ended_ != num_flood_requests_)
         handle_flood_event(next_event());
     std::string result;
-    for (const auto &[reason, count] : flood_ends_)
+    for (const auto &[reason, count] : num_flood_ends_by_reason_)
         result += (result.empty() ? "" : ", ") + std::to_string(count) + " " + reason;
     return result;
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int timeout_ms = 60000;
 constexpr std::uint16_t roce_port = 4791;
+constexpr std::size_t max_packet_length = 1400, bth_length = 12;
 
 int create_socket(int type) {
     const int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
@@ -81,17 +82,17 @@ void socket_side::send_udp(unsigned long long count) const {
     sockaddr_in address = address_;
     address.sin_port = htons(roce_port);
     const int fd = create_socket(SOCK_DGRAM);
-    std::mt19937 random(4791);
+    std::mt19937 random(4791); // the seed: the same packets in each run
     for (unsigned long long i = 0; i != count; ++i) {
-        std::vector<unsigned char> bytes(random() % 1400);
+        std::vector<unsigned char> bytes(random() % max_packet_length);
         for (unsigned char &byte : bytes)
             byte = static_cast<unsigned char>(random());
         // A base transport header with the default P_Key, version 0 and a small QP number.
-        if (i % 2 != 0 && bytes.size() >= 12) {
-            bytes[0] = static_cast<unsigned char>(random() % 0x80);
-            bytes[1] = 0;
-            bytes[2] = bytes[3] = 0xff;
-            bytes[5] = bytes[6] = 0;
+        if (i % 2 != 0 && bytes.size() >= bth_length) {
+            bytes[0] = static_cast<unsigned char>(random() % 0x80); // opcode
+            bytes[1] = 0;                                           // version
+            bytes[2] = bytes[3] = 0xff;                             // P_Key
+            bytes[5] = bytes[6] = 0;                                // QP number: 5 to 7
             bytes[7] = static_cast<unsigned char>(random() % 64);
         }
         if (sendto(fd, bytes.data(), bytes.size(), 0, to_sockaddr(address), sizeof address) < 0)

@@ -17,17 +17,19 @@ class socket_side {
     void listen_tcp();
     void accept_tcp();
     void send_tcp(const std::vector<unsigned char> &bytes) const;
-    /// Waits for bytes or the end of the stream; returns the number of bytes.
+    /// Waits for bytes or the end of the stream; returns the number of bytes, as text. RST counts
+    /// as the end.
     std::string receive_tcp() const;
     void close_tcp();
     /// Closes with RST instead of FIN.
     void reset_tcp();
-    /// So many packets, of random length and bytes. Every second has a header that rxe may accept.
+    /// Sends so many packets of random length and bytes to rxe's port. Every second has a header
+    /// that rxe may accept.
     void send_udp(unsigned long long count) const;
 
   private:
     sockaddr_in address_;
-    int listen_fd_ = -1, fd_ = -1;
+    int listen_fd_ = -1, fd_ = -1; ///< fd_: the connection
 };
 
 } // namespace hostile_peer
