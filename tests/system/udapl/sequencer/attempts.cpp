@@ -26,12 +26,12 @@ std::optional<unsigned> attempt_history::num_calls() const {
     return num_in_progress_ == 0 ? std::optional(num_calls_) : std::nullopt;
 }
 
-void attempt_history::settle(std::optional<unsigned> num_calls_before, end ended) {
+void attempt_history::set_events_taken(std::optional<unsigned> num_calls_before, progress reached) {
     const std::lock_guard guard(lock_);
     if (num_calls_before != num_calls_)
-        return; // the events may be those of a new attempt
+        return; // an attempt began meanwhile, and its events may have been taken, too
     num_established_ = num_begun_;
-    if (ended == end::of_setup)
+    if (reached == progress::set_up)
         return;
     num_ended_ = num_in_order_ = num_begun_;
     connected_.clear();
@@ -47,7 +47,7 @@ bool attempt_history::add_event(const object &evd, DAT_EVENT_NUMBER number) {
     const bool established = number == DAT_CONNECTION_EVENT_ESTABLISHED;
     const std::lock_guard guard(lock_);
     ++(established ? num_established_ : num_ended_);
-    if (evd.is_serial) {
+    if (evd.is_dequeued_under_lock) {
         const bool was_connected = std::exchange(connected_[&evd], established);
         num_in_order_ += established || !was_connected ? 1U : 0U;
     }

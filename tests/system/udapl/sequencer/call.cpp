@@ -9,7 +9,7 @@ namespace sequencer {
 call::call(worker &caller, const call_rule &called)
     : caller_(caller)
     , rule_(called)
-    , legal_(called.legal) {
+    , legal_types_(called.legal_types) {
     caller.ring.begin(called.name);
 }
 
@@ -21,6 +21,7 @@ std::string hex(DAT_HANDLE handle) {
     return text;
 }
 
+/// For a failure's message.
 std::string description(const object *obj) {
     if (obj == nullptr)
         return "not a handle of its type";
@@ -34,13 +35,14 @@ std::string description(const object *obj) {
 DAT_HANDLE call::use(const object_ref &ref, const char *name) {
     used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
     if (object *const obj = ref.obj) {
-        is_shared_ = obj->num_users.fetch_add(1, std::memory_order_relaxed) != 0 || is_shared_;
+        used_busy_object_ =
+            obj->num_users.fetch_add(1, std::memory_order_relaxed) != 0 || used_busy_object_;
         // In this order: a free that begins later increments the attempts.
         used.free_attempts = obj->free_attempts.load(std::memory_order_acquire);
         used.ia_free_attempts = obj->ia->free_attempts.load(std::memory_order_acquire);
-        used.was_freeing = obj->active_frees.load(std::memory_order_acquire) != 0 ||
-                           obj->ia->active_frees.load(std::memory_order_acquire) != 0;
-        used.certainly_invalid = obj->is_freed();
+        used.was_being_freed = obj->active_frees.load(std::memory_order_acquire) != 0 ||
+                               obj->ia->active_frees.load(std::memory_order_acquire) != 0;
+        used.is_certainly_invalid = obj->is_freed();
     }
     handles_.at(num_handles_++) = used;
     return arg(name, ref.handle);
@@ -49,7 +51,7 @@ DAT_HANDLE call::use(const object_ref &ref, const char *name) {
 DAT_HANDLE call::use(const object_ref &ref, const object *ia, const char *name) {
     use(ref, name);
     used_handle &used = handles_.at(num_handles_ - 1);
-    used.certainly_invalid = used.certainly_invalid || ia == nullptr || ref.obj->ia != ia;
+    used.is_certainly_invalid = used.is_certainly_invalid || ia == nullptr || ref.obj->ia != ia;
     return ref.handle;
 }
 
@@ -57,7 +59,7 @@ DAT_HANDLE call::use_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS 
                          const char *name) {
     use(ref, ia, name);
     used_handle &used = handles_.at(num_handles_ - 1);
-    used.certainly_invalid = used.certainly_invalid || (ref.obj->evd_flags & flags) == 0;
+    used.is_certainly_invalid = used.is_certainly_invalid || (ref.obj->evd_flags & flags) == 0;
     return ref.handle;
 }
 
@@ -69,20 +71,20 @@ DAT_HANDLE call::use_optional_evd(const object_ref &ref, const object *ia, DAT_E
                                   const char *name) {
     if (ref.handle != DAT_HANDLE_NULL)
         return use_evd(ref, ia, flags, name);
-    allow(rules::parameter);
+    allow(rules::invalid_parameter);
     return arg(name, ref.handle);
 }
 
-void call::expect_bad_parameter() {
-    bad_parameter_ = true;
-    legal_ |= rules::parameter;
+void call::expect_invalid_parameter() {
+    has_invalid_parameter_ = true;
+    legal_types_ |= rules::invalid_parameter;
 }
 
 void call::frees(object *obj) {
     if (obj == nullptr)
         return;
     caller_.table.begin_free(*obj);
-    freed_.at(num_freed_++) = obj;
+    objects_to_free_.at(num_objects_to_free_++) = obj;
 }
 
 void call::begins_attempt(object *ep) {
@@ -91,47 +93,49 @@ void call::begins_attempt(object *ep) {
         ep->attempts.begin();
 }
 
-bool call::possibly_invalid(const used_handle &used) const {
-    if (used.certainly_invalid || used.was_freeing || used.obj->is_freed())
+bool call::is_possibly_invalid(const used_handle &used) const {
+    if (used.is_certainly_invalid || used.was_being_freed || used.obj->is_freed())
         return true;
     const auto attempts_changed = [this](const object &obj, unsigned attempts) {
-        for (std::size_t i = 0; i != num_freed_; ++i) // this call's own
-            attempts += freed_.at(i) == &obj ? 1U : 0U;
+        for (std::size_t i = 0; i != num_objects_to_free_; ++i) // this call is a free itself
+            attempts += objects_to_free_.at(i) == &obj ? 1U : 0U;
         return obj.free_attempts.load(std::memory_order_acquire) != attempts;
     };
     return attempts_changed(*used.obj, used.free_attempts) ||
            attempts_changed(*used.obj->ia, used.ia_free_attempts);
 }
 
-bool call::handle_possibly_invalid() const {
+bool call::has_possibly_invalid_handle() const {
     for (std::size_t i = 0; i != num_handles_; ++i)
-        if (possibly_invalid(handles_.at(i)))
+        if (is_possibly_invalid(handles_.at(i)))
             return true;
-    return may_be_invalid_;
+    return allows_invalid_handle_;
 }
 
+/// The process fails if the result contradicts what is known of the handles and arguments, or the
+/// rule.
 void call::check(DAT_RETURN result) const {
     const std::string text = caller_.ring.last_call();
     const std::uint32_t type = type_bit(result);
     if (type == type_bit(DAT_INVALID_HANDLE)) {
-        if (!handle_possibly_invalid())
+        if (!has_possibly_invalid_handle())
             fail(text + ", but all handles are valid");
         return;
     }
-    if (num_handles_ != 0 && handles_.at(0).certainly_invalid)
+    if (num_handles_ != 0 && handles_.at(0).is_certainly_invalid)
         fail(text + ", but the first handle is invalid");
     if (result == DAT_SUCCESS)
         for (std::size_t i = 0; i != num_handles_; ++i)
-            if (handles_.at(i).certainly_invalid)
+            if (handles_.at(i).is_certainly_invalid)
                 fail(text + ", but handle " + std::to_string(i + 1) +
                      " is invalid: " + description(handles_.at(i).obj));
-    if (result == DAT_SUCCESS && bad_parameter_)
+    if (result == DAT_SUCCESS && has_invalid_parameter_)
         fail(text + ", but a parameter is invalid");
     // What a wait returns when the IA is closed.
     const bool aborted =
         type == type_bit(DAT_ABORT) ||
-        (type == rules::state && DAT_GET_SUBTYPE(result) == DAT_INVALID_STATE_CNO_DEAD);
-    if (aborted ? !handle_possibly_invalid() : (legal_ & type) == 0)
+        (type == rules::invalid_state && DAT_GET_SUBTYPE(result) == DAT_INVALID_STATE_CNO_DEAD);
+    if (aborted ? !has_possibly_invalid_handle() : (legal_types_ & type) == 0)
         fail(text + ", which is not legal here");
 }
 
@@ -144,7 +148,7 @@ DAT_RETURN call::end(DAT_RETURN result) {
     ++counts.total;
     counts.successes += result == DAT_SUCCESS ? 1U : 0U;
     counts.invalid_handles += DAT_GET_TYPE(result) == DAT_INVALID_HANDLE ? 1U : 0U;
-    counts.shared += is_shared_ ? 1U : 0U;
+    counts.on_busy_object += used_busy_object_ ? 1U : 0U;
     for (std::size_t i = 0; i != num_handles_; ++i)
         if (object *const obj = handles_.at(i).obj)
             obj->num_users.fetch_sub(1, std::memory_order_relaxed);
@@ -152,11 +156,11 @@ DAT_RETURN call::end(DAT_RETURN result) {
     check(result);
     if (connecting_ep_ != nullptr)
         connecting_ep_->attempts.end_call(succeeded_);
-    for (std::size_t i = 0; i != num_freed_; ++i)
+    for (std::size_t i = 0; i != num_objects_to_free_; ++i)
         // The EP of a CR, the second object, may be freed by dat_ep_free during dat_cr_reject.
-        if (!caller_.table.end_free(*freed_.at(i), succeeded_) && i == 0)
+        if (!caller_.table.end_free(*objects_to_free_.at(i), succeeded_) && i == 0)
             fail(std::string(rule_.name) +
-                 " has freed an object twice: " + hex(freed_.at(i)->handle));
+                 " has freed an object twice: " + hex(objects_to_free_.at(i)->handle));
     return result;
 }
 

@@ -11,7 +11,7 @@ namespace sequencer {
 
 namespace {
 
-/// By type: the rule and the function.
+/// The function that frees an object of a type, and its rule.
 struct free_function {
     const call_rule *rule;
     DAT_RETURN (*function)(DAT_HANDLE);
@@ -39,7 +39,7 @@ constexpr free_function function_of_type(DAT_HANDLE_TYPE type) {
         return {&rules::srq_free, dat_srq_free};
     case DAT_HANDLE_TYPE_CSP:
         return {&rules::csp_free, dat_csp_free};
-    default:
+    default: // DAT_HANDLE_TYPE_CR
         return {&rules::cr_reject, [](DAT_HANDLE handle) {
                     return dat_cr_reject(handle, 0, nullptr);
                 }};
@@ -48,7 +48,7 @@ constexpr free_function function_of_type(DAT_HANDLE_TYPE type) {
 
 /// Calls a function for each live object of the type.
 template <class function>
-void for_each(worker &thread, DAT_HANDLE_TYPE type, function &&visit) {
+void for_each_live(worker &thread, DAT_HANDLE_TYPE type, function &&visit) {
     for (std::size_t slot = 0; slot != object_table::num_slots; ++slot) {
         object *const obj = thread.table.get(type, slot);
         if (obj != nullptr && !obj->is_freed())
@@ -56,10 +56,11 @@ void for_each(worker &thread, DAT_HANDLE_TYPE type, function &&visit) {
     }
 }
 
+/// At the end of a round, when no other thread calls: each free must succeed.
 void free_all(worker &thread, DAT_HANDLE_TYPE type) {
-    for_each(thread, type, [&](const object_ref &ref) {
+    for_each_live(thread, type, [&](const object_ref &ref) {
         if (ref.obj->is_async_evd)
-            return;
+            return; // closing its IA frees it
         free_object(thread, type, ref);
         if (!ref.obj->is_freed() && ref.obj->active_frees == 0)
             fail("an object that no other object uses is not freed: " + thread.ring.last_call());
@@ -74,18 +75,19 @@ void free_object(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ref) {
     call free_call(thread, *free.rule);
     DAT_HANDLE const handle = free_call.use(ref, "handle");
     free_call.frees(obj);
-    if (type == DAT_HANDLE_TYPE_CR && obj != nullptr)
+    if (type == DAT_HANDLE_TYPE_CR &&
+        obj != nullptr) // dat_cr_reject frees the EP that came with it
         free_call.frees(obj->ep);
     free_call.end(free.function(handle));
-    expect(!free_call.ended_in_success() || !obj->is_async_evd,
+    expect(!free_call.has_succeeded() || !obj->is_async_evd,
            "the asynchronous EVD of an IA is freed");
 }
 
-void close_in_order(worker &thread) {
+void free_all_and_close_ias(worker &thread) {
     for (const DAT_HANDLE_TYPE type :
          {DAT_HANDLE_TYPE_PSP, DAT_HANDLE_TYPE_RSP, DAT_HANDLE_TYPE_CSP})
         free_all(thread, type);
-    for_each(thread, DAT_HANDLE_TYPE_EVD, [&](const object_ref &evd) {
+    for_each_live(thread, DAT_HANDLE_TYPE_EVD, [&](const object_ref &evd) {
         drain_evd(thread, evd);
         // The asynchronous EVD of an IA is not freed before the CNOs.
         call modify_call(thread, rules::evd_modify_cno);
@@ -95,8 +97,8 @@ void close_in_order(worker &thread) {
          {DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_LMR,
           DAT_HANDLE_TYPE_SRQ, DAT_HANDLE_TYPE_EVD, DAT_HANDLE_TYPE_CNO, DAT_HANDLE_TYPE_PZ})
         free_all(thread, type);
-    close_datagrams(thread);
-    for_each(thread, DAT_HANDLE_TYPE_IA, [&](const object_ref &ia) {
+    free_datagram_objects(thread);
+    for_each_live(thread, DAT_HANDLE_TYPE_IA, [&](const object_ref &ia) {
         close_ia(thread, ia, DAT_CLOSE_GRACEFUL_FLAG);
         expect(ia.obj->is_freed(), "an IA whose objects are freed is not closed");
     });

@@ -19,10 +19,10 @@ bool object_table::insert(object &obj, std::size_t slot, std::size_t max_objects
 void object_table::begin_free(object &obj) {
     if (obj.type == DAT_HANDLE_TYPE_IA)
         for (std::size_t type = 0; type != num_types; ++type)
-            obj.frees_before.at(type).store(frees(static_cast<DAT_HANDLE_TYPE>(type)),
-                                            std::memory_order_relaxed);
+            obj.num_frees_before.at(type).store(num_frees(static_cast<DAT_HANDLE_TYPE>(type)),
+                                                std::memory_order_relaxed);
     else if (!obj.freed.load(std::memory_order_relaxed))
-        obj.frees_before.at(obj.type).store(frees(obj.type), std::memory_order_relaxed);
+        obj.num_frees_before.at(obj.type).store(num_frees(obj.type), std::memory_order_relaxed);
     count_free(obj.type);
     obj.active_frees.fetch_add(1, std::memory_order_relaxed);
     // release: pairs with the acquire of a thread whose call was refused because of this free.
@@ -35,11 +35,13 @@ bool object_table::end_free(object &obj, bool freed) {
     return !was_freed;
 }
 
-std::uint64_t object_table::later_frees(const object &obj) const {
+std::uint64_t object_table::num_later_frees(const object &obj) const {
     if (!obj.is_freed())
         return 0;
+    // Closing the IA frees its objects, too.
     const object &freed = obj.freed.load(std::memory_order_acquire) ? obj : *obj.ia;
-    return 1 + frees(obj.type) - freed.frees_before.at(obj.type).load(std::memory_order_relaxed);
+    return 1 + num_frees(obj.type) -
+           freed.num_frees_before.at(obj.type).load(std::memory_order_relaxed);
 }
 
 std::size_t object_table::hash(DAT_HANDLE handle) {

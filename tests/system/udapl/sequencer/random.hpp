@@ -22,15 +22,18 @@ class random_source {
         return value ^ (value >> 31);
     }
     /// From 0 to limit - 1.
-    unsigned below(std::size_t limit) { return static_cast<unsigned>((next() >> 16) % limit); }
-    bool chance(unsigned percent) { return below(100) < percent; }
+    unsigned number_below(std::size_t limit) {
+        return static_cast<unsigned>((next() >> 16) % limit);
+    }
+    /// True in so many of 100 calls.
+    bool percent_chance(unsigned percent) { return number_below(100) < percent; }
     template <class element, std::size_t size>
     const element &choose(const element (&list)[size]) {
-        return list[below(size)];
+        return list[number_below(size)];
     }
     template <class element, std::size_t size>
     const element &choose(const std::array<element, size> &list) {
-        return list[below(size)];
+        return list[number_below(size)];
     }
 
   private:

@@ -20,7 +20,8 @@ namespace sequencer {
 
 namespace {
 
-constexpr unsigned long calls_per_round = 2000;
+constexpr unsigned long calls_per_round = 2000; ///< of each thread
+constexpr int exit_skipped = 77;                ///< the IA cannot be opened
 constexpr std::chrono::seconds max_call_time{60};
 constexpr unsigned percent_busy = 20; ///< steps with objects that other threads use
 
@@ -53,9 +54,10 @@ void handle_signal(int number) {
     std::fprintf(stderr, "sequencer: %s\n", strsignal(number));
     print_report();
     std::signal(number, SIG_DFL);
-    raise(number);
+    raise(number); // ends the process by this signal
 }
 
+/// A fault or abort prints the report before it ends the process.
 void report_faults() {
     std::signal(SIGABRT, handle_signal);
     if (__sanitizer_set_death_callback != nullptr)
@@ -120,6 +122,7 @@ class sequence {
     }
 
   private:
+    /// Opens the IA that is open during the whole round. False: that fails.
     bool open_main_ia() {
         worker &thread = workers_.front();
         object *const ia = open_ia(thread);
@@ -132,32 +135,35 @@ class sequence {
         std::memcpy(&shared_.address, address,
                     address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
         shared_.main_ia = ia;
-        open_datagrams(thread);
-        return thread.publish(*ia);
+        create_datagram_objects(thread);
+        return thread.insert_unless_full(*ia);
     }
 
     const step &draw_step(random_source &random) const {
-        unsigned number = random.below(total_weight_);
+        unsigned number = random.number_below(total_weight_);
         auto it = steps_.begin();
         for (; number >= it->weight; ++it)
             number -= it->weight;
         return *it;
     }
 
-    /// Sometimes the step of another thread, with the objects that it uses at this moment.
+    /// A random step; in percent_busy of 100 cases the one that another thread does at this moment,
+    /// and with objects that calls in progress use.
     const step &choose_step(worker &thread) {
-        thread.prefers_busy = thread.random.chance(percent_busy);
-        const worker &other = workers_.at(thread.random.below(workers_.size()));
+        thread.prefers_busy_objects = thread.random.percent_chance(percent_busy);
+        const worker &other = workers_.at(thread.random.number_below(workers_.size()));
         const step *const same = other.current_step.load(std::memory_order_relaxed);
-        return thread.prefers_busy && same != nullptr ? *same : draw_step(thread.random);
+        return thread.prefers_busy_objects && same != nullptr ? *same : draw_step(thread.random);
     }
 
+    /// In the thread of the worker, until it has made so many more calls. The step number is odd
+    /// during a step.
     void run_steps(worker &thread, unsigned long calls) {
         std::atomic<std::uint64_t> &step_number = shared_.step_numbers.at(thread.index);
         const unsigned long end = thread.num_calls + calls;
         while (thread.num_calls < end) {
             step_number.fetch_add(1, std::memory_order_acq_rel);
-            if (!join_race(thread)) {
+            if (!join_race(thread)) { // else that was the step
                 const step &next = choose_step(thread);
                 thread.current_step.store(&next, std::memory_order_relaxed);
                 next.run(thread);
@@ -167,9 +173,10 @@ class sequence {
         }
     }
 
+    /// No other thread runs.
     void close_all() {
         worker &thread = workers_.front();
-        close_in_order(thread);
+        free_all_and_close_ias(thread);
         thread.table.clear();
         for (worker &each : workers_)
             each.objects.clear();
@@ -188,12 +195,12 @@ void print_statistics(const std::deque<worker> &workers) {
             sums[name].total += counts.total;
             sums[name].successes += counts.successes;
             sums[name].invalid_handles += counts.invalid_handles;
-            sums[name].shared += counts.shared;
+            sums[name].on_busy_object += counts.on_busy_object;
         }
     for (const auto &[name, counts] : sums)
         std::printf("%-34s %8lu calls %8lu successes %8lu invalid handles %8lu on a busy object\n",
                     name.c_str(), counts.total, counts.successes, counts.invalid_handles,
-                    counts.shared);
+                    counts.on_busy_object);
 }
 
 } // namespace
@@ -210,7 +217,7 @@ void fail(const std::string &message) {
 int run(const settings &config, const round_hooks &hooks) {
     sequence calls(config);
     report_faults();
-    const watchdog dog(calls.workers());
+    const watchdog hang_watchdog(calls.workers());
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(config.seconds);
     unsigned long num_left = config.calls;
     while (config.calls != 0 ? num_left != 0 : std::chrono::steady_clock::now() < end) {
@@ -218,7 +225,7 @@ int run(const settings &config, const round_hooks &hooks) {
             config.calls != 0 ? std::min(num_left, calls_per_round) : calls_per_round;
         hooks.begin();
         if (!calls.run_round(count))
-            return 77;
+            return exit_skipped;
         hooks.end();
         num_left -= config.calls != 0 ? count : 0;
     }

@@ -16,8 +16,9 @@ struct round_hooks {
     }; ///< calls fail() if objects are left
 };
 
-/// Returns the exit status.
+/// Runs rounds until config.calls or config.seconds is reached. Returns the exit status.
 int run(const settings &config, const round_hooks &hooks);
+/// The same with settings of the command line.
 int run_program(int argc, char **argv, const round_hooks &hooks);
 
 } // namespace sequencer

@@ -30,7 +30,7 @@ struct call_record {
 
 class call_ring {
   public:
-    void begin(const char *name);
+    void begin(const char *name); ///< a call of this function
     template <class type>
     void add_arg(const char *name, type value) {
         std::uint64_t bits = 0;
@@ -50,9 +50,9 @@ class call_ring {
         return to_text(records_.at((count_ + records_.size() - 1) % records_.size()));
     }
     std::string current_call() const { return to_text(records_.at(count_ % records_.size())); }
-    /// Makes threads wait, forever, that begin or end a call.
+    /// From now on threads that begin or end a call wait, forever: the rings can be printed.
     static void freeze();
-    /// On standard error.
+    /// Writes all records to standard error, the oldest first.
     void print(std::size_t thread_index) const;
 
   private:
@@ -61,9 +61,10 @@ class call_ring {
     static std::string to_text(const call_record &record);
 
     std::array<call_record, 200> records_ = {};
-    std::size_t count_ = 0;
+    std::size_t count_ =
+        0; ///< calls that have ended; the next one's record is at this index, modulo the size
     static inline std::atomic<bool> frozen_ = false;
-    std::atomic<std::int64_t> start_ns_ = 0;
+    std::atomic<std::int64_t> start_ns_ = 0; ///< of the call in progress; 0: there is none
 };
 
 /// "INVALID_STATE/INVALID_STATE_EP_CONNECTED".

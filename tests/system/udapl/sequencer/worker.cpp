@@ -43,12 +43,12 @@ unsigned char *lmr_memory() {
 }
 
 object *worker::find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS flags) {
-    object *const obj = prefers_busy ? find_live(type, ia, flags, true) : nullptr;
+    object *const obj = prefers_busy_objects ? find_live(type, ia, flags, true) : nullptr;
     return obj != nullptr ? obj : find_live(type, ia, flags, false);
 }
 
 object *worker::find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS flags, bool busy) {
-    const std::size_t count = object_table::num_slots, start = random.below(count);
+    const std::size_t count = object_table::num_slots, start = random.number_below(count);
     for (std::size_t i = 0; i != count; ++i) {
         object *const obj = table.get(type, (start + i) % count);
         if (obj != nullptr && !obj->is_freed() && (ia == nullptr || obj->ia == ia) &&
@@ -61,8 +61,8 @@ object *worker::find_live(DAT_HANDLE_TYPE type, const object *ia, DAT_EVD_FLAGS 
 DAT_HANDLE worker::draw_invalid_handle(DAT_HANDLE_TYPE type) {
     alignas(64) static unsigned char bytes[256] = {};
     const auto other_type =
-        static_cast<DAT_HANDLE_TYPE>((type + 1 + random.below(num_types - 1)) % num_types);
-    switch (random.below(5)) {
+        static_cast<DAT_HANDLE_TYPE>((type + 1 + random.number_below(num_types - 1)) % num_types);
+    switch (random.number_below(5)) {
     case 0:
         return DAT_HANDLE_NULL;
     case 1:
@@ -81,12 +81,12 @@ DAT_HANDLE worker::draw_invalid_handle(DAT_HANDLE_TYPE type) {
 }
 
 object_ref worker::draw(DAT_HANDLE_TYPE type) {
-    if (random.chance(2))
+    if (random.percent_chance(2))
         return {nullptr, draw_invalid_handle(type)};
-    if (random.chance(5)) {
-        object *const obj = table.get(type, random.below(object_table::num_slots));
+    if (random.percent_chance(5)) { // also a freed object, if its handle cannot have been reused
+        object *const obj = table.get(type, random.number_below(object_table::num_slots));
         if (obj != nullptr && (obj->type != DAT_HANDLE_TYPE_IA || !obj->is_freed()) &&
-            table.later_frees(*obj) < max_stale_age)
+            table.num_later_frees(*obj) < max_stale_age)
             return {obj, obj->handle};
     }
     if (object *const obj = find_live(type))
@@ -95,29 +95,29 @@ object_ref worker::draw(DAT_HANDLE_TYPE type) {
 }
 
 object_ref worker::draw(DAT_HANDLE_TYPE type, const object *ia) {
-    if (ia != nullptr && !random.chance(8))
+    if (ia != nullptr && !random.percent_chance(8))
         if (object *const obj = find_live(type, ia))
             return {obj, obj->handle};
     return draw(type);
 }
 
 object_ref worker::draw_evd(const object *ia, DAT_EVD_FLAGS flags) {
-    if (!random.chance(5))
+    if (!random.percent_chance(5))
         if (object *const obj = find_live(DAT_HANDLE_TYPE_EVD, ia, flags))
             return {obj, obj->handle};
     return draw(DAT_HANDLE_TYPE_EVD, ia);
 }
 
 object_ref worker::draw_ia() {
-    if (random.chance(60))
+    if (random.percent_chance(60))
         return {shared.main_ia, shared.main_ia->handle};
     return draw(DAT_HANDLE_TYPE_IA);
 }
 
 DAT_CONTEXT worker::draw_cookie() {
     DAT_CONTEXT cookie;
-    cookie.as_64 =
-        (UINT64_C(0x5e9) << 52) | (std::uint64_t{index} << 40) | (num_calls & 0xffffffff);
+    cookie.as_64 = (cookie_mark << cookie_mark_shift) | (std::uint64_t{index} << 40) |
+                   (num_calls & 0xffffffff);
     return cookie;
 }
 
@@ -130,18 +130,18 @@ object &worker::add_object(DAT_HANDLE_TYPE type, DAT_HANDLE handle, object *ia) 
         if (!old->is_freed() && !maybe_freed)
             fail("the new handle is that of a live object");
         if (old->is_freed() && type != DAT_HANDLE_TYPE_IA &&
-            table.later_frees(*old) < min_later_frees)
+            table.num_later_frees(*old) < min_later_frees)
             fail("the new handle is that of an object freed " +
-                 std::to_string(table.later_frees(*old)) + " frees ago");
+                 std::to_string(table.num_later_frees(*old)) + " frees ago");
     }
     object &obj = objects.emplace_back(type, handle, ia);
     obj.serial = shared.next_serial.fetch_add(1, std::memory_order_relaxed);
     return obj;
 }
 
-bool worker::publish(object &obj) {
+bool worker::insert_unless_full(object &obj) {
     const std::size_t limit = max_objects(obj.type);
-    return table.insert(obj, random.below(limit), limit);
+    return table.insert(obj, random.number_below(limit), limit);
 }
 
 } // namespace sequencer

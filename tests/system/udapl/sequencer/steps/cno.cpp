@@ -20,8 +20,8 @@ void run_agent(DAT_PVOID, DAT_EVD_HANDLE evd) {
 }
 
 DAT_OS_WAIT_PROXY_AGENT draw_agent(worker &thread) {
-    return thread.random.chance(70) ? DAT_OS_WAIT_PROXY_AGENT_NULL
-                                    : DAT_OS_WAIT_PROXY_AGENT{&num_agent_calls, run_agent};
+    return thread.random.percent_chance(70) ? DAT_OS_WAIT_PROXY_AGENT_NULL
+                                            : DAT_OS_WAIT_PROXY_AGENT{&num_agent_calls, run_agent};
 }
 
 object_ref draw_cno(worker &thread) {
@@ -31,7 +31,7 @@ object_ref draw_cno(worker &thread) {
 void add_cno(worker &thread, const object_ref &ia, DAT_CNO_HANDLE handle, bool has_fd) {
     object &cno = thread.add_object(DAT_HANDLE_TYPE_CNO, handle, ia.obj);
     cno.has_fd = has_fd;
-    if (!thread.publish(cno))
+    if (!thread.insert_unless_full(cno))
         free_object(thread, cno.type, {&cno, handle});
 }
 
@@ -42,7 +42,7 @@ void create(worker &thread) {
     create_call.creates(DAT_HANDLE_TYPE_CNO);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia");
     create_call.end(dat_cno_create(ia_handle, draw_agent(thread), &handle));
-    if (create_call.ended_in_success())
+    if (create_call.has_succeeded())
         add_cno(thread, ia, handle, false);
 }
 
@@ -53,7 +53,7 @@ void create_with_fd(worker &thread) {
     call create_call(thread, rules::cno_fd_create);
     create_call.creates(DAT_HANDLE_TYPE_CNO);
     create_call.end(dat_cno_fd_create(create_call.use(ia, "ia"), &fd, &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     expect(fd >= 0, "dat_cno_fd_create returned no descriptor");
     add_cno(thread, ia, handle, true);
@@ -71,12 +71,12 @@ void modify_agent(worker &thread) {
     const object_ref cno = draw_cno(thread);
     call modify_call(thread, rules::cno_modify_agent);
     if (cno.obj != nullptr && cno.obj->has_fd)
-        modify_call.allow(rules::state);
+        modify_call.allow(rules::invalid_state);
     DAT_HANDLE const handle = modify_call.use(cno, "cno");
     modify_call.end(dat_cno_modify_agent(handle, draw_agent(thread)));
 }
 
-/// The EVD that triggered the CNO may be freed by now.
+/// The EVD that dat_cno_trigger returns is not used: another thread may have freed it.
 void trigger(worker &thread) {
     const object_ref cno = draw_cno(thread);
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -90,7 +90,7 @@ void wait(worker &thread) {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     call wait_call(thread, rules::cno_wait);
     if (cno.obj != nullptr && cno.obj->has_fd)
-        wait_call.allow(rules::state);
+        wait_call.allow(rules::invalid_state);
     DAT_HANDLE const handle = wait_call.use(cno, "cno");
     wait_call.end(
         dat_cno_wait(handle, wait_call.arg("timeout", thread.random.choose(timeouts_us)), &evd));

@@ -24,21 +24,21 @@ void query(worker &thread) {
     if (ref.obj == nullptr)
         return;                              // perhaps a handle of another type that has counters
     DAT_UINT64 values[DCNT_IA_ALL_COUNTERS]; // the most of any type
-    const bool all = thread.random.chance(50);
+    const bool all = thread.random.percent_chance(50);
     const int counter =
         all ? num_counters
-            : static_cast<int>(thread.random.below(static_cast<std::size_t>(num_counters)));
+            : static_cast<int>(thread.random.number_below(static_cast<std::size_t>(num_counters)));
     call query_call(thread, rules::query_counters);
     DAT_HANDLE const handle = query_call.use(ref, "handle");
     query_call.end(dat_ib_query_counters(handle, query_call.arg("counter", counter), values,
-                                         thread.random.chance(20) ? 1 : 0));
+                                         thread.random.percent_chance(20) ? 1 : 0));
 }
 
 void start_or_stop(worker &thread) {
     static constexpr DAT_IA_COUNTER_TYPE types[] = {DCNT_IA_CM, DCNT_IA_LNK, DCNT_IA_DIAG};
     const object_ref ia = thread.draw_ia();
     const DAT_IA_COUNTER_TYPE type = thread.random.choose(types);
-    const bool start = thread.random.chance(50);
+    const bool start = thread.random.percent_chance(50);
     call counter_call(thread, start ? rules::start_counter : rules::stop_counter);
     DAT_HANDLE const handle = counter_call.use(ia, "ia");
     counter_call.end(start ? dat_ib_start_counter(handle, type)

@@ -21,9 +21,9 @@ void query_cr(worker &thread) {
 
 void accept(worker &thread) {
     const object_ref cr = draw_cr(thread);
-    // A CR may have an EP: then that EP or none is valid.
+    // A CR may come with an EP: then dat_cr_accept takes that EP or DAT_HANDLE_NULL.
     accept_cr(thread, cr,
-              thread.random.chance(30)
+              thread.random.percent_chance(30)
                   ? object_ref{}
                   : thread.draw(DAT_HANDLE_TYPE_EP, cr.obj != nullptr ? cr.obj->ia : nullptr));
 }
@@ -39,14 +39,17 @@ void hand_off(worker &thread) {
     call handoff_call(thread, rules::cr_handoff);
     handoff_call.creates(DAT_HANDLE_TYPE_CR);
     DAT_HANDLE const handle = handoff_call.use(cr, "cr");
-    const DAT_CONN_QUAL qual = psp != nullptr ? psp->conn_qual : 20000 + thread.random.below(8);
+    const DAT_CONN_QUAL qual = psp != nullptr
+                                   ? psp->conn_qual
+                                   : min_conn_qual + thread.random.number_below(num_conn_quals);
     handoff_call.frees(cr.obj);
-    // Until an event brings the new CR: if the EVD is freed with that event, so is the CR's EP.
+    // The EP that came with the CR goes to the new CR. It counts as being freed until the event of
+    // the new CR is taken: if the EVD is freed with that event, so is the EP.
     object *const ep = cr.obj != nullptr ? cr.obj->ep : nullptr;
     if (ep != nullptr)
         thread.table.begin_free(*ep);
     handoff_call.end(dat_cr_handoff(handle, handoff_call.arg("conn_qual", qual)));
-    if (ep != nullptr && !handoff_call.ended_in_success())
+    if (ep != nullptr && !handoff_call.has_succeeded())
         thread.table.end_free(*ep, false);
 }
 
@@ -62,12 +65,12 @@ void accept_cr(worker &thread, const object_ref &cr, const object_ref &ep) {
                                : cr.obj != nullptr ? cr.obj->local_ep
                                                    : nullptr);
     accept_call.frees(cr.obj);
-    accept_call.end(dat_cr_accept(handle, ep_handle,
-                                  static_cast<DAT_COUNT>(thread.random.below(sizeof private_data)),
-                                  private_data));
-    // From now on it is like an EP of dat_ep_create: an RSP may reserve it.
-    if (accept_call.ended_in_success() && cr.obj->ep != nullptr)
-        cr.obj->ep->is_provided = false;
+    accept_call.end(dat_cr_accept(
+        handle, ep_handle, static_cast<DAT_COUNT>(thread.random.number_below(sizeof private_data)),
+        private_data));
+    // From now on the EP that came with the CR is like one of dat_ep_create: an RSP may reserve it.
+    if (accept_call.has_succeeded() && cr.obj->ep != nullptr)
+        cr.obj->ep->is_ep_of_pending_cr = false;
 }
 
 std::span<const step> cr_steps() {

@@ -14,7 +14,7 @@ namespace sequencer {
 
 namespace {
 
-DAT_EP_ATTR datagram_attr() {
+DAT_EP_ATTR make_datagram_attr() {
     DAT_EP_ATTR attr = {};
     attr.service_type = static_cast<DAT_SERVICE_TYPE>(DAT_IB_SERVICE_TYPE_UD);
     attr.max_recv_dtos = attr.max_request_dtos = 16;
@@ -34,7 +34,7 @@ void create(worker &thread) {
                      request_evd = {thread.shared.datagram_evd, thread.shared.datagram_evd->handle},
                      recv_evd = thread.draw_evd(ia.obj, DAT_EVD_DTO_FLAG),
                      connect_evd = thread.draw_evd(ia.obj, DAT_EVD_CONNECTION_FLAG);
-    DAT_EP_ATTR attr = datagram_attr();
+    DAT_EP_ATTR attr = make_datagram_attr();
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create);
     create_call.creates(DAT_HANDLE_TYPE_EP);
@@ -49,7 +49,7 @@ void create(worker &thread) {
                          DAT_EVD_CONNECTION_FLAG, "connect_evd");
     create_call.end(dat_ep_create(ia_handle, pz_handle, recv_handle, request_handle, connect_handle,
                                   &attr, &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &ep = thread.add_object(DAT_HANDLE_TYPE_EP, handle, ia.obj);
     ep.is_datagram = true;
@@ -57,7 +57,7 @@ void create(worker &thread) {
     ep.recv_evd = recv_evd.obj;
     ep.request_evd = request_evd.obj;
     ep.connect_evd = connect_evd.obj;
-    if (!thread.publish(ep))
+    if (!thread.insert_unless_full(ep))
         free_object(thread, ep.type, {&ep, handle});
 }
 
@@ -75,14 +75,15 @@ void send(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
                                       thread.draw_cookie(), DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-/// By the EP; if that is freed, by the one that lives as long as the round.
+/// dat_ib_ud_ah_free takes any EP of the PZ: this one, or, if it is freed, the one that lives as
+/// long as the round.
 void free_ah(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
-    object *const lasting = thread.shared.datagram_ep;
-    for (const object_ref &ref : {ep, object_ref{lasting, lasting->handle}}) {
+    object *const round_ep = thread.shared.datagram_ep;
+    for (const object_ref &ref : {ep, object_ref{round_ep, round_ep->handle}}) {
         call free_call(thread, rules::ib_ud_ah_free);
         DAT_HANDLE const handle = free_call.use(ref, "ep");
         free_call.end(dat_ib_ud_ah_free(handle, &remote_ah));
-        if (free_call.ended_in_success())
+        if (free_call.has_succeeded())
             return;
     }
 }
@@ -94,22 +95,22 @@ void free_cm(worker &thread, const object_ref &ep, DAT_CONTEXT context) {
 
 } // namespace
 
-void take_datagram_event(worker &thread, object &ep, const DAT_EVENT &event) {
+void handle_datagram_event(worker &thread, object &ep, const DAT_EVENT &event) {
     DAT_IB_EXTENSION_EVENT_DATA data;
     std::memcpy(&data, event.event_extension_data, sizeof data);
     const object_ref ref = {&ep, ep.handle};
     if (data.remote_ah.ah != nullptr) {
-        for (unsigned count = thread.random.below(4); count != 0; --count)
+        for (unsigned count = thread.random.number_below(4); count != 0; --count)
             send(thread, ref, data.remote_ah);
         free_ah(thread, ref, data.remote_ah);
         object *const evd = thread.shared.datagram_evd;
         drain_evd(thread, {evd, evd->handle});
     }
-    if (thread.random.chance(50))
+    if (thread.random.percent_chance(50))
         free_cm(thread, ref, data.context);
 }
 
-void open_datagrams(worker &thread) {
+void create_datagram_objects(worker &thread) {
     thread.shared.datagram_pz = thread.shared.datagram_evd = thread.shared.datagram_ep = nullptr;
     if (!has_datagrams(thread))
         return;
@@ -117,7 +118,7 @@ void open_datagrams(worker &thread) {
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-    DAT_EP_ATTR attr = datagram_attr();
+    DAT_EP_ATTR attr = make_datagram_attr();
     attr.max_recv_dtos = attr.max_request_dtos = 0;
     expect(dat_pz_create(ia->handle, &pz) == DAT_SUCCESS &&
                dat_evd_create(ia->handle, 1000, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd) ==
@@ -131,7 +132,7 @@ void open_datagrams(worker &thread) {
     thread.shared.datagram_ep = &thread.add_object(DAT_HANDLE_TYPE_EP, ep, ia);
 }
 
-void close_datagrams(worker &thread) {
+void free_datagram_objects(worker &thread) {
     for (object *const obj :
          {thread.shared.datagram_ep, thread.shared.datagram_evd, thread.shared.datagram_pz})
         if (obj != nullptr) {

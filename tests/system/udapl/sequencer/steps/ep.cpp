@@ -17,8 +17,8 @@ const object *ia_of(const object_ref &ref) {
 
 DAT_EP_ATTR draw_attr(worker &thread) {
     DAT_EP_ATTR attr = {};
-    attr.max_recv_dtos = 1 + static_cast<DAT_COUNT>(thread.random.below(16));
-    attr.max_request_dtos = 1 + static_cast<DAT_COUNT>(thread.random.below(16));
+    attr.max_recv_dtos = 1 + static_cast<DAT_COUNT>(thread.random.number_below(16));
+    attr.max_request_dtos = 1 + static_cast<DAT_COUNT>(thread.random.number_below(16));
     attr.max_recv_iov = attr.max_request_iov = 2;
     attr.max_rdma_read_in = attr.max_rdma_read_out = 1;
     return attr;
@@ -40,12 +40,12 @@ void add_ep(worker &thread, const object_ref &ia, DAT_EP_HANDLE handle, const ep
     ep.request_evd = objects.request_evd.obj;
     ep.connect_evd = objects.connect_evd.obj;
     ep.srq = srq;
-    if (!thread.publish(ep))
+    if (!thread.insert_unless_full(ep))
         free_object(thread, ep.type, {&ep, handle});
 }
 
-/// It may belong to another IA.
-DAT_EVD_HANDLE use_connect_evd(call &create_call, const object_ref &evd) {
+/// The connection EVD may be one of another IA than the EP's.
+DAT_EVD_HANDLE use_connect_evd_of_any_ia(call &create_call, const object_ref &evd) {
     return create_call.use_optional_evd(evd, evd.obj != nullptr ? evd.obj->ia : nullptr,
                                         DAT_EVD_CONNECTION_FLAG, "connect_evd");
 }
@@ -53,7 +53,7 @@ DAT_EVD_HANDLE use_connect_evd(call &create_call, const object_ref &evd) {
 void create(worker &thread) {
     const object_ref ia = thread.draw_ia();
     const ep_objects objects = draw_objects(thread, ia.obj);
-    const bool default_attr = thread.random.chance(30);
+    const bool default_attr = thread.random.percent_chance(30);
     DAT_EP_ATTR attr = draw_attr(thread);
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create);
@@ -64,14 +64,14 @@ void create(worker &thread) {
                                                              DAT_EVD_DTO_FLAG, "recv_evd"),
                      request_evd = create_call.use_optional_evd(objects.request_evd, ia.obj,
                                                                 DAT_EVD_DTO_FLAG, "request_evd"),
-                     connect_evd = use_connect_evd(create_call, objects.connect_evd);
-    if (!default_attr && thread.random.chance(3)) {
-        create_call.expect_bad_parameter();
+                     connect_evd = use_connect_evd_of_any_ia(create_call, objects.connect_evd);
+    if (!default_attr && thread.random.percent_chance(3)) {
+        create_call.expect_invalid_parameter();
         attr.max_recv_dtos = -1;
     }
     create_call.end(dat_ep_create(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
                                   default_attr ? nullptr : &attr, &handle));
-    if (create_call.ended_in_success())
+    if (create_call.has_succeeded())
         add_ep(thread, ia, handle, objects, nullptr);
 }
 
@@ -90,11 +90,11 @@ void create_with_srq(worker &thread) {
                                                              DAT_EVD_DTO_FLAG, "recv_evd"),
                      request_evd = create_call.use_optional_evd(objects.request_evd, ia.obj,
                                                                 DAT_EVD_DTO_FLAG, "request_evd"),
-                     connect_evd = use_connect_evd(create_call, objects.connect_evd),
+                     connect_evd = use_connect_evd_of_any_ia(create_call, objects.connect_evd),
                      srq_handle = create_call.use(srq, ia.obj, "srq");
     create_call.end(dat_ep_create_with_srq(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
                                            srq_handle, &attr, &handle));
-    if (create_call.ended_in_success())
+    if (create_call.has_succeeded())
         add_ep(thread, ia, handle, objects, srq.obj);
 }
 
@@ -110,9 +110,9 @@ void modify(worker &thread) {
     DAT_EP_PARAM_MASK mask = 0;
     call modify_call(thread, rules::ep_modify);
     DAT_HANDLE const handle = modify_call.use(ep, "ep");
-    const bool is_provided = ep.obj != nullptr && ep.obj->is_provided;
-    const auto select = [&thread, is_provided] {
-        return is_provided || thread.random.chance(50);
+    const bool is_ep_of_pending_cr = ep.obj != nullptr && ep.obj->is_ep_of_pending_cr;
+    const auto select = [&thread, is_ep_of_pending_cr] {
+        return is_ep_of_pending_cr || thread.random.percent_chance(50);
     };
     const bool is_datagram = ep.obj != nullptr && ep.obj->is_datagram;
     if (select() && objects.pz.obj != nullptr && !is_datagram) {
@@ -135,7 +135,7 @@ void modify(worker &thread) {
             objects.connect_evd, ia, DAT_EVD_CONNECTION_FLAG, "connect_evd");
     }
     if (ep.obj != nullptr)
-        ep.obj->modified = true;
+        ep.obj->maybe_modified = true;
     modify_call.end(dat_ep_modify(handle, modify_call.arg("mask", mask), &param));
 }
 
@@ -184,7 +184,7 @@ DAT_EP_STATE query_ep(worker &thread, const object_ref &ep) {
     if (!query(thread, rules::ep_query, ep, dat_ep_query, DAT_EP_FIELD_ALL, param))
         return DAT_EP_STATE_UNCONNECTED;
     expect(param.ep_state <= DAT_EP_STATE_COMPLETION_PENDING, "dat_ep_query returned no state");
-    if (ep.obj->modified)
+    if (ep.obj->maybe_modified)
         return param.ep_state;
     expect(param.pz_handle == handle_of(ep.obj->pz) && param.srq_handle == handle_of(ep.obj->srq) &&
                param.recv_evd_handle == handle_of(ep.obj->recv_evd) &&
@@ -192,9 +192,9 @@ DAT_EP_STATE query_ep(worker &thread, const object_ref &ep) {
                param.connect_evd_handle == handle_of(ep.obj->connect_evd),
            "dat_ep_query returned other objects than those of dat_ep_create");
     if (param.ep_state == DAT_EP_STATE_CONNECTED)
-        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_setup);
+        take_events_of_attempts(thread, *ep.obj, num_calls, attempt_history::progress::set_up);
     else if (param.ep_state == DAT_EP_STATE_DISCONNECTED)
-        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_all);
+        take_events_of_attempts(thread, *ep.obj, num_calls, attempt_history::progress::ended);
     return param.ep_state;
 }
 
@@ -210,8 +210,8 @@ void reset_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     call reset_call(thread, rules::ep_reset);
     reset_call.end(dat_ep_reset(reset_call.use(ep, "ep")));
-    if (reset_call.ended_in_success())
-        settle_attempts(thread, *ep.obj, num_calls, attempt_history::end::of_all);
+    if (reset_call.has_succeeded())
+        take_events_of_attempts(thread, *ep.obj, num_calls, attempt_history::progress::ended);
 }
 
 std::span<const step> ep_steps() {

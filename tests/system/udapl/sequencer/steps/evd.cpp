@@ -30,27 +30,28 @@ object_ref draw_evd(worker &thread) {
 void create(worker &thread) {
     const object_ref ia = thread.draw_ia();
     const object_ref cno =
-        thread.random.chance(60) ? object_ref{} : thread.draw(DAT_HANDLE_TYPE_CNO, ia.obj);
+        thread.random.percent_chance(60) ? object_ref{} : thread.draw(DAT_HANDLE_TYPE_CNO, ia.obj);
     const DAT_EVD_FLAGS flags = thread.random.choose(flag_sets);
-    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(100));
+    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.number_below(100));
     DAT_EVD_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::evd_create);
     create_call.creates(DAT_HANDLE_TYPE_EVD);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      cno_handle = create_call.use_optional(cno, ia.obj, "cno");
-    if (thread.random.chance(2)) {
-        create_call.expect_bad_parameter();
+    if (thread.random.percent_chance(2)) {
+        create_call.expect_invalid_parameter();
         length = 0;
     }
     create_call.end(dat_evd_create(ia_handle, create_call.arg("length", length), cno_handle,
                                    create_call.arg("flags", flags), &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &evd = thread.add_object(DAT_HANDLE_TYPE_EVD, handle, ia.obj);
     evd.evd_flags = flags;
     evd.length = length;
-    evd.is_serial = (flags & DAT_EVD_CONNECTION_FLAG) != 0 && thread.random.chance(70);
-    if (!thread.publish(evd))
+    evd.is_dequeued_under_lock =
+        (flags & DAT_EVD_CONNECTION_FLAG) != 0 && thread.random.percent_chance(70);
+    if (!thread.insert_unless_full(evd))
         free_object(thread, evd.type, {&evd, handle});
 }
 
@@ -60,14 +61,14 @@ void query_evd(worker &thread) {
     if (!query(thread, rules::evd_query, evd, dat_evd_query, DAT_EVD_FIELD_ALL, param))
         return;
     expect(param.evd_flags == evd.obj->evd_flags, "dat_evd_query returned other flags");
-    expect(param.evd_qlen >= evd.obj->length || evd.obj->resized,
+    expect(param.evd_qlen >= evd.obj->length || evd.obj->maybe_resized,
            "dat_evd_query returned a shorter length");
 }
 
 void modify_cno(worker &thread) {
     const object_ref evd = draw_evd(thread);
     const object_ref cno =
-        thread.random.chance(30)
+        thread.random.percent_chance(30)
             ? object_ref{}
             : thread.draw(DAT_HANDLE_TYPE_CNO, evd.obj != nullptr ? evd.obj->ia : nullptr);
     call modify_call(thread, rules::evd_modify_cno);
@@ -77,8 +78,9 @@ void modify_cno(worker &thread) {
     modify_call.end(dat_evd_modify_cno(handle, cno_handle));
 }
 
+/// A function without other arguments than the EVD.
 template <const call_rule &rule, DAT_RETURN (*function)(DAT_EVD_HANDLE)>
-void set_state(worker &thread) {
+void call_evd_function(worker &thread) {
     const object_ref evd = draw_evd(thread);
     call set_call(thread, rule);
     set_call.end(function(set_call.use(evd, "evd")));
@@ -88,30 +90,32 @@ void resize(worker &thread) {
     const object_ref evd = draw_evd(thread);
     call resize_call(thread, rules::evd_resize);
     DAT_HANDLE const handle = resize_call.use(evd, "evd");
-    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(200));
-    if (thread.random.chance(2)) {
-        resize_call.expect_bad_parameter();
+    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.number_below(200));
+    if (thread.random.percent_chance(2)) {
+        resize_call.expect_invalid_parameter();
         length = -length;
     }
     if (evd.obj != nullptr)
-        evd.obj->resized = true;
+        evd.obj->maybe_resized = true;
     resize_call.end(dat_evd_resize(handle, resize_call.arg("length", length)));
 }
 
-/// The lock of a serial EVD, if no other thread has it.
-std::unique_lock<std::mutex> lock_if_serial(const object_ref &evd) {
-    return evd.obj != nullptr && evd.obj->is_serial
+/// dequeue_lock of an EVD whose events are taken under it, if no other thread has it; of another
+/// EVD, none.
+std::unique_lock<std::mutex> try_dequeue_lock(const object_ref &evd) {
+    return evd.obj != nullptr && evd.obj->is_dequeued_under_lock
                ? std::unique_lock(evd.obj->dequeue_lock, std::try_to_lock)
                : std::unique_lock<std::mutex>();
 }
-/// Another thread takes events from the serial EVD.
-bool is_busy(const object_ref &evd, const std::unique_lock<std::mutex> &guard) {
-    return evd.obj != nullptr && evd.obj->is_serial && !guard;
+/// guard: of try_dequeue_lock.
+bool is_locked_by_other_thread(const object_ref &evd, const std::unique_lock<std::mutex> &guard) {
+    return evd.obj != nullptr && evd.obj->is_dequeued_under_lock && !guard;
 }
 
+/// dat_evd_wait for one event, or, sometimes, for more. Returns the CR of a connection request.
 object *wait_for_event(worker &thread, const object_ref &evd, DAT_TIMEOUT timeout_us) {
-    const std::unique_lock guard = lock_if_serial(evd);
-    if (is_busy(evd, guard))
+    const std::unique_lock guard = try_dequeue_lock(evd);
+    if (is_locked_by_other_thread(evd, guard))
         return nullptr;
     DAT_EVENT event = {};
     DAT_COUNT num_more = 0;
@@ -119,19 +123,19 @@ object *wait_for_event(worker &thread, const object_ref &evd, DAT_TIMEOUT timeou
     DAT_HANDLE const handle = wait_call.use(evd, "evd");
     wait_call.arg("timeout", timeout_us);
     DAT_COUNT threshold = 1;
-    if (thread.random.chance(10) && evd.obj != nullptr) {
+    if (thread.random.percent_chance(10) && evd.obj != nullptr) {
         threshold = 1 + static_cast<DAT_COUNT>(
-                            thread.random.below(static_cast<std::size_t>(evd.obj->length)));
-        if (evd.obj->resized)
-            wait_call.allow(rules::parameter);
+                            thread.random.number_below(static_cast<std::size_t>(evd.obj->length)));
+        if (evd.obj->maybe_resized)
+            wait_call.allow(rules::invalid_parameter);
     }
-    // resized may become true during the call.
+    // maybe_resized may become true during the call: then the threshold may exceed the length.
     const DAT_RETURN result =
         dat_evd_wait(handle, timeout_us, wait_call.arg("threshold", threshold), &event, &num_more);
-    if (evd.obj != nullptr && evd.obj->resized)
-        wait_call.allow(rules::parameter);
+    if (evd.obj != nullptr && evd.obj->maybe_resized)
+        wait_call.allow(rules::invalid_parameter);
     wait_call.end(result);
-    return wait_call.ended_in_success() ? take_event(thread, *evd.obj, event) : nullptr;
+    return wait_call.has_succeeded() ? handle_event(thread, *evd.obj, event) : nullptr;
 }
 
 void wait(worker &thread) {
@@ -140,27 +144,29 @@ void wait(worker &thread) {
     wait_for_event(thread, evd, thread.random.choose(timeouts_us));
 }
 
-/// With the lock of a serial EVD. cr: set to the CR of a connection request.
+/// The caller holds dequeue_lock, if events are taken under it. Of a connection request, sets cr.
 DAT_RETURN dequeue_locked(worker &thread, const object_ref &evd, object *&cr) {
     DAT_EVENT event = {};
     call dequeue_call(thread, rules::evd_dequeue);
     const DAT_RETURN result =
         dequeue_call.end(dat_evd_dequeue(dequeue_call.use(evd, "evd"), &event));
     if (result == DAT_SUCCESS)
-        if (object *const new_cr = take_event(thread, *evd.obj, event))
+        if (object *const new_cr = handle_event(thread, *evd.obj, event))
             cr = new_cr;
     return result;
 }
 
+/// Queue empty: also if another thread takes the events of the EVD.
 DAT_RETURN dequeue(worker &thread, const object_ref &evd, object *&cr) {
-    const std::unique_lock guard = lock_if_serial(evd);
-    return is_busy(evd, guard) ? DAT_RETURN{DAT_QUEUE_EMPTY} : dequeue_locked(thread, evd, cr);
+    const std::unique_lock guard = try_dequeue_lock(evd);
+    return is_locked_by_other_thread(evd, guard) ? DAT_RETURN{DAT_QUEUE_EMPTY}
+                                                 : dequeue_locked(thread, evd, cr);
 }
 
 void dequeue_some(worker &thread) {
     const object_ref evd = draw_evd(thread);
     object *cr = nullptr;
-    for (unsigned count = 1 + thread.random.below(8); count != 0; --count)
+    for (unsigned count = 1 + thread.random.number_below(8); count != 0; --count)
         if (dequeue(thread, evd, cr) != DAT_SUCCESS)
             return;
 }
@@ -172,7 +178,7 @@ void post_software_event(worker &thread) {
     event.event_data.software_event_data.pointer = thread.draw_cookie().as_ptr;
     call post_call(thread, rules::evd_post_se);
     if (evd.obj != nullptr && (evd.obj->evd_flags & DAT_EVD_SOFTWARE_FLAG) == 0)
-        post_call.expect_bad_parameter();
+        post_call.expect_invalid_parameter();
     post_call.end(dat_evd_post_se(post_call.use(evd, "evd"), &event));
 }
 
@@ -180,7 +186,7 @@ void free_evd(worker &thread) {
     free_object(thread, DAT_HANDLE_TYPE_EVD, draw_evd(thread));
 }
 
-bool is_of_kind(DAT_EVENT_NUMBER number, DAT_EVD_FLAGS flags) {
+bool fits_evd_flags(DAT_EVENT_NUMBER number, DAT_EVD_FLAGS flags) {
     const auto has = [flags](DAT_EVD_FLAGS flag) {
         return (flags & flag) != 0;
     };
@@ -195,6 +201,7 @@ bool is_of_kind(DAT_EVENT_NUMBER number, DAT_EVD_FLAGS flags) {
     if (number == DAT_DTO_COMPLETION_EVENT || number == DAT_IB_EXTENSION_RANGE_BASE ||
         number == DAT_RMR_BIND_COMPLETION_EVENT)
         return has(DAT_EVD_DTO_FLAG);
+    // The numbers of a kind have the bits 0xff000 in common.
     if ((number & 0xff000) == DAT_CONNECTION_EVENT_ESTABLISHED - 1)
         return has(DAT_EVD_CONNECTION_FLAG);
     if ((number & 0xff000) == DAT_ASYNC_ERROR_EVD_OVERFLOW - 1)
@@ -208,11 +215,14 @@ object &expect_ep(const worker &thread, DAT_EP_HANDLE handle) {
     return *ep;
 }
 void expect_cookie(DAT_CONTEXT cookie) {
-    expect(cookie.as_64 >> 52 == 0x5e9, "the event has a cookie that was never posted");
+    expect(cookie.as_64 >> cookie_mark_shift == cookie_mark,
+           "the event has a cookie that was never posted");
 }
 
-/// Adds the CR, and the EP that the library created for it.
-object *adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
+/// Adds a request's CR to the shared objects, and the EP that came with it: one that the library
+/// created for a PSP, or that of an RSP. Rejects it if there are too many. Returns the CR, or
+/// nullptr.
+object *add_cr_and_its_ep(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
     if (evd.ia->is_freed())
         return nullptr;
     object &cr = thread.add_object(DAT_HANDLE_TYPE_CR, handle, evd.ia);
@@ -220,22 +230,22 @@ object *adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
     call query_call(thread, rules::cr_query);
     query_call.end(dat_cr_query(query_call.use({&cr, handle}, "cr"), DAT_CR_FIELD_ALL, &param));
     bool published = true;
-    if (query_call.ended_in_success() && param.local_ep_handle != DAT_HANDLE_NULL) {
+    if (query_call.has_succeeded() && param.local_ep_handle != DAT_HANDLE_NULL) {
         object *ep = thread.table.find(DAT_HANDLE_TYPE_EP, param.local_ep_handle);
         if (ep != nullptr && ep->is_freed())
             ep = nullptr;
-        if (ep != nullptr && ep->is_provided) {
-            thread.table.end_free(*ep, false); // begun by dat_cr_handoff
+        if (ep != nullptr && ep->is_ep_of_pending_cr) {
+            thread.table.end_free(*ep, false); // hand_off has begun it
         } else if (ep == nullptr) {
             ep = &thread.add_object(DAT_HANDLE_TYPE_EP, param.local_ep_handle, evd.ia);
-            ep->is_provided = true;
-            ep->modified = true;
-            published = thread.publish(*ep);
+            ep->is_ep_of_pending_cr = true;
+            ep->maybe_modified = true;
+            published = thread.insert_unless_full(*ep);
         }
         cr.local_ep = ep;
-        cr.ep = ep->is_provided ? ep : nullptr; // else that of an RSP
+        cr.ep = ep->is_ep_of_pending_cr ? ep : nullptr; // else that of an RSP
     }
-    if (!published || !thread.publish(cr)) {
+    if (!published || !thread.insert_unless_full(cr)) {
         call reject_call(thread, rules::cr_reject);
         DAT_HANDLE const cr_handle = reject_call.use({&cr, handle}, "cr");
         reject_call.frees(&cr);
@@ -246,6 +256,7 @@ object *adopt_cr(worker &thread, const object &evd, DAT_CR_HANDLE handle) {
     return &cr;
 }
 
+/// The EP has the service of the event, and has begun enough attempts for it.
 void expect_conn_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     object &ep = expect_ep(thread, event.event_data.connect_event_data.ep_handle);
     const bool is_datagram = event.event_number > DAT_IB_EXTENSION_RANGE_BASE;
@@ -260,16 +271,16 @@ void expect_conn_event(worker &thread, const object &evd, const DAT_EVENT &event
         fail(text);
     }
     if (is_datagram)
-        take_datagram_event(thread, ep, event);
+        handle_datagram_event(thread, ep, event);
 }
 
 } // namespace
 
-object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
+object *handle_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     const DAT_EVENT_NUMBER number = event.event_number;
     const DAT_EVENT_DATA &data = event.event_data;
     expect(event.evd_handle == evd.handle, "the event names another EVD");
-    expect(is_of_kind(number, evd.evd_flags), "the EVD has no flag for this event");
+    expect(fits_evd_flags(number, evd.evd_flags), "the EVD has no flag for this event");
     switch (static_cast<unsigned>(number)) {
     case DAT_DTO_COMPLETION_EVENT:
     case DAT_IB_EXTENSION_RANGE_BASE:
@@ -285,7 +296,7 @@ object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     case DAT_CONNECTION_REQUEST_EVENT:
     case DAT_IB_UD_CONNECTION_REQUEST_EVENT:
         expect(data.cr_arrival_event_data.conn_qual != 0, "the request has no qualifier");
-        return adopt_cr(thread, evd, data.cr_arrival_event_data.cr_handle);
+        return add_cr_and_its_ep(thread, evd, data.cr_arrival_event_data.cr_handle);
     case DAT_SOFTWARE_EVENT: {
         DAT_CONTEXT cookie;
         cookie.as_ptr = data.software_event_data.pointer;
@@ -293,7 +304,7 @@ object *take_event(worker &thread, const object &evd, const DAT_EVENT &event) {
         break;
     }
     default:
-        if (is_of_kind(number, DAT_EVD_CONNECTION_FLAG))
+        if (fits_evd_flags(number, DAT_EVD_CONNECTION_FLAG))
             expect_conn_event(thread, evd, event);
     }
     return nullptr;
@@ -312,19 +323,19 @@ void drain_evd(worker &thread, const object_ref &evd) {
         continue;
 }
 
-void settle_attempts(worker &thread, object &ep, std::optional<unsigned> num_calls,
-                     attempt_history::end ended) {
+void take_events_of_attempts(worker &thread, object &ep, std::optional<unsigned> num_calls,
+                             attempt_history::progress reached) {
     object *const evd = ep.connect_evd;
-    if (!num_calls || evd == nullptr || !evd->is_serial || ep.is_datagram)
+    if (!num_calls || evd == nullptr || !evd->is_dequeued_under_lock || ep.is_datagram)
         return;
     const std::unique_lock guard(evd->dequeue_lock, std::try_to_lock);
     object *cr = nullptr;
     DAT_RETURN result = guard ? DAT_RETURN{DAT_SUCCESS} : DAT_CLASS_ERROR;
     while (result == DAT_SUCCESS)
         result = dequeue_locked(thread, {evd, evd->handle}, cr);
-    // Else the EP may have had another EVD.
-    if (DAT_GET_TYPE(result) == DAT_QUEUE_EMPTY && !ep.modified)
-        ep.attempts.settle(num_calls, ended);
+    // maybe_modified: the EP may have had another EVD, with events that were not taken.
+    if (DAT_GET_TYPE(result) == DAT_QUEUE_EMPTY && !ep.maybe_modified)
+        ep.attempts.set_events_taken(num_calls, reached);
 }
 
 std::span<const step> evd_steps() {
@@ -333,10 +344,10 @@ std::span<const step> evd_steps() {
         {create, 16},
         {query_evd, 4},
         {modify_cno, 6},
-        {set_state<rules::evd_enable, dat_evd_enable>, 3},
-        {set_state<rules::evd_disable, dat_evd_disable>, 3},
-        {set_state<rules::evd_set_unwaitable, dat_evd_set_unwaitable>, 2},
-        {set_state<rules::evd_clear_unwaitable, dat_evd_clear_unwaitable>, 4},
+        {call_evd_function<rules::evd_enable, dat_evd_enable>, 3},
+        {call_evd_function<rules::evd_disable, dat_evd_disable>, 3},
+        {call_evd_function<rules::evd_set_unwaitable, dat_evd_set_unwaitable>, 2},
+        {call_evd_function<rules::evd_clear_unwaitable, dat_evd_clear_unwaitable>, 4},
         {resize, 4},
         {wait, 10},
         {dequeue_some, 30},

@@ -12,7 +12,8 @@ namespace sequencer {
 
 namespace {
 
-/// Waits for the steps of other threads that began before.
+/// Waits until the steps that other threads do at this moment have ended: step numbers are odd
+/// during a step.
 void wait_for_other_steps(const worker &thread) {
     for (std::size_t i = 0; i != thread.shared.step_numbers.size(); ++i) {
         const auto &number = thread.shared.step_numbers.at(i);
@@ -23,6 +24,8 @@ void wait_for_other_steps(const worker &thread) {
     }
 }
 
+/// Opens a further IA. Its handle may be one of a closed IA, which no step must be using: see
+/// ia_lock.
 void open(worker &thread) {
     const std::unique_lock guard(thread.shared.ia_lock, std::try_to_lock);
     if (!guard)
@@ -30,7 +33,7 @@ void open(worker &thread) {
     if (thread.shared.config.num_threads > 1)
         wait_for_other_steps(thread);
     object *const ia = open_ia(thread);
-    if (ia != nullptr && !thread.publish(*ia))
+    if (ia != nullptr && !thread.insert_unless_full(*ia))
         close_ia(thread, {ia, ia->handle}, DAT_CLOSE_GRACEFUL_FLAG);
 }
 
@@ -47,7 +50,7 @@ void query_ia(worker &thread) {
     DAT_HANDLE const handle = query_call.use(ia, "ia");
     query_call.end(dat_ia_query(handle, &async_evd, DAT_IA_FIELD_ALL, &ia_attr,
                                 DAT_PROVIDER_FIELD_ALL, &provider_attr));
-    if (query_call.ended_in_success())
+    if (query_call.has_succeeded())
         expect(ia_attr.max_eps == thread.shared.ia_attr.max_eps,
                "dat_ia_query returned other attributes");
 }
@@ -62,30 +65,31 @@ void list_providers(worker &thread) {
     list_call.end(dat_registry_list_providers(8, &count, list));
 }
 
-object_ref draw_any(worker &thread) {
-    const auto type = static_cast<DAT_HANDLE_TYPE>(thread.random.below(num_types));
+object_ref draw_of_any_type(worker &thread) {
+    const auto type = static_cast<DAT_HANDLE_TYPE>(thread.random.number_below(num_types));
     return type == DAT_HANDLE_TYPE_IA ? thread.draw_ia() : thread.draw(type);
 }
-/// A drawn value that is not of its type may be a handle of another type.
-bool is_other_handle(const object_ref &ref) {
+/// These functions take handles of any type, so a value that is none of the drawn type may be valid
+/// for them.
+bool may_be_handle_of_other_type(const object_ref &ref) {
     return ref.obj == nullptr && ref.handle != DAT_HANDLE_NULL;
 }
 
 void get_handle_type(worker &thread) {
-    const object_ref ref = draw_any(thread);
-    if (is_other_handle(ref))
+    const object_ref ref = draw_of_any_type(thread);
+    if (may_be_handle_of_other_type(ref))
         return;
     DAT_HANDLE_TYPE type{};
     call get_call(thread, rules::get_handle_type);
     get_call.end(dat_get_handle_type(get_call.use(ref, "handle"), &type));
-    if (get_call.ended_in_success())
+    if (get_call.has_succeeded())
         expect(type == ref.obj->type, "dat_get_handle_type returned another type");
 }
 
 /// The high half of an object's context is its serial number.
 void set_context(worker &thread) {
-    const object_ref ref = draw_any(thread);
-    if (is_other_handle(ref))
+    const object_ref ref = draw_of_any_type(thread);
+    if (may_be_handle_of_other_type(ref))
         return;
     DAT_CONTEXT context;
     context.as_64 = ref.obj == nullptr ? 1
@@ -94,18 +98,18 @@ void set_context(worker &thread) {
     call set_call(thread, rules::set_consumer_context);
     DAT_HANDLE const handle = set_call.use(ref, "handle");
     set_call.end(dat_set_consumer_context(handle, context));
-    if (set_call.ended_in_success())
+    if (set_call.has_succeeded())
         ref.obj->context.store(context.as_64, std::memory_order_relaxed);
 }
 
 void get_context(worker &thread) {
-    const object_ref ref = draw_any(thread);
-    if (is_other_handle(ref))
+    const object_ref ref = draw_of_any_type(thread);
+    if (may_be_handle_of_other_type(ref))
         return;
     DAT_CONTEXT context = {};
     call get_call(thread, rules::get_consumer_context);
     get_call.end(dat_get_consumer_context(get_call.use(ref, "handle"), &context));
-    if (!get_call.ended_in_success())
+    if (!get_call.has_succeeded())
         return;
     if (thread.shared.config.num_threads == 1)
         expect(context.as_64 == ref.obj->context.load(std::memory_order_relaxed),
@@ -125,14 +129,14 @@ object *open_ia(worker &thread) {
     open_call.creates(DAT_HANDLE_TYPE_EVD);
     open_call.end(dat_ia_open(const_cast<char *>(thread.shared.config.ia_name.c_str()),
                               open_call.arg("qlen", 64), &async_evd, &handle));
-    if (!open_call.ended_in_success())
+    if (!open_call.has_succeeded())
         return nullptr;
     object &ia = thread.add_object(DAT_HANDLE_TYPE_IA, handle, nullptr);
     object &evd = thread.add_object(DAT_HANDLE_TYPE_EVD, async_evd, &ia);
     evd.evd_flags = DAT_EVD_ASYNC_FLAG;
     evd.length = 64;
     evd.is_async_evd = true;
-    thread.publish(evd); // closing the IA frees it
+    thread.insert_unless_full(evd); // closing the IA frees it
     return &ia;
 }
 
@@ -140,9 +144,9 @@ void close_ia(worker &thread, const object_ref &ia, DAT_CLOSE_FLAGS flags) {
     call close_call(thread, flags == DAT_CLOSE_GRACEFUL_FLAG ? rules::ia_close_graceful
                                                              : rules::ia_close_abrupt);
     DAT_HANDLE const handle = close_call.use(ia, "ia");
-    // The IA and its EVD are freed, too.
-    close_call.frees(ia.obj);
+    close_call.frees(ia.obj); // and with it its objects: see object::is_freed
     close_call.end(dat_ia_close(handle, flags));
+    // At most so many objects of each type were freed with the IA.
     for (std::size_t type = 0; type != num_types; ++type)
         thread.table.count_free(static_cast<DAT_HANDLE_TYPE>(type), object_table::num_slots);
 }
@@ -153,7 +157,7 @@ void close_other_ia(worker &thread, const object_ref &ia) {
     if (!guard || ia.obj == thread.shared.main_ia)
         return;
     close_ia(thread, ia,
-             thread.random.chance(50) ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
+             thread.random.percent_chance(50) ? DAT_CLOSE_GRACEFUL_FLAG : DAT_CLOSE_ABRUPT_FLAG);
 }
 
 std::span<const step> ia_steps() {

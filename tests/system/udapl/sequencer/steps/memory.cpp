@@ -17,10 +17,10 @@ void create_pz(worker &thread) {
     call create_call(thread, rules::pz_create);
     create_call.creates(DAT_HANDLE_TYPE_PZ);
     create_call.end(dat_pz_create(create_call.use(ia, "ia"), &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &pz = thread.add_object(DAT_HANDLE_TYPE_PZ, handle, ia.obj);
-    if (!thread.publish(pz))
+    if (!thread.insert_unless_full(pz))
         free_object(thread, pz.type, {&pz, handle});
 }
 
@@ -30,8 +30,9 @@ void query_pz(worker &thread) {
           param);
 }
 
-/// Describes the memory to register: by address, by an LMR, or shared by a cookie.
-DAT_REGION_DESCRIPTION draw_region(worker &thread, call &create_call, const object_ref &ia,
+/// Describes the memory to register, as the type wants it: `address`, a drawn LMR, or `address`
+/// shared by `cookie`, which this function fills.
+DAT_REGION_DESCRIPTION make_region(worker &thread, call &create_call, const object_ref &ia,
                                    DAT_MEM_TYPE type, unsigned char *address,
                                    char (&cookie)[DAT_LMR_COOKIE_SIZE]) {
     DAT_REGION_DESCRIPTION region = {};
@@ -39,9 +40,10 @@ DAT_REGION_DESCRIPTION draw_region(worker &thread, call &create_call, const obje
         region.for_lmr_handle =
             create_call.use(thread.draw(DAT_HANDLE_TYPE_LMR, ia.obj), ia.obj, "lmr");
     } else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
-        std::snprintf(cookie, sizeof cookie, "sequencer %d %u", getpid(), thread.random.below(3));
+        std::snprintf(cookie, sizeof cookie, "sequencer %d %u", getpid(),
+                      thread.random.number_below(3));
         region.for_shared_memory = {address, &cookie};
-        create_call.allow(rules::state); // another LMR has other memory with the cookie
+        create_call.allow(rules::invalid_state); // another LMR has other memory with the cookie
     } else {
         region.for_va = address;
     }
@@ -60,8 +62,8 @@ void create_lmr(worker &thread) {
     const object_ref pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
     const DAT_MEM_TYPE type = thread.random.choose(types);
     const DAT_MEM_PRIV_FLAGS privileges = thread.random.choose(privilege_sets);
-    const std::size_t offset = 64 * thread.random.below(memory_size / 128);
-    DAT_VLEN length = 64 + thread.random.below(memory_size / 2 - 64);
+    const std::size_t offset = 64 * thread.random.number_below(memory_size / 128);
+    DAT_VLEN length = 64 + thread.random.number_below(memory_size / 2 - 64);
     char cookie[DAT_LMR_COOKIE_SIZE] = {};
     DAT_LMR_HANDLE handle = DAT_HANDLE_NULL;
     DAT_LMR_CONTEXT lmr_context = 0;
@@ -73,17 +75,17 @@ void create_lmr(worker &thread) {
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      pz_handle = create_call.use(pz, ia.obj, "pz");
     const DAT_REGION_DESCRIPTION region =
-        draw_region(thread, create_call, ia, type, lmr_memory() + offset, cookie);
-    if (thread.random.chance(2) && type == DAT_MEM_TYPE_VIRTUAL) {
+        make_region(thread, create_call, ia, type, lmr_memory() + offset, cookie);
+    if (thread.random.percent_chance(2) && type == DAT_MEM_TYPE_VIRTUAL) {
         create_call.allow(type_bit(DAT_LENGTH_ERROR));
-        create_call.expect_bad_parameter();
+        create_call.expect_invalid_parameter();
         length = 0;
     }
     create_call.end(dat_lmr_create(
         ia_handle, create_call.arg("type", type), region, create_call.arg("length", length),
         pz_handle, create_call.arg("privileges", privileges), DAT_VA_TYPE_VA, &handle, &lmr_context,
         &rmr_context, &registered_length, &registered_address));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &lmr = thread.add_object(DAT_HANDLE_TYPE_LMR, handle, ia.obj);
     lmr.pz = pz.obj;
@@ -92,7 +94,7 @@ void create_lmr(worker &thread) {
     lmr.privileges = privileges;
     expect(type == DAT_MEM_TYPE_LMR || registered_length == length,
            "dat_lmr_create registered another length");
-    if (!thread.publish(lmr))
+    if (!thread.insert_unless_full(lmr))
         free_object(thread, lmr.type, {&lmr, handle});
 }
 
@@ -114,24 +116,24 @@ template <const call_rule &rule,
 void sync(worker &thread) {
     const object_ref ia = thread.draw_ia();
     DAT_LMR_TRIPLET segments[4] = {};
-    const std::size_t count = thread.random.below(std::size(segments) + 1);
+    const std::size_t count = thread.random.number_below(std::size(segments) + 1);
     std::array<object *, std::size(segments)> lmrs = {};
     for (std::size_t i = 0; i != count; ++i) {
         lmrs.at(i) = thread.draw(DAT_HANDLE_TYPE_LMR, ia.obj).obj;
         if (lmrs.at(i) == nullptr)
             return;
         segments[i] = lmrs.at(i)->triplet;
-        segments[i].segment_length = 1 + thread.random.below(segments[i].segment_length);
+        segments[i].segment_length = 1 + thread.random.number_below(segments[i].segment_length);
     }
     call sync_call(thread, rule);
     DAT_HANDLE const handle = sync_call.use(ia, "ia");
     for (std::size_t i = 0; i != count; ++i)
         sync_call.arg("lmr_context", segments[i].lmr_context);
     const DAT_RETURN result = function(handle, segments, count);
-    // The context of a freed LMR is unknown, or is that of another LMR.
+    // The context of a freed LMR is invalid, or is that of another LMR by now.
     for (std::size_t i = 0; i != count; ++i)
         if (lmrs.at(i)->ia != ia.obj || lmrs.at(i)->free_attempts != 0 || lmrs.at(i)->is_freed())
-            sync_call.allow(rules::parameter);
+            sync_call.allow(rules::invalid_parameter);
     sync_call.end(result);
 }
 
@@ -143,12 +145,12 @@ void create_rmr(worker &thread) {
     call create_call(thread, rule);
     create_call.creates(DAT_HANDLE_TYPE_RMR);
     create_call.end(function(create_call.use(pz, "pz"), &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &rmr = thread.add_object(DAT_HANDLE_TYPE_RMR, handle, pz.obj->ia);
     rmr.pz = pz.obj;
     rmr.rmr_scope = scope;
-    if (!thread.publish(rmr))
+    if (!thread.insert_unless_full(rmr))
         free_object(thread, rmr.type, {&rmr, handle});
 }
 
@@ -160,12 +162,13 @@ void query_rmr(worker &thread) {
                "dat_rmr_query returned another PZ or scope");
 }
 
+/// Binds to an LMR, or unbinds: a triplet of length 0.
 void bind(worker &thread) {
     const object_ref rmr = thread.draw(DAT_HANDLE_TYPE_RMR);
     const object *const ia = rmr.obj != nullptr ? rmr.obj->ia : nullptr;
     const object_ref lmr = thread.draw(DAT_HANDLE_TYPE_LMR, ia),
                      ep = thread.draw(DAT_HANDLE_TYPE_EP, ia);
-    const bool unbind = thread.random.chance(20);
+    const bool unbind = thread.random.percent_chance(20);
     DAT_LMR_TRIPLET triplet = lmr.obj != nullptr ? lmr.obj->triplet : DAT_LMR_TRIPLET{};
     DAT_RMR_CONTEXT context = 0;
     if (unbind)
@@ -178,12 +181,12 @@ void bind(worker &thread) {
         bind_call.use(lmr, ia, "lmr");
     DAT_HANDLE const ep_handle = bind_call.use(ep, ia, "ep");
     if (ep.obj != nullptr && ep.obj->is_datagram)
-        bind_call.allow_only(rules::model);
+        bind_call.allow_only(rules::not_supported);
     bind_call.end(dat_rmr_bind(handle, lmr.handle, &triplet,
                                DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG,
                                DAT_VA_TYPE_VA, ep_handle, thread.draw_cookie(),
                                DAT_COMPLETION_DEFAULT_FLAG, &context));
-    if (bind_call.ended_in_success())
+    if (bind_call.has_succeeded())
         rmr.obj->bound_rmr_context = context;
 }
 

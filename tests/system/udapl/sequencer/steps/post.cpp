@@ -27,19 +27,19 @@ post_arguments draw_arguments(worker &thread, const object *ia) {
         DAT_COMPLETION_DEFAULT_FLAG,        DAT_COMPLETION_SUPPRESS_FLAG,
         DAT_COMPLETION_SOLICITED_WAIT_FLAG, DAT_COMPLETION_BARRIER_FENCE_FLAG};
     post_arguments args;
-    args.num_segments = static_cast<DAT_COUNT>(thread.random.below(3));
+    args.num_segments = static_cast<DAT_COUNT>(thread.random.number_below(3));
     const auto address = reinterpret_cast<DAT_VADDR>(lmr_memory());
     args.remote = {address, 64, 0};
     for (DAT_LMR_TRIPLET &segment : args.iov) {
         segment = {address, 8, 0};
         if (const object *const lmr = thread.find_live(DAT_HANDLE_TYPE_LMR, ia)) {
             segment = lmr->triplet;
-            segment.segment_length = 8 * (1 + thread.random.below(4));
+            segment.segment_length = 8 * (1 + thread.random.number_below(4));
         }
     }
     if (const object *const lmr = thread.find_live(DAT_HANDLE_TYPE_LMR, ia))
         args.remote = {lmr->triplet.virtual_address, 64, lmr->rmr_context};
-    if (thread.random.chance(20))
+    if (thread.random.percent_chance(20))
         if (const object *const rmr = thread.find_live(DAT_HANDLE_TYPE_RMR, ia))
             args.remote.rmr_context = rmr->bound_rmr_context;
     args.flags = thread.random.choose(flag_sets);
@@ -56,16 +56,17 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
     DAT_HANDLE const handle = post_call.use(ep, "ep");
     post_call.arg("num_segments", args.num_segments);
     post_call.arg("flags", args.flags);
-    // By default an EP without the EVD has no segments.
+    // Without the EVD, the EP's default max_request_iov or max_recv_iov is 0: segments are one too
+    // many.
     if (ep.obj != nullptr && (ep.obj->request_evd == nullptr || ep.obj->recv_evd == nullptr))
-        post_call.allow(rules::parameter);
+        post_call.allow(rules::invalid_parameter);
     // An iWARP device has exactly one segment for an RDMA Read, and no extensions of InfiniBand.
     const DAT_COUNT max_read = thread.shared.ia_attr.max_iov_segments_per_rdma_read;
     if (&rule == &rules::ep_post_rdma_read &&
         (args.num_segments > max_read || (max_read == 1 && args.num_segments == 0)))
-        post_call.allow(rules::parameter);
+        post_call.allow(rules::invalid_parameter);
     if (ep.obj != nullptr && ep.obj->is_datagram && &rule != &rules::ep_post_recv)
-        post_call.allow_only(rules::model | rules::parameter | rules::privileges);
+        post_call.allow_only(rules::not_supported | rules::invalid_parameter | rules::privileges);
     post_call.end(post_function(handle, args));
 }
 
@@ -76,7 +77,7 @@ void send(worker &thread) {
 }
 
 void send_with_invalidate(worker &thread) {
-    const bool invalidate = thread.random.chance(50);
+    const bool invalidate = thread.random.percent_chance(50);
     post(thread, rules::ep_post_send_with_invalidate,
          [invalidate](DAT_EP_HANDLE ep, post_arguments &args) {
              return dat_ep_post_send_with_invalidate(ep, args.num_segments, args.iov, args.cookie,
@@ -123,21 +124,23 @@ void post_ib(worker &thread, const call_rule &rule, function &&post_function) {
 void fetch_and_add(worker &thread) {
     post_ib(thread, rules::ib_fetch_and_add, [](DAT_EP_HANDLE ep, post_arguments &args) {
         args.iov[0].segment_length = 8;
-        return dat_ib_post_fetch_and_add(ep, 1, args.iov, args.cookie, &args.remote, args.flags);
+        return dat_ib_post_fetch_and_add(ep, 1 /* add */, args.iov, args.cookie, &args.remote,
+                                         args.flags);
     });
 }
 
 void cmp_and_swap(worker &thread) {
     post_ib(thread, rules::ib_cmp_and_swap, [](DAT_EP_HANDLE ep, post_arguments &args) {
         args.iov[0].segment_length = 8;
-        return dat_ib_post_cmp_and_swap(ep, 0, 1, args.iov, args.cookie, &args.remote, args.flags);
+        return dat_ib_post_cmp_and_swap(ep, 0 /* compare */, 1 /* swap */, args.iov, args.cookie,
+                                        &args.remote, args.flags);
     });
 }
 
 void rdma_write_immed(worker &thread) {
     post_ib(thread, rules::ib_rdma_write_immed, [](DAT_EP_HANDLE ep, post_arguments &args) {
         return dat_ib_post_rdma_write_immed(ep, args.num_segments, args.iov, args.cookie,
-                                            &args.remote, 1, args.flags);
+                                            &args.remote, 1 /* immediate data */, args.flags);
     });
 }
 

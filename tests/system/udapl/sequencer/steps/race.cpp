@@ -9,9 +9,10 @@
 
 namespace sequencer {
 
-/// Offered by a thread, and taken by another one, which copies it and sets taken.
+/// What a thread offers in shared_state::offered_race. The thread that takes it copies function and
+/// ref, then sets taken: after that the race may be gone.
 struct race {
-    void (*function)(worker &, const object_ref &) = nullptr; ///< of the thread that takes it
+    void (*function)(worker &, const object_ref &) = nullptr; ///< that the taking thread calls
     object_ref ref = {};
     std::atomic<bool> taken = false;
 };
@@ -25,6 +26,8 @@ void free_ref(worker &thread, const object_ref &ref) {
     free_object(thread, type, ref);
 }
 
+/// Each of the two threads calls one of these functions with the same object; nullptr stands for
+/// the first.
 struct race_kind {
     DAT_HANDLE_TYPE type;
     std::array<race_function, 3> functions;
@@ -50,8 +53,9 @@ race_function draw_function(worker &thread, const race_kind &kind) {
     return function != nullptr ? function : kind.functions.front();
 }
 
-/// Waits a moment for another thread. False: none has taken the race.
-bool offer(worker &thread, race &offered) {
+/// Offers a race to the other threads, and waits a moment until one takes it. False: none did. The
+/// race is not used by another thread on return.
+bool offer_and_wait(worker &thread, race &offered) {
     std::atomic<race *> &slot = thread.shared.offered_race;
     race *expected = nullptr;
     if (!slot.compare_exchange_strong(expected, &offered, std::memory_order_acq_rel))
@@ -72,7 +76,7 @@ void start_race(worker &thread) {
     race offered;
     offered.function = draw_function(thread, kind);
     offered.ref = ref;
-    offer(thread, offered);
+    offer_and_wait(thread, offered); // without another thread, the function is called all the same
     draw_function(thread, kind)(thread, ref);
 }
 

@@ -11,10 +11,12 @@ namespace sequencer {
 namespace {
 
 DAT_CONN_QUAL draw_conn_qual(worker &thread) {
-    return 20000 + thread.random.below(8);
+    return min_conn_qual + thread.random.number_below(num_conn_quals);
 }
 
-/// Creates a service point. function(ia, evd, &handle) calls DAT; fill(object) notes the rest.
+/// Creates a service point with a drawn EVD, and adds it to the shared objects.
+/// create_function(evd, &handle) calls DAT; fill(object) sets the members for what it was created
+/// with.
 template <class function, class filling>
 void create(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ia, call &create_call,
             function &&create_function, filling &&fill) {
@@ -23,21 +25,21 @@ void create(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ia, call &cr
     DAT_HANDLE const evd_handle = create_call.use_evd(evd, ia.obj, DAT_EVD_CR_FLAG, "evd");
     DAT_HANDLE handle = DAT_HANDLE_NULL;
     create_call.end(create_function(evd_handle, &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &sp = thread.add_object(type, handle, ia.obj);
     sp.evd = evd.obj;
     fill(sp);
-    if (!thread.publish(sp))
+    if (!thread.insert_unless_full(sp))
         free_object(thread, sp.type, {&sp, handle});
 }
 
 void create_psp(worker &thread) {
     const object_ref ia = thread.draw_ia();
-    const bool any = thread.random.chance(40);
+    const bool any = thread.random.percent_chance(40);
     DAT_CONN_QUAL qual = draw_conn_qual(thread);
     const DAT_PSP_FLAGS flags =
-        thread.random.chance(30) ? DAT_PSP_PROVIDER_FLAG : DAT_PSP_CONSUMER_FLAG;
+        thread.random.percent_chance(30) ? DAT_PSP_PROVIDER_FLAG : DAT_PSP_CONSUMER_FLAG;
     call create_call(thread, any ? rules::psp_create_any : rules::psp_create);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia");
     create_call.arg("conn_qual", qual);

@@ -16,25 +16,25 @@ void create(worker &thread) {
     const object_ref ia = thread.draw_ia();
     const object_ref pz = thread.draw(DAT_HANDLE_TYPE_PZ, ia.obj);
     DAT_SRQ_ATTR attr = {};
-    attr.max_recv_dtos = 1 + static_cast<DAT_COUNT>(thread.random.below(32));
-    attr.max_recv_iov = 1 + static_cast<DAT_COUNT>(thread.random.below(2));
+    attr.max_recv_dtos = 1 + static_cast<DAT_COUNT>(thread.random.number_below(32));
+    attr.max_recv_iov = 1 + static_cast<DAT_COUNT>(thread.random.number_below(2));
     DAT_SRQ_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::srq_create);
     create_call.creates(DAT_HANDLE_TYPE_SRQ);
     DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
                      pz_handle = create_call.use(pz, ia.obj, "pz");
-    if (thread.random.chance(2)) {
-        create_call.expect_bad_parameter();
+    if (thread.random.percent_chance(2)) {
+        create_call.expect_invalid_parameter();
         attr.max_recv_dtos = 0;
     }
     create_call.arg("dtos", attr.max_recv_dtos);
     create_call.end(dat_srq_create(ia_handle, pz_handle, &attr, &handle));
-    if (!create_call.ended_in_success())
+    if (!create_call.has_succeeded())
         return;
     object &srq = thread.add_object(DAT_HANDLE_TYPE_SRQ, handle, ia.obj);
     srq.pz = pz.obj;
     srq.length = attr.max_recv_dtos;
-    if (!thread.publish(srq))
+    if (!thread.insert_unless_full(srq))
         free_object(thread, srq.type, {&srq, handle});
 }
 
@@ -44,7 +44,7 @@ void query_srq(worker &thread) {
     if (!query(thread, rules::srq_query, srq, dat_srq_query, DAT_SRQ_FIELD_ALL, param))
         return;
     expect(param.pz_handle == srq.obj->pz->handle, "dat_srq_query returned another PZ");
-    expect(param.max_recv_dtos >= srq.obj->length || srq.obj->resized,
+    expect(param.max_recv_dtos >= srq.obj->length || srq.obj->maybe_resized,
            "dat_srq_query returned a shorter length");
 }
 
@@ -56,8 +56,8 @@ void post_recv(worker &thread) {
     call post_call(thread, rules::srq_post_recv);
     DAT_HANDLE const handle = post_call.use(srq, "srq");
     DAT_COUNT num_segments = 1;
-    if (thread.random.chance(2)) {
-        post_call.expect_bad_parameter();
+    if (thread.random.percent_chance(2)) {
+        post_call.expect_invalid_parameter();
         num_segments = -1;
     }
     post_call.end(dat_srq_post_recv(handle, post_call.arg("num_segments", num_segments), &iov,
@@ -72,11 +72,11 @@ void set_low_watermark(worker &thread) {
     const object_ref srq = draw_srq(thread);
     call set_call(thread, rules::srq_set_lw);
     DAT_HANDLE const handle = set_call.use(srq, "srq");
-    const auto watermark = static_cast<DAT_COUNT>(thread.random.below(
+    const auto watermark = static_cast<DAT_COUNT>(thread.random.number_below(
         srq.obj != nullptr ? static_cast<std::size_t>(srq.obj->length) + 1 : 1));
     const DAT_RETURN result = dat_srq_set_lw(handle, set_call.arg("watermark", watermark));
-    if (srq.obj != nullptr && srq.obj->resized)
-        set_call.allow(rules::parameter);
+    if (srq.obj != nullptr && srq.obj->maybe_resized)
+        set_call.allow(rules::invalid_parameter);
     set_call.end(result);
 }
 
@@ -89,13 +89,13 @@ void free_srq(worker &thread) {
 void resize_srq(worker &thread, const object_ref &srq) {
     call resize_call(thread, rules::srq_resize);
     DAT_HANDLE const handle = resize_call.use(srq, "srq");
-    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.below(64));
-    if (thread.random.chance(2)) {
-        resize_call.expect_bad_parameter();
+    DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.number_below(64));
+    if (thread.random.percent_chance(2)) {
+        resize_call.expect_invalid_parameter();
         length = -1;
     }
     if (srq.obj != nullptr)
-        srq.obj->resized = true;
+        srq.obj->maybe_resized = true;
     resize_call.end(dat_srq_resize(handle, resize_call.arg("length", length)));
 }
 
