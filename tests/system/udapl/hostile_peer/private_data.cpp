@@ -14,7 +14,7 @@ namespace hostile_peer {
 namespace {
 
 constexpr std::size_t max_request_rxe = 56, max_reply_rxe = 196, max_reject_rxe = 148;
-constexpr std::size_t max_siw = 252;   ///< MPA's 256, less four bytes of its read limits
+constexpr std::size_t max_siw = 252;   ///< and four bytes of MPA's read limits, 256 in all
 constexpr std::size_t max_event = 255; ///< in an event of rdma_cm
 
 /// The first word of the private data with which our provider rejects (udapl/dapl/cm).

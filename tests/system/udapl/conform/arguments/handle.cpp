@@ -21,6 +21,7 @@ void expect_bogus_refused(const handle_call &row, all_objects &objects) {
     }
 }
 
+/// For each function: a case with NULL, and a case with handles that are not of its type.
 void add_handle_cases(case_list &cases, std::span<const handle_call> rows) {
     for (const handle_call &row : rows) {
         add_case(cases, concat("handle.null.", row.name), [row] {
@@ -228,7 +229,8 @@ constexpr handle_call other_calls[] = {
     {"dat_srq_free", DAT_HANDLE_TYPE_SRQ, DAT_INVALID_HANDLE_SRQ, CALL(dat_srq_free(handle))},
 };
 
-/// The handle is looked at before the arguments, of which there are none.
+/// dat_extension_op checks the handle before the operation's arguments: here there are none, and it
+/// returns an invalid handle.
 void test_extension_op() {
     const all_objects objects;
     if (objects.eps.ia.ia_attr().extension_supported == DAT_EXTENSION_NONE)

@@ -20,7 +20,7 @@ struct handle_argument {
     DAT_RETURN (*call)(DAT_HANDLE, const all_objects &);
 };
 
-/// What calls would make.
+/// Where calls that must fail would write a new handle.
 DAT_HANDLE unwritten_handle = &unwritten_handle;
 
 struct ep_handles {
@@ -162,6 +162,7 @@ void expect_refused(const handle_argument &row, const all_objects &objects,
     expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
 }
 
+/// The call refuses each handle that is invalid as this argument.
 void expect_all_refused(const handle_argument &row) {
     const all_objects other_objects, objects;
     std::vector<bogus_handle> bogus_list = bogus_handles(objects, row.type);

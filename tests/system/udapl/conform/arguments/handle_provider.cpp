@@ -126,6 +126,8 @@ const DAT_PROVIDER *get_provider(const all_objects &objects) {
     return *static_cast<const DAT_PROVIDER *const *>(objects.live_handle(DAT_HANDLE_TYPE_EP));
 }
 
+/// Each function of the group, called by the provider's table and not by the registry, refuses each
+/// bogus handle.
 void expect_all_refused(const function_group &group) {
     const all_objects objects;
     const DAT_PROVIDER &provider = *get_provider(objects);
@@ -146,6 +148,8 @@ DAT_RETURN extension_op(const DAT_PROVIDER *provider, DAT_HANDLE handle, DAT_EXT
     return ret;
 }
 
+/// dat_extension_op of the provider refuses bogus EPs and IAs, and an operation that does not
+/// exist.
 void expect_operations_refused() {
     const all_objects objects;
     const DAT_PROVIDER *const provider = get_provider(objects);
@@ -160,7 +164,8 @@ void expect_operations_refused() {
         expect_return(extension_op(provider, bogus.handle, DAT_IB_CLOSE_QUERY_OP),
                       invalid_handle(DAT_INVALID_HANDLE_IA));
     }
-    expect_return(extension_op(provider, objects.idle_ep, 0x7777), dat_error(DAT_NOT_IMPLEMENTED));
+    expect_return(extension_op(provider, objects.idle_ep, /*operation=*/0x7777),
+                  dat_error(DAT_NOT_IMPLEMENTED));
 }
 
 } // namespace

@@ -18,17 +18,21 @@ kernel_counts count_objects() {
     return settings().device.empty() ? kernel_counts{} : count_kernel_objects(settings().device);
 }
 
+/// The call returns the row's error, writes no handle, creates no object in the kernel and posts
+/// nothing.
 void expect_refused(const invalid_call &row, const all_objects &objects) {
     const scoped_trace trace(row.description);
     const kernel_counts old_counts = count_objects();
     const long old_posted = count_posted_requests();
-    unwritten_handle = &unwritten_handle;
+    unwritten_handle = &unwritten_handle; // a value that no call returns
     expect_return(row.call(objects), row.expected);
     expect_true(unwritten_handle == &unwritten_handle, "it wrote a handle");
     expect_true(count_objects() == old_counts, "the kernel has other objects than before");
     expect_eq(count_posted_requests(), old_posted, "the number of work requests posted");
 }
 
+/// Calls all rows with objects of one IA, and expects no completion. Skips the case if the device
+/// lacks what is required.
 void expect_all_refused(std::span<const invalid_call> rows, requirement required) {
     all_objects objects;
     if (required == requirement::memory_windows && !objects.rmr)
@@ -47,6 +51,7 @@ void expect_all_refused(std::span<const invalid_call> rows, requirement required
 
 } // namespace
 
+/// Adds a case for each function: rows of the same function follow each other.
 void add_invalid(case_list &cases, std::span<const invalid_call> rows, requirement required) {
     while (!rows.empty()) {
         const std::string function = rows.front().function;

@@ -54,13 +54,16 @@ DAT_EP_ATTR minimal_ep_attr() {
     return attr;
 }
 
-/// The limit is the largest number, so 0, which means the default, is behind it.
+/// The limit is the largest number, and limit + 1 has become 0, which means the default and is
+/// valid.
 bool is_wrapped(const invalid_attr &row, const DAT_EP_ATTR &attr) {
     const std::string description = row.description;
     return (description.starts_with("max_message_size") && attr.max_message_size == 0) ||
            (description.starts_with("max_rdma_size") && attr.max_rdma_size == 0);
 }
 
+/// create(objects, &attr), a call that creates an EP, refuses each invalid attribute, and writes no
+/// handle.
 template <class Create>
 void expect_attributes_refused(Create create, DAT_RETURN expected) {
     const all_objects objects;
@@ -209,7 +212,8 @@ DAT_RETURN post_null_iov(const all_objects &objects) {
     const post_args args(objects);
     return post_dto(type, objects.eps.active, 1, nullptr, &args.remote);
 }
-/// A byte above the limit, and a sum that is larger than a segment's length can say.
+/// Posts a byte more than the EP's limit, and two segments whose sum exceeds DAT_SEG_LENGTH.
+/// Returns the first result that is not DAT_LENGTH_ERROR, or DAT_LENGTH_ERROR.
 template <dto_type type>
 DAT_RETURN post_too_long(const all_objects &objects) {
     const DAT_EP_ATTR attr = query_ep_attr(objects.eps.active);

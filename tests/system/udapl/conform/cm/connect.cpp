@@ -14,7 +14,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// What dat_ep_connect takes, each as it should be.
+/// Arguments of dat_ep_connect, each of them valid by default.
 struct connect_args {
     bool has_address = true;
     DAT_TIMEOUT timeout = dat_timeout(std::chrono::seconds(10));
@@ -31,7 +31,8 @@ struct connect_args {
     }
 };
 
-/// It is refused at once, without an event, and the EP can be connected after.
+/// dat_ep_connect with these arguments returns one of these errors, raises no event, and the EP can
+/// be connected afterwards.
 void expect_connect_refused(const connect_args &args, std::initializer_list<DAT_RETURN> expected,
                             source_location loc = current_location()) {
     ep_pair eps;
@@ -173,10 +174,10 @@ void add_state_cases(case_list &cases) {
     });
 }
 
+/// The event's private data is `data`, which zeros may follow.
 void expect_private_data(const DAT_EVENT &event, byte_view data,
                          source_location loc = current_location()) {
     const auto &connect_event = event.event_data.connect_event_data;
-    // A connection manager may add zeros at the end.
     if (expect_true(
             connect_event.private_data_size >= static_cast<DAT_COUNT>(data.size()),
             concat("private_data_size is ", connect_event.private_data_size, ", not ", data.size()),
@@ -187,6 +188,7 @@ void expect_private_data(const DAT_EVENT &event, byte_view data,
                     "the private data is not what was sent", loc);
 }
 
+/// Private data of that size comes with the request, and with the accept.
 void test_private_data(std::size_t size) {
     const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
@@ -197,7 +199,7 @@ void test_private_data(std::size_t size) {
     require_success(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));
     expect_true(param.private_data_size >= static_cast<DAT_COUNT>(size) &&
                     (size == 0 || std::memcmp(param.private_data, request_data.data(), size) == 0),
-                "the question is not what was sent");
+                "the request's private data is not what was sent");
     require_success(dat_cr_accept(cr, eps.passive, static_cast<DAT_COUNT>(size),
                                   size == 0 ? nullptr : mutable_data(reply_data)));
     expect_private_data(next_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED),
@@ -205,6 +207,8 @@ void test_private_data(std::size_t size) {
     next_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+/// A reject with private data of that size: the active EP gets PEER_REJECTED with it, and can be
+/// connected after a reset.
 void test_reject(std::size_t size, source_location loc = current_location()) {
     const scoped_trace trace(concat(size, " bytes"));
     ep_pair eps;
@@ -253,7 +257,8 @@ void add_private_data_cases(case_list &cases) {
     });
 }
 
-/// No host answers: the event comes in time, and the EP can be used again.
+/// ret: of a dat_ep_connect at `start`, with this timeout, to an address where no host answers. It
+/// or an event says so, not before the timeout, and the EP can be used again.
 void expect_no_answer(ep_pair &eps, const DAT_RETURN ret, clock::time_point start,
                       milliseconds timeout, source_location loc = current_location()) {
     // The provider may return the error at once.

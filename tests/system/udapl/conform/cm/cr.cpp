@@ -16,7 +16,7 @@ namespace {
 struct cr_fixture {
     ep_pair eps;
     DAT_CR_ARRIVAL_EVENT_DATA arrival{};
-    bool pending = true;
+    bool pending = true; ///< neither accepted nor rejected
 
     explicit cr_fixture(byte_view private_data = {}) {
         require_success(eps.request_connection(private_data));
@@ -28,7 +28,7 @@ struct cr_fixture {
             wait_any_event(eps.active.connect_evd);
     }
     DAT_CR_HANDLE cr() const { return arrival.cr_handle; }
-    /// It may be accepted as if nothing had been.
+    /// The CR can still be accepted, after calls that were refused.
     void accept(source_location loc = current_location()) {
         pending = false;
         require_success(dat_cr_accept(cr(), eps.passive, 0, nullptr), loc);
@@ -44,6 +44,7 @@ struct cr_fixture {
     }
 };
 
+/// The address is the IA's: both sides of the connection are in this process.
 bool expect_local_address(const ep_pair &eps, DAT_IA_ADDRESS_PTR address, const char *field_name,
                           source_location loc = current_location()) {
     if (!expect_true(address != nullptr, concat(field_name, " is NULL"), loc))

@@ -27,6 +27,7 @@ void expect_disconnected_once(const ep_pair &eps, source_location loc = current_
     }
 }
 
+/// A connected EP, the active or the passive one, disconnects.
 void test_disconnect(bool by_active, DAT_CLOSE_FLAGS flags) {
     ep_pair eps;
     eps.connect();
@@ -35,11 +36,12 @@ void test_disconnect(bool by_active, DAT_CLOSE_FLAGS flags) {
 }
 
 void add_disconnect_cases(case_list &cases) {
-    add_case(cases, "disconnect.gracefully", [] { test_disconnect(true, graceful); });
-    add_case(cases, "disconnect.abruptly", [] { test_disconnect(true, abrupt); });
-    add_case(cases, "disconnect.by_the_passive_side", [] { test_disconnect(false, graceful); });
+    add_case(cases, "disconnect.gracefully", [] { test_disconnect(/*by_active=*/true, graceful); });
+    add_case(cases, "disconnect.abruptly", [] { test_disconnect(/*by_active=*/true, abrupt); });
+    add_case(cases, "disconnect.by_the_passive_side",
+             [] { test_disconnect(/*by_active=*/false, graceful); });
     add_case(cases, "disconnect.abruptly_by_the_passive_side",
-             [] { test_disconnect(false, abrupt); });
+             [] { test_disconnect(/*by_active=*/false, abrupt); });
     add_case(cases, "disconnect.by_both", [] { // at the same time
         for (int i = 0; i < 5; ++i) {
             ep_pair eps;
@@ -99,8 +101,7 @@ void add_state_cases(case_list &cases) {
     });
 }
 
-/// All receives come back, in the order they were posted, and the requests that did not get
-/// through.
+/// A disconnect flushes the posted receives of both EPs, in the order they were posted.
 void test_flush() {
     ep_pair eps;
     eps.connect();
@@ -122,7 +123,7 @@ void test_flush() {
     expect_no_event(eps.passive.recv_evd);
 }
 
-/// What was sent before a graceful end arrives.
+/// Messages that were sent before a graceful disconnect arrive: their Sends and receives succeed.
 void test_graceful_drain() {
     for (int round = 0; round < 5; ++round) {
         ep_pair eps;

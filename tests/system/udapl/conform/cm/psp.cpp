@@ -162,7 +162,9 @@ void add_create_any_cases(case_list &cases) {
     });
 }
 
-/// The provider creates the EP, if its attributes promise it.
+/// DAT_PSP_PROVIDER_FLAG: a request comes with an EP that the provider has created, in a tentative
+/// state. The consumer gives it PZ and EVDs, and accepts without an EP of its own. Refused if
+/// ep_creator is NEVER.
 void test_provider_creates_ep() {
     ep_pair eps;
     unique_psp psp;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t source = 0;
 constexpr std::size_t target = ep_pair::size / 2;
 
-/// A connected pair, of which the connection breaks.
+/// A connected pair, whose connection the case breaks.
 struct dto_error_fixture {
     ep_pair eps;
 
@@ -40,7 +40,8 @@ struct dto_error_fixture {
                     "the status is " + to_string(dto.status), loc);
         expect_eq(dto.ep_handle, eps.active, "the EP", loc);
     }
-    /// Both ends are free for something new.
+    /// After an error: both EPs get the end of the connection, are reset, and can be connected
+    /// again.
     void reconnect(source_location loc = current_location()) {
         for (test_ep *ep : {&eps.active, &eps.passive}) {
             DAT_EP_STATE state = ep->get_state(loc);
@@ -71,7 +72,8 @@ struct dto_error_fixture {
     }
 };
 
-/// An RDMA Write and a Read to where they may not go.
+/// An RDMA Write to `remote`, and, if try_read, a Read of it, fail with a remote access error, and
+/// write nothing.
 void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixture, bool try_read) {
     ep_pair &eps = fixture.eps;
     {
@@ -103,24 +105,24 @@ void add_remote_error_cases(case_list &cases) {
         dto_error_fixture fixture;
         DAT_RMR_TRIPLET remote = fixture.eps.lmr.make_rmr_triplet(target, 64);
         remote.rmr_context ^= 0x5a5a5a00U;
-        expect_remote_access_error(remote, fixture, true);
+        expect_remote_access_error(remote, fixture, /*try_read=*/true);
     });
     add_case(cases, "dto_error.remote_before", [] {
         dto_error_fixture fixture;
         DAT_RMR_TRIPLET remote = fixture.eps.lmr.make_rmr_triplet(0, 64);
         remote.virtual_address -= 8;
-        expect_remote_access_error(remote, fixture, true);
+        expect_remote_access_error(remote, fixture, /*try_read=*/true);
     });
     add_case(cases, "dto_error.remote_behind", [] {
         dto_error_fixture fixture;
         expect_remote_access_error(fixture.eps.lmr.make_rmr_triplet(ep_pair::size - 32, 64),
-                                   fixture, true);
+                                   fixture, /*try_read=*/true);
     });
     add_case(cases, "dto_error.remote_without_privilege", [] {
         dto_error_fixture fixture;
         const test_lmr local_lmr(fixture.eps.ia, fixture.eps.pz, page_size,
                                  DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
-        expect_remote_access_error(local_lmr.make_rmr_triplet(0, 64), fixture, true);
+        expect_remote_access_error(local_lmr.make_rmr_triplet(0, 64), fixture, /*try_read=*/true);
     });
     add_case(cases, "dto_error.remote_read_only", [] {
         dto_error_fixture fixture;
@@ -129,24 +131,26 @@ void add_remote_error_cases(case_list &cases) {
         require_success(post_rdma_read(fixture.eps.active, fixture.eps.lmr.make_lmr_triplet(0, 64),
                                        read_only_lmr.make_rmr_triplet(0, 64), 5));
         expect_completion(fixture.eps.active.request_evd, fixture.eps.active, 5, 64);
-        expect_remote_access_error(read_only_lmr.make_rmr_triplet(0, 64), fixture, false);
+        expect_remote_access_error(read_only_lmr.make_rmr_triplet(0, 64), fixture,
+                                   /*try_read=*/false);
     });
     add_case(cases, "dto_error.remote_freed", [] {
         dto_error_fixture fixture;
         test_lmr freed_lmr(fixture.eps.ia, fixture.eps.pz, page_size);
         const DAT_RMR_TRIPLET remote = freed_lmr.make_rmr_triplet(0, 64);
         require_success(freed_lmr.free());
-        expect_remote_access_error(remote, fixture, true);
+        expect_remote_access_error(remote, fixture, /*try_read=*/true);
     });
     add_case(cases, "dto_error.remote_of_another_zone", [] {
         dto_error_fixture fixture;
         const unique_pz pz = fixture.eps.ia.create_pz();
         const test_lmr other_lmr(fixture.eps.ia, pz, page_size);
-        expect_remote_access_error(other_lmr.make_rmr_triplet(0, 64), fixture, true);
+        expect_remote_access_error(other_lmr.make_rmr_triplet(0, 64), fixture, /*try_read=*/true);
     });
 }
 
-/// The call or the completion reports a local memory that is not valid.
+/// ret: of a post with invalid local memory. The post or its completion reports that, and nothing
+/// is written.
 void expect_local_protection_error(dto_error_fixture &fixture, DAT_RETURN ret,
                                    source_location loc = current_location()) {
     const DAT_RETURN type = DAT_GET_TYPE(ret);
@@ -156,7 +160,7 @@ void expect_local_protection_error(dto_error_fixture &fixture, DAT_RETURN ret,
                     "returned " + return_name(ret), loc);
         return;
     }
-    // siw's kernel and rxe's have words of their own for it.
+    // LOCAL_EP, FLUSHED: what siw and rxe report instead.
     fixture.expect_status({DAT_DTO_ERR_LOCAL_PROTECTION, DAT_DTO_ERR_LOCAL_EP, DAT_DTO_ERR_FLUSHED},
                           loc);
     fixture.expect_target_unchanged(loc);

@@ -35,7 +35,8 @@ struct ep_create_fixture {
     }
 };
 
-/// With one attribute changed it is refused.
+/// For each attribute a case in which only it is invalid: dat_ep_create refuses it. SET changes the
+/// field.
 void add_invalid_attr_cases(case_list &cases) {
     const auto add = [&](const char *name, auto change) {
         add_case(cases, name, [change] {
@@ -132,6 +133,7 @@ DAT_EP_PARAM query_ep(DAT_EP_HANDLE ep) {
     return param.value();
 }
 
+/// Without attributes, an EP has at least the limits that programs of OFED's uDAPL need.
 void test_default_attr() {
     const ep_create_fixture fixture;
     DAT_EP_HANDLE handle = nullptr;
@@ -159,6 +161,7 @@ void test_default_attr() {
                 concat("max_rdma_size is ", attr.max_rdma_size));
 }
 
+/// dat_ep_query returns the attributes that were requested; limits may be higher.
 void test_read_back() {
     const ep_create_fixture fixture;
     unique_ep ep;

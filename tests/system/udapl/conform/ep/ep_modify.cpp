@@ -29,6 +29,8 @@ struct ep_modify_fixture {
     DAT_RETURN modify(DAT_UINT64 mask) const { return dat_ep_modify(ep, mask, &param); }
 };
 
+/// A case in which dat_ep_modify with this mask fails, after `change` has made the field of the
+/// mask invalid.
 template <class Change>
 void add_invalid_field_case(case_list &cases, const char *name, DAT_UINT64 mask, Change change,
                             DAT_RETURN other_return = invalid_parameter(3)) {
@@ -108,12 +110,14 @@ void add_invalid_cases(case_list &cases) {
                            SET(ep_attr.max_rdma_read_out, limits.max_rdma_read_per_ep_out + 1));
 }
 
+/// dat_ep_modify raises the limits of an EP, which then takes as many receives.
 void test_attributes() {
+    constexpr DAT_COUNT new_recv_dtos = 30, new_request_dtos = 20, new_iov = 3;
     ep_modify_fixture fixture;
     DAT_EP_ATTR &new_attr = fixture.param.ep_attr;
-    new_attr.max_recv_dtos = 30;
-    new_attr.max_request_dtos = 20;
-    new_attr.max_recv_iov = new_attr.max_request_iov = 3;
+    new_attr.max_recv_dtos = new_recv_dtos;
+    new_attr.max_request_dtos = new_request_dtos;
+    new_attr.max_recv_iov = new_attr.max_request_iov = new_iov;
     new_attr.max_rdma_read_in = new_attr.max_rdma_read_out = 1;
     constexpr DAT_UINT64 mask =
         DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS |
@@ -121,16 +125,17 @@ void test_attributes() {
         DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN | DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_OUT;
     require_success(fixture.modify(mask));
     const DAT_EP_ATTR attr = query_ep(fixture.ep).ep_attr;
-    expect_true(attr.max_recv_dtos >= 30, "max_recv_dtos is as before");
-    expect_true(attr.max_request_dtos >= 20, "max_request_dtos is as before");
-    expect_true(attr.max_recv_iov >= 3 && attr.max_request_iov >= 3,
+    expect_true(attr.max_recv_dtos >= new_recv_dtos, "max_recv_dtos is as before");
+    expect_true(attr.max_request_dtos >= new_request_dtos, "max_request_dtos is as before");
+    expect_true(attr.max_recv_iov >= new_iov && attr.max_request_iov >= new_iov,
                 "the iov limits are as before");
     const test_lmr lmr(fixture.ia, fixture.pz, page_size);
-    for (DAT_UINT64 i = 0; i < 30; ++i)
+    for (DAT_UINT64 i = 0; i < new_recv_dtos; ++i)
         require_success(post_recv(fixture.ep, lmr.make_lmr_triplet(0, 8), i));
 }
 
-/// An endpoint gets what it needs only after it was made, and works.
+/// An EP that is created without PZ, EVDs and queue entries gets them by dat_ep_modify, and can be
+/// connected.
 void test_configured_later() {
     ep_pair eps;
     DAT_EP_ATTR empty_attr = minimal_ep_attr();

@@ -192,9 +192,10 @@ void add_state_cases(case_list &cases) {
     });
 }
 
-constexpr DAT_UINT64 far_too_many = 5000;
+constexpr DAT_UINT64 far_too_many = 5000; ///< more than any queue has
 
-/// As many as it was made for, and then an error.
+/// An EP takes at least 8 receives and requests, the limits of minimal_ep_attr, and then returns
+/// INSUFFICIENT_RESOURCES.
 void add_queue_full_cases(case_list &cases) {
     add_case(cases, "ep_post.receives_full", [] {
         const test_ia ia;

@@ -25,7 +25,7 @@ DAT_SRQ_PARAM query_srq(DAT_SRQ_HANDLE srq) {
 /// A pair, and an SRQ for its passive side.
 struct srq_fixture {
     ep_pair eps;
-    unique_srq srq = create_srq({max_recv_dtos, 2, DAT_SRQ_LW_DEFAULT});
+    unique_srq srq = create_srq({max_recv_dtos, /*max_recv_iov=*/2, DAT_SRQ_LW_DEFAULT});
 
     unique_srq create_srq(DAT_SRQ_ATTR srq_attr, source_location loc = current_location()) const {
         DAT_SRQ_HANDLE handle = nullptr;
@@ -37,8 +37,9 @@ struct srq_fixture {
         // The SRQ is freed before the pair, so no EP of the pair may use it.
         eps.passive = test_ep(eps.ia, eps.pz);
     }
-    void expect_refused(DAT_SRQ_ATTR srq_attr, std::initializer_list<DAT_RETURN> expected,
-                        source_location loc = current_location()) const {
+    /// dat_srq_create with these attributes returns one of these errors.
+    void expect_create_refused(DAT_SRQ_ATTR srq_attr, std::initializer_list<DAT_RETURN> expected,
+                               source_location loc = current_location()) const {
         DAT_SRQ_HANDLE handle = nullptr;
         const DAT_RETURN ret = dat_srq_create(eps.ia, eps.pz, &srq_attr, &handle);
         expect_return(ret, expected, loc);
@@ -50,19 +51,21 @@ struct srq_fixture {
 void add_create_cases(case_list &cases) {
     add_case(cases, "srq.create_wrong", [] {
         const srq_fixture fixture;
-        fixture.expect_refused({0, 1, 0}, {invalid_parameter(3)});
-        fixture.expect_refused({-1, 1, 0}, {invalid_parameter(3)});
-        fixture.expect_refused({8, -1, 0}, {invalid_parameter(3)});
-        fixture.expect_refused({8, 1, -7}, {invalid_parameter(3)});
-        fixture.expect_refused({8, 1, 9}, {invalid_parameter(3)});
+        fixture.expect_create_refused({0, 1, 0}, {invalid_parameter(3)});
+        fixture.expect_create_refused({-1, 1, 0}, {invalid_parameter(3)});
+        fixture.expect_create_refused({8, -1, 0}, {invalid_parameter(3)});
+        fixture.expect_create_refused({8, 1, -7}, {invalid_parameter(3)});
+        fixture.expect_create_refused({8, 1, 9}, {invalid_parameter(3)});
     });
     add_case(cases, "srq.create_too_large", [] {
         const srq_fixture fixture;
         const DAT_IA_ATTR &ia_attr = fixture.eps.ia.ia_attr();
-        fixture.expect_refused({ia_attr.max_recv_per_srq + 1, 1, 0},
-                               {invalid_parameter(3), insufficient_resources(DAT_RESOURCE_SRQ)});
-        fixture.expect_refused({8, ia_attr.max_iov_segments_per_dto + 1, 0},
-                               {invalid_parameter(3), insufficient_resources(DAT_RESOURCE_SRQ)});
+        fixture.expect_create_refused(
+            {ia_attr.max_recv_per_srq + 1, 1, 0},
+            {invalid_parameter(3), insufficient_resources(DAT_RESOURCE_SRQ)});
+        fixture.expect_create_refused(
+            {8, ia_attr.max_iov_segments_per_dto + 1, 0},
+            {invalid_parameter(3), insufficient_resources(DAT_RESOURCE_SRQ)});
     });
     add_case(cases, "srq.create_null", [] {
         const srq_fixture fixture;
@@ -176,15 +179,19 @@ void add_post_cases(case_list &cases) {
     });
 }
 
-/// A message to one of two endpoints takes the queue's next receive, and its event names the EP.
+/// Two EPs have one SRQ. A message to either takes the SRQ's next receive, in the order of posting,
+/// and its completion names the EP.
 void test_two_eps() {
+    const auto recv_offset = [](DAT_UINT64 cookie) {
+        return page_size * (4 + cookie);
+    };
     srq_fixture fixture;
     ep_pair &eps = fixture.eps;
     eps.passive = fixture.create_ep();
     const test_ep second_active(eps.ia, eps.pz), second_ep = fixture.create_ep();
     for (DAT_UINT64 i = 0; i < max_recv_dtos; ++i)
         require_success(
-            post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(page_size * (4 + i), 100), i));
+            post_srq_recv(fixture.srq, eps.lmr.make_lmr_triplet(recv_offset(i), 100), i));
     eps.connect_without_messages();
     require_success(connect_ep(second_active, ia_address(eps.ia.ipv4_address()), eps.port));
     require_success(dat_cr_accept(eps.next_cr(), second_ep, 0, nullptr));
@@ -201,8 +208,7 @@ void test_two_eps() {
             require_success(post_send(*active, eps.lmr.make_lmr_triplet(0, length), next));
             expect_completion(passive->recv_evd, *passive, next, length);
             expect_completion(active->request_evd, *active, next, length);
-            expect_true(std::memcmp(eps.lmr.data() + page_size * (4 + next), data.data(), length) ==
-                            0,
+            expect_true(std::memcmp(eps.lmr.data() + recv_offset(next), data.data(), length) == 0,
                         "the data is not what was sent");
             ++next;
         }

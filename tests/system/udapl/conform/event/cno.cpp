@@ -34,7 +34,7 @@ struct cno_fixture {
     unique_evd first_evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 16, cno);
     unique_evd second_evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 16, cno);
 
-    /// The EVD that it names, which is emptied.
+    /// Waits for the CNO, takes all events of the EVD that it names, and returns the EVD.
     DAT_EVD_HANDLE wait_and_drain(DAT_TIMEOUT timeout = dat_timeout(event_timeout),
                                   source_location loc = current_location()) const {
         DAT_EVD_HANDLE evd_handle = nullptr;
@@ -204,12 +204,13 @@ void add_trigger_cases(case_list &cases) {
     });
 }
 
-/// The receiver sleeps in dat_cno_wait and then dequeues all completions. It hangs if a
-/// notification is lost.
-void test_completions(bool attach_later) {
+/// Whenever dat_cno_wait returns, the receiver takes all completions: of 100 messages none must be
+/// missed, or it waits until the timeout. The EVD is created with the CNO, or gets it by
+/// dat_evd_modify_cno.
+void test_completions(bool by_modify_cno) {
     ep_pair eps;
     const unique_cno &cno = eps.cno;
-    if (attach_later)
+    if (by_modify_cno)
         require_success(dat_evd_modify_cno(eps.passive.recv_evd, cno));
     else
         eps.passive = test_ep(eps.ia, eps.pz, nullptr, cno);
@@ -235,7 +236,8 @@ void test_completions(bool attach_later) {
     }
 }
 
-/// A thread slept in dat_evd_wait for the EVD itself: what comes afterwards triggers the CNO again.
+/// An EVD with a CNO is waited for by dat_evd_wait. The completion that comes after that wait
+/// triggers the CNO again.
 void test_trigger_after_evd_wait() {
     ep_pair eps;
     require_success(dat_evd_modify_cno(eps.passive.recv_evd, eps.cno));
@@ -307,7 +309,7 @@ void add_agent_cases(case_list &cases) {
         const unique_evd evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 8, cno);
         post_software_event(evd);
         require(!agent.wait_for_calls(1).empty(), "it was not called");
-        expect_true(agent.thread_id != std::this_thread::get_id(), "it was called by who posted");
+        expect_true(agent.thread_id != std::this_thread::get_id(), "the posting thread called it");
     });
     add_case(cases, "cno.agent_queried", [] {
         const test_ia ia;
@@ -368,9 +370,10 @@ void add_cno(case_list &cases) {
     add_create_cases(cases);
     add_wait_cases(cases);
     add_trigger_cases(cases);
-    add_case(cases, "cno.completions", [] { test_completions(false); });
+    add_case(cases, "cno.completions", [] { test_completions(/*by_modify_cno=*/false); });
     add_case(cases, "cno.after_evd_wait", test_trigger_after_evd_wait);
-    add_case(cases, "cno.completions_attached_later", [] { test_completions(true); });
+    add_case(cases, "cno.completions_attached_later",
+             [] { test_completions(/*by_modify_cno=*/true); });
     add_agent_cases(cases);
 }
 

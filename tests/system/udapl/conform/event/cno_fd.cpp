@@ -55,6 +55,7 @@ void post_software_event(DAT_EVD_HANDLE evd) {
     require_success(dat_evd_post_se(evd, &event));
 }
 
+/// Each of 50 messages makes the CNO's descriptor readable, and dat_cno_trigger names the EVD.
 void test_completions() {
     ep_pair eps;
     DAT_FD fd = -1;

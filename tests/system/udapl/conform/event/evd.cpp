@@ -45,7 +45,7 @@ DAT_RETURN create_evd(const test_ia &ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, un
     return ret;
 }
 
-/// May all these streams feed one EVD? By the provider's own words.
+/// Whether evd_stream_merging_supported permits all these streams in one EVD. Bit i: streams[i].
 bool can_merge_streams(const test_ia &ia, unsigned stream_mask) {
     for (std::size_t i = 0; i < streams.size(); ++i)
         for (std::size_t j = 0; j < streams.size(); ++j)
@@ -55,6 +55,8 @@ bool can_merge_streams(const test_ia &ia, unsigned stream_mask) {
     return true;
 }
 
+/// An EVD can be created with each combination of flags that evd_stream_merging_supported permits,
+/// and no other.
 void test_flag_combinations() {
     const test_ia ia;
     for (unsigned stream_mask = 1; stream_mask < 1U << streams.size(); ++stream_mask) {
@@ -265,7 +267,7 @@ void add_software_event_cases(case_list &cases) {
     });
 }
 
-/// It is refused, and the EVD goes on.
+/// dat_evd_free is refused, and the EVD is still valid.
 void expect_evd_in_use(DAT_EVD_HANDLE evd, source_location loc = current_location()) {
     expect_return(dat_evd_free(evd), invalid_state(DAT_INVALID_STATE_EVD_IN_USE), loc);
     DAT_EVENT event{};

@@ -21,7 +21,9 @@ void post_software_events(DAT_EVD_HANDLE evd, DAT_UINT64 first, DAT_UINT64 count
         require_success(dat_evd_post_se(evd, &event));
     }
 }
-void take_header(DAT_EVD_HANDLE evd, DAT_UINT64 first, DAT_UINT64 count) {
+/// The EVD's next events are the software events with these pointers, as post_software_events posts
+/// them.
+void take_software_events(DAT_EVD_HANDLE evd, DAT_UINT64 first, DAT_UINT64 count) {
     for (DAT_UINT64 i = first; i < first + count; ++i) {
         DAT_EVENT event{};
         require_success(dat_evd_dequeue(evd, &event));
@@ -34,23 +36,23 @@ void add_software_event_cases(case_list &cases) {
         const test_ia ia;
         const unique_evd evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 4);
         post_software_events(evd, 0, 3);
-        take_header(evd, 0, 1); // it has turned
+        take_software_events(evd, 0, 1); // the ring has wrapped by the next posts
         post_software_events(evd, 3, 2);
         require_success(dat_evd_resize(evd, 400));
         expect_true(query_qlen(evd) >= 400, "the queue is shorter than asked for");
         post_software_events(evd, 5, 395);
-        take_header(evd, 1, 399);
+        take_software_events(evd, 1, 399);
         expect_no_event(evd);
     });
     add_case(cases, "evd_resize.smaller", [] {
         const test_ia ia;
         const unique_evd evd = ia.create_evd(DAT_EVD_SOFTWARE_FLAG, 400);
         post_software_events(evd, 0, 8);
-        take_header(evd, 0, 4);
+        take_software_events(evd, 0, 4);
         require_success(dat_evd_resize(evd, 4));
-        take_header(evd, 4, 4);
+        take_software_events(evd, 4, 4);
         post_software_events(evd, 8, 4);
-        take_header(evd, 8, 4);
+        take_software_events(evd, 8, 4);
     });
     add_case(cases, "evd_resize.too_small", [] { // for what is there
         const test_ia ia;
@@ -59,7 +61,7 @@ void add_software_event_cases(case_list &cases) {
         const DAT_RETURN ret = dat_evd_resize(evd, 2); // DAT has no subtype for it
         expect_true(DAT_GET_TYPE(ret) == DAT_INVALID_STATE && (ret & DAT_CLASS_ERROR),
                     "returned " + return_name(ret) + ", not INVALID_STATE");
-        take_header(evd, 0, 60);
+        take_software_events(evd, 0, 60);
     });
     add_case(cases, "evd_resize.wrong", [] {
         const test_ia ia;
@@ -68,11 +70,12 @@ void add_software_event_cases(case_list &cases) {
         expect_return(dat_evd_resize(evd, 0), invalid_parameter(2));
         expect_return(dat_evd_resize(evd, -5), invalid_parameter(2));
         expect_return(dat_evd_resize(evd, ia.ia_attr().max_evd_qlen + 1), invalid_parameter(2));
-        take_header(evd, 0, 2);
+        take_software_events(evd, 0, 2);
     });
 }
 
-/// Completions wait in the EVD, among them errors, while it is resized.
+/// Completions are in the EVD, and more come, while it is resized: none is lost, and their order
+/// stays.
 void test_resize_with_completions(DAT_COUNT old_qlen, DAT_COUNT new_qlen) {
     ep_pair eps;
     DAT_EP_ATTR attr = minimal_ep_attr();

@@ -41,7 +41,8 @@ struct evd_wait_fixture {
         const DAT_RETURN ret = dat_evd_wait(evd, timeout, threshold, event.ptr(), &nmore);
         return {ret, event.value(), nmore, clock::now() - start};
     }
-    /// It returns this event at once, and so many are left.
+    /// dat_evd_wait returns the software event with this pointer at once, and says that so many
+    /// (nmore) are left.
     void expect_event(DAT_UINT64 pointer, DAT_COUNT nmore, DAT_COUNT threshold = 1,
                       source_location loc = current_location()) const {
         const wait_result result = wait(0, threshold);
@@ -53,6 +54,7 @@ struct evd_wait_fixture {
     }
 };
 
+/// It returned TIMEOUT_EXPIRED, not before this time.
 void expect_timeout(const wait_result &result, milliseconds time,
                     source_location loc = current_location()) {
     expect_return(result.ret, timeout_expired, loc);
@@ -213,7 +215,7 @@ bool is_asleep(pid_t tid) {
     return !std::getline(file, stat) || stat.find(") S ") != std::string::npos;
 }
 
-/// A thread that waits, for an event that may not come by itself.
+/// A thread that waits in dat_evd_wait without a timeout: it does so when the constructor returns.
 struct waiter {
     explicit waiter(const evd_wait_fixture &fixture) {
         std::atomic<pid_t> tid{0};
@@ -221,8 +223,8 @@ struct waiter {
             tid = gettid();
             result = fixture.wait(infinite_timeout);
         });
-        // A thread may begin a tenth of a second late, and the thread that then waits in its place
-        // does so forever. It may rest on its way, too, so it has to sleep for a while.
+        // Until the thread was found asleep 20 times in a row, 1 ms apart: it may also sleep before
+        // it is in dat_evd_wait. If the caller waited first, it would be the waiter, forever.
         for (int asleep = 0; asleep != 20; asleep = tid != 0 && is_asleep(tid) ? asleep + 1 : 0)
             std::this_thread::sleep_for(milliseconds(1));
     }

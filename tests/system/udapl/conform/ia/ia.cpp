@@ -157,7 +157,8 @@ void add_async_evd_cases(case_list &cases) {
     });
 }
 
-/// Closes with an object alive that `make` made: gracefully that is refused, and the IA goes on.
+/// create(ia) creates an object, which is not freed. A graceful close is refused, and the IA can be
+/// used on; an abrupt one frees both.
 template <class Make>
 void test_close_in_use(Make create) {
     raw_ia ia;

@@ -173,7 +173,7 @@ void test_all_written(DAT_UINT64 mask) {
         expect_true(is_written(field, all_attr.bytes), concat(field.name, " is not written"));
 }
 
-/// Each field asked for alone is as if all were asked for.
+/// A query for a single field returns the same value as one for all of them.
 template <class Attributes>
 void test_each_field(DAT_UINT64 mask) {
     const test_ia ia;
@@ -216,6 +216,7 @@ void expect_named_attributes(const DAT_NAMED_ATTR *attrs, DAT_COUNT count, const
                     concat(kind, " attribute ", i, " has no name or value"));
 }
 
+/// The IA's attributes are plausible: names, limits of at least 1, booleans.
 void test_ia_attr() {
     const test_ia ia;
     const DAT_IA_ATTR &attr = ia.ia_attr();
@@ -253,6 +254,7 @@ void test_ia_attr() {
     expect_named_attributes(attr.vendor_attr, attr.num_vendor_attr, "vendor");
 }
 
+/// The provider's attributes are plausible, and each enumeration is in its range.
 void test_provider_attr() {
     const test_ia ia;
     const DAT_PROVIDER_ATTR &attr = ia.provider_attr();
@@ -303,7 +305,7 @@ std::optional<std::string> find_provider_attr(const test_ia &ia, std::string_vie
     return {};
 }
 
-/// What programs ask for by name.
+/// The named attributes of OFED's uDAPL exist, with values that fit the device.
 void test_ib_attr_names() {
     const test_ia ia;
     for (const char *name :
@@ -325,7 +327,7 @@ void test_ib_attr_names() {
                   name);
 }
 
-/// One of an interface of this machine.
+/// ia_address_ptr is the address of an interface of this machine.
 void test_local_address() {
     const test_ia ia;
     const sockaddr_in addr = ia.ipv4_address();
