@@ -28,6 +28,8 @@ using namespace tools::datping;
 namespace dat = tools::dat;
 
 constexpr std::chrono::seconds TIMEOUT{120};
+constexpr std::size_t flipped_offset =
+    5; ///< of the byte that the fault flipped-bit changes in a client's data
 
 struct failure : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -54,8 +56,9 @@ class peer {
   private:
     bool has_fault(const char *fault) const { return fault_ == fault; }
 
-    /// Waits for a completion; true if it succeeded.
-    bool wait(dto_kind kind) {
+    /// Waits for a completion of that kind, and keeps those of other kinds for later calls. False:
+    /// one failed.
+    bool wait_completion(dto_kind kind) {
         const auto deadline = clock::now() + TIMEOUT;
         const auto index = [](dto_kind k) {
             return static_cast<std::size_t>(k);
@@ -98,7 +101,7 @@ class peer {
     }
 
     message receive_message() {
-        if (!wait(dto_kind::RECV))
+        if (!wait_completion(dto_kind::RECV))
             throw failure("the Receive failed");
         const auto msg = channel_->decode_received(received_length_);
         if (!msg)
@@ -108,7 +111,7 @@ class peer {
 
     void send_message(const message &msg) {
         channel_->post_send(msg);
-        wait(dto_kind::SEND);
+        wait_completion(dto_kind::SEND);
     }
 
     /// Sends bytes of a message's length that are not a valid message.
@@ -116,7 +119,7 @@ class peer {
         message invalid;
         invalid.type = static_cast<message::kind>(77);
         channel_->post_send(invalid);
-        wait(dto_kind::SEND);
+        wait_completion(dto_kind::SEND);
     }
 
     hello make_hello(hello::kind kind) const {
@@ -128,23 +131,25 @@ class peer {
         return msg;
     }
 
-    void accept(DAT_CR_HANDLE cr);
-    void serve_rounds();
+    void accept(DAT_CR_HANDLE cr); ///< with the faults of a server's hello
+    void serve_rounds();           ///< as a server, until datping disconnects
     void answer_round(const message &start);
     void run_faulty_client();
     void wait_disconnected();
-    void expect_no_reply();
+    void expect_no_reply(); ///< of datping, for three seconds
 
     selected_ia selected_;
     std::string fault_;
     dat::pz_handle pz_;
     dat::evd_handle dto_evd_, conn_evd_;
     std::unique_ptr<channel> channel_;
-    std::size_t size_ = 64, received_length_ = 0;
-    bool completed_[4] = {};
-    remote_buffer peer_writable_;
+    std::size_t size_ = 64;           ///< of a round's data; the server has the client's
+    std::size_t received_length_ = 0; ///< of the last completed receive
+    bool completed_[4] = {}; ///< by dto_kind: completed, and wait_completion() has not returned it
+    remote_buffer peer_writable_; ///< where datping wants the data written
 };
 
+/// Checks datping's hello in the request, and accepts with a hello of this side.
 void peer::accept(DAT_CR_HANDLE cr) {
     DAT_CR_PARAM cr_param = {};
     dat::check(dat_cr_query(cr, DAT_CR_FIELD_ALL, &cr_param), "dat_cr_query");
@@ -181,8 +186,8 @@ void peer::wait_disconnected() {
         throw failure(dat::event_to_string(event.event_number));
 }
 
-/// Expects no reply to a Read of invalid memory. Whether the connection ends instead depends on the
-/// device.
+/// datping was told to read invalid memory: it must not reply. Whether the connection ends instead
+/// depends on the device.
 void peer::expect_no_reply() {
     const auto deadline = clock::now() + std::chrono::seconds{3};
     while (clock::now() < deadline)
@@ -194,6 +199,8 @@ void peer::expect_no_reply() {
         }
 }
 
+/// The server's side of datping's protocol, with the selected fault: advertisements are exchanged,
+/// then each START of datping is answered.
 void peer::serve_rounds() {
     if (has_fault("other-version") || has_fault("not-datping") || has_fault("silent"))
         return wait_disconnected();
@@ -218,14 +225,15 @@ void peer::serve_rounds() {
         }
         if (start.mode == mode::READ || start.mode == mode::PINGPONG) {
             channel_->post_read(readable);
-            wait(dto_kind::READ);
+            wait_completion(dto_kind::READ);
         }
         answer_round(start);
     }
     wait_disconnected();
 }
 
-/// Returns the data with the selected fault.
+/// As a server: sends the round's data back in the round's mode, with the selected fault, and
+/// reports the round as done.
 void peer::answer_round(const message &start) {
     message reply = start;
     reply.type = message::kind::DONE;
@@ -239,15 +247,17 @@ void peer::answer_round(const message &start) {
     if (!(has_fault("stale-data") && start.round > 1) &&
         (start.mode == mode::WRITE || start.mode == mode::PINGPONG)) {
         channel_->post_write_incoming(peer_writable_);
-        wait(dto_kind::WRITE);
+        wait_completion(dto_kind::WRITE);
     }
     if (start.mode == mode::SEND)
         channel_->post_send_with_incoming(reply);
     else
         channel_->post_send(reply);
-    wait(dto_kind::SEND);
+    wait_completion(dto_kind::SEND);
 }
 
+/// Connects to a datping server. For a fault of the hello the server must reject; the others show
+/// after that.
 void peer::run_client(DAT_CONN_QUAL qualifier) {
     create_channel(size_);
     hello request = make_hello(hello::kind::REQUEST);
@@ -257,7 +267,7 @@ void peer::run_client(DAT_CONN_QUAL qualifier) {
     if (has_fault("not-datping"))
         std::memset(bytes.data(), 'x', bytes.size());
     if (has_fault("byte-order"))
-        std::reverse(bytes.begin(), bytes.begin() + 8);
+        std::reverse(bytes.begin(), bytes.begin() + 8); // the first eight bytes
     dat::check(dat_ep_connect(channel_->ep(), const_cast<sockaddr *>(selected_.destination.get()),
                               qualifier, 10'000'000, static_cast<DAT_COUNT>(bytes.size()),
                               bytes.data(), DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
@@ -271,6 +281,8 @@ void peer::run_client(DAT_CONN_QUAL qualifier) {
         throw failure("not rejected");
 }
 
+/// As a client, once connected: shows the selected fault at its step of the protocol, and expects
+/// datping's reaction.
 void peer::run_faulty_client() {
     if (has_fault("not-datping") || has_fault("other-version") || has_fault("byte-order") ||
         has_fault("zero-size"))
@@ -301,7 +313,7 @@ void peer::run_faulty_client() {
     }
     fill(channel_->outgoing(), 1);
     if (has_fault("flipped-bit"))
-        channel_->outgoing()[5] ^= std::byte{1};
+        channel_->outgoing()[flipped_offset] ^= std::byte{1};
     channel_->post_receive();
     msg.type = message::kind::START;
     msg.round = 1;
@@ -309,7 +321,8 @@ void peer::run_faulty_client() {
     if (has_fault("bad-rkey"))
         return expect_no_reply();
     const message reply = receive_message();
-    if (has_fault("flipped-bit") && (reply.mismatch.count != 1 || reply.mismatch.first_offset != 5))
+    if (has_fault("flipped-bit") &&
+        (reply.mismatch.count != 1 || reply.mismatch.first_offset != flipped_offset))
         throw failure("the server did not report the wrong byte");
     msg.type = message::kind::BYE;
     send_message(msg);

@@ -35,6 +35,7 @@ DAT_EVENT wait_event(const evd_handle &evd, DAT_EVENT_NUMBER expected) {
     return event;
 }
 
+/// The IA and EP of this process, the server or the client.
 struct endpoint_side {
     adapter ia;
     evd_handle conn_evd = ia.create_evd(8, DAT_EVD_CONNECTION_FLAG);
@@ -58,7 +59,8 @@ struct endpoint_side {
     }
 };
 
-void serve(const char *name) {
+/// The server process: accepts one client, and waits until the connection ends. name: of its IA.
+void accept_client_and_wait_for_end(const char *name) {
     const endpoint_side side(name);
     const evd_handle requests = side.ia.create_evd(8, DAT_EVD_CR_FLAG);
     psp_handle psp;
@@ -74,7 +76,9 @@ void serve(const char *name) {
     side.wait_disconnected();
 }
 
-void call(const char *name, const char *host) {
+/// The client process: connects, and disconnects when the test writes a line to its stdin. "closed"
+/// is printed once its IA is closed.
+void connect_and_disconnect_on_line(const char *name, const char *host) {
     {
         const endpoint_side side(name);
         const address server = resolve(host).at(0);
@@ -95,9 +99,9 @@ void call(const char *name, const char *host) {
 int main(int argc, char **argv) {
     try {
         if (argc == 3 && argv[1] == std::string("server"))
-            serve(argv[2]);
+            accept_client_and_wait_for_end(argv[2]);
         else if (argc == 4 && argv[1] == std::string("client"))
-            call(argv[2], argv[3]);
+            connect_and_disconnect_on_line(argv[2], argv[3]);
         else
             throw std::runtime_error("usage: lost_disconnect server IA | client IA HOST");
     } catch (const std::exception &e) {

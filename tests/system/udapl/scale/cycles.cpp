@@ -15,7 +15,7 @@ namespace scale {
 
 namespace {
 
-constexpr std::size_t size = 1024;
+constexpr std::size_t message_size = 1024;
 
 struct connection_test {
     explicit connection_test(const scale_ia &ia)
@@ -29,21 +29,25 @@ struct connection_test {
     connection_test(const connection_test &) = delete;
     connection_test &operator=(const connection_test &) = delete;
 
-    void verify_message(DAT_EP_HANDLE active, DAT_EP_HANDLE passive, std::size_t number) {
-        std::memset(bytes.data(), static_cast<int>(number & 0xff), size);
+    /// Sends a message, which is told by its number, to the receive that has the same number as
+    /// cookie. Leaves the receiver with another receive, which the disconnect flushes.
+    void verify_message(DAT_EP_HANDLE sender, DAT_EP_HANDLE receiver, std::size_t number) {
+        std::memset(bytes.data(), static_cast<int>(number & 0xff), message_size);
         std::memcpy(bytes.data(), &number, sizeof number);
-        std::memset(&bytes[size], 0, size);
-        post_send(active, lmr.make_triplet(0, size), number);
-        require(expect_dto(shared.recv_evd, size) == number, "the message comes");
-        require(expect_dto(shared.request_evd, size) == number, "the message is sent");
-        require(std::memcmp(bytes.data(), &bytes[size], size) == 0, "it comes as it was sent");
-        post_recv(passive, lmr.make_triplet(size, size),
-                  number + 1); // It will be flushed, or not be seen.
+        std::memset(&bytes[message_size], 0, message_size);
+        post_send(sender, lmr.make_triplet(0, message_size), number);
+        require(expect_dto(shared.recv_evd, message_size) == number, "the message comes");
+        require(expect_dto(shared.request_evd, message_size) == number, "the message is sent");
+        require(std::memcmp(bytes.data(), &bytes[message_size], message_size) == 0,
+                "it comes as it was sent");
+        post_recv(receiver, lmr.make_triplet(message_size, message_size), number + 1);
     }
 
+    /// Connects, sends a message each way, and disconnects; then resets both EPs, or, every third
+    /// time, replaces them.
     void run_cycle(std::size_t number) {
-        post_recv(eps.passive, lmr.make_triplet(size, size), 2 * number);
-        post_recv(eps.active, lmr.make_triplet(size, size), 2 * number + 1);
+        post_recv(eps.passive, lmr.make_triplet(message_size, message_size), 2 * number);
+        post_recv(eps.active, lmr.make_triplet(message_size, message_size), 2 * number + 1);
         eps.connect(shared);
         verify_message(eps.active, eps.passive, 2 * number);
         verify_message(eps.passive, eps.active, 2 * number + 1);
@@ -55,7 +59,7 @@ struct connection_test {
         eps.create(shared);
     }
 
-    /// Both ends' last receives.
+    /// The receives that verify_message has left at both ends.
     void expect_flushed_receives() {
         for (int i = 0; i != 2; ++i) {
             const DAT_EVENT event = wait_event(shared.recv_evd, DAT_DTO_COMPLETION_EVENT);
@@ -66,7 +70,7 @@ struct connection_test {
 
     shared_objects shared;
     ep_pair eps;
-    std::vector<std::byte> bytes = std::vector<std::byte>(2 * size);
+    std::vector<std::byte> bytes = std::vector<std::byte>(2 * message_size);
     registered_lmr lmr{shared.ia, bytes};
 };
 

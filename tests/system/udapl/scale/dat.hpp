@@ -10,8 +10,9 @@
 namespace scale {
 
 [[noreturn]] void fail(const char *operation, const char *reason);
-/// The call must have been successful; what: the call.
+/// Ends the program unless the call of DAT, `operation`, has returned DAT_SUCCESS.
 void check_dat(DAT_RETURN result, const char *operation);
+/// Ends the program unless the condition holds; `requirement` says it in words.
 void require(bool condition, const char *requirement);
 
 struct scale_ia {

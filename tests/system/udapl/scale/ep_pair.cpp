@@ -12,13 +12,14 @@ shared_objects::shared_objects(const scale_ia &used_ia, DAT_COUNT num_pairs)
     , recv_evd(used_ia.create_evd(2 * num_pairs + 8, DAT_EVD_DTO_FLAG)) {
     check_dat(dat_psp_create_any(ia.handle, &conn_qual, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp_),
               "dat_psp_create_any");
-    // The first wait on an EVD opens its file descriptor: done here for all, since some are seldom
-    // waited for in the test.
+    // The first wait on an EVD opens its file descriptor: done here for all, so that the numbers of
+    // descriptors before and after the test can be compared. Some EVDs are seldom waited for in the
+    // test.
     for (DAT_EVD_HANDLE evd : {cr_evd, connect_evd, request_evd, recv_evd}) {
         DAT_EVENT event;
         DAT_COUNT nmore;
         require(DAT_GET_TYPE(dat_evd_wait(evd, 20000, 1, &event, &nmore)) == DAT_TIMEOUT_EXPIRED,
-                "nothing has happened yet");
+                "an unused EVD has no event");
     }
 }
 
@@ -40,6 +41,7 @@ void ep_pair::create(const shared_objects &shared) {
                   "dat_ep_create");
 }
 
+/// The connection events of both EPs come in any order: both have connect_evd.
 void ep_pair::connect(const shared_objects &shared) const {
     constexpr DAT_TIMEOUT minute = 60000000;
     check_dat(dat_ep_connect(active, shared.ia.address, shared.conn_qual, minute, 0, nullptr,

@@ -7,8 +7,9 @@
 
 namespace scale {
 
-/// What all pairs have in common: a listener, and the EVDs of all that happens to them.
+/// What all pairs share: a PSP that the active EPs connect to, and the EVDs of all EPs.
 struct shared_objects {
+    /// The EVDs have room for the events of so many pairs.
     shared_objects(const scale_ia &used_ia, DAT_COUNT num_pairs);
     ~shared_objects();
     shared_objects(const shared_objects &) = delete;
@@ -32,7 +33,6 @@ struct ep_pair {
     void free() const;
 };
 
-/// A message, seen from both ends. The cookies are the same.
 void post_recv(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET iov, DAT_UINT64 cookie_value);
 void post_send(DAT_EP_HANDLE ep, DAT_LMR_TRIPLET iov, DAT_UINT64 cookie_value);
 
