@@ -33,7 +33,7 @@ void attempt_history::set_events_taken(std::optional<unsigned> num_calls_before,
     num_established_ = num_begun_;
     if (reached == progress::set_up)
         return;
-    num_ended_ = num_in_order_ = num_begun_;
+    num_ended_ = min_attempts_by_order_ = num_begun_;
     connected_.clear();
 }
 
@@ -42,17 +42,19 @@ bool attempt_history::add_datagram_event(DAT_EVENT_NUMBER number) {
     return ++(number == DAT_CONNECTION_EVENT_BROKEN ? num_ended_ : num_established_) <= num_begun_;
 }
 
-// An event may be missing, because the EVD overflowed: that makes no order impossible.
+// In the order of one EVD, ESTABLISHED is of a further attempt, and so is an end that does not
+// follow ESTABLISHED. Events that are missing, because the EVD overflowed, only make that number
+// smaller.
 bool attempt_history::add_event(const object &evd, DAT_EVENT_NUMBER number) {
     const bool established = number == DAT_CONNECTION_EVENT_ESTABLISHED;
     const std::lock_guard guard(lock_);
     ++(established ? num_established_ : num_ended_);
     if (evd.is_dequeued_under_lock) {
         const bool was_connected = std::exchange(connected_[&evd], established);
-        num_in_order_ += established || !was_connected ? 1U : 0U;
+        min_attempts_by_order_ += established || !was_connected ? 1U : 0U;
     }
     return num_established_ <= num_begun_ && num_ended_ <= num_begun_ &&
-           num_in_order_ <= num_begun_;
+           min_attempts_by_order_ <= num_begun_;
 }
 
 } // namespace sequencer

@@ -51,8 +51,9 @@ class attempt_history {
     unsigned num_calls_ = 0, num_in_progress_ = 0; ///< calls that begin an attempt
     unsigned num_begun_ = 0; ///< attempts that such a call began, or may have begun
     unsigned num_established_ = 0,
-             num_ended_ = 0;    ///< attempts whose event of this kind was taken, or cannot come
-    unsigned num_in_order_ = 0; ///< attempts without which the order of the events is not possible
+             num_ended_ = 0; ///< attempts whose event of this kind was taken, or cannot come
+    unsigned min_attempts_by_order_ =
+        0; ///< attempts without which the order of the events is not possible
     std::map<const object *, bool> connected_; ///< by EVD: its last event is ESTABLISHED
 };
 

@@ -32,7 +32,7 @@ std::string description(const object *obj) {
 
 } // namespace
 
-DAT_HANDLE call::use(const object_ref &ref, const char *name) {
+DAT_HANDLE call::use_handle(const object_ref &ref, const char *name) {
     used_handle used = {ref.obj, 0, 0, false, ref.obj == nullptr};
     if (object *const obj = ref.obj) {
         used_busy_object_ =
@@ -48,8 +48,8 @@ DAT_HANDLE call::use(const object_ref &ref, const char *name) {
     return arg(name, ref.handle);
 }
 
-DAT_HANDLE call::use(const object_ref &ref, const object *ia, const char *name) {
-    use(ref, name);
+DAT_HANDLE call::use_handle(const object_ref &ref, const object *ia, const char *name) {
+    use_handle(ref, name);
     used_handle &used = handles_.at(num_handles_ - 1);
     used.is_certainly_invalid = used.is_certainly_invalid || ia == nullptr || ref.obj->ia != ia;
     return ref.handle;
@@ -57,14 +57,14 @@ DAT_HANDLE call::use(const object_ref &ref, const object *ia, const char *name) 
 
 DAT_HANDLE call::use_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
                          const char *name) {
-    use(ref, ia, name);
+    use_handle(ref, ia, name);
     used_handle &used = handles_.at(num_handles_ - 1);
     used.is_certainly_invalid = used.is_certainly_invalid || (ref.obj->evd_flags & flags) == 0;
     return ref.handle;
 }
 
 DAT_HANDLE call::use_optional(const object_ref &ref, const object *ia, const char *name) {
-    return ref.handle == DAT_HANDLE_NULL ? arg(name, ref.handle) : use(ref, ia, name);
+    return ref.handle == DAT_HANDLE_NULL ? arg(name, ref.handle) : use_handle(ref, ia, name);
 }
 
 DAT_HANDLE call::use_optional_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
@@ -139,7 +139,7 @@ void call::check(DAT_RETURN result) const {
         fail(text + ", which is not legal here");
 }
 
-DAT_RETURN call::end(DAT_RETURN result) {
+DAT_RETURN call::check_result(DAT_RETURN result) {
     caller_.ring.end(result);
     if (caller_.shared.config.print_calls)
         std::printf("thread %zu: %s\n", caller_.index, caller_.ring.last_call().c_str());

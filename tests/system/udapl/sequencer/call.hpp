@@ -4,7 +4,7 @@
 // against what is known of its handles.
 //
 //     call query(worker, rules::pz_query);
-//     query.end(dat_pz_query(query.use(pz, "pz"), DAT_PZ_FIELD_ALL, &param));
+//     query.check_result(dat_pz_query(query.use_handle(pz, "pz"), DAT_PZ_FIELD_ALL, &param));
 
 #pragma once
 
@@ -20,12 +20,12 @@ class call {
     call(const call &) = delete;
     call &operator=(const call &) = delete;
 
-    /// Each `use` notes a handle that the call gets as an argument and that must be valid, with
-    /// what is known of its object before the call, and returns it. DAT checks the first one before
-    /// all other arguments.
-    DAT_HANDLE use(const object_ref &ref, const char *name);
+    /// Each of the use_ functions notes a handle that the call gets as an argument and that must be
+    /// valid, with what is known of its object before the call, and returns it. DAT checks the
+    /// first one before all other arguments.
+    DAT_HANDLE use_handle(const object_ref &ref, const char *name);
     /// Of an object of this IA: one of another IA is invalid.
-    DAT_HANDLE use(const object_ref &ref, const object *ia, const char *name);
+    DAT_HANDLE use_handle(const object_ref &ref, const object *ia, const char *name);
     /// Of an EVD of this IA with one of these flags.
     DAT_HANDLE use_evd(const object_ref &ref, const object *ia, DAT_EVD_FLAGS flags,
                        const char *name);
@@ -44,13 +44,13 @@ class call {
 
     /// An argument is invalid: the call must not succeed.
     void expect_invalid_parameter();
-    /// A handle may be invalid for another reason than those of use().
+    /// A handle may be invalid for another reason than those of use_handle().
     void allow_invalid_handle() { allows_invalid_handle_ = true; }
     /// The call may return results of these types, too.
     void allow(std::uint32_t type_bits) { legal_types_ |= type_bits; }
     /// Only these, instead of those of the rule.
     void allow_only(std::uint32_t type_bits) { legal_types_ = type_bits; }
-    /// The call frees this object, if it succeeds. After use() of its handle.
+    /// The call frees this object, if it succeeds. After use_handle() of its handle.
     void frees(object *obj);
     /// The call begins a connection attempt of this EP, if it succeeds.
     void begins_attempt(object *ep);
@@ -60,7 +60,7 @@ class call {
 
     /// The function has returned this result: checks it, and notes what it changed. Fails, or
     /// returns the result.
-    DAT_RETURN end(DAT_RETURN result);
+    DAT_RETURN check_result(DAT_RETURN result);
     bool has_succeeded() const { return succeeded_; }
     /// Whether a handle was or became invalid during the call, or may have.
     bool has_possibly_invalid_handle() const;

@@ -73,12 +73,12 @@ void free_object(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ref) {
     const free_function free = function_of_type(type);
     object *const obj = ref.obj;
     call free_call(thread, *free.rule);
-    DAT_HANDLE const handle = free_call.use(ref, "handle");
+    DAT_HANDLE const handle = free_call.use_handle(ref, "handle");
     free_call.frees(obj);
     if (type == DAT_HANDLE_TYPE_CR &&
         obj != nullptr) // dat_cr_reject frees the EP that came with it
         free_call.frees(obj->ep);
-    free_call.end(free.function(handle));
+    free_call.check_result(free.function(handle));
     expect(!free_call.has_succeeded() || !obj->is_async_evd,
            "the asynchronous EVD of an IA is freed");
 }
@@ -91,7 +91,8 @@ void free_all_and_close_ias(worker &thread) {
         drain_evd(thread, evd);
         // The asynchronous EVD of an IA is not freed before the CNOs.
         call modify_call(thread, rules::evd_modify_cno);
-        modify_call.end(dat_evd_modify_cno(modify_call.use(evd, "evd"), DAT_HANDLE_NULL));
+        modify_call.check_result(
+            dat_evd_modify_cno(modify_call.use_handle(evd, "evd"), DAT_HANDLE_NULL));
     });
     for (const DAT_HANDLE_TYPE type :
          {DAT_HANDLE_TYPE_CR, DAT_HANDLE_TYPE_EP, DAT_HANDLE_TYPE_RMR, DAT_HANDLE_TYPE_LMR,

@@ -129,8 +129,8 @@ class sequence {
         if (ia == nullptr)
             return false;
         call query_call(thread, rules::ia_query);
-        query_call.end(dat_ia_query(query_call.use({ia, ia->handle}, "ia"), nullptr,
-                                    DAT_IA_FIELD_ALL, &shared_.ia_attr, 0, nullptr));
+        query_call.check_result(dat_ia_query(query_call.use_handle({ia, ia->handle}, "ia"), nullptr,
+                                             DAT_IA_FIELD_ALL, &shared_.ia_attr, 0, nullptr));
         const sockaddr *const address = shared_.ia_attr.ia_address_ptr;
         std::memcpy(&shared_.address, address,
                     address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));

@@ -40,8 +40,8 @@ void create(worker &thread) {
     DAT_CNO_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::cno_create);
     create_call.creates(DAT_HANDLE_TYPE_CNO);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia");
-    create_call.end(dat_cno_create(ia_handle, draw_agent(thread), &handle));
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia");
+    create_call.check_result(dat_cno_create(ia_handle, draw_agent(thread), &handle));
     if (create_call.has_succeeded())
         add_cno(thread, ia, handle, false);
 }
@@ -52,7 +52,7 @@ void create_with_fd(worker &thread) {
     DAT_FD fd = -1;
     call create_call(thread, rules::cno_fd_create);
     create_call.creates(DAT_HANDLE_TYPE_CNO);
-    create_call.end(dat_cno_fd_create(create_call.use(ia, "ia"), &fd, &handle));
+    create_call.check_result(dat_cno_fd_create(create_call.use_handle(ia, "ia"), &fd, &handle));
     if (!create_call.has_succeeded())
         return;
     expect(fd >= 0, "dat_cno_fd_create returned no descriptor");
@@ -72,8 +72,8 @@ void modify_agent(worker &thread) {
     call modify_call(thread, rules::cno_modify_agent);
     if (cno.obj != nullptr && cno.obj->has_fd)
         modify_call.allow(rules::invalid_state);
-    DAT_HANDLE const handle = modify_call.use(cno, "cno");
-    modify_call.end(dat_cno_modify_agent(handle, draw_agent(thread)));
+    DAT_HANDLE const handle = modify_call.use_handle(cno, "cno");
+    modify_call.check_result(dat_cno_modify_agent(handle, draw_agent(thread)));
 }
 
 /// The EVD that dat_cno_trigger returns is not used: another thread may have freed it.
@@ -81,7 +81,7 @@ void trigger(worker &thread) {
     const object_ref cno = draw_cno(thread);
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     call trigger_call(thread, rules::cno_trigger);
-    trigger_call.end(dat_cno_trigger(trigger_call.use(cno, "cno"), &evd));
+    trigger_call.check_result(dat_cno_trigger(trigger_call.use_handle(cno, "cno"), &evd));
 }
 
 void wait(worker &thread) {
@@ -91,8 +91,8 @@ void wait(worker &thread) {
     call wait_call(thread, rules::cno_wait);
     if (cno.obj != nullptr && cno.obj->has_fd)
         wait_call.allow(rules::invalid_state);
-    DAT_HANDLE const handle = wait_call.use(cno, "cno");
-    wait_call.end(
+    DAT_HANDLE const handle = wait_call.use_handle(cno, "cno");
+    wait_call.check_result(
         dat_cno_wait(handle, wait_call.arg("timeout", thread.random.choose(timeouts_us)), &evd));
 }
 

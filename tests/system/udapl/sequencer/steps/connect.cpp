@@ -48,14 +48,14 @@ void allow_not_supported_for_datagrams(call &connect_call, const object_ref &ep)
 void connect_to(worker &thread, const object_ref &ep, DAT_CONN_QUAL qual) {
     call connect_call(thread, rules::ep_connect);
     note_attempt(connect_call, ep);
-    DAT_HANDLE const handle = connect_call.use(ep, "ep");
+    DAT_HANDLE const handle = connect_call.use_handle(ep, "ep");
     connect_call.arg("conn_qual", qual);
     DAT_TIMEOUT timeout = thread.random.choose(timeouts_us);
     if (thread.random.percent_chance(2)) {
         connect_call.expect_invalid_parameter();
         timeout = 0;
     }
-    connect_call.end(
+    connect_call.check_result(
         dat_ep_connect(handle, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&thread.shared.address), qual,
                        connect_call.arg("timeout", timeout),
                        static_cast<DAT_COUNT>(thread.random.number_below(sizeof private_data)),
@@ -76,9 +76,10 @@ void common_connect(worker &thread) {
     call connect_call(thread, rules::ep_common_connect);
     note_attempt(connect_call, ep);
     allow_not_supported_for_datagrams(connect_call, ep);
-    DAT_HANDLE const handle = connect_call.use(ep, "ep");
-    connect_call.end(dat_ep_common_connect(handle, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address),
-                                           thread.random.choose(timeouts_us), 0, nullptr));
+    DAT_HANDLE const handle = connect_call.use_handle(ep, "ep");
+    connect_call.check_result(dat_ep_common_connect(handle,
+                                                    reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address),
+                                                    thread.random.choose(timeouts_us), 0, nullptr));
 }
 
 void dup_connect(worker &thread) {
@@ -88,10 +89,10 @@ void dup_connect(worker &thread) {
     call connect_call(thread, rules::ep_dup_connect);
     note_attempt(connect_call, ep);
     allow_not_supported_for_datagrams(connect_call, ep);
-    DAT_HANDLE const handle = connect_call.use(ep, "ep"),
-                     dup_handle = connect_call.use(dup, ia, "dup_ep");
-    connect_call.end(dat_ep_dup_connect(handle, dup_handle, thread.random.choose(timeouts_us), 0,
-                                        nullptr, DAT_QOS_BEST_EFFORT));
+    DAT_HANDLE const handle = connect_call.use_handle(ep, "ep"),
+                     dup_handle = connect_call.use_handle(dup, ia, "dup_ep");
+    connect_call.check_result(dat_ep_dup_connect(
+        handle, dup_handle, thread.random.choose(timeouts_us), 0, nullptr, DAT_QOS_BEST_EFFORT));
 }
 
 void disconnect(worker &thread) {
@@ -146,8 +147,8 @@ void connect_two_eps(worker &thread) {
 void disconnect_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     call disconnect_call(thread, rules::ep_disconnect);
-    DAT_HANDLE const handle = disconnect_call.use(ep, "ep");
-    disconnect_call.end(
+    DAT_HANDLE const handle = disconnect_call.use_handle(ep, "ep");
+    disconnect_call.check_result(
         dat_ep_disconnect(handle, disconnect_call.arg("flags", thread.random.percent_chance(50)
                                                                    ? DAT_CLOSE_ABRUPT_FLAG
                                                                    : DAT_CLOSE_GRACEFUL_FLAG)));

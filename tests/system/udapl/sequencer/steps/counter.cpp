@@ -29,9 +29,10 @@ void query(worker &thread) {
         all ? num_counters
             : static_cast<int>(thread.random.number_below(static_cast<std::size_t>(num_counters)));
     call query_call(thread, rules::query_counters);
-    DAT_HANDLE const handle = query_call.use(ref, "handle");
-    query_call.end(dat_ib_query_counters(handle, query_call.arg("counter", counter), values,
-                                         thread.random.percent_chance(20) ? 1 : 0));
+    DAT_HANDLE const handle = query_call.use_handle(ref, "handle");
+    query_call.check_result(dat_ib_query_counters(handle, query_call.arg("counter", counter),
+                                                  values,
+                                                  thread.random.percent_chance(20) ? 1 : 0));
 }
 
 void start_or_stop(worker &thread) {
@@ -40,9 +41,9 @@ void start_or_stop(worker &thread) {
     const DAT_IA_COUNTER_TYPE type = thread.random.choose(types);
     const bool start = thread.random.percent_chance(50);
     call counter_call(thread, start ? rules::start_counter : rules::stop_counter);
-    DAT_HANDLE const handle = counter_call.use(ia, "ia");
-    counter_call.end(start ? dat_ib_start_counter(handle, type)
-                           : dat_ib_stop_counter(handle, type));
+    DAT_HANDLE const handle = counter_call.use_handle(ia, "ia");
+    counter_call.check_result(start ? dat_ib_start_counter(handle, type)
+                                    : dat_ib_stop_counter(handle, type));
 }
 
 } // namespace

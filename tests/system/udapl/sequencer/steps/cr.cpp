@@ -38,7 +38,7 @@ void hand_off(worker &thread) {
         thread.find_live(DAT_HANDLE_TYPE_PSP, cr.obj != nullptr ? cr.obj->ia : nullptr);
     call handoff_call(thread, rules::cr_handoff);
     handoff_call.creates(DAT_HANDLE_TYPE_CR);
-    DAT_HANDLE const handle = handoff_call.use(cr, "cr");
+    DAT_HANDLE const handle = handoff_call.use_handle(cr, "cr");
     const DAT_CONN_QUAL qual = psp != nullptr
                                    ? psp->conn_qual
                                    : min_conn_qual + thread.random.number_below(num_conn_quals);
@@ -48,7 +48,7 @@ void hand_off(worker &thread) {
     object *const ep = cr.obj != nullptr ? cr.obj->ep : nullptr;
     if (ep != nullptr)
         thread.table.begin_free(*ep);
-    handoff_call.end(dat_cr_handoff(handle, handoff_call.arg("conn_qual", qual)));
+    handoff_call.check_result(dat_cr_handoff(handle, handoff_call.arg("conn_qual", qual)));
     if (ep != nullptr && !handoff_call.has_succeeded())
         thread.table.end_free(*ep, false);
 }
@@ -58,14 +58,14 @@ void hand_off(worker &thread) {
 void accept_cr(worker &thread, const object_ref &cr, const object_ref &ep) {
     const object *const ia = cr.obj != nullptr ? cr.obj->ia : nullptr;
     call accept_call(thread, rules::cr_accept);
-    DAT_HANDLE const handle = accept_call.use(cr, "cr"),
+    DAT_HANDLE const handle = accept_call.use_handle(cr, "cr"),
                      ep_handle = accept_call.use_optional(ep, ia, "ep");
     accept_call.allow_invalid_handle();
     accept_call.begins_attempt(ep.obj != nullptr   ? ep.obj
                                : cr.obj != nullptr ? cr.obj->local_ep
                                                    : nullptr);
     accept_call.frees(cr.obj);
-    accept_call.end(dat_cr_accept(
+    accept_call.check_result(dat_cr_accept(
         handle, ep_handle, static_cast<DAT_COUNT>(thread.random.number_below(sizeof private_data)),
         private_data));
     // From now on the EP that came with the CR is like one of dat_ep_create: an RSP may reserve it.

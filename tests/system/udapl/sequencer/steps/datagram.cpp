@@ -38,8 +38,8 @@ void create(worker &thread) {
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create);
     create_call.creates(DAT_HANDLE_TYPE_EP);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
-                     pz_handle = create_call.use(pz, ia.obj, "pz"),
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
+                     pz_handle = create_call.use_handle(pz, ia.obj, "pz"),
                      recv_handle = create_call.use_optional_evd(recv_evd, ia.obj, DAT_EVD_DTO_FLAG,
                                                                 "recv_evd"),
                      request_handle =
@@ -47,8 +47,8 @@ void create(worker &thread) {
                      connect_handle = create_call.use_optional_evd(
                          connect_evd, connect_evd.obj != nullptr ? connect_evd.obj->ia : nullptr,
                          DAT_EVD_CONNECTION_FLAG, "connect_evd");
-    create_call.end(dat_ep_create(ia_handle, pz_handle, recv_handle, request_handle, connect_handle,
-                                  &attr, &handle));
+    create_call.check_result(dat_ep_create(ia_handle, pz_handle, recv_handle, request_handle,
+                                           connect_handle, &attr, &handle));
     if (!create_call.has_succeeded())
         return;
     object &ep = thread.add_object(DAT_HANDLE_TYPE_EP, handle, ia.obj);
@@ -70,9 +70,9 @@ void send(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah) {
         num_segments = 1;
     }
     call post_call(thread, rules::ib_post_send_ud);
-    DAT_HANDLE const handle = post_call.use(ep, "ep");
-    post_call.end(dat_ib_post_send_ud(handle, num_segments, &segment, &remote_ah,
-                                      thread.draw_cookie(), DAT_COMPLETION_DEFAULT_FLAG));
+    DAT_HANDLE const handle = post_call.use_handle(ep, "ep");
+    post_call.check_result(dat_ib_post_send_ud(handle, num_segments, &segment, &remote_ah,
+                                               thread.draw_cookie(), DAT_COMPLETION_DEFAULT_FLAG));
 }
 
 /// dat_ib_ud_ah_free takes any EP of the PZ: this one, or, if it is freed, the one that lives as
@@ -81,8 +81,8 @@ void free_ah(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah
     object *const round_ep = thread.shared.datagram_ep;
     for (const object_ref &ref : {ep, object_ref{round_ep, round_ep->handle}}) {
         call free_call(thread, rules::ib_ud_ah_free);
-        DAT_HANDLE const handle = free_call.use(ref, "ep");
-        free_call.end(dat_ib_ud_ah_free(handle, &remote_ah));
+        DAT_HANDLE const handle = free_call.use_handle(ref, "ep");
+        free_call.check_result(dat_ib_ud_ah_free(handle, &remote_ah));
         if (free_call.has_succeeded())
             return;
     }
@@ -90,7 +90,7 @@ void free_ah(worker &thread, const object_ref &ep, DAT_IB_ADDR_HANDLE &remote_ah
 
 void free_cm(worker &thread, const object_ref &ep, DAT_CONTEXT context) {
     call free_call(thread, rules::ib_ud_cm_free);
-    free_call.end(dat_ib_ud_cm_free(free_call.use(ep, "ep"), context.as_ptr));
+    free_call.check_result(dat_ib_ud_cm_free(free_call.use_handle(ep, "ep"), context.as_ptr));
 }
 
 } // namespace

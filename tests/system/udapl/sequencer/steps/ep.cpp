@@ -58,7 +58,7 @@ void create(worker &thread) {
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create);
     create_call.creates(DAT_HANDLE_TYPE_EP);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
                      pz_handle = create_call.use_optional(objects.pz, ia.obj, "pz"),
                      recv_evd = create_call.use_optional_evd(objects.recv_evd, ia.obj,
                                                              DAT_EVD_DTO_FLAG, "recv_evd"),
@@ -69,8 +69,8 @@ void create(worker &thread) {
         create_call.expect_invalid_parameter();
         attr.max_recv_dtos = -1;
     }
-    create_call.end(dat_ep_create(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
-                                  default_attr ? nullptr : &attr, &handle));
+    create_call.check_result(dat_ep_create(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
+                                           default_attr ? nullptr : &attr, &handle));
     if (create_call.has_succeeded())
         add_ep(thread, ia, handle, objects, nullptr);
 }
@@ -84,16 +84,16 @@ void create_with_srq(worker &thread) {
     DAT_EP_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::ep_create_with_srq);
     create_call.creates(DAT_HANDLE_TYPE_EP);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
                      pz_handle = create_call.use_optional(objects.pz, ia.obj, "pz"),
                      recv_evd = create_call.use_optional_evd(objects.recv_evd, ia.obj,
                                                              DAT_EVD_DTO_FLAG, "recv_evd"),
                      request_evd = create_call.use_optional_evd(objects.request_evd, ia.obj,
                                                                 DAT_EVD_DTO_FLAG, "request_evd"),
                      connect_evd = use_connect_evd_of_any_ia(create_call, objects.connect_evd),
-                     srq_handle = create_call.use(srq, ia.obj, "srq");
-    create_call.end(dat_ep_create_with_srq(ia_handle, pz_handle, recv_evd, request_evd, connect_evd,
-                                           srq_handle, &attr, &handle));
+                     srq_handle = create_call.use_handle(srq, ia.obj, "srq");
+    create_call.check_result(dat_ep_create_with_srq(ia_handle, pz_handle, recv_evd, request_evd,
+                                                    connect_evd, srq_handle, &attr, &handle));
     if (create_call.has_succeeded())
         add_ep(thread, ia, handle, objects, srq.obj);
 }
@@ -109,7 +109,7 @@ void modify(worker &thread) {
     DAT_EP_PARAM param = {};
     DAT_EP_PARAM_MASK mask = 0;
     call modify_call(thread, rules::ep_modify);
-    DAT_HANDLE const handle = modify_call.use(ep, "ep");
+    DAT_HANDLE const handle = modify_call.use_handle(ep, "ep");
     const bool is_ep_of_pending_cr = ep.obj != nullptr && ep.obj->is_ep_of_pending_cr;
     const auto select = [&thread, is_ep_of_pending_cr] {
         return is_ep_of_pending_cr || thread.random.percent_chance(50);
@@ -117,7 +117,7 @@ void modify(worker &thread) {
     const bool is_datagram = ep.obj != nullptr && ep.obj->is_datagram;
     if (select() && objects.pz.obj != nullptr && !is_datagram) {
         mask |= DAT_EP_FIELD_PZ_HANDLE;
-        param.pz_handle = modify_call.use(objects.pz, ia, "pz");
+        param.pz_handle = modify_call.use_handle(objects.pz, ia, "pz");
     }
     if (select()) {
         mask |= DAT_EP_FIELD_RECV_EVD_HANDLE;
@@ -136,7 +136,7 @@ void modify(worker &thread) {
     }
     if (ep.obj != nullptr)
         ep.obj->maybe_modified = true;
-    modify_call.end(dat_ep_modify(handle, modify_call.arg("mask", mask), &param));
+    modify_call.check_result(dat_ep_modify(handle, modify_call.arg("mask", mask), &param));
 }
 
 void get_status(worker &thread) {
@@ -150,10 +150,10 @@ void query_random_receives(worker &thread) {
 void set_watermark(worker &thread) {
     static constexpr DAT_COUNT watermarks[] = {DAT_WATERMARK_INFINITE, 0, 1, 4};
     call set_call(thread, rules::ep_set_watermark);
-    DAT_HANDLE const handle = set_call.use(draw_ep(thread), "ep");
+    DAT_HANDLE const handle = set_call.use_handle(draw_ep(thread), "ep");
     const DAT_COUNT soft = thread.random.choose(watermarks),
                     hard = thread.random.choose(watermarks);
-    set_call.end(
+    set_call.check_result(
         dat_ep_set_watermark(handle, set_call.arg("soft", soft), set_call.arg("hard", hard)));
 }
 
@@ -171,7 +171,8 @@ DAT_EP_STATE get_state(worker &thread, const object_ref &ep) {
     DAT_EP_STATE state{};
     DAT_BOOLEAN recv_idle{}, request_idle{};
     call get_call(thread, rules::ep_get_status);
-    get_call.end(dat_ep_get_status(get_call.use(ep, "ep"), &state, &recv_idle, &request_idle));
+    get_call.check_result(
+        dat_ep_get_status(get_call.use_handle(ep, "ep"), &state, &recv_idle, &request_idle));
     expect(state <= DAT_EP_STATE_COMPLETION_PENDING && recv_idle <= DAT_TRUE &&
                request_idle <= DAT_TRUE,
            "dat_ep_get_status returned no state");
@@ -201,7 +202,7 @@ DAT_EP_STATE query_ep(worker &thread, const object_ref &ep) {
 void query_receives(worker &thread, const object_ref &ep) {
     DAT_COUNT allocated = 0, span = 0;
     call query_call(thread, rules::ep_recv_query);
-    query_call.end(dat_ep_recv_query(query_call.use(ep, "ep"), &allocated, &span));
+    query_call.check_result(dat_ep_recv_query(query_call.use_handle(ep, "ep"), &allocated, &span));
     expect(allocated >= DAT_VALUE_UNKNOWN && span >= DAT_VALUE_UNKNOWN,
            "dat_ep_recv_query returned a negative count");
 }
@@ -209,7 +210,7 @@ void query_receives(worker &thread, const object_ref &ep) {
 void reset_ep(worker &thread, const object_ref &ep) {
     const auto num_calls = num_attempt_calls(ep);
     call reset_call(thread, rules::ep_reset);
-    reset_call.end(dat_ep_reset(reset_call.use(ep, "ep")));
+    reset_call.check_result(dat_ep_reset(reset_call.use_handle(ep, "ep")));
     if (reset_call.has_succeeded())
         take_events_of_attempts(thread, *ep.obj, num_calls, attempt_history::progress::ended);
 }

@@ -36,14 +36,14 @@ void create(worker &thread) {
     DAT_EVD_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::evd_create);
     create_call.creates(DAT_HANDLE_TYPE_EVD);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
                      cno_handle = create_call.use_optional(cno, ia.obj, "cno");
     if (thread.random.percent_chance(2)) {
         create_call.expect_invalid_parameter();
         length = 0;
     }
-    create_call.end(dat_evd_create(ia_handle, create_call.arg("length", length), cno_handle,
-                                   create_call.arg("flags", flags), &handle));
+    create_call.check_result(dat_evd_create(ia_handle, create_call.arg("length", length),
+                                            cno_handle, create_call.arg("flags", flags), &handle));
     if (!create_call.has_succeeded())
         return;
     object &evd = thread.add_object(DAT_HANDLE_TYPE_EVD, handle, ia.obj);
@@ -72,10 +72,10 @@ void modify_cno(worker &thread) {
             ? object_ref{}
             : thread.draw(DAT_HANDLE_TYPE_CNO, evd.obj != nullptr ? evd.obj->ia : nullptr);
     call modify_call(thread, rules::evd_modify_cno);
-    DAT_HANDLE const handle = modify_call.use(evd, "evd"),
+    DAT_HANDLE const handle = modify_call.use_handle(evd, "evd"),
                      cno_handle = modify_call.use_optional(
                          cno, evd.obj != nullptr ? evd.obj->ia : nullptr, "cno");
-    modify_call.end(dat_evd_modify_cno(handle, cno_handle));
+    modify_call.check_result(dat_evd_modify_cno(handle, cno_handle));
 }
 
 /// A function without other arguments than the EVD.
@@ -83,13 +83,13 @@ template <const call_rule &rule, DAT_RETURN (*function)(DAT_EVD_HANDLE)>
 void call_evd_function(worker &thread) {
     const object_ref evd = draw_evd(thread);
     call set_call(thread, rule);
-    set_call.end(function(set_call.use(evd, "evd")));
+    set_call.check_result(function(set_call.use_handle(evd, "evd")));
 }
 
 void resize(worker &thread) {
     const object_ref evd = draw_evd(thread);
     call resize_call(thread, rules::evd_resize);
-    DAT_HANDLE const handle = resize_call.use(evd, "evd");
+    DAT_HANDLE const handle = resize_call.use_handle(evd, "evd");
     DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.number_below(200));
     if (thread.random.percent_chance(2)) {
         resize_call.expect_invalid_parameter();
@@ -97,7 +97,7 @@ void resize(worker &thread) {
     }
     if (evd.obj != nullptr)
         evd.obj->maybe_resized = true;
-    resize_call.end(dat_evd_resize(handle, resize_call.arg("length", length)));
+    resize_call.check_result(dat_evd_resize(handle, resize_call.arg("length", length)));
 }
 
 /// dequeue_lock of an EVD whose events are taken under it, if no other thread has it; of another
@@ -120,7 +120,7 @@ object *wait_for_event(worker &thread, const object_ref &evd, DAT_TIMEOUT timeou
     DAT_EVENT event = {};
     DAT_COUNT num_more = 0;
     call wait_call(thread, rules::evd_wait);
-    DAT_HANDLE const handle = wait_call.use(evd, "evd");
+    DAT_HANDLE const handle = wait_call.use_handle(evd, "evd");
     wait_call.arg("timeout", timeout_us);
     DAT_COUNT threshold = 1;
     if (thread.random.percent_chance(10) && evd.obj != nullptr) {
@@ -134,7 +134,7 @@ object *wait_for_event(worker &thread, const object_ref &evd, DAT_TIMEOUT timeou
         dat_evd_wait(handle, timeout_us, wait_call.arg("threshold", threshold), &event, &num_more);
     if (evd.obj != nullptr && evd.obj->maybe_resized)
         wait_call.allow(rules::invalid_parameter);
-    wait_call.end(result);
+    wait_call.check_result(result);
     return wait_call.has_succeeded() ? handle_event(thread, *evd.obj, event) : nullptr;
 }
 
@@ -149,7 +149,7 @@ DAT_RETURN dequeue_locked(worker &thread, const object_ref &evd, object *&cr) {
     DAT_EVENT event = {};
     call dequeue_call(thread, rules::evd_dequeue);
     const DAT_RETURN result =
-        dequeue_call.end(dat_evd_dequeue(dequeue_call.use(evd, "evd"), &event));
+        dequeue_call.check_result(dat_evd_dequeue(dequeue_call.use_handle(evd, "evd"), &event));
     if (result == DAT_SUCCESS)
         if (object *const new_cr = handle_event(thread, *evd.obj, event))
             cr = new_cr;
@@ -179,7 +179,7 @@ void post_software_event(worker &thread) {
     call post_call(thread, rules::evd_post_se);
     if (evd.obj != nullptr && (evd.obj->evd_flags & DAT_EVD_SOFTWARE_FLAG) == 0)
         post_call.expect_invalid_parameter();
-    post_call.end(dat_evd_post_se(post_call.use(evd, "evd"), &event));
+    post_call.check_result(dat_evd_post_se(post_call.use_handle(evd, "evd"), &event));
 }
 
 void free_evd(worker &thread) {
@@ -228,7 +228,8 @@ object *add_cr_and_its_ep(worker &thread, const object &evd, DAT_CR_HANDLE handl
     object &cr = thread.add_object(DAT_HANDLE_TYPE_CR, handle, evd.ia);
     DAT_CR_PARAM param = {};
     call query_call(thread, rules::cr_query);
-    query_call.end(dat_cr_query(query_call.use({&cr, handle}, "cr"), DAT_CR_FIELD_ALL, &param));
+    query_call.check_result(
+        dat_cr_query(query_call.use_handle({&cr, handle}, "cr"), DAT_CR_FIELD_ALL, &param));
     bool published = true;
     if (query_call.has_succeeded() && param.local_ep_handle != DAT_HANDLE_NULL) {
         object *ep = thread.table.find(DAT_HANDLE_TYPE_EP, param.local_ep_handle);
@@ -247,10 +248,10 @@ object *add_cr_and_its_ep(worker &thread, const object &evd, DAT_CR_HANDLE handl
     }
     if (!published || !thread.insert_unless_full(cr)) {
         call reject_call(thread, rules::cr_reject);
-        DAT_HANDLE const cr_handle = reject_call.use({&cr, handle}, "cr");
+        DAT_HANDLE const cr_handle = reject_call.use_handle({&cr, handle}, "cr");
         reject_call.frees(&cr);
         reject_call.frees(cr.ep);
-        reject_call.end(dat_cr_reject(cr_handle, 0, nullptr));
+        reject_call.check_result(dat_cr_reject(cr_handle, 0, nullptr));
         return nullptr;
     }
     return &cr;

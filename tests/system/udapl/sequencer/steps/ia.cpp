@@ -47,9 +47,9 @@ void query_ia(worker &thread) {
     DAT_IA_ATTR ia_attr = {};
     DAT_PROVIDER_ATTR provider_attr = {};
     call query_call(thread, rules::ia_query);
-    DAT_HANDLE const handle = query_call.use(ia, "ia");
-    query_call.end(dat_ia_query(handle, &async_evd, DAT_IA_FIELD_ALL, &ia_attr,
-                                DAT_PROVIDER_FIELD_ALL, &provider_attr));
+    DAT_HANDLE const handle = query_call.use_handle(ia, "ia");
+    query_call.check_result(dat_ia_query(handle, &async_evd, DAT_IA_FIELD_ALL, &ia_attr,
+                                         DAT_PROVIDER_FIELD_ALL, &provider_attr));
     if (query_call.has_succeeded())
         expect(ia_attr.max_eps == thread.shared.ia_attr.max_eps,
                "dat_ia_query returned other attributes");
@@ -62,7 +62,7 @@ void list_providers(worker &thread) {
         list[i] = &infos[i];
     DAT_COUNT count = 0;
     call list_call(thread, rules::list_providers);
-    list_call.end(dat_registry_list_providers(8, &count, list));
+    list_call.check_result(dat_registry_list_providers(8, &count, list));
 }
 
 object_ref draw_of_any_type(worker &thread) {
@@ -81,7 +81,7 @@ void get_handle_type(worker &thread) {
         return;
     DAT_HANDLE_TYPE type{};
     call get_call(thread, rules::get_handle_type);
-    get_call.end(dat_get_handle_type(get_call.use(ref, "handle"), &type));
+    get_call.check_result(dat_get_handle_type(get_call.use_handle(ref, "handle"), &type));
     if (get_call.has_succeeded())
         expect(type == ref.obj->type, "dat_get_handle_type returned another type");
 }
@@ -92,12 +92,12 @@ void set_context(worker &thread) {
     if (may_be_handle_of_other_type(ref))
         return;
     DAT_CONTEXT context;
-    context.as_64 = ref.obj == nullptr ? 1
+    context.as_64 = ref.obj == nullptr ? 1 // any value: the call is refused
                                        : (std::uint64_t{ref.obj->serial} << 32) |
                                              (thread.random.next() & 0xffffffff);
     call set_call(thread, rules::set_consumer_context);
-    DAT_HANDLE const handle = set_call.use(ref, "handle");
-    set_call.end(dat_set_consumer_context(handle, context));
+    DAT_HANDLE const handle = set_call.use_handle(ref, "handle");
+    set_call.check_result(dat_set_consumer_context(handle, context));
     if (set_call.has_succeeded())
         ref.obj->context.store(context.as_64, std::memory_order_relaxed);
 }
@@ -108,7 +108,7 @@ void get_context(worker &thread) {
         return;
     DAT_CONTEXT context = {};
     call get_call(thread, rules::get_consumer_context);
-    get_call.end(dat_get_consumer_context(get_call.use(ref, "handle"), &context));
+    get_call.check_result(dat_get_consumer_context(get_call.use_handle(ref, "handle"), &context));
     if (!get_call.has_succeeded())
         return;
     if (thread.shared.config.num_threads == 1)
@@ -127,8 +127,8 @@ object *open_ia(worker &thread) {
     call open_call(thread, rules::ia_open);
     open_call.creates(DAT_HANDLE_TYPE_IA);
     open_call.creates(DAT_HANDLE_TYPE_EVD);
-    open_call.end(dat_ia_open(const_cast<char *>(thread.shared.config.ia_name.c_str()),
-                              open_call.arg("qlen", 64), &async_evd, &handle));
+    open_call.check_result(dat_ia_open(const_cast<char *>(thread.shared.config.ia_name.c_str()),
+                                       open_call.arg("qlen", 64), &async_evd, &handle));
     if (!open_call.has_succeeded())
         return nullptr;
     object &ia = thread.add_object(DAT_HANDLE_TYPE_IA, handle, nullptr);
@@ -143,9 +143,9 @@ object *open_ia(worker &thread) {
 void close_ia(worker &thread, const object_ref &ia, DAT_CLOSE_FLAGS flags) {
     call close_call(thread, flags == DAT_CLOSE_GRACEFUL_FLAG ? rules::ia_close_graceful
                                                              : rules::ia_close_abrupt);
-    DAT_HANDLE const handle = close_call.use(ia, "ia");
+    DAT_HANDLE const handle = close_call.use_handle(ia, "ia");
     close_call.frees(ia.obj); // and with it its objects: see object::is_freed
-    close_call.end(dat_ia_close(handle, flags));
+    close_call.check_result(dat_ia_close(handle, flags));
     // At most so many objects of each type were freed with the IA.
     for (std::size_t type = 0; type != num_types; ++type)
         thread.table.count_free(static_cast<DAT_HANDLE_TYPE>(type), object_table::num_slots);

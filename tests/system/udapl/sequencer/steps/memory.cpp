@@ -16,7 +16,7 @@ void create_pz(worker &thread) {
     DAT_PZ_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::pz_create);
     create_call.creates(DAT_HANDLE_TYPE_PZ);
-    create_call.end(dat_pz_create(create_call.use(ia, "ia"), &handle));
+    create_call.check_result(dat_pz_create(create_call.use_handle(ia, "ia"), &handle));
     if (!create_call.has_succeeded())
         return;
     object &pz = thread.add_object(DAT_HANDLE_TYPE_PZ, handle, ia.obj);
@@ -38,7 +38,7 @@ DAT_REGION_DESCRIPTION make_region(worker &thread, call &create_call, const obje
     DAT_REGION_DESCRIPTION region = {};
     if (type == DAT_MEM_TYPE_LMR) {
         region.for_lmr_handle =
-            create_call.use(thread.draw(DAT_HANDLE_TYPE_LMR, ia.obj), ia.obj, "lmr");
+            create_call.use_handle(thread.draw(DAT_HANDLE_TYPE_LMR, ia.obj), ia.obj, "lmr");
     } else if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
         std::snprintf(cookie, sizeof cookie, "sequencer %d %u", getpid(),
                       thread.random.number_below(3));
@@ -72,8 +72,8 @@ void create_lmr(worker &thread) {
     DAT_VADDR registered_address = 0;
     call create_call(thread, rules::lmr_create);
     create_call.creates(DAT_HANDLE_TYPE_LMR);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
-                     pz_handle = create_call.use(pz, ia.obj, "pz");
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
+                     pz_handle = create_call.use_handle(pz, ia.obj, "pz");
     const DAT_REGION_DESCRIPTION region =
         make_region(thread, create_call, ia, type, lmr_memory() + offset, cookie);
     if (thread.random.percent_chance(2) && type == DAT_MEM_TYPE_VIRTUAL) {
@@ -81,7 +81,7 @@ void create_lmr(worker &thread) {
         create_call.expect_invalid_parameter();
         length = 0;
     }
-    create_call.end(dat_lmr_create(
+    create_call.check_result(dat_lmr_create(
         ia_handle, create_call.arg("type", type), region, create_call.arg("length", length),
         pz_handle, create_call.arg("privileges", privileges), DAT_VA_TYPE_VA, &handle, &lmr_context,
         &rmr_context, &registered_length, &registered_address));
@@ -126,7 +126,7 @@ void sync(worker &thread) {
         segments[i].segment_length = 1 + thread.random.number_below(segments[i].segment_length);
     }
     call sync_call(thread, rule);
-    DAT_HANDLE const handle = sync_call.use(ia, "ia");
+    DAT_HANDLE const handle = sync_call.use_handle(ia, "ia");
     for (std::size_t i = 0; i != count; ++i)
         sync_call.arg("lmr_context", segments[i].lmr_context);
     const DAT_RETURN result = function(handle, segments, count);
@@ -134,7 +134,7 @@ void sync(worker &thread) {
     for (std::size_t i = 0; i != count; ++i)
         if (lmrs.at(i)->ia != ia.obj || lmrs.at(i)->free_attempts != 0 || lmrs.at(i)->is_freed())
             sync_call.allow(rules::invalid_parameter);
-    sync_call.end(result);
+    sync_call.check_result(result);
 }
 
 template <const call_rule &rule, DAT_RETURN (*function)(DAT_PZ_HANDLE, DAT_RMR_HANDLE *),
@@ -144,7 +144,7 @@ void create_rmr(worker &thread) {
     DAT_RMR_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rule);
     create_call.creates(DAT_HANDLE_TYPE_RMR);
-    create_call.end(function(create_call.use(pz, "pz"), &handle));
+    create_call.check_result(function(create_call.use_handle(pz, "pz"), &handle));
     if (!create_call.has_succeeded())
         return;
     object &rmr = thread.add_object(DAT_HANDLE_TYPE_RMR, handle, pz.obj->ia);
@@ -176,16 +176,16 @@ void bind(worker &thread) {
     else if (lmr.obj == nullptr)
         return; // the triplet is empty, and no LMR would be used
     call bind_call(thread, rules::rmr_bind);
-    DAT_HANDLE const handle = bind_call.use(rmr, "rmr");
+    DAT_HANDLE const handle = bind_call.use_handle(rmr, "rmr");
     if (!unbind)
-        bind_call.use(lmr, ia, "lmr");
-    DAT_HANDLE const ep_handle = bind_call.use(ep, ia, "ep");
+        bind_call.use_handle(lmr, ia, "lmr");
+    DAT_HANDLE const ep_handle = bind_call.use_handle(ep, ia, "ep");
     if (ep.obj != nullptr && ep.obj->is_datagram)
         bind_call.allow_only(rules::not_supported);
-    bind_call.end(dat_rmr_bind(handle, lmr.handle, &triplet,
-                               DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG,
-                               DAT_VA_TYPE_VA, ep_handle, thread.draw_cookie(),
-                               DAT_COMPLETION_DEFAULT_FLAG, &context));
+    bind_call.check_result(
+        dat_rmr_bind(handle, lmr.handle, &triplet,
+                     DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG, DAT_VA_TYPE_VA,
+                     ep_handle, thread.draw_cookie(), DAT_COMPLETION_DEFAULT_FLAG, &context));
     if (bind_call.has_succeeded())
         rmr.obj->bound_rmr_context = context;
 }

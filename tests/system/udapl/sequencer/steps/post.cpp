@@ -53,7 +53,7 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
     const object_ref ep = thread.draw(DAT_HANDLE_TYPE_EP);
     post_arguments args = draw_arguments(thread, ep.obj != nullptr ? ep.obj->ia : nullptr);
     call post_call(thread, rule);
-    DAT_HANDLE const handle = post_call.use(ep, "ep");
+    DAT_HANDLE const handle = post_call.use_handle(ep, "ep");
     post_call.arg("num_segments", args.num_segments);
     post_call.arg("flags", args.flags);
     // Without the EVD, the EP's default max_request_iov or max_recv_iov is 0: segments are one too
@@ -67,7 +67,7 @@ void post(worker &thread, const call_rule &rule, function &&post_function) {
         post_call.allow(rules::invalid_parameter);
     if (ep.obj != nullptr && ep.obj->is_datagram && &rule != &rules::ep_post_recv)
         post_call.allow_only(rules::not_supported | rules::invalid_parameter | rules::privileges);
-    post_call.end(post_function(handle, args));
+    post_call.check_result(post_function(handle, args));
 }
 
 void send(worker &thread) {

@@ -24,7 +24,7 @@ void create(worker &thread, DAT_HANDLE_TYPE type, const object_ref &ia, call &cr
     create_call.creates(type);
     DAT_HANDLE const evd_handle = create_call.use_evd(evd, ia.obj, DAT_EVD_CR_FLAG, "evd");
     DAT_HANDLE handle = DAT_HANDLE_NULL;
-    create_call.end(create_function(evd_handle, &handle));
+    create_call.check_result(create_function(evd_handle, &handle));
     if (!create_call.has_succeeded())
         return;
     object &sp = thread.add_object(type, handle, ia.obj);
@@ -41,7 +41,7 @@ void create_psp(worker &thread) {
     const DAT_PSP_FLAGS flags =
         thread.random.percent_chance(30) ? DAT_PSP_PROVIDER_FLAG : DAT_PSP_CONSUMER_FLAG;
     call create_call(thread, any ? rules::psp_create_any : rules::psp_create);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia");
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia");
     create_call.arg("conn_qual", qual);
     create_call.arg("flags", flags);
     create(
@@ -69,8 +69,8 @@ void create_rsp(worker &thread) {
     const object_ref ia = thread.draw_ia(), ep = thread.draw(DAT_HANDLE_TYPE_EP, ia.obj);
     const DAT_CONN_QUAL qual = draw_conn_qual(thread);
     call create_call(thread, rules::rsp_create);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
-                     ep_handle = create_call.use(ep, ia.obj, "ep");
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
+                     ep_handle = create_call.use_handle(ep, ia.obj, "ep");
     create_call.arg("conn_qual", qual);
     create(
         thread, DAT_HANDLE_TYPE_RSP, ia, create_call,
@@ -100,7 +100,7 @@ void create_csp(worker &thread) {
     // The port is in the same place in a sockaddr_in6.
     reinterpret_cast<sockaddr_in *>(&address)->sin_port = htons(static_cast<std::uint16_t>(qual));
     call create_call(thread, rules::csp_create);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia");
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia");
     create_call.arg("port", qual);
     create(
         thread, DAT_HANDLE_TYPE_CSP, ia, create_call,

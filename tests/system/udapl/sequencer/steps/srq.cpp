@@ -21,14 +21,14 @@ void create(worker &thread) {
     DAT_SRQ_HANDLE handle = DAT_HANDLE_NULL;
     call create_call(thread, rules::srq_create);
     create_call.creates(DAT_HANDLE_TYPE_SRQ);
-    DAT_HANDLE const ia_handle = create_call.use(ia, "ia"),
-                     pz_handle = create_call.use(pz, ia.obj, "pz");
+    DAT_HANDLE const ia_handle = create_call.use_handle(ia, "ia"),
+                     pz_handle = create_call.use_handle(pz, ia.obj, "pz");
     if (thread.random.percent_chance(2)) {
         create_call.expect_invalid_parameter();
         attr.max_recv_dtos = 0;
     }
     create_call.arg("dtos", attr.max_recv_dtos);
-    create_call.end(dat_srq_create(ia_handle, pz_handle, &attr, &handle));
+    create_call.check_result(dat_srq_create(ia_handle, pz_handle, &attr, &handle));
     if (!create_call.has_succeeded())
         return;
     object &srq = thread.add_object(DAT_HANDLE_TYPE_SRQ, handle, ia.obj);
@@ -54,14 +54,14 @@ void post_recv(worker &thread) {
         thread.find_live(DAT_HANDLE_TYPE_LMR, srq.obj != nullptr ? srq.obj->ia : nullptr);
     DAT_LMR_TRIPLET iov = lmr != nullptr ? lmr->triplet : DAT_LMR_TRIPLET{};
     call post_call(thread, rules::srq_post_recv);
-    DAT_HANDLE const handle = post_call.use(srq, "srq");
+    DAT_HANDLE const handle = post_call.use_handle(srq, "srq");
     DAT_COUNT num_segments = 1;
     if (thread.random.percent_chance(2)) {
         post_call.expect_invalid_parameter();
         num_segments = -1;
     }
-    post_call.end(dat_srq_post_recv(handle, post_call.arg("num_segments", num_segments), &iov,
-                                    thread.draw_cookie()));
+    post_call.check_result(dat_srq_post_recv(handle, post_call.arg("num_segments", num_segments),
+                                             &iov, thread.draw_cookie()));
 }
 
 void resize(worker &thread) {
@@ -71,13 +71,13 @@ void resize(worker &thread) {
 void set_low_watermark(worker &thread) {
     const object_ref srq = draw_srq(thread);
     call set_call(thread, rules::srq_set_lw);
-    DAT_HANDLE const handle = set_call.use(srq, "srq");
+    DAT_HANDLE const handle = set_call.use_handle(srq, "srq");
     const auto watermark = static_cast<DAT_COUNT>(thread.random.number_below(
         srq.obj != nullptr ? static_cast<std::size_t>(srq.obj->length) + 1 : 1));
     const DAT_RETURN result = dat_srq_set_lw(handle, set_call.arg("watermark", watermark));
     if (srq.obj != nullptr && srq.obj->maybe_resized)
         set_call.allow(rules::invalid_parameter);
-    set_call.end(result);
+    set_call.check_result(result);
 }
 
 void free_srq(worker &thread) {
@@ -88,7 +88,7 @@ void free_srq(worker &thread) {
 
 void resize_srq(worker &thread, const object_ref &srq) {
     call resize_call(thread, rules::srq_resize);
-    DAT_HANDLE const handle = resize_call.use(srq, "srq");
+    DAT_HANDLE const handle = resize_call.use_handle(srq, "srq");
     DAT_COUNT length = 1 + static_cast<DAT_COUNT>(thread.random.number_below(64));
     if (thread.random.percent_chance(2)) {
         resize_call.expect_invalid_parameter();
@@ -96,7 +96,7 @@ void resize_srq(worker &thread, const object_ref &srq) {
     }
     if (srq.obj != nullptr)
         srq.obj->maybe_resized = true;
-    resize_call.end(dat_srq_resize(handle, resize_call.arg("length", length)));
+    resize_call.check_result(dat_srq_resize(handle, resize_call.arg("length", length)));
 }
 
 std::span<const step> srq_steps() {

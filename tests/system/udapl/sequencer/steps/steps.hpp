@@ -92,14 +92,14 @@ template <class param_type, class function, class mask_type>
 bool query(worker &thread, const call_rule &rule, const object_ref &ref, function query_function,
            mask_type all_fields, param_type &param) {
     call query_call(thread, rule);
-    DAT_HANDLE const handle = query_call.use(ref, "handle");
+    DAT_HANDLE const handle = query_call.use_handle(ref, "handle");
     const bool bad_mask = thread.random.percent_chance(2),
                no_param = thread.random.percent_chance(2);
     if (bad_mask || no_param)
         query_call.expect_invalid_parameter();
     const auto mask =
         query_call.arg("mask", static_cast<mask_type>(bad_mask ? 0x80000000 : all_fields));
-    query_call.end(
+    query_call.check_result(
         query_function(handle, mask, query_call.arg("param", no_param ? nullptr : &param)));
     if (!query_call.has_succeeded())
         return false;
