@@ -22,8 +22,8 @@ using namespace verbs_test;
 
 // Constants of <infiniband/verbs.h> since rdma-core 45.
 constexpr unsigned flush_access = 1 << 8;
-constexpr std::uint64_t flush_operation = std::uint64_t{1} << 11;
-constexpr unsigned flush_done = 8;
+constexpr std::uint64_t flush_send_op = std::uint64_t{1} << 11; ///< IBV_QP_EX_WITH_FLUSH
+constexpr unsigned flush_wc_opcode = 8;                         ///< IBV_WC_FLUSH
 
 constexpr unsigned local_access = IBV_ACCESS_LOCAL_WRITE;
 constexpr unsigned remote_write_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -40,6 +40,8 @@ void connect_endpoints(const endpoint &requester, const endpoint &responder,
     connect(requester, responder, access, ack_timeout);
 }
 
+/// The libcoherdma handle of an endpoint's QP, and the method of its flushes: "native" is RDMA
+/// FLUSH, "read back" an RDMA Read of the last bytes.
 struct flush_qp {
     unique_handle<coherdma_qp, coherdma_close_qp> qp;
     std::string_view method;
@@ -51,29 +53,31 @@ struct flush_qp {
     }
 };
 
-std::uint64_t address(const endpoint &ep, std::size_t offset = 0) {
+std::uint64_t address_of(const endpoint &ep, std::size_t offset = 0) {
     return reinterpret_cast<std::uintptr_t>(ep.memory.data() + offset);
 }
 
-void fill(endpoint &requester, unsigned round) {
+/// With other data in each round.
+void fill_memory(endpoint &requester, unsigned round) {
     for (std::size_t offset = 0; offset < length; ++offset)
         requester.memory[offset] = std::byte(offset * 7 + round * 13 + offset / 256);
 }
 
-void write_all(const endpoint &requester, const endpoint &responder) {
+/// An unsignaled RDMA Write of the whole memory.
+void post_write_of_memory(const endpoint &requester, const endpoint &responder) {
     ibv_sge data = requester.make_sge(length);
     ibv_send_wr request = requester.make_wr(IBV_WR_RDMA_WRITE, data, responder), *bad = nullptr;
     request.send_flags = 0;
     check(ibv_post_send(requester.qp.get(), &request, &bad), "post a Write");
 }
 
-// The completion of a flush.
 struct completion_info {
     bool has_completion = false;
     unsigned opcode = 0;
     ibv_wc_status status = IBV_WC_SUCCESS;
     std::uint64_t id = 0;
 };
+/// Without a completion within the timeout, has_completion is false.
 completion_info wait_completion(const endpoint &ep, milliseconds timeout) {
     const auto wc = ep.wait_completion(timeout);
     if (!wc)
@@ -81,17 +85,20 @@ completion_info wait_completion(const endpoint &ep, milliseconds timeout) {
     return {true, static_cast<unsigned>(wc->opcode), wc->status, wc->wr_id};
 }
 
-completion_info post_one_flush(const endpoint &requester, const flush_qp &flusher,
-                               const endpoint &responder, std::uint64_t offset, std::uint64_t bytes,
-                               const ibv_sge *scratch) {
+/// Posts a signaled flush of that range of the responder's memory, and waits for its completion.
+/// scratch: where a read-back may read to; a native flush needs none.
+completion_info flush_range(const endpoint &requester, const flush_qp &flusher,
+                            const endpoint &responder, std::uint64_t addr, std::uint64_t bytes,
+                            const ibv_sge *scratch) {
     check(coherdma_post_flush(flusher.qp.get(), signaled_id, COHERDMA_POST_COMPLETION_ALWAYS,
-                              responder.mr->rkey, offset, bytes, scratch),
+                              responder.mr->rkey, addr, bytes, scratch),
           "post a flush");
     return wait_completion(requester, long_timeout);
 }
 
-outcome expect_error(const flush_qp &flusher, std::string_view method, const completion_info &wc,
-                     ibv_wc_status status) {
+/// Right: the QP flushes by that method, and the signaled flush has completed with this error.
+outcome judge_failed_flush(const flush_qp &flusher, std::string_view method,
+                           const completion_info &wc, ibv_wc_status status) {
     const char *const status_text =
         wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion";
     return {flusher.method == method && wc.has_completion && wc.status == status &&
@@ -99,26 +106,28 @@ outcome expect_error(const flush_qp &flusher, std::string_view method, const com
             concat(flusher.method, ", ", status_text)};
 }
 
-// The responder permits flushes but not Reads, so a success cannot be a Read.
+// In each round a Write, an unsignaled flush of it, and a signaled flush of all but the first and
+// last byte: the signaled one completes as a flush, and the data have arrived. The responder
+// permits flushes but no Reads, so a success cannot be a read-back.
 outcome native(const device &dev) {
     constexpr unsigned rounds = 200;
-    endpoint requester(dev, true, flush_operation);
-    const endpoint responder(dev, false, 0, remote_flush_access);
-    connect_endpoints(requester, responder, remote_write_access | flush_access);
+    endpoint requester(dev, {.extended = true, .extra_send_ops = flush_send_op});
+    const endpoint responder(dev, {.mr_access = remote_flush_access});
+    connect_endpoints(requester, responder, remote_flush_access);
     const flush_qp flusher(requester);
     if (flusher.method != "native")
         return {false, std::string(flusher.method)};
     for (unsigned round = 0; round < rounds; ++round) {
-        fill(requester, round);
-        write_all(requester, responder);
+        fill_memory(requester, round);
+        post_write_of_memory(requester, responder);
         check(coherdma_post_flush(flusher.qp.get(), unsignaled_id,
                                   COHERDMA_POST_COMPLETION_ON_ERROR, responder.mr->rkey,
-                                  address(responder), length, nullptr),
+                                  address_of(responder), length, nullptr),
               "post a flush");
-        const completion_info wc = post_one_flush(requester, flusher, responder,
-                                                  address(responder, 1), length - 2, nullptr);
+        const completion_info wc = flush_range(requester, flusher, responder,
+                                               address_of(responder, 1), length - 2, nullptr);
         if (!wc.has_completion || wc.status != IBV_WC_SUCCESS || wc.id != signaled_id ||
-            wc.opcode != flush_done)
+            wc.opcode != flush_wc_opcode)
             return {false,
                     concat("in round ", round, ": ",
                            wc.has_completion ? ibv_wc_status_str(wc.status) : "no completion",
@@ -131,42 +140,47 @@ outcome native(const device &dev) {
     return {true, concat(flusher.method, ", ", rounds, " times")};
 }
 
-// Reads are permitted, so a read-back would succeed.
+// A native flush of an MR that does not permit flushes fails. Reads are permitted, so a read-back
+// would succeed.
 outcome native_without_permission(const device &dev) {
-    const endpoint requester(dev, true, flush_operation), responder(dev);
+    const endpoint requester(dev, {.extended = true, .extra_send_ops = flush_send_op}),
+        responder(dev);
     connect_endpoints(requester, responder, qp_flush_access);
     const flush_qp flusher(requester);
-    return expect_error(
+    return judge_failed_flush(
         flusher, "native",
-        post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
+        flush_range(requester, flusher, responder, address_of(responder), length, nullptr),
         IBV_WC_REM_ACCESS_ERR);
 }
 
+// A native flush through a QP whose peer permits none fails, although the MR permits it.
 outcome native_without_qp_permission(const device &dev) {
-    const endpoint requester(dev, true, flush_operation),
-        responder(dev, false, 0, endpoint::mr_access | flush_access);
+    const endpoint requester(dev, {.extended = true, .extra_send_ops = flush_send_op}),
+        responder(dev, {.mr_access = default_mr_access | flush_access});
     connect_endpoints(requester, responder);
     const flush_qp flusher(requester);
-    return expect_error(
+    return judge_failed_flush(
         flusher, "native",
-        post_one_flush(requester, flusher, responder, address(responder), length, nullptr),
+        flush_range(requester, flusher, responder, address_of(responder), length, nullptr),
         IBV_WC_REM_INV_REQ_ERR);
 }
 
+// A native flush that ends 8 bytes behind the MR fails.
 outcome native_out_of_bounds(const device &dev) {
-    const endpoint requester(dev, true, flush_operation),
-        responder(dev, false, 0, remote_flush_access);
+    const endpoint requester(dev, {.extended = true, .extra_send_ops = flush_send_op}),
+        responder(dev, {.mr_access = remote_flush_access});
     connect_endpoints(requester, responder, qp_flush_access);
     const flush_qp flusher(requester);
-    return expect_error(
+    return judge_failed_flush(
         flusher, "native",
-        post_one_flush(requester, flusher, responder, address(responder, 8), length, nullptr),
+        flush_range(requester, flusher, responder, address_of(responder, 8), length, nullptr),
         IBV_WC_REM_ACCESS_ERR);
 }
 
-// The QP was created without flush support.
+// A QP that was created without flush support flushes by an RDMA Read: the data of the Write before
+// it have arrived, and the last bytes of the range are in the scratch memory.
 outcome read_back(const device &dev) {
-    constexpr std::size_t last = 8;
+    constexpr std::size_t num_read = 8;
     endpoint requester(dev);
     const endpoint responder(dev);
     connect_endpoints(requester, responder);
@@ -178,13 +192,13 @@ outcome read_back(const device &dev) {
               "register memory");
     const ibv_sge scratch_sge = {reinterpret_cast<std::uintptr_t>(scratch.data()), scratch.size(),
                                  scratch_mr->lkey};
-    fill(requester, 1);
-    write_all(requester, responder);
+    fill_memory(requester, 1);
+    post_write_of_memory(requester, responder);
     const completion_info wc =
-        post_one_flush(requester, flusher, responder, address(responder), length, &scratch_sge);
+        flush_range(requester, flusher, responder, address_of(responder), length, &scratch_sge);
     const bool has_written_data = responder.memory == requester.memory;
     const bool has_read_end =
-        std::memcmp(scratch.data(), requester.memory.data() + length - last, last) == 0;
+        std::memcmp(scratch.data(), requester.memory.data() + length - num_read, num_read) == 0;
     return {flusher.method == "read back" && wc.has_completion && wc.status == IBV_WC_SUCCESS &&
                 wc.opcode == IBV_WC_RDMA_READ && wc.id == signaled_id && has_written_data &&
                 has_read_end,
@@ -194,14 +208,15 @@ outcome read_back(const device &dev) {
                    has_read_end ? "" : ", the end was not read")};
 }
 
+// A read-back of memory that permits no Reads fails.
 outcome read_back_without_permission(const device &dev) {
-    const endpoint requester(dev), responder(dev, false, 0, remote_write_access);
+    const endpoint requester(dev), responder(dev, {.mr_access = remote_write_access});
     connect_endpoints(requester, responder);
     const flush_qp flusher(requester);
     const ibv_sge scratch_sge = requester.make_sge(8);
-    return expect_error(
+    return judge_failed_flush(
         flusher, "read back",
-        post_one_flush(requester, flusher, responder, address(responder), length, &scratch_sge),
+        flush_range(requester, flusher, responder, address_of(responder), length, &scratch_sge),
         IBV_WC_REM_ACCESS_ERR);
 }
 

@@ -22,6 +22,7 @@ struct device {
     union ibv_gid gid {};
 };
 
+/// gid_index: of the device's own address, at port 1.
 inline device open_device(std::string_view name, int gid_index) {
     int count = 0;
     const unique_handle<ibv_device *, ibv_free_device_list> devices(ibv_get_device_list(&count));
@@ -38,10 +39,18 @@ inline device open_device(std::string_view name, int gid_index) {
     throw failure(concat("no device ", name));
 }
 
-// A QP with its own CQ and some memory.
+constexpr unsigned default_mr_access =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+
+/// How an endpoint differs from a plain one.
+struct endpoint_options {
+    bool extended = false; ///< the QP has the ibv_wr_* API, the CQ the ibv_start_poll API
+    std::uint64_t extra_send_ops = 0; ///< IBV_QP_EX_WITH_* beside Send, if extended
+    unsigned mr_access = default_mr_access;
+};
+
+/// A QP with its own CQ and some memory.
 struct endpoint {
-    static constexpr unsigned mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                                          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
     static constexpr unsigned qp_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
     static constexpr std::uint8_t ack_timeout = 11; // 8 ms
@@ -55,20 +64,20 @@ struct endpoint {
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
     unique_handle<ibv_qp, ibv_destroy_qp> qp;
 
-    explicit endpoint(const device &device, bool extended = false, std::uint64_t extra_send_ops = 0,
-                      unsigned access = mr_access)
+    /// A QP of type RC.
+    explicit endpoint(const device &device, const endpoint_options &options = {})
         : dev(&device) {
-        create_mr_and_cq(extended, access);
+        create_mr_and_cq(options.extended, options.mr_access);
         ibv_qp_init_attr_ex attr = make_init_attr(IBV_QPT_RC, {8, 8, 2, 2, 64});
-        if (extended) {
+        if (options.extended) {
             attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-            attr.send_ops_flags = IBV_QP_EX_WITH_SEND | extra_send_ops;
+            attr.send_ops_flags = IBV_QP_EX_WITH_SEND | options.extra_send_ops;
         }
         create_qp(attr);
     }
     endpoint(const device &device, ibv_qp_type type, const ibv_qp_cap &cap)
         : dev(&device) {
-        create_mr_and_cq(false, mr_access);
+        create_mr_and_cq(/*extended=*/false, default_mr_access);
         ibv_qp_init_attr_ex attr = make_init_attr(type, cap);
         create_qp(attr);
     }
@@ -101,7 +110,7 @@ struct endpoint {
         return created != nullptr ? ibv_cq_ex_to_cq(created) : nullptr;
     }
     ibv_cq_ex *cq_ex() const { return reinterpret_cast<ibv_cq_ex *>(cq.get()); }
-    // A QP in the PD of another.
+    /// Only a QP, in the PD of the other endpoint.
     endpoint(const endpoint &other, ibv_qp_init_attr *attr)
         : dev(other.dev) {
         qp = check(decltype(qp)(ibv_create_qp(other.pd.get(), attr)), "queue pair");
@@ -112,10 +121,10 @@ struct endpoint {
     ibv_ah_attr make_ah_attr() const { return make_loopback_ah_attr(dev->gid, dev->gid_index); }
     void to_init(unsigned access = qp_access) const { modify_qp_to_init(qp.get(), access); }
     void to_rtr(const endpoint &peer) const {
-        modify_qp_to_rtr(qp.get(), peer.qp->qp_num, make_ah_attr(), 1);
+        modify_qp_to_rtr(qp.get(), peer.qp->qp_num, make_ah_attr(), /*max_dest_rd_atomic=*/1);
     }
     void to_rts(std::uint8_t timeout = ack_timeout) const {
-        modify_qp_to_rts(qp.get(), timeout, 7, 1);
+        modify_qp_to_rts(qp.get(), timeout, /*rnr_retry=*/7, /*max_rd_atomic=*/1);
     }
     void to_error() const {
         ibv_qp_attr attr{};
@@ -143,7 +152,7 @@ struct endpoint {
         wr.num_sge = 1;
         return wr;
     }
-    // An RDMA operation with the beginning of the peer's memory.
+    /// An RDMA operation on the beginning of the peer's memory.
     ibv_send_wr make_wr(ibv_wr_opcode opcode, ibv_sge &sge, const endpoint &peer) const {
         ibv_send_wr wr = make_wr(opcode, sge);
         wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(peer.memory.data());
@@ -159,6 +168,7 @@ struct endpoint {
     }
 };
 
+/// Both QPs come to RTS. access: the remote operations that both permit.
 inline void connect(const endpoint &a, const endpoint &b, unsigned access = endpoint::qp_access,
                     std::uint8_t timeout = endpoint::ack_timeout) {
     for (const endpoint *each : {&a, &b})

@@ -203,7 +203,7 @@ struct options {
 };
 
 template <class Number>
-Number number(std::string_view name, std::string_view value, Number min, Number max) {
+Number parse_number(std::string_view name, std::string_view value, Number min, Number max) {
     Number result{};
     const auto [stop, error] = std::from_chars(value.begin(), value.end(), result);
     if (error != std::errc{} || stop != value.end() || result < min || result > max)
@@ -226,17 +226,17 @@ options parse_options(std::span<char *> arguments) {
             throw misuse(concat("no value, or no such option: ", name));
         const std::string_view value = rest[1];
         if (name == "--port")
-            o.port = std::to_string(number<std::uint16_t>(name, value, 1, 65535));
+            o.port = std::to_string(parse_number<std::uint16_t>(name, value, 1, 65535));
         else if (name == "--timeout")
-            o.timeout = number<std::uint32_t>(name, value, 1, 86400);
+            o.timeout = parse_number<std::uint32_t>(name, value, 1, 86400);
         else if (name == "--clients" && o.side == role::server)
-            o.clients = number<std::uint32_t>(name, value, 1, 1000000);
+            o.clients = parse_number<std::uint32_t>(name, value, 1, 1000000);
         else if (o.side == role::server || name == "--clients")
             throw misuse(concat("not an option of the ", side, ": ", name));
         else if (name == "--rounds")
-            o.rounds = number<std::uint32_t>(name, value, 1, 1000000);
+            o.rounds = parse_number<std::uint32_t>(name, value, 1, 1000000);
         else if (name == "--seed")
-            o.seed = number<std::uint64_t>(name, value, 0, UINT64_MAX);
+            o.seed = parse_number<std::uint64_t>(name, value, 0, UINT64_MAX);
         else
             throw misuse(concat("no such option: ", name));
     }
@@ -249,8 +249,8 @@ bool has_device() {
     return list && count > 0;
 }
 
-// Either side may be started first: a client that is refused tries again. may_fail: the peer may
-// die, and all outstanding WRs must complete all the same.
+/// Serves one client, or is the client. Either side may be started first: a client that is refused
+/// tries again. may_fail: the peer may die; then all outstanding WRs must still complete.
 void run_side(const options &o, bool may_fail) {
     const connection::seconds timeout(o.timeout);
     const auto deadline = std::chrono::steady_clock::now() + timeout;

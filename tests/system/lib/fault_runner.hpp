@@ -27,10 +27,14 @@ namespace verbs_test {
 
 using std::chrono::milliseconds;
 
+/// What a trial has seen, and whether a provider without the fault behaves so.
 struct outcome {
     bool right;
     std::string seen;
 };
+
+/// How long a trial waits for a completion or event that must not come.
+inline constexpr milliseconds absence_timeout(50);
 
 /// How long a trial waits for what must come: it only ends a hang. TRIAL_LIMIT_MS makes it shorter
 /// for the stock provider, some of whose faults are hangs.
@@ -46,8 +50,8 @@ struct trial {
     outcome (*run)(const target &);
 };
 
-// The next completion, or none in that time. It sleeps between later polls, which would take the
-// processor from the kernel's threads and from other tests.
+/// The next completion, or none within the timeout. After the first polls it sleeps between polls:
+/// the kernel's threads and other tests need the processor.
 inline std::optional<ibv_wc> wait_completion(ibv_cq *cq, milliseconds timeout) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     constexpr unsigned busy_polls = 100;
@@ -63,6 +67,7 @@ inline std::optional<ibv_wc> wait_completion(ibv_cq *cq, milliseconds timeout) {
     } while (std::chrono::steady_clock::now() < deadline);
     return {};
 }
+/// The next completion, which must be a success.
 inline ibv_wc expect_success(ibv_cq *cq, const char *operation) {
     const auto wc = wait_completion(cq, std::max(trial_timeout(), milliseconds(60'000)));
     if (!wc)
@@ -79,11 +84,12 @@ inline void print_result(std::string_view name, std::string_view judgement,
     std::fflush(stdout);
 }
 
-// In the child: the status is 0 unless it could not be tried.
+/// In the child, which it ends: the exit status is 0, also for "wrong", and 1 if the trial could
+/// not be made. open() returns the target.
 template <class target, class opener>
 [[noreturn]] void run_in_child(const trial<target> &trial, const opener &open) {
-    constexpr unsigned least_seconds = 60;
-    alarm(std::max(least_seconds, static_cast<unsigned>(2 * trial_timeout().count() / 1000)));
+    constexpr unsigned min_alarm_s = 60; // the alarm ends a trial that hangs
+    alarm(std::max(min_alarm_s, static_cast<unsigned>(2 * trial_timeout().count() / 1000)));
     int status = 0;
     try {
         const outcome result = trial.run(open());
@@ -95,7 +101,8 @@ template <class target, class opener>
     _exit(status);
 }
 
-/// The exit status. trial_names: the trials to run; empty: all.
+/// Runs each trial in a child; returns the program's exit status. trial_names: the trials to run,
+/// or none for all. open() returns the target; it is called in each child.
 template <class target, class opener>
 int run_trials(std::span<const trial<target>> trials, std::span<char *const> trial_names,
                const opener &open) {
@@ -120,8 +127,8 @@ int run_trials(std::span<const trial<target>> trials, std::span<char *const> tri
     return status;
 }
 
-/// main of a program of trials. usage: its name, and a word for each argument before the trials'
-/// names; open makes the target of the arguments.
+/// main() of a program of trials. usage: the program's name, and one word for each argument before
+/// the names of trials. open(args) makes the trials' target from the command line.
 template <class target, std::size_t size, class opener>
 int run_program(int argc, char **argv, const std::string &usage,
                 const std::array<trial<target>, size> &trials, const opener &open) try {

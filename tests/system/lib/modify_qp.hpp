@@ -13,6 +13,7 @@ namespace verbs_test {
 
 constexpr std::uint32_t loopback_qkey = 0x1234;
 
+/// The address of the device itself.
 inline ibv_ah_attr make_loopback_ah_attr(const ibv_gid &gid, int gid_index) {
     ibv_ah_attr attr{};
     attr.is_global = 1;

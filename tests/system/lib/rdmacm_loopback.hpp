@@ -25,10 +25,10 @@ namespace verbs_test {
 struct qp_options {
     static constexpr ibv_qp_cap default_cap{32, 32, 2, 2, 64};
     ibv_qp_cap cap = default_cap;
-    bool extended = false; ///< by the ibv_wr_* API, and a CQ by the ibv_start_poll API
+    bool extended = false; ///< the QP has the ibv_wr_* API, the CQs the ibv_start_poll API
     bool use_srq = false;  ///< with an SRQ
     bool sq_sig_all = false;
-    bool single_threaded = false;                                ///< in a thread domain
+    bool single_threaded = false;                                ///< in a thread domain, CQs too
     std::uint8_t rd_atomic = 1;                                  ///< RDMA Reads at a time
     std::function<void(const struct endpoint &)> before_connect; ///< called before it is connected
 };
@@ -64,7 +64,8 @@ struct completion_queue {
     ibv_wc expect_success(const char *operation) const {
         return verbs_test::expect_success(cq.get(), operation);
     }
-    void arm(bool solicited) const { check(ibv_req_notify_cq(cq.get(), solicited), "arm"); }
+    void arm() const { check(ibv_req_notify_cq(cq.get(), 0), "arm"); }
+    void arm_solicited() const { check(ibv_req_notify_cq(cq.get(), 1), "arm"); }
     bool wait_event(milliseconds timeout) const {
         pollfd poll_fd{channel->fd, POLLIN, 0};
         if (poll(&poll_fd, 1, static_cast<int>(timeout.count())) <= 0)

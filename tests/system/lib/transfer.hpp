@@ -26,8 +26,9 @@ using bytes = std::span<std::byte>;
 inline constexpr std::array<std::size_t, 20> sizes{1,    2,    3,    7,     8,       63,     64,
                                                    65,   255,  257,  1023,  1024,    1025,   4095,
                                                    4096, 4097, 8191, 65537, 1048575, 1048576};
-inline constexpr std::size_t guard = 4096;
-inline constexpr std::size_t max_slack = 4096;
+inline constexpr std::size_t guard =
+    4096; ///< bytes before and behind the payload that must not change
+inline constexpr std::size_t max_slack = 4096; ///< how far the payload moves in the memory
 inline constexpr std::size_t data_size = guard + max_slack + sizes.back() + guard;
 
 enum class role { client, server };
@@ -52,7 +53,7 @@ struct transfer {
     }
 };
 
-// The finalizer of splitmix64: neighbouring inputs give unrelated outputs.
+// The finalizer of splitmix64: neighboring inputs give unrelated outputs.
 constexpr std::uint64_t mix(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15U;
     x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -69,11 +70,13 @@ enum class random_value : std::uint64_t {
     sink_offset
 };
 
+/// The same on both sides for each transfer and kind.
 inline std::uint64_t draw_random(const transfer &t, random_value kind) {
     return mix(mix(mix(t.seed) + t.number) + static_cast<std::uint64_t>(kind));
 }
 
-// Where the payload begins in that side's memory: half of them at any byte, half on a cache line.
+/// Where the payload begins in the memory of the side that holds that end: for half of the
+/// transfers at any byte, for the others on a cache line. Both sides compute it, for either end.
 inline std::size_t payload_offset(const transfer &t, end held) {
     const auto random = draw_random(t, held == end::source ? random_value::source_offset
                                                            : random_value::sink_offset);
@@ -81,6 +84,7 @@ inline std::size_t payload_offset(const transfer &t, end held) {
     return guard + ((random & 1U) ? slack : slack & ~std::size_t{63});
 }
 
+/// Pseudo-random bytes that the key determines.
 inline void fill_pattern(bytes buffer, std::uint64_t key) {
     for (std::size_t offset = 0; offset < buffer.size(); offset += sizeof key) {
         const std::uint64_t word = mix(key + offset);
@@ -88,7 +92,8 @@ inline void fill_pattern(bytes buffer, std::uint64_t key) {
     }
 }
 
-// What a side's memory holds from the guard before the payload to the one after it.
+/// What the memory of the side that holds that end must contain after the transfer: a guard, the
+/// payload and another guard. The guards of source and sink differ.
 inline std::vector<std::byte> make_image(const transfer &t, end held) {
     std::vector<std::byte> memory(guard + t.size + guard);
     fill_pattern(memory, draw_random(t, held == end::source ? random_value::source_guard

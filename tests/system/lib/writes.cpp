@@ -15,9 +15,12 @@ namespace {
 
 std::atomic<unsigned> num_rung{0};
 
+/// A write() to a uverbs file is a doorbell if it has the length and command of POST_SEND without a
+/// WR.
 void count_if_doorbell(const void *bytes, std::size_t count) {
+    constexpr std::size_t doorbell_size = sizeof(ib_uverbs_cmd_hdr) + sizeof(ib_uverbs_post_send);
     std::uint32_t command = 0;
-    if (count == 32)
+    if (count == doorbell_size)
         std::memcpy(&command, bytes, sizeof command);
     if (command != IB_USER_VERBS_CMD_POST_SEND)
         return;
@@ -34,7 +37,8 @@ unsigned verbs_test::num_doorbells() noexcept {
     return num_rung;
 }
 
-// With as many arguments as there can be: those that were not passed are not looked at.
+/// Replaces the C library's function in this program. It passes on as many arguments as a system
+/// call can have; the kernel does not read those that the caller has not passed.
 extern "C" long syscall(long number, ...) noexcept {
     static const auto real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
     long arguments[6];

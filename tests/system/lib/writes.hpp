@@ -30,8 +30,8 @@ bool can_post_during_doorbell(const First &post_first, const Other &post_other);
 
 template <class First, class Other>
 bool verbs_test::can_post_during_doorbell(const First &post_first, const Other &post_other) {
-    // The doorbell waits so long for the other thread. If that cannot post, the limit ends the
-    // wait.
+    // The first thread's doorbell waits until the second thread has posted. A second thread that
+    // cannot post meanwhile makes the doorbell wait for trial_timeout().
     using clock = std::chrono::steady_clock;
     std::atomic<bool> entered{false}, posted{false}, posted_during_doorbell{false};
     const auto wait_for = [](const std::atomic<bool> &flag) {

@@ -17,12 +17,22 @@ namespace {
 
 using namespace verbs_test;
 
-// A QP with a receive queue of length zero sends, one with a send queue of length zero receives.
-// Posts to the queues of length zero are refused.
+// A QP with a receive queue of length zero sends (and writes, unless UD), one with a send queue of
+// length zero receives. Posts to the queues of length zero are refused with ENOMEM.
 outcome transfer_with_zero_length_queues(const device &dev, ibv_qp_type type) {
     constexpr std::uint32_t length = 256, write_offset = 1024, grh_size = 40;
-    endpoint requester(dev, type, {8, 0, 2, 0, 0});
-    const endpoint responder(dev, type, {0, 8, 0, 2, 0});
+    constexpr ibv_qp_cap send_only{.max_send_wr = 8,
+                                   .max_recv_wr = 0,
+                                   .max_send_sge = 2,
+                                   .max_recv_sge = 0,
+                                   .max_inline_data = 0},
+        recv_only{.max_send_wr = 0,
+                  .max_recv_wr = 8,
+                  .max_send_sge = 0,
+                  .max_recv_sge = 2,
+                  .max_inline_data = 0};
+    endpoint requester(dev, type, send_only);
+    const endpoint responder(dev, type, recv_only);
     connect(requester, responder);
     for (std::size_t i = 0; i < length; ++i)
         requester.memory.at(i) = static_cast<std::byte>(i + 1);
@@ -78,8 +88,8 @@ struct atomic_qps {
     endpoint requester, responder;
 
     explicit atomic_qps(const device &dev, bool extended = false)
-        : requester(dev, extended, extended ? send_ops : 0)
-        , responder(dev, false, 0, endpoint::mr_access | IBV_ACCESS_REMOTE_ATOMIC) {
+        : requester(dev, {.extended = extended, .extra_send_ops = extended ? send_ops : 0})
+        , responder(dev, {.mr_access = default_mr_access | IBV_ACCESS_REMOTE_ATOMIC}) {
         connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
         std::memcpy(responder.memory.data(), &initial_value, sizeof initial_value);
     }
@@ -115,7 +125,8 @@ struct atomic_qps {
     }
 };
 
-outcome outcome_of_refusals(const atomic_qps &qps, int num_refused, int num_posted) {
+// Right: all posted WRs were refused, and after that an atomic succeeds.
+outcome judge_refusals(const atomic_qps &qps, int num_refused, int num_posted) {
     const bool usable = qps.add_succeeds();
     return {num_refused == num_posted && usable,
             concat(num_refused, " of ", num_posted, " refused, ",
@@ -123,6 +134,8 @@ outcome outcome_of_refusals(const atomic_qps &qps, int num_refused, int num_post
 }
 constexpr std::array atomic_opcodes{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
 
+// Atomics with no SGE, with one of 4 bytes, or with two of 4 and 3 bytes are refused: an atomic
+// returns 8 bytes.
 outcome atomic_short_list(const device &dev) {
     const atomic_qps qps(dev);
     std::array<ibv_sge, 2> sges{qps.requester.make_sge(4), qps.requester.make_sge(3)};
@@ -130,9 +143,10 @@ outcome atomic_short_list(const device &dev) {
     for (const ibv_wr_opcode opcode : atomic_opcodes)
         for (int num_sge = 0; num_sge <= 2; ++num_sge, ++num_posted)
             num_refused += qps.is_refused(qps.make_wr(opcode, sges.data(), num_sge));
-    return outcome_of_refusals(qps, num_refused, num_posted);
+    return judge_refusals(qps, num_refused, num_posted);
 }
 
+// Atomics on an address that is not a multiple of 8 are refused.
 outcome atomic_unaligned(const device &dev) {
     const atomic_qps qps(dev);
     ibv_sge sge = qps.requester.make_sge(8);
@@ -142,12 +156,13 @@ outcome atomic_unaligned(const device &dev) {
             num_refused += qps.is_refused(qps.make_wr(opcode, &sge, 1, offset));
             ++num_posted;
         }
-    return outcome_of_refusals(qps, num_refused, num_posted);
+    return judge_refusals(qps, num_refused, num_posted);
 }
 
-// ibv_wr_* does not check it: the atomic completes with an error.
+// An atomic posted by ibv_wr_*, with an SGE of this length, on the target's address plus offset:
+// ibv_wr_complete() accepts it, and it completes with an error.
 outcome expect_failed_atomic_ex(const device &dev, std::uint32_t length, std::uint64_t offset) {
-    const atomic_qps qps(dev, true);
+    const atomic_qps qps(dev, /*extended=*/true);
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(qps.requester.qp.get());
     ibv_wr_start(qp);
     qp->wr_id = 1;
@@ -162,10 +177,10 @@ outcome expect_failed_atomic_ex(const device &dev, std::uint32_t length, std::ui
             wc ? ibv_wc_status_str(wc->status) : "no completion"};
 }
 outcome atomic_short_list_ex(const device &dev) {
-    return expect_failed_atomic_ex(dev, 4, 0);
+    return expect_failed_atomic_ex(dev, /*length=*/4, /*offset=*/0);
 }
 outcome atomic_unaligned_ex(const device &dev) {
-    return expect_failed_atomic_ex(dev, 8, 4);
+    return expect_failed_atomic_ex(dev, /*length=*/8, /*offset=*/4);
 }
 
 // A zero-based MW of type 1 is refused; another can then be bound, and written to.
@@ -191,14 +206,14 @@ outcome bind_zero_based_mw(const device &dev) {
     write.wr.rdma.rkey = mw->rkey;
     check(ibv_post_send(requester.qp.get(), &write, &bad_wr), "post a Write to the window");
     requester.expect_success("the Write");
-    return {true, "refused, and bound without it"};
+    return {true, "refused, and bound without IBV_ACCESS_ZERO_BASED"};
 }
 
 /// The peer has no receive yet for a Send, and a request behind the Send has a fence: both complete
 /// once the receive is posted, so the request that is sent again does not wait for itself.
 outcome complete_behind_rnr(const device &dev, ibv_wr_opcode fenced_opcode) {
     const endpoint requester(dev);
-    const endpoint responder(dev, false, 0, endpoint::mr_access | IBV_ACCESS_REMOTE_ATOMIC);
+    const endpoint responder(dev, {.mr_access = default_mr_access | IBV_ACCESS_REMOTE_ATOMIC});
     connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;

@@ -19,8 +19,8 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
-// A QP with a receive queue of length zero writes, and reads what it has written: the Write
-// completes before the data arrive, the Read after.
+// A QP with a receive queue of length zero writes, and reads back what it has written. An iWARP
+// Write may complete before its data arrive; the Read behind it completes after.
 outcome zero_length_recv_queue(const address &addr) {
     constexpr std::uint32_t length = 256, target_offset = 1024;
     qp_options options;
@@ -43,12 +43,17 @@ outcome zero_length_recv_queue(const address &addr) {
     return {data_ok, data_ok ? "the data arrived" : "other data arrived"};
 }
 
+// siw supports no send queue of length zero: ibv_create_qp() fails with EINVAL.
 outcome zero_length_send_queue(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_qp_init_attr attr{};
     attr.qp_type = IBV_QPT_RC;
     attr.send_cq = attr.recv_cq = loopback.requester.send_cq.cq.get();
-    attr.cap = {0, 8, 0, 1, 0};
+    attr.cap = {.max_send_wr = 0,
+                .max_recv_wr = 8,
+                .max_send_sge = 0,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
     errno = 0;
     const unique_handle<ibv_qp, ibv_destroy_qp> qp(
         ibv_create_qp(loopback.requester.pd.get(), &attr));

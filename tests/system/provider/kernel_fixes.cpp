@@ -150,13 +150,14 @@ class slow_acks {
 /// One end of a connection; its calls of rdma_cm wait for their events.
 struct endpoint {
     std::array<std::byte, 4096> memory{};
-    std::atomic<bool> has_message = false; ///< the second message has arrived
+    std::atomic<bool> has_messages = false; ///< a server's: it has received all messages
+    std::atomic<bool> client_done = false;  ///< a server's: its client's case has ended
     unique_handle<ibv_pd, ibv_dealloc_pd> pd;
     unique_handle<ibv_mr, ibv_dereg_mr> mr;
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
     cm_id id; ///< with its QP: goes first
 
-    /// events: the completion channel, for which the CQ is armed.
+    /// channel: that of the CQ, which is then armed.
     void create_qp(ibv_comp_channel *channel = nullptr) {
         pd = check(decltype(pd)(ibv_alloc_pd(id->verbs)), "ibv_alloc_pd");
         constexpr int access =
@@ -219,6 +220,7 @@ struct endpoint {
         attr.qp_state = IBV_QPS_ERR;
         check(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE), "ibv_modify_qp");
     }
+    /// How the next completed WR ends.
     std::string wait_status() const {
         ibv_wc wc{};
         return poll(wc, completion_timeout) ? ibv_wc_status_str(wc.status) : "no completion";
@@ -240,15 +242,18 @@ cm_id create_id() {
 
 enum class end { none, server, client };
 
+/// For a client's case: its server's endpoint, which lives until the case has ended.
+using get_server_function = std::function<endpoint &()>;
+
 /// What a case does at each end once the connection is established. The text is the outcome; empty:
 /// this end has none.
 struct kernel_fix {
     std::string_view name;
     std::string (*server)(endpoint &);
-    std::string (*client)(endpoint &, const std::function<endpoint &()> &);
-    unsigned num_parallel;    ///< servers, each with a client, that connect at the same time
-    bool slow_server = false; ///< the server's CQ is armed, and to notify it takes long
-    bool slow_client = false; ///< likewise the client's
+    std::string (*client)(endpoint &, const get_server_function &);
+    unsigned num_parallel = 1; ///< servers, each with a client, that connect at the same time
+    bool slow_server = false;  ///< the server's CQ is armed, and to notify it takes long
+    bool slow_client = false;  ///< likewise the client's
     /// This end has a processor to itself, on which it takes the kernel long to receive ACKs.
     end slow_ack_end = end::none;
 };
@@ -372,10 +377,23 @@ class client_server {
     }
 };
 
-const std::string success = "success";
+const std::string success = "success"; ///< as ibv_wc_status_str()
 
-/// The responder posts a Send as soon as it is established: the initiator is established too, and
-/// receives it.
+/// The server's part of cases in which only the client acts.
+std::string wait_for_client(endpoint &server) {
+    server.client_done.wait(false);
+    return {};
+}
+void release_server(endpoint &server) {
+    server.client_done = true;
+    server.client_done.notify_one();
+}
+
+// The cases: for each, one function in the server's thread and one in the client's. The server is
+// the responder of the connection, and has two receives posted; the client has one.
+
+/// The server posts a Send as soon as it is established: the client is established too, and
+/// receives it. The server disconnects when it returns, so it waits for the Send's completion.
 std::string send_and_wait_for_end(endpoint &server) {
     if (const int error = server.post_send(IBV_WR_SEND))
         return concat("server: ibv_post_send: ", std::strerror(error));
@@ -385,69 +403,72 @@ std::string send_and_wait_for_end(endpoint &server) {
         ;
     return {};
 }
-std::string receive_message(endpoint &client, const std::function<endpoint &()> &) {
+std::string receive_message(endpoint &client, const get_server_function &) {
     return client.wait_status();
 }
 
-/// The initiator posts a Send as soon as it is established: the responder receives it.
+/// The client posts a Send as soon as it is established: the server receives it.
 std::string receive_one_message(endpoint &server) {
     return server.wait_status();
 }
-std::string send_one_message(endpoint &client, const std::function<endpoint &()> &) {
+std::string send_one_message(endpoint &client, const get_server_function &) {
     if (const int error = client.post_send(IBV_WR_SEND))
         return concat("client: ibv_post_send: ", std::strerror(error));
-    client.wait_status();
+    client.wait_status(); // of the Send
     ibv_wc wc{};
-    client.poll(wc, 2 * completion_timeout); // flushed when the server disconnects
+    client.poll(wc, 2 * completion_timeout); // its receive, flushed when the server disconnects
     return {};
 }
 
-/// The receiver disconnects and destroys its QP on the message: the sender's completion is a
-/// success.
+/// The server gets the client's Send, moves its QP to the error state, and returns: then it
+/// disconnects and destroys the QP. The Send's completion at the client must be a success all the
+/// same.
 std::string receive_and_disconnect(endpoint &server) {
     ibv_wc wc{};
     server.poll(wc, completion_timeout);
     server.to_error();
     return {};
 }
-std::string send_and_wait(endpoint &client, const std::function<endpoint &()> &) {
+std::string send_and_wait(endpoint &client, const get_server_function &) {
     if (const int error = client.post_send(IBV_WR_SEND))
         return concat("client: ibv_post_send: ", std::strerror(error));
     return client.wait_send_status();
 }
-std::string send_before_disconnect(endpoint &client, const std::function<endpoint &()> &) {
+/// The same, with a pause between post and poll, in which the kernel has the client's processor.
+std::string send_and_pause(endpoint &client, const get_server_function &) {
     if (const int error = client.post_send(IBV_WR_SEND))
         return concat("client: ibv_post_send: ", std::strerror(error));
-    std::this_thread::sleep_for(milliseconds(5)); // the kernel has this processor meanwhile
+    std::this_thread::sleep_for(milliseconds(5));
     return client.wait_send_status();
 }
 
-/// The sender moves its QP to the error state once the receiver has the message: its completion is
-/// a success, since the message was acknowledged before.
-std::string receive_and_notify(endpoint &server) {
+/// The client posts two Sends, and moves its QP to the error state once the server has received
+/// them: the second completes with success, since the server has acknowledged it.
+std::string receive_two_messages(endpoint &server) {
     ibv_wc wc{};
     for (int messages = 0; messages < 2; ++messages)
         server.poll(wc, completion_timeout);
-    server.has_message = true;
-    server.has_message.notify_one();
-    server.has_message.wait(true); // until the client is done
-    return {};
+    server.has_messages = true;
+    server.has_messages.notify_one();
+    return wait_for_client(server);
 }
-std::string send_and_set_error(endpoint &client, const std::function<endpoint &()> &get_peer) {
-    endpoint &server = get_peer();
-    // The send task is busy with the first message's completion when the second is acknowledged.
-    check(client.post_send(IBV_WR_SEND, send_wr_id + 1), "ibv_post_send");
+std::string send_and_set_error(endpoint &client, const get_server_function &get_server) {
+    endpoint &server = get_server();
+    // rxe's send task is still busy with the first Send's completion when the second is
+    // acknowledged.
+    constexpr std::uint64_t first_wr_id = send_wr_id + 1;
+    check(client.post_send(IBV_WR_SEND, first_wr_id), "ibv_post_send");
     if (const int error = client.post_send(IBV_WR_SEND))
         return concat("client: ibv_post_send: ", std::strerror(error));
-    server.has_message.wait(false);
+    server.has_messages.wait(false);
     client.to_error();
     std::string outcome = client.wait_send_status();
-    server.has_message = false;
-    server.has_message.notify_one();
+    release_server(server);
     return outcome;
 }
 
-/// The peer disconnects while Reads are posted: none completes twice.
+/// The server disconnects while the client posts RDMA Reads: no Read completes twice. The time
+/// until the disconnection is another one for each connection.
 std::string disconnect_soon(endpoint &) {
     thread_local unsigned num_calls = 0;
     const auto deadline = clock::now() + std::chrono::microseconds(50 * (num_calls++ % 20));
@@ -455,10 +476,12 @@ std::string disconnect_soon(endpoint &) {
         ;
     return {};
 }
-std::string read_until_flushed(endpoint &client, const std::function<endpoint &()> &get_peer) {
-    const endpoint &server = get_peer();
-    std::map<std::uint64_t, unsigned> completions;
+std::string read_until_flushed(endpoint &client, const get_server_function &get_server) {
+    constexpr unsigned max_posts = 20000;
+    const endpoint &server = get_server();
+    std::map<std::uint64_t, unsigned> completions; // of each Read, by its wr_id
     std::uint64_t posted = 0, pending = 0;
+    // False: a Read has failed, or there is no completion within the timeout.
     const auto poll_read = [&](milliseconds timeout) {
         ibv_wc wc{};
         if (!client.poll(wc, timeout))
@@ -470,7 +493,7 @@ std::string read_until_flushed(endpoint &client, const std::function<endpoint &(
         return wc.status == IBV_WC_SUCCESS || wc.wr_id == recv_wr_id;
     };
     bool connected = true;
-    while (connected && posted < 20000) {
+    while (connected && posted < max_posts) {
         while (connected && pending < max_reads) {
             connected = client.post_send(IBV_WR_RDMA_READ, posted + 1, &server) == 0;
             posted += connected;
@@ -489,12 +512,8 @@ std::string read_until_flushed(endpoint &client, const std::function<endpoint &(
     return success;
 }
 
-/// The client reads a few bytes while the server posts Writes: siw's transmit thread copies the
-/// data of the responses, and must not take them from the memory of the process that posts.
-std::string wait_for_client(endpoint &server) {
-    server.has_message.wait(false);
-    return {};
-}
+/// Posts a signaled request of a few bytes again and again, each after the one before has
+/// completed. The outcome: that of the first request that fails, or a success.
 std::string post_repeatedly(const endpoint &requester, ibv_wr_opcode opcode,
                             const endpoint &responder,
                             const std::function<bool(unsigned)> &should_continue) {
@@ -506,22 +525,24 @@ std::string post_repeatedly(const endpoint &requester, ibv_wr_opcode opcode,
     }
     return success;
 }
-std::string read_beside_writes(endpoint &client, const std::function<endpoint &()> &get_peer) {
-    constexpr unsigned reads = 20000;
-    endpoint &server = get_peer();
+/// The client reads a few bytes from the server while the server posts Writes of its memory: siw's
+/// transmit thread copies the data of the Read responses, and must not take them from the memory of
+/// the process that posts.
+std::string read_beside_writes(endpoint &client, const get_server_function &get_server) {
+    constexpr unsigned num_reads = 20000;
+    endpoint &server = get_server();
     std::atomic<bool> done = false;
-    std::string writes;
+    std::string writes_outcome;
     std::thread writer([&] {
-        writes =
+        writes_outcome =
             post_repeatedly(server, IBV_WR_RDMA_WRITE, client, [&](unsigned) { return !done; });
     });
     std::string outcome = post_repeatedly(client, IBV_WR_RDMA_READ, server,
-                                          [](unsigned count) { return count < reads; });
+                                          [](unsigned count) { return count < num_reads; });
     done = true;
     writer.join();
-    server.has_message = true;
-    server.has_message.notify_one();
-    return outcome == success ? writes : outcome;
+    release_server(server);
+    return outcome == success ? writes_outcome : outcome;
 }
 
 /// An MW of type 2 of an endpoint.
@@ -570,12 +591,12 @@ class type2_mw {
     }
 };
 
-/// The client's MW is invalidated while it is not bound, by the client or by the server: there is
-/// nothing to invalidate, so it succeeds.
-std::string invalidate_twice(endpoint &client, const std::function<endpoint &()> &get_peer) {
-    endpoint &server = get_peer();
+/// The client's MW is bound and invalidated twice, by LOCAL_INV of the client or by a Send of the
+/// server. The second time it is not bound, so there is nothing to invalidate, and that succeeds.
+std::string invalidate_twice(endpoint &client, const get_server_function &get_server) {
+    endpoint &server = get_server();
     type2_mw mw(client);
-    for (int sends = 0; sends < 3; ++sends)
+    for (int sends = 0; sends < 3; ++sends) // of the server, below
         client.post_recv();
     const std::array<std::array<const endpoint *, 2>, 3> requesters{
         {{&client, &client}, {&server, &client}, {&server, &server}}};
@@ -584,24 +605,41 @@ std::string invalidate_twice(endpoint &client, const std::function<endpoint &()>
         for (const std::string &status : {mw.bind(), mw.invalidate(*first), mw.invalidate(*second)})
             if (outcome == success)
                 outcome = status;
-    server.has_message = true;
-    server.has_message.notify_one();
+    release_server(server);
     return outcome;
 }
 
 const std::array kernel_fixes{
-    kernel_fix{"responder-sends-first", send_and_wait_for_end, receive_message, 6},
-    kernel_fix{"initiator-sends-at-once", receive_one_message, send_one_message, 1, false, false,
-               end::server},
-    kernel_fix{"receiver-leaves", receive_and_disconnect, send_before_disconnect, 1, true, false},
-    kernel_fix{"receiver-leaves-at-once", receive_and_disconnect, send_and_wait, 1, false, false,
-               end::client},
-    kernel_fix{"sender-leaves", receive_and_notify, send_and_set_error, 1, false, true},
-    kernel_fix{"reads-complete-once", disconnect_soon, read_until_flushed, 2},
-    kernel_fix{"reads-beside-writes", wait_for_client, read_beside_writes, 1},
-    kernel_fix{"invalidate-twice", wait_for_client, invalidate_twice, 1},
+    kernel_fix{.name = "responder-sends-first",
+               .server = send_and_wait_for_end,
+               .client = receive_message,
+               .num_parallel = 6},
+    kernel_fix{.name = "initiator-sends-at-once",
+               .server = receive_one_message,
+               .client = send_one_message,
+               .slow_ack_end = end::server},
+    kernel_fix{.name = "receiver-leaves",
+               .server = receive_and_disconnect,
+               .client = send_and_pause,
+               .slow_server = true},
+    kernel_fix{.name = "receiver-leaves-at-once",
+               .server = receive_and_disconnect,
+               .client = send_and_wait,
+               .slow_ack_end = end::client},
+    kernel_fix{.name = "sender-leaves",
+               .server = receive_two_messages,
+               .client = send_and_set_error,
+               .slow_client = true},
+    kernel_fix{.name = "reads-complete-once",
+               .server = disconnect_soon,
+               .client = read_until_flushed,
+               .num_parallel = 2},
+    kernel_fix{
+        .name = "reads-beside-writes", .server = wait_for_client, .client = read_beside_writes},
+    kernel_fix{.name = "invalidate-twice", .server = wait_for_client, .client = invalidate_twice},
 };
 
+/// The program's exit status: 0 if each connection had the outcome "success". connections: in all.
 int run_case(std::string_view name, const char *address, unsigned connections) {
     const kernel_fix *fix = nullptr;
     for (const kernel_fix &each : kernel_fixes)

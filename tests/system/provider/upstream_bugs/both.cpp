@@ -19,6 +19,7 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
+// The result of ibv_post_send() of an RDMA Write by the requester.
 int post_write(const rdmacm_loopback &loopback, std::uint64_t wr_id) {
     ibv_sge sge = loopback.requester.make_sge(8);
     ibv_send_wr write =
@@ -26,13 +27,14 @@ int post_write(const rdmacm_loopback &loopback, std::uint64_t wr_id) {
     return loopback.requester.post_send(write);
 }
 
-// The kernel refuses write() on a uverbs file by a process whose credentials changed after it was
-// opened.
+// A process that changed its user after opening the device can post and wait, although the kernel
+// refuses write(), with which a provider may ring the doorbell and arm a CQ, on a uverbs file of
+// other credentials.
 outcome changed_user(const address &addr) {
     const rdmacm_loopback loopback(addr);
     constexpr uid_t other_user = 65534;
     check(setresuid(other_user, other_user, other_user), "become another user");
-    loopback.requester.send_cq.arm(false);
+    loopback.requester.send_cq.arm();
     if (const int error = post_write(loopback, 1))
         return {false, concat("posting: ", std::strerror(error))};
     if (!loopback.requester.send_cq.wait_event(trial_timeout()))
@@ -41,8 +43,9 @@ outcome changed_user(const address &addr) {
     return {wc && wc->status == IBV_WC_SUCCESS, wc ? "posted and woken" : "no completion"};
 }
 
-// A PD or TD in use cannot be deallocated.
-outcome thread_domain(const address &addr) {
+// The PD and TD of a parent domain, and a PD with an MR, are in use: deallocation fails with EBUSY.
+// Afterwards each can be deallocated.
+outcome parent_domain_in_use(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_context *const dev = loopback.requester.id->verbs;
     ibv_td_init_attr attr{};
@@ -68,23 +71,26 @@ outcome thread_domain(const address &addr) {
                               ", after: ", parent_error, ' ', td_error, ' ', pd_error)};
 }
 
-outcome thread_domain_used(const address &addr) {
+// Writes of a QP in a thread domain complete.
+outcome write_in_thread_domain(const address &addr) {
     qp_options options;
     options.single_threaded = true;
     try {
         const rdmacm_loopback loopback(addr, options, options);
-        for (std::uint64_t wr_id = 0; wr_id < 100; ++wr_id) {
+        constexpr std::uint64_t num_writes = 100;
+        for (std::uint64_t wr_id = 0; wr_id < num_writes; ++wr_id) {
             check(post_write(loopback, wr_id), "post");
             if (loopback.requester.send_cq.expect_success("a write").wr_id != wr_id)
                 return {false, "another write"};
         }
-        return {true, "100 writes"};
+        return {true, concat(num_writes, " writes")};
     } catch (const failure &error) {
         return {false, error.what()};
     }
 }
 
-// What another process does that has received the file descriptor and two handles.
+// A device, PD and MR can be imported by file descriptor and handles, here in the same process; the
+// MR has the same keys. The original objects still work after the imported ones are released.
 outcome imported_device(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_context *const imported = ibv_import_device(dup(loopback.requester.id->verbs->cmd_fd));
@@ -106,7 +112,8 @@ outcome imported_device(const address &addr) {
     const bool is_usable = post_write(loopback, 1) == 0 &&
                            loopback.requester.send_cq.expect_success("a write").wr_id == 1;
     return {same_keys && is_usable,
-            concat(same_keys ? "the same keys" : "other keys", is_usable ? ", goes on" : "")};
+            concat(same_keys ? "the same keys" : "other keys",
+                   is_usable ? ", the original QP works" : ", the original QP does not work")};
 }
 
 // Threads post to one QP and poll one CQ: every WR completes once.
@@ -169,8 +176,8 @@ outcome many_threads(const address &addr) {
 
 constexpr std::array trials{
     trial<address>{"changed-user", changed_user},
-    trial<address>{"thread-domain", thread_domain},
-    trial<address>{"thread-domain-used", thread_domain_used},
+    trial<address>{"thread-domain", parent_domain_in_use},
+    trial<address>{"thread-domain-used", write_in_thread_domain},
     trial<address>{"import", imported_device},
     trial<address>{"many-threads", many_threads},
 };

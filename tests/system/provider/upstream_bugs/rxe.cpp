@@ -19,13 +19,14 @@ namespace {
 
 using namespace verbs_test;
 
-// A receive that invalidated a key says so, and nothing of checksums. The key is a window's.
+// The completion of a receive whose Send invalidated an rkey, here of an MW of type 2, has
+// IBV_WC_WITH_INV and the rkey, but not IBV_WC_IP_CSUM_OK.
 outcome invalidation_flag(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
     const unique_handle<ibv_mw, ibv_dealloc_mw> mw = check(
         unique_handle<ibv_mw, ibv_dealloc_mw>(ibv_alloc_mw(responder.pd.get(), IBV_MW_TYPE_2)),
-        "window");
+        "memory window");
     ibv_send_wr bind = responder.make_wr(IBV_WR_BIND_MW), *bad_wr = nullptr;
     bind.bind_mw.mw = mw.get();
     bind.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
@@ -61,13 +62,15 @@ outcome send_before_connect(const device &dev) {
     const int error = ibv_post_send(requester.qp.get(), &send, &bad_wr);
     const bool is_bad_wr = bad_wr == &send;
     requester.to_rts();
-    // Another message has the kernel look at all that is there.
-    send.wr_id = 7;
+    // Its doorbell makes the kernel read the send queue: a refused Send that is there would be
+    // sent.
+    constexpr std::uint64_t later_wr_id = 7;
+    send.wr_id = later_wr_id;
     check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a message in RTS");
     const auto wc = requester.wait_completion(trial_timeout());
-    const bool only_second_sent = wc && wc->wr_id == 7;
+    const bool only_second_sent = wc && wc->wr_id == later_wr_id;
     return {error > 0 && is_bad_wr && only_second_sent,
-            concat("error ", error, is_bad_wr ? ", named" : ", not named",
+            concat("error ", error, is_bad_wr ? ", in bad_wr" : ", not in bad_wr",
                    only_second_sent ? ", not sent" : ", sent later")};
 }
 
@@ -79,7 +82,7 @@ outcome recv_in_error(const device &dev) {
     responder.to_error();
     const auto first_wc = responder.wait_completion(trial_timeout());
     if (!first_wc || first_wc->status != IBV_WC_WR_FLUSH_ERR)
-        throw failure("the receive of before is not flushed");
+        throw failure("the receive that was posted before the error is not flushed");
     responder.post_recv(2);
     const auto flushed_wc = responder.wait_completion(trial_timeout());
     if (!flushed_wc)
@@ -88,20 +91,20 @@ outcome recv_in_error(const device &dev) {
             ibv_wc_status_str(flushed_wc->status)};
 }
 
-// An RDMA Write that the responder refuses moves the QP to the error state; a receive posted after
-// that is flushed.
-void write_with_wrong_key(const endpoint &requester, const endpoint &responder,
-                          std::uint64_t wr_id) {
+void post_write_with_wrong_rkey(const endpoint &requester, const endpoint &responder,
+                                std::uint64_t wr_id) {
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr write = requester.make_wr(IBV_WR_RDMA_WRITE, sge, responder), *bad_wr = nullptr;
     write.wr_id = wr_id;
-    write.wr.rdma.rkey ^= 0x5500;
+    write.wr.rdma.rkey = ~write.wr.rdma.rkey;
     check(ibv_post_send(requester.qp.get(), &write, &bad_wr), "post a write");
 }
+// An RDMA Write that the responder refuses moves the requester's QP to the error state; a receive
+// posted after that is flushed.
 outcome recv_after_remote_error(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
-    write_with_wrong_key(requester, responder, 1);
+    post_write_with_wrong_rkey(requester, responder, 1);
     const auto failed_wc = requester.wait_completion(trial_timeout());
     if (!failed_wc || failed_wc->status == IBV_WC_SUCCESS)
         throw failure("the write does not fail");
@@ -113,7 +116,7 @@ outcome recv_after_remote_error(const device &dev) {
             ibv_wc_status_str(flushed_wc->status)};
 }
 
-void wait_state(const endpoint &requester, ibv_qp_state state) {
+void wait_qp_state(const endpoint &requester, ibv_qp_state state) {
     const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
     ibv_qp_attr attr{};
     ibv_qp_init_attr init_attr{};
@@ -125,13 +128,13 @@ void wait_state(const endpoint &requester, ibv_qp_state state) {
     } while (attr.qp_state != state);
 }
 
-// After an error, a reset and a new connection, completions from before the reset are not reported,
-// and do not move the QP to the error state again.
+// A QP that is reset after an error and connected again works: the failed completion from before
+// the reset, which is in the CQ, is not reported and does not move the QP to the error state again.
 outcome qp_reset(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
-    write_with_wrong_key(requester, responder, 1);
-    wait_state(requester, IBV_QPS_ERR); // after the failed completion is in the CQ
+    post_write_with_wrong_rkey(requester, responder, 1);
+    wait_qp_state(requester, IBV_QPS_ERR); // now the failed completion is in the CQ
     for (const endpoint *ep : {&requester, &responder}) {
         ibv_qp_attr reset_attr{};
         reset_attr.qp_state = IBV_QPS_RESET;
@@ -141,49 +144,51 @@ outcome qp_reset(const device &dev) {
     responder.post_recv(2);
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
-    send.wr_id = 3;
+    constexpr std::uint64_t send_wr_id = 3;
+    send.wr_id = send_wr_id;
     check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a message");
     const auto wc = requester.wait_completion(trial_timeout());
-    if (!wc || wc->wr_id != 3 || wc->status != IBV_WC_SUCCESS)
-        return {false, wc ? concat("number ", wc->wr_id, ": ", ibv_wc_status_str(wc->status))
+    if (!wc || wc->wr_id != send_wr_id || wc->status != IBV_WC_SUCCESS)
+        return {false, wc ? concat("wr_id ", wc->wr_id, ": ", ibv_wc_status_str(wc->status))
                           : "the message does not complete"};
     return {responder.wait_completion(trial_timeout()).has_value(), "goes on"};
 }
 
-// An opcode that the device does not know is refused, as is a message with too many pieces; the
-// good one in front of it in the list is sent, and the bad one is named.
+// A Send in front of a WR with an unsupported opcode in the same list is sent, and bad_wr is the
+// unsupported one. A Send with more SGEs than the QP permits is refused, too.
 outcome bad_send_wr(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
     responder.post_recv(1);
     ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr good_wr = requester.make_wr(IBV_WR_SEND, sge),
-                unsupported_wr = requester.make_wr(IBV_WR_TSO), *bad_wr = nullptr;
-    good_wr.next = &unsupported_wr;
-    const int error = ibv_post_send(requester.qp.get(), &good_wr, &bad_wr);
-    const bool is_bad_wr = bad_wr == &unsupported_wr;
+    ibv_send_wr valid_wr = requester.make_wr(IBV_WR_SEND, sge),
+                invalid_wr = requester.make_wr(IBV_WR_TSO), *bad_wr = nullptr;
+    valid_wr.next = &invalid_wr;
+    const int error = ibv_post_send(requester.qp.get(), &valid_wr, &bad_wr);
+    const bool is_bad_wr = bad_wr == &invalid_wr;
     if (error != EINVAL || !is_bad_wr)
-        return {false, concat("error ", error, is_bad_wr ? ", named" : ", not named")};
-    responder.expect_success("the good message");
-    requester.expect_success("the good message");
+        return {false, concat("error ", error, is_bad_wr ? ", in bad_wr" : ", not in bad_wr")};
+    responder.expect_success("the valid Send");
+    requester.expect_success("the valid Send");
     bad_wr = nullptr;
     const std::array<ibv_sge, 64> excess_sges{};
-    unsupported_wr = requester.make_wr(IBV_WR_SEND);
-    unsupported_wr.sg_list = const_cast<ibv_sge *>(excess_sges.data());
-    unsupported_wr.num_sge = static_cast<int>(excess_sges.size());
-    const int sges_error = ibv_post_send(requester.qp.get(), &unsupported_wr, &bad_wr);
-    return {sges_error == EINVAL && bad_wr == &unsupported_wr,
-            concat("error ", sges_error, " for the pieces")};
+    invalid_wr = requester.make_wr(IBV_WR_SEND);
+    invalid_wr.sg_list = const_cast<ibv_sge *>(excess_sges.data());
+    invalid_wr.num_sge = static_cast<int>(excess_sges.size());
+    const int sges_error = ibv_post_send(requester.qp.get(), &invalid_wr, &bad_wr);
+    return {sges_error == EINVAL && bad_wr == &invalid_wr,
+            concat("error ", sges_error, " for too many SGEs")};
 }
 
 // A CQ that ibv_next_poll() has emptied is empty for the next ibv_start_poll().
 outcome start_poll_at_end(const device &dev) {
-    const endpoint requester(dev, true), responder(dev);
+    const endpoint requester(dev, {.extended = true}), responder(dev);
     connect(requester, responder);
     responder.post_recv(1);
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
-    send.wr_id = 5;
+    constexpr std::uint64_t send_wr_id = 5;
+    send.wr_id = send_wr_id;
     check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a message");
     responder.expect_success("the receive");
     ibv_cq_ex *const cq = requester.cq_ex();
@@ -193,27 +198,28 @@ outcome start_poll_at_end(const device &dev) {
     while ((first_result = ibv_start_poll(cq, &poll_attr)) == ENOENT &&
            std::chrono::steady_clock::now() < deadline)
         continue;
-    if (first_result != 0 || cq->wr_id != 5 || cq->status != IBV_WC_SUCCESS)
+    if (first_result != 0 || cq->wr_id != send_wr_id || cq->status != IBV_WC_SUCCESS)
         throw failure("the message did not complete");
     const bool sent = ibv_wc_read_opcode(cq) == IBV_WC_SEND;
-    const int second_result = ibv_next_poll(cq);
+    const int next_result = ibv_next_poll(cq);
     ibv_end_poll(cq);
-    const int third_result = ibv_start_poll(cq, &poll_attr);
-    if (third_result == 0)
+    const int restart_result = ibv_start_poll(cq, &poll_attr);
+    if (restart_result == 0)
         ibv_end_poll(cq);
-    return {sent && second_result == ENOENT && third_result == ENOENT,
-            concat(second_result, ", then ", third_result)};
+    return {sent && next_result == ENOENT && restart_result == ENOENT,
+            concat("ibv_next_poll: ", next_result, ", ibv_start_poll: ", restart_result)};
 }
 
 // Data of ibv_wr_set_inline_data() are sent without IBV_SEND_INLINE.
 outcome inline_data_ex(const device &dev) {
-    endpoint requester(dev, true), responder(dev);
+    endpoint requester(dev, {.extended = true}), responder(dev);
     connect(requester, responder);
     responder.post_recv(1);
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(requester.qp.get());
     std::array<char, 6> inline_data{'i', 'n', 'l', 'i', 'n', 'e'};
     ibv_wr_start(qp);
-    qp->wr_id = 9;
+    constexpr std::uint64_t send_wr_id = 9;
+    qp->wr_id = send_wr_id;
     qp->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_send(qp);
     ibv_wr_set_inline_data(qp, inline_data.data(), inline_data.size());
@@ -224,19 +230,22 @@ outcome inline_data_ex(const device &dev) {
     const ibv_wc wc = responder.expect_success("the receive");
     const bool same_data =
         std::memcmp(responder.memory.data(), inline_data.data(), inline_data.size()) == 0;
-    return {send_wc->wr_id == 9 && wc.byte_len == inline_data.size() && same_data, "sent"};
+    return {send_wc->wr_id == send_wr_id && wc.byte_len == inline_data.size() && same_data, "sent"};
 }
 
-// Atomic writes are offered exactly if the device reports them.
+// A QP for atomic writes can be created exactly if the device reports the capability; then an
+// atomic write works. The constants are those of libibverbs, whose older versions lack them.
 outcome atomic_write_offered(const device &dev) {
-    constexpr std::uint64_t atomic_write_cap = std::uint64_t{1} << 40;
+    constexpr std::uint64_t atomic_write_cap = std::uint64_t{1} << 40,
+                            atomic_write_send_op = std::uint64_t{1} << 12;
     ibv_device_attr_ex device_attr{};
     check(ibv_query_device_ex(dev.context.get(), nullptr, &device_attr), "query the device");
     const bool is_capable = (device_attr.device_cap_flags_ex & atomic_write_cap) != 0;
     const endpoint responder(dev);
     std::optional<endpoint> requester;
     try {
-        requester.emplace(dev, true, std::uint64_t{1} << 12);
+        requester.emplace(
+            dev, endpoint_options{.extended = true, .extra_send_ops = atomic_write_send_op});
     } catch (const failure &) {
         return {!is_capable, concat("refused, the device ", is_capable ? "has it" : "lacks it")};
     }
@@ -246,31 +255,34 @@ outcome atomic_write_offered(const device &dev) {
     const std::uint64_t value = 0x0123456789abcdef;
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(requester->qp.get());
     ibv_wr_start(qp);
-    qp->wr_id = 11;
+    constexpr std::uint64_t write_wr_id = 11;
+    qp->wr_id = write_wr_id;
     qp->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_atomic_write(qp, responder.mr->rkey,
                         reinterpret_cast<std::uintptr_t>(responder.memory.data()), &value);
     check(ibv_wr_complete(qp), "post an atomic write");
     const ibv_wc wc = requester->expect_success("the atomic write");
     const bool is_written = std::memcmp(responder.memory.data(), &value, sizeof value) == 0;
-    return {is_written && wc.wr_id == 11, is_written ? "written" : "not written"};
+    return {is_written && wc.wr_id == write_wr_id, is_written ? "written" : "not written"};
 }
 
-// A CQ keeps its completions, once and in order, when it is resized.
+// A CQ that is resized reports each completion once and in order: four Writes are posted, one is
+// polled, the CQ is enlarged, and the others are polled; this three times.
 outcome cq_resize(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_RDMA_WRITE, sge, responder), *bad_wr = nullptr;
+    constexpr std::uint64_t writes_per_resize = 4, num_resizes = 3;
     std::uint64_t expected = 0;
-    for (std::uint64_t wr_id = 0; wr_id < 12; ++wr_id) {
+    for (std::uint64_t wr_id = 0; wr_id < writes_per_resize * num_resizes; ++wr_id) {
         send.wr_id = wr_id;
         check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a write");
-        if (wr_id % 4 != 3)
+        if (wr_id % writes_per_resize != writes_per_resize - 1)
             continue;
         if (requester.expect_success("a write").wr_id != expected++)
             return {false, concat("not number ", expected - 1)};
-        const int min_cqe = 100 << (wr_id / 4);
+        const int min_cqe = 100 << (wr_id / writes_per_resize); // more each time
         check(ibv_resize_cq(requester.cq.get(), min_cqe), "resize the queue");
         if (requester.cq->cqe < min_cqe)
             return {false, "not larger"};
@@ -278,14 +290,16 @@ outcome cq_resize(const device &dev) {
             if (requester.expect_success("a write").wr_id != expected++)
                 return {false, concat("not number ", expected - 1)};
     }
-    return {!requester.wait_completion(milliseconds(50)), concat(expected, " writes")};
+    return {!requester.wait_completion(absence_timeout), concat(expected, " writes")};
 }
 
-// Receives of an SRQ are consumed in order, before and after it was resized.
+// An SRQ that is enlarged while it is full takes more receives; messages consume those from before
+// and after the resize in the order of their posts.
 outcome srq_resize(const device &dev) {
     const endpoint requester(dev), responder(dev);
     ibv_srq_init_attr srq_init_attr{};
-    srq_init_attr.attr = {4, 2, 0};
+    constexpr std::uint32_t initial_size = 4, resized_size = 40;
+    srq_init_attr.attr = {initial_size, 2, 0};
     const unique_handle<ibv_srq, ibv_destroy_srq> srq = check(
         unique_handle<ibv_srq, ibv_destroy_srq>(ibv_create_srq(responder.pd.get(), &srq_init_attr)),
         "queue");
@@ -301,33 +315,33 @@ outcome srq_resize(const device &dev) {
         ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
         check(ibv_post_srq_recv(srq.get(), &wr, &bad_wr), "post a receive");
     };
-    for (std::uint64_t wr_id = 0; wr_id < 4; ++wr_id)
+    for (std::uint64_t wr_id = 0; wr_id < initial_size; ++wr_id)
         post_recv(wr_id);
     ibv_srq_attr srq_attr{};
-    srq_attr.max_wr = 40;
+    srq_attr.max_wr = resized_size;
     check(ibv_modify_srq(srq.get(), &srq_attr, IBV_SRQ_MAX_WR), "resize the queue");
-    for (std::uint64_t wr_id = 4; wr_id < 40; ++wr_id)
+    for (std::uint64_t wr_id = initial_size; wr_id < resized_size; ++wr_id)
         post_recv(wr_id);
     ibv_srq_attr queried_attr{};
     check(ibv_query_srq(srq.get(), &queried_attr), "query the queue");
-    if (queried_attr.max_wr < 40)
+    if (queried_attr.max_wr < resized_size)
         return {false, concat("room for ", queried_attr.max_wr)};
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
-    for (std::uint64_t wr_id = 0; wr_id < 40; ++wr_id) {
+    for (std::uint64_t wr_id = 0; wr_id < resized_size; ++wr_id) {
         check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a message");
         requester.expect_success("a message");
         const auto wc = responder.wait_completion(trial_timeout());
         if (!wc || wc->status != IBV_WC_SUCCESS || wc->wr_id != wr_id)
             return {false, concat("not number ", wr_id)};
     }
-    return {true, "40 messages"};
+    return {true, concat(resized_size, " messages")};
 }
 
-// A message of many SGEs or inline buffers has the length of all; a length above 32 bits is
-// refused.
+// A Send by ibv_wr_* of two SGEs, or of three inline buffers, arrives with the sum of their lengths
+// and their data one behind the other.
 outcome lengths_ex(const device &dev) {
-    endpoint requester(dev, true), responder(dev);
+    endpoint requester(dev, {.extended = true}), responder(dev);
     connect(requester, responder);
     responder.post_recv(1);
     responder.post_recv(2);
@@ -346,31 +360,34 @@ outcome lengths_ex(const device &dev) {
     qp->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_send(qp);
     ibv_wr_set_sge_list(qp, sges.size(), sges.data());
-    check(ibv_wr_complete(qp), "post two pieces");
-    requester.expect_success("the pieces");
+    check(ibv_wr_complete(qp), "post two SGEs");
+    requester.expect_success("the Send of SGEs");
     const ibv_wc first_wc = responder.expect_success("their receive");
     const bool is_joined = std::memcmp(responder.memory.data(), address_at(100), 5) == 0 &&
                            std::memcmp(&responder.memory.at(5), address_at(200), 11) == 0;
-    if (first_wc.byte_len != 16 || !is_joined)
-        return {false, concat("two pieces of 16 bytes arrive as ", first_wc.byte_len)};
+    if (first_wc.byte_len != sges[0].length + sges[1].length || !is_joined)
+        return {false, concat("two SGEs of 16 bytes arrive as ", first_wc.byte_len)};
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE; // the flag is allowed
     ibv_wr_send(qp);
     ibv_wr_set_inline_data_list(qp, buffers.size(), buffers.data());
-    check(ibv_wr_complete(qp), "post three words");
-    requester.expect_success("the words");
+    check(ibv_wr_complete(qp), "post three buffers");
+    requester.expect_success("the inline Send");
     const ibv_wc second_wc = responder.expect_success("their receive");
-    if (second_wc.byte_len != 12 || std::memcmp(&responder.memory.at(10), address_at(500), 2) != 0)
-        return {false, concat("three words of 12 bytes arrive as ", second_wc.byte_len)};
+    if (second_wc.byte_len != buffers[0].length + buffers[1].length + buffers[2].length ||
+        std::memcmp(&responder.memory.at(buffers[0].length + buffers[1].length), address_at(500),
+                    buffers[2].length) != 0)
+        return {false, concat("three buffers of 12 bytes arrive as ", second_wc.byte_len)};
     return {true, "16 and 12 bytes"};
 }
 
+// A Send by ibv_wr_* whose SGEs are longer than 32 bits can say is refused.
 outcome too_long_ex(const device &dev) {
-    const endpoint requester(dev, true), responder(dev);
+    const endpoint requester(dev, {.extended = true}), responder(dev);
     connect(requester, responder);
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(requester.qp.get());
     const ibv_sge long_sge = requester.make_sge(0xffffffff), short_sge = requester.make_sge(9);
-    const std::array<ibv_sge, 2> sges{long_sge, short_sge}; // 8 bytes in 32-bit arithmetic
+    const std::array<ibv_sge, 2> sges{long_sge, short_sge}; // the sum wraps to 8 bytes in 32 bits
     ibv_wr_start(qp);
     qp->wr_flags = IBV_SEND_SIGNALED;
     ibv_wr_send(qp);
@@ -379,7 +396,7 @@ outcome too_long_ex(const device &dev) {
     return {error == EINVAL, error == 0 ? "accepted" : concat("error ", error)};
 }
 
-// The kernel is called once for a list, and not at all if there is nothing new for it.
+// A list of WRs rings one doorbell, and a list whose first WR is invalid rings none.
 outcome doorbells_for_lists(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
@@ -390,21 +407,23 @@ outcome doorbells_for_lists(const device &dev) {
         each.next = &each == &list.back() ? nullptr : &each + 1;
     }
     ibv_send_wr *bad_wr = nullptr;
-    const unsigned before_posts = num_doorbells();
+    const unsigned initial_doorbells = num_doorbells();
     check(ibv_post_send(requester.qp.get(), list.data(), &bad_wr), "post a list");
-    const unsigned num_for_list = num_doorbells() - before_posts;
+    const unsigned num_for_list = num_doorbells() - initial_doorbells;
     for (std::size_t count = 0; count < list.size(); ++count)
         requester.expect_success("a write");
-    list[0].opcode = IBV_WR_TSO;
+    list[0].opcode = IBV_WR_TSO; // not supported
     const int error = ibv_post_send(requester.qp.get(), list.data(), &bad_wr);
-    const unsigned num_for_bad_list = num_doorbells() - before_posts - num_for_list;
+    const unsigned num_for_bad_list = num_doorbells() - initial_doorbells - num_for_list;
     return {error != 0 && num_for_list == 1 && num_for_bad_list == 0,
             concat(num_for_list, " for a list, ", num_for_bad_list,
-                   " for one that begins with a bad request")};
+                   " for one that begins with an invalid WR")};
 }
 
-// While one thread rings the doorbell, others can post.
-outcome posts_during_doorbell(const endpoint &requester, const endpoint &responder, bool extended) {
+// While one thread is in the system call of a doorbell, another thread can post to the same QP.
+// extended: both post by ibv_wr_*.
+outcome try_post_during_doorbell(const endpoint &requester, const endpoint &responder,
+                                 bool extended) {
     const auto post_write = [&] {
         ibv_sge sge = requester.make_sge(8);
         ibv_send_wr write = requester.make_wr(IBV_WR_RDMA_WRITE, sge, responder), *bad_wr = nullptr;
@@ -427,17 +446,21 @@ outcome posts_during_doorbell(const endpoint &requester, const endpoint &respond
 outcome post_during_doorbell(const device &dev) {
     const endpoint requester(dev), responder(dev);
     connect(requester, responder);
-    return posts_during_doorbell(requester, responder, false);
+    return try_post_during_doorbell(requester, responder, /*extended=*/false);
 }
 outcome post_during_doorbell_ex(const device &dev) {
-    const endpoint requester(dev, true, IBV_QP_EX_WITH_SEND_WITH_IMM), responder(dev);
+    const endpoint requester(dev,
+                             {.extended = true, .extra_send_ops = IBV_QP_EX_WITH_SEND_WITH_IMM}),
+        responder(dev);
     connect(requester, responder);
     responder.post_recv(1);
     responder.post_recv(2);
-    return posts_during_doorbell(requester, responder, true);
+    return try_post_during_doorbell(requester, responder, /*extended=*/true);
 }
 
-// A destroyed QP has no completions: its number may soon be that of another.
+// Two QPs share a CQ and post Writes in turn (odd wr_ids: the QP that is destroyed). After
+// ibv_destroy_qp() the CQ reports only the other QP's completions, since the number of the
+// destroyed QP may become that of a new one.
 outcome qp_destroyed(const device &dev) {
     const endpoint responder(dev);
     std::optional<endpoint> destroyed(std::in_place, dev);
@@ -460,8 +483,8 @@ outcome qp_destroyed(const device &dev) {
                                     destroyed->memory.data())
                        : post_write(remaining, remaining_peer, wr_id, destroyed->mr.get(),
                                     destroyed->memory.data());
-    // Only polling shows that they have completed, and it would take the completions away. One that
-    // has not completed by then is never reported, and the stock provider seems right.
+    // Waits for the completions without polling, which would take them from the CQ. If they come
+    // later than this, even a provider with the fault does not report the destroyed QP's.
     std::this_thread::sleep_for(milliseconds(1000));
     destroyed->qp.reset();
     std::string wr_ids;
@@ -471,11 +494,11 @@ outcome qp_destroyed(const device &dev) {
         in_order = in_order && wc && wc->wr_id == wr_id;
         wr_ids += wc ? concat(' ', wc->wr_id) : " none";
     }
-    if (destroyed->wait_completion(milliseconds(50))) {
+    if (destroyed->wait_completion(absence_timeout)) {
         in_order = false;
         wr_ids += " and more";
     }
-    return {in_order, "2 4 6 are left, seen:" + wr_ids};
+    return {in_order, "expected wr_ids 2 4 6, seen:" + wr_ids};
 }
 
 constexpr std::array trials{

@@ -22,13 +22,13 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
-// A request that this device may lack is refused, or works; in both cases the queue goes on. If it
-// fails, the connection is over, and all that is posted later is flushed.
+// Right: the WR, of a kind that a provider need not support, is refused, or it completes. After a
+// refusal or a success the QP must still work; an error ends the connection, as iWARP demands.
 outcome expect_success_or_refusal(const rdmacm_loopback &loopback, ibv_send_wr &wr) {
     bool is_bad_wr = false;
     const int error = loopback.requester.post_send(wr, &is_bad_wr);
     const bool is_verbs_error = error == 0 || (error > 0 && is_bad_wr);
-    std::string seen = error != 0 ? check_refusal(error, is_bad_wr).seen : "";
+    std::string seen = error != 0 ? judge_refusal(error, is_bad_wr).seen : "";
     bool connection_ended = false;
     if (error == 0) {
         const auto wc = loopback.requester.send_cq.wait_completion(trial_timeout());
@@ -40,10 +40,11 @@ outcome expect_success_or_refusal(const rdmacm_loopback &loopback, ibv_send_wr &
     if (connection_ended)
         return {true, seen};
     const bool is_usable = write_succeeds(loopback);
-    return {is_verbs_error && is_usable, seen + (is_usable ? ", goes on" : ", then stuck")};
+    return {is_verbs_error && is_usable,
+            seen + (is_usable ? ", later requests work" : ", later requests do not work")};
 }
 
-// A message that invalidates a key: that of the message, and no other.
+// IBV_WR_SEND_WITH_INV invalidates the rkey in invalidate_rkey, and no other MR of the responder.
 outcome invalidated_key(const address &addr) {
     const rdmacm_loopback loopback(addr);
     const endpoint &requester = loopback.requester, &responder = loopback.responder;
@@ -54,7 +55,7 @@ outcome invalidated_key(const address &addr) {
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(1, IBV_WR_SEND_WITH_INV, sge, responder);
     send.invalidate_rkey = invalidated_mr->rkey;
-    send.wr.rdma.rkey = untouched_mr->rkey; // means nothing here
+    send.wr.rdma.rkey = untouched_mr->rkey; // a Send does not use this field
     check(requester.post_send(send), "post the message");
     requester.send_cq.expect_success("the message");
     responder.recv_cq.expect_success("the receive");
@@ -69,7 +70,7 @@ outcome invalidated_key(const address &addr) {
     const bool untouched_is_valid = is_readable(untouched_mr),
                invalidated_is_valid = is_readable(invalidated_mr);
     return {untouched_is_valid && !invalidated_is_valid,
-            concat("the key meant is ", invalidated_is_valid ? "valid" : "invalid",
+            concat("the invalidated rkey is ", invalidated_is_valid ? "valid" : "invalid",
                    ", the other is ", untouched_is_valid ? "valid" : "invalid")};
 }
 
@@ -77,23 +78,26 @@ outcome invalidated_key(const address &addr) {
 outcome read_with_two_sges(const address &addr) {
     rdmacm_loopback loopback(addr);
     const endpoint &requester = loopback.requester;
-    std::fill(loopback.responder.memory.begin(), loopback.responder.memory.begin() + 16,
-              std::byte{7});
-    std::array<ibv_sge, 2> sges{requester.make_sge(8, 1000), requester.make_sge(8, 2000)};
+    constexpr auto source_byte = std::byte{7};
+    constexpr std::uint32_t length = 8;
+    constexpr std::size_t first_offset = 1000, second_offset = 2000;
+    std::fill_n(loopback.responder.memory.begin(), 2 * length, source_byte);
+    std::array<ibv_sge, 2> sges{requester.make_sge(length, first_offset),
+                                requester.make_sge(length, second_offset)};
     ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sges[0], loopback.responder);
     read.num_sge = 2;
     bool is_bad_wr = false;
     if (const int error = requester.post_send(read, &is_bad_wr))
-        return {check_refusal(error, is_bad_wr).right && write_succeeds(loopback),
-                check_refusal(error, is_bad_wr).seen};
+        return {judge_refusal(error, is_bad_wr).right && write_succeeds(loopback),
+                judge_refusal(error, is_bad_wr).seen};
     const auto wc = requester.send_cq.wait_completion(trial_timeout());
-    const bool both_filled =
-        requester.memory[1007] == std::byte{7} && requester.memory[2007] == std::byte{7};
+    const bool both_filled = requester.memory[first_offset + length - 1] == source_byte &&
+                             requester.memory[second_offset + length - 1] == source_byte;
     return {wc && wc->status == IBV_WC_SUCCESS && both_filled,
-            status_text(wc) + (both_filled ? "" : ", not all the data")};
+            status_text(wc) + (both_filled ? "" : ", not both SGEs filled")};
 }
 
-// All of those, flushed, in that order, and no more.
+// Right: the CQ reports these WRs of the QP, flushed and in this order, and nothing else.
 outcome expect_flushed(const completion_queue &cq, const ibv_qp *qp,
                        const std::vector<std::uint64_t> &wr_ids) {
     for (const std::uint64_t wr_id : wr_ids) {
@@ -105,7 +109,7 @@ outcome expect_flushed(const completion_queue &cq, const ibv_qp *qp,
                     concat("number ", wc->wr_id, " of QP ", wc->qp_num, " for number ", wr_id,
                            " of QP ", qp->qp_num, ": ", ibv_wc_status_str(wc->status))};
     }
-    const auto extra_wc = cq.wait_completion(milliseconds(50));
+    const auto extra_wc = cq.wait_completion(absence_timeout);
     return {!extra_wc,
             extra_wc ? concat("then number ", extra_wc->wr_id, ", too") : "all flushed, in order"};
 }
@@ -123,7 +127,8 @@ void end_connection(rdmacm_loopback &loopback, end_reason reason) {
     check(ibv_modify_qp(loopback.requester.qp(), &attr, IBV_QP_STATE), "to ERR");
 }
 
-// A message after the end; its error, if it is refused, which it may not be.
+// Posts a list of Sends to the requester, whose connection has ended: they must be accepted, and
+// flushed, even the first one, which is not signaled. Returns "", or how they were refused.
 std::string post_sends_after_end(const rdmacm_loopback &loopback, std::uint64_t wr_id,
                                  std::uint64_t last_wr_id) {
     ibv_sge sge = loopback.requester.make_sge(8);
@@ -132,28 +137,32 @@ std::string post_sends_after_end(const rdmacm_loopback &loopback, std::uint64_t 
         list.push_back(loopback.requester.make_wr(wr_id, IBV_WR_SEND, sge, loopback.responder));
     for (std::size_t each = 0; each + 1 < list.size(); ++each)
         list.at(each).next = &list.at(each + 1);
-    list.front().send_flags = 0; // even so
+    list.front().send_flags = 0;
     bool is_bad_wr = false;
     const int error = loopback.requester.post_send(list.front(), &is_bad_wr);
-    return error == 0 ? "" : check_refusal(error, is_bad_wr).seen;
+    return error == 0 ? "" : judge_refusal(error, is_bad_wr).seen;
 }
 
-// With nothing else outstanding, only the QP's state shows that the connection has ended.
+// A provider can ask the kernel for this: with no request outstanding, nothing else tells it that
+// the peer has ended the connection.
 ibv_qp_state query_requester_state(const rdmacm_loopback &loopback) {
     ibv_qp_attr attr{};
     ibv_qp_init_attr init_attr{};
     check(ibv_query_qp(loopback.requester.qp(), &attr, IBV_QP_STATE, &init_attr), "ibv_query_qp");
     return attr.qp_state;
 }
+// Throws, for "untried", if the kernel's siw does not report the state of a connected QP.
 void require_state_report(const rdmacm_loopback &loopback) {
     if (query_requester_state(loopback) != IBV_QPS_RTS)
         throw failure("this kernel does not report the state of a QP");
 }
 
+// Sends that are posted after the end of the connection are accepted and flushed.
 outcome flush_sends_after(const address &addr, end_reason reason) {
     rdmacm_loopback loopback(addr);
     end_connection(loopback, reason);
-    // What is posted before the kernel has handled the peer's disconnection, the kernel flushes.
+    // Until the kernel has handled the peer's disconnection it flushes Sends itself; this is about
+    // those that the provider has to flush.
     for (const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
          reason == end_reason::responder && query_requester_state(loopback) == IBV_QPS_RTS;)
         if (std::chrono::steady_clock::now() > deadline)
@@ -175,6 +184,7 @@ outcome send_in_error(const address &addr) {
     return flush_sends_after(addr, end_reason::error);
 }
 
+// Receives that are posted after the end of the connection are flushed behind those from before.
 outcome flush_receives_around(const address &addr, end_reason reason) {
     rdmacm_loopback loopback(addr);
     loopback.requester.post_recv(1);
@@ -194,8 +204,8 @@ outcome recv_in_error(const address &addr) {
     return flush_receives_around(addr, end_reason::error);
 }
 
-// A consumer that arms a CQ and polls it once more before it sleeps misses nothing that was posted
-// before.
+// A Send and a receive are posted after the disconnection, before the consumer arms the CQ: by
+// polling once more, or by an event, it learns of their flush.
 outcome flush_found_after_arming(const address &addr) {
     rdmacm_loopback loopback(addr);
     loopback.disconnect(loopback.requester);
@@ -203,23 +213,23 @@ outcome flush_found_after_arming(const address &addr) {
         return {false, refused};
     loopback.requester.post_recv(2);
     for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.requester.recv_cq}) {
-        cq->arm(false);
+        cq->arm();
         const bool found_wc =
             cq->wait_completion(milliseconds(0)) || cq->wait_event(trial_timeout());
         if (!found_wc)
             return {false,
-                    cq == &loopback.requester.send_cq ? "sends: not found" : "receives: not found"};
+                    cq == &loopback.requester.send_cq ? "Send: not found" : "receive: not found"};
     }
     return {true, "found"};
 }
 
-// A consumer that has armed a CQ, found nothing and sleeps is woken by what another thread posts
-// then.
+// After the disconnection the consumer arms a CQ, finds it empty and waits. Then a Send or a
+// receive is posted, as another thread may do: its flush makes an event, and is in the CQ.
 outcome flush_wakes_waiter(const address &addr) {
     rdmacm_loopback loopback(addr);
     loopback.disconnect(loopback.requester);
     for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.requester.recv_cq}) {
-        cq->arm(false);
+        cq->arm();
         if (cq->wait_completion(milliseconds(0)) || cq->wait_event(milliseconds(10)))
             return {false, "awake too early"};
         if (cq == &loopback.requester.recv_cq)
@@ -237,12 +247,12 @@ outcome flush_wakes_waiter(const address &addr) {
     return {true, "woken"};
 }
 
-// The same if nothing was outstanding when the peer disconnected.
+// As flush_wakes_waiter, after a disconnection by the peer while no request was outstanding.
 outcome flush_wakes_waiter_of_peer_disconnect(const address &addr) {
     rdmacm_loopback loopback(addr);
     require_state_report(loopback);
     loopback.disconnect(loopback.responder);
-    loopback.requester.send_cq.arm(false);
+    loopback.requester.send_cq.arm();
     if (loopback.requester.send_cq.wait_completion(milliseconds(0)) ||
         loopback.requester.send_cq.wait_event(milliseconds(10)))
         return {false, "awake too early"};
@@ -253,14 +263,16 @@ outcome flush_wakes_waiter_of_peer_disconnect(const address &addr) {
     return expect_flushed(loopback.requester.send_cq, loopback.requester.qp(), {1});
 }
 
-// After the end a queue takes at least what it should, and whatever it takes completes.
+// After the end of the connection a send queue accepts at least max_send_wr Sends, and each
+// accepted Send is flushed.
 outcome flush_of_full_queue(const address &addr) {
     rdmacm_loopback loopback(addr);
     loopback.disconnect(loopback.requester);
+    constexpr std::uint64_t max_posts = 100; // more than the queue has room for
     std::vector<std::uint64_t> accepted;
     ibv_sge sge = loopback.requester.make_sge(8);
     int error = 0;
-    for (std::uint64_t wr_id = 1; wr_id <= 100 && error == 0; ++wr_id) {
+    for (std::uint64_t wr_id = 1; wr_id <= max_posts && error == 0; ++wr_id) {
         ibv_send_wr send = loopback.requester.make_wr(wr_id, IBV_WR_SEND, sge, loopback.responder);
         error = loopback.requester.post_send(send);
         if (error == 0)
@@ -281,21 +293,21 @@ outcome no_flush_after_destroy(const address &addr) {
         return {false, refused};
     loopback.requester.post_recv(2);
     rdma_destroy_qp(loopback.requester.id.get());
-    const bool sent = loopback.requester.send_cq.wait_completion(milliseconds(100)).has_value();
-    const bool received = loopback.requester.recv_cq.wait_completion(milliseconds(100)).has_value();
+    const bool sent = loopback.requester.send_cq.wait_completion(absence_timeout).has_value();
+    const bool received = loopback.requester.recv_cq.wait_completion(absence_timeout).has_value();
     return {!sent && !received, sent || received ? "reported" : "not reported"};
 }
 
-// A message before the connection is refused, named, and never sent.
+// A Send to a QP that is not connected yet is refused, is bad_wr, and is never sent.
 outcome send_before_connect(const address &addr) {
     outcome result{false, "never posted"};
     qp_options options;
     options.before_connect = [&result](const endpoint &requester) {
         ibv_sge sge = requester.make_sge(8);
-        ibv_send_wr send = requester.make_wr(42, IBV_WR_SEND, sge, requester);
+        ibv_send_wr send = requester.make_wr(1, IBV_WR_SEND, sge, requester);
         bool is_bad_wr = false;
         const int error = requester.post_send(send, &is_bad_wr);
-        result = check_refusal(error, is_bad_wr);
+        result = judge_refusal(error, is_bad_wr);
         // With the stock provider the first message never completes.
         alarm(static_cast<unsigned>(trial_timeout().count() / 1000));
     };
@@ -303,7 +315,7 @@ outcome send_before_connect(const address &addr) {
         const rdmacm_loopback loopback(addr, options);
         const bool is_usable = write_succeeds(loopback);
         const bool sent_later =
-            loopback.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+            loopback.requester.send_cq.wait_completion(absence_timeout).has_value();
         return {result.right && is_usable && !sent_later,
                 result.seen + (is_usable && !sent_later ? ", not sent" : ", sent later")};
     } catch (const failure &error) {
@@ -315,7 +327,7 @@ outcome send_before_connect(const address &addr) {
 outcome solicited(const address &addr) {
     const rdmacm_loopback loopback(addr);
     loopback.responder.post_recv(1);
-    loopback.responder.recv_cq.arm(true);
+    loopback.responder.recv_cq.arm_solicited();
     ibv_sge sge = loopback.requester.make_sge(8);
     ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
     send.send_flags |= IBV_SEND_SOLICITED;
@@ -326,6 +338,7 @@ outcome solicited(const address &addr) {
     return {woken, woken ? "an event" : "no event"};
 }
 
+// Whether refused or not, a fenced RDMA Read leaves the QP usable.
 outcome fenced_read(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_sge sge = loopback.requester.make_sge(8);
@@ -333,6 +346,7 @@ outcome fenced_read(const address &addr) {
     read.send_flags |= IBV_SEND_FENCE;
     return expect_success_or_refusal(loopback, read);
 }
+// The same of a Send with inline data that invalidates an rkey.
 outcome inline_with_key(const address &addr) {
     const rdmacm_loopback loopback(addr);
     std::array<std::byte, 64> invalidated{};
@@ -345,6 +359,7 @@ outcome inline_with_key(const address &addr) {
     send.invalidate_rkey = invalidated_mr->rkey;
     return expect_success_or_refusal(loopback, send);
 }
+// The same of an RDMA Read on a connection that permits none.
 outcome read_too_many(const address &addr) {
     qp_options no_reads;
     no_reads.rd_atomic = 0;
@@ -354,45 +369,50 @@ outcome read_too_many(const address &addr) {
     return expect_success_or_refusal(loopback, read);
 }
 
-// An MR whose iova is not its address: refused, or the peer can read it there.
+// ibv_reg_mr_iova() with an iova that is not the address: refused, or the peer can read the memory
+// by that iova.
 outcome mr_with_iova(const address &addr) {
     rdmacm_loopback loopback(addr);
     const endpoint &requester = loopback.requester;
     auto *const memory = loopback.responder.memory.data();
-    memory[0] = std::byte{9};
+    constexpr auto source_byte = std::byte{9};
+    constexpr std::size_t sink_offset = 1000;
+    memory[0] = source_byte;
     constexpr std::uint64_t iova = 0x10000;
     const unique_handle<ibv_mr, ibv_dereg_mr> mr(
         ibv_reg_mr_iova(loopback.responder.pd.get(), memory, 4096, iova,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
     if (!mr)
         return {errno > 0, concat("refused: ", std::strerror(errno))};
-    ibv_sge sge = requester.make_sge(8, 1000);
+    ibv_sge sge = requester.make_sge(8, sink_offset);
     ibv_send_wr read = requester.make_wr(1, IBV_WR_RDMA_READ, sge, loopback.responder);
     read.wr.rdma.remote_addr = iova;
     read.wr.rdma.rkey = mr->rkey;
     check(requester.post_send(read), "post a read");
     const auto wc = requester.send_cq.wait_completion(trial_timeout());
     const bool is_usable =
-        wc && wc->status == IBV_WC_SUCCESS && requester.memory[1000] == std::byte{9};
-    return {is_usable, concat("accepted, reading it: ", status_text(wc))};
+        wc && wc->status == IBV_WC_SUCCESS && requester.memory[sink_offset] == source_byte;
+    return {is_usable, concat("accepted, the RDMA Read: ", status_text(wc))};
 }
 
-// A receive for a message without data.
+// A receive without an SGE is refused, or takes a message without data.
 outcome recv_without_sge(const address &addr) {
     const rdmacm_loopback loopback(addr);
-    ibv_recv_wr wr{3, nullptr, nullptr, 0}, *bad_wr = nullptr;
+    constexpr std::uint64_t recv_wr_id = 3;
+    ibv_recv_wr wr{recv_wr_id, nullptr, nullptr, 0}, *bad_wr = nullptr;
     if (const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr))
-        return check_refusal(error, bad_wr == &wr);
+        return judge_refusal(error, bad_wr == &wr);
     ibv_sge sge{};
     ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
     send.num_sge = 0;
     check(loopback.requester.post_send(send), "post a message without data");
     const ibv_wc wc = loopback.responder.recv_cq.expect_success("the receive");
     loopback.requester.send_cq.expect_success("the message");
-    return {wc.wr_id == 3 && wc.byte_len == 0, concat(wc.byte_len, " bytes")};
+    return {wc.wr_id == recv_wr_id && wc.byte_len == 0, concat(wc.byte_len, " bytes")};
 }
 
-// A list of receives with a bad one: those before it are posted, it is named, none after it.
+// A list of three receives, the second with too many SGEs: the first is posted, the second is
+// bad_wr, the third is not posted. A fourth that is posted later is consumed next.
 outcome bad_recv_wr(const address &addr) {
     const rdmacm_loopback loopback(addr);
     std::array<ibv_sge, 64> excess_sges{};
@@ -406,7 +426,7 @@ outcome bad_recv_wr(const address &addr) {
     ibv_recv_wr *bad_wr = nullptr;
     const int error = ibv_post_recv(loopback.responder.qp(), &list[0], &bad_wr);
     if (error != EINVAL || bad_wr != &list[1])
-        return check_refusal(error, bad_wr == &list[1]);
+        return judge_refusal(error, bad_wr == &list[1]);
     loopback.responder.post_recv(4);
     for (const std::uint64_t wr_id : {1U, 4U}) {
         ibv_sge sge = loopback.requester.make_sge(8);
@@ -417,17 +437,18 @@ outcome bad_recv_wr(const address &addr) {
         if (wc.wr_id != wr_id)
             return {false, concat("number ", wc.wr_id, " and not ", wr_id)};
     }
-    return {true, "refused, named, the others as they should"};
+    return {true, "refused, in bad_wr, the valid ones are posted"};
 }
 
-// A receive queue that is full says so, of the first one that had no room.
+// A full receive queue refuses a receive with ENOMEM, after at least max_recv_wr were accepted.
 outcome recv_queue_full(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_sge sge = loopback.responder.make_sge(8);
-    for (std::uint32_t wr_id = 0; wr_id < 1000; ++wr_id) {
+    constexpr std::uint32_t max_posts = 1000; // more than any queue here has room for
+    for (std::uint32_t wr_id = 0; wr_id < max_posts; ++wr_id) {
         ibv_recv_wr wr{wr_id, nullptr, &sge, 1}, *bad_wr = nullptr;
         if (const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr)) {
-            const outcome result = check_refusal(error, bad_wr == &wr, ENOMEM);
+            const outcome result = judge_refusal(error, bad_wr == &wr, ENOMEM);
             return {result.right && wr_id >= qp_options::default_cap.max_recv_wr,
                     concat(result.seen, " after ", wr_id)};
         }
@@ -435,7 +456,8 @@ outcome recv_queue_full(const address &addr) {
     return {false, "never full"};
 }
 
-// Every field of an ibv_wc is written, whatever its memory held.
+// ibv_poll_cq() writes every field of the ibv_wc: none keeps the pattern that its memory had
+// before.
 outcome wc_fully_defined(const address &addr) {
     const rdmacm_loopback loopback(addr);
     loopback.responder.post_recv(1);
@@ -443,8 +465,9 @@ outcome wc_fully_defined(const address &addr) {
     ibv_send_wr send = loopback.requester.make_wr(1, IBV_WR_SEND, sge, loopback.responder);
     check(loopback.requester.post_send(send), "post the message");
     for (const completion_queue *cq : {&loopback.requester.send_cq, &loopback.responder.recv_cq}) {
+        constexpr int unwritten_byte = 0xa5;
         ibv_wc wc;
-        std::memset(&wc, 0xa5, sizeof wc);
+        std::memset(&wc, unwritten_byte, sizeof wc);
         const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
         int count = 0;
         while ((count = ibv_poll_cq(cq->cq.get(), 1, &wc)) == 0 &&
@@ -455,7 +478,7 @@ outcome wc_fully_defined(const address &addr) {
         std::string undefined_fields;
         const auto check_field = [&undefined_fields](auto value, const char *name) {
             decltype(value) pattern;
-            std::memset(&pattern, 0xa5, sizeof pattern);
+            std::memset(&pattern, unwritten_byte, sizeof pattern);
             if (value == pattern)
                 undefined_fields += concat(' ', name);
         };
@@ -484,11 +507,11 @@ outcome recv_beside_srq(const address &addr) {
     ibv_sge sge = loopback.responder.make_sge(8);
     ibv_recv_wr wr{1, nullptr, &sge, 1}, *bad_wr = nullptr;
     const int error = ibv_post_recv(loopback.responder.qp(), &wr, &bad_wr);
-    return check_refusal(error, bad_wr == &wr);
+    return judge_refusal(error, bad_wr == &wr);
 }
 
-// Unknown opcodes, and those that iWARP lacks.
-outcome refused_opcodes(const address &addr, std::initializer_list<int> opcodes) {
+// Right: each opcode is refused, and the QP still works after that.
+outcome expect_refused_opcodes(const address &addr, std::initializer_list<int> opcodes) {
     const rdmacm_loopback loopback(addr);
     ibv_sge sge = loopback.requester.make_sge(8);
     for (const int opcode : opcodes) {
@@ -496,22 +519,23 @@ outcome refused_opcodes(const address &addr, std::initializer_list<int> opcodes)
                                                     loopback.responder);
         bool is_bad_wr = false;
         const int error = loopback.requester.post_send(wr, &is_bad_wr);
-        const outcome result = check_refusal(error, is_bad_wr);
+        const outcome result = judge_refusal(error, is_bad_wr);
         if (!result.right)
             return {false, concat("opcode ", opcode, ": ", result.seen)};
     }
     const bool is_usable = write_succeeds(loopback);
-    return {is_usable, is_usable ? "all refused" : "refused, then stuck"};
+    return {is_usable, is_usable ? "all refused" : "refused, later requests do not work"};
 }
 outcome unknown_opcodes(const address &addr) {
-    return refused_opcodes(addr, {14, 15, 100, 255, 1 << 30, -1});
+    return expect_refused_opcodes(addr, {14, 15, 100, 255, 1 << 30, -1});
 }
 outcome unsupported_opcodes(const address &addr) {
-    return refused_opcodes(addr, {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_IMM,
-                                  IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
-                                  IBV_WR_BIND_MW, IBV_WR_TSO, IBV_WR_DRIVER1});
+    return expect_refused_opcodes(addr, {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND_WITH_IMM,
+                                         IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                         IBV_WR_BIND_MW, IBV_WR_TSO, IBV_WR_DRIVER1});
 }
 
+// ibv_query_srq() reports at least the requested size of an SRQ.
 outcome srq_query(const address &addr) {
     qp_options options;
     options.use_srq = true;
@@ -522,7 +546,8 @@ outcome srq_query(const address &addr) {
     return {srq_attr.max_wr >= 8 && srq_attr.max_sge >= 2, concat("room for ", srq_attr.max_wr)};
 }
 
-// The ibv_wr_* and ibv_start_poll APIs.
+// A QP of the ibv_wr_* API posts a Send, a Read and a Write together, but not a Send that was
+// aborted by ibv_wr_abort(); ibv_start_poll() reports the three in order.
 outcome extended(const address &addr) {
     qp_options options;
     options.extended = true;
@@ -611,7 +636,8 @@ outcome write_behind_read(const address &addr) {
     return {true, concat(num_rounds, " writes behind reads")};
 }
 
-// A list with a bad request: those before it are sent, it is named, none after it is sent.
+// A list of three Sends, the second with too many SGEs: the first is sent, the second is bad_wr,
+// the third is not sent.
 outcome bad_send_wr(const address &addr) {
     const rdmacm_loopback loopback(addr);
     const endpoint &requester = loopback.requester;
@@ -629,19 +655,20 @@ outcome bad_send_wr(const address &addr) {
     ibv_send_wr *bad_wr = nullptr;
     const int error = ibv_post_send(requester.qp(), &list[0], &bad_wr);
     if (error != EINVAL || bad_wr != &list[1])
-        return check_refusal(error, bad_wr == &list[1]);
+        return judge_refusal(error, bad_wr == &list[1]);
     const auto first_wc = requester.send_cq.wait_completion(trial_timeout());
-    const auto second_wc = requester.send_cq.wait_completion(milliseconds(100));
+    const auto second_wc = requester.send_cq.wait_completion(absence_timeout);
     return {first_wc && first_wc->wr_id == 1 && first_wc->status == IBV_WC_SUCCESS && !second_wc &&
                 write_succeeds(loopback),
             concat("the first: ", status_text(first_wc), second_wc ? ", and another one" : "")};
 }
 
-// A list that is longer than the queue: the first that has no room is named, those before it go.
+// A list that is longer than the send queue: ENOMEM, bad_wr is the first WR without room, and those
+// before it complete.
 outcome send_queue_full(const address &addr) {
     const rdmacm_loopback loopback(addr);
     ibv_sge sge = loopback.requester.make_sge(8);
-    std::array<ibv_send_wr, 1000> list;
+    std::array<ibv_send_wr, 1000> list; // more than the queue has room for
     for (std::uint64_t wr_id = 0; wr_id < list.size(); ++wr_id) {
         list.at(wr_id) =
             loopback.requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
@@ -650,23 +677,25 @@ outcome send_queue_full(const address &addr) {
     ibv_send_wr *bad_wr = nullptr;
     const int error = ibv_post_send(loopback.requester.qp(), list.data(), &bad_wr);
     if (error != ENOMEM || bad_wr == nullptr)
-        return check_refusal(error, bad_wr != nullptr, ENOMEM);
+        return judge_refusal(error, bad_wr != nullptr, ENOMEM);
     const auto count = static_cast<std::uint64_t>(bad_wr - list.data());
     for (std::uint64_t wr_id = 0; wr_id < count; ++wr_id)
         if (const ibv_wc wc = loopback.requester.send_cq.expect_success("a write");
             wc.wr_id != wr_id)
             return {false, concat("number ", wc.wr_id, " for number ", wr_id)};
     const bool has_extra_wc =
-        loopback.requester.send_cq.wait_completion(milliseconds(50)).has_value();
+        loopback.requester.send_cq.wait_completion(absence_timeout).has_value();
     return {count >= qp_options::default_cap.max_send_wr && !has_extra_wc &&
                 write_succeeds(loopback),
             concat(count, " accepted")};
 }
 
+// Inline data that are longer than granted are refused, even if the sum of the SGEs' lengths wraps
+// in 32 bits.
 outcome inline_too_long(const address &addr) {
     const rdmacm_loopback loopback(addr);
-    // More than granted, and more than siw has room for; the second list is 8 bytes long in
-    // 32-bit arithmetic.
+    // Each pair of lengths is more than granted, and more than the room of siw's WQE (at most 80
+    // bytes); the second pair is 8 bytes in 32-bit arithmetic.
     const std::uint32_t max_inline = std::max(loopback.requester.granted_cap.max_inline_data, 80U);
     const std::array<std::array<std::uint32_t, 2>, 3> lengths{
         {{max_inline, 1},
@@ -681,7 +710,7 @@ outcome inline_too_long(const address &addr) {
         write.send_flags |= IBV_SEND_INLINE;
         bool is_bad_wr = false;
         const int error = loopback.requester.post_send(write, &is_bad_wr);
-        const outcome result = check_refusal(error, is_bad_wr);
+        const outcome result = judge_refusal(error, is_bad_wr);
         if (!result.right)
             return {false,
                     concat(list_lengths[0], " and ", list_lengths[1], " bytes: ", result.seen)};
@@ -689,7 +718,7 @@ outcome inline_too_long(const address &addr) {
     return {write_succeeds(loopback), "all refused"};
 }
 
-// The kernel is called once for a list, and not at all if there is nothing new for it.
+// A list of WRs rings one doorbell, and a list whose first WR is invalid rings none.
 outcome doorbells_for_lists(const address &addr) {
     const rdmacm_loopback loopback(addr);
     const endpoint &requester = loopback.requester;
@@ -699,20 +728,20 @@ outcome doorbells_for_lists(const address &addr) {
         list.at(wr_id) = requester.make_wr(wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
         list.at(wr_id).next = wr_id + 1 < list.size() ? &list.at(wr_id + 1) : nullptr;
     }
-    const unsigned before_posts = num_doorbells();
+    const unsigned initial_doorbells = num_doorbells();
     check(requester.post_send(list[0]), "post a list");
-    const unsigned num_for_list = num_doorbells() - before_posts;
+    const unsigned num_for_list = num_doorbells() - initial_doorbells;
     for (std::size_t count = 0; count < list.size(); ++count)
         requester.send_cq.expect_success("a write");
-    list[0].opcode = IBV_WR_TSO;
+    list[0].opcode = IBV_WR_TSO; // not supported
     const int error = requester.post_send(list[0]);
-    const unsigned num_for_bad_list = num_doorbells() - before_posts - num_for_list;
+    const unsigned num_for_bad_list = num_doorbells() - initial_doorbells - num_for_list;
     return {error != 0 && num_for_list == 1 && num_for_bad_list == 0,
             concat(num_for_list, " for a list, ", num_for_bad_list,
-                   " for one that begins with a bad request")};
+                   " for one that begins with an invalid WR")};
 }
 
-// While one thread is in the kernel for a queue, others can post to it.
+// While one thread is in the system call of a doorbell, another thread can post to the same QP.
 outcome post_during_doorbell(const address &addr) {
     const rdmacm_loopback loopback(addr);
     const auto post = [&loopback] {
@@ -727,7 +756,8 @@ outcome post_during_doorbell(const address &addr) {
     return {can_post, can_post ? "another thread could post" : "another thread had to wait"};
 }
 
-// Without a flag a request is reported if its pair says that all are, else it is not.
+// A request without IBV_SEND_SIGNALED has a completion exactly if the QP was created with
+// sq_sig_all.
 outcome signaling(const address &addr) {
     for (const bool sq_sig_all : {false, true}) {
         qp_options options;
@@ -739,13 +769,13 @@ outcome signaling(const address &addr) {
         write.send_flags = 0;
         check(loopback.requester.post_send(write), "post a write");
         const bool has_wc = loopback.requester.send_cq
-                                .wait_completion(sq_sig_all ? trial_timeout() : milliseconds(200))
+                                .wait_completion(sq_sig_all ? trial_timeout() : absence_timeout)
                                 .has_value();
         if (has_wc != sq_sig_all || !write_succeeds(loopback))
             return {false,
-                    concat(sq_sig_all ? "all: " : "some: ", has_wc ? "reported" : "not reported")};
+                    concat("sq_sig_all ", sq_sig_all, has_wc ? ": reported" : ": not reported")};
     }
-    return {true, "as asked for"};
+    return {true, "reported only with sq_sig_all"};
 }
 
 constexpr std::array trials{

@@ -12,22 +12,25 @@
 
 namespace verbs_test {
 
-// A request is refused: with that error, a positive number as of all verbs, and named.
-inline outcome check_refusal(int error, bool is_bad_wr, int expected = EINVAL) {
+/// Right: the request was refused with the expected error (positive, as of all verbs), and bad_wr
+/// was this request. error, is_bad_wr: what the post returned.
+inline outcome judge_refusal(int error, bool is_bad_wr, int expected = EINVAL) {
     return {error == expected && is_bad_wr,
             concat(error == 0 ? "accepted" : concat("error ", error),
-                   is_bad_wr ? ", named" : ", not named")};
+                   is_bad_wr ? ", in bad_wr" : ", not in bad_wr")};
 }
 
-// After a request that was refused, the queue goes on: a write arrives.
+/// Whether the requester's queue still works, for example after a refused request: an RDMA Write
+/// completes, with no completion before it.
 inline bool write_succeeds(const rdmacm_loopback &loopback) {
+    constexpr std::uint64_t write_wr_id = 77;
     const endpoint &requester = loopback.requester;
     ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr write = requester.make_wr(77, IBV_WR_RDMA_WRITE, sge, loopback.responder);
+    ibv_send_wr write = requester.make_wr(write_wr_id, IBV_WR_RDMA_WRITE, sge, loopback.responder);
     if (requester.post_send(write) != 0)
         return false;
     const auto wc = requester.send_cq.wait_completion(trial_timeout());
-    return wc && wc->wr_id == 77 && wc->status == IBV_WC_SUCCESS;
+    return wc && wc->wr_id == write_wr_id && wc->status == IBV_WC_SUCCESS;
 }
 
 inline std::string status_text(const std::optional<ibv_wc> &wc) {
