@@ -12,36 +12,39 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-// For strace to see: to no file.
-inline void write_words(std::string_view words) {
-    const ssize_t refused = write(-1, words.data(), words.size());
-    static_cast<void>(refused);
+/// Writes the mark to no file: strace shows the system call, which fails.
+inline void write_mark(std::string_view mark) {
+    const ssize_t result = write(-1, mark.data(), mark.size());
+    static_cast<void>(result);
 }
 
-/// Gives what was posted time to complete: to poll for it would be counted too. costs.py runs
-/// the program again with a longer COUNT_PAUSE, in milliseconds, if that was too short.
+/// Gives posted requests time to complete: polling until they have would add to the counted poll.
+/// costs.py runs the program again with a longer COUNT_PAUSE, in milliseconds, if that was too
+/// short.
 inline void pause_for_completions() {
+    constexpr long default_pause_ms = 10;
     const char *pause = std::getenv("COUNT_PAUSE");
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(pause == nullptr ? 10 : std::strtol(pause, nullptr, 10)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(
+        pause == nullptr ? default_pause_ms : std::strtol(pause, nullptr, 10)));
 }
 
-/// Counts one kind of call; the others are made besides.
+/// Makes calls, and counts those of one kind, the constructor's.
 template <class call_kind>
 class meter {
   public:
     explicit meter(call_kind counted)
         : counted_(counted) {}
 
+    /// Calls `call`, which is of this kind, and returns its result.
     template <class function>
     auto operator()(call_kind kind, const function &call) const {
         if (kind != counted_)
             return call();
-        write_words("begin");
+        write_mark("begin");
         CALLGRIND_TOGGLE_COLLECT;
         const auto result = call();
         CALLGRIND_TOGGLE_COLLECT;
-        write_words("end");
+        write_mark("end");
         return result;
     }
 

@@ -30,7 +30,7 @@ constexpr std::pair<call_kind, const char *> counted_kinds[] = {
     {call_kind::reap_send, "send_recv: reap send"},
     {call_kind::reap_receive, "send_recv: reap receive"},
 };
-constexpr int num_rounds = 16;
+constexpr int num_rounds = 16, num_warmups = 2;
 constexpr std::uint32_t length = 8;
 
 class verbs_loopback {
@@ -214,11 +214,15 @@ class dat_loopback {
     DAT_EVENT event_{};
 };
 
+/// Throws an error on which the program ends with status 75 if a call has not succeeded, such as a
+/// reap without a completion: costs.py tries again with longer pauses.
 void require(bool succeeded, const char *operation) {
     if (!succeeded)
         throw failure(concat(operation, ": try again"));
 }
 
+/// One Write and one message, posted and reaped. loopback: dat_loopback or verbs_loopback; measure
+/// counts one kind of the calls.
 template <class loopback>
 void run_round(loopback &loop, const meter<call_kind> &measure) {
     const auto measure_reap = [&](call_kind kind, const auto &reap_request) {
@@ -237,10 +241,11 @@ void run_round(loopback &loop, const meter<call_kind> &measure) {
     measure_reap(call_kind::reap_receive, [&] { return loop.reap_receive(); });
 }
 
-// Says the name of each account, and how many calls it has; the 1 is what posts says there.
+// Makes num_rounds calls of each kind. Each kind has a part of callgrind's output by its name;
+// prints "CALLS REQUESTS_OF_A_CALL NAME" for dapl_costs.py.
 template <class loopback>
 void count_calls(loopback &loop) {
-    for (int warmup = 0; warmup < 2; ++warmup)
+    for (int warmup = 0; warmup < num_warmups; ++warmup)
         run_round(loop, meter(call_kind::none));
     for (const auto &[kind, name] : counted_kinds) {
         for (int repetition = 0; repetition < num_rounds; ++repetition)

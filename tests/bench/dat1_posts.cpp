@@ -37,7 +37,7 @@ constexpr std::pair<call_kind, const char *> counted_kinds[] = {
     {call_kind::sync_short, "sync 8 bytes"},
     {call_kind::sync_long, "sync 8192 bytes"},
 };
-constexpr int num_rounds = 16;
+constexpr int num_rounds = 16, num_warmups = 2;
 constexpr DAT_UINT32 length = 8;
 
 void check_dat(DAT_RETURN status, const char *operation) {
@@ -239,11 +239,15 @@ class loopback {
     typename version::event event_{};
 };
 
+/// Throws an error on which the program ends with status 75 if a call has not succeeded, such as a
+/// reap without a completion: costs.py tries again with longer pauses.
 void require(bool succeeded, const char *operation) {
     if (!succeeded)
         throw failure(concat(operation, ": try again"));
 }
 
+/// A message, a Write and a Read, posted and reaped, and two syncs. measure counts one kind of the
+/// calls.
 template <class version>
 void run_round(loopback<version> &loop, const meter<call_kind> &measure) {
     const auto reap_request = [&] {
@@ -263,17 +267,20 @@ void run_round(loopback<version> &loop, const meter<call_kind> &measure) {
     require(measure(call_kind::sync_long, [&] { return loop.sync_long(); }), "sync");
 }
 
-// Says the name of each account, and how many calls it has; the 1 is what posts says there.
+// Makes the calls of each kind in num_rounds rounds. Each kind has a part of callgrind's output by
+// the DAT version and its name; prints "CALLS REQUESTS_OF_A_CALL NAME" for dat1_costs.py.
 template <class version>
 void count_calls(loopback<version> &loop) {
-    for (int warmup = 0; warmup < 2; ++warmup)
+    for (int warmup = 0; warmup < num_warmups; ++warmup)
         run_round(loop, meter(call_kind::none));
     for (const auto &[kind, name] : counted_kinds) {
         for (int repetition = 0; repetition < num_rounds; ++repetition)
             run_round(loop, meter(kind));
         const std::string account = concat(version::name, " ", name);
         CALLGRIND_DUMP_STATS_AT(account.c_str());
-        std::printf("%d 1 %s\n", kind == call_kind::reap ? num_rounds * 3 : num_rounds,
+        constexpr int reaps_per_round = 3;
+        std::printf("%d 1 %s\n",
+                    kind == call_kind::reap ? num_rounds * reaps_per_round : num_rounds,
                     account.c_str());
     }
 }

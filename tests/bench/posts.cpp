@@ -25,11 +25,13 @@ namespace {
 using namespace verbs_test;
 
 constexpr std::size_t max_batch = 16;
-constexpr int num_rounds = 16;
+constexpr int num_rounds = 16, num_warmups = 2;
 
+/// The kinds of call that are counted, one at a time; none: none is, as in a warm-up.
 enum class call_kind { none, post, post_recv, poll, poll_receive, poll_empty, arm };
 
-// One round: what was posted has completed before it is polled, so that no call is in vain.
+// A round posts a batch and polls its completions. They have arrived before, so that one call polls
+// all.
 class exchange {
   public:
     exchange(const rdmacm_loopback &loopback, ibv_wr_opcode opcode, std::size_t batch_size)
@@ -120,7 +122,8 @@ constexpr std::array counted_calls{
     counted_call{"arm a queue", IBV_WR_RDMA_WRITE, call_kind::arm},
 };
 
-// Says the name of each account, how many calls and how many requests it has.
+// Makes num_rounds calls of each kind. Each kind has a part of callgrind's output and a mark in
+// strace's, by its name; prints "CALLS REQUESTS_OF_A_CALL NAME" for costs.py.
 void count_calls(const std::string &address, bool single_threaded) {
     qp_options options;
     options.single_threaded = single_threaded;
@@ -131,10 +134,10 @@ void count_calls(const std::string &address, bool single_threaded) {
                 (each.kind == call_kind::arm || each.kind == call_kind::poll_empty))
                 continue;
             exchange round(loopback, each.opcode, batch_size);
-            for (int warmup = 0; warmup < 2; ++warmup)
+            for (int warmup = 0; warmup < num_warmups; ++warmup)
                 round(meter(call_kind::none));
             const std::string name = concat(each.name, ", ", batch_size, " at a time");
-            write_words("account " + name);
+            write_mark("account " + name);
             for (int repetition = 0; repetition < num_rounds; ++repetition)
                 round(meter(each.kind));
             CALLGRIND_DUMP_STATS_AT(name.c_str());
@@ -142,7 +145,8 @@ void count_calls(const std::string &address, bool single_threaded) {
         }
 }
 
-// Threads that share a queue pair, and take completions when there is no room to post.
+// Threads post to one QP and poll its CQ for that time. Prints how many Writes completed per
+// second, and whether none did in the last quarter of the time, which a stalled QP causes.
 void race(const std::string &address, unsigned threads, double seconds) {
     using clock = std::chrono::steady_clock;
     const rdmacm_loopback loopback(address);

@@ -30,7 +30,8 @@ constexpr std::size_t KIB = 1024, MIB = KIB * KIB, LARGEST = 64 * MIB;
 
 using round_times = std::vector<std::vector<double>>; ///< of each method, round by round
 
-/// measure(which) of each, in random order, again and again.
+/// Calls measure(index), which returns nanoseconds, for each method once a round, in random order,
+/// for about max_ns. The first round is a warm-up and not in the result.
 template <typename Measure>
 round_times measure_rounds(std::size_t num_methods, double max_ns, Measure measure) {
     static std::minstd_rand random(2);
@@ -39,7 +40,9 @@ round_times measure_rounds(std::size_t num_methods, double max_ns, Measure measu
     for (std::size_t i = 0; i < num_methods; ++i)
         order[i] = i;
     const double begin = now_ns();
-    for (std::size_t round = 0; round < 5000 && (round < 8 || now_ns() - begin < max_ns); ++round) {
+    constexpr std::size_t min_rounds = 8, max_rounds = 5000;
+    for (std::size_t round = 0;
+         round < max_rounds && (round < min_rounds || now_ns() - begin < max_ns); ++round) {
         std::shuffle(order.begin(), order.end(), random);
         for (const std::size_t i : order) {
             const double elapsed_ns = measure(i);
@@ -50,6 +53,8 @@ round_times measure_rounds(std::size_t num_methods, double max_ns, Measure measu
     return times;
 }
 
+/// The times to sync the job's ranges, whose lines are in that state (see job::prepare_lines())
+/// before each call.
 round_times measure_methods(const job &work, const std::string &state,
                             const std::vector<sync_method> &methods, double max_ns) {
     return measure_rounds(methods.size(), max_ns, [&](std::size_t i) {
@@ -58,7 +63,8 @@ round_times measure_methods(const job &work, const std::string &state,
     });
 }
 
-/// Two threads that begin together; until the later one is done.
+/// Nanoseconds in which two threads, which begin at the same time, both have synced their dirty
+/// lines.
 double measure_concurrent(const job &first_job, const sync_method &first_method,
                           const job &second_job, const sync_method &second_method) {
     std::atomic<bool> ready{false}, start{false};

@@ -47,6 +47,7 @@ double ms_since(clock_type::time_point start) {
     return std::chrono::duration<double, std::milli>(clock_type::now() - start).count();
 }
 
+/// The next event; another one than expected is an error.
 DAT_EVENT wait_event(const evd_handle &evd, DAT_EVENT_NUMBER expected) {
     DAT_EVENT event = {};
     DAT_COUNT num_pending = 0;
@@ -101,9 +102,10 @@ class silent_socket {
     std::uint16_t port_ = 0;
 };
 
-/// Milliseconds from dat_ep_connect to the event of the active side.
+/// Connects and disconnects endpoints of the IA one after another. Returns, sorted, the
+/// milliseconds from dat_ep_connect() to the active side's event.
 std::vector<double> measure_connections(const adapter &ia) {
-    const evd_handle cr_evd = ia.create_evd(8, DAT_EVD_CR_FLAG);
+    const evd_handle cr_evd = ia.create_evd(/*min_qlen=*/8, DAT_EVD_CR_FLAG);
     psp_handle psp;
     check(
         dat_psp_create(ia.get(), qualifier, cr_evd.get(), DAT_PSP_CONSUMER_FLAG, psp.out_handle()),
@@ -195,6 +197,7 @@ class silent_attempts {
     std::map<std::string, std::vector<double>> durations_ms_;
 };
 
+/// sorted: durations in milliseconds.
 void print_row(const char *label, const std::vector<double> &sorted) {
     const auto percentile = [&](std::size_t percent) {
         return sorted[(sorted.size() - 1) * percent / 100];
@@ -204,6 +207,8 @@ void print_row(const char *label, const std::vector<double> &sorted) {
     std::fflush(stdout);
 }
 
+/// Measures the calls that end attempts alone, then, in each round, connections without and with
+/// such attempts in another thread.
 void run(const char *ia_name, std::size_t num_peers, const char *host) {
     const adapter ia(ia_name);
     silent_attempts attempts(ia_name, num_peers, host);

@@ -20,9 +20,10 @@ struct sync_target {
     measured_memory buffer{LARGEST};
 };
 
-/// By name, for each thread has memory of its own.
+/// Each thread of a benchmark makes its own methods, for its own memory.
 using methods_maker = std::vector<sync_method> (*)(const job &);
 
+/// Times the method alone, not the preparation of the lines.
 void run_method(benchmark::State &state, const job &work, const sync_method &timed_method,
                 const std::string &line_state) {
     std::size_t bytes = 0;
@@ -38,6 +39,8 @@ void run_method(benchmark::State &state, const job &work, const sync_method &tim
     state.counters["lines"] = static_cast<double>(bytes / work.line_size);
 }
 
+/// index: of the timed method among those of make_methods. size: is_batch ? the number of ranges,
+/// of one line each : the bytes of one range. That of 1 MiB also runs in two threads.
 void register_benchmark(const std::string &name, methods_maker make_methods, std::size_t index,
                         const std::string &line_state, std::size_t size, bool is_batch,
                         std::size_t line_size) {
@@ -53,12 +56,13 @@ void register_benchmark(const std::string &name, methods_maker make_methods, std
         registered->Threads(1)->Threads(2);
 }
 
+/// One benchmark for each state of the lines, size and method of the group.
 void register_benchmarks(const std::string &group, methods_maker make_methods,
                          const std::vector<std::string> &states,
                          const std::vector<std::size_t> &sizes, bool is_batch,
                          std::size_t line_size) {
-    const job none;
-    const std::vector<sync_method> methods = make_methods(none);
+    const job empty_job; // only for the methods' names
+    const std::vector<sync_method> methods = make_methods(empty_job);
     for (const std::string &state : states)
         for (const std::size_t size : sizes)
             for (std::size_t index = 0; index < methods.size(); ++index)
@@ -67,6 +71,7 @@ void register_benchmarks(const std::string &group, methods_maker make_methods,
                                    make_methods, index, state, size, is_batch, line_size);
 }
 
+/// A sync call on a coherent device, which has nothing to do.
 void run_coherent_call(benchmark::State &state) {
     const device dev = assume_coherency(COHERDMA_COHERENT);
     alignas(64) unsigned char bytes[64] = {};
@@ -87,11 +92,11 @@ int main(int argc, char **argv) {
         return 77;
     }
     const std::vector<std::size_t> sizes{64, 4096, 65536, 1 << 20, 16 << 20, LARGEST};
-    register_benchmarks("read", make_read_methods, {"dirty", "uncached"}, sizes, false,
+    register_benchmarks("read", make_read_methods, {"dirty", "uncached"}, sizes, /*is_batch=*/false,
                         cpu.line_size);
-    register_benchmarks("write", make_write_methods, {"dirty", "uncached"}, sizes, false,
-                        cpu.line_size);
-    register_benchmarks("batch", make_batch_methods, {"dirty"}, {1, 4, 16, 256}, true,
+    register_benchmarks("write", make_write_methods, {"dirty", "uncached"}, sizes,
+                        /*is_batch=*/false, cpu.line_size);
+    register_benchmarks("batch", make_batch_methods, {"dirty"}, {1, 4, 16, 256}, /*is_batch=*/true,
                         cpu.line_size);
     benchmark::RegisterBenchmark("coherent", run_coherent_call);
     benchmark::Initialize(&argc, argv);

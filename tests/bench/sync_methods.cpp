@@ -83,6 +83,7 @@ job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer
     return work;
 }
 
+// Raw loops are those for instructions that this CPU has.
 std::vector<sync_method> make_read_methods(const job &work) {
     std::vector<sync_method> methods{make_coherdma_read(work)};
     for (const char *name : {"clwb", "clflushopt"})

@@ -23,7 +23,8 @@ struct sync_method {
 
 using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)>;
 
-/// A device that does not exist; nullptr if this CPU cannot.
+/// A device without hardware, on which the sync calls do what this coherency needs; nullptr if this
+/// CPU has no cache instructions for it.
 device assume_coherency(coherdma_coherency coherency);
 
 /// One job: ranges, the same for all methods.
@@ -32,7 +33,7 @@ struct job {
     std::size_t line_size = 0;
     std::vector<ibv_sge> ranges;
 
-    /// Every line of the ranges is dirty, or in no cache.
+    /// state "dirty": writes to every line of the ranges; "uncached": invalidates them.
     void prepare_lines(const std::string &state) const;
 };
 
@@ -42,10 +43,13 @@ job make_contiguous_job(const coherdma_device *dev, const measured_memory &buffe
 job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer, std::size_t line,
                        std::size_t count);
 
-/// Each refers to the job, which must live as long. The first is ours.
+/// Each refers to the job, which must live as long. The first is coherdma's call.
+/// Before an RDMA Read, a method writes the lines back; before an RDMA Write, it also invalidates
+/// them.
 std::vector<sync_method> make_read_methods(const job &work);
 std::vector<sync_method> make_write_methods(const job &work);
-/// For many ranges: one call, then ways with a call for each.
+/// For many ranges, before an RDMA Read: one call of coherdma for all, then ways with a call for
+/// each.
 std::vector<sync_method> make_batch_methods(const job &work);
 
 } // namespace sync_bench
