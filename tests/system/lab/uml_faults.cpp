@@ -58,6 +58,7 @@ void set_regs(pid_t tid, const user_regs_struct &regs) {
     trace(PTRACE_SETREGS, tid, 0, reinterpret_cast<std::uintptr_t>(&regs));
 }
 
+/// As in /proc: 't' is stopped by the debugger, 'Z' a zombie.
 char process_state(pid_t tid) {
     std::ifstream file(concat("/proc/", tid, "/stat"));
     std::string stat;
@@ -162,30 +163,36 @@ class uml_kernel {
     }
 };
 
-/// SIGSEGV as the host's kernel sends it for an access to the address.
-void fault(const uml_kernel &kernel, pid_t tid, std::uint64_t address) {
+/// Makes the processor, which is stopped in the function, fault as if it had accessed the address:
+/// its handler for SIGSEGV maps the vmalloc memory. Returns when the processor is at the function
+/// again; throws if it hangs.
+void provoke_fault(const uml_kernel &kernel, pid_t tid, std::uint64_t address) {
     kernel.step(tid, SIGSEGV);
     constexpr std::size_t cr2 = offsetof(ucontext_t, uc_mcontext.gregs[REG_CR2]);
-    trace(PTRACE_POKEDATA, tid, get_regs(tid).rdx + cr2, address);
+    const std::uint64_t context = get_regs(tid).rdx; // the handler's third argument
+    trace(PTRACE_POKEDATA, tid, context + cr2, address);
     kernel.resume(tid);
     kernel.wait_for_processor(tid);
 }
 
-/// The processor does not know that it has ended.
-void end_stub_process(const uml_kernel &kernel, pid_t tid) {
+/// Kills the process that runs a guest's program for the processor: panic() must cope with its end,
+/// which the kernel has not seen.
+void kill_stub_process(const uml_kernel &kernel, pid_t tid) {
     kernel.stop_other_processors(tid);
     const pid_t child = kernel.find_stub_process();
     check(kill(child, SIGKILL), "kill");
     while (process_state(child) != 'Z')
         std::this_thread::sleep_for(milliseconds(1));
 }
+/// Makes the stopped processor call panic("x"), and waits for the end of the kernel.
 void call_panic(const uml_kernel &kernel, pid_t tid, std::uint64_t panic) {
-    end_stub_process(kernel, tid);
+    kill_stub_process(kernel, tid);
     constexpr std::uint64_t used_stack = 512, alignment = 16;
     user_regs_struct regs = get_regs(tid);
-    regs.rdi = (regs.rsp - used_stack) & ~(alignment - 1);
-    trace(PTRACE_POKEDATA, tid, regs.rdi, 'x'); // the message
-    regs.rsp = regs.rdi - sizeof(std::uint64_t);
+    regs.rdi =
+        (regs.rsp - used_stack) & ~(alignment - 1); // below what the function has on the stack
+    trace(PTRACE_POKEDATA, tid, regs.rdi, 'x');     // the message
+    regs.rsp = regs.rdi - sizeof(std::uint64_t);    // as behind a return address
     regs.rip = panic;
     regs.rax = 0; // no variable arguments
     set_regs(tid, regs);
@@ -194,15 +201,18 @@ void call_panic(const uml_kernel &kernel, pid_t tid, std::uint64_t panic) {
         ;
 }
 
-/// Many times: a timer interrupt that becomes pending too prevents the sleep.
-void idle(const uml_kernel &kernel, pid_t tid) {
-    for (int count = 0; count < 10; ++count) {
+/// Makes SIGIO pending just before the processor sleeps in arch_cpu_idle(): it must return instead
+/// of sleeping in poll(). Tries several times, since a timer interrupt that becomes pending at the
+/// same time prevents the sleep, too.
+void test_idle(const uml_kernel &kernel, pid_t tid) {
+    constexpr int num_tries = 10;
+    for (int count = 0; count < num_tries; ++count) {
         kernel.wait_for_processor(tid);
         kernel.resume(tid, SIGIO); // its handler only marks it as pending
         kernel.wait_for_processor(tid);
         kernel.clear_breakpoint(tid);
-        kernel.resume_to_system_call(tid); // blocks the signals
-        kernel.resume_to_system_call(tid);
+        kernel.resume_to_system_call(tid); // the begin of the one that blocks the signals
+        kernel.resume_to_system_call(tid); // its end
         if (kernel.resume_to_system_call(tid) == SYS_poll)
             throw failure("the processor sleeps with SIGIO pending");
         kernel.set_breakpoint(tid);
@@ -222,7 +232,7 @@ int main(int argc, char **argv) {
         alarm(60); // a processor that never stops
         const uml_kernel kernel(std::stoi(argv[1]), std::stoull(argv[2], nullptr, 16));
         if (name == "idle") {
-            idle(kernel, std::stoi(argv[1]));
+            test_idle(kernel, std::stoi(argv[1]));
             return 0;
         }
         const std::uint64_t address = std::stoull(argv[4], nullptr, 16);
@@ -230,7 +240,7 @@ int main(int argc, char **argv) {
         std::this_thread::sleep_for(tick_time);
         kernel.resume(tid, SIGALRM); // its handler only marks the timer interrupt as pending
         kernel.wait_for_processor(tid);
-        name == "fault" ? fault(kernel, tid, address) : call_panic(kernel, tid, address);
+        name == "fault" ? provoke_fault(kernel, tid, address) : call_panic(kernel, tid, address);
         return 0;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
