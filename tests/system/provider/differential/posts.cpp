@@ -33,7 +33,8 @@ bool stops_kernel(const environment &env, int opcode, unsigned flags, const shap
            (is_inline && (opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_READ));
 }
 
-// A program calls the functions of the operations that it asked for at the creation of the QP.
+// Whether a program can post this by ibv_wr_*: with valid flags and a valid number of SGEs, by a
+// function that a QP of this type was created with.
 bool has_function(ibv_qp_type type, int opcode, unsigned flags, const shape &shape) {
     if (shape.num_sge > 4 || flags >> 5 != 0)
         return false;
@@ -79,6 +80,7 @@ constexpr std::array all_flags{
     unsigned{IBV_SEND_SIGNALED | 1U << 7},
 };
 
+// Posts one request, and records the result of the post and how all posted WRs complete.
 void post_and_record(qp_pair &qps, int opcode, unsigned flags, const shape &shape, record &record) {
     if (consumes_recv(opcode))
         check(qps.b->post_recv(2), "post the receive");

@@ -24,6 +24,7 @@ std::string_view opcode_name(int opcode) {
     return names.at(static_cast<std::size_t>(opcode));
 }
 
+/// Of IBV_SEND_* flags, for the name of a case: a letter for each.
 std::string flags_name(unsigned flags) {
     constexpr std::string_view letters = "FSOIC"; // fence, signaled, solicited, inline, checksum
     std::string text;
@@ -40,11 +41,13 @@ bool consumes_recv(int opcode) {
            opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+// A WR of that opcode from QP a of the pair to QP b: its data, its remote address and, for
+// operations with an rkey or MW, a bound MW. The caller sets wr.sg_list to the request's own list.
 request make_request(qp_pair &qps, int opcode, unsigned flags, const shape &shape,
                      std::uint64_t wr_id) {
     endpoint &a = *qps.a, &b = *qps.b;
     request request;
-    std::size_t offset = 64;
+    std::size_t offset = 64; // of the data in a's memory, with gaps between the SGEs
     for (const std::uint32_t length : shape.lengths) {
         request.sg_list.push_back(a.make_sge(length, offset));
         offset += length + 8;
@@ -89,6 +92,8 @@ request make_request(qp_pair &qps, int opcode, unsigned flags, const shape &shap
     return request;
 }
 
+// Posts the requests by the ibv_wr_* API in one ibv_wr_start() and ibv_wr_complete(); returns the
+// latter's result.
 int post_extended(qp_pair &qps, const std::vector<request> &requests) {
     ibv_qp_ex *const qp = ibv_qp_to_qp_ex(qps.a->qp);
     ibv_wr_start(qp);

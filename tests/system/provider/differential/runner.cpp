@@ -23,7 +23,7 @@ struct progress {
 };
 progress *shared_progress;
 
-// rdma_cm demands the objects of its own context.
+// For siw, which connects by rdma_cm: rdma_cm takes objects of its own context only.
 environment open_environment(const settings &options) {
     if (!options.is_rxe())
         return {options, open_cm_context(options.address), {}};
@@ -39,6 +39,8 @@ environment open_environment(const settings &options) {
     throw failure(concat("no device ", options.device));
 }
 
+// Runs the group's cases from shared_progress->next on. An exit status other than 0 is a failure of
+// the group itself; a case that crashes or hangs kills the child.
 [[noreturn]] void run_child(const settings &options, const group &group) {
     int status = 0;
     try {
@@ -55,6 +57,7 @@ environment open_environment(const settings &options) {
 
 } // namespace
 
+// Runs the case if it is selected and no earlier child has run it; prints its name and record.
 void runner::run(const std::string &name, const case_function &function) {
     const std::uint32_t index = index_++;
     if (index < next_ || index % settings_.num_parts != settings_.part ||
@@ -78,6 +81,7 @@ void runner::run(const std::string &name, const case_function &function) {
     next_ = index + 1;
 }
 
+// Each group runs in a child. After a case that kills the child, another child goes on behind it.
 int run_groups(const settings &options, const std::vector<group> &groups) {
     void *const memory =
         mmap(nullptr, sizeof(progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
