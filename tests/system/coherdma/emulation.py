@@ -48,6 +48,8 @@ MISSING = {
 
 
 class Site(NamedTuple):
+    """A place in `synced` that makes a sync call, as `synced --list` prints it."""
+
     number: int
     phase: str
     side: str
@@ -99,7 +101,10 @@ class Run:
             self.problem = self._read_findings(folder, line)
 
     def _read_findings(self, folder: str, line: int) -> str:
-        """Why the run cannot be evaluated; "" if it can."""
+        """Read the log of each side. Returns why the run cannot be evaluated; "" if it can.
+
+        line: the emulated line size that `synced` must report.
+        """
         for side in ("server", "client"):
             process = re.search(rf"^{side} (\d+) exit [01]$", self.output, re.M)
             if not process:
@@ -119,6 +124,7 @@ class Run:
         return ""
 
     def last_lines(self) -> str:
+        """The end of the output, for a failed case."""
         lines = [
             each
             for each in self.output.splitlines()
@@ -127,12 +133,14 @@ class Run:
         return " | ".join(lines[-4:]) or f"status {self.status}, no output"
 
     def all_findings(self) -> Iterator[Tuple[str, Dict[str, Any]]]:
+        """Each finding, with the side that reported it."""
         for side, records in self.findings.items():
             for each in records:
                 yield side, each
 
     def parse_ranges(self, word: str, name: str, side: str) -> List[Range]:
-        """The ranges that the program printed for a region or for a skipped sync call."""
+        """The ranges that `synced` printed on this side: of the region with that name (word "region"), or
+        of the skipped sync call with that number ("without")."""
         lines = re.findall(rf"^{word} {name} (0x[0-9a-f]+) (\d+) {side}$", self.output, re.M)
         return [Range(int(begin, 16), int(begin, 16) + int(length)) for begin, length in lines]
 
@@ -149,6 +157,7 @@ def describe_finding(finding: Dict[str, Any]) -> str:
 
 
 def is_in_region(run: Run, site: Site, side: str, finding: Dict[str, Any]) -> bool:
+    """Whether a finding of this side is about the region of the site's phase; threads have one each."""
     region = int(finding["region_begin"], 16)
     return Range(region, region + finding["region_length"]) in run.parse_ranges(
         "region", site.region + r"(?:\.\d)?", side
@@ -162,11 +171,11 @@ def mismatch_reason(run: Run, site: Site, side: str, finding: Dict[str, Any]) ->
         return f"on the {side}"
     if not is_in_region(run, site, side, finding):
         return "another region"
-    rounded = [
+    skipped_lines = [
         Range(each.begin // LINE * LINE, -(-each.end // LINE) * LINE)
         for each in run.parse_ranges("without", str(site.number), side)
     ]
-    if not any(each.contains(Range(begin, begin + finding["length"])) for each in rounded):
+    if not any(each.contains(Range(begin, begin + finding["length"])) for each in skipped_lines):
         return "outside the range"
     if finding["missing"] not in MISSING[site.kind]:
         return "another call"
@@ -183,6 +192,7 @@ class Result:
         self.problems: List[str] = []
 
     def add_run(self, mode: str, run: Run, site: Site, findings: List[Tuple[str, Any]]) -> None:
+        """Add a run in which the site's call was skipped; findings: its findings about this site."""
         named = False
         for side, each in findings:
             if reason := mismatch_reason(run, site, side, each):
@@ -210,7 +220,8 @@ class Tap:
 
 
 def test_correct(tap: Tap, driver: str, mode: str, line: int) -> Tuple[int, int]:
-    """The number of runs, and of those with a finding or wrong data."""
+    """Runs `synced` with all syncs and reports a case. Returns the number of runs, and of those with a
+    finding or wrong data."""
     problems, num_failed = [], 0
     tries = SEEDS if mode == "evict" else REPEATS
     for seed in tries:
@@ -228,6 +239,7 @@ def test_correct(tap: Tap, driver: str, mode: str, line: int) -> Tuple[int, int]
 
 
 def run_without(driver: str, mode: str, sites: List[Site]) -> Run:
+    """Runs `synced` without the sites' calls; for one site only its phase."""
     options = ["--only", sites[0].phase] if len(sites) == 1 else []
     return Run(
         driver, mode, LINE, *options, "--without", ",".join(str(each.number) for each in sites)
@@ -235,7 +247,8 @@ def run_without(driver: str, mode: str, sites: List[Site]) -> Run:
 
 
 def test_without(driver: str, sites: List[Site]) -> Dict[Site, Result]:
-    """Skips the sync calls, of different phases, in the same runs."""
+    """Skips the sync calls of the sites, which are in different phases, in the same runs: one run for each
+    mode, until a finding names each of them."""
     results = {site: Result() for site in sites}
     for mode in FINDING_MODES:
         remaining = [site for site in sites if WHOLE or not results[site].named_in]
@@ -245,6 +258,7 @@ def test_without(driver: str, sites: List[Site]) -> Dict[Site, Result]:
         findings: Dict[Site, List[Tuple[str, Any]]] = {site: [] for site in remaining}
         for side, each in run.all_findings():
             matching = [site for site in remaining if is_in_region(run, site, side, each)]
+            # One in no site's region counts as unrelated, of any site.
             findings[(matching or remaining)[0]].append((side, each))
         for site in remaining:
             if run.problem:
@@ -267,11 +281,12 @@ def group_sites(sites: List[Site]) -> List[List[Site]]:
     """Sites that are skipped together: one of each phase, or one alone."""
     if WHOLE:
         return [[site] for site in sites]
-    phases = [list(each) for _, each in itertools.groupby(sites, lambda site: site.phase)]
-    return [[site for site in group if site] for group in itertools.zip_longest(*phases)]
+    sites_by_phase = [list(each) for _, each in itertools.groupby(sites, lambda site: site.phase)]
+    return [[site for site in group if site] for group in itertools.zip_longest(*sites_by_phase)]
 
 
 def list_sites(driver: str) -> List[Site]:
+    """The sync calls of `synced` on this driver, in the order of their numbers."""
     text = subprocess.run(
         [program_path(), "--list", driver],
         stdout=subprocess.PIPE,

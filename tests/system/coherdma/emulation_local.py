@@ -33,7 +33,8 @@ MODES = ["stale", "poison", "evict:1", "evict:2", "passthrough"]
 FINDING_MODES = ["stale", "poison"]
 
 
-def unexpected(run: emulation.Run, kind: str, side: str, finding: Dict[str, Any]) -> bool:
+def is_unexpected(run: emulation.Run, kind: str, side: str, finding: Dict[str, Any]) -> bool:
+    """Whether a finding is not about the syncs of that kind, which this side has skipped."""
     begin = int(finding["begin"], 16)
     lines = emulation.Range(begin, begin + finding["length"])
     skipped = [
@@ -47,13 +48,14 @@ def unexpected(run: emulation.Run, kind: str, side: str, finding: Dict[str, Any]
 
 
 def problems_without(driver: str, kind: str, mode: str) -> List[str]:
+    """Runs `synced` without the local syncs of that kind. Returns what is not as the module's text says."""
     run = emulation.Run(driver, mode, emulation.LINE, "--local", "--without-local", kind)
     if run.problem:
         return [run.problem]
     problems = [
         f"the {side}: {emulation.describe_finding(each)}"
         for side, each in run.all_findings()
-        if unexpected(run, kind, side, each)
+        if is_unexpected(run, kind, side, each)
     ]
     problems += [
         f"no finding on the {side}" for side, findings in run.findings.items() if not findings
@@ -64,6 +66,7 @@ def problems_without(driver: str, kind: str, mode: str) -> List[str]:
 
 
 def problems_of_correct(driver: str, mode: str) -> List[str]:
+    """Runs `synced` with all local syncs. Returns its findings and errors."""
     run = emulation.Run(driver, mode, emulation.LINE, "--local")
     problems = [f"{side}: {emulation.describe_finding(each)}" for side, each in run.all_findings()]
     if run.problem or run.status != 0:

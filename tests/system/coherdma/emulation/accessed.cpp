@@ -24,15 +24,18 @@ using namespace verbs_test;
 constexpr std::size_t OFFSET = 4096 + 4, LENGTH = 100;
 constexpr auto WRITTEN = std::byte{7};
 
-/// The access to the written memory.
+/// The access that a sync must precede: ASan or valgrind reports it here. Whether the data are
+/// right.
 [[gnu::noinline]] bool read_data(const std::byte *data) {
     const volatile std::byte *const bytes = data;
     if (bytes[LENGTH / 2] != WRITTEN)
         return false;
-    return bytes[LENGTH - 10] == WRITTEN;
+    constexpr std::size_t near_end = LENGTH - 10;
+    return bytes[near_end] == WRITTEN;
 }
 
-void write_to(const rdmacm_loopback &loopback, bool send_message) {
+/// An RDMA Write to the responder's memory; send_message: with a Send behind it, which is received.
+void write_remote_data(const rdmacm_loopback &loopback, bool send_message) {
     ibv_sge sge = loopback.requester.make_sge(LENGTH);
     ibv_send_wr write = loopback.requester.make_wr(1, IBV_WR_RDMA_WRITE, sge, loopback.responder);
     write.wr.rdma.remote_addr += OFFSET;
@@ -47,6 +50,9 @@ void write_to(const rdmacm_loopback &loopback, bool send_message) {
     loopback.responder.recv_cq.expect_success("the Receive");
 }
 
+/// One Write and the accesses to its data. do_sync: with a sync before each access. poll_memory:
+/// the peer sends no message, and the memory is accessed until the data are there. 0: the data were
+/// right.
 int run(const std::string &address, bool do_sync, bool poll_memory) {
     constexpr unsigned limit_seconds = 300; // ends a hang
     alarm(limit_seconds);
@@ -62,7 +68,7 @@ int run(const std::string &address, bool do_sync, bool poll_memory) {
         check(coherdma_sync_rdma_write(device.get(), &sge, 1), "sync");
     };
     sync();
-    write_to(*loopback, !poll_memory);
+    write_remote_data(*loopback, /*send_message=*/!poll_memory);
     bool is_right = false;
     do {
         if (do_sync)
@@ -92,7 +98,7 @@ int main(int argc, char **argv) try {
         throw failure("accessed [--without] [--spin | --both] ADDRESS");
     if (both) {
         for (const bool poll : {false, true})
-            if (const int status = run(address, true, poll); status != 0)
+            if (const int status = run(address, /*do_sync=*/true, poll); status != 0)
                 return status;
         std::fputs("synced\n", stderr);
         if (do_sync)

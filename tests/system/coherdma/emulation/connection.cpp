@@ -103,6 +103,7 @@ bytes connection::buffer(std::size_t offset, std::size_t length) const {
     return memory_.range(offset_ + BUFFER_OFFSET + offset, length);
 }
 
+// The slot is also the wr_id.
 void connection::post_recv(std::size_t slot) {
     const bytes buf = slot_memory(slot, SLOT_SIZE);
     std::memset(buf.data(), static_cast<int>(UNWRITTEN), buf.size());
@@ -113,7 +114,8 @@ void connection::post_recv(std::size_t slot) {
           "post a receive");
 }
 
-// Only the syncs of what follows the first line are skipped: without headers there is no test.
+// Syncs a message's memory if the program syncs local memory itself. --without-local skips only the
+// sync of what follows the first line: with a stale header the program could not go on.
 void connection::sync_message_memory(local_kind k, bytes buf) const {
     const std::size_t header = std::min(LINE, buf.size());
     const ibv_sge first = make_sge(buf.first(header)), rest = make_sge(buf.subspan(header));
@@ -122,6 +124,8 @@ void connection::sync_message_memory(local_kind k, bytes buf) const {
         sync_local_(k, &rest, 1);
 }
 
+// Syncs the local memory of an RDMA request, and keeps the sinks of Reads and atomics for the sync
+// after their completion.
 void connection::sync_before_post(const ibv_send_wr &wr) {
     const auto num_sge = static_cast<std::size_t>(wr.num_sge);
     switch (wr.opcode) {
@@ -217,6 +221,7 @@ void connection::post_with_wr_api(const ibv_send_wr &wr) {
     check(ibv_wr_complete(qp), "ibv_wr_complete");
 }
 
+// Until the signaled WR has completed; then syncs the sinks of the WRs so far.
 void connection::wait_completed(std::uint64_t wr_id) {
     while (completed_.erase(wr_id) == 0)
         wait_for_completion();
@@ -229,7 +234,7 @@ void connection::handle_completion(std::uint64_t wr_id, ibv_wc_status status, ib
                                    std::uint32_t immediate) {
     if (status != IBV_WC_SUCCESS)
         throw failure(concat("request ", wr_id, ": ", ibv_wc_status_str(status)));
-    if (wr_id >= 1000)
+    if (wr_id >= FIRST_SEND_WR_ID)
         completed_.insert(wr_id);
     else if (wr_id < NUM_RECVS)
         received_.push_back({wr_id, opcode == IBV_WC_RECV_RDMA_WITH_IMM, ntohl(immediate)});
@@ -266,6 +271,7 @@ bool connection::poll_cq_ex() {
     return true;
 }
 
+// Returns after completions were handled, or after a while: the caller calls it again.
 void connection::wait_for_completion() {
     if (poll_cq())
         return;

@@ -115,7 +115,8 @@ class connection {
     };
     std::deque<received_message> received_;
     std::set<std::uint64_t> completed_;
-    std::uint64_t next_wr_id_ = 1000; // smaller ones are the slots of receives
+    static constexpr std::uint64_t FIRST_SEND_WR_ID = 1000; // smaller ones are slots of receives
+    std::uint64_t next_wr_id_ = FIRST_SEND_WR_ID;
     std::array<std::byte, MAX_DATA> data_buffer_{};
     std::span<const std::byte> data_;
 };

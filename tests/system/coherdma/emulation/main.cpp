@@ -53,7 +53,8 @@ struct options {
     std::string skipped_local;
 };
 
-std::uint16_t exchange(std::uint16_t local) {
+// Gives the other side this number, and returns that of the other side, when both have called it.
+std::uint16_t exchange_number(std::uint16_t local) {
     std::uint16_t remote;
     if (write(OTHER_SIDE_FD, &local, sizeof local) != sizeof local ||
         read(OTHER_SIDE_FD, &remote, sizeof remote) != sizeof remote)
@@ -93,7 +94,7 @@ class connections {
             check(rdma_listen(listener_.get(), 8), "listen");
         }
         std::uint16_t port = self == side::SERVER ? rdma_get_src_port(listener_.get()) : 0;
-        if (const std::uint16_t peer_port = exchange(port); self == side::CLIENT)
+        if (const std::uint16_t peer_port = exchange_number(port); self == side::CLIENT)
             port = peer_port;
         reinterpret_cast<sockaddr_in *>(info->ai_addr)->sin_port = port;
         for (const connection_style style : STYLES)
@@ -134,7 +135,7 @@ class connections {
               "connect");
         // On iWARP the client sends first, but only after the server has accepted: siw may leave
         // data that arrive during siw_accept() in the socket until more arrive (KNOWN_FAULTS.md).
-        exchange(0);
+        exchange_number(0); // only waits
         if (self_ == side::CLIENT)
             conn.send_message({});
         conn.receive_message();
@@ -159,11 +160,14 @@ class connections {
     std::vector<std::unique_ptr<connection>> connections_;
 };
 
+// The first connection of the style that the phase is about; by STYLES.
 connection &connection_for(const phase &p, const connections &conns) {
     const std::string_view name = p.name;
     return conns.get(name == "srq" ? 1 : name == "parts" ? 2 : name == "cq-ex" ? 3 : 0);
 }
 
+// A phase in NUM_THREADS threads, each with a connection and memory of its own. The runs, whose
+// memory the emulation's findings name, stay in `runs`.
 void run_threads(std::deque<phase_run> &runs, process_state &process, const phase &p,
                  const connections &conns) {
     const std::size_t first = runs.size();
@@ -185,7 +189,8 @@ void run_threads(std::deque<phase_run> &runs, process_state &process, const phas
         thread.join();
 }
 
-int run(side self, const options &opts) try {
+// One side: all phases, in its own process. Returns the exit status.
+int run_side(side self, const options &opts) try {
     alarm(TIMEOUT);
     const connections conns(self, opts);
     ibv_context *const context = conns.get(0).id()->verbs;
@@ -209,14 +214,15 @@ int run(side self, const options &opts) try {
             opts.skipped_local.empty()) // findings are matched to phases by their memory
             runs.clear();
     }
-    exchange(0); // exiting earlier would disconnect the other side
+    exchange_number(0); // exiting earlier would disconnect the other side
     return process.has_wrong_data ? 1 : 0;
 } catch (const std::exception &e) {
     print_line(concat("error: ", name_of(self), ": ", e.what()));
     return 2;
 }
 
-// Runs before any verbs call, so that each side is an ordinary process.
+// Runs this program again for each side, as two ordinary processes. Prints how each ended; returns
+// the higher exit status.
 int run_both(char **argv, int argc) {
     int sockets[2];
     check(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socket pair");
@@ -301,7 +307,7 @@ int main(int argc, char **argv) try {
     }
     opts.device = positional[0];
     opts.address = positional[1];
-    return both_sides ? run_both(argv, argc) : run(self, opts);
+    return both_sides ? run_both(argv, argc) : run_side(self, opts);
 } catch (const std::exception &e) {
     std::fprintf(stderr, "synced: %s\n", e.what());
     return 2;

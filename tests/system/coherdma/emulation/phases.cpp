@@ -15,7 +15,7 @@ constexpr std::size_t WRITE_LENGTH = 1307, READ_LENGTH = 1101, WORD_SIZE = 8;
 constexpr std::size_t READ_OFFSET = 6 * LINE, LENGTH = connection::BUFFER_SIZE;
 constexpr std::size_t NUM_PARTS = 4; // of data moved by unsignaled requests
 
-unsigned access_flags(const process_state &process) noexcept {
+unsigned mr_access(const process_state &process) noexcept {
     const unsigned flags =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     return process.iwarp ? flags : flags | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
@@ -55,7 +55,7 @@ phase_run::phase_run(process_state &process, const phase &phase_info, connection
     , phase_(phase_info)
     , conn_(conn)
     , name_(name)
-    , memory_(process.pd, LENGTH, access_flags(process)) {
+    , memory_(process.pd, LENGTH, mr_access(process)) {
     print_line(concat("region ", name_, ' ', memory_.range(0, 1).data(), ' ', memory_.length(), ' ',
                       name_of(process.self)));
     if (is_phase("window"))
@@ -72,10 +72,16 @@ bytes phase_run::atomic_word() const {
     return memory_.range(LINE, WORD_SIZE);
 }
 
+// In each round the memory is the server's, then the client's. A step's number also selects its
+// data: it has three patterns, step, step + OVERWRITTEN and step + CLEARED.
 void phase_run::run_rounds() {
+    constexpr int num_sides = 2;
+    constexpr unsigned patterns_per_step = 3;
     for (int round = 0; round < process_.rounds; ++round)
         for (const side s : {side::SERVER, side::CLIENT}) {
-            const auto step = static_cast<unsigned>(round * 2 + static_cast<int>(s)) * 3 + 1;
+            const auto step =
+                static_cast<unsigned>(round * num_sides + static_cast<int>(s)) * patterns_per_step +
+                1;
             passive_ = s;
             if (phase_.op == operation::MESSAGES)
                 exchange_data(step);
@@ -90,6 +96,7 @@ void phase_run::run_rounds() {
 
 // -- steps. The memory is the passive side's, which starts and ends each step.
 
+// Messages: the passive side sends first. Both verify what they have received.
 void phase_run::exchange_data(unsigned step) {
     std::array<std::byte, connection::MAX_DATA> data;
     if (process_.self == passive_) {
@@ -105,6 +112,7 @@ void phase_run::exchange_data(unsigned step) {
     }
 }
 
+// The active side writes the passive side's memory, which that syncs before and after.
 void phase_run::run_write_step(unsigned step) {
     if (process_.self != passive_) {
         post_writes(receive_buffer(), step);
@@ -123,6 +131,7 @@ void phase_run::run_write_step(unsigned step) {
     send_done();
 }
 
+// The active side reads the passive side's memory, which that syncs before.
 void phase_run::run_read_step(unsigned step) {
     if (process_.self != passive_) {
         post_reads(receive_buffer(), step);
@@ -136,14 +145,16 @@ void phase_run::run_read_step(unsigned step) {
     invalidate_window();
 }
 
+// An atomic operation on a word of the passive side reads it, then writes it: a sync before, and
+// one after.
 void phase_run::run_atomic_step(unsigned step) {
     if (process_.self != passive_) {
         post_atomic(receive_buffer(), step);
         wait_done();
         return;
     }
-    const std::uint64_t start = initial_value(step);
-    std::memcpy(atomic_word().data(), &start, WORD_SIZE);
+    const std::uint64_t initial = initial_value(step);
+    std::memcpy(atomic_word().data(), &initial, WORD_SIZE);
     process_.sync(phase_, kind::READ, atomic_word().data(), WORD_SIZE);
     advertise(atomic_word(), memory_.key()->rkey);
     wait_done();
@@ -156,6 +167,8 @@ void phase_run::run_atomic_step(unsigned step) {
 
 // -- the active side
 
+// One Write, or unsignaled ones of a part each. Tells the passive side when they are posted, by the
+// immediate data or a message behind them.
 void phase_run::post_writes(remote_buffer target, unsigned step) {
     const bytes data = conn_.buffer(0, WRITE_LENGTH);
     fill(data, step);
@@ -182,6 +195,8 @@ void phase_run::post_writes(remote_buffer target, unsigned step) {
         send_done();
 }
 
+// One Read, or unsignaled ones of a part each, into two sinks where the device can; verifies the
+// data.
 void phase_run::post_reads(remote_buffer source, unsigned step) {
     const bytes data = conn_.buffer(READ_OFFSET, READ_LENGTH);
     fill(data, step + CLEARED);
@@ -238,6 +253,7 @@ void phase_run::post_atomic(remote_buffer target, unsigned step) {
 
 // -- messages
 
+// Tells the peer address and rkey of the memory to access, in phase "window" the rkey of an MW.
 void phase_run::advertise(bytes buf, std::uint32_t rkey) {
     message msg;
     msg.address = reinterpret_cast<std::uintptr_t>(buf.data());
@@ -254,6 +270,7 @@ phase_run::remote_buffer phase_run::receive_buffer() {
     return {msg.address, msg.key};
 }
 
+// For the peer's send_done(), a message without an address.
 void phase_run::wait_done() {
     if (conn_.receive_message().address != 0)
         throw failure("unexpected message");

@@ -91,6 +91,8 @@ mr_ptr register_memory(const pd_ptr &pd, const memory &buffer) {
     return check(mr_ptr(ibv_reg_mr(pd.get(), buffer.addr, buffer.size, ACCESS)), "ibv_reg_mr");
 }
 
+// The emulation has a copy of registered memory: prints what a registration adds, and what remains
+// after the deregistration.
 void measure_size(const pd_ptr &pd, std::size_t megabytes) {
     const memory buffer(megabytes * MEGABYTE);
     std::memset(buffer.addr, 1, buffer.size);
@@ -105,6 +107,7 @@ void measure_size(const pd_ptr &pd, std::size_t megabytes) {
                     static_cast<double>(buffer.size));
 }
 
+// Registers and deregisters again and again: prints the growth, which a leak makes large.
 void measure_cycles(const pd_ptr &pd, std::size_t count) {
     const memory buffer(MEGABYTE / 16);
     std::memset(buffer.addr, 1, buffer.size);
@@ -112,16 +115,20 @@ void measure_cycles(const pd_ptr &pd, std::size_t count) {
         for (std::size_t i = 0; i < num_times; ++i)
             register_memory(pd, buffer);
     };
-    repeat(10); // allocates what is allocated once
+    constexpr std::size_t num_warmups = 10; // allocate what is allocated once
+    repeat(num_warmups);
     const long before = memory_in_use();
     repeat(count);
     std::printf("registered %zu times: %ld KB more\n", count, memory_in_use() - before);
 }
 
+// A registration for which there is no memory fails and is reported; after deregistrations it
+// succeeds.
 void register_until_failure(const pd_ptr &pd) {
     std::vector<std::unique_ptr<memory>> buffers;
     std::vector<mr_ptr> mrs;
-    for (std::size_t count = 0; count < 1000; ++count) {
+    constexpr std::size_t max_registrations = 1000; // more than a guest has memory for
+    for (std::size_t count = 0; count < max_registrations; ++count) {
         buffers.push_back(std::make_unique<memory>(64 * MEGABYTE));
         mr_ptr mr(ibv_reg_mr(pd.get(), buffers.back()->addr, buffers.back()->size, ACCESS));
         if (!mr) {
@@ -136,6 +143,8 @@ void register_until_failure(const pd_ptr &pd) {
     throw failure("never failed");
 }
 
+// A child that deregisters an inherited MR goes on: it opens the device and registers memory. The
+// parent can still register memory, too.
 void test_fork(const std::string &device, const pd_ptr &pd) {
     memory buffer(MEGABYTE);
     mr_ptr mr = register_memory(pd, buffer);
@@ -159,7 +168,8 @@ void test_fork(const std::string &device, const pd_ptr &pd) {
     std::printf("the parent has registered\n");
 }
 
-/// A sync may be incomplete, but must not end the process.
+/// operator new fails from the count-th allocation of a sync on: the sync may be incomplete, but
+/// must not end the process.
 void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
     constexpr int MAX_ALLOCATIONS = 100;
     const memory buffer(MEGABYTE / 16);

@@ -40,6 +40,7 @@ struct process {
     [[nodiscard]] ibv_sge range() const {
         return {reinterpret_cast<std::uintptr_t>(memory + OFFSET), LENGTH, mr->lkey};
     }
+    /// By the peer, between its own memory and the range.
     void request(ibv_wr_opcode opcode) const {
         ibv_sge sge = loopback->requester.make_sge(LENGTH);
         ibv_send_wr request = loopback->requester.make_wr(1, opcode, sge, loopback->responder);
@@ -57,14 +58,16 @@ void wait_for_other(int socket) {
         throw failure("the other process is gone");
 }
 
-bool contains(const std::byte *data, std::byte expected) {
+bool is_filled_with(const std::byte *data, std::byte expected) {
     for (std::size_t i = 0; i < LENGTH; ++i)
         if (data[i] != expected)
             return false;
     return true;
 }
 
-int serve(const std::string &address, std::byte *shared, int socket, bool do_sync) {
+/// The second process, a child: only syncs the memory, between the steps of run(). Each
+/// wait_for_other() of one function has its counterpart in the other.
+int run_syncing_process(const std::string &address, std::byte *shared, int socket, bool do_sync) {
     const process self(address, shared);
     const ibv_sge range = self.range();
     wait_for_other(socket); // both have registered the memory
@@ -79,21 +82,23 @@ int serve(const std::string &address, std::byte *shared, int socket, bool do_syn
     return 0;
 }
 
-int run(const std::string &address, std::byte *shared, int socket) {
+/// The first process: writes the memory for its peer to read, then reads what the peer has written.
+/// Returns the program's exit status.
+int run_accessing_process(const std::string &address, std::byte *shared, int socket) {
     const process self(address, shared);
-    constexpr auto FIRST = std::byte{5}, SECOND = std::byte{9};
+    constexpr auto LOCAL_DATA = std::byte{5}, PEER_DATA = std::byte{9};
     std::byte *const peer_data = self.loopback->requester.memory.data();
-    wait_for_other(socket);
-    std::memset(shared + OFFSET, std::to_integer<int>(FIRST), LENGTH);
+    wait_for_other(socket); // both have registered the memory
+    std::memset(shared + OFFSET, std::to_integer<int>(LOCAL_DATA), LENGTH);
     wait_for_other(socket);
     wait_for_other(socket); // the second process has synced
     self.request(IBV_WR_RDMA_READ);
-    const bool read_ok = contains(peer_data, FIRST);
-    std::memset(peer_data, std::to_integer<int>(SECOND), LENGTH);
+    const bool read_ok = is_filled_with(peer_data, LOCAL_DATA);
+    std::memset(peer_data, std::to_integer<int>(PEER_DATA), LENGTH);
     self.request(IBV_WR_RDMA_WRITE);
     wait_for_other(socket);
-    wait_for_other(socket);
-    const bool write_ok = contains(shared + OFFSET, SECOND);
+    wait_for_other(socket); // the second process has synced
+    const bool write_ok = is_filled_with(shared + OFFSET, PEER_DATA);
     std::printf("read %s, written %s\n", read_ok ? "right" : "wrong", write_ok ? "right" : "wrong");
     return read_ok && write_ok ? 0 : 1;
 }
@@ -111,8 +116,8 @@ int run_both(const std::string &address, bool do_sync) {
     auto *const memory = static_cast<std::byte *>(shared);
     close(sockets[child == 0 ? 0 : 1]);
     if (child == 0)
-        return serve(address, memory, sockets[1], do_sync);
-    const int status = run(address, memory, sockets[0]);
+        return run_syncing_process(address, memory, sockets[1], do_sync);
+    const int status = run_accessing_process(address, memory, sockets[0]);
     int child_status = 0;
     check(waitpid(child, &child_status, 0) == child ? 0 : -1, "wait for the other process");
     return child_status == 0 ? status : 2;

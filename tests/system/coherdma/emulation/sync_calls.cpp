@@ -27,6 +27,7 @@ const std::vector<phase> PHASES = {
 
 namespace {
 
+// The sync calls of the side whose memory the peer accesses.
 std::vector<kind> kinds_of(operation op) {
     switch (op) {
     case operation::MESSAGES:
@@ -55,7 +56,7 @@ const char *name_of(kind k) noexcept {
     return "?";
 }
 
-std::uint32_t phase_of(kind k) noexcept {
+std::uint32_t coherdma_phase_of(kind k) noexcept {
     switch (k) {
     case kind::READ:
         return COHERDMA_BEFORE_READ;
@@ -67,9 +68,11 @@ std::uint32_t phase_of(kind k) noexcept {
     return 0;
 }
 
-void make_call(const coherdma_device *device, unsigned number, kind type, const ibv_sge *ranges,
-               std::size_t count) {
-    const std::uint32_t phases[] = {phase_of(type), phase_of(type)};
+// The call's number selects one of the API's variants, so that all are used.
+void make_sync_call(const coherdma_device *device, unsigned number, kind type,
+                    const ibv_sge *ranges, std::size_t count) {
+    const std::uint32_t phases[] = {coherdma_phase_of(type),
+                                    coherdma_phase_of(type)}; // of two ranges
     coherdma_batch batch;
     switch (number % 3) {
     case 0:
@@ -82,7 +85,7 @@ void make_call(const coherdma_device *device, unsigned number, kind type, const 
         return;
     default:
         coherdma_batch_begin(&batch, device);
-        coherdma_batch_add(&batch, ranges, count, phase_of(type));
+        coherdma_batch_add(&batch, ranges, count, coherdma_phase_of(type));
         verbs_test::check(coherdma_batch_end(&batch), "sync");
     }
 }
@@ -129,7 +132,7 @@ void syncer::operator()(const phase &p, kind type, const std::byte *begin,
         const auto addr = reinterpret_cast<std::uintptr_t>(begin);
         const ibv_sge ranges[] = {{addr, first, 0},
                                   {addr + first, static_cast<std::uint32_t>(length - first), 0}};
-        make_call(device_, c.number, type, ranges, 2);
+        make_sync_call(device_, c.number, type, ranges, std::size(ranges));
         return;
     }
     throw verbs_test::failure(verbs_test::concat("no such sync call in ", p.name));

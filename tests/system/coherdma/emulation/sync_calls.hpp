@@ -22,6 +22,7 @@ inline side other(side s) noexcept {
 // What the peer does with the memory of a phase. Both sides take turns.
 enum class operation : std::uint8_t { MESSAGES, ATOMIC, WRITES, READS, BOTH };
 
+/// A part of the program that does one kind of RDMA operation, with memory of its own.
 struct phase {
     const char *name; // also the name of its region
     operation op;
