@@ -30,6 +30,7 @@ PROVIDERS = {"stock": None, "coherdma": PLUGIN, "alone": PLUGIN}
 
 
 def run(provider: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command over that provider; exits if libibverbs does not load our plugin for it."""
     environment = {k: v for k, v in os.environ.items() if k != "RDMAV_DRIVERS"}
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
         if PROVIDERS[provider]:
@@ -60,13 +61,13 @@ def posts_command(provider: str, address: str) -> list[str]:
 
 
 def parse_accounts(output: str) -> list[tuple[str, int]]:
-    """The name of each, and how many requests it is for."""
+    """Lines "CALLS REQUESTS_OF_A_CALL NAME" of a program: each name, with its number of requests."""
     matches = re.findall(r"^(\d+) (\d+) (.+)$", output, re.MULTILINE)
-    return [(name, int(calls) * int(each)) for calls, each, name in matches]
+    return [(name, int(calls) * int(batch_size)) for calls, batch_size, name in matches]
 
 
 def count_instructions(provider: str, address: str) -> dict[str, float]:
-    """Instructions of each account for one request; none: the provider cannot."""
+    """Instructions for one request, of each kind of call; empty if the provider cannot."""
     with tempfile.TemporaryDirectory() as folder:
         done = run(
             provider,
@@ -84,6 +85,8 @@ def count_instructions(provider: str, address: str) -> dict[str, float]:
 
 
 def count_system_calls(provider: str, address: str) -> dict[str, float]:
+    """System calls for one request, of each kind of call: those that strace shows between the marks
+    "begin" and "end" of counted.hpp, behind "account NAME"."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as log:
         done = run(
             provider, "strace", "-s", "99", "-o", log.name, *posts_command(provider, address)
@@ -102,6 +105,7 @@ def count_system_calls(provider: str, address: str) -> dict[str, float]:
 
 
 def measure_calls(address: str, providers: list[str]) -> list[dict[str, Any]]:
+    """For each kind of call its instructions and system calls, by provider."""
     # In a guest of user mode a tracer spins while its tracee stops on another processor.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     instructions = {p: count_instructions(p, address) for p in providers}
@@ -133,6 +137,7 @@ def print_calls(rows: list[dict[str, Any]]) -> None:
 
 
 def measure_race(address: str, threads: int, seconds: float, num_rounds: int) -> dict[str, Any]:
+    """Runs the stock provider and ours by turns; which is first alternates. Ratios are of one round."""
     import statistics  # long to load in a guest, where each page of it is a fault
 
     rates: dict[str, list[int]] = {"stock": [], "coherdma": []}

@@ -53,14 +53,14 @@ def find_component(library: str) -> str:
 
 
 def count_by_component(part: str) -> Counter[str]:
-    """Of a part of callgrind's output: what each library did itself."""
+    """The instructions in a part of callgrind's output, each counted for the library that it is in."""
     result: Counter[str] = Counter()
     component, is_call = "program", False
     for line in part.splitlines():
         if line.startswith("ob="):
             component = find_component(line[3:])
         elif line.startswith("calls="):
-            is_call = True  # the next line is what was spent below
+            is_call = True  # the next line has the cost of the called function
         elif re.match(r"[\d+*-]\S* \d+$", line):
             if not is_call:
                 result[component] += int(line.split()[1])
@@ -71,7 +71,7 @@ def count_by_component(part: str) -> Counter[str]:
 
 
 def count_instructions(stack: str, netdev: str, address: str) -> dict[str, dict[str, float]]:
-    """For one call of each kind, by component."""
+    """Instructions of one call of each kind, by component. stack: one of STACKS."""
     with tempfile.TemporaryDirectory() as folder:
         registry, provider = map(str, OURS)
         if stack == "OFED":
@@ -101,6 +101,7 @@ def count_instructions(stack: str, netdev: str, address: str) -> dict[str, dict[
 
 
 def sum_parts(parts: list[dict[str, float]]) -> dict[str, float]:
+    """The sum of the calls' instructions, by component and in all."""
     result = {
         component: sum(part.get(component, 0) for part in parts)
         for component in [*COMPONENTS, "program"]
@@ -109,6 +110,7 @@ def sum_parts(parts: list[dict[str, float]]) -> dict[str, float]:
 
 
 def measure(netdev: str, address: str) -> dict[str, Any]:
+    """Instructions of each stack, for each call and for each kind of work, with our ratios."""
     all_counts = {stack: count_instructions(stack, netdev, address) for stack in STACKS}
     work = {}
     for name, prefix in WORK.items():
