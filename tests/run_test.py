@@ -42,6 +42,8 @@ REPORT_START = re.compile(
 
 
 class Case:
+    """One case of the test; result: ok, FAIL or skip."""
+
     def __init__(self, result: str, name: str, reason: str = "") -> None:
         self.result, self.name, self.reason = result, name, reason
         self.comments: List[str] = []
@@ -60,7 +62,7 @@ class TapParser:
         self.num_planned: Optional[int] = None
         # Since the last case; cmocka prints the reason of a skip before its case.
         self.comments: List[str] = []
-        self.last_end_time = time.monotonic()
+        self.last_end_time = time.monotonic()  # of a case
 
     def parse_line(self, line: str) -> None:
         if plan := re.match(r"1\.\.(\d+)", line):
@@ -88,7 +90,11 @@ class TapParser:
                 self.cases[-1].comments.append(comment)
 
     def finish(self, status: int, last_line: str) -> None:
-        """Add a case for what contradicts the cases: their number, or the exit status."""
+        """Called when the command has ended, with its exit status and last line of output.
+
+        Adds a failed case if the number of cases or the exit status contradicts the cases; without cases
+        and with status 77, a skipped one.
+        """
         has_failed_case = any(case.result == "FAIL" for case in self.cases)
         if status == 77 and not self.cases:
             self.cases.append(Case("skip", "all", last_line or "no reason given"))
@@ -140,7 +146,7 @@ def bats_cases(files: List[str]) -> List[str]:
 
 
 def bats_filter_options(test_name: str, files: List[str]) -> List[str]:
-    """Options of bats for the cases that match TEST_FILTER."""
+    """Options of bats for the cases that match TEST_FILTER; none: all of the test."""
     pattern = os.environ.get("TEST_FILTER")
     if not pattern or re.search(pattern, test_name):
         return []
@@ -153,6 +159,7 @@ def console_path(test_name: str) -> str:
 
 
 def make_command(options: argparse.Namespace, temp_folder: str) -> List[str]:
+    """The command of the test, with --lab in a guest. The guest's writes to temp_folder are kept."""
     arguments = options.argument
     if options.kind == "bats":
         files = [argument for argument in arguments if argument.endswith(".bats")]
@@ -195,6 +202,7 @@ class TestProcesses:
         return pids
 
     def format_table(self) -> str:
+        """What ps says of them, for a test that hangs."""
         pid_list = ",".join(map(str, self.pids()))
         if not pid_list:
             return ""
@@ -202,6 +210,7 @@ class TestProcesses:
         return subprocess.run(ps, stdout=subprocess.PIPE, text=True, check=False).stdout
 
     def kill(self) -> None:
+        """SIGTERM first; those that are alive three seconds later get SIGKILL."""
         for signum in (signal.SIGTERM, signal.SIGKILL):
             sent = False
             for _ in range(30):
@@ -217,6 +226,7 @@ class TestProcesses:
 
 
 def finish(options: argparse.Namespace, cases: List[Case], log: str) -> NoReturn:
+    """Write NAME.results, print the cases, and exit with the test's status."""
     with open(f"{BUILD}/logs/{options.name}.results", "w", encoding="utf-8") as file:
         for case in cases:
             if not options.setup or case.result != "ok":

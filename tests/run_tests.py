@@ -29,6 +29,8 @@ RESOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resources.
 
 
 class Test:
+    """A test as ctest --show-only prints it."""
+
     def __init__(self, entry: Dict[str, Any]) -> None:
         self.name: str = entry["name"]
         self.files = [word for word in entry.get("command", []) if word.endswith(".bats")]
@@ -72,6 +74,7 @@ class Runner:
         return ["ctest", "--test-dir", self.build, *options]
 
     def select(self, options: List[str]) -> List[Test]:
+        """The tests that these options of CTest select."""
         command = self.ctest("--show-only=json-v1", *options)
         shown = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
         if shown.returncode != 0:
@@ -99,7 +102,7 @@ class Runner:
         return results
 
     def try_again(self, failed: List[Result]) -> Dict[str, Result]:
-        """Alone, after all others; what the first try wrote stays as NAME.first.*."""
+        """Run failed tests once more, one at a time. What the first try wrote is kept as NAME.first.*."""
         for result in failed:
             for suffix in ("log", "results", "console"):
                 if os.path.exists(f"{self.logs}/{result.name}.{suffix}"):
@@ -112,6 +115,7 @@ class Runner:
 
 
 def print_summary(results: Dict[str, Result], flaky: List[Result]) -> None:
+    """flaky: the first results of tests that passed when run once more."""
     areas: Dict[str, List[float]] = collections.defaultdict(list)
     for result in results.values():
         areas[result.name.split(".")[0]].append(result.seconds)

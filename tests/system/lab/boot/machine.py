@@ -38,7 +38,8 @@ exec switch_root /root /sbin/init
 """
 
 
-def disk(root: str, folder: str, files: List[str]) -> None:
+def make_disk(root: str, folder: str, files: List[str]) -> None:
+    """Makes FOLDER/disk and FOLDER/initrd."""
     kernel = debian_kernels.get_kernel(packages.machine_arch(), None)
     modules = os.path.join(root, "usr", "lib", "modules", kernel.release)
     shutil.copytree(kernel.modules, modules, symlinks=True)
@@ -61,6 +62,7 @@ def disk(root: str, folder: str, files: List[str]) -> None:
 
 
 def boot(folder: str, number: str) -> int:
+    """Returns the exit status: 0 if the guest has ended by itself, with output."""
     kernel = debian_kernels.get_kernel(packages.machine_arch(), None)
     machine = qemu.MACHINES[kernel.arch]
     tap, console = (os.path.join(folder, f"{name}-{number}") for name in ("tap", "console"))
@@ -93,7 +95,7 @@ def boot(folder: str, number: str) -> int:
 if __name__ == "__main__":
     try:
         if sys.argv[1] == "disk":
-            disk(sys.argv[2], sys.argv[3], sys.argv[4:])
+            make_disk(sys.argv[2], sys.argv[3], sys.argv[4:])
         else:
             sys.exit(boot(*sys.argv[2:]))
     except LabError as problem:

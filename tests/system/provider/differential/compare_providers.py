@@ -34,6 +34,7 @@ class Difference:
         self.patterns = [re.compile(row[key]) for key in ("cases", "stock", "ours")]
 
     def matches(self, *values: str) -> bool:
+        """values: a case's name, the stock provider's result and ours."""
         matched = all(p.match(value) for p, value in zip(self.patterns, values))
         self.num_matches += matched
         return matched
@@ -50,7 +51,7 @@ def read_differences(driver: str) -> List[Difference]:
 
 
 def execute(driver: str, plugin: Optional[str], options: argparse.Namespace) -> Results:
-    """The results with our plugin, or with the stock provider."""
+    """The results of the program with this plugin; None: with the stock provider."""
     env = dict(os.environ)
     for name in ("RDMAV_DRIVERS", "IBV_DRIVERS"):
         env.pop(name, None)
@@ -93,7 +94,7 @@ def find_differences(
         left, right = stock.get(case, "none"), tested.get(case, "none")
         if left == right and "untried=" not in left:
             continue
-        # A sum, since each line that matches is of use.
+        # A sum and not any(): each line that matches has to count its match.
         if not sum(difference.matches(case, left, right) for difference in listed):
             group += [case, f"  stock {left}", f"  ours  {right}"]
     return differences

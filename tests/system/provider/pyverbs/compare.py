@@ -67,6 +67,7 @@ def was_emulated(env: Dict[str, str]) -> bool:
 
 
 def find_worse(before: Results, after: Results) -> List[str]:
+    """The tests that pass before and not after."""
     return [
         test
         for test, result in before.items()
@@ -111,9 +112,9 @@ def print_table(sides: Dict[str, Results]) -> None:
 
 
 def print_differences(before: Results, after: Results) -> None:
-    nothing: Dict[str, Any] = {"status": "absent", "why": ""}
+    absent: Dict[str, Any] = {"status": "absent", "why": ""}
     for test in sorted({*before, *after}):
-        was, now = before.get(test, nothing), after.get(test, nothing)
+        was, now = before.get(test, absent), after.get(test, absent)
         if was["status"] != now["status"]:
             print(f"{was['status']} -> {now['status']}: {test}: {now['why'] or was['why']}")
 

@@ -73,6 +73,7 @@ def flatten(tests: unittest.TestSuite) -> Iterator[Any]:
 
 
 def main(results: str, choice: Any) -> None:
+    """Runs the chosen tests; see the module's text."""
     sys.path.insert(0, os.getcwd())
     arguments = importlib.import_module("args_parser").parser
     sys.argv[1:] = ["--dev", choice["device"], "--gid", str(choice["gid"])]

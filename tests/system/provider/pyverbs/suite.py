@@ -34,7 +34,7 @@ class Suite:
         shutil.copy(os.path.join(folder, "tests", "args_parser.py"), folder)
 
     def _prepare(self, path: str) -> None:
-        """What is packed is unpacked, and the interface is found where we say."""
+        """Unpack a file of the suite, and have it look for interfaces in self.folder instead of sysfs."""
         with open(path, "rb") as file:
             data = file.read()
         text = (gzip.decompress(data) if path.endswith(".gz") else data).decode()
@@ -42,7 +42,10 @@ class Suite:
             file.write(text.replace(SYSFS, os.path.join(self.folder, "net", "")))
 
     def run(self, env: Dict[str, str], only: Optional[List[str]] = None) -> Results:
-        """What came of each test: status (pass, fail, skip, crash, hang), why, seconds."""
+        """The results of all tests, or of `only`: status (pass, fail, skip, crash, hang), why, seconds.
+
+        After a crash or hang another process runs the tests that have no result yet.
+        """
         test_results: Results = {
             test: {"status": "skip", "why": why, "seconds": 0}
             for test, why in self.left_out.items()
@@ -66,7 +69,10 @@ class Suite:
     def _run_process(
         self, env: Dict[str, str], only: Optional[List[str]], test_results: Results
     ) -> str:
-        """One process, as far as it comes; says how it ended if not well."""
+        """Run the tests without a result in one process, and add their results to test_results.
+
+        Returns how the process failed, such as "crash: status -11"; empty if it did not.
+        """
         self.runs += 1
         results = os.path.join(self.folder, f"results{self.runs}")
         with open(results, "wb"):
@@ -90,6 +96,7 @@ class Suite:
         return failure
 
     def _wait_process(self, process: "subprocess.Popen[bytes]", results: str) -> str:
+        """Wait for the end of the process, and kill its group. Returns how it failed; empty if it did not."""
         size, last_growth = 0, time.monotonic()
         failure = ""
         while not failure:
