@@ -151,6 +151,7 @@ def find_damage(path: str) -> Optional[str]:
 
 
 def _checked_files(path: str) -> Iterator[str]:
+    """The files of an entry whose sizes the manifest has, relative to it."""
     for folder, _, names in os.walk(path):
         for name in names:
             if not name.startswith((UNCHECKED_PREFIX, MANIFEST)):

@@ -61,7 +61,7 @@ def _build(suite: Suite, path: str) -> Dict[str, Any]:
 
 
 def add_base_files(root: str) -> None:
-    """Make the files of the packages' scripts that programs need."""
+    """Make the files that programs need and that the packages' scripts, which do not run, would make."""
     for name, text in {
         "passwd": PASSWD,
         "group": "root:x:0:\nnogroup:x:65534:\n",

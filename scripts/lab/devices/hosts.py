@@ -157,6 +157,7 @@ def host_environment(hosts: List[Host], host: Host) -> Dict[str, str]:
 
 
 def _address(driver: str, number: int) -> str:
+    """Of the host with that number."""
     return f"{NETWORKS[driver]}.{number}"
 
 

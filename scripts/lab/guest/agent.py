@@ -157,6 +157,7 @@ class _Call:
         self._watch()
 
     def _watch(self) -> None:
+        """Wait for frames of `on`, and for space in its socket if frames wait for it."""
         events = select.POLLIN | (select.POLLOUT if self.outgoing else 0)
         self.agent.watch(self.on_socket.fileno(), events, self._on_ready)
 
@@ -179,6 +180,7 @@ class _Call:
             self._close()
 
     def _close(self) -> None:
+        """`on` has ended: if its command has not, kill it."""
         self.agent.unwatch(self.on_socket.fileno())
         self.on_socket.close()
         del self.agent.calls[self.number]

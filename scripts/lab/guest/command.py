@@ -86,6 +86,7 @@ class Command:
         return self.number == frames.MAIN_COMMAND
 
     def _run_child(self, stdio_fds: Tuple[int, int, int], spec: CommandSpec) -> int:
+        """In the child: execute the command. Returns, with an exit status, only if that fails."""
         try:
             os.setsid()
             for number, fd in enumerate(stdio_fds):
@@ -143,6 +144,7 @@ class Command:
         self._close_input()
 
     def _watch_output(self) -> None:
+        """Have the agent forward the command's output when there is some."""
         for fd in self.output_fds:
             self.owner.watch(fd, select.POLLIN, functools.partial(self._forward_output, fd))
 

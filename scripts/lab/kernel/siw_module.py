@@ -185,6 +185,7 @@ def _compile(kernel: Kernel, root: str, folder: str) -> str:
     # It includes the Makefile of the common headers by an absolute path.
     with open(makefile, "w", encoding="utf-8") as file:
         file.write(text.replace("/usr/src/", os.path.join(root, "usr", "src") + "/"))
+    # Debian's headers name the kernel's compiler in this file.
     with open(os.path.join(headers, ".kernelvariables"), encoding="utf-8") as file:
         compiler = re.search(r"\bgcc-\d+", file.read())
     is_cross_build = kernel.arch != packages.machine_arch()

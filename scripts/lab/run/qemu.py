@@ -71,12 +71,13 @@ def usable_accelerators(arch: str) -> List[str]:
 
 
 def record_kvm_failure() -> None:
+    """Until the next boot of the machine, usable_accelerators() leaves KVM out."""
     with open(os.path.join(cache.make_cache_folder(), "kvm"), "w", encoding="ascii") as file:
         file.write(f"{_read_boot_id()} hangs\n")
 
 
 def _is_kvm_failure_recorded() -> bool:
-    """Of this boot."""
+    """Whether record_kvm_failure() was called since the machine booted."""
     try:
         with open(cache.cache_path("kvm"), encoding="ascii") as file:
             boot_id, state = file.read().split()

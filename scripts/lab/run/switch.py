@@ -162,6 +162,7 @@ def _describe_peers(peers: List[Peer]) -> str:
 def _run_child(
     networks: List[List[socket.socket]], group: Optional[PeerGroup], parent: socket.socket
 ) -> NoReturn:
+    """The process of the switch. If it fails, it sends the reason to the parent."""
     supervisor.die_with_parent()
     for signum in ALL_STOP_SIGNALS - {signal.SIGTERM}:  # SIG_IGN would discard a pending SIGTERM
         signal.signal(signum, signal.SIG_IGN)
@@ -220,6 +221,7 @@ class _SwitchProcess:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ALL_STOP_SIGNALS)
 
     def _on_sigterm(self, *_: object) -> None:
+        """With peers serve() ends, and says bye to them."""
         if not self.group:
             os._exit(0)
         self.is_stopped = True
@@ -248,6 +250,7 @@ class _SwitchProcess:
                 self._send_to_peer(peer, BYE + (STARTED if self.has_started else b""))
 
     def _receive_from_port(self, port: _Port) -> None:
+        """Forward the frames that a guest has sent."""
         for _ in range(MAX_FRAMES_PER_TURN):  # then other ports get their turn
             try:
                 frame = port.socket.recv(MAX_DATAGRAM_BYTES)
@@ -319,7 +322,7 @@ class _SwitchProcess:
                 )
 
     def _send_hello(self, group: PeerGroup, peer: Peer, wants_answer: bool) -> None:
-        """Once this host has started, it sends hellos only as answers."""
+        """Send this host's state. Once it has started, it sends hellos only as answers."""
         if wants_answer and self.has_started:
             return
         hello = {
@@ -328,12 +331,13 @@ class _SwitchProcess:
             "hosts": group.num_hosts,
             "drivers": group.drivers,
             "ready": self.is_ready,
-            "knows": peer.is_ready,
+            "knows": peer.is_ready,  # that the peer is ready
             "ask": wants_answer,
         }
         self._send_to_peer(peer, HELLO + json.dumps(hello).encode())
 
     def _receive_from_peers(self, group: PeerGroup) -> None:
+        """Handle datagrams of peers; ignore all others."""
         for _ in range(MAX_FRAMES_PER_TURN):
             try:
                 data, address = group.socket.recvfrom(MAX_DATAGRAM_BYTES)
