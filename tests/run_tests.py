@@ -165,7 +165,7 @@ def main() -> int:
             others = " ".join(label for label in test.labels if label != "gate")
             print(f"{gate:4}  {test.name:40}  {others}")
         return 0
-    if options.k:
+    if options.k:  # CTest selects the tests, run_test.py their cases by TEST_FILTER
         names = "|".join(re.escape(test.name) for test in tests)
         ctest_options += ["-R", f"^({names})$"]
     for file in os.listdir(runner.logs):

@@ -60,7 +60,7 @@ void job::prepare_lines(const std::string &state) const {
         for (const ibv_sge &each : ranges)
             for (std::uint64_t addr = each.addr; addr < each.addr + each.length; addr += line_size)
                 ++*reinterpret_cast<unsigned char *>(addr);
-    } else {
+    } else { // "uncached": it writes the lines back and invalidates them
         coherdma_sync_rdma_write(dev, ranges.data(), ranges.size());
     }
 }

@@ -237,9 +237,9 @@ int main(int argc, char **argv) {
         }
         const std::uint64_t address = std::stoull(argv[4], nullptr, 16);
         const pid_t tid = kernel.wait_for_processor();
-        std::this_thread::sleep_for(tick_time);
-        kernel.resume(tid, SIGALRM); // its handler only marks the timer interrupt as pending
-        kernel.wait_for_processor(tid);
+        std::this_thread::sleep_for(tick_time); // a timer interrupt is due
+        kernel.resume(tid, SIGALRM);    // its handler only marks the timer interrupt as pending
+        kernel.wait_for_processor(tid); // it is at the breakpoint again
         name == "fault" ? provoke_fault(kernel, tid, address) : call_panic(kernel, tid, address);
         return 0;
     } catch (const std::exception &error) {

@@ -591,17 +591,18 @@ class type2_mw {
     }
 };
 
-/// The client's MW is bound and invalidated twice, by LOCAL_INV of the client or by a Send of the
-/// server. The second time it is not bound, so there is nothing to invalidate, and that succeeds.
+/// The client's MW is bound and invalidated twice, by IBV_WR_LOCAL_INV of the client or by
+/// IBV_WR_SEND_WITH_INV of the server. The second time it is not bound, so there is nothing to
+/// invalidate, and that succeeds.
 std::string invalidate_twice(endpoint &client, const get_server_function &get_server) {
     endpoint &server = get_server();
     type2_mw mw(client);
     for (int sends = 0; sends < 3; ++sends) // of the server, below
         client.post_recv();
-    const std::array<std::array<const endpoint *, 2>, 3> requesters{
+    const std::array<std::array<const endpoint *, 2>, 3> invalidators{
         {{&client, &client}, {&server, &client}, {&server, &server}}};
     std::string outcome = success;
-    for (const auto &[first, second] : requesters)
+    for (const auto &[first, second] : invalidators)
         for (const std::string &status : {mw.bind(), mw.invalidate(*first), mw.invalidate(*second)})
             if (outcome == success)
                 outcome = status;

@@ -161,6 +161,7 @@ void connection::send_message(const message &msg, std::span<const std::byte> dat
     post_and_wait(wr);
 }
 
+// The oldest message that was not taken yet, or the immediate data of a Write.
 message connection::receive_message() {
     while (received_.empty())
         wait_for_completion();

@@ -228,6 +228,7 @@ void phase_run::post_reads(remote_buffer source, unsigned step) {
     expect(data, step, "the read data");
 }
 
+// One atomic operation on the passive side's word; verifies the old value that it returns.
 void phase_run::post_atomic(remote_buffer target, unsigned step) {
     const bytes old_value = conn_.buffer(READ_OFFSET, WORD_SIZE);
     fill(old_value, step + CLEARED);
@@ -289,6 +290,7 @@ void phase_run::bind_window(bytes buf) {
     window_->rkey = wr.bind_mw.rkey;
 }
 
+// So that the peer cannot access the memory after the step. Only in phase "window".
 void phase_run::invalidate_window() {
     if (!window_)
         return;
@@ -315,6 +317,7 @@ void phase_run::expect(std::uint64_t actual, std::uint64_t expected, const char 
         report_wrong_data(name, 0, actual, expected);
 }
 
+// i: the index of the first wrong byte, 0 for a word.
 void phase_run::report_wrong_data(const char *name, std::size_t i, std::uint64_t actual,
                                   std::uint64_t expected) {
     process_.has_wrong_data = true;

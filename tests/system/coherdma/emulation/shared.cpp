@@ -65,8 +65,8 @@ bool is_filled_with(const std::byte *data, std::byte expected) {
     return true;
 }
 
-/// The second process, a child: only syncs the memory, between the steps of run(). Each
-/// wait_for_other() of one function has its counterpart in the other.
+/// The second process, a child: only syncs the memory, between the steps of
+/// run_accessing_process(). Each wait_for_other() has its counterpart there.
 int run_syncing_process(const std::string &address, std::byte *shared, int socket, bool do_sync) {
     const process self(address, shared);
     const ibv_sge range = self.range();
@@ -103,6 +103,7 @@ int run_accessing_process(const std::string &address, std::byte *shared, int soc
     return read_ok && write_ok ? 0 : 1;
 }
 
+/// Starts the second process. Returns the program's exit status.
 int run_both(const std::string &address, bool do_sync) {
     constexpr unsigned limit_seconds = 300; // ends a hang
     void *const shared =

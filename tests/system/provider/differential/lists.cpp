@@ -52,6 +52,8 @@ void post_list(qp_pair &qps, int count, int invalid_index, invalid kind, bool si
     qps.finish(record);
 }
 
+// Lists of 1 to 8 Sends, valid or with one invalid WR at each index. "all", "flag": with sq_sig_all
+// or without; "each", "last": the WRs that have IBV_SEND_SIGNALED.
 void run_list_of_sends(const environment &env, runner &runner) {
     constexpr std::array kinds{
         std::pair{invalid::no, "valid"}, std::pair{invalid::opcode, "opcode"},

@@ -24,6 +24,7 @@ void add_object(record &record, T *object, const destroyer &destroy) {
         record.add("destroyed", error_name(destroy(object)));
 }
 
+// Cases for the result of creating a QP: each type with each cap at and beyond its limits.
 void run_create_qp(const environment &env, runner &runner) {
     constexpr std::array types{IBV_QPT_RC,         IBV_QPT_UC,       IBV_QPT_UD,
                                IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV,
@@ -77,6 +78,7 @@ void run_create_qp(const environment &env, runner &runner) {
             }
 }
 
+// Cases that create, resize and poll CQs with valid and invalid arguments.
 void run_create_cq(const environment &env, runner &runner) {
     for (const int cqe : {-1, 0, 1, 2, 3, 63, 64, 100, 1000, 32766, 32767, 32768, 1 << 20, 1 << 30})
         for (const int comp_vector : {-1, 0, 1, 1000}) {
@@ -105,6 +107,8 @@ void run_create_cq(const environment &env, runner &runner) {
         });
 }
 
+// Cases that create SRQs at and beyond their limits, and modify one: how many receives it takes
+// then.
 void run_srq(const environment &env, runner &runner) {
     for (const std::uint32_t max_wr :
          {0U, 1U, 2U, 15U, 16U, 1000U, 32768U, 1U << 20, 1U << 30, ~0U})
@@ -144,6 +148,7 @@ void run_srq(const environment &env, runner &runner) {
             });
 }
 
+// Cases that register memory, allocate MWs and create AHs with valid and invalid arguments.
 void run_memory(const environment &env, runner &runner) {
     for (int access = 0; access < 256; ++access)
         for (const std::uint64_t length :
@@ -240,6 +245,8 @@ int required_mask(ibv_qp_type type, ibv_qp_state new_state) {
     }
 }
 
+// Cases of ibv_modify_qp(): each transition with the mask that it requires, and with each attribute
+// added to it or taken from it. The QP's own number and address are the peer's.
 void run_modify(const environment &env, runner &runner) {
     const std::vector<ibv_qp_type> types = env.options.is_rxe()
                                                ? std::vector{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}

@@ -23,7 +23,8 @@ struct progress {
 };
 progress *shared_progress;
 
-// For siw, which connects by rdma_cm: rdma_cm takes objects of its own context only.
+// Opens the device. On siw QPs are connected by rdma_cm, which accepts objects of its own context
+// only, so the context is that one.
 environment open_environment(const settings &options) {
     if (!options.is_rxe())
         return {options, open_cm_context(options.address), {}};

@@ -458,9 +458,9 @@ outcome post_during_doorbell_ex(const device &dev) {
     return try_post_during_doorbell(requester, responder, /*extended=*/true);
 }
 
-// Two QPs share a CQ and post Writes in turn (odd wr_ids: the QP that is destroyed). After
-// ibv_destroy_qp() the CQ reports only the other QP's completions, since the number of the
-// destroyed QP may become that of a new one.
+// Two QPs share a CQ and post six Writes in turn: the odd wr_ids are of the QP that is destroyed,
+// the even ones of the remaining one. After ibv_destroy_qp() the CQ reports only the remaining QP's
+// completions, since the number of the destroyed QP may become that of a new one.
 outcome qp_destroyed(const device &dev) {
     const endpoint responder(dev);
     std::optional<endpoint> destroyed(std::in_place, dev);
