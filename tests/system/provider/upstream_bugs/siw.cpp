@@ -22,28 +22,6 @@ namespace {
 using namespace verbs_test;
 using address = std::string;
 
-// Right: the WR, of a kind that a provider need not support, is refused, or it completes. After a
-// refusal or a success the QP must still work; an error ends the connection, as iWARP demands.
-outcome expect_success_or_refusal(const rdmacm_loopback &loopback, ibv_send_wr &wr) {
-    bool is_bad_wr = false;
-    const int error = loopback.requester.post_send(wr, &is_bad_wr);
-    const bool is_verbs_error = error == 0 || (error > 0 && is_bad_wr);
-    std::string seen = error != 0 ? judge_refusal(error, is_bad_wr).seen : "";
-    bool connection_ended = false;
-    if (error == 0) {
-        const auto wc = loopback.requester.send_cq.wait_completion(trial_timeout());
-        seen = status_text(wc);
-        connection_ended = wc && wc->status != IBV_WC_SUCCESS;
-        if (!wc)
-            return {false, seen};
-    }
-    if (connection_ended)
-        return {true, seen};
-    const bool is_usable = write_succeeds(loopback);
-    return {is_verbs_error && is_usable,
-            seen + (is_usable ? ", later requests work" : ", later requests do not work")};
-}
-
 // IBV_WR_SEND_WITH_INV invalidates the rkey in invalidate_rkey, and no other MR of the responder.
 outcome invalidated_key(const address &addr) {
     const rdmacm_loopback loopback(addr);
@@ -95,23 +73,6 @@ outcome read_with_two_sges(const address &addr) {
                              requester.memory[second_offset + length - 1] == source_byte;
     return {wc && wc->status == IBV_WC_SUCCESS && both_filled,
             status_text(wc) + (both_filled ? "" : ", not both SGEs filled")};
-}
-
-// Right: the CQ reports these WRs of the QP, flushed and in this order, and nothing else.
-outcome expect_flushed(const completion_queue &cq, const ibv_qp *qp,
-                       const std::vector<std::uint64_t> &wr_ids) {
-    for (const std::uint64_t wr_id : wr_ids) {
-        const auto wc = cq.wait_completion(trial_timeout());
-        if (!wc)
-            return {false, concat("number ", wr_id, " never completes")};
-        if (wc->wr_id != wr_id || wc->status != IBV_WC_WR_FLUSH_ERR || wc->qp_num != qp->qp_num)
-            return {false,
-                    concat("number ", wc->wr_id, " of QP ", wc->qp_num, " for number ", wr_id,
-                           " of QP ", qp->qp_num, ": ", ibv_wc_status_str(wc->status))};
-    }
-    const auto extra_wc = cq.wait_completion(absence_timeout);
-    return {!extra_wc,
-            extra_wc ? concat("then number ", extra_wc->wr_id, ", too") : "all flushed, in order"};
 }
 
 // What ends the connection: a disconnection by the requester, one by the responder, or the
