@@ -5,6 +5,8 @@
 #ifndef COHERDMA_DAT1_DAT_PLATFORM_SPECIFIC_H
 #define COHERDMA_DAT1_DAT_PLATFORM_SPECIFIC_H
 
+#include <inttypes.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h> /* nothing here needs it, but programs have always got it from us */
