@@ -321,22 +321,19 @@ void dat1_post_arguments_checked(void **) {
 
 enum class sync_direction { rdma_read, rdma_write };
 
-// The ranges of all recorded calls of libcoherdma, in order; each call has at most 64 ranges.
+/// The list of the only call of libcoherdma, which has one pair of fences.
 std::vector<ibv_sge> synced_sges(sync_direction direction) {
-    std::vector<ibv_sge> sge_list;
-    for (const recorded_sync &it : get_fabric().syncs) {
-        assert_int_equal(it.is_write, direction == sync_direction::rdma_write);
-        assert_in_range(it.sge_list.size(), 1, 64);
-        sge_list.insert(sge_list.end(), it.sge_list.begin(), it.sge_list.end());
-    }
-    return sge_list;
+    assert_int_equal(get_fabric().syncs.size(), 1);
+    const recorded_sync &sync = get_fabric().syncs[0];
+    assert_int_equal(sync.is_write, direction == sync_direction::rdma_write);
+    return sync.sge_list;
 }
 
-void dat1_sync_of_many_segments_split(void **) {
+void dat1_sync_of_many_segments_is_one_call(void **) {
     dat1_test::ia_fixture ia;
     dat1_test::memory buffer(ia);
     for (const sync_direction direction : {sync_direction::rdma_read, sync_direction::rdma_write})
-        for (const std::size_t count : {1U, 63U, 64U, 65U, 128U, 200U}) {
+        for (const std::size_t count : {1U, 15U, 16U, 17U, 128U, 200U}) {
             get_fabric().syncs.clear();
             std::vector<dat1::lmr_triplet> list;
             for (std::size_t i = 0; i != count; ++i)
@@ -345,7 +342,6 @@ void dat1_sync_of_many_segments_split(void **) {
                                   ? dat1_test::dat().lmr_sync_rdma_write_func
                                   : dat1_test::dat().lmr_sync_rdma_read_func;
             assert_success(sync(ia.handle, list.data(), count));
-            assert_int_equal(get_fabric().syncs.size(), (count + 63) / 64);
             const std::vector<ibv_sge> sge_list = synced_sges(direction);
             assert_int_equal(sge_list.size(), count);
             for (std::size_t i = 0; i != count; ++i) {
@@ -412,12 +408,23 @@ void dat1_sync_with_one_bad_segment_does_nothing(void **) {
                      dat1_test::invalid_parameter(2));
     assert_true(get_fabric().syncs.empty());
     assert_success(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
-    const dat1::lmr_triplet empty = {0x666, 0, 1, 0};
-    assert_success(dat1_test::dat().lmr_sync_rdma_read_func(ia.handle, &empty, 1));
     const dat1::lmr_triplet valid = buffer.lmr_triplet(0, 64);
-    get_fabric().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
+    get_fabric().injected.fail("coherdma_sync_rdma_write", EFAULT);
     assert_int_equal(dat1_test::dat().lmr_sync_rdma_write_func(ia.handle, &valid, 1),
-                     dat_error(DAT_MODEL_NOT_SUPPORTED));
+                     dat1_test::invalid_parameter(2));
+}
+
+// A segment without bytes: its context must be valid, its address is ignored.
+void dat1_sync_of_empty_segment_needs_valid_context(void **) {
+    dat1_test::ia_fixture ia;
+    dat1_test::memory buffer(ia);
+    const dat1::lmr_triplet anywhere = {buffer.lmr_context, 0, 1, 0},
+                            unknown_lmr = {0x666, 0, 1, 0};
+    for (const auto sync :
+         {dat1_test::dat().lmr_sync_rdma_read_func, dat1_test::dat().lmr_sync_rdma_write_func}) {
+        assert_success(sync(ia.handle, &anywhere, 1));
+        assert_int_equal(sync(ia.handle, &unknown_lmr, 1), dat1_test::invalid_parameter(2));
+    }
 }
 
 // Only DAT 2.0 creates zero-based regions; DAT 1.2 syncs them.
@@ -442,9 +449,10 @@ int main() {
         TEST(dat1_rmr_bind_arguments_checked),
         TEST(dat1_segments_above_4_gigabytes_rejected_by_posts),
         TEST(dat1_post_arguments_checked),
-        TEST(dat1_sync_of_many_segments_split),
+        TEST(dat1_sync_of_many_segments_is_one_call),
         TEST(dat1_sync_splits_segments_above_4_gigabytes),
         TEST(dat1_sync_with_one_bad_segment_does_nothing),
+        TEST(dat1_sync_of_empty_segment_needs_valid_context),
         TEST(dat1_sync_translates_zero_based_addresses),
     };
     return dat1_test::run_cases(tests);

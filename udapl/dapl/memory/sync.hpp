@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // dat_lmr_sync_rdma_* for the segments of both DAT versions. All segments are checked before the
-// first is synced, so that an error means that nothing was done. A DAT 2.0 segment has the layout
-// of ibv_sge, so libcoherdma gets the list itself. Segments of DAT 1.2, and lists with segments of
-// zero-based LMRs, are converted in batches.
+// first is synced, so that an error means that nothing was done. libcoherdma gets a list in one
+// call, so that one pair of fences serves it. A DAT 2.0 segment has the layout of ibv_sge, so the
+// list itself is passed. Segments of DAT 1.2, and lists with segments of zero-based LMRs, are
+// converted.
 #pragma once
 
 #include "dapl/core/result.hpp"
@@ -16,8 +17,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <type_traits>
-#include <utility>
 
 namespace coherdma::dapl {
 
@@ -29,77 +31,73 @@ static_assert(sizeof(DAT_LMR_TRIPLET) == sizeof(ibv_sge) &&
 /// coherdma_sync_rdma_read or coherdma_sync_rdma_write.
 using sync_function = int (*)(const coherdma_device *, const ibv_sge *, std::size_t);
 
-/// Collects SGEs and passes them to libcoherdma 64 at a time.
-class sync_batch {
-  public:
-    sync_batch(const dapl_ia &segments_ia, sync_function function) noexcept
-        : ia(segments_ia)
-        , sync_fn(function) {}
+/// The longest SGE that a segment is split into: a multiple of the cache line size, so that
+/// splitting puts no line into two SGEs that was not at an end of the segment.
+constexpr std::uint64_t max_sge_length = std::uint64_t{1} << 31;
 
-    /// Splits a segment that is longer than an SGE can be. 0 or an errno.
-    int add(std::uint64_t address, std::uint64_t length, std::uint32_t lkey) noexcept {
-        // A multiple of the cache line size, so that splitting puts no line into two SGEs that was
-        // not at an end of the segment.
-        constexpr std::uint64_t max_sge_length = std::uint64_t{1} << 31;
-        for (;;) {
-            const std::uint64_t sge_length = std::min(length, max_sge_length);
-            sges[num_sge++] = {address, static_cast<std::uint32_t>(sge_length), lkey};
-            if (num_sge == sges.size())
-                if (const int error = submit())
-                    return error;
-            if (sge_length == length)
-                return 0;
-            address += sge_length;
-            length -= sge_length;
-        }
-    }
-    /// Syncs the SGEs collected so far. 0 or an errno.
-    int submit() noexcept {
-        const std::size_t count = std::exchange(num_sge, 0);
-        return count != 0 ? sync_fn(ia.coherency.get(), sges.data(), count) : 0;
-    }
-
-  private:
-    const dapl_ia &ia;
-    const sync_function sync_fn;
-    std::size_t num_sge = 0;
-    std::array<ibv_sge, 64> sges;
+/// What the check of a list finds out.
+struct segment_list_info {
+    bool valid = false; ///< each segment is inside the LMR of its context
+    bool has_zero_based = false;
+    std::size_t num_sge = 0; ///< after splitting
 };
 
-/// False: a segment is not inside an LMR of this IA. has_zero_based: an LMR is zero-based.
+/// A segment without bytes needs a valid context, too; its address is ignored.
 template <class triplet>
-bool check_segments(const dapl_ia &ia, const triplet *segments, std::size_t num_segments,
-                    bool &has_zero_based) noexcept {
-    has_zero_based = false;
+segment_list_info check_segments(const dapl_ia &ia, const triplet *segments,
+                                 std::size_t num_segments) noexcept {
+    segment_list_info info;
     for (const triplet *it = segments; it != segments + num_segments; ++it) {
-        if (it->segment_length == 0)
-            continue;
-        const bool is_covered = ia.lkey_index.read(it->lmr_context, [&](const dapl_lmr *lmr) {
-            has_zero_based |= lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB;
-            return lmr != nullptr && lmr->covers(it->virtual_address, it->segment_length);
+        info.valid = ia.lkey_index.read(it->lmr_context, [&](const dapl_lmr *lmr) {
+            info.has_zero_based |= lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB;
+            return lmr != nullptr && (it->segment_length == 0 ||
+                                      lmr->covers(it->virtual_address, it->segment_length));
         });
-        if (!is_covered)
-            return false;
+        if (!info.valid)
+            break;
+        info.num_sge += 1 + it->segment_length / max_sge_length;
     }
-    return true;
+    return info;
 }
 
-/// Converts segments that check_segments has accepted, and syncs them. 0 or an errno.
+/// Converts segments that check_segments() has accepted: at most segment_list_info::num_sge SGEs.
+/// Returns their number.
+template <class triplet>
+std::size_t convert_segments(const dapl_ia &ia, const triplet *segments, std::size_t num_segments,
+                             ibv_sge *sges) noexcept {
+    ibv_sge *sge = sges;
+    for (const triplet *it = segments; it != segments + num_segments; ++it) {
+        std::uint64_t address =
+            it->virtual_address + ia.lkey_index.read(it->lmr_context, [](const dapl_lmr *lmr) {
+                return lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB
+                           ? reinterpret_cast<std::uintptr_t>(lmr->memory)
+                           : 0;
+            });
+        for (std::uint64_t rest = it->segment_length; rest != 0;) {
+            const std::uint64_t length = std::min(rest, max_sge_length);
+            *sge++ = {address, static_cast<std::uint32_t>(length), it->lmr_context};
+            address += length;
+            rest -= length;
+        }
+    }
+    return static_cast<std::size_t>(sge - sges);
+}
+
+/// Converts segments that check_segments() has accepted, and syncs them. 0 or an errno.
 template <class triplet>
 int sync_converted(const dapl_ia &ia, const triplet *segments, std::size_t num_segments,
-                   sync_function sync_fn) noexcept {
-    sync_batch batch(ia, sync_fn);
-    for (const triplet *it = segments; it != segments + num_segments; ++it) {
-        const auto base = ia.lkey_index.read(it->lmr_context, [](const dapl_lmr *lmr) {
-            return lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB
-                       ? reinterpret_cast<std::uintptr_t>(lmr->memory)
-                       : 0;
-        });
-        if (const int error =
-                batch.add(base + it->virtual_address, it->segment_length, it->lmr_context))
-            return error;
+                   std::size_t max_sge, sync_function sync_fn) noexcept {
+    std::array<ibv_sge, 16> few_sges = {};
+    std::unique_ptr<ibv_sge[]> many_sges;
+    ibv_sge *sges = few_sges.data();
+    if (max_sge > few_sges.size()) {
+        many_sges.reset(new (std::nothrow) ibv_sge[max_sge]);
+        sges = many_sges.get();
+        if (sges == nullptr)
+            return ENOMEM;
     }
-    return batch.submit();
+    const std::size_t num_sge = convert_segments(ia, segments, num_segments, sges);
+    return sync_fn(ia.coherency.get(), sges, num_sge);
 }
 
 /// dat_lmr_sync_rdma_read or dat_lmr_sync_rdma_write, for the segments of a DAT version.
@@ -111,18 +109,21 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const triplet *segments, DAT_VLEN num_s
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (num_segments == 0)
         return DAT_SUCCESS;
-    bool has_zero_based;
-    if (segments == nullptr || !check_segments(*ia, segments, num_segments, has_zero_based))
+    if (segments == nullptr)
+        return invalid_parameter(2);
+    const segment_list_info info = check_segments(*ia, segments, num_segments);
+    if (!info.valid)
         return invalid_parameter(2);
     int error;
-    if (std::is_same_v<triplet, DAT_LMR_TRIPLET> && !has_zero_based)
+    if (std::is_same_v<triplet, DAT_LMR_TRIPLET> && !info.has_zero_based)
         error =
             sync_fn(ia->coherency.get(), reinterpret_cast<const ibv_sge *>(segments), num_segments);
     else
-        error = sync_converted(*ia, segments, num_segments, sync_fn);
-    return error == 0            ? DAT_SUCCESS
-           : error == EOPNOTSUPP ? dat_error(DAT_MODEL_NOT_SUPPORTED)
-                                 : invalid_parameter(2);
+        error = sync_converted(*ia, segments, num_segments, info.num_sge, sync_fn);
+    // Other errors come from the check that the memory is mapped (COHERDMA_CHECK).
+    return error == 0                           ? DAT_RETURN{DAT_SUCCESS}
+           : error == EFAULT || error == EINVAL ? invalid_parameter(2)
+                                                : no_resources(DAT_RESOURCE_MEMORY);
 }
 
 } // namespace coherdma::dapl

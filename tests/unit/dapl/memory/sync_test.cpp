@@ -29,8 +29,28 @@ void sync_of_no_segments_succeeds(void **) {
     ia_fixture ia;
     assert_success(dat().lmr_sync_rdma_read_func(ia.handle, nullptr, 0));
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, nullptr, 0));
-    const DAT_LMR_TRIPLET empty = {0, 0, 0};
-    assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &empty, 1));
+    assert_true(get_fabric().syncs.empty());
+}
+
+// A segment without bytes: its context must be valid, its address is ignored.
+void sync_of_empty_segment_needs_valid_context(void **) {
+    ia_fixture ia, other_ia;
+    memory buffer(ia), lmr_of_other_ia(other_ia);
+    memory zero_based(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
+    for (const auto sync : {dat().lmr_sync_rdma_read_func, dat().lmr_sync_rdma_write_func}) {
+        for (const memory *it : {&buffer, &zero_based}) {
+            const DAT_LMR_TRIPLET anywhere = {1, 0, it->lmr_context};
+            assert_success(sync(ia.handle, &anywhere, 1));
+        }
+        get_fabric().syncs.clear();
+        for (const DAT_LMR_CONTEXT context : {0U, 0x666U, lmr_of_other_ia.lmr_context}) {
+            const DAT_LMR_TRIPLET list[] = {buffer.lmr_triplet(0, 64),
+                                            {buffer.registered_address, 0, context}};
+            assert_int_equal(sync(ia.handle, list, 2), invalid_parameter(2));
+            assert_int_equal(sync(ia.handle, list + 1, 1), invalid_parameter(2));
+        }
+        assert_true(get_fabric().syncs.empty());
+    }
 }
 
 void sync_translates_zero_based_addresses(void **) {
@@ -38,12 +58,11 @@ void sync_translates_zero_based_addresses(void **) {
     memory buffer(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
     memory other_buffer(ia);
     std::vector<DAT_LMR_TRIPLET> segments;
-    for (std::size_t i = 0; i != 100; ++i) // more than one batch of translations
+    for (std::size_t i = 0; i != 100; ++i)
         segments.push_back(i % 2 == 0 ? buffer.lmr_triplet(i, 8) : other_buffer.lmr_triplet(i, 8));
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments.data(), segments.size()));
-    std::vector<ibv_sge> sges;
-    for (const recorded_sync &it : get_fabric().syncs)
-        sges.insert(sges.end(), it.sge_list.begin(), it.sge_list.end());
+    assert_int_equal(get_fabric().syncs.size(), 1); // one call, one pair of fences
+    const std::vector<ibv_sge> &sges = get_fabric().syncs[0].sge_list;
     assert_int_equal(sges.size(), 100);
     for (std::size_t i = 0; i != 100; ++i) {
         const memory &expected = i % 2 == 0 ? buffer : other_buffer;
@@ -77,9 +96,19 @@ void sync_of_lmr_of_other_ia_rejected(void **) {
 void sync_with_one_bad_segment_does_nothing(void **) {
     ia_fixture ia;
     memory buffer(ia);
-    const DAT_LMR_TRIPLET segments[] = {
-        buffer.lmr_triplet(0, 64), buffer.lmr_triplet(64, 64), {1, 1, 1}};
-    assert_int_equal(dat().lmr_sync_rdma_read_func(ia.handle, segments, 3), invalid_parameter(2));
+    memory zero_based(ia, 4096, DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_ZB);
+    const DAT_LMR_TRIPLET wrong[] = {
+        {1, 1, 1}, buffer.lmr_triplet(4000, 97), zero_based.lmr_triplet(0, 4097)};
+    for (const memory *it : {&buffer, &zero_based})
+        for (const DAT_LMR_TRIPLET &bad : wrong)
+            for (const std::size_t count : {3U, 200U}) {
+                std::vector<DAT_LMR_TRIPLET> list(count, it->lmr_triplet(0, 64));
+                list.back() = bad;
+                assert_int_equal(dat().lmr_sync_rdma_read_func(ia.handle, list.data(), count),
+                                 invalid_parameter(2));
+                assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, list.data(), count),
+                                 invalid_parameter(2));
+            }
     assert_true(get_fabric().syncs.empty());
 }
 
@@ -113,13 +142,16 @@ void lmr_sync_req_follows_device(void **) {
     }
 }
 
-void sync_unsupported_by_libcoherdma_fails(void **) {
+// COHERDMA_CHECK: libcoherdma finds that memory is not mapped, or cannot find out.
+void sync_errors_of_libcoherdma_returned(void **) {
     ia_fixture ia;
     memory buffer(ia);
     const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
-    get_fabric().injected.fail("coherdma_sync_rdma_write", EOPNOTSUPP);
+    get_fabric().injected.fail("coherdma_sync_rdma_write", EFAULT);
+    assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1), invalid_parameter(2));
+    get_fabric().injected.fail("coherdma_sync_rdma_write", EMFILE);
     assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1),
-                     dat_error(DAT_MODEL_NOT_SUPPORTED));
+                     dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
 }
 
 } // namespace
@@ -128,13 +160,14 @@ int main() {
     const CMUnitTest tests[] = {
         TEST(sync_read_and_write_passed_to_libcoherdma),
         TEST(sync_of_no_segments_succeeds),
+        TEST(sync_of_empty_segment_needs_valid_context),
         TEST(sync_translates_zero_based_addresses),
         TEST(sync_of_freed_lmr_rejected),
         TEST(sync_of_lmr_of_other_ia_rejected),
         TEST(sync_with_one_bad_segment_does_nothing),
         TEST(sync_finds_each_of_1000_lmrs),
         TEST(lmr_sync_req_follows_device),
-        TEST(sync_unsupported_by_libcoherdma_fails),
+        TEST(sync_errors_of_libcoherdma_returned),
     };
     return run_cases(tests);
 }

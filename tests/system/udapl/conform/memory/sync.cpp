@@ -75,12 +75,17 @@ void add_valid_cases(case_list &cases) {
         expect_return(sync_read(fixture.ia, &segment, 0), DAT_SUCCESS);
         expect_return(sync_write(fixture.ia, nullptr, 0), DAT_SUCCESS);
     });
-    add_case(cases, "sync.empty_segment", [] { // its other fields mean nothing
-        const sync_fixture fixture;
-        const DAT_LMR_TRIPLET empty_segment{~DAT_VADDR{0}, 0, unused_lmr_context(fixture)};
-        fixture.expect_success({empty_segment});
-        fixture.expect_success({empty_segment, fixture.lmr.make_lmr_triplet(0, 8), empty_segment});
-    });
+    add_case(cases, "sync.empty_segment",
+             [] { // its address means nothing, its context must be valid
+                 const sync_fixture fixture;
+                 const DAT_LMR_TRIPLET segment = fixture.lmr.make_lmr_triplet(0, 8),
+                                       empty_segment{~DAT_VADDR{0}, 0, segment.lmr_context},
+                                       unknown_lmr{0, 0, unused_lmr_context(fixture)};
+                 fixture.expect_success({empty_segment});
+                 fixture.expect_success({empty_segment, segment, empty_segment});
+                 fixture.expect_refused({unknown_lmr});
+                 fixture.expect_refused({segment, unknown_lmr});
+             });
     add_case(cases, "sync.many_segments", [] {
         const sync_fixture fixture;
         for (const std::size_t count : {2U, 16U, 17U, 256U, 1000U})
