@@ -71,9 +71,12 @@ def names(path: str) -> Iterator[str]:
 
 
 def declarations(path: str, part: str = "SYNOPSIS") -> List[Tuple[str, str]]:
-    """Functions and their parameters."""
+    """Functions and their parameters. Those of uDAPL 1.2 are in its section, or in the synopsis."""
     if not path.endswith(".h"):
-        return PROTOTYPE.findall(section(path, part))
+        synopsis, _, old_synopsis = section(path, "SYNOPSIS").partition("#include <dat/udat.h>")
+        if part == "UDAPL 1.2":
+            return PROTOTYPE.findall(old_synopsis + section(path, part))
+        return PROTOTYPE.findall(synopsis)
     with open(path, encoding="utf-8") as header:
         return PROTOTYPE.findall(re.sub(r"/\*.*?\*/", "", header.read(), flags=re.DOTALL))
 
@@ -102,7 +105,9 @@ def references(path: str) -> Iterator[str]:
 
 
 def constants(path: str) -> Iterator[str]:
-    for line in lines_of(path)[2:]:  # behind the title
+    for line in lines_of(path):
+        if line.startswith(".TH "):  # has the name of the page in capitals
+            continue
         for word in re.findall(r"\b(?:DAT|DCNT)_\w+\*?", FONTS.sub("", line)):
             yield f"{os.path.basename(path)} {word}"
 
