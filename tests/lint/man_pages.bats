@@ -121,6 +121,9 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     grep -LE '^DAT_SUCCESS, or DAT_CLASS_ERROR with type and subtype:$' "${functions[@]}" |
         grep -vx man/dat/dat_provider_init.3 | nothing
 }
+@test "manual pages have the results that tests of the functions expect" {
+    /usr/bin/python3 tests/lint/returns.py | nothing
+}
 @test "each function that libdat2 exports has a man page" {
     map=udapl/registry/dat2.map
     [[ -e $map ]] || skip 'libdat2 is not here yet'

@@ -282,16 +282,16 @@ DAT_RETURN sync_with_context(const all_objects &objects, DAT_LMR_CONTEXT lmr_con
 }
 
 constexpr invalid_call sync_calls[] = {
-    {"dat_lmr_sync_rdma", "lmr_context is an rmr_context", invalid_parameter(2),
+    {"dat_lmr_sync_rdma_read", "lmr_context is an rmr_context", invalid_parameter(2),
      [](const all_objects &objects) {
          const test_lmr &lmr = objects.eps.lmr;
          return lmr.rmr_context() != lmr.lmr_context()
                     ? sync_with_context(objects, lmr.rmr_context())
                     : invalid_parameter(2);
      }},
-    {"dat_lmr_sync_rdma", "lmr_context 0xdeadbeef", invalid_parameter(2),
+    {"dat_lmr_sync_rdma_read", "lmr_context 0xdeadbeef", invalid_parameter(2),
      CALL(sync_with_context(objects, 0xdeadbeef))},
-    {"dat_lmr_sync_rdma", "lmr_context 0", invalid_parameter(2),
+    {"dat_lmr_sync_rdma_read", "lmr_context 0", invalid_parameter(2),
      CALL(sync_with_context(objects, 0))},
 };
 
