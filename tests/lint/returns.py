@@ -20,11 +20,11 @@ NOT_FOR_PROGRAMS = re.compile(r"dat_ia_ha_related: .*|dat_ia_open: DAT_INVALID_A
 
 def constants_of(expression: str) -> Set[str]:
     """The constants of a result, such as invalid_handle(DAT_INVALID_HANDLE_EP)."""
-    found = set(re.findall(r"DAT_[A-Z]\w*", expression))
-    found.update(
+    constants = set(re.findall(r"DAT_[A-Z]\w*", expression))
+    constants.update(
         f"DAT_INVALID_ARG{n}" for n in re.findall(r"invalid_parameter\((\d+)\)", expression)
     )
-    return found - {"DAT_NO_SUBTYPE", "DAT_SUCCESS", "DAT_CLASS_ERROR"}
+    return constants - {"DAT_NO_SUBTYPE", "DAT_SUCCESS", "DAT_CLASS_ERROR"}
 
 
 def argument_test() -> Iterator[Result]:
