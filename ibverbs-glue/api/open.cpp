@@ -3,6 +3,7 @@
 // Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
 // None of them changes later.
 
+#include "coherency/queues.hpp"
 #include "copy_struct.hpp"
 #include "cpu.hpp"
 #include "device.hpp"
@@ -170,10 +171,14 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
                     attr.instructions, *api::usable_ops_names() ? api::usable_ops_names() : "none");
     device.ops = choice.ops;
     device.problem = choice.problem;
-    if (choice.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
+    if (const char *problem = coherency::queue_problem(device.decision, device.driver); *problem) {
+        device.ops = nullptr;
+        device.problem = problem;
+    }
+    if (device.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
     return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
-                coherdma_coherency_str(device.coherency), choice.problem);
+                coherdma_coherency_str(device.coherency), device.problem);
 }
 
 // "rxe0 is coherent: REASON (SOURCE: VALUE)"

@@ -24,6 +24,7 @@ constexpr rule RULES[] = {
     {"devicetree", evaluate_devicetree},
     {"acpi", evaluate_acpi},
     {"pcie", evaluate_pcie},
+    {"queues", evaluate_queues},
     {"unknown", evaluate_unknown}, // only if no other rule has a result
 };
 

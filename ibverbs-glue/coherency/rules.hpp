@@ -70,6 +70,7 @@ evidence evaluate_registration(const rule_input &);
 evidence evaluate_devicetree(const rule_input &);
 evidence evaluate_acpi(const rule_input &);
 evidence evaluate_pcie(const rule_input &);
+evidence evaluate_queues(const rule_input &);
 
 /// rule_input::try_reg_mr for a device that is open.
 int try_reg_mr(ibv_context *context);

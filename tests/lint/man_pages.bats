@@ -143,6 +143,13 @@ compiles() {
             -o /dev/null "$source"
     done
 }
+@test "coherdma(7) has the table of queues of libcoherdma" {
+    local rows=$BATS_TEST_TMPDIR/rows
+    sed -nE 's/^    \{"(\w+)", (\w+), "([^"]*)"\},$/\1\t\2\t\3/p' ibverbs-glue/coherency/queues.cpp >"$rows"
+    [[ $(wc -l <"$rows") -ge 18 ]]
+    diff -u --label libcoherdma "$rows" \
+        --label page <(sed -n '/^Driver\t/,/^\.TE/p' man/coherdma/coherdma.7 | sed '1d;$d')
+}
 @test "coherdma-librpma(7) has each function of librpma once, and no other" {
     diff -u --label librpma <(grep -v '^#' tests/data/librpma/functions.txt) \
         --label page <(sed -n '/^\.SH CALLS/,/^\.SH COMPLETION/p' man/coherdma/coherdma-librpma.7 |

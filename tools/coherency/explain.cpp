@@ -87,7 +87,7 @@ void explain(const std::string &name, bool json, bool probe) {
     }
     for (const std::string &line : tools::wrap_text(device.attr().explanation, WIDTH))
         fmt::print("{}\n", line);
-    fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "SAYS", "BECAUSE, HAVING READ");
+    fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "RESULT", "REASON, AND WHERE IT WAS READ");
     for (const coherdma_evidence &evidence : device.evidence())
         print_evidence(evidence);
     if (probe_result)

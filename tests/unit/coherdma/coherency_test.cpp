@@ -3,6 +3,7 @@
 // Evaluates the rules on the machines of tests/data/coherency.
 
 #include "../cmocka.hpp"
+#include "coherency/queues.hpp"
 #include "coherency/rules.hpp"
 #include "sysfs_tree.hpp"
 
@@ -119,6 +120,44 @@ void provider_decides_software_and_emulation(void **) {
     assert_string_equal(deciding.reason.c_str(), "reason of the provider");
 }
 
+// On a machine whose devicetree says that the device is not coherent.
+void device_with_unsynced_queues_refused(void **) {
+    const fake_sysfs machine("tests/data/coherency/arm64-rk3588.tree");
+    rule_input input = make_rule_input(machine);
+    for (const driver_queues &row : all_driver_queues()) {
+        input.driver = row.driver;
+        const decision result = decide(input, rule_scope::all);
+        const evidence *const queues = find_evidence(result, "queues");
+        assert_int_equal(queues->coherency, COHERDMA_UNKNOWN);
+        assert_string_equal(queues->value.c_str(), (std::string("driver ") + row.driver).c_str());
+        assert_non_null(std::strstr(queues->reason.c_str(), row.details));
+        const bool is_unsynced =
+            row.memory == queue_memory::program || row.memory == queue_memory::cached;
+        assert_int_equal(std::strstr(queues->reason.c_str(), "no call can sync") != nullptr,
+                         is_unsynced);
+        const bool is_software = input.driver == "rxe" || input.driver == "siw"; // coherent
+        assert_int_equal(*queue_problem(result, row.driver) != '\0', is_unsynced && !is_software);
+    }
+    const decision result = decide(input, rule_scope::all);
+    assert_string_equal(queue_problem(result, "unknown"), "");
+    assert_string_equal(queue_problem(result, ""), "");
+}
+
+// An administrator's setting, and a device of unknown coherency, which is often coherent.
+void device_not_refused_without_evidence(void **) {
+    const fake_sysfs server("tests/data/coherency/acpi-doubt.tree");
+    rule_input input = make_rule_input(server);
+    const decision unknown = decide(input, rule_scope::all);
+    assert_int_equal(unknown.deciding_rule().evidence.coherency, COHERDMA_UNKNOWN);
+    assert_string_equal(queue_problem(unknown, "mlx5"), "");
+    settings settings;
+    parse_variable("*=no", settings);
+    input.settings = &settings;
+    const decision non_coherent = decide(input, rule_scope::all);
+    assert_int_equal(non_coherent.deciding_rule().evidence.coherency, COHERDMA_NON_COHERENT);
+    assert_string_equal(queue_problem(non_coherent, "mlx5"), "");
+}
+
 } // namespace
 
 int main() {
@@ -130,7 +169,9 @@ int main() {
     for (const std::string &file : files)
         names.push_back("machine " + std::filesystem::path(file).stem().string());
     std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules),
-                                     cmocka_unit_test(provider_decides_software_and_emulation)};
+                                     cmocka_unit_test(provider_decides_software_and_emulation),
+                                     cmocka_unit_test(device_with_unsynced_queues_refused),
+                                     cmocka_unit_test(device_not_refused_without_evidence)};
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(
             {names[i].c_str(), expected_rule_decides, nullptr, nullptr, files[i].data()});
