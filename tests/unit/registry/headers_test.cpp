@@ -39,6 +39,15 @@ void pointer_constants_have_their_values(void **) {
     assert_true(none.proxy_agent_func == nullptr);
 }
 
+void privilege_flags_have_their_values(void **) {
+    assert_int_equal(DAT_MEM_PRIV_NONE_FLAG, 0);
+    assert_int_equal(DAT_MEM_PRIV_LOCAL_READ_FLAG, 0x01);
+    assert_int_equal(DAT_MEM_PRIV_LOCAL_WRITE_FLAG, 0x10);
+    assert_int_equal(DAT_MEM_PRIV_REMOTE_READ_FLAG, 0x02);
+    assert_int_equal(DAT_MEM_PRIV_REMOTE_WRITE_FLAG, 0x20);
+    assert_int_equal(DAT_MEM_PRIV_ALL_FLAG, 0x33);
+}
+
 void error_macros_split_type_and_subtype(void **) {
     const DAT_RETURN error = DAT_MAKE_ERROR(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP);
     assert_int_equal(error, 0x8005000cU);
@@ -123,6 +132,7 @@ void provider_macros_call_their_function(void **) {
 int main() {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointer_constants_have_their_values),
+        cmocka_unit_test(privilege_flags_have_their_values),
         cmocka_unit_test(error_macros_split_type_and_subtype),
         cmocka_unit_test(old_member_names_are_aliases),
         cmocka_unit_test(provider_macros_call_their_function),
