@@ -77,7 +77,8 @@ void explain(const std::string &name, bool json, bool probe) {
             {"schema", 1},
             {"name", device.attr().name},
             {"coherency", coherdma_coherency_str(device.attr().coherency)},
-            {"explanation", device.attr().explanation}};
+            {"explanation", device.attr().explanation},
+            {"sync_problem", device.sync_problem()}};
         for (const coherdma_evidence &evidence : device.evidence())
             document["rules"].push_back(as_json(evidence));
         if (probe_result)
@@ -87,6 +88,10 @@ void explain(const std::string &name, bool json, bool probe) {
     }
     for (const std::string &line : tools::wrap_text(device.attr().explanation, WIDTH))
         fmt::print("{}\n", line);
+    if (const std::string problem = device.sync_problem(); !problem.empty())
+        for (const std::string &line :
+             tools::wrap_text("Programs cannot use it: " + problem, WIDTH))
+            fmt::print("{}\n", line);
     fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "RESULT", "REASON, AND WHERE IT WAS READ");
     for (const coherdma_evidence &evidence : device.evidence())
         print_evidence(evidence);

@@ -550,6 +550,18 @@ void unknown_coherency_warns(void **) {
                    "coherdma explain rxe0");
 }
 
+void device_that_no_sync_makes_usable_fails(void **) {
+    working_host machine;
+    machine.query_coherency = [](const std::string &) {
+        return coherency_result{"non-coherent", "the devicetree says so",
+                                "sync is required, but its queues are in the program's memory"};
+    };
+    const check result =
+        assert_check(examine(machine, {}), "coherency", check_status::FAIL, "rxe0");
+    assert_contains(result.evidence, "its queues are in the program's memory");
+    assert_command(result, "coherdma explain rxe0");
+}
+
 // The output.
 
 void only_named_devices_are_checked(void **) {
@@ -736,6 +748,7 @@ int main() {
         cmocka_unit_test(rdma_cm_default_of_roce_v1_warns),
         cmocka_unit_test(iwarp_without_ipv4_address_fails),
         cmocka_unit_test(unknown_coherency_warns),
+        cmocka_unit_test(device_that_no_sync_makes_usable_fails),
         cmocka_unit_test(only_named_devices_are_checked),
         cmocka_unit_test(json_has_all_checks),
         cmocka_unit_test(json_accepts_invalid_utf8),
