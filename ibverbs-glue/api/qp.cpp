@@ -8,8 +8,9 @@
 // - Atomic write: an inline RDMA Write of eight aligned bytes, fenced after earlier RDMA Reads like
 //   the native operation. Hardware writes them at once, though no standard requires it. rxe and siw
 //   use the kernel's memcpy(), which on x86 may copy byte by byte (rep movsb).
+// - Atomic write that is never torn: a compare and swap, which stores eight bytes at once.
 // - Flush: an RDMA Read. The peer's device responds only when earlier RDMA Writes are in its
-// memory.
+//   memory.
 
 #include "copy_struct.hpp"
 
@@ -25,6 +26,7 @@ struct coherdma_qp {
     ibv_qp *ibqp;
     ibv_qp_ex *ibqp_ex; ///< for native operations; may be NULL
     std::uint32_t atomic_write_method;
+    std::uint32_t never_torn_method;
     std::uint32_t flush_method;
 };
 
@@ -58,15 +60,21 @@ bool has_atomics(ibv_context *context) noexcept {
     return ibv_query_device(context, &attr) == 0 && attr.atomic_cap != IBV_ATOMIC_NONE;
 }
 
-/// For a QP without native atomic write: inline if its limit permits, else compare and swap.
-std::uint32_t emulated_atomic_write_method(ibv_qp &qp) noexcept {
+bool can_inline_word(ibv_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
-    if (ibv_query_qp(&qp, &attr, IBV_QP_CAP, &init_attr) == 0 &&
-        std::max(attr.cap.max_inline_data, init_attr.cap.max_inline_data) >= WORD_SIZE)
-        return COHERDMA_METHOD_INLINE_WRITE;
-    return has_atomics(qp.context) ? std::uint32_t{COHERDMA_METHOD_CMP_AND_SWP}
-                                   : std::uint32_t{COHERDMA_METHOD_NONE};
+    return ibv_query_qp(&qp, &attr, IBV_QP_CAP, &init_attr) == 0 &&
+           std::max(attr.cap.max_inline_data, init_attr.cap.max_inline_data) >= WORD_SIZE;
+}
+
+void determine_atomic_write_methods(coherdma_qp &qp) noexcept {
+    qp.never_torn_method = has_wr_atomic_write(qp.ibqp_ex) ? COHERDMA_METHOD_NATIVE
+                           : has_atomics(qp.ibqp->context) ? COHERDMA_METHOD_CMP_AND_SWP
+                                                           : COHERDMA_METHOD_NONE;
+    qp.atomic_write_method =
+        qp.never_torn_method != COHERDMA_METHOD_NATIVE && can_inline_word(*qp.ibqp)
+            ? std::uint32_t{COHERDMA_METHOD_INLINE_WRITE}
+            : qp.never_torn_method;
 }
 
 /// 0, or an errno value with coherdma_error() set.
@@ -124,6 +132,7 @@ int post_inline_write(const coherdma_qp &qp, std::uint64_t wr_id, unsigned send_
 }
 
 /// compare: holds the expected value, and receives the old one.
+// Not fenced: rxe of kernel 6.1 stops the SQ at some fenced atomics forever.
 int post_compare_and_swap(const coherdma_qp &qp, std::uint64_t wr_id, unsigned send_flags,
                           std::uint32_t rkey, std::uint64_t remote_addr, const void *value,
                           const ibv_sge *compare) noexcept {
@@ -136,7 +145,7 @@ int post_compare_and_swap(const coherdma_qp &qp, std::uint64_t wr_id, unsigned s
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-    wr.send_flags = send_flags | IBV_SEND_FENCE;
+    wr.send_flags = send_flags;
     wr.wr.atomic.remote_addr = remote_addr;
     wr.wr.atomic.rkey = rkey;
     std::memcpy(&wr.wr.atomic.compare_add, reinterpret_cast<const void *>(compare->addr),
@@ -166,9 +175,7 @@ coherdma_qp *coherdma_open_qp(ibv_qp *ibqp) {
     }
     qp->ibqp = ibqp;
     qp->ibqp_ex = ibv_qp_to_qp_ex(ibqp);
-    qp->atomic_write_method = has_wr_atomic_write(qp->ibqp_ex)
-                                  ? std::uint32_t{COHERDMA_METHOD_NATIVE}
-                                  : emulated_atomic_write_method(*ibqp);
+    determine_atomic_write_methods(*qp);
     qp->flush_method =
         has_wr_flush(qp->ibqp_ex) ? COHERDMA_METHOD_NATIVE : COHERDMA_METHOD_RDMA_READ;
     return qp;
@@ -181,12 +188,15 @@ void coherdma_close_qp(coherdma_qp *qp) {
 int coherdma_query_qp(const coherdma_qp *qp, coherdma_qp_attr *attr, size_t size) {
     if (qp == nullptr)
         return fail(EINVAL, "qp is NULL");
-    const coherdma_qp_attr result = {qp->atomic_write_method, qp->flush_method};
+    const coherdma_qp_attr result = {qp->atomic_write_method, qp->flush_method,
+                                     qp->never_torn_method};
     return copy_out(result, attr, size);
 }
 
 int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
                                uint64_t remote_addr, const void *value, const ibv_sge *compare) {
+    const bool is_never_torn = (flags & COHERDMA_POST_NEVER_TORN) != 0;
+    flags &= ~std::uint32_t{COHERDMA_POST_NEVER_TORN};
     if (const int error = check_post(qp, flags))
         return error;
     if (value == nullptr)
@@ -195,7 +205,7 @@ int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t f
         return fail(EINVAL, "remote_addr 0x%llx is not a multiple of 8",
                     static_cast<unsigned long long>(remote_addr));
     const unsigned send_flags = to_send_flags(flags);
-    switch (qp->atomic_write_method) {
+    switch (is_never_torn ? qp->never_torn_method : qp->atomic_write_method) {
     case COHERDMA_METHOD_NATIVE:
         return post_native(
             *qp->ibqp_ex, wr_id, send_flags, "an atomic write",
@@ -205,8 +215,11 @@ int coherdma_post_atomic_write(const coherdma_qp *qp, uint64_t wr_id, uint32_t f
     case COHERDMA_METHOD_CMP_AND_SWP:
         return post_compare_and_swap(*qp, wr_id, send_flags, rkey, remote_addr, value, compare);
     default:
-        return fail(EOPNOTSUPP, "this QP supports neither atomic writes, nor eight bytes of inline "
-                                "data, nor atomics");
+        return fail(EOPNOTSUPP, is_never_torn
+                                    ? "this QP supports neither atomic writes nor atomics, so that "
+                                      "a write can be torn"
+                                    : "this QP supports neither atomic writes, nor eight bytes of "
+                                      "inline data, nor atomics");
     }
 }
 

@@ -208,21 +208,26 @@ struct coherdma_qp *coherdma_open_qp(struct ibv_qp *qp);
 void coherdma_close_qp(struct coherdma_qp *qp);
 
 struct coherdma_qp_attr {
-    uint32_t atomic_write; /* enum coherdma_method */
-    uint32_t flush;        /* enum coherdma_method */
+    uint32_t atomic_write;     /* enum coherdma_method */
+    uint32_t flush;            /* enum coherdma_method */
+    uint32_t never_torn_write; /* enum coherdma_method: with COHERDMA_POST_NEVER_TORN */
 };
 int coherdma_query_qp(const struct coherdma_qp *qp, struct coherdma_qp_attr *attr, size_t size);
 
-/* Exactly one of the two; other bits are invalid. */
+/* Exactly one of the first two; other bits are invalid. */
 enum coherdma_post_flags {
     COHERDMA_POST_COMPLETION_ON_ERROR = 1 << 0, /* no completion on success */
     COHERDMA_POST_COMPLETION_ALWAYS = 1 << 1,
+    /* Of atomic writes: never by COHERDMA_METHOD_INLINE_WRITE, which can be torn, but by compare
+     * and swap; or EOPNOTSUPP. */
+    COHERDMA_POST_NEVER_TORN = 1 << 2,
 };
 
 /*
  * Posts an atomic write of eight bytes to the peer's memory: a reader there sees all old or all new
  * bytes. remote_addr must be a multiple of 8. Fenced after earlier RDMA Reads, and therefore after
- * read-based flushes. Same thread safety as ibv_post_send().
+ * read-based flushes, except with COHERDMA_METHOD_CMP_AND_SWP. Same thread safety as
+ * ibv_post_send().
  *
  * compare is used with COHERDMA_METHOD_CMP_AND_SWP only and may otherwise be NULL: eight bytes of
  * registered memory with the expected value. On completion they hold the previous value; if that

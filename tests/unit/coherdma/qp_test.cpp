@@ -20,7 +20,8 @@ ibv_qp_ex fake_qp = {};
 bool has_qp_ex = true;
 std::uint32_t max_inline_data = 8;
 int complete_status = 0; ///< returned by wr_complete
-std::string calls;       ///< recorded by the fake QP's functions
+ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
+std::string calls; ///< recorded by the fake QP's functions
 
 void record(const char *call) {
     calls += calls.empty() ? "" : " ";
@@ -87,6 +88,7 @@ int reset_fake_qp(void **) {
     has_qp_ex = true;
     max_inline_data = 8;
     complete_status = 0;
+    atomic_cap = IBV_ATOMIC_HCA;
     calls.clear();
     return 0;
 }
@@ -163,7 +165,67 @@ void other_methods_post_one_send_wr(void **) {
                                                 &value, &local),
                      0);
     assert_string_equal(calls.c_str(),
-                        "send(opcode 5, id 9, flags 1, 7, 0x1008, sge 8 5) 0x11 -> 0x22");
+                        "send(opcode 5, id 9, flags 0, 7, 0x1008, sge 8 5) 0x11 -> 0x22");
+    coherdma_close_qp(qp);
+}
+
+int post_never_torn(const coherdma_qp *qp, const std::uint64_t &value, const ibv_sge *compare) {
+    calls.clear();
+    return coherdma_post_atomic_write(qp, 9,
+                                      COHERDMA_POST_COMPLETION_ALWAYS | COHERDMA_POST_NEVER_TORN, 7,
+                                      0x1008, &value, compare);
+}
+
+void never_torn_write_is_no_inline_write(void **) {
+    const std::uint64_t value = 0x3837363534333231; // "12345678"
+    std::uint64_t expected = 0x11;
+    const ibv_sge compare = {reinterpret_cast<std::uintptr_t>(&expected), 8, 5};
+    coherdma_qp *qp;
+    coherdma_qp_attr attr = open_qp(qp);
+    assert_int_equal(attr.atomic_write, COHERDMA_METHOD_NATIVE);
+    assert_int_equal(attr.never_torn_write, COHERDMA_METHOD_NATIVE);
+    assert_int_equal(post_never_torn(qp, value, nullptr), 0);
+    assert_string_equal(calls.c_str(), "start write(7, 0x1008, 12345678, id 9, flags 2) complete");
+    assert_int_equal(
+        coherdma_post_atomic_write(qp, 9, COHERDMA_POST_NEVER_TORN, 7, 0x1008, &value, nullptr),
+        EINVAL); // completion on error, or always?
+    coherdma_close_qp(qp);
+
+    fake_qp.wr_atomic_write = nullptr;
+    attr = open_qp(qp);
+    assert_int_equal(attr.atomic_write, COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(attr.never_torn_write, COHERDMA_METHOD_CMP_AND_SWP);
+    assert_int_equal(post_never_torn(qp, value, nullptr), EINVAL);
+    assert_string_equal(calls.c_str(), "");
+    assert_int_equal(post_never_torn(qp, value, &compare), 0);
+    assert_string_equal(
+        calls.c_str(),
+        "send(opcode 5, id 9, flags 2, 7, 0x1008, sge 8 5) 0x11 -> 0x3837363534333231");
+    coherdma_close_qp(qp);
+
+    atomic_cap = IBV_ATOMIC_NONE;
+    attr = open_qp(qp);
+    assert_int_equal(attr.atomic_write, COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(attr.never_torn_write, COHERDMA_METHOD_NONE);
+    assert_int_equal(post_never_torn(qp, value, &compare), EOPNOTSUPP);
+    assert_non_null(std::strstr(coherdma_error(), "a write can be torn"));
+    assert_string_equal(calls.c_str(), "");
+    coherdma_close_qp(qp);
+    max_inline_data = 0;
+    attr = open_qp(qp);
+    assert_int_equal(attr.atomic_write, COHERDMA_METHOD_NONE);
+    assert_int_equal(attr.never_torn_write, COHERDMA_METHOD_NONE);
+    coherdma_close_qp(qp);
+}
+
+void flush_rejects_never_torn(void **) {
+    coherdma_qp *qp;
+    open_qp(qp);
+    assert_int_equal(coherdma_post_flush(qp, 9,
+                                         COHERDMA_POST_COMPLETION_ALWAYS | COHERDMA_POST_NEVER_TORN,
+                                         7, 0x1008, 8, nullptr),
+                     EINVAL);
+    assert_string_equal(calls.c_str(), "");
     coherdma_close_qp(qp);
 }
 
@@ -202,7 +264,7 @@ int ibv_query_qp(ibv_qp *, ibv_qp_attr *attr, int, ibv_qp_init_attr *) {
     return 0;
 }
 int ibv_query_device(ibv_context *, ibv_device_attr *attr) {
-    attr->atomic_cap = IBV_ATOMIC_HCA;
+    attr->atomic_cap = atomic_cap;
     return 0;
 }
 }
@@ -212,6 +274,8 @@ int main() {
         cmocka_unit_test_setup(native_atomic_write_posts_one_wr, reset_fake_qp),
         cmocka_unit_test_setup(qp_without_atomic_write_uses_inline, reset_fake_qp),
         cmocka_unit_test_setup(other_methods_post_one_send_wr, reset_fake_qp),
+        cmocka_unit_test_setup(never_torn_write_is_no_inline_write, reset_fake_qp),
+        cmocka_unit_test_setup(flush_rejects_never_torn, reset_fake_qp),
         cmocka_unit_test_setup(native_flush_posts_one_wr, reset_fake_qp),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

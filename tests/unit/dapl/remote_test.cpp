@@ -153,7 +153,7 @@ void remote_calls_reject_invalid_arguments(void **) {
     coherdma_qp *const qp = coherdma_open_qp(*get_fabric().qps.begin());
     assert_non_null(qp);
     ibv_sge scratch = {reinterpret_cast<std::uintptr_t>(&value), 8, 1};
-    for (const std::uint32_t flags : {0U, 3U, 4U, 5U, 0x80000002U}) {
+    for (const std::uint32_t flags : {0U, 3U, 4U, 7U, 0x80000002U}) {
         assert_int_equal(coherdma_post_atomic_write(qp, 1, flags, 1, 16, &value, nullptr), EINVAL);
         assert_int_equal(coherdma_post_flush(qp, 1, flags, 1, 16, 8, &scratch), EINVAL);
     }
