@@ -32,6 +32,12 @@ std::uint32_t to_post_flags(DAT_COMPLETION_FLAGS flags) noexcept {
                                                        : COHERDMA_POST_COMPLETION_ALWAYS;
 }
 
+std::uint32_t to_atomic_write_flags(DAT_COMPLETION_FLAGS flags) noexcept {
+    return to_post_flags(flags) |
+           ((flags & DAT_COHERDMA_NEVER_TORN_FLAG) != 0 ? std::uint32_t{COHERDMA_POST_NEVER_TORN}
+                                                        : 0);
+}
+
 /// Calls post_fn(remote_ops, wr_id). wr_id is the cookie that has the data of the completion event.
 /// sink: local memory that the device may write, or nullptr. If post_fn returns EINVAL, the invalid
 /// argument is the one with the number `argument`.
@@ -80,8 +86,8 @@ DAT_RETURN atomic_write(DAT_EP_HANDLE ep_handle, const void *value, const DAT_LM
     return post_remote(*ep, DAT_DTO_RDMA_WRITE, atomic_write_size, user_cookie.as_64, compare, 3,
                        [&](const coherdma_qp &remote_ops, DAT_UINT64 wr_id) {
                            return coherdma_post_atomic_write(
-                               &remote_ops, wr_id, to_post_flags(flags), remote->rmr_context,
-                               remote->virtual_address, value,
+                               &remote_ops, wr_id, to_atomic_write_flags(flags),
+                               remote->rmr_context, remote->virtual_address, value,
                                reinterpret_cast<const ibv_sge *>(compare));
                        });
 }
@@ -121,6 +127,7 @@ DAT_RETURN query_methods(DAT_EP_HANDLE ep_handle, DAT_COHERDMA_METHODS *methods)
     coherdma_query_qp(ep->remote_ops.get(), &attr, sizeof attr);
     methods->atomic_write = static_cast<DAT_COHERDMA_METHOD>(attr.atomic_write);
     methods->flush = static_cast<DAT_COHERDMA_METHOD>(attr.flush);
+    methods->never_torn_write = static_cast<DAT_COHERDMA_METHOD>(attr.never_torn_write);
     return DAT_SUCCESS;
 }
 

@@ -161,6 +161,9 @@ all_modes='stale poison evict:1 evict:2 passthrough'
 @test "atomic_write: data are right without a finding, emulated" {
     expect_right_emulated 'stale evict:1 evict:2 passthrough' atomic_write --count 200
 }
+@test "atomic_write: never torn writes are right without a finding, emulated" {
+    expect_right_emulated 'stale evict:1 evict:2 passthrough' atomic_write --never-torn --count 200
+}
 @test "atomic_write: without its sync data are wrong with a finding, emulated" { expect_findings_without_syncs stale atomic_write; }
 
 @test "modify_then_read: compiles by the command of the manual pages, for both versions of uDAPL" {

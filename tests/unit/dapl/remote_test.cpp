@@ -147,6 +147,46 @@ void atomic_write_without_inline_uses_cmp_swap(void **) {
     assert_true(read_word(buffer, 8) == value);
 }
 
+constexpr auto never_torn = static_cast<DAT_COMPLETION_FLAGS>(
+    unsigned{DAT_COMPLETION_SUPPRESS_FLAG} | unsigned{DAT_COHERDMA_NEVER_TORN_FLAG});
+
+void never_torn_write_uses_cmp_swap(void **) {
+    connected_eps eps;
+    memory buffer(eps.ia, 64,
+                  DAT_MEM_PRIV_ALL_FLAG | static_cast<DAT_MEM_PRIV_FLAGS>(0x40)); // remote atomics
+    const DAT_COHERDMA_METHODS methods = query_methods(eps.active.handle);
+    assert_int_equal(methods.atomic_write, DAT_COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(methods.never_torn_write, DAT_COHERDMA_METHOD_CMP_AND_SWP);
+    const DAT_RMR_TRIPLET remote = buffer.rmr_triplet(8, 8);
+    const DAT_LMR_TRIPLET old = eps.active_memory.lmr_triplet(0, 8);
+    std::memset(eps.active_memory.bytes.data(), 0, 8);
+    assert_int_equal(dat_coherdma_post_atomic_write(eps.active.handle, &value, nullptr, cookie(1),
+                                                    &remote, never_torn),
+                     invalid_parameter(3));
+    assert_success(dat_coherdma_post_atomic_write(eps.active.handle, &value, &old, cookie(1),
+                                                  &remote, never_torn));
+    assert_true(read_word(buffer, 8) == value);
+    assert_success(dat_coherdma_post_atomic_write(eps.active.handle, &value, &old, cookie(1),
+                                                  &remote, never_torn)); // expects 0
+    assert_true(read_word(eps.active_memory, 0) == value);
+    assert_no_event(eps.active.request_evd);
+}
+
+void never_torn_write_without_atomics_not_supported(void **) {
+    connected_eps eps("iwarp");
+    const DAT_COHERDMA_METHODS methods = query_methods(eps.active.handle);
+    assert_int_equal(methods.atomic_write, DAT_COHERDMA_METHOD_INLINE_WRITE);
+    assert_int_equal(methods.never_torn_write, DAT_COHERDMA_METHOD_NONE);
+    const DAT_RMR_TRIPLET remote = eps.passive_memory.rmr_triplet(8, 8);
+    const DAT_LMR_TRIPLET old = eps.active_memory.lmr_triplet(0, 8);
+    const std::size_t num_posts = get_fabric().posts.size();
+    assert_int_equal(dat_coherdma_post_atomic_write(eps.active.handle, &value, &old, cookie(1),
+                                                    &remote, never_torn),
+                     dat_error(DAT_MODEL_NOT_SUPPORTED));
+    assert_int_equal(get_fabric().posts.size(), num_posts);
+    assert_no_event(eps.active.request_evd);
+}
+
 /// libcoherdma's functions, by which the Provider's extensions are implemented.
 void remote_calls_reject_invalid_arguments(void **) {
     connected_eps eps;
@@ -183,6 +223,8 @@ int main() {
         TEST(invalid_remote_calls_rejected),
         TEST(flush_reads_only_last_bytes),
         TEST(atomic_write_without_inline_uses_cmp_swap),
+        TEST(never_torn_write_uses_cmp_swap),
+        TEST(never_torn_write_without_atomics_not_supported),
         TEST(remote_calls_reject_invalid_arguments),
     };
     return run_cases(tests);

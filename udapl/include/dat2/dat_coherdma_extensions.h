@@ -29,13 +29,18 @@ typedef enum dat_coherdma_method DAT_ENUM_BASE {
 typedef struct dat_coherdma_methods {
     DAT_COHERDMA_METHOD atomic_write;
     DAT_COHERDMA_METHOD flush;
+    DAT_COHERDMA_METHOD never_torn_write; /* an atomic write with DAT_COHERDMA_NEVER_TORN_FLAG */
 } DAT_COHERDMA_METHODS;
+
+/* Of atomic writes, with other completion flags: never by DAT_COHERDMA_METHOD_INLINE_WRITE, which
+ * can be torn, but by compare and swap; or DAT_MODEL_NOT_SUPPORTED. */
+#define DAT_COHERDMA_NEVER_TORN_FLAG DAT_CAST(DAT_COMPLETION_FLAGS, 0x10000)
 
 /*
  * Posts an atomic write of the eight bytes at value to rbuf in the peer's memory, whose address
  * must be a multiple of 8: a reader there sees all old or all new bytes. Fenced after earlier RDMA
- * Reads and flushes. Its event is that of an RDMA Write; with DAT_COMPLETION_SUPPRESS_FLAG only if
- * it fails.
+ * Reads and flushes, except with DAT_COHERDMA_METHOD_CMP_AND_SWP. Its event is that of an RDMA
+ * Write; with DAT_COMPLETION_SUPPRESS_FLAG only if it fails.
  *
  * compare is used with DAT_COHERDMA_METHOD_CMP_AND_SWP only and may otherwise be NULL: eight bytes
  * of local memory with the expected value. On completion they hold the previous value; if that

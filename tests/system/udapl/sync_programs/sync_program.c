@@ -347,12 +347,13 @@ static int run_both(struct process *process, char *name) {
 
 static int usage(const struct sync_program *program) {
     fprintf(stderr,
-            "usage: %s [--skip-sync [N]]%s IA             both sides\n"
+            "usage: %s [--skip-sync [N]]%s%s%s%s IA             both sides\n"
             "       %s [...] server IA        prints the port\n"
             "       %s [...] client IA PORT\n"
             "--skip-sync: without sync call N of %d\n",
-            program->name, program->count ? " [--count N]" : "", program->name, program->name,
-            program->num_syncs);
+            program->name, program->count ? " [--count N]" : "", program->option ? " [" : "",
+            program->option ? program->option : "", program->option ? "]" : "", program->name,
+            program->name, program->num_syncs);
     return MISUSE;
 }
 
@@ -378,6 +379,8 @@ int run_program(const struct sync_program *program, int count, char **argv) {
             process.count = number(*++argv);
             if (process.count < 1)
                 return usage(program);
+        } else if (program->option && strcmp(*argv, program->option) == 0) {
+            process.has_option = 1;
         } else {
             return usage(program);
         }

@@ -29,6 +29,7 @@ struct sync_program {
     void (*client)(struct process *);
     void (*prepare)(void); /* runs before the fork; may be NULL */
     long count;            /* default of --count; 0: there is no such option */
+    const char *option;    /* another option, without a value; may be NULL */
 };
 
 /* The server or the client. */
@@ -44,6 +45,7 @@ struct process {
     DAT_BOOLEAN lmr_sync_req;
     long count;
     int skipped_sync, data_wrong;
+    int has_option; /* whether the command has program->option */
 };
 
 /* Returns the exit status. */
