@@ -186,7 +186,7 @@ void wr_set_inline_data_list(ibv_qp_ex *ibqp, std::size_t num_buf,
     rxe_send_wqe *const wqe = qp.cur_wqe;
     if (wqe == nullptr)
         return;
-    if ((INLINE_OPCODES & (std::uint32_t{1} << wqe->wr.opcode)) == 0)
+    if ((INLINE_OPCODES >> (wqe->wr.opcode % 32) & 1) == 0) // the kernel may have changed it
         return set_wr_err(qp, EINVAL);
     std::size_t length = 0;
     unsigned char *end = wqe_data(*wqe);

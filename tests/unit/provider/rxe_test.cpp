@@ -532,6 +532,25 @@ void queue_of_length_zero_refuses_posts(rxe_kernel &kernel, rxe_objects &objects
             }
 }
 
+// Between the calls of a batch the kernel writes the opcode of its WQE. It must not be the exponent
+// of a shift, as the sanitizer finds.
+void opcode_written_by_kernel_is_refused(rxe_kernel &kernel, rxe_objects &objects) {
+    constexpr std::uint64_t wr_id = 0x1122334455667788;
+    ibv_qp_ex *const qp = ibv_qp_to_qp_ex(objects.qp_ex);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(objects.qp_ex, &attr, IBV_QP_STATE), 0);
+    ibv_wr_start(qp);
+    qp->wr_id = wr_id;
+    ibv_wr_send(qp);
+    const std::size_t sq_index = kernel.num_rings() - 3; // before a new CQ's and a new SRQ's ring
+    auto *const wqe = reinterpret_cast<rxe::rxe_send_wqe *>(&kernel.ring(sq_index) + 1);
+    assert_int_equal(wqe->wr.wr_id, wr_id);
+    wqe->wr.opcode = 0xffffffff;
+    ibv_wr_set_inline_data(qp, objects.memory.data(), 8);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+}
+
 } // namespace
 
 int main() {
@@ -553,6 +572,7 @@ int main() {
         objects_unit_test(posts_with_invalid_consumer_index_stay_within_ring),
         objects_unit_test(reset_qp_continues_at_kernel_index),
         objects_unit_test(queue_of_length_zero_refuses_posts),
+        objects_unit_test(opcode_written_by_kernel_is_refused),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
