@@ -11,6 +11,12 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if __has_include(<sanitizer/asan_interface.h>)
+#    include <sanitizer/asan_interface.h>
+#else
+#    define ASAN_POISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
+#    define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
+#endif
 
 namespace {
 
@@ -101,16 +107,21 @@ extern "C" ssize_t write(int fd, const void *bytes, size_t count) {
 // ThreadSanitizer calls mmap() before it is initialized.
 extern "C" [[gnu::no_sanitize_thread]] void *mmap(void *addr, size_t bytes, int prot, int flags,
                                                   int fd, off_t offset) noexcept {
-    const int error = current_kernel == nullptr || fd != current_kernel->fd
-                          ? 0
-                          : current_kernel->map(static_cast<std::uint64_t>(offset), bytes);
-    if (error == 0)
+    if (current_kernel == nullptr || fd != current_kernel->fd)
         return mmap64(addr, bytes, prot, flags, fd, offset);
-    errno = error;
-    return MAP_FAILED;
+    return current_kernel->map(static_cast<std::uint64_t>(offset), bytes, prot, flags);
+}
+extern "C" [[gnu::no_sanitize_thread]] int munmap(void *addr, size_t bytes) noexcept {
+    if (current_kernel != nullptr && current_kernel->unmap(addr, bytes))
+        return 0;
+    return static_cast<int>(syscall(SYS_munmap, addr, bytes));
 }
 
 namespace fake {
+
+std::size_t kernel::round_to_pages(std::size_t bytes) {
+    return (bytes + page_size - 1) / page_size * page_size;
+}
 
 kernel::kernel()
     : name_("uverbs" + std::to_string(++num_kernels))
@@ -162,12 +173,12 @@ std::size_t kernel::mapped_bytes() const {
 }
 
 const kernel::shared_memory &kernel::make_memory(std::size_t bytes) {
-    const std::size_t size = (bytes + page_size - 1) / page_size * page_size;
+    const std::size_t size = round_to_pages(bytes);
     void *const addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_,
                             static_cast<off_t>(memory_end_));
     if (addr == MAP_FAILED || memory_end_ + size > memory_size)
         std::abort();
-    rings_.push_back({static_cast<unsigned char *>(addr), memory_end_, size});
+    rings_.push_back({static_cast<unsigned char *>(addr), memory_end_, size, bytes});
     memory_end_ += size;
     return rings_.back();
 }
@@ -176,9 +187,43 @@ int kernel::check_mapping(std::uint64_t, std::size_t) {
     return 0;
 }
 
-int kernel::map(std::uint64_t offset, std::size_t bytes) {
+void *kernel::map(std::uint64_t offset, std::size_t bytes, int prot, int flags) {
     mappings.emplace_back(offset, bytes);
-    return check_mapping(offset, bytes);
+    if (const int mapping_error = check_mapping(offset, bytes)) {
+        errno = mapping_error;
+        return MAP_FAILED;
+    }
+    const std::size_t size = round_to_pages(bytes);
+    void *const area = mmap64(nullptr, size + 2 * page_size, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (area == MAP_FAILED)
+        return MAP_FAILED;
+    auto *const addr = static_cast<unsigned char *>(area) + page_size;
+    if (mmap64(addr, bytes, prot, flags | MAP_FIXED, fd, static_cast<off_t>(offset)) ==
+        MAP_FAILED) {
+        const int mmap_error = errno;
+        syscall(SYS_munmap, area, size + 2 * page_size);
+        errno = mmap_error;
+        return MAP_FAILED;
+    }
+    mapped_[addr] = size;
+    for (const shared_memory &ring : rings_)
+        if (ring.offset == offset && ring.size == size)
+            ASAN_POISON_MEMORY_REGION(addr + ring.used, size - ring.used);
+    return addr;
+}
+
+bool kernel::unmap(void *addr, std::size_t bytes) {
+    const auto mapping = mapped_.find(addr);
+    if (mapping == mapped_.end())
+        return false;
+    const std::size_t size = mapping->second;
+    if (round_to_pages(bytes) != size)
+        std::abort();
+    ASAN_UNPOISON_MEMORY_REGION(addr, size);
+    syscall(SYS_munmap, static_cast<unsigned char *>(addr) - page_size, size + 2 * page_size);
+    mapped_.erase(mapping);
+    return true;
 }
 
 std::size_t kernel::count_commands(std::uint32_t number) const noexcept {

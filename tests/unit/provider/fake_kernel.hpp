@@ -2,7 +2,8 @@
 //
 // A fake kernel for one device: records and answers the commands that libibverbs and the driver
 // write, and provides rings to map. It has no ioctl(), so libibverbs writes each command. A command
-// can be made to fail. Derived classes answer the commands of one driver.
+// can be made to fail. Derived classes answer the commands of one driver. The pages beside a mapped
+// ring are not accessible; with AddressSanitizer neither are the bytes after the ring.
 #pragma once
 
 #include "abi/abi.hpp"
@@ -16,6 +17,7 @@
 #include <infiniband/verbs.h>
 #include <map>
 #include <rdma/ib_user_verbs.h>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -76,13 +78,21 @@ class kernel {
     ibv_context *open();
 
     std::size_t num_rings() const { return rings_.size(); }
+    /// The bytes of a ring, without the rest of its last page.
+    std::span<unsigned char> ring_bytes(std::size_t ring_index) const {
+        return {rings_.at(ring_index).addr, rings_.at(ring_index).used};
+    }
     /// The size of a ring in bytes.
     std::size_t ring_size(std::size_t ring_index) const { return rings_.at(ring_index).size; }
     /// The bytes of rings that the driver has mapped.
     std::size_t mapped_bytes() const;
 
-    int answer(const command &cmd);                   ///< returns 0 or errno
-    int map(std::uint64_t offset, std::size_t bytes); ///< returns 0 or errno
+    int answer(const command &cmd); ///< returns 0 or errno
+    /// Maps a ring between two pages that are not accessible, or returns MAP_FAILED and sets errno.
+    void *map(std::uint64_t offset, std::size_t bytes, int prot, int flags);
+    /// Whether addr is a ring that map() returned. Unmaps it and the pages beside it.
+    bool unmap(void *addr, std::size_t bytes);
+    std::size_t num_mapped() const { return mapped_.size(); }
     std::size_t count_commands(std::uint32_t number) const noexcept;
     /// The nth recorded command with this number, counted from 0.
     const command &find_command(std::uint32_t number, std::size_t nth = 0) const;
@@ -94,8 +104,10 @@ class kernel {
         unsigned char *addr;
         std::uint64_t offset;
         std::size_t size; ///< whole pages
+        std::size_t used; ///< in bytes
     };
     static constexpr std::size_t page_size = 4096;
+    static std::size_t round_to_pages(std::size_t bytes);
 
     /// Of the ring that was created as the index-th.
     const shared_memory &ring_memory(std::size_t ring_index) const { return rings_.at(ring_index); }
@@ -116,6 +128,7 @@ class kernel {
     std::size_t memory_end_ = 0;
     std::uint32_t last_handle_ = 100;
     std::vector<shared_memory> rings_;
+    std::map<void *, std::size_t> mapped_; ///< by address: whole pages
     ibv_device *device_;
 };
 

@@ -26,9 +26,11 @@ class rxe_kernel : public kernel {
         return *reinterpret_cast<rxe::rxe_queue_buf *>(ring_memory(index).addr);
     }
 
+  protected:
+    int answer_driver(const command &cmd) override;
+
   private:
     const coherdma::abi::verbs_device_ops &device_ops() const override;
-    int answer_driver(const command &cmd) override;
     int answer_extended(const command &cmd);
     /// A ring that holds min_entries at a time: one of its entries stays unused.
     rxe::mminfo make_ring(std::uint32_t min_entries, std::size_t entry_size);

@@ -40,9 +40,11 @@ class siw_kernel : public kernel {
     /// Adds the next CQE to a CQ's ring.
     void add_cqe(std::size_t ring_index, siw_cqe cqe);
 
+  protected:
+    int answer_driver(const command &cmd) override;
+
   private:
     const coherdma::abi::verbs_device_ops &device_ops() const override;
-    int answer_driver(const command &cmd) override;
     int check_mapping(std::uint64_t offset, std::size_t bytes) override;
     std::uint64_t make_ring(std::uint32_t &entries, std::size_t entry_size,
                             std::size_t trailer_size = 0);

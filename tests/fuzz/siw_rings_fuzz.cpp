@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// libFuzzer: whatever a kernel writes into siw's rings, the driver stays within them.
+
+#include "hostile_kernel.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char *bytes, std::size_t size) {
+    fake::run_hostile_program<fake::siw_kernel>({bytes, size});
+    return 0;
+}
