@@ -106,7 +106,7 @@ void add_bench(cli::command &program, int &status) {
         .delimiter(',')
         .check(check_size, "SIZE")
         .capture_default_str();
-    command.add_flag("--quick", opts->quick, "Take seconds, not half a minute; less exact");
+    command.add_flag("--quick", opts->quick, "Take seconds, not a minute; less exact");
     const auto json = command.add_flag("--json,-j", opts->json, "Print JSON");
     command.add_option("--html", opts->html_file, "Write an HTML page with plots to this file")
         .type_name("FILE");

@@ -81,9 +81,8 @@ std::string as_comparison(const measurements &current, const measurements &basel
         if (const sync_timing *previous = find_timing(baseline, timing.instructions, timing.call,
                                                       timing.line_state, timing.bytes))
             add_row(text, counts,
-                    fmt::format("{} {}, {}, {}", timing.instructions,
-                                timing.call == SYNC_RDMA_READ ? "read" : "write", timing.line_state,
-                                format_size(timing.bytes)),
+                    fmt::format("{} {}, {}, {}", timing.instructions, format_call(timing.call),
+                                timing.line_state, format_size(timing.bytes)),
                     timing.ns_per_line, previous->ns_per_line, machine_factor(timing, *previous));
     text += "raw: ratio of the raw loop, which is due to the machine, not the library.\n";
     text += fmt::format("in total: {} slower, {} faster, of {}\n", counts.slower, counts.faster,

@@ -13,8 +13,10 @@ namespace tools::bench {
 /// Three significant digits: 0.62, 24.7, 190, 39830; "-" if not positive.
 std::string format_number(double value);
 
-/// When programs make the call: "before a Read" or "around a Write".
+/// When programs make the call: "before a Read", "around a Write", "for the CPU" ...
 std::string format_occasion(const std::string &call);
+/// The same in at most eight characters.
+std::string format_call(const std::string &call);
 
 /// nullptr if it was not measured.
 const sync_timing *find_timing(const measurements &results, const std::string &instructions,

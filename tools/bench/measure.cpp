@@ -54,6 +54,35 @@ void prepare_lines(const measured_memory &memory, const coherdma_device *dev,
         memory.load_lines(timing.bytes, line_size);
 }
 
+struct sync_call {
+    const char *name;
+    bool is_for_peer;  ///< of accesses by peers, not by the device for this program
+    bool is_writeback; ///< does not invalidate
+    int (*run)(const coherdma_device *, const ibv_sge *);
+};
+constexpr sync_call SYNC_CALLS[] = {
+    {SYNC_RDMA_READ, true, true,
+     [](const coherdma_device *dev, const ibv_sge *range) {
+         return coherdma_sync_rdma_read(dev, range, 1);
+     }},
+    {SYNC_RDMA_WRITE, true, false,
+     [](const coherdma_device *dev, const ibv_sge *range) {
+         return coherdma_sync_rdma_write(dev, range, 1);
+     }},
+    {SYNC_TO_DEVICE, false, true,
+     [](const coherdma_device *dev, const ibv_sge *range) {
+         return coherdma_sync_for_device(dev, range, 1, COHERDMA_TO_DEVICE);
+     }},
+    {SYNC_FROM_DEVICE, false, false,
+     [](const coherdma_device *dev, const ibv_sge *range) {
+         return coherdma_sync_for_device(dev, range, 1, COHERDMA_FROM_DEVICE);
+     }},
+    {SYNC_FOR_CPU, false, false,
+     [](const coherdma_device *dev, const ibv_sge *range) {
+         return coherdma_sync_for_cpu(dev, range, 1, COHERDMA_FROM_DEVICE);
+     }},
+};
+
 /// The ns per line of what `timing` describes: first of the sync call, second of the raw loop, or
 /// nothing if there is no raw loop for the instructions.
 sample_pairs measure_sync(const sync_timing &timing, const measured_memory &memory,
@@ -61,16 +90,17 @@ sample_pairs measure_sync(const sync_timing &timing, const measured_memory &memo
                           const stop_predicate &should_stop) {
     const unique_device dev =
         open_without_device(timing.instructions.c_str(), COHERDMA_NON_COHERENT);
-    const bool is_read = timing.call == SYNC_RDMA_READ;
-    const auto sync_call = is_read ? coherdma_sync_rdma_read : coherdma_sync_rdma_write;
+    const auto &call =
+        *std::find_if(std::begin(SYNC_CALLS), std::end(SYNC_CALLS),
+                      [&](const sync_call &each) { return each.name == timing.call; });
     const raw_loop *loop = find_raw_loop(timing.instructions);
-    const auto run_raw_loop = !loop     ? nullptr
-                              : is_read ? loop->writeback
-                                        : loop->writeback_invalidate;
+    const auto run_raw_loop = !loop               ? nullptr
+                              : call.is_writeback ? loop->writeback
+                                                  : loop->writeback_invalidate;
     const ibv_sge range = make_range(memory.begin(), timing.bytes);
     const auto measure_call = [&] {
         prepare_lines(memory, dev.get(), timing, line_size);
-        return ns_until_complete([&] { sync_call(dev.get(), &range, 1); });
+        return ns_until_complete([&] { call.run(dev.get(), &range); });
     };
     const auto measure_raw_loop = [&] {
         if (!run_raw_loop)
@@ -139,21 +169,26 @@ sample_pairs measure_coherent(const measured_memory &memory, std::size_t line_si
     return measure_paired(limits, should_stop, NUM_CALLS, measure_calls, [] { return 0.0; });
 }
 
-/// What to measure, without times yet: each combination of instructions, call, state and size.
+/// What to measure, without times yet: each combination of instructions, call, state and size; with
+/// other than the default instructions only the calls for a peer's accesses.
 std::vector<sync_timing> list_combinations(const std::vector<std::string> &instruction_sets,
-                                           const measurement_options &opts, std::size_t line_size) {
+                                           const measurements &results) {
     std::vector<sync_timing> timings;
     for (const std::string &instructions : instruction_sets)
-        for (const char *call : {SYNC_RDMA_READ, SYNC_RDMA_WRITE})
+        for (const sync_call &call : SYNC_CALLS) {
+            if (!call.is_for_peer && instructions != results.default_instructions)
+                continue;
             for (const char *line_state : LINE_STATES)
-                for (const std::size_t bytes : opts.sizes) {
+                for (const std::size_t bytes : results.options.sizes) {
                     sync_timing &timing = timings.emplace_back();
                     timing.instructions = instructions;
-                    timing.call = call;
+                    timing.call = call.name;
                     timing.line_state = line_state;
                     timing.bytes = bytes;
-                    timing.num_lines = (bytes + line_size - 1) / line_size;
+                    timing.num_lines =
+                        (bytes + results.machine.line_size - 1) / results.machine.line_size;
                 }
+        }
     return timings;
 }
 
@@ -176,8 +211,7 @@ void measure(measurements &results, const std::vector<std::string> &instruction_
     const std::size_t max_bytes =
         *std::max_element(results.options.sizes.begin(), results.options.sizes.end());
     const measured_memory memory(std::max(max_bytes + line_size, SCATTER_BYTES));
-    std::vector<sync_timing> timings =
-        list_combinations(instruction_sets, results.options, line_size);
+    std::vector<sync_timing> timings = list_combinations(instruction_sets, results);
     // Of all passes; by the index in timings and in NUM_RANGES.
     std::vector<sample_pairs> timing_samples(timings.size());
     std::vector<sample_pairs> scattered_samples(std::size(NUM_RANGES));

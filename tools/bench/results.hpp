@@ -14,9 +14,12 @@
 
 namespace tools::bench {
 
-/// The measured calls of libcoherdma.
+/// The measured calls of libcoherdma; in parentheses the direction.
 inline constexpr char SYNC_RDMA_READ[] = "coherdma_sync_rdma_read";
 inline constexpr char SYNC_RDMA_WRITE[] = "coherdma_sync_rdma_write";
+inline constexpr char SYNC_TO_DEVICE[] = "coherdma_sync_for_device(TO_DEVICE)";
+inline constexpr char SYNC_FROM_DEVICE[] = "coherdma_sync_for_device(FROM_DEVICE)";
+inline constexpr char SYNC_FOR_CPU[] = "coherdma_sync_for_cpu(FROM_DEVICE)";
 
 /// What the cache lines of a range are before a call: modified in the cache, cached as they are in
 /// memory, or in no cache.
@@ -40,7 +43,7 @@ struct measurement_options {
 /// size of the range.
 struct sync_timing {
     std::string instructions; ///< as in coherdma_cpu_attr.choices: "clwb", "dc" ...
-    std::string call;         ///< SYNC_RDMA_READ or SYNC_RDMA_WRITE
+    std::string call;         ///< SYNC_...
     std::string line_state;   ///< one of LINE_STATES
     std::size_t bytes = 0, num_lines = 0;
     summary ns_per_line;

@@ -23,7 +23,8 @@ setup() {
     old=$BATS_TEST_TMPDIR/old.json
     "${quick[@]}" --json >"$old"
     jq -e '.schema == 1 and (.interrupted | not) and .machine.line_size > 0 and
-        (.timings | length) == ([.timings[].instructions] | unique | length) * 12 and
+        (.timings | length) == ([.timings[].instructions] | unique | length) * 12 + 18 and
+        ([.timings[].call] | unique | length) == 5 and
         ([.timings[].ns_per_line.p50] | all(. > 0)) and
         [.scattered[].ranges] == [1, 4, 16, 256]' "$old"
     run -0 --separate-stderr "${quick[@]}" --compare "$old"

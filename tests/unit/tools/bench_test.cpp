@@ -129,6 +129,25 @@ void comparison_counts_slower_and_faster(void **) {
     assert_contains(as_comparison(results, baseline), "in total: 0 slower, 1 faster, of 5");
 }
 
+void each_call_has_its_name(void **) {
+    measurements results = make_results();
+    const sync_timing timing = results.timings[0];
+    results.timings.clear();
+    for (const char *call :
+         {SYNC_RDMA_READ, SYNC_RDMA_WRITE, SYNC_TO_DEVICE, SYNC_FROM_DEVICE, SYNC_FOR_CPU}) {
+        results.timings.push_back(timing);
+        results.timings.back().call = call;
+    }
+    const std::string table = as_table(results), comparison = as_comparison(results, results);
+    for (const char *occasion :
+         {"clwb, before a Read\n", "clwb, around a Write\n", "clwb, for the device, which reads\n",
+          "clwb, for the device, which writes\n", "clwb, for the CPU\n"})
+        assert_contains(table, occasion);
+    for (const char *row : {"clwb read, dirty", "clwb write, dirty", "clwb to dev, dirty",
+                            "clwb from dev, dirty", "clwb cpu, dirty"})
+        assert_contains(comparison, row);
+}
+
 void html_page_is_escaped(void **) {
     const std::string page = as_html(make_results());
     assert_contains(page, "&lt;b&gt;CPU &amp; &quot;co&quot;&lt;/b&gt;");
@@ -166,6 +185,7 @@ int main() {
         cmocka_unit_test(sizes_are_parsed_and_printed),
         cmocka_unit_test(json_round_trip),
         cmocka_unit_test(comparison_counts_slower_and_faster),
+        cmocka_unit_test(each_call_has_its_name),
         cmocka_unit_test(html_page_is_escaped),
         cmocka_unit_test(empty_results_are_printed),
         cmocka_unit_test(text_fits_80_columns),
