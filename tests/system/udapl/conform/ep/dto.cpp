@@ -25,11 +25,21 @@ struct dto_fixture {
         : eps(attr) {
         eps.connect();
         fill_source_and_clear_target(1);
+        sync_source();
+        sync_target();
     }
     void fill_source_and_clear_target(unsigned seed) {
         const auto pattern = make_pattern(half_size, seed);
         std::copy(pattern.begin(), pattern.end(), eps.lmr.data() + source_offset);
         std::fill_n(eps.lmr.data() + target_offset, half_size, unwritten_byte);
+    }
+    /// The source is about to be read by the peer, the target to be written, or was written. The
+    /// Provider syncs the memory of the EP's own requests.
+    void sync_source(source_location loc = current_location()) const {
+        eps.lmr.sync_rdma_read(source_offset, half_size, loc);
+    }
+    void sync_target(source_location loc = current_location()) const {
+        eps.lmr.sync_rdma_write(target_offset, half_size, loc);
     }
     /// Only this range of the target has changed, and has what the source has there.
     void expect_transferred(std::size_t src_offset, std::size_t dst_offset, std::size_t length,
@@ -79,6 +89,7 @@ void test_rdma_write() {
     for (const std::size_t size : sizes) {
         const scoped_trace trace(concat(size, " bytes"));
         fixture.fill_source_and_clear_target(++seed);
+        fixture.sync_target();
         require_success(post_rdma_write(eps.active,
                                         eps.lmr.make_lmr_triplet(source_offset + 5, size),
                                         eps.lmr.make_rmr_triplet(target_offset + 9, size), size));
@@ -89,6 +100,7 @@ void test_rdma_write() {
         require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 2));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
         expect_completion(eps.active.request_evd, eps.active, 2, 0);
+        fixture.sync_target();
         fixture.expect_transferred(5, 9, size);
     }
 }
@@ -101,6 +113,7 @@ void test_rdma_read() {
     for (const std::size_t size : sizes) {
         const scoped_trace trace(concat(size, " bytes"));
         fixture.fill_source_and_clear_target(++seed);
+        fixture.sync_source();
         require_success(post_rdma_read(eps.active,
                                        eps.lmr.make_lmr_triplet(target_offset + 2, size),
                                        eps.lmr.make_rmr_triplet(source_offset + 7, size), size));
@@ -119,6 +132,7 @@ void test_both_ways() {
     expect_completion(eps.passive.request_evd, eps.passive, 2, 5000);
     fixture.expect_transferred(0, 0, 5000);
     fixture.fill_source_and_clear_target(9);
+    fixture.sync_source();
     require_success(post_rdma_read(eps.passive, eps.lmr.make_lmr_triplet(target_offset, 300),
                                    eps.lmr.make_rmr_triplet(source_offset, 300), 3));
     expect_completion(eps.passive.request_evd, eps.passive, 3, 300);
@@ -183,6 +197,7 @@ void test_rdma_segments() {
         lmr_triplets iov = split_lmr(eps.lmr, source_offset, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
         const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(target_offset, length);
+        fixture.sync_target();
         require_success(dat_ep_post_rdma_write(eps.active, count, iov.data(), make_context(1),
                                                &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 1, length);
@@ -190,6 +205,7 @@ void test_rdma_segments() {
                                        remote,
                                        2)); // completes after the Write's data
         expect_completion(eps.active.request_evd, eps.active, 2, 8);
+        fixture.sync_target();
         fixture.expect_transferred(0, 0, length);
     }
     for (DAT_COUNT count = 1; count <= attr.max_rdma_read_iov; ++count) {
@@ -198,6 +214,7 @@ void test_rdma_segments() {
         lmr_triplets iov = split_lmr(eps.lmr, target_offset, count, 40);
         const auto length = static_cast<std::size_t>(count) * 40;
         const DAT_RMR_TRIPLET remote = eps.lmr.make_rmr_triplet(source_offset, length);
+        fixture.sync_source();
         require_success(dat_ep_post_rdma_read(eps.active, count, iov.data(), make_context(3),
                                               &remote, DAT_COMPLETION_DEFAULT_FLAG));
         expect_completion(eps.active.request_evd, eps.active, 3, length);
@@ -253,6 +270,7 @@ void test_operations() {
     require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target_offset, 8),
                                    eps.lmr.make_rmr_triplet(source_offset, 8), 4));
     expect_operation(eps.active.request_evd, DAT_DTO_RDMA_READ, "the operation of a Read");
+    fixture.sync_target();
 }
 
 /// Sends, Writes and Reads complete in the order of posting, with all 64 bits of their cookies; the
@@ -286,6 +304,7 @@ void test_completion_order() {
         for (DAT_UINT64 i = 0; i < 4; ++i)
             expect_completion(eps.passive.recv_evd, eps.passive, cookie(100 + i), 500 + 3 * i);
     }
+    fixture.sync_target();
 }
 
 /// An RDMA Write without a completion, then an empty message: when this arrives, the Write's data
@@ -295,12 +314,14 @@ void test_write_visible_after_send() {
     ep_pair &eps = fixture.eps;
     for (unsigned round = 1; round <= 20; ++round) {
         fixture.fill_source_and_clear_target(round);
+        fixture.sync_target();
         require_success(post_recv(eps.passive, eps.lmr.make_lmr_triplet(0, 0), 1));
         require_success(post_rdma_write(eps.active, eps.lmr.make_lmr_triplet(source_offset, 20000),
                                         eps.lmr.make_rmr_triplet(target_offset, 20000), 2,
                                         DAT_COMPLETION_SUPPRESS_FLAG));
         require_success(post_send(eps.active, eps.lmr.make_lmr_triplet(0, 0), 3));
         expect_completion(eps.passive.recv_evd, eps.passive, 1, 0);
+        fixture.sync_target();
         fixture.expect_transferred(0, 0, 20000);
         expect_completion(eps.active.request_evd, eps.active, 3, 0);
     }
@@ -313,6 +334,7 @@ void test_many_reads() {
     attr.max_request_dtos = 32;
     dto_fixture fixture(&attr);
     ep_pair &eps = fixture.eps;
+    fixture.sync_source();
     for (DAT_UINT64 i = 0; i < 24; ++i)
         require_success(
             post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(target_offset + i * 1000, 1000),
@@ -361,6 +383,7 @@ void add_order_cases(case_list &cases) {
         expect_eq(nmore, 4, "the number of events left");
         for (DAT_UINT64 i = 1; i < 5; ++i)
             expect_completion(eps.active.request_evd, eps.active, i, 8);
+        fixture.sync_target();
     });
 }
 
@@ -378,6 +401,7 @@ void add_completion_flag_cases(case_list &cases) {
             expect_completion(eps.active.request_evd, eps.active, 99, 8);
         }
         expect_no_event(eps.active.request_evd);
+        fixture.sync_target();
     });
     add_case(cases, "dto.unsignalled", [] { // an event, which wakes no thread
         DAT_EP_ATTR attr = minimal_ep_attr();
@@ -411,6 +435,7 @@ void add_completion_flag_cases(case_list &cases) {
         constexpr std::size_t relay = target_offset - page_size;
         for (unsigned round = 1; round <= 30; ++round) {
             fixture.fill_source_and_clear_target(round);
+            fixture.sync_source();
             require_success(
                 post_recv(eps.passive, eps.lmr.make_lmr_triplet(target_offset, 2000), 1));
             require_success(post_rdma_read(eps.active, eps.lmr.make_lmr_triplet(relay, 2000),

@@ -21,6 +21,7 @@ struct dto_error_fixture {
     dto_error_fixture() {
         eps.connect();
         std::fill_n(eps.lmr.data() + target, 2 * page_size, std::byte{0x5e});
+        eps.lmr.sync_rdma_write(target, 2 * page_size);
     }
     void expect_target_unchanged(source_location loc = current_location()) const {
         const std::byte *target_start = eps.lmr.data() + target;

@@ -139,7 +139,8 @@ mapping::~mapping() {
 
 test_lmr::test_lmr(const test_ia &ia, DAT_PZ_HANDLE pz, std::size_t bytes,
                    DAT_MEM_PRIV_FLAGS privileges, source_location loc)
-    : memory_(bytes) {
+    : ia_(ia)
+    , memory_(bytes) {
     DAT_REGION_DESCRIPTION desc{};
     desc.for_va = memory_.data();
     DAT_LMR_HANDLE handle = nullptr;
@@ -156,6 +157,15 @@ DAT_LMR_TRIPLET test_lmr::make_lmr_triplet(std::size_t offset, std::size_t lengt
 }
 DAT_RMR_TRIPLET test_lmr::make_rmr_triplet(std::size_t offset, std::size_t length) const {
     return {address(offset), static_cast<DAT_SEG_LENGTH>(length), rmr_context_};
+}
+
+void test_lmr::sync_rdma_read(std::size_t offset, std::size_t length, source_location loc) const {
+    const DAT_LMR_TRIPLET segment = make_lmr_triplet(offset, length);
+    require_success(dat_lmr_sync_rdma_read(ia_, &segment, 1), loc);
+}
+void test_lmr::sync_rdma_write(std::size_t offset, std::size_t length, source_location loc) const {
+    const DAT_LMR_TRIPLET segment = make_lmr_triplet(offset, length);
+    require_success(dat_lmr_sync_rdma_write(ia_, &segment, 1), loc);
 }
 
 DAT_EVENT next_event(DAT_EVD_HANDLE evd, source_location loc) {

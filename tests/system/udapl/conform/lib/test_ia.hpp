@@ -93,11 +93,18 @@ class test_lmr {
     }
     DAT_LMR_TRIPLET make_lmr_triplet(std::size_t offset, std::size_t length) const;
     DAT_RMR_TRIPLET make_rmr_triplet(std::size_t offset, std::size_t length) const;
+    /// What a Consumer does around accesses of a peer: before an RDMA Read, and before and after an
+    /// RDMA Write.
+    void sync_rdma_read(std::size_t offset, std::size_t length,
+                        source_location loc = current_location()) const;
+    void sync_rdma_write(std::size_t offset, std::size_t length,
+                         source_location loc = current_location()) const;
     DAT_LMR_CONTEXT lmr_context() const { return lmr_context_; }
     DAT_RMR_CONTEXT rmr_context() const { return rmr_context_; }
     DAT_RETURN free() { return handle_.free(); }
 
   private:
+    DAT_IA_HANDLE ia_;
     mapping memory_;
     unique_lmr handle_;
     DAT_LMR_CONTEXT lmr_context_ = 0;
