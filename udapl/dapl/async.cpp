@@ -163,6 +163,13 @@ void stop_async_events(dapl_ia &ia) noexcept {
         event_thread::wait_for_callback(*removed);
 }
 
+void for_each_ia_with_async_events(void (*fn)(dapl_ia &)) noexcept {
+    const std::lock_guard guard(deliveries.lock);
+    for (dapl_ia *ia : deliveries.ias)
+        if (ia != nullptr)
+            fn(*ia);
+}
+
 void async_events_atfork_prepare() noexcept {
     deliveries.lock.lock();
 }

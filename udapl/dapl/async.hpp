@@ -10,5 +10,7 @@ class dapl_ia;
 /// Starts delivery of the device's events to the IA. 0 or an errno.
 int start_async_events(dapl_ia &ia) noexcept;
 void stop_async_events(dapl_ia &ia) noexcept;
+/// Calls fn for each IA between these two calls; none in the child of a fork.
+void for_each_ia_with_async_events(void (*fn)(dapl_ia &)) noexcept;
 
 } // namespace coherdma::dapl

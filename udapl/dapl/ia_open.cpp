@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 namespace coherdma::dapl {
 
@@ -62,6 +63,17 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
     return DAT_SUCCESS;
 }
 
+/// Handler of atexit(): the kernel deregisters the LMRs of open IAs when the process has ended. In
+/// the child of a fork no IA is registered.
+void writeback_open_ias() noexcept {
+    for_each_ia_with_async_events([](dapl_ia &ia) {
+        const std::lock_guard guard(objects_lock);
+        for (auto *lmr = ia.needs_sync ? ia.first<dapl_lmr>() : nullptr; lmr != nullptr;
+             lmr = static_cast<dapl_lmr *>(lmr->next))
+            writeback_pages(*lmr);
+    });
+}
+
 /// Sets coherency, needs_sync and checked_coherency.
 DAT_RETURN open_coherency(dapl_ia &ia) noexcept {
     ia.coherency.reset(coherdma_open_device(ia.ctx()));
@@ -75,7 +87,10 @@ DAT_RETURN open_coherency(dapl_ia &ia) noexcept {
     open_attr.flags = COHERDMA_OPEN_CHECK_MEMORY;
     open_attr.context = ia.ctx();
     ia.checked_coherency.reset(coherdma_open_device_ex(&open_attr, sizeof open_attr));
-    return ia.checked_coherency ? DAT_RETURN{DAT_SUCCESS} : dat_error(DAT_INTERNAL_ERROR);
+    if (!ia.checked_coherency)
+        return dat_error(DAT_INTERNAL_ERROR);
+    static const bool has_handler = std::atexit(writeback_open_ias) == 0;
+    return has_handler ? DAT_RETURN{DAT_SUCCESS} : no_resources(DAT_RESOURCE_MEMORY);
 }
 
 /// Opens the device that the IA name stands for. On an error the caller destroys the IA.

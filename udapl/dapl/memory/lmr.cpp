@@ -251,12 +251,6 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                                   });
 }
 
-namespace {
-
-/// Linux before 7.0 drops dirty lines of the memory's pages at deregistration, if the device is not
-/// coherent: writes them back, those beside the LMR too. Only what the program wrote: lines that
-/// the device wrote are the consumer's to sync. Memory that the consumer has already unmapped has
-/// nothing to write back.
 void writeback_pages(const dapl_lmr &lmr) noexcept {
     const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const auto addr = reinterpret_cast<std::uintptr_t>(lmr.memory);
@@ -269,6 +263,8 @@ void writeback_pages(const dapl_lmr &lmr) noexcept {
         coherdma_sync_for_device(lmr.ia->checked_coherency.get(), &sge, 1, COHERDMA_TO_DEVICE);
     }
 }
+
+namespace {
 
 /// For dat_lmr_free: deregisters the MR, if no RMR is bound to the LMR. The handle is still valid
 /// then, since the device may refuse: an MW is still bound if the bind that replaces its binding is

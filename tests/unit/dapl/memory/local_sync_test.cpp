@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // On a device that is not coherent, the Provider syncs the local memory of DTOs: before each post,
-// and before each completion of a DTO that the device writes; and an LMR before it is deregistered.
+// and before each completion of a DTO that the device writes; and an LMR before it is deregistered,
+// also by the end of the process.
 
 #include "fake/two_eps.hpp"
 
+#include <cerrno>
 #include <coherdma/coherdma.h>
+#include <cstdlib>
 #include <dat2/dat_ib_extensions.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -279,6 +283,67 @@ void abrupt_close_writes_pages_back(void **) {
     assert_pages_written_back([](ia_fixture &ia, memory &) { ia.close(); });
 }
 
+int exit_result_fd = -1; ///< gets the number of syncs at exit; -1: not the process of the test
+std::uint64_t exit_addr = 0;
+
+/// Handler of atexit() that is called after the Provider's: its own was registered earlier.
+void send_syncs_at_exit() {
+    if (exit_result_fd < 0)
+        return;
+    int num_syncs = 0;
+    for (const recorded_local_sync &sync : take_syncs())
+        num_syncs += sync.direction == COHERDMA_TO_DEVICE && sync.checks_memory &&
+                     sync.sge_list.at(0).addr <= exit_addr &&
+                     exit_addr < sync.sge_list[0].addr + sync.sge_list[0].length;
+    _exit(write(exit_result_fd, &num_syncs, sizeof num_syncs) == sizeof num_syncs ? 0 : 1);
+}
+
+/// The number of syncs of exit_addr during exit() of a child, after work() in it.
+template <class function>
+int syncs_at_exit_of_child(function &&work) {
+    int pipe_fds[2], result = -1;
+    assert_int_equal(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(120);
+        work();
+        take_syncs();
+        exit_result_fd = pipe_fds[1];
+        std::exit(0);
+    }
+    close(pipe_fds[1]);
+    assert_int_equal(read(pipe_fds[0], &result, sizeof result), sizeof result);
+    close(pipe_fds[0]);
+    while (waitpid(child, nullptr, 0) != child)
+        assert_int_equal(errno, EINTR);
+    return result;
+}
+
+void exit_writes_pages_of_open_ia_back(void **) {
+#ifdef COHERDMA_TSAN
+    print_message("# skipped: ThreadSanitizer does not support threads in a forked child\n");
+    skip();
+#endif
+    const int num_syncs = syncs_at_exit_of_child([] {
+        const device_without_coherency device;
+        static const ia_fixture *const ia = new ia_fixture; // never closed
+        static const memory *const buffer = new memory(*ia);
+        exit_addr = address_of(*buffer);
+    });
+    assert_int_equal(num_syncs, 1);
+}
+
+void exit_of_forked_child_writes_nothing_back(void **) {
+    const device_without_coherency device;
+    ia_fixture ia;
+    memory buffer(ia);
+    exit_addr = address_of(buffer);
+    assert_int_equal(syncs_at_exit_of_child([] {}), 0);
+    buffer.free();
+    take_syncs();
+}
+
 void coherent_device_never_synced(void **) {
     {
         connected_eps eps;
@@ -293,6 +358,9 @@ void coherent_device_never_synced(void **) {
 } // namespace
 
 int main() {
+    get_fabric(); // destroyed after the handler is called
+    if (std::atexit(send_syncs_at_exit) != 0)
+        return 1;
     const CMUnitTest tests[] = {
         TEST(sources_written_back_before_post),
         TEST(inline_data_not_synced),
@@ -309,6 +377,8 @@ int main() {
         TEST(queues_hold_as_many_dtos),
         TEST(lmr_free_writes_pages_back),
         TEST(abrupt_close_writes_pages_back),
+        TEST(exit_writes_pages_of_open_ia_back),
+        TEST(exit_of_forked_child_writes_nothing_back),
         TEST(coherent_device_never_synced),
     };
     return run_cases(tests);
