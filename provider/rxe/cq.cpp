@@ -79,22 +79,25 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     const std::uint32_t mask = ring.index_mask, log2_elem_size = ring.log2_elem_size;
     std::uint32_t cons = ring.cons;
     const int count = std::min(num_entries, static_cast<int>(ring.num_ready()));
-    if (count > 0) {
-        const ibv_wc *const end = wc + count;
-        ibv_wc *next_wc = wc;
-        do {
-            const auto &cqe = *reinterpret_cast<const rxe_cqe *>(
-                entries + (static_cast<std::size_t>(cons) << log2_elem_size));
-            if (cqe.status != IBV_WC_SUCCESS) [[unlikely]]
-                return poll_cq_slow_and_unlock(cq, num_entries, wc);
-            cons = (cons + 1) & mask;
-            std::memcpy(next_wc, &cqe, sizeof(*next_wc));
-            next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];
-            ++next_wc;
-        } while (next_wc != end);
-        ring.cons = cons;
-        ring.publish_consumer();
+    if (count <= 0) { // num_entries may be negative
+        cq.lock.unlock();
+        trace::poll(ibcq->handle, 0);
+        return 0;
     }
+    const ibv_wc *const end = wc + count;
+    ibv_wc *next_wc = wc;
+    do {
+        const auto &cqe = *reinterpret_cast<const rxe_cqe *>(
+            entries + (static_cast<std::size_t>(cons) << log2_elem_size));
+        if (cqe.status != IBV_WC_SUCCESS) [[unlikely]]
+            return poll_cq_slow_and_unlock(cq, num_entries, wc);
+        cons = (cons + 1) & mask;
+        std::memcpy(next_wc, &cqe, sizeof(*next_wc));
+        next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];
+        ++next_wc;
+    } while (next_wc != end);
+    ring.cons = cons;
+    ring.publish_consumer();
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
     return count;
