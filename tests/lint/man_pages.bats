@@ -40,7 +40,8 @@ page_names() { in_order names "${pages[@]}" | cut -d ' ' -f 2; }
     # Those of the system, and of rdma-core.
     local others=' access(2) dlopen(3) ping(8) epoll(7) getrlimit(2) mmap(2) open(2) poll(2) select(2)'
     others+=' shmat(2) socket(2) ibv_devinfo(1) ibv_get_device_list(3) ibv_import_device(3) rdma(8) rping(1)'
-    others+=' ibv_advise_mr(3) ibv_create_qp_ex(3) ibv_post_send(3) ibv_wr_start(3) '
+    others+=' ibv_advise_mr(3) ibv_create_cq_ex(3) ibv_create_qp_ex(3) ibv_poll_cq(3) ibv_post_send(3)'
+    others+=' ibv_req_notify_cq(3) ibv_wr_start(3) '
     page_names >"$BATS_TEST_TMPDIR/names"
     say references "${pages[@]}" | while read -r page name section; do
         grep -qxF "$name.$section" "$BATS_TEST_TMPDIR/names" || [[ $others == *" $name($section) "* ]] ||

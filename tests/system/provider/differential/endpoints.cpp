@@ -3,36 +3,11 @@
 #include "endpoints.hpp"
 
 #include <arpa/inet.h>
-#include <chrono>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <thread>
 
 namespace differential {
 namespace {
-
-using clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-/// Ends the wait for a completion that never comes, which some faults of the stock providers are.
-constexpr milliseconds lost_limit{2000};
-/// Ends a hang.
-constexpr milliseconds hang_limit{60'000};
-
-// Calls function until it returns true. Sleeps between later calls: the kernel needs the processor.
-template <class F>
-bool wait_until(milliseconds limit, const F &function) {
-    const auto deadline = clock::now() + limit;
-    for (unsigned calls = 0; !function(); ++calls) {
-        constexpr unsigned busy_calls = 200;
-        if (calls > busy_calls) {
-            if (clock::now() > deadline)
-                return false;
-            std::this_thread::sleep_for(milliseconds(1));
-        }
-    }
-    return true;
-}
 
 ibv_cq *create_cq(const environment &env, bool extended, ibv_comp_channel *channel) {
     if (!extended)
@@ -148,12 +123,8 @@ endpoint::endpoint(const environment &environment, const qp_options &qp_options)
     }
     mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), options.mr_access)),
                "MR");
-    if (options.with_channel) {
-        channel = check(decltype(channel)(ibv_create_comp_channel(context)), "channel");
-        check(fcntl(channel->fd, F_SETFL, O_NONBLOCK), "channel");
-    }
-    send_cq.reset(create_cq(env, options.extended, channel.get()));
-    recv_cq.reset(create_cq(env, options.extended, channel.get()));
+    send_cq.reset(create_cq(env, options.extended, options.channel));
+    recv_cq.reset(create_cq(env, options.extended, options.channel));
     if (options.use_srq) {
         ibv_srq_init_attr srq_attr{};
         srq_attr.attr = {16, 4, 0};
@@ -273,6 +244,13 @@ std::uint64_t endpoint::digest() const {
     for (std::size_t i = 0; i < data_size; ++i)
         hash = (hash ^ static_cast<std::uint64_t>(memory.at(i))) * 1099511628211U;
     return hash;
+}
+
+unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> create_channel(const environment &env) {
+    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel(
+        check(ibv_create_comp_channel(env.context), "channel"));
+    check(fcntl(channel->fd, F_SETFL, O_NONBLOCK), "channel");
+    return channel;
 }
 
 bool endpoint::poll(ibv_cq *cq, ibv_wc &wc) const {

@@ -9,22 +9,46 @@
 #include "runner.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <rdma/rdma_cma.h>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace differential {
 
 using namespace verbs_test;
 
+/// Ends the wait for a completion that never comes, which some faults of the stock providers are.
+constexpr std::chrono::milliseconds lost_limit{2000};
+/// Ends a hang.
+constexpr std::chrono::milliseconds hang_limit{60'000};
+
+/// Calls function until it returns true. Sleeps between later calls: the kernel needs the
+/// processor.
+template <class F>
+bool wait_until(std::chrono::milliseconds limit, const F &function) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (unsigned calls = 0; !function(); ++calls) {
+        constexpr unsigned busy_calls = 200;
+        if (calls > busy_calls) {
+            if (std::chrono::steady_clock::now() > deadline)
+                return false;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    }
+    return true;
+}
+
 struct qp_options {
     static constexpr ibv_qp_cap default_cap{16, 16, 4, 4, 64};
     ibv_qp_type type = IBV_QPT_RC;
     ibv_qp_cap cap = default_cap;
     bool extended = false; ///< posts by ibv_wr_*, polls by ibv_start_poll()
-    bool use_srq = false, use_td = false, sq_sig_all = false, with_channel = false;
+    bool use_srq = false, use_td = false, sq_sig_all = false;
+    ibv_comp_channel *channel = nullptr; ///< of both CQs
     unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
                       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
     unsigned mr_access = access;
@@ -58,7 +82,6 @@ struct endpoint {
     std::unique_ptr<ibv_td, td_deleter> td;
     unique_handle<ibv_pd, ibv_dealloc_pd> pd;
     unique_handle<ibv_mr, ibv_dereg_mr> mr;
-    unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> channel;
     unique_handle<ibv_cq, ibv_destroy_cq> send_cq, recv_cq;
     unique_handle<ibv_srq, ibv_destroy_srq> srq;
     unique_handle<ibv_ah, ibv_destroy_ah> ah;
@@ -95,24 +118,25 @@ struct endpoint {
     bool poll(ibv_cq *cq, ibv_wc &wc) const;
 };
 
+unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> create_channel(const environment &env);
+
 /// The fields of a completion that the verbs define: "ID:STATUS:OPCODE:...".
 std::string to_string(const endpoint &ep, const ibv_wc &wc, bool is_recv);
 
 /// Two connected endpoints. Each case begins with fresh data and empty queues.
 class qp_pair {
-    static constexpr std::uint64_t marker_id = 0xffff;
-
     const environment &env_;
     qp_options options_;
     bool is_clean_ = false;
 
-    bool post_marker();
     void collect_sends(std::string &completions, bool &marker_failed, bool any_order);
     void collect_recvs(endpoint &ep, std::string &completions, bool wait_for_all);
     void wait_for_datagram(std::string &completions);
     void connect_by_cm();
 
   public:
+    static constexpr std::uint64_t marker_id = 0xffff;
+
     std::unique_ptr<endpoint> a, b; ///< a requests, b responds
 
     qp_pair(const environment &env, const qp_options &options)
@@ -125,6 +149,8 @@ class qp_pair {
     void prepare(unsigned seed);
     void connect();
     void set_dirty() { is_clean_ = false; }
+    /// A request of a that completes after those before it have completed on both sides.
+    bool post_marker();
     /// Waits until what was posted has completed, and records all completions, states and data.
     /// any_order: the order of the requester's completions does not matter.
     void finish(record &record, bool any_order = false);

@@ -263,7 +263,8 @@ void run_leftover(const environment &env, runner &runner) {
             continue;
         runner.run(concat("leftover/", is_reset ? "reset" : "destroy"), [&](record &record) {
             qp_options options = make_options(env);
-            options.with_channel = true;
+            const auto channel = create_channel(env);
+            options.channel = channel.get();
             qp_pair qps(env, options);
             qps.prepare(1);
             endpoint &a = *qps.a, &b = *qps.b;
@@ -273,11 +274,11 @@ void run_leftover(const environment &env, runner &runner) {
             request.wr.sg_list = request.sg_list.data();
             ibv_send_wr *bad_wr = nullptr;
             check(ibv_post_send(a.qp, &request.wr, &bad_wr), "post the Send");
-            pollfd event_fd{a.channel->fd, POLLIN, 0};
+            pollfd event_fd{channel->fd, POLLIN, 0};
             check(poll(&event_fd, 1, -1) - 1, "wait for the completion");
             ibv_cq *event_cq = nullptr;
             void *cq_context = nullptr;
-            check(ibv_get_cq_event(a.channel.get(), &event_cq, &cq_context), "CQ event");
+            check(ibv_get_cq_event(channel.get(), &event_cq, &cq_context), "CQ event");
             ibv_ack_cq_events(event_cq, 1);
             ibv_wc wc{};
             int error = 0;

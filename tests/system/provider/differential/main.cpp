@@ -31,9 +31,16 @@ int main(int argc, char **argv) try {
     options.seed = std::stoul(args[8]);
     options.steps = static_cast<unsigned>(std::stoul(args[9]));
     const std::vector<group> groups{
-        {"posts", run_posts},     {"extended posts", run_extended_posts},
-        {"lists", run_lists},     {"receives", run_recvs},
-        {"objects", run_objects}, {"modifications", run_modifications},
+        {"posts", run_posts},
+        {"extended posts", run_extended_posts},
+        {"lists", run_lists},
+        {"receives", run_recvs},
+        {"remote accesses", run_accesses},
+        {"events", run_events},
+        {"domains", run_domains},
+        {"processes", run_processes},
+        {"objects", run_objects},
+        {"modifications", run_modifications},
         {"random", run_random},
     };
     return run_groups(options, groups);

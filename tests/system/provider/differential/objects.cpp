@@ -69,6 +69,8 @@ void run_create_qp(const environment &env, runner &runner) {
                         if (use_srq) // not defined
                             query_cap.max_recv_wr = query_cap.max_recv_sge = 0;
                         add_cap(record, "query_cap", query_cap);
+                        if (!env.options.is_rxe()) // uninitialized memory
+                            init_attr.sq_sig_all = 0;
                         record.add("init_attr", concat(init_attr.qp_type, '/', init_attr.sq_sig_all,
                                                        '/', init_attr.send_cq == ep.send_cq.get(),
                                                        '/', init_attr.srq == ep.srq.get()));
@@ -113,7 +115,9 @@ void run_srq(const environment &env, runner &runner) {
     for (const std::uint32_t max_wr :
          {0U, 1U, 2U, 15U, 16U, 1000U, 32768U, 1U << 20, 1U << 30, ~0U})
         for (const std::uint32_t max_sge : {0U, 1U, 2U, 6U, 7U, 27U, 28U, 1000U})
-            for (const std::uint32_t limit : {0U, 1U, 2000U})
+            for (const std::uint32_t limit : {0U, 1U, 2000U}) {
+                if (max_wr == 1U << 20 && (max_sge > 1 || limit != 0))
+                    continue; // takes seconds
                 runner.run(
                     concat("create_srq/", max_wr, '/', max_sge, '/', limit), [&](record &record) {
                         const endpoint ep(env, make_options(env));
@@ -131,6 +135,7 @@ void run_srq(const environment &env, runner &runner) {
                         }
                         add_object(record, srq, ibv_destroy_srq);
                     });
+            }
     for (const std::uint32_t value : {0U, 1U, 7U, 8U, 9U, 64U, 1U << 30})
         for (const int mask : {0, 1, 2, 3, 4})
             runner.run(concat("modify_srq/", value, '/', mask), [&](record &record) {
