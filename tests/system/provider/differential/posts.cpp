@@ -6,6 +6,9 @@
 #include "groups.hpp"
 #include "requests.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace differential {
 namespace {
 
@@ -16,20 +19,31 @@ bool is_atomic(int opcode) {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+// Whether the kernel has a patch of scripts/lab/patches, or may have it.
+bool may_have_patch(std::string_view name) {
+    const char *const missing = std::getenv("SOFTRDMA_MISSING_PATCHES");
+    return missing == nullptr || std::string_view(missing).find(name) == std::string_view::npos;
+}
+
 // Requests that stop or crash the kernel, with each provider.
 bool stops_kernel(const environment &env, int opcode, unsigned flags, const shape &shape) {
-    const bool is_inline = (flags & IBV_SEND_INLINE) != 0;
+    static const bool completes_fenced_atomics =
+        may_have_patch("RDMA-rxe-return-a-request-s-share-of-rd_atomic-when-it-is-sent-again");
+    static const bool sends_empty_segments =
+        may_have_patch("RDMA-siw-leave-out-empty-segments-of-a-send");
+    if (opcode > IBV_WR_SEND_WITH_INV) // beyond the kernel's opcodes
+        return true;
+    const bool is_fenced = (flags & IBV_SEND_FENCE) != 0,
+               is_inline = (flags & IBV_SEND_INLINE) != 0;
     if (env.options.is_rxe())
-        // Beyond the kernel's opcodes, and fenced atomics, at which the requester may stall.
-        return (opcode > IBV_WR_SEND_WITH_INV) ||
-               ((flags & IBV_SEND_FENCE) != 0 && is_atomic(opcode));
-    // siw panics at a segment without data among several, and stops the SQ at Reads with other than
-    // one SGE or a fence, and at inline data of other requests than Send and Write.
+        return is_fenced && is_atomic(opcode) && !completes_fenced_atomics;
     const bool has_empty =
         shape.lengths.size() > 1 &&
         std::ranges::find(shape.lengths, std::uint32_t{0}) != shape.lengths.end();
-    return opcode > IBV_WR_SEND_WITH_INV || has_empty ||
-           (opcode == IBV_WR_RDMA_READ && (shape.num_sge != 1 || (flags & IBV_SEND_FENCE) != 0)) ||
+    // siw stops the SQ at Reads with other than one SGE or a fence, and at inline data of other
+    // requests than Send and Write.
+    return (has_empty && !sends_empty_segments) ||
+           (opcode == IBV_WR_RDMA_READ && (shape.num_sge != 1 || is_fenced)) ||
            (is_inline && (opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_READ));
 }
 
