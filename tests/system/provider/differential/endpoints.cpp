@@ -408,10 +408,11 @@ void qp_pair::collect_sends(std::string &completions, bool &marker_failed, bool 
         }
         return has_marker;
     };
-    // On siw the stock provider loses the marker after a failure; ours flushes it in the next poll.
     wait_until(lost_limit, [&] { return poll_all() || (has_failed && !env_.options.is_rxe()); });
+    // On siw the stock provider may lose the marker after a failure. Ours flushes it in a poll
+    // after the kernel has ended the connection, which may take it a moment.
     if (!has_marker)
-        poll_all();
+        wait_until(flush_limit, poll_all);
     if (any_order)
         std::ranges::sort(sends);
     for (const std::string &send : sends)

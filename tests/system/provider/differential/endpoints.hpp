@@ -23,6 +23,8 @@ using namespace verbs_test;
 
 /// Ends the wait for a completion that never comes, which some faults of the stock providers are.
 constexpr std::chrono::milliseconds lost_limit{2000};
+/// The same, of a request behind one that failed on siw.
+constexpr std::chrono::milliseconds flush_limit{100};
 /// Ends a hang.
 constexpr std::chrono::milliseconds hang_limit{60'000};
 
