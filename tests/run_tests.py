@@ -43,7 +43,8 @@ class Test:
 
 
 class Result:
-    """Of one run of a test: the rows of its file of results, and the seconds that CTest counted."""
+    """Of one run of a test: the rows of its file of results (ok, FAIL or skip, the case, the reason,
+    the seconds), and the seconds that CTest counted."""
 
     def __init__(self, logs: str, name: str, seconds: float, has_passed: bool) -> None:
         self.name, self.seconds, self.has_passed = name, seconds, has_passed

@@ -137,9 +137,11 @@ class replay {
     std::vector<replayed_segment> segments_;
 };
 
-/// The event before which the program should have synced; NONE: no sync is missing. Unsynced bytes
-/// are found by the last event, which accesses them. Stale bytes are first found by an earlier one:
-/// the sync belongs between the device's write and that event. There is an event.
+/// The index of the event before which the program should have synced; NONE: no sync is missing.
+/// Bytes that the CPU wrote and did not sync are found, or discarded, by the last event. Bytes that
+/// the device wrote and the CPU has not fetched are stale, or conflict with the CPU's own, from an
+/// earlier event on: the row of the device's write has the event that follows it. There is an
+/// event.
 std::size_t find_missing_before(const timeline &line_timeline, const std::string &finding_kind) {
     const std::size_t last = line_timeline.events.size() - 1;
     if (finding_kind == "unsynced-read" || finding_kind == "unsynced-write" ||
@@ -204,7 +206,9 @@ source_frame parse_frame(const std::string &frame) {
     return parsed;
 }
 
-/// The finding's member history, which coherdma-emulate(7) describes.
+/// The finding's member history, which coherdma-emulate(7) describes: what was done to its cache
+/// lines, `times` times in succession, and the state of these lines afterwards, in runs of adjacent
+/// ones. Offsets are those in the memory region.
 std::vector<line_event> parse_history(const json &finding) {
     std::vector<line_event> events;
     for (const json &object : finding.at("history")) {

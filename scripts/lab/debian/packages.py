@@ -83,7 +83,7 @@ class Suite:
             except OSError:
                 pass
             subprocesses.require_program("apt-get", "apt", "fetching a kernel")
-            cache.require_space(300, "package lists")
+            cache.require_space(megabytes=300, purpose="package lists")
             shutil.rmtree(self.folder, ignore_errors=True)
             for name in ("state/lists/partial", "cache/archives/partial"):
                 os.makedirs(os.path.join(self.folder, name))

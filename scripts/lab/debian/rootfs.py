@@ -50,7 +50,7 @@ def get_rootfs(arch: str, suite_name: str) -> str:
 
 def _build(suite: Suite, path: str) -> Dict[str, Any]:
     suite.update_lists()
-    cache.require_space(900, f"a root file system for {suite.arch}")
+    cache.require_space(megabytes=900, purpose=f"a root file system for {suite.arch}")
     packages.make_merged_usr(path)
     with supervisor.Undo() as undo:
         work_folder = packages.make_work_folder(undo, f"root-{suite.arch}")

@@ -94,7 +94,7 @@ def _fetch(arch: str, version: Optional[str], suite_name: Optional[str]) -> Kern
             kernel_packages += [package] if package else []
 
     def build(path: str) -> Dict[str, Any]:
-        cache.require_space(900, f"kernel {release}")
+        cache.require_space(megabytes=900, purpose=f"kernel {release}")
         with supervisor.Undo() as undo:
             work_folder = packages.make_work_folder(undo, release)
             busybox = suite.find_package("busybox-static")

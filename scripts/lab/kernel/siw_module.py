@@ -51,7 +51,7 @@ def add_to_kernel(kernel: Kernel) -> None:
         is_current = manifest["facts"].get(PATCHES_FACT) == series.digest()
         if os.path.exists(module_path(kernel)) and is_current:
             return
-        cache.require_space(800, f"building siw for kernel {kernel.release}")
+        cache.require_space(megabytes=800, purpose=f"building siw for kernel {kernel.release}")
         work_folder = packages.make_work_folder(undo, "siw")
         needed = _find_packages(kernel)
         tree = _unpack_source(kernel, needed.source, work_folder)
@@ -97,7 +97,7 @@ def _build_with_suite_compiler(
     kernel: Kernel, needed: _Packages, folder: str, work_folder: str
 ) -> str:
     """With the compiler of the kernel's release, in its own root."""
-    cache.require_space(2500, f"the compiler of {kernel.suite}")
+    cache.require_space(megabytes=2500, purpose=f"the compiler of {kernel.suite}")
     suite = Suite(kernel.suite, kernel.arch)
     main_headers = needed.headers[0]
     if kernel.arch == packages.machine_arch():

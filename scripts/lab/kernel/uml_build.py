@@ -70,7 +70,7 @@ def build(series: Optional[str], options: BuildOptions = BuildOptions()) -> UmlK
 
     def build_entry(path: str) -> Dict[str, Any]:
         assert series
-        cache.require_space(3000, f"building user-mode kernel {series}")
+        cache.require_space(megabytes=3000, purpose=f"building user-mode kernel {series}")
         with supervisor.Undo() as undo:
             kept_tree = cache.cache_path(CACHE_KIND, name + TREE_SUFFIX)
             _remove_other_trees(kept_tree)

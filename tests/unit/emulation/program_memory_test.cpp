@@ -27,13 +27,14 @@ void access_to_unmapped_memory_fails(void **) {
     const program_pages pages(3);
     std::vector<unsigned char> copy(pages.size);
     std::array<word, 8> words{};
-    std::size_t lost;
+    std::size_t num_skipped;
     munmap(pages.bytes + PAGE, PAGE);
     assert_int_equal(program_memory::read(pages.begin(), copy.data(), pages.size), EFAULT);
     assert_int_equal(program_memory::read(pages.begin() + PAGE, copy.data(), 1), EFAULT);
     assert_int_equal(program_memory::read(pages.begin(), copy.data(), PAGE), 0);
-    assert_int_equal(program_memory::replace_words(pages.begin() + PAGE, words.data(), words.data(),
-                                                   words.size(), &lost),
+    assert_int_equal(program_memory::replace_words(pages.begin() + PAGE, /*expected=*/words.data(),
+                                                   /*desired=*/words.data(), words.size(),
+                                                   &num_skipped),
                      EFAULT);
 }
 

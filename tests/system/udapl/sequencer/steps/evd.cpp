@@ -277,6 +277,7 @@ void expect_conn_event(worker &thread, const object &evd, const DAT_EVENT &event
 
 } // namespace
 
+/// Checks an event of this EVD. Returns the CR of a connection request, for others nullptr.
 object *handle_event(worker &thread, const object &evd, const DAT_EVENT &event) {
     const DAT_EVENT_NUMBER number = event.event_number;
     const DAT_EVENT_DATA &data = event.event_data;
