@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 namespace {
 
@@ -209,49 +211,55 @@ outcome bind_zero_based_mw(const device &dev) {
     return {true, "refused, and bound without IBV_ACCESS_ZERO_BASED"};
 }
 
-/// The peer has no receive yet for a Send, and a request behind the Send has a fence: both complete
-/// once the receive is posted, so the request that is sent again does not wait for itself.
-outcome complete_behind_rnr(const device &dev, ibv_wr_opcode fenced_opcode) {
+/// The number of Sends of this device that a responder refused since it has no receive.
+unsigned long count_refused_sends(const device &dev) {
+    std::ifstream counter(concat("/sys/class/infiniband/", ibv_get_device_name(dev.context->device),
+                                 "/ports/1/hw_counters/rcvd_rnr_err"));
+    unsigned long count = 0;
+    if (!(counter >> count))
+        throw failure("the device has no counter rcvd_rnr_err");
+    return count;
+}
+
+/// Posts a Send and another request behind it, one of them with a fence. The peer posts its receive
+/// when it has refused the Send, so both are sent again, and complete: no fence waits for a request
+/// that is behind it, or for its own.
+outcome complete_after_refusal(const device &dev, unsigned send_flags, ibv_wr_opcode next_opcode,
+                               unsigned next_flags) {
     const endpoint requester(dev);
     const endpoint responder(dev, {.mr_access = default_mr_access | IBV_ACCESS_REMOTE_ATOMIC});
     connect(requester, responder, endpoint::qp_access | IBV_ACCESS_REMOTE_ATOMIC);
     ibv_sge sge = requester.make_sge(8);
     ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
-    ibv_send_wr fenced = requester.make_wr(fenced_opcode, sge, responder);
-    if (fenced_opcode != IBV_WR_RDMA_READ)
-        fenced.wr.atomic = {fenced.wr.rdma.remote_addr, 1, 2, responder.mr->rkey};
-    fenced.send_flags |= IBV_SEND_FENCE;
-    send.next = &fenced;
-    check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a Send and a fenced request");
-    std::this_thread::sleep_for(milliseconds(20)); // the responder refuses the Send meanwhile
+    ibv_send_wr next = requester.make_wr(next_opcode, sge, responder);
+    if (next_opcode != IBV_WR_RDMA_READ)
+        next.wr.atomic = {next.wr.rdma.remote_addr, 1, 2, responder.mr->rkey};
+    send.send_flags |= send_flags;
+    next.send_flags |= next_flags;
+    send.next = &next;
+    const unsigned long refused_before = count_refused_sends(dev);
+    check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post both requests");
+    const auto deadline = std::chrono::steady_clock::now() + trial_timeout();
+    while (count_refused_sends(dev) == refused_before)
+        if (std::chrono::steady_clock::now() > deadline)
+            throw failure("the Send was not refused");
     responder.post_recv(1);
-    requester.expect_success("the Send");
-    const auto wc = requester.wait_completion(milliseconds(10'000));
-    return {wc && wc->status == IBV_WC_SUCCESS,
-            wc ? ibv_wc_status_str(wc->status) : "the request with the fence does not complete"};
+    for (const char *request : {"the Send", "the request behind it"}) {
+        const auto wc = requester.wait_completion(milliseconds(10'000));
+        if (!wc || wc->status != IBV_WC_SUCCESS)
+            return {false,
+                    concat(request, ": ", wc ? ibv_wc_status_str(wc->status) : "no completion")};
+    }
+    return {true, "both complete"};
 }
 outcome fenced_read_behind_rnr(const device &dev) {
-    return complete_behind_rnr(dev, IBV_WR_RDMA_READ);
+    return complete_after_refusal(dev, 0, IBV_WR_RDMA_READ, IBV_SEND_FENCE);
 }
 outcome fenced_atomic_behind_rnr(const device &dev) {
-    return complete_behind_rnr(dev, IBV_WR_ATOMIC_FETCH_AND_ADD);
+    return complete_after_refusal(dev, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_FENCE);
 }
-
-/// The Send has the fence, and a Read that was sent behind it does not hold it back.
 outcome fenced_send_before_read(const device &dev) {
-    const endpoint requester(dev), responder(dev);
-    connect(requester, responder);
-    ibv_sge sge = requester.make_sge(8);
-    ibv_send_wr send = requester.make_wr(IBV_WR_SEND, sge), *bad_wr = nullptr;
-    ibv_send_wr read = requester.make_wr(IBV_WR_RDMA_READ, sge, responder);
-    send.send_flags |= IBV_SEND_FENCE;
-    send.next = &read;
-    check(ibv_post_send(requester.qp.get(), &send, &bad_wr), "post a fenced Send and a Read");
-    std::this_thread::sleep_for(milliseconds(20)); // the responder refuses the Send meanwhile
-    responder.post_recv(1);
-    const auto wc = requester.wait_completion(milliseconds(10'000));
-    return {wc && wc->status == IBV_WC_SUCCESS,
-            wc ? ibv_wc_status_str(wc->status) : "the Send with the fence does not complete"};
+    return complete_after_refusal(dev, IBV_SEND_FENCE, IBV_WR_RDMA_READ, 0);
 }
 
 constexpr std::array trials{
