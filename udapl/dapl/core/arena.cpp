@@ -100,7 +100,9 @@ bool reserve() noexcept {
                 state.lock.unlock();
                 objects_lock.unlock();
             },
-            [] {
+            [] { // in the child
+                unpoison(reinterpret_cast<free_slot *>(state.begin.load(std::memory_order_relaxed)),
+                         state.used.load(std::memory_order_relaxed));
                 state.types = {};
                 state.used.store(0, std::memory_order_relaxed);
                 state.lock.unlock();
