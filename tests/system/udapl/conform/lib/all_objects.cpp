@@ -243,6 +243,11 @@ std::vector<bogus_handle> readable_bogus_handles(const all_objects &objects, std
     add_numeric_values(bogus_list, type);
     add_other_objects(bogus_list, objects, type);
     add_unaligned_pointers(bogus_list, object);
+    // The handle of an IA is a number, and may be aligned like an object, but is not readable.
+    std::erase_if(bogus_list, [](const bogus_handle &value) {
+        const auto number = reinterpret_cast<std::uintptr_t>(value.handle);
+        return number < page_size && number % sizeof(cache_line) == 0;
+    });
     return bogus_list;
 }
 
