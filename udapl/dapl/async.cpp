@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace coherdma::dapl {
@@ -124,7 +125,9 @@ int start_async_events(dapl_ia &ia) noexcept {
             *free_slot = &ia;
             return 0;
         }
-    auto watcher = std::make_unique<async_watcher>();
+    std::unique_ptr<async_watcher> watcher(new (std::nothrow) async_watcher);
+    if (!watcher)
+        return ENOMEM;
     watcher->context = ia.ctx();
     const int fd = watcher->context->async_fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)

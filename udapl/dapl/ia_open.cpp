@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 
 namespace coherdma::dapl {
 
@@ -93,8 +94,9 @@ DAT_RETURN open_coherency(dapl_ia &ia) noexcept {
     return has_handler ? DAT_RETURN{DAT_SUCCESS} : no_resources(DAT_RESOURCE_MEMORY);
 }
 
-/// Opens the device that the IA name stands for. On an error the caller destroys the IA.
-DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) noexcept {
+/// Opens the device that the IA name stands for. On an error the caller destroys the IA. Throws
+/// std::bad_alloc.
+DAT_RETURN init_ia(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_handle) {
     ia.dev = find_device(ia.inst.instance_data.c_str(), event_thread::channel());
     if (ia.dev == nullptr)
         return dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
@@ -138,7 +140,11 @@ DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COU
     if (ia != nullptr) {
         ia->provider = inst->table;
         ia->ro_aware = options.ro_aware && inst->passes_ro_aware;
-        result = init_ia(*ia, qlen, *async_evd_handle);
+        try {
+            result = init_ia(*ia, qlen, *async_evd_handle);
+        } catch (const std::bad_alloc &) {
+            result = no_resources(DAT_RESOURCE_MEMORY);
+        }
         if (result != DAT_SUCCESS)
             destroy_object(ia);
     }

@@ -18,11 +18,12 @@ using namespace fake;
 
 namespace {
 
-/// The nth allocation of this thread from now on fails; 0: none.
+/// The nth allocation of this thread from now on fails, not counting those of the fake libraries;
+/// 0: none.
 thread_local unsigned failing_allocation = 0;
 
 void *allocate(std::size_t size) noexcept {
-    if (failing_allocation != 0 && --failing_allocation == 0)
+    if (failing_allocation != 0 && !in_library_call() && --failing_allocation == 0)
         return nullptr;
     return std::malloc(size);
 }
@@ -378,6 +379,39 @@ void failed_rmr_bind_leaves_rmr_unbound(void **) {
 
 // -- out of memory
 
+/// Each allocation of dat_ia_open fails in turn.
+void ia_open_out_of_memory_leaks_nothing(void **) {
+    const DAT_RETURN expected[] = {
+        DAT_SUCCESS, // only a sort's buffer
+        no_resources(DAT_RESOURCE_MEMORY), no_resources(DAT_RESOURCE_DEVICE),
+        no_resources(DAT_RESOURCE_ERROR_HANDLER), no_resources(DAT_RESOURCE_TEVD)};
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        unsigned not_reached = 0;
+        int num_failed = 0;
+        for (unsigned nth = 1; not_reached == 0; ++nth) {
+            std::string copy = ia_name;
+            DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+            DAT_IA_HANDLE ia = &ia;
+            failing_allocation = nth;
+            const DAT_RETURN result =
+                find_table(ia_name)->ia_open_func(copy.data(), 8, &async, &ia);
+            not_reached = std::exchange(failing_allocation, 0);
+            if (std::find(std::begin(expected), std::end(expected), result) == std::end(expected))
+                print_error("allocation %u: %#x\n", nth, result);
+            assert_true(std::find(std::begin(expected), std::end(expected), result) !=
+                        std::end(expected));
+            if (result == DAT_SUCCESS)
+                assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
+            else {
+                assert_ptr_equal(ia, &ia);
+                ++num_failed;
+            }
+            assert_int_equal(get_fabric().num_all_objects(), 0);
+        }
+        assert_true(num_failed >= 5);
+    }
+}
+
 /// The nth allocation of the call fails, which returns the missing resource.
 template <class function>
 void assert_call_out_of_memory(unsigned nth, const function &call) {
@@ -386,6 +420,33 @@ void assert_call_out_of_memory(unsigned nth, const function &call) {
     const unsigned not_reached = std::exchange(failing_allocation, 0);
     assert_int_equal(not_reached, 0);
     assert_int_equal(result, no_resources(DAT_RESOURCE_MEMORY));
+}
+
+/// Each allocation of a function that creates an object fails in turn.
+void create_out_of_memory_leaks_nothing(void **) {
+    ia_fixture ia;
+    all_objects objects(ia);
+    for (const create_case &test : create_cases) {
+        const auto objects_before = get_fabric().count_objects();
+        unsigned not_reached = 0;
+        for (unsigned nth = 1; not_reached == 0; ++nth) {
+            created = &created;
+            failing_allocation = nth;
+            const DAT_RETURN result = test.create(objects);
+            not_reached = std::exchange(failing_allocation, 0);
+            if (result == DAT_SUCCESS)
+                assert_success(test.free());
+            else {
+                if (DAT_GET_TYPE(result) != DAT_INSUFFICIENT_RESOURCES || not_reached != 0)
+                    print_error("%s: allocation %u: %#x\n", test.name, nth, result);
+                assert_int_equal(DAT_GET_TYPE(result), DAT_INSUFFICIENT_RESOURCES);
+                assert_int_equal(not_reached, 0);
+                assert_ptr_equal(created, &created);
+            }
+            assert_true(get_fabric().count_objects() == objects_before);
+        }
+    }
+    objects.free();
 }
 
 DAT_RETURN request(const ep_fixture &ep, DAT_CONN_QUAL qualifier) {
@@ -458,6 +519,8 @@ int main() {
         TEST(ep_create_without_qp_fails),
         TEST(ep_create_retries_without_inline),
         TEST(failed_ia_open_leaks_nothing),
+        TEST(create_out_of_memory_leaks_nothing),
+        TEST(ia_open_out_of_memory_leaks_nothing),
         TEST(failed_ep_modify_changes_nothing),
         TEST(failed_ep_reset_leaves_ep_disconnected),
         TEST(failed_rmr_bind_leaves_rmr_unbound),

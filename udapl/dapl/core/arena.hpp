@@ -164,7 +164,14 @@ object_type *create_object(arg_types &&...args) noexcept {
     // A pointer to virtual functions would precede the slot's words.
     static_assert(!std::is_polymorphic_v<object_type>);
     void *const memory = object_arena::alloc(object_type::type, sizeof(object_type));
-    return memory != nullptr ? new (memory) object_type(std::forward<arg_types>(args)...) : nullptr;
+    if (memory == nullptr)
+        return nullptr;
+    try {
+        return new (memory) object_type(std::forward<arg_types>(args)...);
+    } catch (const std::bad_alloc &) {
+        object_arena::free(object_type::type, sizeof(object_type), memory);
+        return nullptr;
+    }
 }
 
 /// Makes the handle valid.

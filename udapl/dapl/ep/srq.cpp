@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 namespace coherdma::dapl {
 
@@ -32,14 +33,19 @@ bool dapl_srq::adjust_size(std::uint32_t min_size) noexcept {
                     DAT_LMR_TRIPLET[std::size_t{num_new} * static_cast<std::size_t>(max_iov)]);
         if (!new_cookies || (ia->needs_sync && !new_sinks))
             return false;
-        for (std::uint32_t i = 0; i != num_new; ++i) {
-            new_cookies[i].event.operation = DAT_DTO_RECEIVE;
-            new_cookies[i].is_recv = 1;
-            new_cookies[i].object = this;
-            *free_tail = &new_cookies[i];
-            free_tail = &new_cookies[i].next;
+        try {
+            cookies.push_back({std::move(new_cookies), std::move(new_sinks), num_new});
+        } catch (const std::bad_alloc &) {
+            return false;
         }
-        cookies.push_back({std::move(new_cookies), std::move(new_sinks), num_new});
+        dto_cookie *const added = cookies.back().cookies.get();
+        for (std::uint32_t i = 0; i != num_new; ++i) {
+            added[i].event.operation = DAT_DTO_RECEIVE;
+            added[i].is_recv = 1;
+            added[i].object = this;
+            *free_tail = &added[i];
+            free_tail = &added[i].next;
+        }
         num_cookies = 2 * size;
     }
     max_dtos = static_cast<DAT_COUNT>(size);

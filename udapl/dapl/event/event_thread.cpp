@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <memory>
+#include <new>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -163,8 +165,12 @@ int start_locked() noexcept {
     rdma_event_channel *const new_channel = rdma_create_event_channel();
     if (new_channel == nullptr)
         return errno;
-    state.channel =
-        new std::shared_ptr<rdma_event_channel>(new_channel, rdma_destroy_event_channel);
+    try {
+        std::shared_ptr<rdma_event_channel> owner(new_channel, rdma_destroy_event_channel);
+        state.channel = new std::shared_ptr<rdma_event_channel>(std::move(owner));
+    } catch (const std::bad_alloc &) {
+        return ENOMEM;
+    }
     const int fd = new_channel->fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)

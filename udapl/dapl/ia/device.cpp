@@ -154,8 +154,7 @@ bool query_attributes(device &dev) noexcept {
 
 /// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
 /// optionally followed by a port number. channel: of the rdma_cm_ids that try addresses.
-std::shared_ptr<device> find_device(const char *instance_data,
-                                    rdma_event_channel *channel) noexcept {
+std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channel *channel) {
     const std::string text = instance_data;
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
     const std::string name = text.substr(0, end);

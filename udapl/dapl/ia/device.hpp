@@ -61,8 +61,7 @@ struct device {
 
 /// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
 /// optionally followed by a port number. nullptr: there is none, or it has no RDMA device.
-/// channel: used to bind rdma_cm_ids.
-std::shared_ptr<device> find_device(const char *instance_data,
-                                    rdma_event_channel *channel) noexcept;
+/// channel: used to bind rdma_cm_ids. Throws std::bad_alloc.
+std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channel *channel);
 
 } // namespace coherdma::dapl
