@@ -15,6 +15,7 @@
 #include "dapl/memory/lmr.hpp"
 #include "dapl/memory/pz.hpp"
 #include "dapl/memory/rmr.hpp"
+#include "dapl/memory/writeback.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -7,8 +7,8 @@
 #include "dapl/ia/ia.hpp"
 #include "dapl/ia/named_attr.hpp"
 #include "pz.hpp"
+#include "writeback.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <utility>
@@ -249,19 +249,6 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
                                       param->registered_size = param->length;
                                       param->registered_address = lmr.address;
                                   });
-}
-
-void writeback_pages(const dapl_lmr &lmr) noexcept {
-    const auto page_size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    const auto addr = reinterpret_cast<std::uintptr_t>(lmr.memory);
-    const std::uint64_t begin = addr & ~(page_size - 1);
-    const std::uint64_t end = (addr + lmr.length + page_size - 1) & ~(page_size - 1);
-    constexpr std::uint64_t max_sge_length = std::uint64_t{1} << 31;
-    for (std::uint64_t pos = begin; pos < end; pos += max_sge_length) {
-        const ibv_sge sge = {pos, static_cast<std::uint32_t>(std::min(end - pos, max_sge_length)),
-                             0};
-        coherdma_sync_for_device(lmr.ia->checked_coherency.get(), &sge, 1, COHERDMA_TO_DEVICE);
-    }
 }
 
 namespace {

@@ -46,11 +46,6 @@ struct dapl_lmr : object {
     std::uint32_t rkey = 0; ///< 0 without a remote privilege
 };
 
-/// Linux before 7.0 drops dirty lines of the memory's pages at deregistration, if the device is not
-/// coherent: writes them back, those beside the LMR too. Only what the program wrote: lines that
-/// the device wrote are the consumer's to sync. Memory that the consumer has already unmapped has
-/// nothing to write back. The IA needs syncs.
-void writeback_pages(const dapl_lmr &lmr) noexcept;
 /// The LMR and all RMRs of the IA were removed.
 void destroy_lmr(dapl_lmr *lmr) noexcept;
 
