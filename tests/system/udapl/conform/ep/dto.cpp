@@ -6,6 +6,8 @@
 #include "lib/test_ep.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <dat2/dat_ib_extensions.h>
 
 namespace conform {
 
@@ -139,6 +141,51 @@ void test_both_ways() {
     fixture.expect_transferred(0, 0, 300);
 }
 
+/// InfiniBand's atomic operations return the peer's value and change it.
+void test_atomics() {
+    ep_pair eps;
+    if (eps.ia.is_iwarp())
+        throw case_skipped{"the device has no atomic operations"};
+    const test_lmr target(eps.ia, eps.pz, page_size,
+                          enum_cast<DAT_MEM_PRIV_FLAGS>(unsigned{DAT_MEM_PRIV_ALL_FLAG} |
+                                                        unsigned{DAT_IB_MEM_PRIV_REMOTE_ATOMIC}));
+    eps.connect();
+    const auto value_at = [](const std::byte *memory) {
+        DAT_UINT64 value = 0;
+        std::memcpy(&value, memory, sizeof value);
+        return value;
+    };
+    constexpr DAT_UINT64 initial = 5, sum = 8, swapped = 11;
+    constexpr DAT_UINT64 unwritten_value = 0x5e5e;
+    std::memcpy(target.data(), &initial, sizeof initial);
+    target.sync_rdma_write(0, sizeof initial);
+    const DAT_RMR_TRIPLET remote = target.make_rmr_triplet(0, sizeof initial);
+    const auto expect_atomic = [&](auto post, DAT_UINT64 before, DAT_UINT64 after) {
+        std::memcpy(eps.lmr.data(), &unwritten_value, sizeof unwritten_value);
+        DAT_LMR_TRIPLET iov = eps.lmr.make_lmr_triplet(0, sizeof before);
+        require_success(post(&iov));
+        const DAT_EVENT event = next_event(eps.active.request_evd,
+                                           enum_cast<DAT_EVENT_NUMBER>(unsigned{DAT_IB_DTO_EVENT}));
+        expect_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS, "the status");
+        expect_eq(value_at(eps.lmr.data()), before, "the returned value");
+        target.sync_rdma_write(0, sizeof after);
+        expect_eq(value_at(target.data()), after, "the value");
+    };
+    const DAT_DTO_COOKIE cookie = {.as_64 = 1};
+    expect_atomic(
+        [&](DAT_LMR_TRIPLET *iov) {
+            return dat_ib_post_fetch_and_add(eps.active, sum - initial, iov, cookie, &remote,
+                                             DAT_COMPLETION_DEFAULT_FLAG);
+        },
+        initial, sum);
+    expect_atomic(
+        [&](DAT_LMR_TRIPLET *iov) {
+            return dat_ib_post_cmp_and_swap(eps.active, sum, swapped, iov, cookie, &remote,
+                                            DAT_COMPLETION_DEFAULT_FLAG);
+        },
+        sum, swapped);
+}
+
 using lmr_triplets = std::vector<DAT_LMR_TRIPLET>;
 
 /// `count` adjacent segments of `length` bytes each, from `offset` on.
@@ -227,6 +274,7 @@ void add_transfer_cases(case_list &cases) {
     add_case(cases, "dto.rdma_write", test_rdma_write);
     add_case(cases, "dto.rdma_read", test_rdma_read);
     add_case(cases, "dto.both_ways", test_both_ways);
+    add_case(cases, "dto.atomics", test_atomics);
     add_case(cases, "dto.send_segments", test_send_segments);
     add_case(cases, "dto.rdma_segments", test_rdma_segments);
     add_case(cases, "dto.no_segment", [] { // a message of nothing

@@ -4,7 +4,9 @@
 
 #include "lib/cases.hpp"
 #include "lib/process.hpp"
-#include "lib/test_ia.hpp"
+#include "lib/test_ep.hpp"
+
+#include <cstring>
 
 namespace conform {
 
@@ -272,6 +274,26 @@ void add_reopen_cases(case_list &cases) {
                     concat("there are ", count_threads(), " threads, not ", threads));
         expect_true(count_resident_pages() < memory + 256,
                     concat("memory grew by ", count_resident_pages() - memory, " pages"));
+    });
+    add_case(cases, "ia.close_abrupt_keeps_data", [] { // of an LMR that was not freed
+        const mapping memory(4 * page_size);
+        raw_ia ia;
+        require_success(ia.open());
+        DAT_REGION_DESCRIPTION desc{};
+        desc.for_va = memory.data();
+        DAT_LMR_HANDLE lmr = nullptr;
+        DAT_LMR_CONTEXT lmr_context = 0;
+        DAT_RMR_CONTEXT rmr_context = 0;
+        DAT_VLEN length = 0;
+        DAT_VADDR address = 0;
+        require_success(dat_lmr_create(ia.handle, DAT_MEM_TYPE_VIRTUAL, desc, memory.size(),
+                                       create_pz(ia), DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr,
+                                       &lmr_context, &rmr_context, &length, &address));
+        const auto data = make_pattern(memory.size());
+        std::memcpy(memory.data(), data.data(), data.size());
+        expect_return(ia.close(DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+        expect_true(std::memcmp(memory.data(), data.data(), data.size()) == 0,
+                    "the memory has not what was written");
     });
     add_case(cases, "ia.closed_abruptly_leaves_no_file", [] {
         open_and_close();

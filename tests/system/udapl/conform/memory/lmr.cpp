@@ -4,9 +4,10 @@
 
 #include "lib/cases.hpp"
 #include "lib/process.hpp"
-#include "lib/test_ia.hpp"
+#include "lib/test_ep.hpp"
 
 #include <array>
+#include <cstring>
 #include <set>
 #include <sys/mman.h>
 
@@ -118,6 +119,17 @@ void add_create_cases(case_list &cases) {
                     "registered_address is above what was asked for");
         expect_true(reg.registered_address + reg.registered_size >= start + 100,
                     "the end is not registered");
+    });
+    add_case(cases, "lmr.free_keeps_data", [] {
+        const lmr_fixture fixture;
+        registration reg = fixture.default_registration();
+        reg.length = fixture.memory.size();
+        require_success(fixture.create_lmr(reg));
+        const auto data = make_pattern(fixture.memory.size());
+        std::memcpy(fixture.memory.data(), data.data(), data.size());
+        require_success(reg.lmr.free());
+        expect_true(std::memcmp(fixture.memory.data(), data.data(), data.size()) == 0,
+                    "the memory has not what was written");
     });
     add_case(cases, "lmr.privileges", test_privileges);
     add_case(cases, "lmr.privilege_unknown", [] {
