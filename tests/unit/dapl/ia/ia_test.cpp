@@ -2,6 +2,8 @@
 
 #include "fake/consumer.hpp"
 
+#include <cerrno>
+
 using namespace fake;
 
 namespace {
@@ -46,6 +48,23 @@ void ia_open_bad_arguments_rejected(void **) {
     assert_int_equal(open_ia(known, -1), invalid_parameter(2));
 }
 
+/// As libcoherdma says of a device whose queues no call can sync, or of a CPU without cache
+/// instructions; also if only the LMRs' memory cannot be synced.
+void device_that_no_sync_helps_not_opened(void **) {
+    char name[] = "roce";
+    get_fabric().sync_required = 1;
+    for (const unsigned nth : {1U, 2U}) {
+        get_fabric().injected.fail("coherdma_open_device", EOPNOTSUPP, nth);
+        assert_int_equal(open_ia(name, 8), dat_error(DAT_INTERNAL_ERROR));
+        assert_string_equal(get_fabric().injected.failed_call().c_str(), "coherdma_open_device");
+        get_fabric().injected.fail_none();
+    }
+    get_fabric().injected.fail("coherdma_query_device", EINVAL);
+    assert_int_equal(open_ia(name, 8), dat_error(DAT_INTERNAL_ERROR));
+    get_fabric().injected.fail_none();
+    const ia_fixture ia; // when they succeed
+}
+
 DAT_PROVIDER_ATTR query_provider(const ia_fixture &ia) {
     DAT_PROVIDER_ATTR attr = {};
     assert_success(
@@ -85,9 +104,8 @@ void attributes_name_all_watermarks(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(connected_eps_transfer_on_both_devices),
-        TEST(ia_open_bad_arguments_rejected),
-        TEST(attributes_name_both_rmr_scopes),
+        TEST(connected_eps_transfer_on_both_devices), TEST(ia_open_bad_arguments_rejected),
+        TEST(device_that_no_sync_helps_not_opened),   TEST(attributes_name_both_rmr_scopes),
         TEST(attributes_name_all_watermarks),
     };
     return run_cases(tests);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A machine with one device, which is not coherent by its devicetree: whether libcoherdma opens it,
+// by the driver's queues, and what coherdma explain and doctor say. Only what reads the machine is
+// a fake.
+
+#include "../cmocka.hpp"
+#include "api/cpu.hpp"
+#include "api/memory.hpp"
+#include "api/provider_query.hpp"
+#include "coherency/device.hpp"
+#include "coherency/rules.hpp"
+#include "command.hpp"
+#include "devices/devices.hpp"
+#include "doctor/host.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+std::string machine_driver; ///< of the device
+
+void assert_contains(const std::string &text, const char *part) {
+    if (text.find(part) == std::string::npos)
+        fail_msg("'%s' is not in '%s'", part, text.c_str());
+}
+
+struct open_result {
+    coherdma_device *device;
+    int error;
+};
+open_result open_board(std::uint32_t flags = 0) {
+    coherdma_open_attr attr = {};
+    attr.name = "board0";
+    attr.flags = flags;
+    errno = 0;
+    coherdma_device *const device = coherdma_open_device_ex(&attr, sizeof attr);
+    return {device, errno};
+}
+
+constexpr const char *in_program = "sync is required for board0 (non-coherent), but its queues are "
+                                   "in the program's memory, which no call can sync";
+/// As a sync call says it.
+constexpr const char *sync_problem = "sync is required for board0, but its queues are in the "
+                                     "program's memory, which no call can sync";
+constexpr const char *in_cached_memory =
+    "sync is required for board0 (non-coherent), but the kernel maps its queues with the cache, "
+    "and no call can sync them";
+
+void refused_in_words(void **) {
+    for (const auto &[driver, words] : {std::pair{"mlx5", in_program}, {"efa", in_cached_memory}}) {
+        machine_driver = driver;
+        const open_result opened = open_board();
+        assert_null(opened.device);
+        assert_int_equal(opened.error, EOPNOTSUPP);
+        assert_string_equal(coherdma_error(), words);
+    }
+}
+
+void opened_if_queues_are_uncached_or_unknown(void **) {
+    for (const char *driver : {"cxgb4", "other"}) {
+        machine_driver = driver;
+        const open_result opened = open_board();
+        assert_non_null(opened.device);
+        assert_int_equal(coherdma_sync_rdma_read(opened.device, nullptr, 0), 0);
+        coherdma_close_device(opened.device);
+    }
+}
+
+void opened_for_queries_without_syncs(void **) {
+    machine_driver = "mlx5";
+    const open_result opened = open_board(COHERDMA_OPEN_QUERY_ONLY);
+    assert_non_null(opened.device);
+    coherdma_device_attr attr = {};
+    assert_int_equal(coherdma_query_device(opened.device, &attr, sizeof attr), 0);
+    assert_int_equal(attr.coherency, COHERDMA_NON_COHERENT);
+    assert_int_equal(attr.sync_required, 1);
+    assert_string_equal(attr.instructions, "");
+    ibv_sge sge = {};
+    using sync_function = decltype(coherdma_sync_rdma_read);
+    for (sync_function *const call : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
+        assert_int_equal(call(opened.device, &sge, 1), EOPNOTSUPP);
+        assert_string_equal(coherdma_error(), sync_problem);
+    }
+    assert_int_equal(coherdma_sync_for_device(opened.device, &sge, 1, COHERDMA_TO_DEVICE),
+                     EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_for_cpu(opened.device, &sge, 1, COHERDMA_FROM_DEVICE),
+                     EOPNOTSUPP);
+    coherdma_close_device(opened.device);
+}
+
+/// What coherdma explain prints.
+std::string explain(std::initializer_list<const char *> options) {
+    std::FILE *const file = std::tmpfile();
+    assert_non_null(file);
+    std::fflush(stdout);
+    const int saved_stdout = dup(STDOUT_FILENO);
+    dup2(fileno(file), STDOUT_FILENO);
+    std::vector<std::string> arguments = {"coherdma", "explain", "board0"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    std::vector<char *> argv;
+    for (std::string &argument : arguments)
+        argv.push_back(argument.data());
+    int status = 0;
+    tools::cli::program program("coherdma", "", "", 30);
+    tools::add_explain(program, status);
+    const auto exit_status = program.parse(static_cast<int>(argv.size()), argv.data());
+    std::fflush(stdout);
+    dup2(saved_stdout, STDOUT_FILENO);
+    close(saved_stdout);
+    assert_false(exit_status.has_value());
+    std::string text(4096, '\0');
+    std::rewind(file);
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    return text;
+}
+
+void explain_says_why(void **) {
+    machine_driver = "mlx5";
+    std::string text = explain({});
+    for (std::size_t pos; (pos = text.find('\n')) != std::string::npos;)
+        text[pos] = ' ';
+    assert_contains(text, (std::string("Programs cannot use it: ") + sync_problem).c_str());
+    assert_contains(explain({"--json"}),
+                    (std::string("\"sync_problem\": \"") + sync_problem).c_str());
+    machine_driver = "cxgb4";
+    assert_null(std::strstr(explain({}).c_str(), "Programs cannot use it"));
+    assert_contains(explain({"--json"}), "\"sync_problem\": \"\"");
+}
+
+void doctor_gets_the_reason(void **) {
+    machine_driver = "mlx5";
+    tools::doctor::coherency_result result = tools::doctor::query_coherency("board0");
+    assert_string_equal(result.coherency.c_str(), "non-coherent");
+    assert_string_equal(result.sync_problem.c_str(), sync_problem);
+    machine_driver = "cxgb4";
+    result = tools::doctor::query_coherency("board0");
+    assert_string_equal(result.coherency.c_str(), "non-coherent");
+    assert_string_equal(result.sync_problem.c_str(), "");
+}
+
+} // namespace
+
+// -- the machine
+
+std::vector<coherdma::devices::device> coherdma::devices::list_devices() {
+    return {{"board0", machine_driver, "RoCE"}};
+}
+
+coherdma::coherency::settings coherdma::coherency::read_settings() {
+    return {};
+}
+
+coherdma::coherency::decision coherdma::coherency::decide(const rule_input &, rule_scope) {
+    static constexpr rule DEVICETREE = {"devicetree", nullptr};
+    evidence entry;
+    entry.coherency = COHERDMA_NON_COHERENT;
+    entry.reason = "no node has dma-coherent";
+    return {{{&DEVICETREE, entry}}, 0};
+}
+
+int coherdma::coherency::try_reg_mr(ibv_context *) {
+    return 0;
+}
+
+int coherdma::api::query_provider(ibv_context *, coherdmadv_device_attr *, std::uint32_t) noexcept {
+    return ENOTSUP;
+}
+
+const coherdma::cache::emulated_cache *
+coherdma::api::find_emulated_cache(const ibv_context *) noexcept {
+    return nullptr;
+}
+
+int coherdma::api::check_mapped(const cache::range *, std::size_t) noexcept {
+    return 0;
+}
+
+/// A CPU with cache instructions.
+const coherdma::api::ops_choice &coherdma::api::default_ops() noexcept {
+    static const ops_choice choice = {&cache::ordering_ops(), ""};
+    return choice;
+}
+
+coherdma::api::ops_choice coherdma::api::find_ops(const char *) noexcept {
+    return default_ops();
+}
+
+const char *coherdma::api::usable_ops_names() {
+    return "";
+}
+
+std::uint32_t coherdma::api::buffer_alignment(std::size_t) noexcept {
+    return 128;
+}
+
+int coherdma_probe(ibv_context *, const coherdma_probe_attr *, std::size_t, coherdma_probe_result *,
+                   std::size_t) {
+    return ENOTSUP;
+}
+
+char **coherdma_get_device_list(std::size_t *) {
+    return nullptr;
+}
+
+void coherdma_free_device_list(char **) {}
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(refused_in_words),
+        cmocka_unit_test(opened_if_queues_are_uncached_or_unknown),
+        cmocka_unit_test(opened_for_queries_without_syncs),
+        cmocka_unit_test(explain_says_why),
+        cmocka_unit_test(doctor_gets_the_reason),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
