@@ -168,8 +168,8 @@ void session::complete_round() {
         channel_.post_write_incoming(peer_writable_);
     if (start_.mode == mode::READ)
         channel_.sync_incoming_for_read(); // the client reads after DONE
-    if (start_.mode == mode::WRITE || start_.mode == mode::READ)
-        channel_.sync_incoming_for_write(); // before the next round's Write, which precedes START
+    // Before the next round's Write, which precedes START.
+    channel_.sync_incoming_for_write();
     send_reply(reply);
 }
 

@@ -199,10 +199,10 @@ setup() {
 @test "rxe: datping syncs memory around RDMA operations of its peer" {
     local client='receive send ' round='receive sync-read sync-write ' served='receive sync-write receive send '
     client+="${round}send ${round}write send sync-write ${round}send read ${round}send sync-write send "
-    served+='receive send ' # send
+    served+='sync-write receive send ' # send
     served+='sync-write write sync-write receive send '
     served+='read sync-read sync-write receive send '
-    served+='read write receive send ' # pingpong
+    served+='read write sync-write receive send ' # pingpong
     export LD_PRELOAD=$BUILD/tests/system/udapl/libdat_calls.so
     DAT_CALLS=$BATS_TEST_TMPDIR/served start_server rxe --once
     DAT_CALLS=$BATS_TEST_TMPDIR/client run_direct -0 "$ping" "$rxe" -m all -c 1
