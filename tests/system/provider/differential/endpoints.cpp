@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <span>
 
 namespace differential {
 namespace {
@@ -240,10 +241,7 @@ void endpoint::fill(unsigned seed) {
         memory.at(i) = static_cast<std::byte>(i * 31 + i / 256 + seed * 101U);
 }
 std::uint64_t endpoint::digest() const {
-    std::uint64_t hash = 14695981039346656037U;
-    for (std::size_t i = 0; i < data_size; ++i)
-        hash = (hash ^ static_cast<std::uint64_t>(memory.at(i))) * 1099511628211U;
-    return hash;
+    return hash_of(std::span(memory).first(data_size));
 }
 
 unique_handle<ibv_comp_channel, ibv_destroy_comp_channel> create_channel(const environment &env) {

@@ -2,9 +2,9 @@
 //
 // Executes verbs calls with the provider that libibverbs loads, and prints all that they return.
 //
-// differential rxe|siw DEVICE GID_INDEX ADDRESS PART PARTS CASES SEED STEPS
+// differential rxe|siw DEVICE GID_INDEX ADDRESS PARTS CASES SEED STEPS
 //
-// PART PARTS: of each PARTS cases, the one with this number. CASES: a regular expression. SEED
+// PARTS: runs one of so many parts of the cases. CASES: a regular expression. SEED
 // STEPS: of the random cases.
 
 #include "../../lib/verbs.hpp"
@@ -17,19 +17,18 @@ using namespace differential;
 
 int main(int argc, char **argv) try {
     const std::span<char *const> args(argv, static_cast<std::size_t>(argc));
-    constexpr std::size_t num_args = 10;
+    constexpr std::size_t num_args = 9;
     if (args.size() != num_args)
-        throw verbs_test::failure("rxe|siw DEVICE GID_INDEX ADDRESS PART PARTS CASES SEED STEPS");
+        throw verbs_test::failure("rxe|siw DEVICE GID_INDEX ADDRESS PARTS CASES SEED STEPS");
     settings options;
     options.driver = args[1];
     options.device = args[2];
     options.gid_index = std::stoi(args[3]);
     options.address = args[4];
-    options.part = static_cast<unsigned>(std::stoul(args[5]));
-    options.num_parts = static_cast<unsigned>(std::stoul(args[6]));
-    options.name_filter = args[7];
-    options.seed = std::stoul(args[8]);
-    options.steps = static_cast<unsigned>(std::stoul(args[9]));
+    options.num_parts = static_cast<unsigned>(std::stoul(args[5]));
+    options.name_filter = args[6];
+    options.seed = std::stoul(args[7]);
+    options.steps = static_cast<unsigned>(std::stoul(args[8]));
     const std::vector<group> groups{
         {"posts", run_posts},
         {"extended posts", run_extended_posts},

@@ -58,11 +58,21 @@ environment open_environment(const settings &options) {
 
 } // namespace
 
+// Selects the first cases of each kind, "KIND/...", and others by a hash of what follows KIND, so
+// that the same request is selected as a post and as an extended post.
+bool runner::is_selected(const std::string &name) {
+    constexpr unsigned num_first = 10;
+    const std::size_t kind_end = std::min(name.find('/'), name.size());
+    const unsigned number = num_cases_[name.substr(0, kind_end)]++;
+    return (number < num_first ||
+            hash_of(std::as_bytes(std::span(name).subspan(kind_end))) % settings_.num_parts == 0) &&
+           std::regex_search(name, settings_.name_filter);
+}
+
 // Runs the case if it is selected and no earlier child has run it; prints its name and record.
 void runner::run(const std::string &name, const case_function &function) {
     const std::uint32_t index = index_++;
-    if (index < next_ || index % settings_.num_parts != settings_.part ||
-        !std::regex_search(name, settings_.name_filter))
+    if (!is_selected(name) || index < next_)
         return;
     next_ = index;
     name.copy(shared_progress->name.data(), shared_progress->name.size() - 1);
@@ -108,6 +118,13 @@ int run_groups(const settings &options, const std::vector<group> &groups) {
         }
     }
     return 0;
+}
+
+std::uint64_t hash_of(std::span<const std::byte> data) {
+    std::uint64_t hash = 14695981039346656037U; // FNV-1a
+    for (const std::byte byte : data)
+        hash = (hash ^ static_cast<std::uint64_t>(byte)) * 1099511628211U;
+    return hash;
 }
 
 std::string error_name(int error) {

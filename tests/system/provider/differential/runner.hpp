@@ -7,10 +7,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <infiniband/verbs.h>
+#include <map>
 #include <regex>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -33,7 +36,7 @@ class record {
 struct settings {
     std::string driver, device, address;
     int gid_index = 0;
-    unsigned part = 0, num_parts = 1; ///< runs the cases whose number modulo num_parts is part
+    unsigned num_parts = 1; ///< runs one of so many parts of the cases: runner::is_selected()
     std::regex name_filter;
     std::uint64_t seed = 1;
     unsigned steps = 0;
@@ -48,6 +51,9 @@ class runner {
     const settings &settings_;
     std::uint32_t &next_; ///< shared with the parent: the case to run
     std::uint32_t index_ = 0;
+    std::map<std::string, unsigned, std::less<>> num_cases_; ///< so far, of each kind
+
+    bool is_selected(const std::string &name);
 
   public:
     runner(const settings &settings, std::uint32_t &next)
@@ -69,6 +75,8 @@ struct group {
 
 /// Runs the groups. Returns the exit status.
 int run_groups(const settings &options, const std::vector<group> &groups);
+
+std::uint64_t hash_of(std::span<const std::byte> data);
 
 /// The name of an errno; 0 for none.
 std::string error_name(int error);
