@@ -189,8 +189,10 @@ void server::reject(DAT_CR_HANDLE cr, reject_reason reason, const std::string &a
     log("{}: rejected: {}\n", address, description);
 }
 
-/// A connection has ended, in whatever way.
+/// A connection has ended, in whatever way. Its BYE may have arrived after dto_evd_ was polled.
 void server::handle_disconnect(session_map::iterator it, DAT_EVENT_NUMBER event) {
+    while (const auto dto_event = poll_event(dto_evd_.get()))
+        handle_dto_event(*dto_event);
     session &client = *it->second;
     if (client.current_state() == session::state::ACCEPTED ||
         client.current_state() == session::state::CONNECTED)
