@@ -109,7 +109,7 @@ expect_right_between_versions() { # NAME
     COHERDMA_EMULATE=poison COHERDMA_EMULATE_EXIT=7 run_versions 2 1 "$1"
 }
 
-all_modes='stale poison evict:1 evict:2 passthrough'
+all_modes='stale poison evict:1 evict:2 evict:3 passthrough'
 
 @test "each program exists for both versions of uDAPL, except those of one version" {
     for name in "${!findings_without_sync[@]}"; do
@@ -159,10 +159,10 @@ all_modes='stale poison evict:1 evict:2 passthrough'
 # Not in poison: the word is overwritten there whenever the peer writes it, also between the sync and the read,
 # where a cache holds the old value or the new one.
 @test "atomic_write: data are right without a finding, emulated" {
-    expect_right_emulated 'stale evict:1 evict:2 passthrough' atomic_write --count 200
+    expect_right_emulated 'stale evict:1 evict:2 evict:3 passthrough' atomic_write --count 200
 }
 @test "atomic_write: never torn writes are right without a finding, emulated" {
-    expect_right_emulated 'stale evict:1 evict:2 passthrough' atomic_write --never-torn --count 200
+    expect_right_emulated 'stale evict:1 evict:2 evict:3 passthrough' atomic_write --never-torn --count 200
 }
 @test "atomic_write: without its sync data are wrong with a finding, emulated" { expect_findings_without_syncs stale atomic_write; }
 
