@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <dat2/dat_ib_extensions.h>
+#include <functional>
+#include <initializer_list>
 #include <new>
 #include <utility>
 
@@ -277,39 +279,49 @@ void ep_create_retries_without_inline(void **) {
     disconnect(ep, peer_ep);
 }
 
+/// dat_ia_open, with a failure set before, returns one of the expected results and leaks nothing;
+/// the failure is then removed. False: it succeeded; the IA is closed again.
+bool open_fails(const char *ia_name, const std::function<void()> &remove_failure,
+                std::initializer_list<DAT_RETURN> expected) {
+    std::string copy = ia_name;
+    DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = &ia;
+    const DAT_RETURN result = find_table(ia_name)->ia_open_func(copy.data(), 8, &async, &ia);
+    remove_failure();
+    if (result == DAT_SUCCESS)
+        assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
+    else {
+        if (std::ranges::find(expected, result) == expected.end())
+            print_error("%s: %#x\n", ia_name, result);
+        assert_true(std::ranges::find(expected, result) != expected.end());
+        assert_ptr_equal(ia, &ia);
+    }
+    assert_int_equal(get_fabric().num_all_objects(), 0);
+    return result != DAT_SUCCESS;
+}
+
 /// A failed open leaks no object, and the IA can be opened again.
 void failed_ia_open_leaks_nothing(void **) {
-    for (const char *ia_name : {"roce", "iwarp"}) {
-        const auto open = [ia_name](DAT_IA_HANDLE &ia) {
-            std::string copy = ia_name;
-            DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-            return find_table(ia_name)->ia_open_func(copy.data(), 8, &async, &ia);
-        };
-        DAT_IA_HANDLE ia;
-        get_fabric().injected.count_calls();
-        assert_success(open(ia));
-        const unsigned calls = get_fabric().injected.num_calls();
+    const auto fail_none = [] {
         get_fabric().injected.fail_none();
-        assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
+    };
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        get_fabric().injected.count_calls();
+        unsigned calls = 0;
+        assert_false(open_fails(ia_name,
+                                [&calls] {
+                                    calls = get_fabric().injected.num_calls();
+                                    get_fabric().injected.fail_none();
+                                },
+                                {}));
         int num_failed = 0;
         for (unsigned nth = 1; nth <= calls; ++nth) {
-            ia = &ia;
             get_fabric().injected.fail_nth(nth, ENOMEM);
-            const DAT_RETURN result = open(ia);
-            get_fabric().injected.fail_none();
-            const DAT_RETURN expected[] = {
-                DAT_SUCCESS, // not essential: a GID, or one of several addresses
-                dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
-                dat_error(DAT_INTERNAL_ERROR), no_resources(DAT_RESOURCE_DEVICE)};
-            assert_true(std::find(std::begin(expected), std::end(expected), result) !=
-                        std::end(expected));
-            if (result == DAT_SUCCESS)
-                assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
-            else {
-                assert_ptr_equal(ia, &ia);
-                ++num_failed;
-            }
-            assert_int_equal(get_fabric().num_all_objects(), 0);
+            // Not all are essential, as a GID or one of several addresses.
+            num_failed +=
+                open_fails(ia_name, fail_none,
+                           {dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
+                            dat_error(DAT_INTERNAL_ERROR), no_resources(DAT_RESOURCE_DEVICE)});
         }
         assert_true(num_failed >= 5);
     }
@@ -381,32 +393,16 @@ void failed_rmr_bind_leaves_rmr_unbound(void **) {
 
 /// Each allocation of dat_ia_open fails in turn.
 void ia_open_out_of_memory_leaks_nothing(void **) {
-    const DAT_RETURN expected[] = {
-        DAT_SUCCESS, // only a sort's buffer
-        no_resources(DAT_RESOURCE_MEMORY), no_resources(DAT_RESOURCE_DEVICE),
-        no_resources(DAT_RESOURCE_ERROR_HANDLER), no_resources(DAT_RESOURCE_TEVD)};
     for (const char *ia_name : {"roce", "iwarp"}) {
         unsigned not_reached = 0;
         int num_failed = 0;
         for (unsigned nth = 1; not_reached == 0; ++nth) {
-            std::string copy = ia_name;
-            DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
-            DAT_IA_HANDLE ia = &ia;
             failing_allocation = nth;
-            const DAT_RETURN result =
-                find_table(ia_name)->ia_open_func(copy.data(), 8, &async, &ia);
-            not_reached = std::exchange(failing_allocation, 0);
-            if (std::find(std::begin(expected), std::end(expected), result) == std::end(expected))
-                print_error("allocation %u: %#x\n", nth, result);
-            assert_true(std::find(std::begin(expected), std::end(expected), result) !=
-                        std::end(expected));
-            if (result == DAT_SUCCESS)
-                assert_success(dat().ia_close_func(ia, DAT_CLOSE_GRACEFUL_FLAG));
-            else {
-                assert_ptr_equal(ia, &ia);
-                ++num_failed;
-            }
-            assert_int_equal(get_fabric().num_all_objects(), 0);
+            // It succeeds without the buffer of a sort.
+            num_failed += open_fails(
+                ia_name, [&] { not_reached = std::exchange(failing_allocation, 0); },
+                {no_resources(DAT_RESOURCE_MEMORY), no_resources(DAT_RESOURCE_DEVICE),
+                 no_resources(DAT_RESOURCE_ERROR_HANDLER), no_resources(DAT_RESOURCE_TEVD)});
         }
         assert_true(num_failed >= 5);
     }
@@ -426,6 +422,7 @@ void assert_call_out_of_memory(unsigned nth, const function &call) {
 void create_out_of_memory_leaks_nothing(void **) {
     ia_fixture ia;
     all_objects objects(ia);
+    int num_failed = 0;
     for (const create_case &test : create_cases) {
         const auto objects_before = get_fabric().count_objects();
         unsigned not_reached = 0;
@@ -442,10 +439,12 @@ void create_out_of_memory_leaks_nothing(void **) {
                 assert_int_equal(DAT_GET_TYPE(result), DAT_INSUFFICIENT_RESOURCES);
                 assert_int_equal(not_reached, 0);
                 assert_ptr_equal(created, &created);
+                ++num_failed;
             }
             assert_true(get_fabric().count_objects() == objects_before);
         }
     }
+    assert_true(num_failed >= 10);
     objects.free();
 }
 
