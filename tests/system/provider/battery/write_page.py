@@ -6,6 +6,7 @@
     write_page.py --check    whether the page has the rows of rows.py, and none that works with stock only
 """
 
+import argparse
 import json
 import re
 import sys
@@ -121,11 +122,17 @@ def check_page(text: str) -> List[str]:
 
 
 def main() -> int:
-    if sys.argv[1:] == ["--check"]:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true", help="check docs/programs.md")
+    parser.add_argument("results", nargs="*", metavar="RESULTS", help="of battery.py --json")
+    options = parser.parse_args()
+    if options.check == bool(options.results):
+        parser.error("needs either --check or RESULTS")
+    if options.check:
         wrong = check_page(PAGE.read_text(encoding="utf-8"))
         print("\n".join(wrong))
         return 1 if wrong else 0
-    documents = [json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[1:]]
+    documents = [json.loads(Path(path).read_text(encoding="utf-8")) for path in options.results]
     print(write_page({document["driver"]: document for document in documents}), end="")
     return 0
 
