@@ -61,7 +61,7 @@ void report_at_exit() noexcept {
     if (!has_process_state()) // a child of fork() that opened no device
         return;
     peer_ipc::close_slot();
-    process_state().cache.report_stale_lines();
+    process_state().cache.on_process_end();
     process_state().cache.unlink_shm();
     const std::size_t num_findings = process_state().log.write_summary();
     if (num_findings == 0 || process_state().config.exit_status == 0)

@@ -181,10 +181,7 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
                 is_in_mr && is_last_mr(line) && report_if_stale(line, stale_lines);
             if (!page_store_.is_last_ref(*line.extent, line.addr))
                 return; // another MR or process has the page
-            if (!is_reported && config_.dereg_discards && is_dirty(line))
-                discarded.add(finding_kind::DISCARDED, line);
-            if (config_.dereg_discards && line.program_hash != line.device_hash)
-                line.copy_to_program(line.device_bytes.data());
+            discard_changes(line, is_reported, discarded);
             poisoned_.erase(line.addr);
         });
     }
@@ -192,6 +189,17 @@ void cache_model::remove_mr(std::uint32_t mr_number) {
     marks_.remove_all(round_out(it->second.range, config_.line_size));
     page_store_.put_pages(pages);
     mrs_.erase(it);
+}
+
+/// The page of the line is deregistered: before Linux 7.0 that drops the program's changes. They
+/// are reported unless the line was.
+void cache_model::discard_changes(cache_line &line, bool is_reported, line_reporter &discarded) {
+    if (!config_.dereg_discards)
+        return;
+    if (!is_reported && is_dirty(line))
+        discarded.add(finding_kind::DISCARDED, line);
+    if (line.program_hash != line.device_hash)
+        line.copy_to_program(line.device_bytes.data());
 }
 
 /// Reports a line that the device wrote and the program has not fetched, unless it is in conflict
@@ -341,26 +349,31 @@ void cache_model::fetch_sink(addr_range bytes) {
     });
 }
 
-/// When the process ends: reports lines that the device wrote and the program never fetched.
-void cache_model::report_stale_lines() {
+/// When the process ends, which deregisters all its memory: reports lines that the device wrote and
+/// the program never fetched, and discards changes of shared memory. No process sees private memory
+/// any more.
+void cache_model::on_process_end() {
     const lock_guard guard(mutex_);
     std::map<std::uintptr_t, std::uintptr_t> end_by_begin;
     for (const auto &[number, mr] : mrs_) {
         std::uintptr_t &end = end_by_begin[mr.range.begin];
         end = std::max(end, mr.range.end);
     }
-    std::uintptr_t visited_end = 0; // MRs may overlap: each line is visited once
+    std::uintptr_t visited_end = 0; // MRs may overlap, or share a page: each line is visited once
     for (const auto &[begin, end] : end_by_begin) {
-        const addr_range lines = round_out({begin, end}, config_.line_size);
-        line_reporter stale_lines(*this, nullptr);
+        const addr_range pages = round_out({begin, end}, page_size());
+        line_reporter stale_lines(*this, nullptr), discarded(*this, nullptr);
         visit_lines_as_event(event_kind::EXIT,
-                             {std::max(visited_end, lines.begin), std::max(visited_end, lines.end)},
+                             {std::max(visited_end, pages.begin), std::max(visited_end, pages.end)},
                              {}, [&](cache_line &line) {
                                  // Another process that shares the page may still sync it.
-                                 if (page_store_.has_no_other_holder(*line.extent, line.addr))
-                                     report_if_stale(line, stale_lines);
+                                 if (!page_store_.has_no_other_holder(*line.extent, line.addr))
+                                     return;
+                                 const bool is_reported = report_if_stale(line, stale_lines);
+                                 if (line.extent->shared != nullptr)
+                                     discard_changes(line, is_reported, discarded);
                              });
-        visited_end = std::max(visited_end, lines.end);
+        visited_end = std::max(visited_end, pages.end);
     }
 }
 

@@ -98,9 +98,10 @@ class cache_model {
     /// Whether a thread must call run_background_step() from time to time.
     [[nodiscard]] bool needs_thread() const noexcept;
     void run_background_step();
-    /// When the process ends: reports lines that the device wrote and the program never fetched.
-    void report_stale_lines();
-    /// After report_stale_lines().
+    /// When the process ends: reports lines that the device wrote and the program never fetched,
+    /// and discards changes of shared memory.
+    void on_process_end();
+    /// After on_process_end().
     void unlink_shm() noexcept { page_store_.unlink_shm(); }
 
   private:
@@ -126,6 +127,7 @@ class cache_model {
     void update_if_equal(cache_line &);
     void drop_poison_and_marks(std::uintptr_t line_addr);
     bool report_if_stale(const cache_line &, line_reporter &);
+    void discard_changes(cache_line &, bool is_reported, line_reporter &);
     [[nodiscard]] bool reports_redundant() const noexcept;
     [[nodiscard]] bool is_dirty(const cache_line &) const;
     void writeback(cache_line &, line_reporter &conflicts);

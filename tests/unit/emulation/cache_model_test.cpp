@@ -37,7 +37,7 @@ void add_mr_copies_memory_to_device(void **) {
             sync(cache, pages.part(0, pages.size));
             assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         }
-        cache->report_stale_lines();
+        cache->on_process_end();
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }
@@ -222,7 +222,7 @@ void check_readable_finds_unmapped_memory(void **) {
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
     assert_int_equal(bad_addr, pages.begin() + PAGE);
     sync_rdma_write(cache, pages.part(0, pages.size)); // does not crash
-    cache->report_stale_lines();
+    cache->on_process_end();
     cache->remove_mr(1);
     assert_int_equal(cache->memory_bytes(), 0);
 }
@@ -300,7 +300,7 @@ void stale_line_is_reported_at_removal_and_exit(void **) {
         pages.bytes[LINE_OFFSET + 257] = CPU_DATA; // a conflict without a sync
         const unsigned char old = pages.bytes[LINE_OFFSET + 5];
         if (at_exit)
-            cache->report_stale_lines();
+            cache->on_process_end();
         else
             cache->remove_mr(mr_number);
         const auto findings = cache.new_findings();
@@ -324,7 +324,7 @@ void stale_line_is_reported_once(void **) {
     *device->copy_of(pages.bytes + LINE_OFFSET + 5) = DEVICE_DATA;
     *device->copy_of(pages.bytes + LINE_OFFSET + 640) = DEVICE_DATA;
     *device->copy_of(pages.bytes + 2 * PAGE - 1) = DEVICE_DATA;
-    cache->report_stale_lines();
+    cache->on_process_end();
     assert_int_equal(cache.new_findings().size(), 3);
 }
 

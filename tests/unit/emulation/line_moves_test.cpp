@@ -69,7 +69,7 @@ void poison_mode_poisons_stale_bytes(void **) {
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), DEVICE_DATA);
         sync_rdma_write(cache, range);
         assert_memory_equal(pages.bytes, device->copy_of(pages.bytes), pages.size);
-        cache->report_stale_lines();
+        cache->on_process_end();
         assert_int_equal(cache.new_findings().size(), 0);
     }
 }

@@ -97,8 +97,8 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
     sync_rdma_write(other, pages.part(1, LINE_OFFSET + 64, 1));
     assert_int_equal(pages.bytes[0][LINE_OFFSET + 64], DEVICE_DATA);
     sync_rdma_write(cache, pages.part(0, LINE_OFFSET + 64, 1));
-    cache->report_stale_lines();
-    other->report_stale_lines();
+    cache->on_process_end();
+    other->on_process_end();
     assert_int_equal(cache.new_findings().size(), 0);
     assert_int_equal(other.new_findings().size(), 0);
 }
@@ -148,11 +148,43 @@ void last_process_reports_stale_line(void **) {
         test_cache other;
         const auto same = other.add_mr(pages.part(1, 0, PAGE));
         *device->copy_of(pages.bytes[0] + LINE_OFFSET) = DEVICE_DATA;
-        cache->report_stale_lines();
+        cache->on_process_end();
         assert_int_equal(cache.new_findings().size(), 0);
     }
-    cache->report_stale_lines();
+    cache->on_process_end();
     assert_int_equal(cache.new_findings().size(), 1);
+}
+
+/// As on arm64 before Linux 7.0, the last process that has the pages discards their changes when it
+/// ends; no process sees those of its private memory.
+void last_process_discards_changes(void **) {
+    const shared_pages pages;
+    settings config;
+    config.dereg_discards = true;
+    test_cache cache(config);
+    const auto device = cache.add_mr(pages.part(0, 0, 64));
+    const program_pages private_pages(1);
+    const auto private_device = cache.add_mr(private_pages.part(0, PAGE));
+    const unsigned char old = pages.bytes[0][LINE_OFFSET];
+    pages.bytes[0][LINE_OFFSET] = CPU_DATA; // on the page, outside of the MR
+    pages.bytes[0][0] = CPU_DATA;
+    sync_rdma_read(cache, pages.part(0, 0, 1));
+    private_pages.bytes[LINE_OFFSET] = CPU_DATA;
+    {
+        test_cache other(config);
+        const auto same = other.add_mr(pages.part(1, 0, 64));
+        other->on_process_end();
+        assert_int_equal(other.new_findings().size(), 0);
+        assert_int_equal(pages.bytes[0][LINE_OFFSET], CPU_DATA);
+    }
+    cache->on_process_end();
+    const auto findings = cache.new_findings();
+    assert_int_equal(findings.size(), 1);
+    assert_string_equal(findings[0]["kind"].get<std::string>().c_str(), "discarded");
+    assert_int_equal(findings[0]["offset"].get<std::size_t>(), LINE_OFFSET);
+    assert_int_equal(pages.bytes[1][LINE_OFFSET], old);
+    assert_int_equal(pages.bytes[1][0], CPU_DATA);
+    assert_int_equal(private_pages.bytes[LINE_OFFSET], CPU_DATA);
 }
 
 /// An MR of shared and private pages.
@@ -314,6 +346,7 @@ int main() {
         cmocka_unit_test(addresses_share_device_lines),
         cmocka_unit_test(later_mr_sees_device_data),
         cmocka_unit_test(last_process_reports_stale_line),
+        cmocka_unit_test(last_process_discards_changes),
         cmocka_unit_test(mr_may_be_partly_shared),
         cmocka_unit_test(reused_address_gets_new_pages),
         cmocka_unit_test(line_size_separates_device_pages),
