@@ -101,6 +101,38 @@ void expect_remote_access_error(DAT_RMR_TRIPLET remote, dto_error_fixture &fixtu
     fixture.reconnect();
 }
 
+/// Reads of an LMR, of which some are posted before it is freed, and one after that: a Read that
+/// arrives before may succeed; the first that does not fails with a remote access error.
+void test_remote_freed_meanwhile() {
+    dto_error_fixture fixture;
+    ep_pair &eps = fixture.eps;
+    constexpr DAT_UINT64 last = 6;
+    test_lmr freed_lmr(eps.ia, eps.pz, page_size);
+    const DAT_RMR_TRIPLET remote = freed_lmr.make_rmr_triplet(0, page_size);
+    for (DAT_UINT64 i = 0; i <= last; ++i) {
+        if (i == last)
+            require_success(freed_lmr.free());
+        require_success(post_rdma_read(eps.active, fixture.source_triplet(page_size), remote, i));
+    }
+    bool has_failed = false;
+    for (DAT_UINT64 i = 0; i <= last; ++i) {
+        const auto dto = next_completion(eps.active.request_evd);
+        expect_eq(dto.user_cookie.as_64, i, "the cookie");
+        if (!has_failed && dto.status == DAT_DTO_SUCCESS) {
+            expect_true(i != last, "a Read of the freed LMR succeeded");
+            continue;
+        }
+        const bool is_expected =
+            has_failed ? dto.status == DAT_DTO_ERR_FLUSHED
+                       : dto.status == DAT_DTO_ERR_REMOTE_ACCESS ||
+                             (eps.ia.is_iwarp() && (dto.status == DAT_DTO_ERR_REMOTE_RESPONDER ||
+                                                    dto.status == DAT_DTO_ERR_FLUSHED));
+        expect_true(is_expected, concat("the status of Read ", i, " is ", to_string(dto.status)));
+        has_failed = true;
+    }
+    fixture.reconnect();
+}
+
 void add_remote_error_cases(case_list &cases) {
     add_case(cases, "dto_error.rmr_context_unknown", [] {
         dto_error_fixture fixture;
@@ -142,6 +174,7 @@ void add_remote_error_cases(case_list &cases) {
         require_success(freed_lmr.free());
         expect_remote_access_error(remote, fixture, /*try_read=*/true);
     });
+    add_case(cases, "dto_error.remote_freed_meanwhile", test_remote_freed_meanwhile);
     add_case(cases, "dto_error.remote_of_another_zone", [] {
         dto_error_fixture fixture;
         const unique_pz pz = fixture.eps.ia.create_pz();
