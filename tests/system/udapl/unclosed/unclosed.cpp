@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <sys/mman.h>
@@ -145,7 +146,7 @@ unique_lmr create_shared_lmr(const ep_pair &eps, const mapping &memory, int numb
     DAT_RMR_CONTEXT rmr_context = 0;
     DAT_VLEN length = 0;
     DAT_VADDR address = 0;
-    require_success(dat_lmr_create(eps.ia, DAT_MEM_TYPE_SHARED_VIRTUAL, desc, page_size, eps.pz,
+    require_success(dat_lmr_create(eps.ia, DAT_MEM_TYPE_SHARED_VIRTUAL, desc, memory.size(), eps.pz,
                                    DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &handle, &lmr_context,
                                    &rmr_context, &length, &address));
     return unique_lmr(handle);
@@ -251,6 +252,21 @@ void test_connected(end kind) {
     for (const char *object : {"ctx", "pd"}) // which librdmacm keeps in this process
         ++after[object];
     expect_counts(after);
+}
+
+/// What the child wrote to shared memory of an LMR is there when exit() has deregistered it.
+void test_exit_keeps_data() {
+    const mapping memory(4 * page_size, MAP_SHARED);
+    const auto data = make_pattern(memory.size());
+    child_process child([&](process_link) {
+        const auto *const eps = new ep_pair;
+        const unique_lmr lmr = create_shared_lmr(*eps, memory, 0);
+        std::memcpy(memory.data(), data.data(), data.size());
+        end_process(end::EXIT);
+    });
+    child.expect_end(end::EXIT);
+    expect_true(std::memcmp(memory.data(), data.data(), data.size()) == 0,
+                "the memory has not what was written");
 }
 
 // The cases below have a child that ends with an EP in some state, and its peer, another child.
@@ -504,6 +520,7 @@ int main(int argc, char **argv) {
     case_list cases;
     add_case(cases, "unclosed.all_objects", test_all_objects);
     add_case(cases, "unclosed.active_pending", test_active_pending);
+    add_case(cases, "unclosed.exit_keeps_data", test_exit_keeps_data);
     for (const auto &[kind, name] : all_ends)
         add_cases(cases, kind, name);
     return run_program(argc, argv, cases);

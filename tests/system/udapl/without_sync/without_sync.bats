@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Cases of conform on an emulated device whose local buffers the Provider has to sync, as on a real one: they pass
-# with the Provider, and fail with a finding if it was built without its syncs (CMakeLists.txt).
+# Cases of conform and unclosed on an emulated device whose local buffers the Provider has to sync, as on a real one:
+# they pass with the Provider, and fail with a finding if it was built without its syncs (CMakeLists.txt).
 
 bats_require_minimum_version 1.5.0
 
@@ -17,9 +17,15 @@ setup() {
 # run_case CASE [without]: with the Provider that is built without that. A crash is not among its results; sets
 # findings.
 run_case() {
-    [[ ! ${2:-} ]] || export OUR_PROVIDER=$BUILD/tests/system/udapl/without_sync/$2/libdaplcoherdma.so.2
-    run -0 "$BATS_TEST_DIRNAME/../conform/run" "$1"
+    local program=conform
+    [[ $1 != unclosed.* ]] || program=unclosed
+    if [[ ${2:-} ]]; then
+        export PROVIDER_FOLDER=$BUILD/tests/system/udapl/without_sync/$2
+        export OUR_PROVIDER=$PROVIDER_FOLDER/libdaplcoherdma.so.2
+    fi
+    run "$BATS_TEST_DIRNAME/../$program/run" "$1"
     echo "$output"
+    ((status < 2)) # 1: a case has failed
     mapfile -t findings < <(grep '"coherdma":"finding"' "$COHERDMA_EMULATE_LOG")
     [[ $(tail -n 1 "$COHERDMA_EMULATE_LOG") == '{"coherdma":"summary",'* ]]
     [[ $output == *"1..1"* && $output != *'Bail out!'* && $output != *'# crashed'* && $output != *'# never returned'* ]]
@@ -40,7 +46,8 @@ expect_needed() {
 
 only() { [[ $driver == "$1" ]] || skip "$driver: $2"; }
 
-cases='dto.send dto.rdma_write dto.rdma_read dto.atomics srq.two_takers lmr.free_keeps_data ia.close_abrupt_keeps_data'
+cases='dto.send dto.rdma_write dto.rdma_read dto.atomics srq.two_takers lmr.free_keeps_data ia.close_abrupt_keeps_data
+    unclosed.exit_keeps_data'
 
 @test "with the syncs the cases pass without a finding" {
     for case in $cases; do
@@ -59,3 +66,4 @@ cases='dto.send dto.rdma_write dto.rdma_read dto.atomics srq.two_takers lmr.free
 }
 @test "without writing back dat_lmr_free loses data" { expect_needed writeback lmr.free_keeps_data discarded; }
 @test "without writing back an abrupt dat_ia_close loses data" { expect_needed writeback ia.close_abrupt_keeps_data discarded; }
+@test "without writing back exit() loses data" { expect_needed writeback unclosed.exit_keeps_data discarded; }
