@@ -61,6 +61,7 @@ set_option() {
 run_transaction() {
     local options=$1 threads=1 endpoints=1 count=1000 sent=0 got=0 read=0 written=0 bytes
     shift
+    [[ " $* " != *' R'[RW]' '* ]] || suppress_peer_access
     # shellcheck disable=SC2086 # words
     set_option count i $options && set_option threads t $options && set_option endpoints w $options
     run_dapltest T 'Transaction Test Finished for this client' "$options" "$@"

@@ -26,13 +26,16 @@ in_segments=(client SR 256 1 server RR 1024 3 client RW 1024 1 server SR 256 1)
 @test "dapltest -T T: large Sends" { run_with_known_faults run_transaction '-i 20' client SR 1048576 1 server SR 1048576 1; }
 @test "dapltest -T T: Sends with four segments" { run_with_known_faults run_transaction '-i 200 -V' client SR 1000 4 server SR 1000 4; }
 @test "dapltest -T T: Writes" { run_with_known_faults run_transaction '-i 200' "${writes[@]}"; }
-# bats test_tags=brief
+# bats test_tags=brief, coherent
 @test "dapltest -T T -V: Writes, verified" { run_with_known_faults run_transaction '-i 200 -V' "${writes[@]}"; }
 @test "dapltest -T T: Reads" { run_with_known_faults run_transaction '-i 200' "${reads[@]}"; }
-# bats test_tags=brief
+# bats test_tags=brief, coherent
 @test "dapltest -T T -V: Reads, verified" { run_with_known_faults run_transaction '-i 200 -V' "${reads[@]}"; }
+# bats test_tags=coherent
 @test "dapltest -T T -V: all kinds, verified" { run_with_known_faults run_transaction '-i 100 -V' "${mixed[@]}"; }
+# bats test_tags=coherent
 @test "dapltest -T T -V -P: all kinds, verified, polling" { run_with_known_faults run_transaction '-i 100 -V -P' "${mixed[@]}"; }
+# bats test_tags=coherent
 @test "dapltest -T T -V: Reads into three segments, verified" {
     [[ $DRIVER != siw ]] || skip 'iWARP reads into one segment; dapltest does not query max_iov_segments_per_rdma_read'
     run_with_known_faults run_transaction '-i 100 -V' "${in_segments[@]}"
@@ -41,7 +44,9 @@ in_segments=(client SR 256 1 server RR 1024 3 client RW 1024 1 server SR 256 1)
 @test "dapltest -T T -t 4: Sends by four threads" { run_with_known_faults run_transaction '-i 50 -t 4' "${sends[@]}"; }
 # bats test_tags=brief
 @test "dapltest -T T -t 4 -w 8: Sends by four threads on eight endpoints each" { run_with_known_faults run_transaction '-i 20 -t 4 -w 8' "${sends[@]}"; }
+# bats test_tags=coherent
 @test "dapltest -T T -t 4 -w 8 -V: all kinds by four threads on eight endpoints each, verified" { run_with_known_faults run_transaction '-i 10 -t 4 -w 8 -V' "${mixed[@]}"; }
+# bats test_tags=coherent
 @test "dapltest -T T -t 4 -w 4 -V -P -r: all kinds by four threads, polling" { run_with_known_faults run_transaction '-i 10 -t 4 -w 4 -V -P -r' "${mixed[@]}"; }
 @test "dapltest -T T -t 8 -w 8 -r: Sends by eight threads, by reserved service points" { run_with_known_faults run_transaction '-i 10 -t 8 -w 8 -r' "${sends[@]}"; }
 

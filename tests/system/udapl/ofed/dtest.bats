@@ -20,9 +20,11 @@ teardown() { end_server; }
 @test "dtest -w, Writes only" { run_with_known_faults run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w; }
 @test "dtest -w -u, Writes only, one way" { run_with_known_faults run_dtest 'check_client_writes_or_immediate check_client_stream' -b 4096 -w -u; }
 @test "dtest -w -c, Writes only, with a CNO" { run_with_known_faults run_dtest 'check_writes_or_immediate check_stream' -b 4096 -w -c; }
+# bats test_tags=coherent
 @test "dtest -W, Write ping-pong" { run_with_known_faults run_dtest check_write_pingpong -b 4096 -W; }
-# bats test_tags=brief
+# bats test_tags=brief, coherent
 @test "dtest -W -D, Write ping-pong, verified" { run_with_known_faults run_dtest 'check_write_pingpong check_data_check' -b 4096 -W -D; }
+# bats test_tags=coherent
 @test "dtest -W -a -i 1024, Writes of all sizes" { run_with_known_faults run_dtest check_all_sizes -b 4096 -W -a -i 1024; }
 @test "dtest -S 1, every Write signalled" { run_with_known_faults run_dtest "$all" -b 4096 -S 1; }
 @test "dtest -b 65536, large messages" { size=65536 run_with_known_faults run_dtest "$all" -b 65536; }

@@ -83,9 +83,11 @@ check_counters() {
 
 # bats test_tags=brief
 @test "dtestx -q, the attributes" { run_with_known_faults query_attributes; }
-# bats test_tags=brief
+# bats test_tags=brief, coherent
 @test "dtestx, immediate data and atomics" { run_with_known_faults run_dtestx; }
+# bats test_tags=coherent
 @test "dtestx -b 8192 -v" { run_with_known_faults run_dtestx -b 8192 -v; }
+# bats test_tags=coherent
 @test "dtestx -p, counters" { run_with_known_faults check_counters; }
 @test "dtestx -u, datagrams" { skip_without_datagrams && run_with_known_faults run_dtestx_datagrams -u; }
 @test "dtestx -U 2 -m, datagrams between several" { skip_without_datagrams && run_with_known_faults run_dtestx_datagrams -U 2 -m; }

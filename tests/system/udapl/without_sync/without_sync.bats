@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Cases of conform and unclosed on an emulated device whose local buffers the Provider has to sync, as on a real one:
-# they pass with the Provider, and fail with a finding if it was built without its syncs (CMakeLists.txt).
+# Cases of conform and unclosed, and OFED's programs, on an emulated device whose local buffers the Provider has to
+# sync, as on a real one: they pass with the Provider (OFED's: ../ofed/CMakeLists.txt), and fail with a finding if it is
+# built without its syncs (CMakeLists.txt).
 
 bats_require_minimum_version 1.5.0
 
@@ -44,6 +45,25 @@ expect_needed() {
     return 1
 }
 
+# expect_needed_by_ofed KIND BODY...: without the syncs at posts and completions one of OFED's programs fails, as BODY
+# of ../ofed/*.bash runs it, with a finding of this kind that is not suppressed.
+expect_needed_by_ofed() {
+    # shellcheck disable=SC2034 # for ofed.bash
+    local REGISTRY=coherdma PROVIDER=coherdma LIMIT=20 out server
+    local OUR_PROVIDER=$BUILD/tests/system/udapl/without_sync/local_sync/libdaplcoherdma.so.2
+    export COHERDMA_EMULATE_EXIT=9
+    source "$BATS_TEST_DIRNAME/../ofed/dapltest.bash"
+    source "$BATS_TEST_DIRNAME/../ofed/dtest.bash"
+    prepare "$BATS_TEST_TMPDIR"
+    : >"$out/complaints"
+    "${@:2}"
+    expect_our_plugin
+    cat "$out/complaints"
+    run ! grep -q 'our plugin did not serve' "$out/complaints"
+    [[ -s $out/complaints ]]
+    grep -q "\"kind\":\"$1\",.*\"suppressed\":false" "$COHERDMA_EMULATE_LOG"
+}
+
 only() { [[ $driver == "$1" ]] || skip "$driver: $2"; }
 
 cases='dto.send dto.rdma_write dto.rdma_read dto.atomics srq.two_takers lmr.free_keeps_data ia.close_abrupt_keeps_data
@@ -67,3 +87,8 @@ cases='dto.send dto.rdma_write dto.rdma_read dto.atomics srq.two_takers lmr.free
 @test "without writing back dat_lmr_free loses data" { expect_needed writeback lmr.free_keeps_data discarded; }
 @test "without writing back an abrupt dat_ia_close loses data" { expect_needed writeback ia.close_abrupt_keeps_data discarded; }
 @test "without writing back exit() loses data" { expect_needed writeback unclosed.exit_keeps_data discarded; }
+@test "without local syncs dapltest's Sends fail" {
+    expect_needed_by_ofed unsynced-source run_transaction '-i 200' client SR 4096 2 server SR 4096 2
+}
+@test "without local syncs dapltest's RDMA Writes fail" { expect_needed_by_ofed unsynced-source run_performance b 256 16 RW 4096 2; }
+@test "without local syncs dtest fails" { expect_needed_by_ofed unsynced-source run_dtest "$all" -b 4096; }
