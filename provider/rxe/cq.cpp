@@ -28,7 +28,6 @@ rxe_cq *init_cq_or_destroy(calloc_ptr<rxe_cq> &cq, ibv_context *context,
         libibverbs().ibv_cmd_destroy_cq(&cq->verbs.cq);
         return fail_with(error);
     }
-    cq->ring.reset();
     return cq.release();
 }
 
@@ -45,7 +44,6 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     if (const int error =
             new_ring.map(ibcq->context->cmd_fd, response.drv_payload.mi, sizeof(rxe_cqe)))
         return error;
-    new_ring.reset();
     cq.ring.unmap();
     cq.ring = new_ring;
     return 0;
@@ -54,6 +52,7 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
 // Polls CQEs that may have failed or been discarded. The caller holds the lock; this function
 // releases it.
 [[gnu::noinline]] int poll_cq_slow_and_unlock(rxe_cq &cq, int num_entries, ibv_wc *wc) noexcept {
+    cq.ring.reset();
     const int count = poll_cqes(cq, wc, num_entries);
     cq.ring.publish_consumer();
     cq.lock.unlock();
@@ -77,8 +76,8 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     // Local copies stay in registers: for the compiler, a store to *wc may change the members.
     const auto *const entries = static_cast<const unsigned char *>(ring.entry(0));
     const std::uint32_t mask = ring.index_mask, log2_elem_size = ring.log2_elem_size;
-    std::uint32_t cons = ring.cons;
-    const int count = std::min(num_entries, static_cast<int>(ring.num_ready()));
+    std::uint32_t cons = ring.load_consumer();
+    const int count = std::min(num_entries, static_cast<int>(ring.num_ready(cons)));
     if (count <= 0) { // num_entries may be negative
         cq.lock.unlock();
         trace::poll(ibcq->handle, 0);
@@ -96,8 +95,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
         next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];
         ++next_wc;
     } while (next_wc != end);
-    ring.cons = cons;
-    ring.publish_consumer();
+    ring.return_cqes(cons);
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
     return count;
@@ -143,13 +141,12 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
     const std::lock_guard guard(cq.lock);
     cq_ring &ring = cq.ring;
-    const std::uint32_t saved_cons = ring.cons;
+    ring.reset();
     while (auto *const cqe = static_cast<rxe_cqe *>(ring.peek())) {
         if (cqe->qp_num == qp_num)
             cqe->status = CQE_DISCARDED;
         ring.advance_consumer();
     }
-    ring.cons = saved_cons;
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {

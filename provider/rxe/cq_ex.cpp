@@ -20,6 +20,7 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
         return EINVAL;
     rxe_cq &cq = to_rxe_cq(ibcq);
     cq.lock.lock();
+    cq.ring.reset();
     const int error = next_poll(ibcq);
     if (error != 0)
         cq.lock.unlock();

@@ -133,6 +133,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
     }
     int error = 0;
     qp.sq_lock.lock();
+    qp.sq.adopt_producer();
     for (ibv_send_wr *wr = wr_list; wr != nullptr; wr = wr->next) {
         error = write_send_wqe(qp, *wr);
         if (error != 0) [[unlikely]] {
@@ -204,6 +205,7 @@ int rxe_qp::ring_doorbell() noexcept {
 int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr *wr,
                ibv_recv_wr **bad_wr) noexcept {
     const std::lock_guard guard(lock);
+    ring.adopt_producer();
     int error = 0;
     for (; wr != nullptr; wr = wr->next) {
         error = write_recv_wqe(ring, max_sge, *wr);

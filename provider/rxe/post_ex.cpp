@@ -22,6 +22,7 @@ void set_wr_err(rxe_qp &qp, int error) noexcept {
 void wr_start(ibv_qp_ex *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     qp.sq_lock.lock();
+    qp.sq.adopt_producer();
     qp.wr_start_index = qp.sq.prod;
     qp.cur_wqe = nullptr;
     qp.wr_err = ibqp->qp_base.state < IBV_QPS_RTS ? EINVAL : 0;
@@ -54,8 +55,10 @@ int wr_complete(ibv_qp_ex *ibqp) noexcept {
 rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
                         std::uint32_t imm_data = 0) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
-    if (qp.wr_err != 0)
+    if (qp.wr_err != 0) {
+        qp.cur_wqe = nullptr;
         return nullptr;
+    }
     if (qp.sq.is_full()) {
         set_wr_err(qp, ENOMEM);
         return nullptr;
@@ -102,20 +105,26 @@ void wr_rdma_read(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr
     set_rdma(start_wqe(ibqp, IBV_WR_RDMA_READ), rkey, remote_addr);
 }
 
-/// wqe: as start_wqe() returns it.
-void set_atomic(rxe_send_wqe *wqe, const rxe_atomic_wr &atomic) noexcept {
+/// Begins an atomic, which is an error until wr_set_sge_list() sets its data. An unaligned address
+/// remains one. Otherwise the kernel would send it, and the QP would enter ERR.
+void start_atomic(ibv_qp_ex *ibqp, std::uint32_t opcode, const rxe_atomic_wr &atomic) noexcept {
+    rxe_qp &qp = to_rxe_qp(ibqp);
+    rxe_send_wqe *const wqe = start_wqe(ibqp, opcode);
     if (wqe == nullptr)
         return;
+    if (atomic.remote_addr % ATOMIC_SIZE != 0)
+        return set_wr_err(qp, EINVAL);
     wqe->wr.wr.atomic = atomic;
     wqe->iova = atomic.remote_addr;
+    qp.wr_err = EINVAL;
 }
 void wr_atomic_cmp_swp(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
                        std::uint64_t compare, std::uint64_t swap) noexcept {
-    set_atomic(start_wqe(ibqp, IBV_WR_ATOMIC_CMP_AND_SWP), {remote_addr, compare, swap, rkey, 0});
+    start_atomic(ibqp, IBV_WR_ATOMIC_CMP_AND_SWP, {remote_addr, compare, swap, rkey, 0});
 }
 void wr_atomic_fetch_add(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
                          std::uint64_t add) noexcept {
-    set_atomic(start_wqe(ibqp, IBV_WR_ATOMIC_FETCH_AND_ADD), {remote_addr, add, 0, rkey, 0});
+    start_atomic(ibqp, IBV_WR_ATOMIC_FETCH_AND_ADD, {remote_addr, add, 0, rkey, 0});
 }
 
 void wr_atomic_write(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr,
@@ -170,6 +179,11 @@ void wr_set_sge_list(ibv_qp_ex *ibqp, std::size_t num_sge, const ibv_sge *sg_lis
     const std::uint64_t length = total_length(sg_list, num_sge);
     if (length >= LENGTH_LIMIT)
         return set_wr_err(qp, EINVAL);
+    if (qp.wr_err != 0) { // that of start_atomic()
+        if (length < ATOMIC_SIZE)
+            return set_wr_err(qp, EINVAL);
+        qp.wr_err = 0;
+    }
     append_data(wqe_data(*wqe), sg_list, num_sge * sizeof(ibv_sge));
     wqe->dma.num_sge = static_cast<std::uint32_t>(num_sge);
     wqe->dma.length = wqe->dma.resid = static_cast<std::uint32_t>(length);

@@ -53,4 +53,10 @@ void ring::unmap() noexcept {
     buf = nullptr;
 }
 
+/// Loads both indices from shared memory.
+[[gnu::cold]] void wq_ring::reset() noexcept {
+    cons = load_index(buf->consumer_index);
+    prod = prod_published = load_index(buf->producer_index);
+}
+
 } // namespace coherdma::provider::rxe

@@ -5,7 +5,9 @@
 //
 // Protocol:
 // - The program produces WQEs and consumes CQEs; the kernel does the opposite.
-// - Each side writes its own index only. The program uses its private copy of that index.
+// - Each side writes its own index only. The program has a private copy of that index, for the WQEs
+//   not yet published and the CQEs not yet returned. Each call begins with the shared index: after
+//   a fork(), the other process may have moved it.
 // - Entries from the consumer index up to the producer index belong to the consumer, the others to
 //   the producer. Neither side accesses entries of the other. The program does not read a WQE after
 //   publish() either: the kernel changes it until its consumer index has passed it.
@@ -55,10 +57,14 @@ struct wq_ring : ring {
     std::uint32_t prod_published; ///< the producer index that the kernel sees
     std::uint32_t cons;           ///< the kernel's index when it was last loaded
 
-    /// Loads both indices from shared memory. The kernel must not be processing the queue.
-    void reset() noexcept {
-        cons = load_index(buf->consumer_index);
-        prod = prod_published = load_index(buf->producer_index);
+    /// Loads both indices from shared memory.
+    void reset() noexcept;
+    /// Continues after the WQEs that another process with this ring has published. All WQEs of this
+    /// process are published.
+    void adopt_producer() noexcept {
+        const std::atomic_ref producer_index(buf->producer_index);
+        if (producer_index.load(std::memory_order_relaxed) != prod_published) [[unlikely]]
+            reset();
     }
     bool is_full() noexcept {
         if (next_index(prod) != cons) [[likely]]
@@ -81,26 +87,29 @@ struct wq_ring : ring {
 
 /// The ring of a CQ.
 struct cq_ring : ring {
-    std::uint32_t cons; ///< the next CQE to read
+    std::uint32_t cons; ///< the next CQE to read, between reset() and publish_consumer()
 
-    /// Loads the consumer index from shared memory.
-    void reset() noexcept { cons = load_index(buf->consumer_index); }
-    /// The number of CQEs to read. The kernel's index is not cached: a cached index that cons has
-    /// passed would make the ring look full.
-    std::uint32_t num_ready() const noexcept {
+    /// Continues after the CQEs that this process, or another with this ring, has returned.
+    void reset() noexcept { cons = load_consumer(); }
+    std::uint32_t load_consumer() const noexcept { return load_index(buf->consumer_index); }
+    /// The number of CQEs to read from an index on. The kernel's index is not cached: a cached
+    /// index that cons has passed would make the ring look full.
+    std::uint32_t num_ready(std::uint32_t begin) const noexcept {
         // Ordering: as in load_index().
         const std::uint32_t prod =
             std::atomic_ref(buf->producer_index).load(std::memory_order_acquire);
-        return (prod - cons) & index_mask;
+        return (prod - begin) & index_mask;
     }
     /// The next CQE, or nullptr.
-    void *peek() const noexcept { return num_ready() != 0 ? entry(cons) : nullptr; }
+    void *peek() const noexcept { return num_ready(cons) != 0 ? entry(cons) : nullptr; }
     void advance_consumer() noexcept { cons = next_index(cons); }
-    /// Returns the CQEs read so far to the kernel.
-    void publish_consumer() noexcept {
+    /// Returns the CQEs before an index to the kernel.
+    void return_cqes(std::uint32_t end) noexcept {
         // Ordering: release, after the CQEs were read; the kernel loads it with acquire.
-        std::atomic_ref(buf->consumer_index).store(cons, std::memory_order_release);
+        std::atomic_ref(buf->consumer_index).store(end, std::memory_order_release);
     }
+    /// Returns the CQEs read so far to the kernel.
+    void publish_consumer() noexcept { return_cqes(cons); }
 };
 
 } // namespace coherdma::provider::rxe

@@ -551,6 +551,108 @@ void opcode_written_by_kernel_is_refused(rxe_kernel &kernel, rxe_objects &object
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
 }
 
+// A QP in RTS that can post atomics and Sends by ibv_wr_*.
+ibv_qp *create_connected_qp_ex(const rxe_objects &objects) {
+    ibv_qp_init_attr_ex init_attr{};
+    init_attr.send_cq = init_attr.recv_cq = objects.cq;
+    init_attr.cap = fake::requested_cap;
+    init_attr.qp_type = IBV_QPT_RC;
+    init_attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init_attr.pd = objects.pd;
+    init_attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    ibv_qp *const qp = ibv_create_qp_ex(objects.context, &init_attr);
+    assert_non_null(qp);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    return qp;
+}
+
+// As invalid_atomic_is_refused(); also if wr_set_sge() is not called for the atomic, but for the
+// WR after it.
+void invalid_atomic_of_wr_api_fails_batch(rxe_kernel &kernel, rxe_objects &objects) {
+    const std::size_t new_sq_ring = kernel.num_rings() + 1; // behind the RQ's
+    ibv_qp *const qp = create_connected_qp_ex(objects);
+    ibv_qp_ex *const qp_ex = ibv_qp_to_qp_ex(qp);
+    rxe::rxe_queue_buf &buf = kernel.ring(new_sq_ring);
+    const auto set_sge = [&](std::uint32_t length) {
+        ibv_wr_set_sge(qp_ex, objects.mr->lkey,
+                       reinterpret_cast<std::uintptr_t>(objects.memory.data()), length);
+    };
+    // Posts an atomic, with data unless length is 0, between two Sends.
+    const auto post = [&](bool swaps, std::uint64_t remote_addr, std::uint32_t length) {
+        ibv_wr_start(qp_ex);
+        ibv_wr_send(qp_ex);
+        set_sge(wr_length);
+        if (swaps)
+            ibv_wr_atomic_cmp_swp(qp_ex, wr_rkey, remote_addr, 5, 6);
+        else
+            ibv_wr_atomic_fetch_add(qp_ex, wr_rkey, remote_addr, 5);
+        if (length != 0)
+            set_sge(length);
+        ibv_wr_send(qp_ex);
+        set_sge(wr_length);
+        return ibv_wr_complete(qp_ex);
+    };
+    for (const bool swaps : {false, true}) {
+        const std::uint32_t first = buf.producer_index;
+        kernel.commands.clear();
+        assert_int_equal(post(swaps, 0x1000, 0), EINVAL);
+        assert_int_equal(post(swaps, 0x1000, 7), EINVAL);
+        assert_int_equal(post(swaps, 0x1004, 8), EINVAL);
+        ibv_wr_start(qp_ex);
+        ibv_wr_atomic_fetch_add(qp_ex, wr_rkey, 0x1000, 5);
+        assert_int_equal(ibv_wr_complete(qp_ex), EINVAL);
+        assert_int_equal(buf.producer_index, first);
+        assert_int_equal(kernel.commands.size(), 0);
+        assert_int_equal(post(swaps, 0x1008, 8), 0);
+        assert_int_equal(buf.producer_index, first + 3);
+        buf.consumer_index = first + 3;
+    }
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+// After a fork() two processes have the same rings. Each continues where the other has stopped.
+void rings_moved_by_other_process_continue(rxe_kernel &kernel, rxe_objects &objects) {
+    constexpr std::uint32_t moved = 3;
+    for (const std::size_t ring : {sq_ring, rq_ring})
+        kernel.ring(ring).producer_index = kernel.ring(ring).consumer_index = moved;
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    ibv_recv_wr recv_wr{9, nullptr, &sge, 1}, *bad_recv_wr = nullptr;
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(ibv_post_recv(objects.qp, &recv_wr, &bad_recv_wr), 0);
+    rxe::rxe_send_wqe send_wqe{};
+    rxe::rxe_recv_wqe recv_wqe{};
+    std::memcpy(&send_wqe, entry_at(kernel, sq_ring, moved), sizeof send_wqe);
+    std::memcpy(&recv_wqe, entry_at(kernel, rq_ring, moved), sizeof recv_wqe);
+    assert_int_equal(send_wqe.wr.wr_id, wr.wr_id);
+    assert_int_equal(recv_wqe.wr_id, 9);
+    for (const std::size_t ring : {sq_ring, rq_ring})
+        assert_int_equal(kernel.ring(ring).producer_index, moved + 1);
+    for (std::uint64_t wr_id = 0; wr_id <= moved; ++wr_id)
+        add_cqe(kernel, wr_id);
+    kernel.ring(cq_ring).consumer_index = moved;
+    ibv_wc wc{};
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, moved);
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 0);
+}
+
+// A full SQ is found also if the other process has filled it, past the index that this one read.
+void ring_filled_by_other_process_is_full(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_sge sge{};
+    ibv_send_wr wr = write_wr(objects, sge), *bad_wr = nullptr;
+    rxe::rxe_queue_buf &buf = kernel.ring(sq_ring);
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    buf.consumer_index = 4;
+    buf.producer_index = 2; // once around the ring
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), 0);
+    assert_int_equal(buf.producer_index, 3);
+    assert_int_equal(ibv_post_send(objects.qp, &wr, &bad_wr), ENOMEM);
+}
+
 } // namespace
 
 int main() {
@@ -573,6 +675,9 @@ int main() {
         objects_unit_test(reset_qp_continues_at_kernel_index),
         objects_unit_test(queue_of_length_zero_refuses_posts),
         objects_unit_test(opcode_written_by_kernel_is_refused),
+        objects_unit_test(invalid_atomic_of_wr_api_fails_batch),
+        objects_unit_test(rings_moved_by_other_process_continue),
+        objects_unit_test(ring_filled_by_other_process_is_full),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
