@@ -373,8 +373,8 @@ void run_binds(const environment &env, runner &runner) {
                     }
                     if (b.query_state() == IBV_QPS_RTS)
                         access_region(qps, IBV_WR_RDMA_WRITE, 8, region, fault::none, record);
-                    else
-                        qps.finish(record);
+                    else // it answers no request any more
+                        record.add("state", static_cast<int>(b.query_state()));
                 });
 }
 

@@ -10,12 +10,12 @@
 namespace differential {
 namespace {
 
-ibv_cq *create_cq(const environment &env, bool extended, ibv_comp_channel *channel) {
-    if (!extended)
-        return check(ibv_create_cq(env.context, 64, nullptr, channel, 0), "CQ");
+ibv_cq *create_cq(const environment &env, const qp_options &options) {
+    if (!options.extended)
+        return check(ibv_create_cq(env.context, options.cqe, nullptr, options.channel, 0), "CQ");
     ibv_cq_init_attr_ex attr{};
-    attr.cqe = 64;
-    attr.channel = channel;
+    attr.cqe = static_cast<std::uint32_t>(options.cqe);
+    attr.channel = options.channel;
     attr.wc_flags = IBV_WC_STANDARD_FLAGS;
     return ibv_cq_ex_to_cq(check(ibv_create_cq_ex(env.context, &attr), "extended CQ"));
 }
@@ -124,8 +124,8 @@ endpoint::endpoint(const environment &environment, const qp_options &qp_options)
     }
     mr = check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(), options.mr_access)),
                "MR");
-    send_cq.reset(create_cq(env, options.extended, options.channel));
-    recv_cq.reset(create_cq(env, options.extended, options.channel));
+    send_cq.reset(create_cq(env, options));
+    recv_cq.reset(create_cq(env, options));
     if (options.use_srq) {
         ibv_srq_init_attr srq_attr{};
         srq_attr.attr = {16, 4, 0};
@@ -406,7 +406,10 @@ void qp_pair::collect_sends(std::string &completions, bool &marker_failed, bool 
         }
         return has_marker;
     };
-    wait_until(lost_limit, [&] { return poll_all() || (has_failed && !env_.options.is_rxe()); });
+    wait_until(lost_limit, [&] {
+        return poll_all() ||
+               (!env_.options.is_rxe() && (has_failed || b->query_state() == IBV_QPS_ERR));
+    });
     // On siw the stock provider may lose the marker after a failure. Ours flushes it in a poll
     // after the kernel has ended the connection, which may take it a moment.
     if (!has_marker)

@@ -51,6 +51,7 @@ struct qp_options {
     bool extended = false; ///< posts by ibv_wr_*, polls by ibv_start_poll()
     bool use_srq = false, use_td = false, sq_sig_all = false;
     ibv_comp_channel *channel = nullptr; ///< of both CQs
+    int cqe = 64;
     unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
                       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
     unsigned mr_access = access;

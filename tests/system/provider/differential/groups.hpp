@@ -16,6 +16,7 @@ void run_accesses(const environment &env, runner &runner);
 void run_events(const environment &env, runner &runner);
 void run_domains(const environment &env, runner &runner);
 void run_processes(const environment &env, runner &runner);
+void run_threads(const environment &env, runner &runner);
 void run_objects(const environment &env, runner &runner);
 void run_modifications(const environment &env, runner &runner);
 void run_random(const environment &env, runner &runner);

@@ -30,17 +30,10 @@ int main(int argc, char **argv) try {
     options.seed = std::stoul(args[7]);
     options.steps = static_cast<unsigned>(std::stoul(args[8]));
     const std::vector<group> groups{
-        {"posts", run_posts},
-        {"extended posts", run_extended_posts},
-        {"lists", run_lists},
-        {"receives", run_recvs},
-        {"remote accesses", run_accesses},
-        {"events", run_events},
-        {"domains", run_domains},
-        {"processes", run_processes},
-        {"objects", run_objects},
-        {"modifications", run_modifications},
-        {"random", run_random},
+        {"posts", run_posts},     {"extended posts", run_extended_posts}, {"lists", run_lists},
+        {"receives", run_recvs},  {"remote accesses", run_accesses},      {"events", run_events},
+        {"domains", run_domains}, {"processes", run_processes},           {"threads", run_threads},
+        {"objects", run_objects}, {"modifications", run_modifications},   {"random", run_random},
     };
     return run_groups(options, groups);
 } catch (const std::exception &error) {
