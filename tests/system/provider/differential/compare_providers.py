@@ -9,8 +9,10 @@ differences.csv does not list it; and one that fails if a line of differences.cs
 though its cases ran. Its columns: driver; regular expressions for the whole name of a case, and for
 all fields that differ, of the stock provider and of ours; the reason. "as CASE" in place of the last
 regular expression: ours has the fields of that other case, except bad_wr; CASE may refer to groups of
-the name. Runs a tenth of the cases, or all with --whole or WHOLE=1 in the environment; 500 of them are
-requests chosen at random by the seed.
+the name. A difference that only some runs have has a reason that begins with "at times: ".
+
+Runs a tenth of the cases, or all with --whole or WHOLE=1 in the environment; 500 of them are requests
+chosen at random by the seed.
 """
 
 import argparse
@@ -136,6 +138,9 @@ def main(out: TextIO) -> int:
     listed = read_differences(options.driver)
     stock = execute(options.driver, None, options)
     tested = execute(options.driver, str(BUILD / "provider/libcoherdma"), options)
+    left_out = [case for case, fields in tested.items() if "left_out=" in fields]
+    for case in left_out:
+        del stock[case], tested[case]
     differences = find_differences(stock, tested, listed)
     if not differences:
         sys.exit("no case ran")
@@ -144,9 +149,11 @@ def main(out: TextIO) -> int:
             f"line {difference.number} matches nothing: {difference.reason}"
             for difference in listed
             if difference.num_matches == 0
+            and not difference.reason.startswith("at times: ")
             and (options.whole or any(re.fullmatch(difference.cases, case) for case in tested))
         ]
     print(f"1..{len(differences)}", file=out)
+    print(f"# {len(left_out)} cases are left out, which stop this kernel", file=out)
     for number, (group, lines) in enumerate(differences.items(), start=1):
         num_cases = sum(case.startswith(f"{group}/") for case in tested)
         result = "not ok" if lines else "ok"
