@@ -155,26 +155,26 @@ class Provider(FakeMachine):
         self.prefix = self.path("usr")
 
     def install(self, folder: str) -> str:
-        plugin = f"usr/{folder}/libibverbs/libcoherdma-rdmav34.so"
+        plugins = f"usr/{folder}/libibverbs"
+        plugin = f"{plugins}/libcoherdma-rdmav34.so"
         self.write_file(plugin, "plugin")
-        self.write_file(
-            f"usr/{folder}/libibverbs/libcoherdma-emulation.so", "not a plugin of libibverbs"
-        )
-        self.write_file(f"usr/{folder}/libibverbs/librxe-rdmav34.so", "a plugin of rdma-core")
-        os.symlink("libcoherdma-rdmav34.so", self.path(plugin.replace("34", "59")))
+        self.write_file(f"{plugins}/libcoherdma-emulation.so", "not a plugin of libibverbs")
+        self.write_file(f"{plugins}/librxe-rdmav34.so", "a plugin of rdma-core")
+        os.symlink("libcoherdma-rdmav34.so", self.path(f"{plugins}/libcoherdma-rdmav59.so"))
         return self.path(plugin)
 
     def test_plugin_is_mounted_read_only_under_all_names(self) -> None:
         plugin = self.install(f"lib/{os.uname().machine}-linux-gnu")
         prefixes = (self.path("nonexistent"), self.prefix)
         self.assertEqual(cdi.find_plugin(prefixes), plugin)
+        folder = os.path.dirname(plugin)
         edits = cdi.make_specification(self.root, plugin=plugin)["containerEdits"]
         self.assertEqual(edits["env"], ["RDMAV_DRIVERS=/usr/lib/coherdma/libcoherdma"])
         self.assertEqual(
             [(mount["hostPath"], mount["containerPath"]) for mount in edits["mounts"]],
             [
-                (plugin.replace("34", abi), f"/usr/lib/coherdma/libcoherdma-rdmav{abi}.so")
-                for abi in ("34", "59")
+                (f"{folder}/{name}", f"/usr/lib/coherdma/{name}")
+                for name in ("libcoherdma-rdmav34.so", "libcoherdma-rdmav59.so")
             ],
         )
         for mount in edits["mounts"]:
