@@ -327,6 +327,7 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
         return invalid_state(state_subtype(state));
     cm::abort_conn(*ep);
     cm::ud_free_peers(*ep);
+    ep_wait_for_flush(*ep);
     ep_destroy_qp(*ep);
     cancel_tasks(*ep);
     const DAT_RETURN result = ep_create_qp(*ep);

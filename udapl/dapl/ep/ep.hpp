@@ -141,6 +141,8 @@ DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept;
 
 /// Creates the QP of an EP that has a PZ.
 DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept;
+/// Waits until the work requests of a QP in ERR have been flushed, but not forever.
+void ep_wait_for_flush(dapl_ep &ep) noexcept;
 /// Moves what has completed to the EVDs, then destroys the QP.
 void ep_destroy_qp(dapl_ep &ep) noexcept;
 

@@ -2,6 +2,7 @@
 //
 // Creating and destroying an EP's QP.
 
+#include "dapl/core/deadline.hpp"
 #include "dapl/core/settings.hpp"
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
@@ -12,7 +13,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
+#include <limits>
 #include <rdma/rdma_cma.h>
+#include <utility>
 
 namespace coherdma::dapl {
 
@@ -177,6 +181,13 @@ void drain_evd(dapl_evd *evd) noexcept {
     evd->drain_cq();
 }
 
+/// Moves the EVD's completions to its queue. Returns how many of the ring's requests have none yet;
+/// 0 without an EVD.
+std::uint32_t count_unflushed(const cookie_ring &ring, dapl_evd *evd) noexcept {
+    drain_evd(evd);
+    return evd != nullptr ? ring.outstanding() : 0;
+}
+
 /// The ended attempt that still uses the QP, if there is one: on iWARP.
 std::shared_ptr<ended_attempt> take_attempt(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.lock);
@@ -207,6 +218,41 @@ void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
 }
 
 } // namespace
+
+/// A kernel task flushes the work requests of a QP in ERR, at some time after ibv_modify_qp: what
+/// it has not flushed when the QP is destroyed would have no event. The limits count from the last
+/// completion.
+void ep_wait_for_flush(dapl_ep &ep) noexcept {
+    constexpr std::int64_t ns_per_ms = 1000000;
+    // Each receive completes, unless the CQ has overflowed or the device is gone.
+    constexpr std::int64_t max_recv_wait_ns = 1000 * ns_per_ms;
+    // Unsignaled requests that succeeded have no completion.
+    constexpr std::int64_t max_request_wait_ns = 20 * ns_per_ms;
+    constexpr timespec poll_interval = {0, 50000};
+    {
+        const std::lock_guard guard(ep.lock);
+        if (ep.attempt) // The kernel has the QP, and ibv_modify_qp did not move it.
+            return;
+    }
+    // Fewer count only: another thread may still be posting.
+    std::uint32_t fewest = std::numeric_limits<std::uint32_t>::max();
+    std::int64_t fewest_since_ns = 0;
+    for (;;) {
+        const std::uint32_t receives = count_unflushed(ep.receives, ep.recv_evd);
+        const std::uint32_t requests = count_unflushed(ep.requests, ep.request_evd);
+        if (receives + requests == 0)
+            return;
+        const std::int64_t now_ns = dat_deadline::now_ns();
+        if (receives + requests < fewest) {
+            fewest = receives + requests;
+            fewest_since_ns = now_ns;
+        } else if (now_ns - fewest_since_ns >
+                   (receives != 0 ? max_recv_wait_ns : max_request_wait_ns)) {
+            return;
+        }
+        nanosleep(&poll_interval, nullptr);
+    }
+}
 
 /// Moves what has completed to the EVDs, then destroys the QP, or leaves it to an ended attempt.
 /// The caller holds setup_lock, or the EP was removed.

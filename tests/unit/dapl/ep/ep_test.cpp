@@ -2,7 +2,9 @@
 //
 // EPs: create, query, modify, reset, free.
 
-#include "fake/consumer.hpp"
+#include "fake/two_eps.hpp"
+
+#include <limits>
 
 using namespace fake;
 
@@ -276,6 +278,51 @@ void ep_reconnects_after_reset(void **) {
     }
 }
 
+/// Posts a Send that does not complete and two receives, then disconnects.
+void disconnect_with_outstanding(const connected_eps &eps) {
+    get_fabric().hold_work_requests();
+    assert_success(eps.post_send(8, cookie(1)));
+    assert_success(eps.post_recv(8, cookie(2)));
+    assert_success(eps.post_recv(8, cookie(3)));
+    disconnect(eps.active, eps.passive);
+    assert_success(dat().ep_reset_func(eps.active.handle));
+    assert_success(dat().ep_reset_func(eps.passive.handle));
+    get_fabric().release_work_requests();
+}
+
+void reset_waits_for_flush(void **) {
+    for (const char *ia_name : {"roce", "iwarp"}) {
+        const connected_eps eps(ia_name);
+        get_fabric().polls_before_flush = 100;
+        disconnect_with_outstanding(eps);
+        assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_ERR_FLUSHED);
+        assert_completion(eps.passive.recv_evd, cookie(2), DAT_DTO_ERR_FLUSHED);
+        assert_completion(eps.passive.recv_evd, cookie(3), DAT_DTO_ERR_FLUSHED);
+    }
+}
+
+void reset_succeeds_without_flush(void **) {
+    const connected_eps eps;
+    get_fabric().polls_before_flush = std::numeric_limits<int>::max();
+    disconnect_with_outstanding(eps);
+    get_fabric().polls_before_flush = 0;
+    assert_no_event(eps.active.request_evd);
+    assert_no_event(eps.passive.recv_evd);
+    connect(eps.active, eps.passive);
+}
+
+void reset_succeeds_after_unsignaled_request(void **) {
+    const connected_eps eps;
+    assert_success(eps.post_recv(8, cookie(1)));
+    assert_success(eps.post_send(8, cookie(2), DAT_COMPLETION_SUPPRESS_FLAG));
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 8);
+    disconnect(eps.active, eps.passive);
+    assert_success(dat().ep_reset_func(eps.active.handle));
+    assert_success(dat().ep_reset_func(eps.passive.handle));
+    assert_no_event(eps.active.request_evd);
+    connect(eps.active, eps.passive);
+}
+
 void ep_status_counts_outstanding_requests(void **) {
     ia_fixture ia;
     ep_fixture ep(ia), peer_ep(ia);
@@ -333,6 +380,9 @@ int main() {
         TEST(rejected_ep_modify_changes_nothing),
         TEST(ep_modify_with_posted_receives_rejected),
         TEST(ep_reconnects_after_reset),
+        TEST(reset_waits_for_flush),
+        TEST(reset_succeeds_without_flush),
+        TEST(reset_succeeds_after_unsignaled_request),
         TEST(ep_status_counts_outstanding_requests),
         TEST(ep_free_disconnects),
     };

@@ -125,6 +125,7 @@ struct fabric {
     std::function<void()> during_dereg_mr; ///< called by ibv_dereg_mr, which holds no lock then
     bool fail_query_srq = false;           ///< ibv_query_srq is not supported
     bool suppress_last_wqe = false;        ///< no IBV_EVENT_QP_LAST_WQE_REACHED
+    int polls_before_flush = 0;            ///< no QP in ERR is flushed until then
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;

@@ -66,6 +66,8 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *list) {
         const library_call_guard call;
         if (injected_error("ibv_poll_cq") != 0)
             return -1;
+        if (get_fabric().polls_before_flush != 0 && --get_fabric().polls_before_flush == 0)
+            get_fabric().run_work_requests();
         auto &entries = static_cast<fake_cq *>(ibcq)->entries;
         for (; count != num_entries && !entries.empty(); ++count) {
             const queued_cqe &cqe = entries.front();

@@ -388,10 +388,14 @@ int execute(fake_qp &requester, const send_wqe &wqe) {
     }
 }
 
+bool can_flush(const fake_qp &qp) {
+    return qp.state == IBV_QPS_ERR && get_fabric().polls_before_flush == 0;
+}
+
 /// Executes the next request, or flushes it if the QP is in error. False: none can be executed now.
 bool run_one_wqe(fake_qp &requester) {
     const bool can_execute = requester.state == IBV_QPS_RTS && !get_fabric().paused;
-    if (requester.send_queue.empty() || !(can_execute || requester.state == IBV_QPS_ERR))
+    if (requester.send_queue.empty() || !(can_execute || can_flush(requester)))
         return false;
     if (requester.state == IBV_QPS_ERR) {
         complete_send(requester, requester.send_queue.front(), IBV_WC_WR_FLUSH_ERR);
@@ -428,7 +432,7 @@ void fabric::run_work_requests() {
                 progress = true;
         for (ibv_qp *const ibqp : qps) {
             auto &qp = *static_cast<fake_qp *>(ibqp);
-            while (qp.state == IBV_QPS_ERR && qp.srq == nullptr && !qp.recv_queue.empty())
+            while (can_flush(qp) && qp.srq == nullptr && !qp.recv_queue.empty())
                 complete_recv(qp, pop_recv_wqe(qp), {}, IBV_WC_WR_FLUSH_ERR);
         }
     }
