@@ -72,10 +72,8 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
         return poll_cq_contended(cq, num_entries, wc);
-    cq_ring &ring = cq.ring;
-    // Local copies stay in registers: for the compiler, a store to *wc may change the members.
-    const auto *const entries = static_cast<const unsigned char *>(ring.entry(0));
-    const std::uint32_t mask = ring.index_mask, log2_elem_size = ring.log2_elem_size;
+    // A local copy stays in registers: for the compiler, a store to *wc may change the members.
+    const cq_ring ring = cq.ring;
     std::uint32_t cons = ring.load_consumer();
     const int count = std::min(num_entries, static_cast<int>(ring.num_ready(cons)));
     if (count <= 0) { // num_entries may be negative
@@ -86,11 +84,10 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     const ibv_wc *const end = wc + count;
     ibv_wc *next_wc = wc;
     do {
-        const auto &cqe = *reinterpret_cast<const rxe_cqe *>(
-            entries + (static_cast<std::size_t>(cons) << log2_elem_size));
+        const auto &cqe = *static_cast<const rxe_cqe *>(ring.entry(cons));
         if (cqe.status != IBV_WC_SUCCESS) [[unlikely]]
             return poll_cq_slow_and_unlock(cq, num_entries, wc);
-        cons = (cons + 1) & mask;
+        cons = ring.next_index(cons);
         std::memcpy(next_wc, &cqe, sizeof(*next_wc));
         next_wc->wc_flags = WC_FLAGS[cqe.wc_flags % WC_FLAGS.size()];
         ++next_wc;

@@ -141,7 +141,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *wr_list, ibv_send_wr **bad_wr) noexcept
             break;
         }
     }
-    const bool has_new_wqe = qp.sq.publish();
+    const bool has_new_wqe = qp.sq.publish_new();
     qp.sq_lock.unlock();
     if (has_new_wqe) {
         const int doorbell_error = qp.ring_doorbell();

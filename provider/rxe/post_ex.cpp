@@ -42,7 +42,7 @@ int wr_complete(ibv_qp_ex *ibqp) noexcept {
     if (error != 0) {
         wr_abort(ibqp);
     } else {
-        const bool has_new_wqe = qp.sq.publish();
+        const bool has_new_wqe = qp.sq.publish_new();
         qp.sq_lock.unlock();
         if (has_new_wqe)
             error = qp.ring_doorbell();

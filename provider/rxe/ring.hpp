@@ -74,13 +74,17 @@ struct wq_ring : ring {
     }
     void *next_wqe() const noexcept { return entry(prod); }
     void advance_producer() noexcept { prod = next_index(prod); }
-    /// Publishes the WQEs written so far to the kernel. Returns false if there are none.
-    bool publish() noexcept {
-        if (prod_published == prod)
-            return false;
+    /// Publishes the WQEs written so far to the kernel.
+    void publish() noexcept {
         prod_published = prod;
         // Ordering: release, after the WQEs were written; the kernel loads it with acquire.
         std::atomic_ref(buf->producer_index).store(prod, std::memory_order_release);
+    }
+    /// The same. False: there are none.
+    bool publish_new() noexcept {
+        if (prod_published == prod)
+            return false;
+        publish();
         return true;
     }
 };
@@ -104,12 +108,12 @@ struct cq_ring : ring {
     void *peek() const noexcept { return num_ready(cons) != 0 ? entry(cons) : nullptr; }
     void advance_consumer() noexcept { cons = next_index(cons); }
     /// Returns the CQEs before an index to the kernel.
-    void return_cqes(std::uint32_t end) noexcept {
+    void return_cqes(std::uint32_t end) const noexcept {
         // Ordering: release, after the CQEs were read; the kernel loads it with acquire.
         std::atomic_ref(buf->consumer_index).store(end, std::memory_order_release);
     }
     /// Returns the CQEs read so far to the kernel.
-    void publish_consumer() noexcept { return_cqes(cons); }
+    void publish_consumer() const noexcept { return_cqes(cons); }
 };
 
 } // namespace coherdma::provider::rxe

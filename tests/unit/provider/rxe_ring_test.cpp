@@ -61,9 +61,9 @@ void producer_wraps_and_stops_when_full(void **) {
         }
         assert_true(queue.is_full());
         const std::uint32_t before = kernel.buf->producer_index;
-        assert_true(queue.publish());
+        assert_true(queue.publish_new());
         assert_int_equal(kernel.buf->producer_index, (before + max_entries) & index_mask);
-        assert_false(queue.publish()); // nothing is new
+        assert_false(queue.publish_new()); // nothing is new
         kernel.buf->consumer_index = kernel.buf->producer_index;
     }
     queue.unmap();
@@ -100,7 +100,7 @@ void unpublished_entry_can_be_dropped(void **) {
     const void *const wqe = queue.next_wqe();
     queue.advance_producer();
     queue.prod = first; // drops the entry
-    assert_false(queue.publish());
+    assert_false(queue.publish_new());
     assert_int_equal(kernel.buf->producer_index, 0);
     assert_false(queue.is_full());
     assert_ptr_equal(queue.next_wqe(), wqe);
@@ -159,7 +159,7 @@ void queue_of_length_zero_is_full_and_empty(void **) {
         kernel.buf->producer_index = kernel.buf->consumer_index = index;
         wq.reset();
         assert_true(wq.is_full());
-        assert_false(wq.publish());
+        assert_false(wq.publish_new());
         assert_int_equal(kernel.buf->producer_index, index);
         wq.unmap();
         cq_ring cq = {};
