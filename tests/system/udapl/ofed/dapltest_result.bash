@@ -135,6 +135,7 @@ run_with_known_faults() {
     [[ $REGISTRY$PROVIDER$VERBS != stockstockstock || ${WHOLE:-} == 1 ]] ||
         skip "stock parts only, not in stock-faults: $(head -n 1 "$out/complaints")"
     while read -r line; do echo "$line"; done <"$out/complaints"
+    sed -n '/^coherdma: [A-Z ]*: /,+4p' "$out"/{server,client}.out # findings
     tail -n 25 "$out"/{server,client}.out
     return 1
 }
