@@ -105,8 +105,8 @@ void wr_rdma_read(ibv_qp_ex *ibqp, std::uint32_t rkey, std::uint64_t remote_addr
     set_rdma(start_wqe(ibqp, IBV_WR_RDMA_READ), rkey, remote_addr);
 }
 
-/// Begins an atomic, which is an error until wr_set_sge_list() sets its data. An unaligned address
-/// remains one. Otherwise the kernel would send it, and the QP would enter ERR.
+/// Begins an atomic. The batch has an error until wr_set_sge_list() sets the atomic's data, and for
+/// ever if the address is unaligned: the kernel would send the atomic, and the QP would enter ERR.
 void start_atomic(ibv_qp_ex *ibqp, std::uint32_t opcode, const rxe_atomic_wr &atomic) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     rxe_send_wqe *const wqe = start_wqe(ibqp, opcode);

@@ -18,16 +18,19 @@ namespace {
 
 enum class arm { no, any, solicited };
 
-/// The CQ of the next event of the channel, which this acknowledges; nullptr: none until the limit.
-ibv_cq *get_event(ibv_comp_channel *channel, int limit_ms) {
+struct cq_event {
+    ibv_cq *cq;
+    void *cq_context;
+};
+
+/// The next event of the channel, which the caller acknowledges.
+cq_event wait_for_cq_event(ibv_comp_channel *channel) {
     pollfd channel_fd{channel->fd, POLLIN, 0};
-    if (poll(&channel_fd, 1, limit_ms) != 1)
-        return nullptr;
-    ibv_cq *cq = nullptr;
-    void *cq_context = nullptr;
-    check(ibv_get_cq_event(channel, &cq, &cq_context), "CQ event");
-    ibv_ack_cq_events(cq, 1);
-    return cq;
+    if (poll(&channel_fd, 1, static_cast<int>(hang_limit.count())) != 1)
+        throw failure("no CQ event");
+    cq_event event{};
+    check(ibv_get_cq_event(channel, &event.cq, &event.cq_context), "CQ event");
+    return event;
 }
 
 void arm_cq(ibv_cq *cq, arm mode) {
@@ -43,9 +46,8 @@ unsigned count_events(ibv_comp_channel *channel, const ibv_cq *cq, qp_pair &othe
         throw failure("cannot post the request of the other QP");
     unsigned count = 0;
     for (;;) {
-        const ibv_cq *const event_cq = get_event(channel, static_cast<int>(hang_limit.count()));
-        if (event_cq == nullptr)
-            throw failure("no event of the other CQ");
+        ibv_cq *const event_cq = wait_for_cq_event(channel).cq;
+        ibv_ack_cq_events(event_cq, 1);
         if (event_cq == a.send_cq.get())
             break;
         count += event_cq == cq ? 1 : 0;
@@ -161,18 +163,14 @@ void run_channels(const environment &env, runner &runner) {
             qp_pair qps(env, options);
             qps.connect();
             ibv_cq *const send_cq = qps.a->send_cq.get();
-            void *cq_context = &record;
-            send_cq->cq_context = cq_context;
+            send_cq->cq_context = &record;
             for (unsigned i = 0; i < 2; ++i) {
                 arm_cq(send_cq, arm::any);
                 post_send(qps, IBV_SEND_SIGNALED, false);
-                pollfd channel_fd{channel->fd, POLLIN, 0};
-                check(poll(&channel_fd, 1, static_cast<int>(hang_limit.count())) - 1, "event");
-                ibv_cq *cq = nullptr;
-                check(ibv_get_cq_event(channel.get(), &cq, &cq_context), "CQ event");
-                record.add("event", concat(cq == send_cq, '/', cq_context == &record));
+                const cq_event event = wait_for_cq_event(channel.get());
+                record.add("event", concat(event.cq == send_cq, '/', event.cq_context == &record));
                 if (num_acks == 1)
-                    ibv_ack_cq_events(cq, 1);
+                    ibv_ack_cq_events(event.cq, 1);
             }
             if (num_acks == 2)
                 ibv_ack_cq_events(send_cq, 2);
@@ -406,17 +404,13 @@ void run_unacknowledged(const environment &env, runner &runner) {
         options.channel = channel.get();
         qp_pair qps(env, options);
         qps.connect();
-        ibv_cq *cq = qps.a->send_cq.get();
-        arm_cq(cq, arm::any);
+        arm_cq(qps.a->send_cq.get(), arm::any);
         post_send(qps, IBV_SEND_SIGNALED, false);
-        pollfd channel_fd{channel->fd, POLLIN, 0};
-        check(poll(&channel_fd, 1, static_cast<int>(hang_limit.count())) - 1, "event");
-        void *cq_context = nullptr;
-        check(ibv_get_cq_event(channel.get(), &cq, &cq_context), "CQ event");
+        const cq_event event = wait_for_cq_event(channel.get());
         check(destroy_qp(*qps.a), "destroy the QP");
         destroy_before_ack(
             record, [&] { return ibv_destroy_cq(qps.a->send_cq.release()); },
-            [&] { ibv_ack_cq_events(cq, 1); });
+            [&] { ibv_ack_cq_events(event.cq, 1); });
     });
     runner.run("unacknowledged/cq", [&](record &record) {
         qp_options options = make_options(env);
