@@ -46,9 +46,13 @@ int find_debuginfo(Dwfl_Module *module, void **user_data, const char *module_nam
 
 constexpr Dwfl_Callbacks callbacks = {dwfl_linux_proc_find_elf, find_debuginfo, nullptr, nullptr};
 
-std::string absolute_path(const char *name, const char *comp_dir) {
-    const std::filesystem::path folder = comp_dir != nullptr ? comp_dir : "";
-    return (folder / name).lexically_normal();
+/// The path of a source file. With -ffile-prefix-map=ROOT=. the folder of the build is relative to
+/// ROOT, and so is a name that begins with "./"; other names are relative to the folder of the
+/// build, as always.
+std::string source_path(std::string_view name, std::string_view build_folder) {
+    if (!build_folder.starts_with('/') && name.starts_with("./"))
+        build_folder = {};
+    return (std::filesystem::path(build_folder) / name).lexically_normal();
 }
 
 std::string frame_text(const std::string &function, const std::string &file, int line) {
@@ -77,7 +81,7 @@ std::string name_of(Dwarf_Die &function) {
 }
 
 /// Where an inlined function is called: file and line.
-bool find_inline_call(Dwarf_Die &compile_unit, const char *comp_dir, Dwarf_Die &inlined,
+bool find_inline_call(Dwarf_Die &compile_unit, std::string_view build_folder, Dwarf_Die &inlined,
                       std::string &file, int &line) {
     Dwarf_Attribute attr;
     Dwarf_Word file_index = 0, call_line = 0;
@@ -90,7 +94,7 @@ bool find_inline_call(Dwarf_Die &compile_unit, const char *comp_dir, Dwarf_Die &
     const char *const name = dwarf_filesrc(files, file_index, nullptr, nullptr);
     if (name == nullptr)
         return false;
-    file = absolute_path(name, comp_dir);
+    file = source_path(name, build_folder);
     line = static_cast<int>(call_line);
     return true;
 }
@@ -170,7 +174,8 @@ class symbol_table {
         Dwarf_Attribute attr;
         const char *const comp_dir =
             dwarf_formstring(dwarf_attr(compile_unit, DW_AT_comp_dir, &attr));
-        std::string file = absolute_path(src_file, comp_dir);
+        const std::string_view build_folder = comp_dir != nullptr ? comp_dir : "";
+        std::string file = source_path(src_file, build_folder);
         std::vector<std::string> frames;
         Dwarf_Die *memory = nullptr;
         int count = dwarf_getscopes(compile_unit, addr - bias, &memory);
@@ -184,7 +189,7 @@ class symbol_table {
                 continue;
             frames.push_back(frame_text(name_of(die), file, line));
             if (tag == DW_TAG_subprogram ||
-                !find_inline_call(*compile_unit, comp_dir, die, file, line))
+                !find_inline_call(*compile_unit, build_folder, die, file, line))
                 break;
         }
         if (frames.empty()) // line numbers only, as in assembler files
