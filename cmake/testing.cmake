@@ -7,11 +7,13 @@ set(COHERDMA_RUN_TEST /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/run_test.py)
 
 # coherdma_test(NAME KIND ARGUMENT...
 #               [LABELS label...] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [ENV NAME=VALUE...]
-#               [LAB option...] [SETUP fixture] [NEEDS fixture...] [LOCK resource] [DEPENDS test...])
+#               [LAB option...] [SETUP fixture] [NEEDS fixture...] [LOCK resource] [DEPENDS test...]
+#               [ELSEWHERE])
 #
 # KIND: cmocka (a program), bats (files), tap (a command that writes TAP) or command (its exit status
-# is the result). LAB: the test runs in a guest, by these options of softrdma run. SETUP: the test
-# makes something once that others NEED. COST: how long it takes, so that long tests begin first.
+# is the result). LAB: the test runs in a guest, by these options of softrdma run. ELSEWHERE: as another
+# user, in another folder and language (tests/elsewhere). SETUP: the test makes something once that others
+# NEED. COST: how long it takes, so that long tests begin first.
 # LABELS are the area and the kind. A test that runs in a guest also has the label lab, and one that
 # tests/gate.txt names the label gate. No more than two tests with guests run at a time.
 
@@ -20,7 +22,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gate_file})
 file(STRINGS ${gate_file} gate_patterns REGEX "^[^#]")
 
 function(coherdma_test name kind)
-  cmake_parse_arguments(PARSE_ARGV 2 test "" "TIMEOUT;PROCESSORS;COST;SETUP;LOCK"
+  cmake_parse_arguments(PARSE_ARGV 2 test "ELSEWHERE" "TIMEOUT;PROCESSORS;COST;SETUP;LOCK"
     "LABELS;ENV;LAB;NEEDS;DEPENDS")
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 2400) # ends a hang; a busy machine takes many times what an idle one takes
@@ -56,8 +58,12 @@ function(coherdma_test name kind)
   if(test_SETUP)
     set(setup --setup)
   endif()
+  set(elsewhere "")
+  if(test_ELSEWHERE)
+    set(elsewhere --elsewhere)
+  endif()
   add_test(NAME ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    COMMAND ${COHERDMA_RUN_TEST} --timeout ${test_TIMEOUT} ${setup} ${lab}
+    COMMAND ${COHERDMA_RUN_TEST} --timeout ${test_TIMEOUT} ${setup} ${elsewhere} ${lab}
             ${name} ${kind} ${arguments})
   # run_test.py ends a test that takes too long, and says what it waited for; CTest, run_test.py.
   math(EXPR limit "${test_TIMEOUT} + 30")
@@ -88,12 +94,13 @@ function(check_gate)
   endforeach()
 endfunction()
 
-# unit_test(AREA NAME [PLUGIN] [SOURCE...] LINKS library...): the program AREA_NAME_test of NAME_test.cpp, or of
-# the first SOURCE if that ends in _test.cpp. It also runs under ASan and UBSan, TSan and valgrind
-# (tests/unit/sanitizers.cmake), unless it loads the PLUGIN, which trees with sanitizers do not have.
-# Tests run in the source folder, so that data are in tests/data.
+# unit_test(AREA NAME [PLUGIN] [AS_ROOT] [SOURCE...] LINKS library...): the program AREA_NAME_test of
+# NAME_test.cpp, or of the first SOURCE if that ends in _test.cpp. It also runs under ASan and UBSan, TSan and
+# valgrind (tests/unit/sanitizers.cmake), unless it loads the PLUGIN, which trees with sanitizers do not have.
+# Tests run in the source folder, so that data are in tests/data; they may not write to it. AS_ROOT: a case
+# needs root, so that the program is also run as the caller.
 function(unit_test area name)
-  cmake_parse_arguments(PARSE_ARGV 2 test "PLUGIN" "" "LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 2 test "PLUGIN;AS_ROOT" "" "LINKS;LABELS")
   set(sources ${test_UNPARSED_ARGUMENTS})
   if(NOT sources MATCHES "^[a-z0-9_/.]*_test\\.cpp")
     list(PREPEND sources ${name}_test.cpp)
@@ -101,8 +108,11 @@ function(unit_test area name)
   set(program ${area}_${name}_test)
   add_executable(${program} ${sources})
   target_link_libraries(${program} PRIVATE coherdma_flags ${test_LINKS} PkgConfig::cmocka)
-  coherdma_test(unit.${area}.${name} cmocka $<TARGET_FILE:${program}>
+  coherdma_test(unit.${area}.${name} cmocka $<TARGET_FILE:${program}> ELSEWHERE
     LABELS unit package_build ${test_LABELS})
+  if(test_AS_ROOT)
+    coherdma_test(unit.${area}.${name}.as_root cmocka $<TARGET_FILE:${program}> LABELS unit ${test_LABELS})
+  endif()
   file(RELATIVE_PATH folder ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_BINARY_DIR})
   set_property(GLOBAL APPEND PROPERTY COHERDMA_UNIT_TESTS ${area}.${name}:${folder}/${program})
   if(test_PLUGIN)

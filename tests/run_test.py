@@ -32,6 +32,7 @@ import unittest
 from typing import Any, List, NoReturn, Optional
 
 BUILD = os.environ.get("BUILD", "build/release")
+ELSEWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "elsewhere")
 TAP_RESULT = re.compile(r"(not )?ok (\d+)(?: -)? ?(.*)$")
 TAP_SKIP = re.compile(r"(.*?) *# skip ?(.*)$", re.IGNORECASE)
 MAX_OUTPUT_LINES = 20  # of a failed case
@@ -169,6 +170,9 @@ def make_command(options: argparse.Namespace, temp_folder: str) -> List[str]:
         command = [sys.executable, os.path.abspath(__file__), "--unittest", *arguments]
     else:
         command = arguments
+    if options.elsewhere:
+        os.chmod(temp_folder, 0o711)  # other users may search it, as they may /tmp
+        command = [ELSEWHERE, f"{temp_folder}/another folder", *command]
     if options.lab is not None:
         lab_options = shlex.split(options.lab)
         if "--in" not in lab_options:
@@ -272,6 +276,9 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, required=True, metavar="SECONDS")
     parser.add_argument(
         "--setup", action="store_true", help="a fixture of other tests: not counted"
+    )
+    parser.add_argument(
+        "--elsewhere", action="store_true", help="run as another user may; see tests/elsewhere"
     )
     parser.add_argument(
         "--lab", metavar="OPTIONS", help="run in a guest, with these options of softrdma run"
