@@ -14,12 +14,29 @@ set(COHERDMA_RUN_TEST /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/run_test.py)
 # is the result). LAB: the test runs in a guest, by these options of softrdma run. ELSEWHERE: as another
 # user, in another folder and language (tests/elsewhere). SETUP: the test makes something once that others
 # NEED. COST: how long it takes, so that long tests begin first.
-# LABELS are the area and the kind. A test that runs in a guest also has the label lab, and one that
-# tests/gate.txt names the label gate. No more than two tests with guests run at a time.
+# LABELS are the area and the kind. A test that runs in a guest also has the label lab, one that
+# tests/gate.txt names the label gate, and every other that of its suite, by tests/suites.txt. No more than
+# two tests with guests run at a time.
 
 set(gate_file ${PROJECT_SOURCE_DIR}/tests/gate.txt)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gate_file})
+set(suites_file ${PROJECT_SOURCE_DIR}/tests/suites.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gate_file} ${suites_file})
 file(STRINGS ${gate_file} gate_patterns REGEX "^[^#]")
+file(STRINGS ${suites_file} suite_lines REGEX "^[^#]")
+
+# set_suite(NAME VARIABLE): the label of the suite that the test is in, or an error.
+function(set_suite name variable)
+  foreach(line IN LISTS suite_lines)
+    string(REGEX MATCH "^([^ ]+) +(.+)$" line "${line}")
+    set(suite ${CMAKE_MATCH_1})
+    if(name MATCHES "^(${CMAKE_MATCH_2})$")
+      set(${variable} suite:${suite} PARENT_SCOPE)
+      set_property(GLOBAL APPEND PROPERTY COHERDMA_SUITES ${suite})
+      return()
+    endif()
+  endforeach()
+  message(SEND_ERROR "${suites_file}: no suite has the test ${name}, and it is not in the gate")
+endfunction()
 
 function(coherdma_test name kind)
   cmake_parse_arguments(PARSE_ARGV 2 test "ELSEWHERE" "TIMEOUT;PROCESSORS;COST;SETUP;LOCK"
@@ -53,6 +70,10 @@ function(coherdma_test name kind)
       break()
     endif()
   endforeach()
+  if(NOT "gate" IN_LIST test_LABELS)
+    set_suite(${name} suite)
+    list(APPEND test_LABELS ${suite})
+  endif()
   list(REMOVE_DUPLICATES test_LABELS)
   set(setup "")
   if(test_SETUP)
@@ -84,8 +105,15 @@ function(coherdma_test name kind)
   endforeach()
 endfunction()
 
-# check_gate(): each line of tests/gate.txt names a test.
+# check_gate(): each line of tests/gate.txt names a test, and each suite has one.
 function(check_gate)
+  get_property(suites GLOBAL PROPERTY COHERDMA_SUITES)
+  foreach(line IN LISTS suite_lines)
+    string(REGEX REPLACE " .*" "" suite ${line})
+    if(NOT suite IN_LIST suites)
+      message(SEND_ERROR "${suites_file}: no test is in the suite ${suite}")
+    endif()
+  endforeach()
   get_property(matched GLOBAL PROPERTY COHERDMA_GATE_PATTERNS)
   foreach(pattern IN LISTS gate_patterns)
     if(NOT pattern IN_LIST matched)

@@ -9,7 +9,8 @@ their bats cases; of these tests only the cases that match. --gate: a test in a 
 once more, alone, in a fresh guest; if it passes then, it has passed, and the summary names it as flaky.
 
 The results of each test are in BUILD/logs: NAME.results, and NAME.log, of which NAME.first.* are those of
-a first try. Exit status: 0 no test failed, 1 a test failed, 2 no test is selected.
+a first try. A suite of which all tests have run and passed is recorded in tests/green.csv (tests/suites.py).
+Exit status: 0 no test failed, 1 a test failed, 2 no test is selected.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import xml.etree.ElementTree
 from typing import Any, Dict, List
 
 from run_test import bats_cases
+from suites import LEDGER, Ledger
 
 RESOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resources.json")
 
@@ -36,6 +38,11 @@ class Test:
         self.files = [word for word in entry.get("command", []) if word.endswith(".bats")]
         properties = {each["name"]: each["value"] for each in entry["properties"]}
         self.labels: List[str] = properties.get("LABELS", [])
+        self.num_processors = int(properties.get("PROCESSORS", 1))
+
+    def suite(self) -> str:
+        """Empty: it is in the gate."""
+        return next((label[6:] for label in self.labels if label.startswith("suite:")), "")
 
     def matches(self, pattern: str) -> bool:
         names = [self.name, *(f"{self.name}: {case}" for case in bats_cases(self.files))]
@@ -56,6 +63,10 @@ class Result:
         if not has_passed and not any(row[0] == "FAIL" for row in self.rows):
             # Killed by CTest, or not started because of a fixture that failed.
             self.rows.append(["FAIL", "all", "CTest reports it as failed or not run", ""])
+
+    def has_run(self) -> bool:
+        """Not skipped. A fixture that passed has no rows."""
+        return not self.rows or self.count("ok") > 0
 
     def count(self, result: str) -> int:
         return sum(row[0] == result for row in self.rows)
@@ -115,6 +126,23 @@ class Runner:
         return self.run(1, ["-R", f"^({names})$"])
 
 
+def green_suites(
+    tests: List[Test], results: Dict[str, Result], num_jobs: int, pattern: str
+) -> Dict[str, float]:
+    """The suites of which every test has run and passed, with the seconds that each took."""
+    seconds: Dict[str, float] = collections.defaultdict(float)
+    incomplete = {""}
+    for test in tests:
+        result = results.get(test.name)
+        only_cases = pattern and not re.search(pattern, test.name)
+        if not result or not result.has_passed or not result.has_run() or only_cases:
+            incomplete.add(test.suite())
+        else:
+            share = min(test.num_processors, num_jobs) / num_jobs
+            seconds[test.suite()] += result.seconds * share
+    return {suite: seconds[suite] for suite in seconds if suite not in incomplete}
+
+
 def print_summary(results: Dict[str, Result], flaky: List[Result]) -> None:
     """flaky: the first results of tests that passed when run once more."""
     areas: Dict[str, List[float]] = collections.defaultdict(list)
@@ -172,6 +200,9 @@ def main() -> int:
     for file in os.listdir(runner.logs):
         if file.endswith((".results", ".first.log", ".first.console")):
             os.unlink(f"{runner.logs}/{file}")
+    all_tests = runner.select([])
+    ledger = Ledger(os.getcwd())
+    commit = ledger.clean_commit()
     results = runner.run(options.j, ctest_options)
     failed = [result for result in results.values() if not result.has_passed]
     in_guests = {test.name for test in tests if "lab" in test.labels}
@@ -180,6 +211,12 @@ def main() -> int:
         again = runner.try_again(failed)
         flaky = [result for result in failed if again[result.name].has_passed]
         results.update({result.name: again[result.name] for result in failed})
+    green = green_suites(all_tests, results, options.j, options.k or "")
+    if green and commit and commit == ledger.clean_commit():
+        ledger.record(green, commit)
+        print(f"\nrecorded in {LEDGER}: {', '.join(sorted(green))}")
+    elif green:
+        print(f"\nnot recorded in {LEDGER}, since not all is committed: {', '.join(sorted(green))}")
     print_summary(results, flaky)
     return 0 if all(result.has_passed for result in results.values()) else 1
 
