@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs tests of a build folder with CTest, and prints a summary.
 
-    run_tests.py BUILD [--list] [--gate] [-k REGEX] [-j N] [CTEST OPTION...]
+    run_tests.py BUILD [--list] [--gate] [--commit COMMIT] [-k REGEX] [-j N] [CTEST OPTION...]
 
 CTest's options select tests (-L LABEL). -k: those whose name matches, or whose "NAME: CASE" for one of
 their bats cases; of these tests only the cases that match. --gate: a test in a guest that fails is run
 once more, alone, in a fresh guest; if it passes then, it has passed, and the summary names it as flaky.
 
 The results of each test are in BUILD/logs: NAME.results, and NAME.log, of which NAME.first.* are those of
-a first try. A suite of which all tests have run and passed is recorded in tests/green.csv (tests/suites.py).
+a first try. --commit: BUILD was built of this commit; a suite of which all tests have run and passed is recorded
+in tests/green.csv (tests/suites.py), unless the checkout has changed by then.
 Exit status: 0 no test failed, 1 a test failed, 2 no test is selected.
 """
 
@@ -28,6 +29,7 @@ from run_test import bats_cases
 from suites import LEDGER, Ledger
 
 RESOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resources.json")
+NUM_GUESTS = 2  # as in resources.json: tests in guests that run at a time
 
 
 class Test:
@@ -39,6 +41,7 @@ class Test:
         properties = {each["name"]: each["value"] for each in entry["properties"]}
         self.labels: List[str] = properties.get("LABELS", [])
         self.num_processors = int(properties.get("PROCESSORS", 1))
+        self.is_fixture = "FIXTURES_SETUP" in properties
 
     def suite(self) -> str:
         """Empty: it is in the gate."""
@@ -63,10 +66,6 @@ class Result:
         if not has_passed and not any(row[0] == "FAIL" for row in self.rows):
             # Killed by CTest, or not started because of a fixture that failed.
             self.rows.append(["FAIL", "all", "CTest reports it as failed or not run", ""])
-
-    def has_run(self) -> bool:
-        """Not skipped. A fixture that passed has no rows."""
-        return not self.rows or self.count("ok") > 0
 
     def count(self, result: str) -> int:
         return sum(row[0] == result for row in self.rows)
@@ -127,20 +126,43 @@ class Runner:
 
 
 def green_suites(
-    tests: List[Test], results: Dict[str, Result], num_jobs: int, pattern: str
+    tests: List[Test], results: Dict[str, Result], num_jobs: int, case_filter: str
 ) -> Dict[str, float]:
-    """The suites of which every test has run and passed, with the seconds that each took."""
+    """The suites of which every test has run and passed, if only some cases were skipped, with the seconds that
+    each took."""
     seconds: Dict[str, float] = collections.defaultdict(float)
     incomplete = {""}
     for test in tests:
         result = results.get(test.name)
-        only_cases = pattern and not re.search(pattern, test.name)
-        if not result or not result.has_passed or not result.has_run() or only_cases:
-            incomplete.add(test.suite())
+        whole = not case_filter or re.search(case_filter, test.name)
+        # A fixture that passed has no rows.
+        if (
+            result
+            and result.has_passed
+            and whole
+            and (result.count("ok") or test.is_fixture and not result.rows)
+        ):
+            in_guest = "lab" in test.labels
+            num_slots = min(num_jobs, NUM_GUESTS if in_guest else os.cpu_count() or 1)
+            seconds[test.suite()] += (
+                result.seconds * min(test.num_processors, num_slots) / num_slots
+            )
         else:
-            share = min(test.num_processors, num_jobs) / num_jobs
-            seconds[test.suite()] += result.seconds * share
+            incomplete.add(test.suite())
     return {suite: seconds[suite] for suite in seconds if suite not in incomplete}
+
+
+def record_green(green: Dict[str, float], commit: str) -> None:
+    ledger = Ledger(os.getcwd())
+    suites = ", ".join(sorted(green))
+    if not commit or commit != ledger.clean_commit():
+        print(f"\nnot recorded in {LEDGER}, since the files are not those of a commit: {suites}")
+        return
+    try:
+        ledger.record(green, commit)
+        print(f"\nrecorded in {LEDGER}: {suites}")
+    except OSError as problem:
+        print(f"\nnot recorded in {LEDGER}: {suites}: {problem}")
 
 
 def print_summary(results: Dict[str, Result], flaky: List[Result]) -> None:
@@ -173,6 +195,9 @@ def main() -> int:
     parser.add_argument("build", metavar="BUILD")
     parser.add_argument("--list", action="store_true", help="print the tests, do not run them")
     parser.add_argument("--gate", action="store_true", help="a second try for tests in guests")
+    parser.add_argument(
+        "--commit", default="", help="of which BUILD was built, without other changes"
+    )
     parser.add_argument("-k", metavar="REGEX", help="only tests or bats cases that match")
     parser.add_argument("-j", metavar="N", type=int, default=os.cpu_count() or 1)
     options, ctest_options = parser.parse_known_args()
@@ -201,8 +226,6 @@ def main() -> int:
         if file.endswith((".results", ".first.log", ".first.console")):
             os.unlink(f"{runner.logs}/{file}")
     all_tests = runner.select([])
-    ledger = Ledger(os.getcwd())
-    commit = ledger.clean_commit()
     results = runner.run(options.j, ctest_options)
     failed = [result for result in results.values() if not result.has_passed]
     in_guests = {test.name for test in tests if "lab" in test.labels}
@@ -211,12 +234,10 @@ def main() -> int:
         again = runner.try_again(failed)
         flaky = [result for result in failed if again[result.name].has_passed]
         results.update({result.name: again[result.name] for result in failed})
-    green = green_suites(all_tests, results, options.j, options.k or "")
-    if green and commit and commit == ledger.clean_commit():
-        ledger.record(green, commit)
-        print(f"\nrecorded in {LEDGER}: {', '.join(sorted(green))}")
-    elif green:
-        print(f"\nnot recorded in {LEDGER}, since not all is committed: {', '.join(sorted(green))}")
+    case_filter = os.environ.get("TEST_FILTER", "")
+    green = green_suites(all_tests, results, options.j, case_filter)
+    if green and not any(option.startswith("--repeat") for option in ctest_options):
+        record_green(green, options.commit)
     print_summary(results, flaky)
     return 0 if all(result.has_passed for result in results.values()) else 1
 

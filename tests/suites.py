@@ -4,12 +4,12 @@
 
     suites.py age             print this, the oldest suite first
     suites.py oldest MINUTES  print the names of the oldest suites that take no longer than this together
+    suites.py commit          print the commit of the checkout, if it has no other changes
 
 tests/run_tests.py writes tests/green.csv. Commits that change this file alone do not count.
 Exit status: 0 success, 1 git failed, 2 invalid arguments, or no suite is that short.
 """
 
-import csv
 import dataclasses
 import datetime
 import os
@@ -47,11 +47,22 @@ class Ledger:
             lines = [line.split() for line in file if line.strip() and line[0] != "#"]
         self.suites = [words[0] for words in lines]
         self.runs: Dict[str, GreenRun] = {}
-        if os.path.exists(f"{root}/{LEDGER}"):
-            with open(f"{root}/{LEDGER}", encoding="utf-8", newline="") as file:
-                for row in csv.DictReader(file):
-                    seconds = int(row.pop("seconds"))
-                    self.runs[row["suite"]] = GreenRun(seconds=seconds, **row)
+        self.read()
+
+    def read(self) -> None:
+        """A line that is no row, as after a merge with conflicts, is reported and left out."""
+        try:
+            with open(f"{self.root}/{LEDGER}", encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return
+        for number, line in enumerate(lines[1:], 2):
+            fields = line.split(",")
+            if len(fields) == len(FIELDS) and fields[3].isdigit():
+                suite, commit, date, seconds, machine = fields
+                self.runs[suite] = GreenRun(suite, commit, date, int(seconds), machine)
+            else:
+                print(f"{LEDGER}:{number}: left out, since it is no row: {line}", file=sys.stderr)
 
     def git(self, *arguments: str) -> str:
         # Also if another user owns the checkout.
@@ -61,7 +72,8 @@ class Ledger:
     def clean_commit(self) -> Optional[str]:
         """The commit of the checkout; None: it has other changes, or is none."""
         try:
-            status = self.git("status", "--porcelain", "--", ".", f":!{LEDGER}")
+            options = ["--porcelain", "--untracked-files=normal"]
+            status = self.git("status", *options, "--", ".", f":!{LEDGER}*")
             return None if status else self.git("rev-parse", "--short=10", "HEAD")
         except (subprocess.CalledProcessError, FileNotFoundError):
             return None
@@ -70,14 +82,15 @@ class Ledger:
         """Write that these suites were green at this commit, with their seconds."""
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         machine = f"{platform.machine()}-{os.cpu_count()}"
+        self.read()  # what another run has written meanwhile
         for suite, seconds in seconds_of.items():
             self.runs[suite] = GreenRun(suite, commit, today, round(seconds), machine)
         path = f"{self.root}/{LEDGER}"
-        with open(f"{path}.new", "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-            writer.writeheader()
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            print(",".join(FIELDS), file=file)
             for suite in sorted(set(self.suites) & set(self.runs)):
-                writer.writerow(dataclasses.asdict(self.runs[suite]))
+                fields = dataclasses.astuple(self.runs[suite])
+                print(",".join(map(str, fields)), file=file)
         os.replace(f"{path}.new", path)
 
     def commits_since(self, run: GreenRun) -> Optional[int]:
@@ -130,13 +143,17 @@ def main() -> int:
     if sys.argv[1:] == ["age"]:
         print("\n".join(ledger.table()))
         return 0
+    if sys.argv[1:] == ["commit"]:
+        print(ledger.clean_commit() or "")
+        return 0
     if len(sys.argv) != 3 or sys.argv[1] != "oldest" or not sys.argv[2].isdigit():
         print(__doc__, file=sys.stderr)
         return 2
     suites = ledger.oldest(int(sys.argv[2]))
     if not suites:
         print(
-            f"scripts/test: no suite takes {sys.argv[2]} minutes or less; see: scripts/test --age",
+            f"scripts/test: no suite takes {sys.argv[2]} minutes or less, and one that was never green"
+            f" may take {DEFAULT_SECONDS // 60}; see: scripts/test --age",
             file=sys.stderr,
         )
         return 2
@@ -149,3 +166,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except subprocess.CalledProcessError as problem:
         sys.exit(f"scripts/test: {' '.join(problem.cmd)}: {problem.stderr.strip()}")
+    except OSError as problem:
+        sys.exit(f"scripts/test: {problem}")

@@ -65,11 +65,12 @@ class Suites(unittest.TestCase):
                 f'set_tests_properties("{name}" PROPERTIES SKIP_RETURN_CODE 77 LABELS "{label}")\n'
             )
 
-    def run_tests(self, *options: str) -> str:
-        environment = {**os.environ, "BUILD": self.build}
-        environment.pop("TEST_FILTER", None)
+    def run_tests(self, *options: str, test_filter: str = "") -> str:
+        """Run the tests as scripts/test does."""
+        environment = {**os.environ, "BUILD": self.build, "TEST_FILTER": test_filter}
+        commit = Ledger(self.root).clean_commit() or ""
         return subprocess.run(
-            [RUN_TESTS, self.build, *options],
+            [RUN_TESTS, self.build, "--commit", commit, *options],
             stdout=subprocess.PIPE,
             cwd=self.root,
             env=environment,
@@ -94,6 +95,7 @@ class Suites(unittest.TestCase):
         for name, script, options in (
             ("b.fails", FAILS, ""),
             ("b.skipped", SKIPPED, ""),
+            ("b.empty", "echo 1..0", ""),
             ("b.left_out", PASSES, "-E left_out"),
         ):
             self.add_test(name, script, "suite:second")
@@ -112,12 +114,44 @@ class Suites(unittest.TestCase):
         os.unlink(f"{self.root}/{LEDGER}")
         self.run_tests("-k", r"a\.one|case")
         self.assertEqual(set(self.recorded()), {"first"})
+        os.unlink(f"{self.root}/{LEDGER}")
+        self.run_tests(test_filter=r"a\.one|case")
+        self.assertEqual(set(self.recorded()), {"first"})
 
     def test_nothing_is_recorded_of_uncommitted_changes(self) -> None:
+        self.git("config", "status.showUntrackedFiles", "no")
         self.add_test("a.one", PASSES, "suite:first")
         self.write("changed", "")
         self.assertIn("not recorded", self.run_tests())
         self.assertEqual(self.recorded(), {})
+
+    def test_nothing_is_recorded_if_the_commit_changes_after_the_build(self) -> None:
+        self.add_test("a.one", PASSES, "suite:first")
+        built = self.commit("built")
+        self.commit("later")
+        self.assertIn("not recorded", self.run_tests("--commit", built))
+        self.assertEqual(self.recorded(), {})
+
+    def test_nothing_is_recorded_of_tests_that_were_repeated(self) -> None:
+        script = f"[ -e {self.build}/again ] || {{ touch {self.build}/again; {FAILS}; }}; {PASSES}"
+        self.add_test("a.one", script, "suite:first")
+        self.run_tests("--repeat", "until-pass:2")
+        self.assertEqual(self.recorded(), {})
+
+    def test_damaged_rows_are_left_out(self) -> None:
+        Ledger(self.root).record({"first": 1.0, "second": 1.0}, self.commit())
+        with open(f"{self.root}/{LEDGER}", encoding="utf-8") as file:
+            header, first, second = file.read().splitlines()
+        for damaged in ("<<<<<<< HEAD", first + ",more", "first,0123456789,2026-11-27,,x86_64-2"):
+            self.write(LEDGER, "\n".join([header, damaged, second]))
+            self.assertEqual(set(self.recorded()), {"second"}, damaged)
+
+    def test_unwritable_ledger_does_not_hide_the_results(self) -> None:
+        self.add_test("a.one", PASSES, "suite:first")
+        os.mkdir(f"{self.root}/{LEDGER}.new")
+        output = self.run_tests()
+        self.assertIn("not recorded", output)
+        self.assertIn("cases: 1 passed, 0 failed, 0 skipped", output)
 
     def test_ledger_itself_is_no_change(self) -> None:
         self.add_test("a.one", PASSES, "suite:first")
