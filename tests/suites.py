@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import os
 import platform
+import signal
 import subprocess
 import sys
 from typing import Dict, Iterable, List, Optional
@@ -117,15 +118,15 @@ class Ledger:
         return {suite: age[suite] for suite in sorted(self.suites, key=order)}
 
     def table(self) -> Iterable[str]:
-        yield f"{'suite':20} {'green at':10}  {'on':10}  {'commits since':>13}  {'minutes':>7}"
+        yield f"{'suite':23} {'green at':10}  {'on':10}  {'commits since':>13}  {'minutes':>7}"
         for suite, commits in self.by_age().items():
             run = self.runs.get(suite)
             if run is None:
-                yield f"{suite:20} never"
+                yield f"{suite:23} never"
                 continue
             since = "unknown" if commits is None else str(commits)
             minutes = run.seconds / 60
-            yield f"{suite:20} {run.commit:10}  {run.date:10}  {since:>13}  {minutes:7.1f}"
+            yield f"{suite:23} {run.commit:10}  {run.date:10}  {since:>13}  {minutes:7.1f}"
 
     def oldest(self, minutes: float) -> List[str]:
         """As many as fit in the time by what they took last; a longer one is left out."""
@@ -162,6 +163,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         sys.exit(main())
     except subprocess.CalledProcessError as problem:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Compares the packages in $PACKAGES: of two releases, of two builds, and debs with rpms.
+# Compares the packages in $PACKAGES: of two releases, and debs with rpms.
 
 bats_require_minimum_version 1.5.0
 
@@ -29,11 +29,6 @@ compare_abi() {
 }
 @test "libraries of Debian 13 have the ABI of Debian 12" { compare_abi trixie; }
 @test "libraries of sid have the ABI of Debian 12" { compare_abi sid; }
-
-@test "a build by another user in another folder gives the same bytes" {
-    scripts/package deb --suite bookworm --elsewhere --without check --out "$BATS_TEST_TMPDIR"
-    diff <(grep '[.]deb$' "$PACKAGES/bookworm-amd64/SHA256SUMS") <(grep '[.]deb$' "$BATS_TEST_TMPDIR/bookworm-amd64/SHA256SUMS")
-}
 
 @test "rpmlint finds no error" { rpmlint -c rpm/rpmlint.toml "$PACKAGES/rpm"; }
 
