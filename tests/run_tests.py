@@ -128,27 +128,22 @@ class Runner:
 def green_suites(
     tests: List[Test], results: Dict[str, Result], num_jobs: int, case_filter: str
 ) -> Dict[str, float]:
-    """The suites of which every test has run and passed, if only some cases were skipped, with the seconds that
-    each took."""
+    """The suites of which every test has run and passed, with the seconds that each took. Some cases
+    of a test may have been skipped."""
     seconds: Dict[str, float] = collections.defaultdict(float)
     incomplete = {""}
     for test in tests:
         result = results.get(test.name)
-        whole = not case_filter or re.search(case_filter, test.name)
-        # A fixture that passed has no rows.
-        if (
-            result
-            and result.has_passed
-            and whole
-            and (result.count("ok") or test.is_fixture and not result.rows)
-        ):
-            in_guest = "lab" in test.labels
-            num_slots = min(num_jobs, NUM_GUESTS if in_guest else os.cpu_count() or 1)
-            seconds[test.suite()] += (
-                result.seconds * min(test.num_processors, num_slots) / num_slots
-            )
-        else:
+        if not result or not result.has_passed:
             incomplete.add(test.suite())
+            continue
+        # A fixture that passed has no rows.
+        has_run = result.count("ok") or (test.is_fixture and not result.rows)
+        if not has_run or (case_filter and not re.search(case_filter, test.name)):
+            incomplete.add(test.suite())
+            continue
+        slots = min(num_jobs, NUM_GUESTS if "lab" in test.labels else os.cpu_count() or 1)
+        seconds[test.suite()] += result.seconds * min(test.num_processors, slots) / slots
     return {suite: seconds[suite] for suite in seconds if suite not in incomplete}
 
 
