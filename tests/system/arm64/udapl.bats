@@ -37,6 +37,9 @@ setup_file() {
     list_sync_runs >sync_runs
     cp "$ARM64_ROOT"/usr/{bin/dtest,bin/dtestx,bin/dapltest,lib/aarch64-linux-gnu/libfmt.so.9} .
     cp "$gnu"/libstdc++.so.6 "$gnu"/libgcc_s.so.1 .
+    # The emulation needs libdw, which the guest's Debian does not have.
+    cp "$ARM64_ROOT"/usr/lib/aarch64-linux-gnu/lib{dw,elf}.so.1 .
+    cp "$ARM64_ROOT"/lib/aarch64-linux-gnu/lib{bz2.so.1.0,lzma.so.5,z.so.1} .
     cp "$BATS_TEST_DIRNAME/udapl.sh" "$BATS_TEST_DIRNAME/../lib"/{guest.sh,is_listening} .
     "$root/scripts/softrdma" run -q --arch arm64 --driver both -- sh udapl.sh >guest_output 2>&1
 }
