@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #pragma once
 
+#include "dapl/core/shared_mutex.hpp"
+
 #include <cstdint>
 #include <mutex>
 #include <new>
@@ -13,7 +15,8 @@ namespace coherdma::dapl {
 template <class object>
 class index {
   public:
-    /// Returns read(object) of the object, which is not removed meanwhile; nullptr: there is none.
+    /// Returns read_object(object) of the object, which is not removed meanwhile; nullptr: there is
+    /// none. read_object must not use this index.
     template <class function>
     auto read(std::uint32_t key, function &&read_object) const noexcept {
         const std::shared_lock guard(lock);
@@ -48,7 +51,7 @@ class index {
     }
 
   private:
-    mutable std::shared_mutex lock;
+    mutable shared_mutex lock;
     std::unordered_map<std::uint32_t, object *> objects;
 };
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The mutex of dapl/core/lock.hpp: mutual exclusion, and waiters that sleep.
+// The mutex of dapl/core/lock.hpp: mutual exclusion, and waiters that sleep; and that of
+// shared_mutex.hpp.
 
 #include "dapl/core/lock.hpp"
+#include "dapl/core/shared_mutex.hpp"
 #include "fake/thread_state.hpp"
 
+#include <atomic>
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
 #include <deque>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -78,12 +82,39 @@ void lock_waiters_sleep_until_unlock(void **) {
     lock.unlock();
 }
 
+void waiting_writer_goes_before_readers(void **) {
+    shared_mutex lock;
+    lock.lock_shared();
+    std::atomic<bool> has_written = false;
+    std::thread writer([&] {
+        const std::lock_guard held(lock);
+        has_written = true;
+    });
+    bool reader_waits = false;
+    for (int attempt = 0; attempt != 1000000 && !reader_waits;
+         ++attempt) { // until the writer waits
+        if (lock.try_lock_shared())
+            lock.unlock_shared();
+        else
+            reader_waits = true;
+        std::this_thread::yield();
+    }
+    assert_true(reader_waits);
+    assert_false(has_written);
+    lock.unlock_shared();
+    lock.lock_shared(); // after the writer
+    assert_true(has_written);
+    lock.unlock_shared();
+    writer.join();
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(lock_excludes_other_threads),
         cmocka_unit_test(lock_waiters_sleep_until_unlock),
+        cmocka_unit_test(waiting_writer_goes_before_readers),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// A shared mutex in which a waiting writer goes first (SharedLockable). std::shared_mutex lets
+// readers pass it: threads that sync in a loop keep another from creating an LMR as long as their
+// reads overlap.
+#pragma once
+
+#include <pthread.h>
+
+namespace coherdma::dapl {
+
+/// A thread that has it shared must not lock it again: a writer between the two would wait for the
+/// thread, and the thread for the writer.
+class shared_mutex {
+  public:
+    shared_mutex() noexcept = default;
+    ~shared_mutex() { pthread_rwlock_destroy(&rwlock); }
+    shared_mutex(const shared_mutex &) = delete;
+    shared_mutex &operator=(const shared_mutex &) = delete;
+
+    void lock() noexcept { pthread_rwlock_wrlock(&rwlock); }
+    void unlock() noexcept { pthread_rwlock_unlock(&rwlock); }
+    void lock_shared() noexcept { pthread_rwlock_rdlock(&rwlock); }
+    bool try_lock_shared() noexcept { return pthread_rwlock_tryrdlock(&rwlock) == 0; }
+    void unlock_shared() noexcept { pthread_rwlock_unlock(&rwlock); }
+
+  private:
+    pthread_rwlock_t rwlock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+};
+
+} // namespace coherdma::dapl
