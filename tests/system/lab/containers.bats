@@ -17,7 +17,7 @@ setup_file() {
     local number
     rdma link delete "$SOFTRDMA_DEVICE" # it is in the initial namespace
     for number in 1 2; do ip netns add "container$number"; done
-    ip link add wire1 netns box1 type veth peer name wire2 netns box2
+    ip link add wire1 netns container1 type veth peer name wire2 netns container2
     for number in 1 2; do
         ip -n "container$number" address add "198.19.9.$number/24" dev "wire$number"
         ip -n "container$number" link set lo up
