@@ -133,7 +133,7 @@ int post(fake_qp &qp, const ibv_send_wr &wr) {
 namespace fake {
 
 int post_send(ibv_qp *ibqp, ibv_send_wr *list, ibv_send_wr **bad_wr) {
-    tsan_release(reinterpret_cast<const void *>(list->wr_id));
+    tsan_release_request(list->wr_id);
     const library_call_guard call;
     *bad_wr = list;
     if (list->next != nullptr)
@@ -144,7 +144,7 @@ int post_send(ibv_qp *ibqp, ibv_send_wr *list, ibv_send_wr **bad_wr) {
 }
 
 int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
-    tsan_release(reinterpret_cast<const void *>(list->wr_id));
+    tsan_release_request(list->wr_id);
     const library_call_guard call;
     *bad_wr = list;
     if (const int error = injected_error("ibv_post_recv"))
@@ -167,7 +167,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
 }
 
 int bind_mw(ibv_qp *ibqp, ibv_mw *ibmw, ibv_mw_bind *bind_attr) {
-    tsan_release(reinterpret_cast<const void *>(bind_attr->wr_id));
+    tsan_release_request(bind_attr->wr_id);
     const library_call_guard call;
     if (const int error = injected_error("ibv_bind_mw"))
         return error;

@@ -78,7 +78,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *list) {
         }
     }
     for (int i = 0; i != count; ++i)
-        tsan_acquire(reinterpret_cast<const void *>(list[i].wr_id));
+        tsan_acquire_request(list[i].wr_id);
     return count;
 }
 
@@ -93,7 +93,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only) {
 }
 
 int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *list, ibv_recv_wr **bad_wr) {
-    tsan_release(reinterpret_cast<const void *>(list->wr_id));
+    tsan_release_request(list->wr_id);
     const library_call_guard call;
     *bad_wr = list;
     if (const int error = injected_error("ibv_post_srq_recv"))

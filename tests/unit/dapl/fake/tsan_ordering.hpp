@@ -5,6 +5,8 @@
 // orderings that real devices guarantee.
 #pragma once
 
+#include <cstdint>
+
 #ifdef COHERDMA_TSAN
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char *, int);
@@ -51,6 +53,15 @@ inline void tsan_acquire([[maybe_unused]] const void *addr) noexcept {
 #ifdef COHERDMA_TSAN
     __tsan_acquire(const_cast<void *>(addr));
 #endif
+}
+
+/// The same for a request and its completion. Their wr_id is an address, with the Provider's flag
+/// in bit 63.
+inline void tsan_release_request(std::uint64_t wr_id) noexcept {
+    tsan_release(reinterpret_cast<const void *>(wr_id << 1 >> 1));
+}
+inline void tsan_acquire_request(std::uint64_t wr_id) noexcept {
+    tsan_acquire(reinterpret_cast<const void *>(wr_id << 1 >> 1));
 }
 
 } // namespace fake
