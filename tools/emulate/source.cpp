@@ -3,6 +3,7 @@
 #include "emulate/source.hpp"
 
 #include <cctype>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 

@@ -11,6 +11,7 @@
 #include "../../lib/verbs.hpp"
 
 #include <coherdma/coherdma.h>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <netinet/in.h>

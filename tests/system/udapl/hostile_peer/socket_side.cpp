@@ -3,6 +3,7 @@
 #include "socket_side.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <poll.h>
 #include <random>
 #include <sys/socket.h>
