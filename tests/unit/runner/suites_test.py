@@ -18,7 +18,7 @@ from suites import LEDGER, Ledger  # noqa: E402
 
 RUN_TESTS = os.path.join(TESTS_FOLDER, "run_tests.py")
 PASSES = "echo 1..1; echo ok 1 - case"
-FAILS = "echo 1..1; echo not ok 1 - case; exit 1"
+FAILS = "echo 1..2; echo ok 1 - case; echo not ok 2 - other; exit 1"
 SKIPPED = "echo no device; exit 77"
 
 
