@@ -15,8 +15,9 @@ namespace {
 
 using local_sync_function = decltype(coherdma_sync_for_device);
 
-/// The CPU's address of a segment; 0: it is not inside an LMR of this IA.
-std::uint64_t memory_of(const dapl_ia &ia, const DAT_LMR_TRIPLET &segment) noexcept {
+/// The CPU's address of a segment; 0: it is not inside an LMR of this IA. The segment is a copy, so
+/// that the program's memory is not read while the index is locked (check_segments()).
+std::uint64_t memory_of(const dapl_ia &ia, DAT_LMR_TRIPLET segment) noexcept {
     return ia.lkey_index.read(segment.lmr_context, [&](const dapl_lmr *lmr) -> std::uint64_t {
         if (lmr == nullptr || !lmr->covers(segment.virtual_address, segment.segment_length))
             return 0;

@@ -42,20 +42,24 @@ struct segment_list_info {
     std::size_t num_sge = 0; ///< after splitting
 };
 
-/// A segment without bytes needs a valid context, too; its address is ignored.
+/// A segment without bytes needs a valid context, too; its address is ignored. Each segment is
+/// copied before the index is locked: to read the program's memory may wait for a page, even for a
+/// thread that waits for the index.
 template <class triplet>
 segment_list_info check_segments(const dapl_ia &ia, const triplet *segments,
                                  std::size_t num_segments) noexcept {
     segment_list_info info;
     for (const triplet *it = segments; it != segments + num_segments; ++it) {
-        info.valid = ia.lkey_index.read(it->lmr_context, [&](const dapl_lmr *lmr) {
+        const auto context = it->lmr_context;
+        const auto address = it->virtual_address;
+        const auto length = it->segment_length;
+        info.valid = ia.lkey_index.read(context, [&](const dapl_lmr *lmr) {
             info.has_zero_based |= lmr != nullptr && lmr->va_type == DAT_VA_TYPE_ZB;
-            return lmr != nullptr && (it->segment_length == 0 ||
-                                      lmr->covers(it->virtual_address, it->segment_length));
+            return lmr != nullptr && (length == 0 || lmr->covers(address, length));
         });
         if (!info.valid)
             break;
-        info.num_sge += 1 + it->segment_length / max_sge_length;
+        info.num_sge += 1 + length / max_sge_length;
     }
     return info;
 }

@@ -4,7 +4,14 @@
 
 #include "fake/two_eps.hpp"
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace fake;
 
@@ -154,6 +161,52 @@ void sync_errors_of_libcoherdma_returned(void **) {
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
 }
 
+/// A page of the program that another thread provides when it is read.
+namespace page_on_demand {
+
+std::atomic<bool> is_wanted, is_there;
+
+void wait_for_page(int) {
+    is_wanted = true;
+    while (!is_there)
+        usleep(1000);
+}
+
+} // namespace page_on_demand
+
+/// To read a segment may wait for a thread, as with userfaultfd, and that thread for an LMR.
+void segments_are_read_without_a_lock(void **) {
+    ia_fixture ia;
+    memory buffer(ia);
+    const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const int anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *mapping = mmap(nullptr, 2 * page_size, PROT_READ | PROT_WRITE, anonymous, -1, 0);
+    assert_ptr_not_equal(mapping, MAP_FAILED);
+    auto *const pages = static_cast<std::byte *>(mapping);
+    // Its address is on the page that is missing, its length and context are on the next.
+    void *segment = pages + page_size - offsetof(DAT_LMR_TRIPLET, segment_length);
+    const DAT_LMR_TRIPLET triplet = buffer.lmr_triplet(0, 64);
+    std::memcpy(segment, &triplet, sizeof triplet);
+    struct sigaction on_fault = {}, before;
+    on_fault.sa_handler = page_on_demand::wait_for_page;
+    assert_int_equal(sigaction(SIGSEGV, &on_fault, &before), 0);
+    assert_int_equal(mprotect(pages, page_size, PROT_NONE), 0);
+    std::thread provides_page([&] {
+        while (!page_on_demand::is_wanted)
+            usleep(1000);
+        memory(ia).free();
+        mprotect(pages, page_size, PROT_READ | PROT_WRITE);
+        page_on_demand::is_there = true;
+    });
+    const DAT_RETURN result =
+        dat().lmr_sync_rdma_write_func(ia.handle, static_cast<const DAT_LMR_TRIPLET *>(segment), 1);
+    provides_page.join();
+    sigaction(SIGSEGV, &before, nullptr);
+    munmap(mapping, 2 * page_size);
+    assert_success(result);
+    assert_int_equal(get_fabric().syncs[0].sge_list[0].length, 64);
+}
+
 } // namespace
 
 int main() {
@@ -168,6 +221,7 @@ int main() {
         TEST(sync_finds_each_of_1000_lmrs),
         TEST(lmr_sync_req_follows_device),
         TEST(sync_errors_of_libcoherdma_returned),
+        TEST(segments_are_read_without_a_lock),
     };
     return run_cases(tests);
 }
