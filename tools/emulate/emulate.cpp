@@ -256,7 +256,7 @@ void add_emulate(cli::command &program, int &status) {
         .type_name("N");
     command
         .add_option("--local-buffers", opts->local_buffers,
-                    "Syncs local memory of work requests: provider (default), program")
+                    "Who syncs local buffers: provider (default), program")
         .is_member({"provider", "program"})
         .type_name("WORD");
     add_list("--option,-o", opts->options, "redundant, strict, nostacks, linux-pre-7.0-dereg")

@@ -67,7 +67,7 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     grep -qE '^stale +1 +1 +[1-9]' <<<"$output"
     grep -qE "^unsynced-read +$(device_fact rxe DEVICE) +region 2, bytes 0\.\." <<<"$output"
     grep -qE '^  missing     sync_rdma_read before the Read$' <<<"$output"
-    grep -A1 '^  request     RDMA Read of 256 bytes$' <<<"$output" | grep -qE '^ {14}[a-z_]+ \(mailbox\.c:[0-9]+\)$'
+    grep -A1 '^  request     RDMA Read of 256 bytes$' <<<"$output" | grep -qE '^ {14}[a-z_]+ \((examples/)?mailbox\.c:[0-9]+\)$'
     grep -qE '^  last sync   none$' <<<"$output"
     grep -qE '^  times       poison [0-9]+, stale [0-9]+$' <<<"$output"
 }
