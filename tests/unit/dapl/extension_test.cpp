@@ -4,8 +4,10 @@
 
 #include "fake/two_eps.hpp"
 
+#include <cstring>
 #include <dat2/dat_coherdma_extensions.h>
 #include <dat2/dat_ib_extensions.h>
+#include <unistd.h>
 
 using namespace fake;
 

@@ -16,6 +16,7 @@
 #include <dat2/dat_ib_extensions.h>
 #include <memory>
 #include <new>
+#include <unistd.h>
 #include <utility>
 
 namespace coherdma::dapl::cm {
