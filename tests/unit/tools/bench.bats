@@ -82,6 +82,7 @@ used_cpu_second() {
     [[ $stderr == *4q* ]]
     run -1 --separate-stderr "$tool" bench --compare /dev/null
     [[ $stderr == 'coherdma: /dev/null: '* && -z $output ]]
-    run -1 --separate-stderr "$tool" bench --html /nonexistent/page.html
-    [[ $stderr == *'cannot write /nonexistent/page.html'* && -z $output ]]
+    local page=$BATS_TEST_TMPDIR/missing/page.html
+    run -1 --separate-stderr "$tool" bench --html "$page"
+    [[ $stderr == *"cannot write $page"* && -z $output ]]
 }
