@@ -15,26 +15,29 @@ require_patch() {
     [[ " $missing " != *" $1 "* ]] || skip "this kernel was built without the patch $1"
 }
 
-# debug_kernel FUNCTION CASE [ADDRESS]: starts a kernel whose processors often switch tasks and sleep, and calls
-# uml_faults. The address may be that of a function.
+# debug_kernel FUNCTION CASE [ADDRESS...]: starts a kernel whose processors often switch tasks and sleep, and calls
+# uml_faults. An address may be that of a function. $START starts the kernel.
 debug_kernel() {
+    local address addresses=() start=()
+    read -ra start <<<"${START:-}"
     cat >init <<'END'
 #!/bin/sh
 mount -t proc none /proc
-grep -E ' (set_next_task_fair|arch_cpu_idle|panic)$' /proc/kallsyms
+cat /proc/kallsyms
 echo begun
 while :; do sleep 0.01; done
 END
     chmod +x init
     # A session of its own: a kernel that panics ends its process group.
-    setsid "$(softrdma kernel path)" mem=256M "ncpus=${NCPUS:-2}" seccomp=on root=none rootfstype=hostfs rootflags=/ ro quiet \
+    setsid "${start[@]}" "$(softrdma kernel path)" mem=256M "ncpus=${NCPUS:-2}" seccomp=on root=none rootfstype=hostfs rootflags=/ ro quiet \
         panic=-1 con=null con0=null,fd:1 ssl=null "uml_dir=$PWD/uml" "init=$PWD/init" >out 2>err </dev/null 3>&- &
     pid=$!
     wait_until is_ready_or_ended "$pid" grep -q begun out
-    "$BUILD/tests/system/lab/uml_faults" "$pid" "$(address_of "$1")" "$2" ${3:+"$(address_of "$3")"}
+    for address in "${@:3}"; do addresses+=("$(address_of "$address")"); done
+    "$BUILD/tests/system/lab/uml_faults" "$pid" "$(address_of "$1")" "$2" "${addresses[@]}"
 }
 address_of() {
-    if [[ $1 == 0x* ]]; then echo "$1"; else sed -nE "s/ \w $1\b.*//p" out; fi
+    if [[ $1 == 0x* ]]; then echo "$1"; else sed -nE "s/ \w $1\s*$//p" out; fi
 }
 teardown() {
     if [[ -v pid ]] && kill -0 "$pid" 2>/dev/null; then kill -KILL "$pid"; fi
@@ -51,6 +54,37 @@ teardown() {
 @test "user mode: a processor does not sleep with input pending" {
     require_patch um-do-not-sleep-in-idle-with-SIGIO-pending
     NCPUS=1 debug_kernel arch_cpu_idle idle
+}
+ipi_patch=um-disable-interrupts-from-other-processors-without-a-system-call
+# interrupt_in FUNCTION
+interrupt_in() {
+    require_patch "$ipi_patch"
+    NCPUS=1 debug_kernel "$1" ipi os_send_ipi uml_ipi_handler __raise_softirq_irqoff run_timer_softirq
+}
+@test "user mode: interrupts are handled that another processor sends while they are disabled" {
+    interrupt_in set_next_task_fair
+}
+@test "user mode: interrupts are handled that another processor sends during the timer interrupt" {
+    interrupt_in um_timer
+}
+@test "user mode: interrupts are handled that another processor sends before the sleep" {
+    interrupt_in arch_cpu_idle
+}
+@test "user mode: a processor does not sleep with an interrupt of another processor pending" {
+    require_patch "$ipi_patch"
+    NCPUS=1 debug_kernel arch_cpu_idle idle os_send_ipi
+}
+@test "user mode: a processor does not sleep with the end of a process pending" {
+    require_patch "$ipi_patch"
+    NCPUS=1 debug_kernel arch_cpu_idle child
+}
+@test "user mode: a softirq that an interrupt of another processor calls can be interrupted" {
+    require_patch "$ipi_patch"
+    NCPUS=1 debug_kernel hrtimer_nanosleep softirq os_send_ipi __raise_softirq_irqoff run_timer_softirq
+}
+@test "user mode: a processor can be interrupted by others whatever was blocked at the start" {
+    require_patch "$ipi_patch"
+    START='env --block-signal=USR2' debug_kernel arch_cpu_idle masks
 }
 @test "user mode: an old kernel runs a program on a processor with AMX" {
     grep -qw amx_tile /proc/cpuinfo || skip 'this processor has no AMX'
