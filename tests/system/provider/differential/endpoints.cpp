@@ -281,7 +281,9 @@ std::string to_string(const endpoint &ep, const ibv_wc &wc, bool is_recv) {
     return result;
 }
 
-void qp_pair::connect_by_cm() {
+// False if TCP refuses the local port that rdma_cm has chosen at random, since a connection from it
+// to this listener has just ended.
+bool qp_pair::connect_by_cm() {
     const listener &listener = get_listener(env_.options.address);
     constexpr int timeout_ms = 60000;
     rdma_event_channel *const events = listener.events;
@@ -295,7 +297,10 @@ void qp_pair::connect_by_cm() {
     rdma_conn_param param{};
     param.responder_resources = param.initiator_depth = 4;
     param.retry_count = param.rnr_retry_count = 7; // not of iWARP
-    check(rdma_connect(a->id.get(), &param), "connect");
+    const int result = rdma_connect(a->id.get(), &param);
+    if (result != 0 && (errno == EADDRNOTAVAIL || errno == EADDRINUSE))
+        return false;
+    check(result, "connect");
     b->id.reset(expect_event(events, RDMA_CM_EVENT_CONNECT_REQUEST));
     b->create_qp();
     check(b->post_recv(0), "post the first receive");
@@ -316,15 +321,25 @@ void qp_pair::connect_by_cm() {
             wc.status != IBV_WC_SUCCESS)
             throw failure("the first message fails");
     b->num_recvs = 0;
+    return true;
 }
 
-void qp_pair::connect() {
+void qp_pair::make_endpoints() {
     b.reset();
     a.reset();
     a = std::make_unique<endpoint>(env_, options_);
     b = std::make_unique<endpoint>(env_, options_);
+}
+
+void qp_pair::connect() {
+    make_endpoints();
     if (!env_.options.is_rxe()) {
-        connect_by_cm();
+        constexpr int max_num_ports = 8;
+        for (int num_ports = 1; !connect_by_cm(); ++num_ports) {
+            if (num_ports == max_num_ports)
+                throw failure("connect: TCP refuses each local port");
+            make_endpoints();
+        }
         return;
     }
     a->create_qp();

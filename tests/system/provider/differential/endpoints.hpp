@@ -135,7 +135,8 @@ class qp_pair {
     void collect_sends(std::string &completions, bool &marker_failed, bool any_order);
     void collect_recvs(endpoint &ep, std::string &completions, bool wait_for_all);
     void wait_for_datagram(std::string &completions);
-    void connect_by_cm();
+    void make_endpoints();
+    bool connect_by_cm();
 
   public:
     static constexpr std::uint64_t marker_id = 0xffff;
