@@ -46,6 +46,15 @@ has_sent() { (($(tx_bytes) - $1 > $2)); } # BEFORE BYTES: host 1 has sent more t
     expect_served_on_both
 }
 
+@test "rxe: packets of many sizes have the checksum that zlib computes" {
+    [[ $SOFTRDMA_DEVICE == rxe* ]] || skip 'a packet of siw has no checksum unless the peer demands one'
+    local netdev status=0
+    netdev=$(on 1 printenv SOFTRDMA_NETDEV)
+    ADDRESS=$HOST2 verify_data 'on 2' "on 1 $BATS_TEST_DIRNAME/verify_checksums.py $netdev" >"$BATS_TEST_TMPDIR/out" || status=$?
+    cat "$BATS_TEST_TMPDIR/out"
+    ((status == 0)) && grep -qE '^[0-9]{3,} packets, 0 with a wrong checksum' "$BATS_TEST_TMPDIR/out"
+}
+
 @test "ib_write_bw from host 1 to host 2 completes" {
     local program="ib_write_bw -R -n 200 -s 4096"
     [[ $SOFTRDMA_DEVICE != siw* || $(on 1 uname -n) != $(on 2 uname -n) ]] ||

@@ -87,6 +87,10 @@ interrupt_in() {
     require_patch "$ipi_patch"
     START='env --block-signal=USR2' debug_kernel arch_cpu_idle masks
 }
+@test "user mode: the kernel has the processor's code for checksums" {
+    require_patch lib-crc-use-the-code-of-x86-64-in-user-mode
+    softrdma run -q --in uml --driver rxe -- grep -qw crc32_lsb_pclmul_sse /proc/kallsyms
+}
 @test "user mode: an old kernel runs a program on a processor with AMX" {
     grep -qw amx_tile /proc/cpuinfo || skip 'this processor has no AMX'
     softrdma kernel path 6.12 || skip 'kernel 6.12 is not built: softrdma kernel build 6.12'

@@ -178,7 +178,9 @@ class Patches(unittest.TestCase):
                     message, _, diff = file.read().partition("\ndiff --git ")
                 with self.subTest(patch.path):
                     self.assertTrue(os.path.basename(patch.path).startswith(f"{number:04}-"))
-                    self.assertRegex(message, r"\nSubject: \[PATCH\] (RDMA/siw|RDMA/rxe|um): ")
+                    self.assertRegex(
+                        message, r"\nSubject: \[PATCH\] (RDMA/siw|RDMA/rxe|um|lib/crc): "
+                    )
                     self.assertIn("\nReproducer: ", message)
                     self.assertIn("\nSigned-off-by: ", message)
                     self.assertTrue(patch.changed_files)
