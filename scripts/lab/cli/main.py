@@ -2,11 +2,12 @@
 """The command line of softrdma: its subcommands, each with its function."""
 
 import argparse
+import os
 import sys
 from typing import Any, Callable, List, NoReturn
 
 from .. import VERSION
-from ..core import progress, run_request, supervisor
+from ..core import progress, run_request, subprocesses, supervisor
 from ..core.errors import UsageError
 from ..devices.persistent import config_path
 from ..run import run_local
@@ -68,6 +69,11 @@ def make_parser() -> Parser:
         usage="softrdma run [OPTIONS] -- COMMAND [ARGUMENT...]",
     )
     _add_run_options(run)
+
+    bench = add_command(
+        "bench", _run_bench, "measure what the devices do here, in some ten seconds"
+    )
+    _add_bench_options(bench)
 
     up = add_command("up", device_commands.up, "make a soft device on the running kernel (root)")
     up.add_argument(
@@ -209,6 +215,43 @@ def _add_run_options(run: Parser) -> None:
         "-q", "--quiet", action="store_true", help="print errors only, no notes and no progress"
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+
+
+def _add_bench_options(bench: Parser) -> None:
+    bench.add_argument(
+        "--in",
+        dest="backend",
+        choices=("auto", "here", "uml", "qemu"),
+        default="auto",
+        help="where to measure, as in run (default: auto)",
+    )
+    bench.add_argument(
+        "--driver", choices=run_command.DRIVERS, default="both", help="default: both"
+    )
+    bench.add_argument(
+        "--hosts",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="measure on one host, or between two (default: 1)",
+    )
+    bench.add_argument("--kernel", metavar="V", help="the kernel of the guest, as in run")
+    bench.add_argument("--json", action="store_true", help="print JSON")
+    bench.add_argument("-q", "--quiet", action="store_true", help="print errors only, no notes")
+
+
+def _run_bench(options: argparse.Namespace) -> int:
+    """Run bench.py as `softrdma run` runs a command."""
+    programs = ("ib_write_bw", "ib_read_bw", "ib_write_lat")
+    subprocesses.require_programs(dict.fromkeys(programs, "perftest"), "bench")
+    program = os.path.join(os.path.dirname(run_local.__file__), "bench.py")
+    output_format = "json" if options.json else "table"
+    drivers = run_command.DRIVERS[options.driver]
+    argv = ["/usr/bin/python3", "-I", program, output_format, str(options.hosts), *drivers]
+    run_options = make_parser().parse_args(["run", "--", *argv])
+    for name in ("backend", "driver", "hosts", "kernel", "launcher"):
+        setattr(run_options, name, getattr(options, name))
+    return run_command.run(run_options)
 
 
 def _add_kernel_options(kernel: Parser) -> None:

@@ -28,7 +28,7 @@ def require_programs(packages: Dict[str, str], purpose: str) -> None:
         verb = "is" if len(missing) == 1 else "are"
         raise Unavailable(
             f"{purpose} needs {' and '.join(missing)}, which {verb} not installed; "
-            f"try: apt-get install {' '.join(packages[program] for program in missing)}"
+            f"try: apt-get install {' '.join(dict.fromkeys(packages[program] for program in missing))}"
         )
 
 

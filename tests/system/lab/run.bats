@@ -208,3 +208,31 @@ done'
         ibv_devinfo -v -d $SOFTRDMA_DEVICE' sh $(($(nproc) < 2 ? 1 : 2))
     [[ $output =~ max_mw:[[:space:]]*[1-9] && $output == *ODP_SUPPORT* ]]
 }
+
+@test "bench prints a table of both drivers, and JSON" {
+    [[ $IN == uml ]] || skip 'perftest takes minutes in an emulated processor'
+    run -0 --separate-stderr softrdma bench --in "$IN" -q
+    [[ -z $stderr && ${lines[0]} == "driver  write 64 KiB   write 4 KiB   read 64 KiB  write 64 B" ]]
+    numbers='( +[1-9][0-9]* MiB/s){3} +[1-9][0-9.]* us, 99 % [1-9][0-9.]* us'
+    [[ ${lines[1]} =~ ^\ +rxe$numbers$ && ${lines[2]} =~ ^\ +siw$numbers$ ]]
+    run -0 --separate-stderr softrdma bench --in "$IN" --hosts 2 --driver siw --json -q
+    jq -e '.hosts == 2 and (.drivers | keys) == ["siw"] and ([.drivers.siw[][]] | length == 5 and all(. > 0))' <<<"$output"
+}
+@test "bench measures the driver that it is asked for, whatever the environment, and is silent if it is stopped" {
+    [[ $IN == uml ]] || skip 'perftest takes minutes in an emulated processor'
+    # shellcheck disable=SC2016 # expanded in the guest
+    run -0 --separate-stderr run_in_guest --driver both -- sh -c '
+        "$0" bench --in here --driver siw --json -q | jq -r ".drivers | keys[]"
+        "$0" bench --in here --driver siw --hosts 2
+        echo $?
+        "$0" bench --in here --driver rxe | head -n 1' "$program"
+    [[ $output == $'siw\n77\ndriver  write'* && ${#lines[@]} == 3 ]]
+    [[ $stderr == "softrdma: bench: siw between two hosts of one kernel: "*"use: softrdma bench --in uml --hosts 2" ]]
+}
+@test "bench without perftest names the package" {
+    # shellcheck disable=SC2016 # expanded by sh
+    run -77 unshare --mount sh -c '
+        for program in ib_write_bw ib_read_bw; do mount --bind /dev/null /usr/bin/$program; done
+        exec "$0" bench' "$program"
+    [[ $output == *"bench needs ib_write_bw and ib_read_bw, which are not installed; try: apt-get install perftest" ]]
+}
