@@ -71,7 +71,7 @@ def make_parser() -> Parser:
     _add_run_options(run)
 
     bench = add_command(
-        "bench", _run_bench, "measure what the devices do here, in some ten seconds"
+        "bench", _run_bench, "measure what the devices do here, in some twelve seconds"
     )
     _add_bench_options(bench)
 
@@ -125,20 +125,33 @@ def make_parser() -> Parser:
     return parser
 
 
-def _add_run_options(run: Parser) -> None:
-    run.add_argument(
+def _add_place_options(parser: Parser, default_driver: str) -> None:
+    """Where the devices are; these options mean the same in run and bench."""
+    parser.add_argument(
         "--in",
         dest="backend",
         choices=("auto", "here", "uml", "qemu"),
         default="auto",
         help="the running kernel, a user-mode kernel, a QEMU guest, or the first that works (auto)",
     )
-    run.add_argument(
+    parser.add_argument(
         "--driver",
         choices=run_command.DRIVERS,
-        default="rxe",
-        help="the device's driver, or a device of each (default: rxe)",
+        default=default_driver,
+        help=f"the device's driver, or a device of each (default: {default_driver})",
     )
+    parser.add_argument(
+        "--kernel",
+        metavar="V",
+        help="the kernel of the guest, e.g. 6.1 (default: that of the Debian release)",
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print errors only, no notes and no progress"
+    )
+
+
+def _add_run_options(run: Parser) -> None:
+    _add_place_options(run, default_driver="rxe")
     run.add_argument(
         "--hosts",
         type=int,
@@ -180,11 +193,6 @@ def _add_run_options(run: Parser) -> None:
         help=f"with --peer: the time to wait for the other hosts (default: {run_request.DEFAULT_WAIT_SECONDS})",
     )
     run.add_argument(
-        "--kernel",
-        metavar="V",
-        help="the kernel of the guest, e.g. 6.1 (default: that of the Debian release)",
-    )
-    run.add_argument(
         "--arch",
         choices=("amd64", "arm64"),
         help="the architecture of the guest (default: this machine's)",
@@ -211,23 +219,11 @@ def _add_run_options(run: Parser) -> None:
     run.add_argument(
         "--console", metavar="FILE", help="append the output of the guests' kernels to FILE"
     )
-    run.add_argument(
-        "-q", "--quiet", action="store_true", help="print errors only, no notes and no progress"
-    )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
 def _add_bench_options(bench: Parser) -> None:
-    bench.add_argument(
-        "--in",
-        dest="backend",
-        choices=("auto", "here", "uml", "qemu"),
-        default="auto",
-        help="where to measure, as in run (default: auto)",
-    )
-    bench.add_argument(
-        "--driver", choices=run_command.DRIVERS, default="both", help="default: both"
-    )
+    _add_place_options(bench, default_driver="both")
     bench.add_argument(
         "--hosts",
         type=int,
@@ -235,21 +231,19 @@ def _add_bench_options(bench: Parser) -> None:
         default=1,
         help="measure on one host, or between two (default: 1)",
     )
-    bench.add_argument("--kernel", metavar="V", help="the kernel of the guest, as in run")
     bench.add_argument("--json", action="store_true", help="print JSON")
-    bench.add_argument("-q", "--quiet", action="store_true", help="print errors only, no notes")
 
 
 def _run_bench(options: argparse.Namespace) -> int:
     """Run bench.py as `softrdma run` runs a command."""
-    programs = ("ib_write_bw", "ib_read_bw", "ib_write_lat")
+    programs = ("ib_write_bw", "ib_write_lat")
     subprocesses.require_programs(dict.fromkeys(programs, "perftest"), "bench")
     program = os.path.join(os.path.dirname(run_local.__file__), "bench.py")
     output_format = "json" if options.json else "table"
     drivers = run_command.DRIVERS[options.driver]
     argv = ["/usr/bin/python3", "-I", program, output_format, str(options.hosts), *drivers]
     run_options = make_parser().parse_args(["run", "--", *argv])
-    for name in ("backend", "driver", "hosts", "kernel", "launcher"):
+    for name in ("backend", "driver", "hosts", "kernel", "quiet", "launcher"):
         setattr(run_options, name, getattr(options, name))
     return run_command.run(run_options)
 

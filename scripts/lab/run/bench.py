@@ -44,7 +44,6 @@ MEASUREMENTS = {
         "ib_write_bw", ["-s", "65536", *BANDWIDTH_OPTIONS], BANDWIDTH_FIELDS
     ),
     "write 4 KiB": Measurement("ib_write_bw", ["-s", "4096", *BANDWIDTH_OPTIONS], BANDWIDTH_FIELDS),
-    "read 64 KiB": Measurement("ib_read_bw", ["-s", "65536", *BANDWIDTH_OPTIONS], BANDWIDTH_FIELDS),
     "write 64 B": Measurement(
         "ib_write_lat",
         ["-s", "64", "-n", "2000"],
@@ -159,7 +158,7 @@ def format_cell(fields: Dict[str, float]) -> str:
 
 
 def print_row(cells: List[str]) -> None:
-    widths = (6, 12, 12, 12, 0)
+    widths = (6, 12, 12, 0)
     print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths)), flush=True)
 
 

@@ -137,7 +137,8 @@ class uml_kernel {
         for (const auto &[function, code] : code_)
             trace(PTRACE_POKETEXT, tid, function, code);
     }
-    /// From the breakpoint at which the processor is to the next. Returns the address of that one.
+    /// Resumes the processor, which is at a breakpoint, until it is at one again; returns its
+    /// address.
     std::uint64_t resume_to_breakpoint(pid_t tid) const {
         for (;;) {
             clear_breakpoints(tid);
