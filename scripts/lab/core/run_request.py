@@ -42,7 +42,6 @@ class ClusterMember(NamedTuple):
     number: int
     numbers: List[int]  # of all hosts
     remote_numbers: List[int]  # of the hosts that other softrdma runs have
-    mtu: int
 
 
 def reason_for_kernel_per_host(request: RunRequest) -> str:

@@ -123,7 +123,7 @@ def _make_netdev(record: DeviceRecord) -> None:
     netdev = record["netdev"]
     soft_devices.run_ip_batch(
         [
-            ["link", "add", netdev, "type", "dummy"],
+            ["link", "add", netdev, "mtu", str(soft_devices.MTU), "type", "dummy"],
             ["link", "set", netdev, "alias", f'"{_netdev_alias(record)}"', "up"],
             ["address", "add", record["address"] + "/24", "dev", netdev],
         ]

@@ -67,8 +67,7 @@ def make_local_host(drivers: List[str], member: ClusterMember, wire: Wire) -> Li
     local_host = Host(member.number, None, [])
     for index, driver in enumerate(drivers):
         netdev = _netdev_name(driver, local_host.number)
-        rename = ["link", "set", f"vec{index}", "name", netdev, "mtu", str(member.mtu)]
-        soft_devices.run_ip_batch([rename])
+        soft_devices.run_ip_batch([["link", "set", f"vec{index}", "name", netdev]])
         _configure_netdev(driver, local_host, netdev, "/24")
         undo = supervisor.Undo()  # never called: the device ends with the guest
         local_host.devices.append(_make_device(driver, local_host, netdev, undo))
@@ -193,7 +192,8 @@ def _join_hosts(driver: str, hosts: List[Host], undo: supervisor.Undo) -> None:
     if not use_netns:
         undo.callback(_remove_wire, driver)
     ends = [
-        ["name", netdev] + (["netns", host.netns] if host.netns else [])
+        ["name", netdev, "mtu", str(soft_devices.MTU)]
+        + (["netns", host.netns] if host.netns else [])
         for host, netdev in zip(hosts, netdevs)
     ]
     soft_devices.run_ip("link", "add", *ends[0], "type", "veth", "peer", *ends[1])

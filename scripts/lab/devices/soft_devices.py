@@ -16,6 +16,8 @@ from ..core.errors import LabError, Unavailable
 
 SYSFS = "/sys/class/infiniband"
 READY_TIMEOUT_SECONDS = 10.0
+# Of the interfaces that softrdma makes: rxe's largest packets, of 4096 bytes and headers, fit.
+MTU = 9000
 
 MODULES = {"rxe": "rdma_rxe", "siw": "siw"}
 

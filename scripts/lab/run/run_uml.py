@@ -19,6 +19,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from ..core import progress, run_request, supervisor
 from ..core.errors import Unavailable
 from ..core.run_request import ClusterMember, RunRequest
+from ..devices import soft_devices
 from ..kernel import uml_kernels
 from ..protocol.stdio_client import CommandSpec, make_command_spec
 from . import switch
@@ -29,7 +30,6 @@ MIN_FREE_MEMORY_BYTES = 1_000_000_000  # more than the test runs used
 BOOT_TIMEOUT_SECONDS = 60.0  # with ptrace on a busy machine, a boot took more than 20
 CONNECTION_FD = 3  # in the kernel's process
 MAC_PREFIX = "02:73:72:64:"
-MTU = 1500
 PEERS_MTU = 1400  # a frame and its headers fit into a UDP datagram of 1500 bytes
 
 
@@ -67,7 +67,15 @@ def _run_guests(
             os.mkdir(folder)
             guests.append(
                 _start_guest(
-                    kernel_folder, folder, options, processors, member, netdev_ends, request, undo
+                    kernel_folder,
+                    folder,
+                    options,
+                    processors,
+                    member,
+                    netdev_ends,
+                    network.mtu,
+                    request,
+                    undo,
                 )
             )
         are_peers_ready = network.switch.check_ready if network.switch else lambda: True
@@ -81,6 +89,7 @@ def _start_guest(
     processors: int,
     member: Optional[ClusterMember],
     netdev_ends: List[socket.socket],
+    mtu: int,
     request: RunRequest,
     undo: supervisor.Undo,
 ) -> GuestSession:
@@ -116,7 +125,7 @@ def _start_guest(
     for index, end in enumerate(netdev_ends):
         assert member
         mac = f"{MAC_PREFIX}{index:02x}:{member.number:02x}"
-        argv.append(f"vec{index}:transport=fd,fd={end.fileno()},depth=128,mac={mac}")
+        argv.append(f"vec{index}:transport=fd,fd={end.fileno()},mtu={mtu},depth=128,mac={mac}")
     argv += [f"uml_dir={folder}/uml", f'init="{request.launcher}"']
     argv += ["--", "guest", "uml", f'"{job_path}"']
     env = dict(os.environ, TMPDIR=_find_memory_folder(folder))
@@ -146,15 +155,16 @@ class _Network(NamedTuple):
 
     members: List[Optional[ClusterMember]]  # None: the only host
     netdev_ends: List[List[socket.socket]]
+    mtu: int
     switch: Optional[switch.Switch]
 
 
 def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     """Connect two hosts directly, more hosts and --peer by a switch; one host has no network."""
     if request.hosts == 1 and not request.peers:
-        return _Network([None], [[]], None)
+        return _Network([None], [[]], soft_devices.MTU, None)
     remote_numbers: List[int] = []
-    local_numbers, mtu = list(range(1, request.hosts + 1)), MTU
+    local_numbers, mtu = list(range(1, request.hosts + 1)), soft_devices.MTU
     if request.peers:
         assert request.host_number
         local_numbers, mtu = [request.host_number], PEERS_MTU
@@ -162,11 +172,11 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
         remote_numbers = [number for number in all_numbers if number != request.host_number]
     numbers = sorted(local_numbers + remote_numbers)
     members: List[Optional[ClusterMember]] = [
-        ClusterMember(number, numbers, remote_numbers, mtu) for number in local_numbers
+        ClusterMember(number, numbers, remote_numbers) for number in local_numbers
     ]
     if len(local_numbers) == 2:  # connected directly
         cables = [_make_cable() for _ in request.drivers]
-        return _Network(members, [list(ends) for ends in zip(*cables)], None)
+        return _Network(members, [list(ends) for ends in zip(*cables)], mtu, None)
     # For each driver a cable from the switch to each host.
     driver_cables = [[_make_cable() for _ in local_numbers] for _ in request.drivers]
     group = None
@@ -182,7 +192,7 @@ def _make_network(request: RunRequest, undo: supervisor.Undo) -> _Network:
     netdev_ends = [
         [cables[index][1] for cables in driver_cables] for index in range(len(local_numbers))
     ]
-    return _Network(members, netdev_ends, switch.Switch(undo, switch_ends, group))
+    return _Network(members, netdev_ends, mtu, switch.Switch(undo, switch_ends, group))
 
 
 def _make_cable() -> Tuple[socket.socket, socket.socket]:
