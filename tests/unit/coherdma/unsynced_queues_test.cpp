@@ -125,9 +125,9 @@ void explain_says_why(void **) {
     std::string text = explain({});
     for (std::size_t pos; (pos = text.find('\n')) != std::string::npos;)
         text[pos] = ' ';
-    assert_contains(text, (std::string("Programs cannot use it: ") + sync_problem).c_str());
+    assert_contains(text, std::string("Programs cannot use it: ").append(sync_problem).c_str());
     assert_contains(explain({"--json"}),
-                    (std::string("\"sync_problem\": \"") + sync_problem).c_str());
+                    std::string("\"sync_problem\": \"").append(sync_problem).c_str());
     machine_driver = "cxgb4";
     assert_null(std::strstr(explain({}).c_str(), "Programs cannot use it"));
     assert_contains(explain({"--json"}), "\"sync_problem\": \"\"");
