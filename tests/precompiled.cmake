@@ -26,7 +26,9 @@ function(use_precompiled_headers folder)
     get_target_property(standard ${target} CXX_STANDARD)
     get_target_property(sources ${target} SOURCES)
     get_target_property(libraries ${target} LINK_LIBRARIES)
-    list(REMOVE_ITEM options -fvisibility=hidden) # for which gcc takes them, too
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # which takes them for these objects, too; clang does not
+      list(REMOVE_ITEM options -fvisibility=hidden)
+    endif()
     if(options STREQUAL common_options AND standard EQUAL CMAKE_CXX_STANDARD
        AND "coherdma_flags" IN_LIST libraries AND NOT sources MATCHES "\\.c(;|$)")
       if(type STREQUAL EXECUTABLE)

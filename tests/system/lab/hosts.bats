@@ -98,7 +98,7 @@ has_sent() { (($(tx_bytes) - $1 > $2)); } # BEFORE BYTES: host 1 has sent more t
     expect_served_on_both
 }
 
-@test "devices carry rxe's largest packets, of 4096 bytes" {
+@test "the MTU of devices is 4096 bytes" {
     for host in 1 2; do
         mtu=$(on $host sh -c 'ibv_devinfo -d "$SOFTRDMA_DEVICE"' | awk '/active_mtu/ { print $2 }')
         echo "host $host: $mtu"
