@@ -151,7 +151,10 @@ def _start_guest(
 
 
 class _Network(NamedTuple):
-    """For each guest its membership, and its ends of its interfaces, one for each driver."""
+    """For each guest its membership, and its ends of its interfaces, one for each driver.
+
+    mtu: of all interfaces.
+    """
 
     members: List[Optional[ClusterMember]]  # None: the only host
     netdev_ends: List[List[socket.socket]]

@@ -46,6 +46,13 @@ teardown() { softrdma down >/dev/null || true; } # fails if a failed test left a
     PORT=7174 run_server_client "rping -s -a $address -C 3" "rping -c -a $address -C 3 -V"
 }
 
+@test "the MTU of a device that up makes is 4096 bytes" {
+    softrdma up --name large
+    mtu=$(ibv_devinfo -d large | awk '/active_mtu/ { print $2 }')
+    echo "$mtu"
+    [[ $mtu == 4096 ]]
+}
+
 @test "list shows a device as text and as JSON" {
     softrdma up --name shown
     run -0 softrdma list

@@ -85,6 +85,14 @@ expect_verified() { [[ $(grep -c 'bytes verified' "$1") == 2 ]]; } # FILE
     expect_verified peer.2
 }
 
+@test "two hosts: frames fit into UDP datagrams of 1500 bytes" {
+    run_hosts 2 -- sh -c 'cat "/sys/class/net/$SOFTRDMA_NETDEV/mtu"; ibv_devinfo'
+    for number in 1 2; do
+        grep -x 1400 "peer.$number"
+        grep -E 'active_mtu:[[:space:]]+1024 ' "peer.$number"
+    done
+}
+
 # run_in_container N COMMAND...: runs the command in a podman container in namespace N, with this machine's files
 # under an overlay, as user 1000 without capabilities, with podman's seccomp filter. runc supports cgroups v1.
 run_in_container() {
