@@ -110,3 +110,12 @@ has_sent() { (($(tx_bytes) - $1 > $2)); } # BEFORE BYTES: host 1 has sent more t
     run -2 on 3 true
     [[ $output == *"no host '3'"* ]]
 }
+
+# The last one: other cases need the MTU.
+@test "the MTU of an interface can be lowered and set back" {
+    local netdev mtu
+    netdev=$(on 1 printenv SOFTRDMA_NETDEV)
+    mtu=$(on 1 cat "/sys/class/net/$netdev/mtu")
+    on 1 ip link set dev "$netdev" mtu 1500
+    on 1 ip link set dev "$netdev" mtu "$mtu"
+}
