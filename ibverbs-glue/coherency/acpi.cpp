@@ -3,11 +3,17 @@
 // ACPI: the object _CCA of a device or of one above it is 1 if it is coherent, else 0. Linux
 // refuses DMA to a device without _CCA and does not export the value. Root can search the tables
 // for the object. The search does not find the device that it belongs to, so a single 0 makes the
-// result unknown.
+// result unknown. So does a table that cannot be read: firmware of arm64 boards (Raspberry Pi 4,
+// RK3588) has devices with _CCA 0.
 
 #include "device_path.hpp"
 #include "files.hpp"
 #include "rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 
 namespace coherdma::coherency {
 namespace {
@@ -17,7 +23,8 @@ constexpr std::size_t MAX_TABLE_SIZE = 16U << 20;
 // How often the tables have _CCA with each value; others: in a form that this file cannot read.
 struct cca_counts {
     int ones = 0, zeros = 0, others = 0;
-    bool is_readable = false; // any table is
+    std::string unread; // "" if all tables were read; else a table or folder that was not
+    int error = 0;      // of reading it
 };
 
 /// Counts the objects _CCA of a table by value.
@@ -38,17 +45,48 @@ void count_cca(const std::string &table, cca_counts &counts) {
     }
 }
 
-/// folder: that of the tables in sysfs.
-cca_counts count_cca_in_tables(const std::string &folder) {
-    cca_counts counts;
-    for (const std::string &name : list_folder(folder)) {
-        if (name != "DSDT" && name.rfind("SSDT", 0) != 0)
+/// Whether ACPI loads the table as code, which can have objects. Others are data.
+bool has_code(const std::string &table_name) {
+    return std::ranges::any_of(std::array{"DSDT", "SSDT", "PSDT", "OSDT", "OEM"},
+                               [&](const char *type) { return table_name.rfind(type, 0) == 0; });
+}
+
+/// Counts the objects _CCA of the tables in a folder. On failure sets unread and error.
+void count_cca_in_folder(const std::string &folder, cca_counts &counts) {
+    const auto names = try_list_folder(folder);
+    if (!names) {
+        counts.error = errno;
+        counts.unread = folder.substr(folder.rfind('/') + 1);
+        return;
+    }
+    for (const std::string &name : *names) {
+        if (!has_code(name))
             continue;
-        if (const auto table = read_file(folder + "/" + name, MAX_TABLE_SIZE)) {
-            counts.is_readable = true;
+        const auto table = read_file(folder + "/" + name, MAX_TABLE_SIZE);
+        if (table && table->size() < MAX_TABLE_SIZE) {
             count_cca(*table, counts);
+        } else {
+            counts.error = table ? EFBIG : errno;
+            counts.unread = name;
+            return;
         }
     }
+}
+
+/// folder: that of the tables in sysfs. Those in dynamic were loaded after the boot.
+cca_counts count_cca_in_tables(const std::string &folder) {
+    cca_counts counts;
+    if (!path_exists(folder + "/DSDT")) { // each machine has this one
+        counts.error = errno;
+        counts.unread = "DSDT";
+        return counts;
+    }
+    count_cca_in_folder(folder, counts);
+    if (!counts.unread.empty())
+        return counts;
+    count_cca_in_folder(folder + "/dynamic", counts);
+    if (counts.unread == "dynamic" && counts.error == ENOENT)
+        counts.unread.clear(); // an old kernel
     return counts;
 }
 
@@ -74,12 +112,12 @@ evidence evaluate_acpi(const rule_input &input) {
         return result;
     }
     const cca_counts counts = count_cca_in_tables(input.root + result.source);
-    if (!counts.is_readable) {
-        result.source = strip_root(input, firmware_node);
-        result.value = "tables readable by root only";
-        result.coherency = COHERDMA_COHERENT;
-        result.reason =
-            "arm64 servers with ACPI are built coherent; run as root to read the tables";
+    if (!counts.unread.empty()) {
+        result.value = counts.unread + ": " + std::strerror(counts.error);
+        result.reason = counts.error == EACCES || counts.error == EPERM
+                            ? "run as root to see whether ACPI describes all devices as coherent"
+                            : "not all tables can be read, so one may describe a device as not "
+                              "coherent";
         return result;
     }
     result.value = "_CCA = 1: " + std::to_string(counts.ones) +

@@ -69,18 +69,29 @@ bool path_exists(const std::string &path) {
     return stat(path.c_str(), &status) == 0;
 }
 
-std::vector<std::string> list_folder(const std::string &folder) {
+std::optional<std::vector<std::string>> try_list_folder(const std::string &folder) {
     std::vector<std::string> names;
-    const std::unique_ptr<DIR, int (*)(DIR *)> dir(opendir(folder.c_str()), closedir);
+    DIR *const dir = opendir(folder.c_str());
     if (!dir)
-        return names;
-    while (const dirent *entry = readdir(dir.get())) {
+        return {};
+    errno = 0; // readdir() sets it only if it fails
+    while (const dirent *entry = readdir(dir)) {
         const std::string name = entry->d_name;
         if (name != "." && name != "..")
             names.push_back(name);
+        errno = 0;
     }
+    const int error = errno;
+    closedir(dir);
+    errno = error;
+    if (error != 0)
+        return {};
     std::sort(names.begin(), names.end());
     return names;
+}
+
+std::vector<std::string> list_folder(const std::string &folder) {
+    return try_list_folder(folder).value_or(std::vector<std::string>());
 }
 
 } // namespace coherdma::coherency

@@ -21,7 +21,10 @@ std::string parent_folder(const std::string &path);
 
 bool path_exists(const std::string &path);
 
-/// Returns the names in a folder, sorted, without . and ..
+/// Returns the names in a folder, sorted, without . and ..; on failure nullopt, with errno set.
+std::optional<std::vector<std::string>> try_list_folder(const std::string &folder);
+
+/// The same; a folder that cannot be read has no names.
 std::vector<std::string> list_folder(const std::string &folder);
 
 } // namespace coherdma::coherency

@@ -50,6 +50,11 @@ const evidence *find_evidence(const decision &decision, const std::string &rule_
 // COHERENCY", perhaps the deciding "value VALUE", and "other_evidence RULE VALUE" of another rule.
 void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
+    constexpr const char *words[] = {"device",    "driver", "machine", "release",
+                                     "registers", "expect", "value",   "other_evidence"};
+    for (const auto &line : machine.other_lines)
+        if (std::find(std::begin(words), std::end(words), line.first_word) == std::end(words))
+            fail_msg("'%s' has no meaning", line.first_word.c_str());
     const rule_input input = make_rule_input(machine);
     const decision result = decide(input, rule_scope::all);
     const auto &[deciding_rule, evidence] = result.deciding_rule();
