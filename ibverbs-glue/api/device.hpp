@@ -20,5 +20,6 @@ struct coherdma_device {
     const char *problem = ""; ///< why sync fails
     std::uint32_t coherency = COHERDMA_UNKNOWN;
     std::string name, driver, transport, explanation;
+    std::string kernel_release; ///< set with the decision
     coherdma::coherency::decision decision;
 };

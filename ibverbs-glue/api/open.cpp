@@ -113,6 +113,7 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
         return fail(settings.error, "%s", settings.problem.c_str());
     utsname system = {};
     uname(&system);
+    device.kernel_release = system.release;
     coherency::rule_input input;
     input.name = device.name;
     input.driver = device.driver;
@@ -171,7 +172,9 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
                     attr.instructions, *api::usable_ops_names() ? api::usable_ops_names() : "none");
     device.ops = choice.ops;
     device.problem = choice.problem;
-    if (const char *problem = coherency::queue_problem(device.decision, device.driver); *problem) {
+    if (const char *problem =
+            coherency::queue_problem(device.decision, device.driver, device.kernel_release);
+        *problem) {
         device.ops = nullptr;
         device.problem = problem;
     }

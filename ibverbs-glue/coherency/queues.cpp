@@ -16,7 +16,8 @@ using enum queue_memory;
 
 constexpr driver_queues DRIVERS[] = {
     {"bnxt_re", program, "QP, CQ and SRQ rings"},
-    {"cxgb4", uncached, "dma_mmap_coherent(), since Linux 6.12"},
+    // Stable kernels may have the change of c4iw_mmap() too, but their version does not tell.
+    {"cxgb4", uncached, "dma_mmap_coherent(), since Linux 6.12", {.major = 6, .minor = 12}},
     {"efa", cached, "RQ and CQ, by vm_insert_page()"},
     {"erdma", program, "QP and CQ rings, doorbell records"},
     {"hfi1", cpu, "the driver processes them (rdmavt)"},
@@ -39,6 +40,10 @@ const driver_queues *find_driver(const std::string &driver) noexcept {
     const auto *const it = std::find_if(std::begin(DRIVERS), std::end(DRIVERS),
                                         [&](const auto &row) { return driver == row.driver; });
     return it != std::end(DRIVERS) ? it : nullptr;
+}
+
+queue_memory find_memory(const driver_queues &row, const std::string &kernel_release) {
+    return parse_kernel_release(kernel_release) < row.uncached_since ? cached : row.memory;
 }
 
 const char *describe(queue_memory memory) noexcept {
@@ -69,19 +74,25 @@ evidence evaluate_queues(const rule_input &input) {
     result.source = "RDMA netlink";
     result.value = input.driver.empty() ? "no driver" : "driver " + input.driver;
     if (const driver_queues *const row = find_driver(input.driver))
-        result.reason = std::string(describe(row->memory)) + " (" + row->details + ")";
+        result.reason = std::string(describe(find_memory(*row, input.kernel_release))) + " (" +
+                        row->details + ")";
     else
         result.reason = "where the queues of the device are is not known";
     return result;
 }
 
-const char *queue_problem(const decision &result, const std::string &driver) noexcept {
+const char *queue_problem(const decision &result, const std::string &driver,
+                          const std::string &kernel_release) {
     const auto &[rule, evidence] = result.deciding_rule();
-    const driver_queues *const row = find_driver(driver);
-    if (row == nullptr || evidence.coherency != COHERDMA_NON_COHERENT ||
-        std::strcmp(rule->name, "override") == 0)
+    const bool is_declared =
+        std::strcmp(rule->name, "override") == 0 || std::strcmp(rule->name, "assumed") == 0;
+    if (evidence.coherency != COHERDMA_NON_COHERENT || is_declared)
         return "";
-    switch (row->memory) {
+    const driver_queues *const row = find_driver(driver);
+    if (row == nullptr)
+        return "where its queues are is not known, and a sync may not reach them; to use it "
+               "nevertheless, declare it in coherdma.conf";
+    switch (find_memory(*row, kernel_release)) {
     case program:
         return "its queues are in the program's memory, which no call can sync";
     case cached:

@@ -4,6 +4,7 @@
 // records. Sync calls maintain the data; nothing maintains the queues.
 #pragma once
 
+#include "kernel_version.hpp"
 #include "rules.hpp"
 
 #include <span>
@@ -22,14 +23,17 @@ struct driver_queues {
     const char *driver;
     queue_memory memory;
     const char *details;
+    /// Before this version the kernel mapped them with the cache.
+    kernel_version uncached_since = {};
 };
 
 /// The rows of the table in coherdma(7).
 std::span<const driver_queues> all_driver_queues() noexcept;
 
-/// Why no sync call makes the device usable, as the end of a sentence; "" if one does, or if that
-/// is not known. The decision must rest on evidence of the machine: an administrator who declares a
-/// device non-coherent wants syncs.
-const char *queue_problem(const decision &result, const std::string &driver) noexcept;
+/// Why syncs do not make the device usable, or may not, as the end of a sentence; "" if they do. A
+/// driver that is not known may be any. The decision must rest on evidence of the machine: who
+/// declares a device non-coherent, as an administrator or by COHERDMA_OPEN_ASSUME, wants syncs.
+const char *queue_problem(const decision &result, const std::string &driver,
+                          const std::string &kernel_release);
 
 } // namespace coherdma::coherency

@@ -3,10 +3,10 @@
 // Since 7.0, Linux refuses to register user memory for a device that it treats as non-coherent: a
 // registration that succeeds shows that the kernel treats the device as coherent.
 
+#include "kernel_version.hpp"
 #include "rules.hpp"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -19,8 +19,7 @@ namespace coherdma::coherency {
 evidence evaluate_registration(const rule_input &input) {
     evidence result;
     result.source = "ibv_reg_mr";
-    const long kernel_major = std::strtol(input.kernel_release.c_str(), nullptr, 10);
-    if (kernel_major < 7) {
+    if (parse_kernel_release(input.kernel_release) < kernel_version{.major = 7, .minor = 0}) {
         result.source = "uname -r";
         result.value = input.kernel_release;
         result.reason = "before 7.0 the kernel registers memory for any device";

@@ -123,6 +123,10 @@ std::vector<device> list_devices() {
         devices = std::move(*netlink_devices);
     else
         devices = list_sysfs_devices("");
+    for (device &device : devices) {
+        if (device.driver.empty()) // before Linux 5.3 netlink does not tell it
+            device.driver = find_driver(CLASS_PATH + device.name, device.transport);
+    }
     std::sort(devices.begin(), devices.end(),
               [](const device &a, const device &b) { return a.name < b.name; });
     return devices;

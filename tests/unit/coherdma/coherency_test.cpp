@@ -141,11 +141,39 @@ void device_with_unsynced_queues_refused(void **) {
         assert_int_equal(std::strstr(queues->reason.c_str(), "no call can sync") != nullptr,
                          is_unsynced);
         const bool is_software = input.driver == "rxe" || input.driver == "siw"; // coherent
-        assert_int_equal(*queue_problem(result, row.driver) != '\0', is_unsynced && !is_software);
+        const bool is_refused = *queue_problem(result, row.driver, input.kernel_release) != '\0';
+        assert_int_equal(is_refused, is_unsynced && !is_software);
     }
-    const decision result = decide(input, rule_scope::all);
-    assert_string_equal(queue_problem(result, "unknown"), "");
-    assert_string_equal(queue_problem(result, ""), "");
+}
+
+// As netlink is not available in a sandbox, or the driver is newer than the table.
+void device_with_unknown_queues_refused(void **) {
+    const fake_sysfs machine("tests/data/coherency/arm64-rk3588.tree");
+    rule_input input = make_rule_input(machine);
+    for (const char *driver : {"", "newer"}) {
+        input.driver = driver;
+        const decision result = decide(input, rule_scope::all);
+        assert_non_null(
+            std::strstr(queue_problem(result, driver, input.kernel_release), "is not known"));
+    }
+}
+
+// Until 6.11, c4iw_mmap() maps what dma_alloc_coherent() returned with the cache.
+void queues_of_cxgb4_are_those_of_the_kernel(void **) {
+    const fake_sysfs machine("tests/data/coherency/arm64-rk3588.tree");
+    rule_input input = make_rule_input(machine);
+    input.driver = "cxgb4";
+    for (const char *release : {"6.1.0-40-arm64", "6.11.9", "5.15.12", "4.19", "", "next", "7",
+                                "-1.5", "4294967303.0", "6.-1", "6.+99", "6. 12", " 7.0", "+7.0"}) {
+        input.kernel_release = release;
+        const decision result = decide(input, rule_scope::all);
+        assert_string_equal(queue_problem(result, "cxgb4", release),
+                            "the kernel maps its queues with the cache, and no call can sync them");
+        const evidence *const queues = find_evidence(result, "queues");
+        assert_non_null(std::strstr(queues->reason.c_str(), "no call can sync them"));
+    }
+    for (const char *release : {"6.12.0", "6.12", "6.18.3-arm64", "7.0", "10.1"})
+        assert_string_equal(queue_problem(decide(input, rule_scope::all), "cxgb4", release), "");
 }
 
 // An administrator's setting, and a device of unknown coherency, which is often coherent.
@@ -154,13 +182,13 @@ void device_not_refused_without_evidence(void **) {
     rule_input input = make_rule_input(server);
     const decision unknown = decide(input, rule_scope::all);
     assert_int_equal(unknown.deciding_rule().evidence.coherency, COHERDMA_UNKNOWN);
-    assert_string_equal(queue_problem(unknown, "mlx5"), "");
+    assert_string_equal(queue_problem(unknown, "mlx5", input.kernel_release), "");
     settings settings;
     parse_variable("*=no", settings);
     input.settings = &settings;
     const decision non_coherent = decide(input, rule_scope::all);
     assert_int_equal(non_coherent.deciding_rule().evidence.coherency, COHERDMA_NON_COHERENT);
-    assert_string_equal(queue_problem(non_coherent, "mlx5"), "");
+    assert_string_equal(queue_problem(non_coherent, "mlx5", input.kernel_release), "");
 }
 
 } // namespace
@@ -176,6 +204,8 @@ int main() {
     std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules),
                                      cmocka_unit_test(provider_decides_software_and_emulation),
                                      cmocka_unit_test(device_with_unsynced_queues_refused),
+                                     cmocka_unit_test(device_with_unknown_queues_refused),
+                                     cmocka_unit_test(queues_of_cxgb4_are_those_of_the_kernel),
                                      cmocka_unit_test(device_not_refused_without_evidence)};
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(

@@ -18,11 +18,13 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace {
 
 std::string machine_driver; ///< of the device
+std::string machine_release = "6.12.0";
 
 void assert_contains(const std::string &text, const char *part) {
     if (text.find(part) == std::string::npos)
@@ -51,8 +53,15 @@ constexpr const char *in_cached_memory =
     "sync is required for board0 (non-coherent), but the kernel maps its queues with the cache, "
     "and no call can sync them";
 
+constexpr const char *in_unknown_memory =
+    "sync is required for board0 (non-coherent), but where its queues are is not known, and a sync "
+    "may not reach them; to use it nevertheless, declare it in coherdma.conf";
+
 void refused_in_words(void **) {
-    for (const auto &[driver, words] : {std::pair{"mlx5", in_program}, {"efa", in_cached_memory}}) {
+    for (const auto &[driver, words] : {std::pair{"mlx5", in_program},
+                                        {"efa", in_cached_memory},
+                                        {"other", in_unknown_memory},
+                                        {"", in_unknown_memory}}) {
         machine_driver = driver;
         const open_result opened = open_board();
         assert_null(opened.device);
@@ -61,14 +70,25 @@ void refused_in_words(void **) {
     }
 }
 
-void opened_if_queues_are_uncached_or_unknown(void **) {
-    for (const char *driver : {"cxgb4", "other"}) {
-        machine_driver = driver;
-        const open_result opened = open_board();
-        assert_non_null(opened.device);
-        assert_int_equal(coherdma_sync_rdma_read(opened.device, nullptr, 0), 0);
-        coherdma_close_device(opened.device);
-    }
+void opened_if_the_kernel_maps_queues_uncached(void **) {
+    machine_driver = "cxgb4";
+    const open_result opened = open_board();
+    assert_non_null(opened.device);
+    assert_int_equal(coherdma_sync_rdma_read(opened.device, nullptr, 0), 0);
+    coherdma_close_device(opened.device);
+    machine_release = "6.1.0";
+    assert_null(open_board().device);
+    assert_string_equal(coherdma_error(), in_cached_memory);
+    machine_release = "6.12.0";
+}
+
+void opened_if_the_program_assumes_it(void **) {
+    coherdma_open_attr attr = {};
+    attr.flags = COHERDMA_OPEN_ASSUME;
+    attr.assume = COHERDMA_NON_COHERENT;
+    coherdma_device *const device = coherdma_open_device_ex(&attr, sizeof attr);
+    assert_non_null(device);
+    coherdma_close_device(device);
 }
 
 void opened_for_queries_without_syncs(void **) {
@@ -148,6 +168,13 @@ void doctor_gets_the_reason(void **) {
 
 // -- the machine
 
+extern "C" int uname(utsname *system) noexcept {
+    *system = {};
+    std::strcpy(system->release, machine_release.c_str());
+    std::strcpy(system->machine, "aarch64");
+    return 0;
+}
+
 std::vector<coherdma::devices::device> coherdma::devices::list_devices() {
     return {{"board0", machine_driver, "RoCE"}};
 }
@@ -213,7 +240,8 @@ void coherdma_free_device_list(char **) {}
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(refused_in_words),
-        cmocka_unit_test(opened_if_queues_are_uncached_or_unknown),
+        cmocka_unit_test(opened_if_the_kernel_maps_queues_uncached),
+        cmocka_unit_test(opened_if_the_program_assumes_it),
         cmocka_unit_test(opened_for_queries_without_syncs),
         cmocka_unit_test(explain_says_why),
         cmocka_unit_test(doctor_gets_the_reason),
