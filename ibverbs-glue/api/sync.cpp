@@ -136,14 +136,12 @@ void sync_writeback_invalidate(const coherdma_device &device, const ibv_sge *lis
     device.ops->fence_after_invalidate();
 }
 
-// Executes the fences before the needed operations, except for those already begun. Returns the set
-// of begun operations.
-std::uint64_t begin_ops(const cache_ops &ops, std::uint64_t begun, std::uint64_t needed) noexcept {
-    if ((needed & ~begun & OP_WRITEBACK) != 0)
+// Executes the fences before the needed operations.
+void begin_ops(const cache_ops &ops, std::uint64_t needed) noexcept {
+    if ((needed & OP_WRITEBACK) != 0)
         ops.fence_before_writeback();
-    if ((needed & ~begun & OP_INVALIDATE) != 0)
+    if ((needed & OP_INVALIDATE) != 0)
         ops.fence_before_invalidate();
-    return begun | needed;
 }
 
 // Executes the fences after the begun operations.
@@ -167,8 +165,10 @@ void issue_op(const coherdma_device &device, const range *ranges, std::size_t co
         writeback(device, ranges, count);
 }
 
-/// Checks the arguments, executes the fence before if this is the first range with its operation,
-/// and issues the operation.
+/// Checks the arguments, executes a fence, and issues the operation. Between two additions the
+/// thread may have stored to the ranges, or learned of stores of others or of the end of a Write:
+/// fence_before_writeback() orders that before either operation, without a wait for those that are
+/// issued already.
 int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
                  std::uint32_t phase) noexcept {
     if (const int error = check_ranges(batch.device, list, count))
@@ -176,7 +176,11 @@ int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
     if (const int error = check_phase(phase))
         return error;
     const std::uint64_t op = op_for_phase(phase);
-    batch.reserved[BEGUN_OPS] = begin_ops(*batch.device->ops, batch.reserved[BEGUN_OPS], op);
+    if ((batch.reserved[BEGUN_OPS] & op) == 0)
+        begin_ops(*batch.device->ops, op);
+    else
+        batch.device->ops->fence_before_writeback();
+    batch.reserved[BEGUN_OPS] |= op;
     issue_op(*batch.device, to_ranges(list), count, op);
     return 0;
 }
@@ -252,7 +256,7 @@ int coherdma_sync(const coherdma_device *device, const ibv_sge *list, const uint
             return error;
         needed |= op_for_phase(phases[i]);
     }
-    begin_ops(*device->ops, 0, needed);
+    begin_ops(*device->ops, needed);
     for (std::size_t first = 0; first < count;) {
         const std::uint64_t op = op_for_phase(phases[first]);
         std::size_t end = first + 1; // consecutive ranges with the same operation

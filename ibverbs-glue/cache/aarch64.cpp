@@ -26,11 +26,8 @@ void dsb_sy() noexcept {
 void dmb_sy() noexcept {
     asm volatile("dmb sy" ::: "memory");
 }
-void dmb_oshst() noexcept {
-    asm volatile("dmb oshst" ::: "memory");
-}
-void dmb_oshld() noexcept {
-    asm volatile("dmb oshld" ::: "memory");
+void dmb_osh() noexcept {
+    asm volatile("dmb osh" ::: "memory");
 }
 
 // After the loops: only a dsb waits until the lines have reached memory; a dmb merely orders. Full
@@ -40,14 +37,34 @@ void dmb_oshld() noexcept {
 // fence_before_invalidate: the completion may come from a device, so a dsb sy as well.
 // Every CPU has these instructions, but the kernel can trap them: is_usable() finds out.
 constexpr cache_ops ARCH_OPS[] = {
-    {"dc", dmb_sy, per_line<dc_cvac>, dsb_sy, dsb_sy, per_line<dc_civac>, dsb_sy, always_reported},
+    {
+        .name = "dc",
+        .fence_before_writeback = dmb_sy,
+        .writeback = per_line<dc_cvac>,
+        .fence_after_writeback = dsb_sy,
+        .fence_before_invalidate = dsb_sy,
+        .writeback_invalidate = per_line<dc_civac>,
+        .fence_after_invalidate = dsb_sy,
+        .is_reported = always_reported,
+    },
 };
 
-// Before a Read and before a Write (dmb oshst): earlier stores precede the store that notifies the
-// peer. After a Write (dmb oshld): later loads follow the load of the completion. The latter also
-// serves before a Write: earlier loads precede the store that lets the peer overwrite the data.
-constexpr cache_ops ORDERING_OPS = {"",        compiler_barrier, touch_no_line, dmb_oshst,
-                                    dmb_oshst, touch_no_line,    dmb_oshld,     always_reported};
+// Before a Read and before a Write, what precedes the store that notifies the peer: stores; loads,
+// as a store of another thread is visible to the device only if the load that found it is performed
+// (Arm ARM B2.3, Other-multi-copy atomicity); and loads of data that the peer will overwrite. After
+// a Write, later loads follow the load of the completion. So each needs more than a dmb oshst or
+// oshld, and one dmb serves all, also for what comes between the two fences. Outer shareable, as
+// the kernel's dma_mb().
+constexpr cache_ops ORDERING_OPS = {
+    .name = "",
+    .fence_before_writeback = compiler_barrier,
+    .writeback = touch_no_line,
+    .fence_after_writeback = dmb_osh,
+    .fence_before_invalidate = compiler_barrier,
+    .writeback_invalidate = touch_no_line,
+    .fence_after_invalidate = dmb_osh,
+    .is_reported = always_reported,
+};
 
 } // namespace
 

@@ -24,11 +24,13 @@ namespace coherdma::cache {
 ///     before and after an incoming RDMA Write, and local memory that the device writes:
 ///         fence_before_invalidate, writeback_invalidate..., fence_after_invalidate
 ///
-/// fence_after_writeback: a later store of this thread, such as a doorbell, a lock or a message, is
-/// ordered after the write-back. fence_before_invalidate: an earlier load, such as of a completion,
-/// is ordered before the invalidation. fence_after_invalidate: later loads return what the device
-/// wrote.
-/// Thread-safe. The memory must be mapped and readable.
+/// fence_before_writeback: stores of this thread to the lines and its earlier loads, such as of a
+/// flag that another thread has set after its stores, are ordered before later operations of both
+/// kinds. It does not wait for earlier ones, if the CPU has such a fence. fence_after_writeback: a
+/// later store of this thread, such as a doorbell, a lock or a message, is ordered after the
+/// write-back. fence_before_invalidate: an earlier load, such as of a completion, is ordered before
+/// the invalidation. fence_after_invalidate: later loads return what the device wrote. Thread-safe.
+/// The memory must be mapped and readable.
 struct cache_ops {
     const char *name; ///< in COHERDMA_CACHE and messages
     void (*fence_before_writeback)() noexcept;

@@ -25,21 +25,35 @@ void dcbf(std::uintptr_t line) noexcept {
 void sync() noexcept {
     asm volatile("sync" ::: "memory");
 }
-void lwsync() noexcept {
-    asm volatile("lwsync" ::: "memory");
-}
 
 // After the loops, sync waits until the lines have reached memory. Before them, it orders earlier
 // stores, of this thread and of threads whose stores it has observed: dcbst and dcbf are ordered
 // like loads, and only sync orders a load after a store.
 constexpr cache_ops ARCH_OPS[] = {
-    {"dcb", sync, per_line<dcbst>, sync, sync, per_line<dcbf>, sync, always_reported},
+    {
+        .name = "dcb",
+        .fence_before_writeback = sync,
+        .writeback = per_line<dcbst>,
+        .fence_after_writeback = sync,
+        .fence_before_invalidate = sync,
+        .writeback_invalidate = per_line<dcbf>,
+        .fence_after_invalidate = sync,
+        .is_reported = always_reported,
+    },
 };
 
-// sync before the peer is notified, which may be by a store to the device; lwsync after the
-// completion was read: it orders loads before all later accesses.
-constexpr cache_ops ORDERING_OPS = {"",   compiler_barrier, touch_no_line, sync,
-                                    sync, touch_no_line,    lwsync,        always_reported};
+// sync before the peer is notified, which may be by a store to the device. After a completion was
+// read, lwsync would do, but the call does not know the phase.
+constexpr cache_ops ORDERING_OPS = {
+    .name = "",
+    .fence_before_writeback = compiler_barrier,
+    .writeback = touch_no_line,
+    .fence_after_writeback = sync,
+    .fence_before_invalidate = compiler_barrier,
+    .writeback_invalidate = touch_no_line,
+    .fence_after_invalidate = sync,
+    .is_reported = always_reported,
+};
 
 } // namespace
 

@@ -48,11 +48,8 @@ void fence_iorw_iorw() noexcept {
 void fence_ir_w() noexcept {
     asm volatile("fence ir, w" ::: "memory");
 }
-void fence_ow_ow() noexcept {
-    asm volatile("fence ow, ow" ::: "memory");
-}
-void fence_ir_iorw() noexcept {
-    asm volatile("fence ir, iorw" ::: "memory");
+void fence_iorw_ow() noexcept {
+    asm volatile("fence iorw, ow" ::: "memory");
 }
 
 // For an unmapped page the kernel treats these instructions as stores, which kill the program if
@@ -76,15 +73,33 @@ bool has_zicbom() noexcept {
 // fence between that load and the write-back. The other fences include device I/O on both sides:
 // the completion and the notification may be accesses to device registers.
 constexpr cache_ops ARCH_OPS[] = {
-    {"zicbom", fence_ir_w, per_line_mapped<cbo_clean>, fence_iorw_iorw, fence_iorw_iorw,
-     per_line_mapped<cbo_flush>, fence_iorw_iorw, has_zicbom},
+    {
+        .name = "zicbom",
+        .fence_before_writeback = fence_ir_w,
+        .writeback = per_line_mapped<cbo_clean>,
+        .fence_after_writeback = fence_iorw_iorw,
+        .fence_before_invalidate = fence_iorw_iorw,
+        .writeback_invalidate = per_line_mapped<cbo_flush>,
+        .fence_after_invalidate = fence_iorw_iorw,
+        .is_reported = has_zicbom,
+    },
 };
 
-// Before a Read and before a Write: earlier stores precede the store that notifies the peer. After
-// a Write: later loads follow the load of the completion. The latter also serves before a Write:
-// earlier loads precede the store that lets the peer overwrite the data.
-constexpr cache_ops ORDERING_OPS = {"",          compiler_barrier, touch_no_line, fence_ow_ow,
-                                    fence_ow_ow, touch_no_line,    fence_ir_iorw, always_reported};
+// Before a Read and before a Write, what precedes the store that notifies the peer: stores; loads,
+// as a store of another thread is visible to the device only if the load that found it is performed
+// (RVWMO is multi-copy atomic, and keeps no load before a later store without a dependency); and
+// loads of data that the peer will overwrite. After a Write, later loads and stores follow the load
+// of the completion.
+constexpr cache_ops ORDERING_OPS = {
+    .name = "",
+    .fence_before_writeback = compiler_barrier,
+    .writeback = touch_no_line,
+    .fence_after_writeback = fence_iorw_ow,
+    .fence_before_invalidate = compiler_barrier,
+    .writeback_invalidate = touch_no_line,
+    .fence_after_invalidate = fence_iorw_iorw,
+    .is_reported = always_reported,
+};
 
 } // namespace
 

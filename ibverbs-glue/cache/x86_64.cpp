@@ -60,23 +60,59 @@ bool has_clwb() noexcept {
     return has_clflushopt() && (cpuid(7).ebx & CPUID_7_EBX_CLWB) != 0;
 }
 
-// fence_before_writeback: none needed. The instructions follow this CPU's own stores to the line
-// and all its older loads. fence_after_writeback: sfence orders clwb and clflushopt before later
-// stores, and the peer is notified by a store. For clflush, older AMD manuals guarantee order by
-// mfence only. Around a Write: mfence, since sfence does not order loads.
+// fence_before_writeback: clwb and clflushopt follow this CPU's own stores to the line. lfence
+// makes them follow its older loads, too, which the manuals do not promise; it waits for no
+// write-back. fence_after_writeback: sfence orders clwb and clflushopt before later stores, and the
+// peer is notified by a store. clflush: on CPUs without clflushopt, AMD's manual (APM 3, CLFLUSH)
+// guarantees order by mfence only, before and after. Around a Write: mfence, since sfence does not
+// order loads.
 constexpr cache_ops ARCH_OPS[] = {
-    {"clwb", compiler_barrier, per_line<clwb>, sfence, mfence, per_line<clflushopt>, mfence,
-     has_clwb},
-    {"clflushopt", compiler_barrier, per_line<clflushopt>, sfence, mfence, per_line<clflushopt>,
-     mfence, has_clflushopt},
-    {"clflush", compiler_barrier, per_line<clflush>, mfence, mfence, per_line<clflush>, mfence,
-     has_clflush},
+    {
+        .name = "clwb",
+        .fence_before_writeback = lfence,
+        .writeback = per_line<clwb>,
+        .fence_after_writeback = sfence,
+        .fence_before_invalidate = mfence,
+        .writeback_invalidate = per_line<clflushopt>,
+        .fence_after_invalidate = mfence,
+        .is_reported = has_clwb,
+    },
+    {
+        .name = "clflushopt",
+        .fence_before_writeback = lfence,
+        .writeback = per_line<clflushopt>,
+        .fence_after_writeback = sfence,
+        .fence_before_invalidate = mfence,
+        .writeback_invalidate = per_line<clflushopt>,
+        .fence_after_invalidate = mfence,
+        .is_reported = has_clflushopt,
+    },
+    {
+        .name = "clflush",
+        .fence_before_writeback = mfence,
+        .writeback = per_line<clflush>,
+        .fence_after_writeback = mfence,
+        .fence_before_invalidate = mfence,
+        .writeback_invalidate = per_line<clflush>,
+        .fence_after_invalidate = mfence,
+        .is_reported = has_clflush,
+    },
 };
 
-// The CPU keeps stores in order, and loads except those that bypass the cache: for these, lfence.
+// The CPU keeps loads and stores in order except those that bypass the cache (SDM 3A, "Memory
+// Ordering in P6 and More Recent Processor Families"): for such stores, as _mm_stream_si128() makes
+// them, sfence, also before a Write, since a store that waits in a buffer must not follow what the
+// peer writes; for loads, lfence.
 constexpr cache_ops ORDERING_OPS = {
-    "",     compiler_barrier, touch_no_line, compiler_barrier, compiler_barrier, touch_no_line,
-    lfence, always_reported};
+    .name = "",
+    .fence_before_writeback = compiler_barrier,
+    .writeback = touch_no_line,
+    .fence_after_writeback = sfence,
+    .fence_before_invalidate = sfence,
+    .writeback_invalidate = touch_no_line,
+    .fence_after_invalidate = lfence,
+    .is_reported = always_reported,
+};
 
 } // namespace
 

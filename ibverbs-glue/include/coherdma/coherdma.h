@@ -57,8 +57,8 @@ const char *coherdma_error(void);
 /* -- devices -------------------------------------------------------------------------------- */
 
 enum coherdma_open_flags {
-    /* Only query: do not fail if sync is required but not possible on this CPU. The sync calls
-     * fail instead. */
+    /* Only query: do not fail if sync is required but not possible. The sync calls fail
+     * instead. */
     COHERDMA_OPEN_QUERY_ONLY = 1 << 0,
     /* Evaluate the rules after the deciding one as well, for coherdma_query_evidence(). */
     COHERDMA_OPEN_ALL_RULES = 1 << 1,
@@ -79,8 +79,9 @@ struct coherdma_open_attr {
 
 /*
  * Determines coherency once. The handle may outlive `context`. Fails with EOPNOTSUPP if sync is
- * required but not possible for user programs on this CPU, with EINVAL if an attribute or the
- * configuration is invalid, and with ENODEV if there is no device of that name.
+ * required but not possible for user programs on this CPU, or does not reach the queues of the
+ * device or may not, with EINVAL if an attribute or the configuration is invalid, and with ENODEV
+ * if there is no device of that name.
  */
 struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
@@ -167,8 +168,8 @@ int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct ibv
 /*
  * Syncs ranges that become known one after another: add starts the work, end waits for all of it.
  * Until end, no effect is guaranteed. End returns the error of the first begin or add that failed;
- * the ranges of the others are synced. Completions of Writes must have been seen before begin. A
- * batch is used by one thread, which may have only one batch at a time.
+ * the ranges of the others are synced. The completion of a Write must have been seen before its
+ * range is added. A batch is used by one thread, which may have only one batch at a time.
  */
 struct coherdma_batch {
     const struct coherdma_device *device;

@@ -174,7 +174,8 @@ trace_faulty() {
 }
 
 @test "trace detects a missing fence" {
-    trace_faulty aarch64 max 32 aarch64.cpp 's/per_line<dc_cvac>, dsb_sy/per_line<dc_cvac>, compiler_barrier/'
+    trace_faulty aarch64 max 32 aarch64.cpp \
+        's/fence_after_writeback = dsb_sy/fence_after_writeback = compiler_barrier/'
     [[ $output =~ 'dc cvac of '.*' not within its fences' ]]
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// coherdma_sync_for_device() and coherdma_sync_for_cpu(), which sync local memory: the cache
-// operations and fences that each executes, recorded by a fake set of instructions.
+// coherdma_sync_for_device() and coherdma_sync_for_cpu(), which sync local memory, a batch, and
+// phases of both kinds: the cache operations and fences that each executes, recorded by a fake set
+// of instructions.
 
 #include "../cmocka.hpp"
 #include "api/device.hpp"
@@ -41,14 +42,16 @@ bool is_reported() noexcept {
     return true;
 }
 
-constexpr coherdma::cache::cache_ops FAKE_OPS = {"fake",
-                                                 record_fence_before_writeback,
-                                                 record_writeback,
-                                                 record_fence_after_writeback,
-                                                 record_fence_before_invalidate,
-                                                 record_writeback_invalidate,
-                                                 record_fence_after_invalidate,
-                                                 is_reported};
+constexpr coherdma::cache::cache_ops FAKE_OPS = {
+    .name = "fake",
+    .fence_before_writeback = record_fence_before_writeback,
+    .writeback = record_writeback,
+    .fence_after_writeback = record_fence_after_writeback,
+    .fence_before_invalidate = record_fence_before_invalidate,
+    .writeback_invalidate = record_writeback_invalidate,
+    .fence_after_invalidate = record_fence_after_invalidate,
+    .is_reported = is_reported,
+};
 constexpr const char *WRITEBACK = "begin-writeback writeback-2 end-writeback ";
 constexpr const char *INVALIDATE = "begin-invalidate invalidate-2 end-invalidate ";
 
@@ -133,11 +136,40 @@ void empty_list_is_valid(void **) {
         assert_int_equal(call(&test.device, nullptr, 0, COHERDMA_BIDIRECTIONAL), 0);
 }
 
+// Between two additions the thread may store to the second range, or learn that another thread has.
+// The fence before a write-back suffices then, and waits for nothing.
+void each_addition_to_a_batch_has_a_fence_before(void **) {
+    fixture test;
+    coherdma_batch batch;
+    coherdma_batch_begin(&batch, &test.device);
+    for (const std::uint32_t phase :
+         {COHERDMA_BEFORE_READ, COHERDMA_AFTER_WRITE, COHERDMA_BEFORE_WRITE, COHERDMA_AFTER_WRITE})
+        assert_int_equal(coherdma_batch_add(&batch, test.list.data(), 2, phase), 0);
+    assert_string_equal(executed.c_str(), "begin-writeback writeback-2 "
+                                          "begin-invalidate invalidate-2 "
+                                          "begin-writeback writeback-2 "
+                                          "begin-writeback invalidate-2 ");
+    executed.clear();
+    assert_int_equal(coherdma_batch_end(&batch), 0);
+    assert_string_equal(executed.c_str(), "end-writeback end-invalidate ");
+}
+
+void phases_of_both_kinds_have_both_pairs_of_fences(void **) {
+    fixture test;
+    const std::array<std::uint32_t, 2> phases = {COHERDMA_AFTER_WRITE, COHERDMA_BEFORE_READ};
+    assert_int_equal(coherdma_sync(&test.device, test.list.data(), phases.data(), 2), 0);
+    assert_string_equal(executed.c_str(), "begin-writeback begin-invalidate "
+                                          "invalidate-1 writeback-1 "
+                                          "end-writeback end-invalidate ");
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(for_device_writes_back_what_the_device_reads),
+        cmocka_unit_test(each_addition_to_a_batch_has_a_fence_before),
+        cmocka_unit_test(phases_of_both_kinds_have_both_pairs_of_fences),
         cmocka_unit_test(for_device_also_invalidates_what_the_device_writes),
         cmocka_unit_test(for_cpu_invalidates_what_the_device_wrote),
         cmocka_unit_test(for_cpu_does_nothing_for_what_the_device_read),
