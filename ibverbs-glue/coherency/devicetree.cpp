@@ -114,8 +114,10 @@ evidence evaluate_devicetree(const rule_input &input) {
     result.source = strip_root(input, first_node);
     result.value = "neither dma-coherent nor dma-noncoherent in the node or its DMA parents";
     const bool is_arm = input.machine == "aarch64" || input.machine.rfind("arm", 0) == 0;
+    // of_dma_is_coherent() with CONFIG_OF_DMA_DEFAULT_COHERENT. 32-bit POWER (ppc) has it except on
+    // CPUs of the series 44x and 8xx, which uname -m does not tell apart.
     const bool is_coherent_by_default =
-        input.machine.rfind("riscv", 0) == 0 || input.machine.rfind("ppc", 0) == 0;
+        input.machine.rfind("riscv", 0) == 0 || input.machine.rfind("ppc64", 0) == 0;
     if (is_arm || is_coherent_by_default) {
         result.coherency = is_arm ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
         result.reason = "without these properties Linux treats devices on " + input.machine +
