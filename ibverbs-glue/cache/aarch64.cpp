@@ -53,18 +53,8 @@ constexpr cache_ops ARCH_OPS[] = {
 // as a store of another thread is visible to the device only if the load that found it is performed
 // (Arm ARM B2.3, Other-multi-copy atomicity); and loads of data that the peer will overwrite. After
 // a Write, later loads follow the load of the completion. So each needs more than a dmb oshst or
-// oshld, and one dmb serves all, also for what comes between the two fences. Outer shareable, as
-// the kernel's dma_mb().
-constexpr cache_ops ORDERING_OPS = {
-    .name = "",
-    .fence_before_writeback = compiler_barrier,
-    .writeback = touch_no_line,
-    .fence_after_writeback = dmb_osh,
-    .fence_before_invalidate = compiler_barrier,
-    .writeback_invalidate = touch_no_line,
-    .fence_after_invalidate = dmb_osh,
-    .is_reported = always_reported,
-};
+// oshld. Outer shareable, as the kernel's dma_mb().
+constexpr cache_ops ORDERING_OPS = only_order(dmb_osh, dmb_osh);
 
 } // namespace
 

@@ -3,6 +3,7 @@
 // Helpers of the CPU files.
 #pragma once
 
+#include "cache.hpp"
 #include "lines.hpp"
 
 #include <cstdint>
@@ -15,9 +16,6 @@ void per_line(const range *ranges, std::size_t count, std::size_t line_size) noe
     for_each_line(ranges, count, line_size, [](std::uintptr_t line) { instruction(line); });
 }
 
-/// cache_ops::writeback and writeback_invalidate of ordering_ops().
-inline void touch_no_line(const range *, std::size_t, std::size_t) noexcept {}
-
 /// A fence where the CPU orders the accesses itself.
 inline void compiler_barrier() noexcept {
     asm volatile("" ::: "memory");
@@ -26,6 +24,24 @@ inline void compiler_barrier() noexcept {
 /// cache_ops::is_reported of instructions that every CPU of the architecture has.
 inline bool always_reported() noexcept {
     return true;
+}
+
+inline void touch_no_line(const range *, std::size_t, std::size_t) noexcept {}
+
+/// ordering_ops() with these fences. They come after the ranges: no line is touched, so they order
+/// all accesses before the call, and those between the additions to a batch.
+constexpr cache_ops only_order(void (*before_read)() noexcept,
+                               void (*around_write)() noexcept) noexcept {
+    return {
+        .name = "",
+        .fence_before_writeback = compiler_barrier,
+        .writeback = touch_no_line,
+        .fence_after_writeback = before_read,
+        .fence_before_invalidate = compiler_barrier,
+        .writeback_invalidate = touch_no_line,
+        .fence_after_invalidate = around_write,
+        .is_reported = always_reported,
+    };
 }
 
 /// size if it is a power of two, as for_each_line() requires, else 0.

@@ -14,16 +14,7 @@ void fence() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-constexpr cache_ops ORDERING_OPS = {
-    .name = "",
-    .fence_before_writeback = fence,
-    .writeback = touch_no_line,
-    .fence_after_writeback = fence,
-    .fence_before_invalidate = fence,
-    .writeback_invalidate = touch_no_line,
-    .fence_after_invalidate = fence,
-    .is_reported = always_reported,
-};
+constexpr cache_ops ORDERING_OPS = only_order(fence, fence);
 
 } // namespace
 

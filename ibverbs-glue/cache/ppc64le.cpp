@@ -44,16 +44,7 @@ constexpr cache_ops ARCH_OPS[] = {
 
 // sync before the peer is notified, which may be by a store to the device. After a completion was
 // read, lwsync would do, but the call does not know the phase.
-constexpr cache_ops ORDERING_OPS = {
-    .name = "",
-    .fence_before_writeback = compiler_barrier,
-    .writeback = touch_no_line,
-    .fence_after_writeback = sync,
-    .fence_before_invalidate = compiler_barrier,
-    .writeback_invalidate = touch_no_line,
-    .fence_after_invalidate = sync,
-    .is_reported = always_reported,
-};
+constexpr cache_ops ORDERING_OPS = only_order(sync, sync);
 
 } // namespace
 

@@ -90,16 +90,7 @@ constexpr cache_ops ARCH_OPS[] = {
 // (RVWMO is multi-copy atomic, and keeps no load before a later store without a dependency); and
 // loads of data that the peer will overwrite. After a Write, later loads and stores follow the load
 // of the completion.
-constexpr cache_ops ORDERING_OPS = {
-    .name = "",
-    .fence_before_writeback = compiler_barrier,
-    .writeback = touch_no_line,
-    .fence_after_writeback = fence_iorw_ow,
-    .fence_before_invalidate = compiler_barrier,
-    .writeback_invalidate = touch_no_line,
-    .fence_after_invalidate = fence_iorw_iorw,
-    .is_reported = always_reported,
-};
+constexpr cache_ops ORDERING_OPS = only_order(fence_iorw_ow, fence_iorw_iorw);
 
 } // namespace
 

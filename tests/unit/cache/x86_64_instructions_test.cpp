@@ -133,6 +133,9 @@ void sync_executes_documented_instructions(void **) {
 void sync_of_coherent_device_only_orders(void **) {
     assert_string_equal(joined(executed_before_read(ordering_ops())).c_str(), "sfence ");
     assert_string_equal(joined(executed_around_write(ordering_ops())).c_str(), "sfence lfence ");
+    // Also for stores between the additions to a batch.
+    const std::string at_end = joined(executed_by(ordering_ops().fence_after_invalidate));
+    assert_string_equal(at_end.c_str(), "sfence lfence ");
 }
 
 } // namespace
