@@ -11,12 +11,13 @@ once more, alone, in a fresh guest; if it passes then, it has passed, and the su
 The results of each test are in BUILD/logs: NAME.results, and NAME.log, of which NAME.first.* are those of
 a first try. --commit: BUILD was built of this commit; a suite of which all tests have run and passed is recorded
 in tests/green.csv (tests/suites.py), unless the checkout has changed by then.
-Exit status: 0 no test failed, 1 a test failed, 2 no test is selected.
+Exit status: 0 no test failed, 1 a test failed, or another run uses BUILD, 2 no test is selected.
 """
 
 import argparse
 import collections
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -217,6 +218,16 @@ def main() -> int:
     if options.k:  # CTest selects the tests, run_test.py their cases by TEST_FILTER
         names = "|".join(re.escape(test.name) for test in tests)
         ctest_options += ["-R", f"^({names})$"]
+    lock = open(f"{runner.logs}/lock", "w", encoding="utf-8")  # until this process ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(
+            f"scripts/test: another run writes its results to {runner.logs}: wait for its end, "
+            "or set BUILD to another folder",
+            file=sys.stderr,
+        )
+        return 1
     for file in os.listdir(runner.logs):
         if file.endswith((".results", ".first.log", ".first.console")):
             os.unlink(f"{runner.logs}/{file}")

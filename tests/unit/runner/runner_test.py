@@ -175,6 +175,24 @@ class Runner(unittest.TestCase):
             pass
         self.assertIn("ctest ended with status -9, wrote no", self.run_tests(1))
 
+    def test_second_run_in_a_build_folder_is_refused(self) -> None:
+        self.add_test("area.waits", "touch started; cat fifo; echo 1..1; echo ok 1 - a")
+        os.mkfifo(f"{self.build}/fifo")
+        first = subprocess.Popen(
+            [RUN_TESTS, self.build],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "BUILD": self.build},
+            text=True,
+        )
+        self.addCleanup(first.kill)
+        while not os.path.exists(f"{self.build}/started"):
+            self.assertIsNone(first.poll())
+            time.sleep(0.05)
+        self.assertIn("another run writes its results to", self.run_tests(1))
+        with open(f"{self.build}/fifo", "w", encoding="utf-8"):
+            pass  # the test goes on
+        self.assertIn("cases: 1 passed, 0 failed", first.communicate()[0])
+
     def test_invalid_ctest_option_is_misuse(self) -> None:
         self.assertIn("given invalid value", self.run_tests(2, "--repeat", "never"))
 
