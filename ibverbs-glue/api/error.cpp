@@ -32,7 +32,24 @@ const char *coherdma_coherency_str(uint32_t coherency) {
         return "non-coherent";
     case COHERDMA_EMULATED:
         return "emulated";
+    case COHERDMA_BOUNCED:
+        return "bounced";
     default:
         return "unknown";
+    }
+}
+
+const char *coherdma_strength_str(uint32_t strength) {
+    switch (strength) {
+    case COHERDMA_STRENGTH_ASSUMED:
+        return "assumed";
+    case COHERDMA_STRENGTH_FIRMWARE:
+        return "firmware";
+    case COHERDMA_STRENGTH_KERNEL:
+        return "kernel";
+    case COHERDMA_STRENGTH_MEASURED:
+        return "measured";
+    default:
+        return "none";
     }
 }

@@ -3,6 +3,7 @@
 // Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
 // None of them changes later.
 
+#include "coherency/confidential_guest.hpp"
 #include "coherency/queues.hpp"
 #include "copy_struct.hpp"
 #include "cpu.hpp"
@@ -122,6 +123,8 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     input.settings = &settings;
     input.context = attr.context;
     input.try_reg_mr = coherency::try_reg_mr;
+    input.has_dma_bounce_flag = coherency::has_dma_bounce_flag;
+    input.x86_confidential_guest = coherency::find_x86_confidential_guest();
     coherdmadv_device_attr provider_attr = {};
     if (attr.context &&
         api::query_provider(attr.context, &provider_attr, sizeof provider_attr) == 0)
@@ -135,7 +138,8 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
 
 /// COHERDMA_OPEN_ASSUME: sets the coherency that the program assumes instead of evaluating rules.
 void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
-    static constexpr coherency::rule ASSUMED = {"assumed", nullptr};
+    static constexpr coherency::rule ASSUMED = {
+        .name = "assumed", .strength = COHERDMA_STRENGTH_ASSUMED, .evaluate = nullptr};
     coherency::evidence evidence;
     evidence.coherency = attr.assume;
     evidence.source = "the program";
@@ -143,6 +147,19 @@ void assume_coherency(const coherdma_open_attr &attr, coherdma_device &device) {
     device.name = "(no device)";
     device.coherency = attr.assume;
     device.decision.rules.push_back({&ASSUMED, evidence});
+}
+
+// "rxe0 is coherent: REASON (SOURCE: VALUE)"
+std::string make_explanation(const coherdma_device &device) {
+    const coherency::evidence &evidence = device.decision.deciding_rule().evidence;
+    std::string text =
+        device.name + " is " +
+        (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"
+                                              : coherdma_coherency_str(device.coherency));
+    text += ": " + evidence.reason;
+    if (!evidence.value.empty())
+        text += " (" + evidence.source + ": " + evidence.value + ")";
+    return text;
 }
 
 // Chooses what sync calls will do: sets ops, line_size, sync_required and problem.
@@ -172,29 +189,21 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
                     attr.instructions, *api::usable_ops_names() ? api::usable_ops_names() : "none");
     device.ops = choice.ops;
     device.problem = choice.problem;
-    if (const char *problem =
-            coherency::queue_problem(device.decision, device.driver, device.kernel_release);
-        *problem) {
+    if (device.coherency == COHERDMA_BOUNCED) {
+        device.ops = nullptr;
+        device.problem = "the kernel gives the device copies of the memory, which no sync reaches";
+    } else if (const char *problem =
+                   coherency::queue_problem(device.decision, device.driver, device.kernel_release);
+               *problem) {
         device.ops = nullptr;
         device.problem = problem;
     }
     if (device.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
+    if (device.coherency == COHERDMA_BOUNCED)
+        return fail(EOPNOTSUPP, "%s; no sync reaches the copies", make_explanation(device).c_str());
     return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
                 coherdma_coherency_str(device.coherency), device.problem);
-}
-
-// "rxe0 is coherent: REASON (SOURCE: VALUE)"
-std::string make_explanation(const coherdma_device &device) {
-    const coherency::evidence &evidence = device.decision.deciding_rule().evidence;
-    std::string text =
-        device.name + " is " +
-        (device.coherency == COHERDMA_UNKNOWN ? "of unknown coherency"
-                                              : coherdma_coherency_str(device.coherency));
-    text += ": " + evidence.reason;
-    if (!evidence.value.empty())
-        text += " (" + evidence.source + ": " + evidence.value + ")";
-    return text;
 }
 
 // Fills in the device, as for coherdma_open_device_ex(): 0 or an errno value.

@@ -9,12 +9,22 @@
 using coherdma::api::copy_out;
 using coherdma::api::fail;
 
+namespace {
+
+std::uint32_t strength_of(const coherdma::coherency::rule &rule,
+                          const coherdma::coherency::evidence &evidence) {
+    return evidence.coherency == COHERDMA_UNKNOWN ? COHERDMA_STRENGTH_NONE : rule.strength;
+}
+
+} // namespace
+
 int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *attr, size_t size) {
     if (!device)
         return fail(EINVAL, "device is NULL");
     const auto &[rule, evidence] = device->decision.deciding_rule();
     coherdma_device_attr result = {};
     result.coherency = device->coherency;
+    result.strength = strength_of(*rule, evidence);
     result.sync_required = device->sync_required ? 1 : 0;
     result.line_size = static_cast<std::uint32_t>(device->line_size);
     result.alignment = coherdma::api::buffer_alignment(device->line_size);
@@ -39,6 +49,7 @@ int coherdma_query_evidence(const coherdma_device *device, size_t index, coherdm
     const auto &[rule, evidence] = rules[index];
     coherdma_evidence result = {};
     result.coherency = evidence.coherency;
+    result.strength = strength_of(*rule, evidence);
     result.decided = index == device->decision.deciding_index ? 1 : 0;
     result.rule = rule->name;
     result.source = evidence.source.c_str();

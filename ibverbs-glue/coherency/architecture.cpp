@@ -11,17 +11,20 @@
 
 namespace coherdma::coherency {
 
-/// The rule "architecture" of rules.cpp: Linux treats every device as coherent. COHERDMA_UNKNOWN:
-/// the rule has no result.
-evidence evaluate_architecture(const rule_input &input) {
+bool is_always_coherent(const std::string &machine) {
     constexpr std::array<std::string_view, 10> COHERENT_MACHINES = {
         "x86_64", "i386",  "i486",    "i586",    "i686",
         "s390x",  "ppc64", "ppc64le", "sparc64", "loongarch64"};
+    return std::ranges::find(COHERENT_MACHINES, machine) != COHERENT_MACHINES.end();
+}
+
+/// The rule "architecture" of rules.cpp: Linux treats every device as coherent. COHERDMA_UNKNOWN:
+/// the rule has no result.
+evidence evaluate_architecture(const rule_input &input) {
     evidence result;
     result.source = "uname -m";
     result.value = input.machine;
-    if (std::find(COHERENT_MACHINES.begin(), COHERENT_MACHINES.end(), input.machine) ==
-        COHERENT_MACHINES.end()) {
+    if (!is_always_coherent(input.machine)) {
         result.reason = "this architecture has coherent and non-coherent devices";
         return result;
     }

@@ -37,6 +37,16 @@ std::string find_host_bridge(const std::string &hardware_folder) {
     return {};
 }
 
+std::string find_pci_function(const std::string &hardware_folder) {
+    const std::string bridge = find_host_bridge(hardware_folder);
+    for (std::string path = hardware_folder; !bridge.empty() && path.size() > bridge.size();
+         path = parent_folder(path)) {
+        if (path_exists(path + "/config"))
+            return path;
+    }
+    return {};
+}
+
 /// The path without input.root, for messages.
 std::string strip_root(const rule_input &input, const std::string &path) {
     const std::string sys = real_path(input.root, "/sys"); // the root with its links resolved

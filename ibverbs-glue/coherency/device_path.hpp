@@ -14,6 +14,10 @@ std::string find_hardware_folder(const rule_input &input);
 /// The folder pciDDDD:BB of the PCI host bridge above it; "" if the device is not on PCI.
 std::string find_host_bridge(const std::string &hardware_folder);
 
+/// The folder of the PCI function, which has the file config: the device, or one above a
+/// subfunction, such as mlx5_core.sf.2. "" if the device is not on PCI.
+std::string find_pci_function(const std::string &hardware_folder);
+
 /// The path without input.root, for messages.
 std::string strip_root(const rule_input &input, const std::string &path);
 

@@ -36,9 +36,9 @@ std::optional<std::string> read_file(const std::string &path, std::size_t limit)
     return count < 0 ? std::nullopt : std::optional(bytes);
 }
 
-/// The first line of a file, or its first 256 bytes; unprintable characters become '?'.
-std::optional<std::string> read_line(const std::string &path) {
-    std::optional<std::string> text = read_file(path, 256);
+/// The first line of a file, or its first bytes up to limit; unprintable characters become '?'.
+std::optional<std::string> read_line(const std::string &path, std::size_t limit) {
+    std::optional<std::string> text = read_file(path, limit);
     if (text) {
         text->resize(std::min(text->size(), text->find('\n')));
         std::replace_if(
@@ -47,16 +47,22 @@ std::optional<std::string> read_line(const std::string &path) {
     return text;
 }
 
-/// Resolves all links of root + path. Returns "" if the file does not exist or is outside root.
+/// Resolves all links of root + path. On failure returns "" and sets errno: ENOENT if the file does
+/// not exist or is outside root.
 std::string real_path(const std::string &root, const std::string &path) {
-    const auto resolve = [](const std::string &link) {
+    int error = 0;
+    const auto resolve = [&error](const std::string &link) {
         const std::unique_ptr<char, void (*)(void *)> resolved(realpath(link.c_str(), nullptr),
                                                                std::free);
+        error = resolved ? 0 : errno;
         return std::string(resolved ? resolved.get() : "");
     };
-    const std::string resolved_path = resolve(root + path);
     const std::string prefix = root.empty() ? "" : resolve(root) + "/";
-    return resolved_path.compare(0, prefix.size(), prefix) == 0 ? resolved_path : "";
+    std::string resolved_path = resolve(root + path);
+    if (error == 0 && resolved_path.compare(0, prefix.size(), prefix) == 0)
+        return resolved_path;
+    errno = error != 0 ? error : ENOENT;
+    return {};
 }
 
 std::string parent_folder(const std::string &path) {
@@ -67,6 +73,10 @@ std::string parent_folder(const std::string &path) {
 bool path_exists(const std::string &path) {
     struct stat status = {};
     return stat(path.c_str(), &status) == 0;
+}
+
+bool is_unreadable(int error) noexcept {
+    return error != ENOENT && error != ENOTDIR;
 }
 
 std::optional<std::vector<std::string>> try_list_folder(const std::string &folder) {

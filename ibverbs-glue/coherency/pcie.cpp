@@ -35,24 +35,13 @@ std::size_t find_capability(const std::string &config, unsigned id) {
     return 0;
 }
 
-// The folder of the PCI function below the host bridge, which has the file config: the device, or
-// one above a subfunction, such as mlx5_core.sf.2. "" if there is none.
-std::string find_pci_function(const std::string &device, const std::string &bridge) {
-    for (std::string path = device; !bridge.empty() && path.size() > bridge.size();
-         path = parent_folder(path)) {
-        if (path_exists(path + "/config"))
-            return path;
-    }
-    return {};
-}
-
 } // namespace
 
 /// The rule "pcie" of rules.cpp. It never has a result, but informs the user.
 evidence evaluate_pcie(const rule_input &input) {
     evidence result;
     const std::string device = find_hardware_folder(input);
-    const std::string function = find_pci_function(device, find_host_bridge(device));
+    const std::string function = find_pci_function(device);
     result.source = function.empty() ? "/sys/class/infiniband/" + input.name + "/device"
                                      : strip_root(input, function) + "/config";
     const auto config = function.empty() ? std::nullopt : read_file(function + "/config", 256);

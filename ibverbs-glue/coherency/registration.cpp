@@ -34,7 +34,7 @@ evidence evaluate_registration(const rule_input &input) {
     if (error == 0) {
         result.coherency = COHERDMA_COHERENT;
         result.reason = "this kernel registers memory only for devices that it treats as coherent";
-    } else if (error == EOPNOTSUPP) {
+    } else if (error == EOPNOTSUPP && !is_always_coherent(input.machine)) {
         result.coherency = COHERDMA_NON_COHERENT;
         result.reason =
             "this kernel refuses registration for devices that it treats as non-coherent";
@@ -44,6 +44,15 @@ evidence evaluate_registration(const rule_input &input) {
         result.reason = "the error does not concern coherency";
     }
     return result;
+}
+
+/// Whether the kernel says that it gives the device copies of the program's memory.
+bool has_dma_bounce_flag(ibv_context *context) {
+    // IB_UVERBS_DEVICE_CC_DMA_BOUNCE of <rdma/ib_user_verbs.h>, since Linux 7.2.
+    constexpr std::uint64_t DEVICE_CC_DMA_BOUNCE = std::uint64_t{1} << 41;
+    ibv_device_attr_ex attr = {};
+    return ibv_query_device_ex(context, nullptr, &attr) == 0 &&
+           (attr.device_cap_flags_ex & DEVICE_CC_DMA_BOUNCE) != 0;
 }
 
 /// Registers a page and deregisters it. Returns 0 or an errno.

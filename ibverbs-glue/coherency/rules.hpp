@@ -28,6 +28,8 @@ struct rule_input {
     const struct settings *settings = nullptr;
     ibv_context *context = nullptr;        ///< nullptr: it cannot be opened
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
+    bool (*has_dma_bounce_flag)(ibv_context *) = {};
+    std::string x86_confidential_guest; ///< find_x86_confidential_guest()
     /// What coherdma's provider knows; nullptr: it does not serve the device.
     const coherdmadv_device_attr *provider_attr = nullptr;
 };
@@ -38,10 +40,14 @@ struct evidence {
     std::string source;                         ///< the file or system call that the rule read
     std::string value;                          ///< what it read there
     std::string reason;                         ///< for the coherency, as the end of a sentence
+    /// Something that cannot be read may make the device other than coherent: no later rule can
+    /// decide that it is coherent.
+    bool forbids_coherent = false;
 };
 
 struct rule {
     const char *name;
+    coherdma_strength strength; ///< of its result
     evidence (*evaluate)(const rule_input &);
 };
 
@@ -65,14 +71,19 @@ decision decide(const rule_input &input, rule_scope scope);
 evidence evaluate_emulation(const rule_input &);
 evidence evaluate_override(const rule_input &);
 evidence evaluate_software(const rule_input &);
-evidence evaluate_architecture(const rule_input &);
+evidence evaluate_bounce(const rule_input &);
 evidence evaluate_registration(const rule_input &);
+evidence evaluate_architecture(const rule_input &);
 evidence evaluate_devicetree(const rule_input &);
 evidence evaluate_acpi(const rule_input &);
 evidence evaluate_pcie(const rule_input &);
 evidence evaluate_queues(const rule_input &);
 
-/// rule_input::try_reg_mr for a device that is open.
+/// Members of rule_input for a device that is open.
 int try_reg_mr(ibv_context *context);
+bool has_dma_bounce_flag(ibv_context *context);
+
+/// Whether Linux treats every device as coherent on this architecture, as uname -m.
+bool is_always_coherent(const std::string &machine);
 
 } // namespace coherdma::coherency

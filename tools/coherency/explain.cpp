@@ -13,7 +13,7 @@
 namespace {
 
 constexpr std::size_t WIDTH = 79;
-constexpr std::size_t INDENT = 29; // of the last column
+constexpr std::size_t INDENT = 38; // of the last column
 
 /// Prints a text in the last column.
 void print_in_last_column(const std::string &text) {
@@ -21,15 +21,17 @@ void print_in_last_column(const std::string &text) {
         fmt::print("{:{}}{}\n", "", INDENT, line);
 }
 
-/// Prints the rule, its result and reason, and below that the source: the file or system call that
-/// the rule read, with the value. '>' marks the deciding rule.
+/// Prints the rule, its result, its strength and its reason, and below that the source: the file or
+/// system call that the rule read, with the value. '>' marks the deciding rule.
 void print_evidence(const coherdma_evidence &evidence) {
     const char *result = evidence.coherency == COHERDMA_UNKNOWN
                              ? "nothing"
                              : coherdma_coherency_str(evidence.coherency);
     const auto reason_lines = tools::wrap_text(evidence.reason, WIDTH - INDENT);
-    fmt::print("{} {:<13} {:<12} {}\n", evidence.decided ? '>' : ' ', evidence.rule, result,
-               reason_lines[0]);
+    const char *strength =
+        evidence.coherency == COHERDMA_UNKNOWN ? "" : coherdma_strength_str(evidence.strength);
+    fmt::print("{} {:<13} {:<12} {:<8} {}\n", evidence.decided ? '>' : ' ', evidence.rule, result,
+               strength, reason_lines[0]);
     for (std::size_t i = 1; i < reason_lines.size(); ++i)
         print_in_last_column(reason_lines[i]);
     std::string source = evidence.source;
@@ -40,13 +42,20 @@ void print_evidence(const coherdma_evidence &evidence) {
 }
 
 nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
-    return {{"rule", evidence.rule},     {"coherency", coherdma_coherency_str(evidence.coherency)},
-            {"source", evidence.source}, {"value", evidence.value},
-            {"reason", evidence.reason}, {"decided", evidence.decided != 0}};
+    return {{"rule", evidence.rule},
+            {"coherency", coherdma_coherency_str(evidence.coherency)},
+            {"strength", coherdma_strength_str(evidence.strength)},
+            {"source", evidence.source},
+            {"value", evidence.value},
+            {"reason", evidence.reason},
+            {"decided", evidence.decided != 0}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
     return {{"coherency", coherdma_coherency_str(result.coherency)},
+            {"strength", coherdma_strength_str(result.coherency == COHERDMA_UNKNOWN
+                                                   ? COHERDMA_STRENGTH_NONE
+                                                   : COHERDMA_STRENGTH_MEASURED)},
             {"rounds", result.rounds},
             {"lines", result.lines},
             {"device_stale", result.device_stale},
@@ -77,6 +86,7 @@ void explain(const std::string &name, bool json, bool probe) {
             {"schema", 1},
             {"name", device.attr().name},
             {"coherency", coherdma_coherency_str(device.attr().coherency)},
+            {"strength", coherdma_strength_str(device.attr().strength)},
             {"explanation", device.attr().explanation},
             {"sync_problem", device.sync_problem()}};
         for (const coherdma_evidence &evidence : device.evidence())
@@ -92,7 +102,8 @@ void explain(const std::string &name, bool json, bool probe) {
         for (const std::string &line :
              tools::wrap_text("Programs cannot use it: " + problem, WIDTH))
             fmt::print("{}\n", line);
-    fmt::print("\n  {:<13} {:<12} {}\n", "RULE", "RESULT", "REASON, AND WHERE IT WAS READ");
+    fmt::print("\n  {:<13} {:<12} {:<8} {}\n", "RULE", "RESULT", "STRENGTH",
+               "REASON, AND WHERE IT WAS READ");
     for (const coherdma_evidence &evidence : device.evidence())
         print_evidence(evidence);
     if (probe_result)

@@ -27,6 +27,7 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
             {"driver", attr.driver},
             {"transport", attr.transport},
             {"coherency", coherdma_coherency_str(attr.coherency)},
+            {"strength", coherdma_strength_str(attr.strength)},
             {"sync_required", attr.sync_required != 0},
             {"rule", attr.rule},
             {"source", attr.source},
@@ -78,15 +79,15 @@ void print_hints_without_device() {
 }
 
 void print_table(const std::vector<device> &devices) {
-    constexpr const char *ROW = "{:<12} {:<10} {:<12} {:<13} {:>4}  {}\n";
-    fmt::print(fmt::runtime(ROW), "DEVICE", "TRANSPORT", "COHERENCY", "EVIDENCE", "LINE",
-               "INSTRUCTIONS");
+    constexpr const char *ROW = "{:<11} {:<10} {:<12} {:<12} {:<8} {:>4}  {}\n";
+    fmt::print(fmt::runtime(ROW), "DEVICE", "TRANSPORT", "COHERENCY", "EVIDENCE", "STRENGTH",
+               "LINE", "INSTRUCTIONS");
     for (const device &d : devices) {
         const coherdma_device_attr &attr = d.attr();
-        fmt::print(fmt::runtime(ROW), attr.name, *attr.transport ? attr.transport : "?",
-                   coherdma_coherency_str(attr.coherency), attr.rule,
-                   attr.line_size ? std::to_string(attr.line_size) : "?",
-                   format_instructions(attr));
+        fmt::print(
+            fmt::runtime(ROW), attr.name, *attr.transport ? attr.transport : "?",
+            coherdma_coherency_str(attr.coherency), attr.rule, coherdma_strength_str(attr.strength),
+            attr.line_size ? std::to_string(attr.line_size) : "?", format_instructions(attr));
     }
 }
 

@@ -46,10 +46,25 @@ enum coherdma_coherency {
     COHERDMA_COHERENT = 1,
     COHERDMA_NON_COHERENT = 2,
     COHERDMA_EMULATED = 3, /* emulated as non-coherent: coherdma-emulate(7) */
+    /* The kernel gives the device copies of the program's memory (bounce buffers): neither sees
+     * the other's data, and no sync helps. */
+    COHERDMA_BOUNCED = 4,
 };
 
-/* Returns "unknown", "coherent", "non-coherent" or "emulated". */
+/* Returns "unknown", "coherent", "non-coherent", "emulated" or "bounced". */
 const char *coherdma_coherency_str(uint32_t coherency);
+
+/* How strong evidence is. */
+enum coherdma_strength {
+    COHERDMA_STRENGTH_NONE = 0,     /* no result */
+    COHERDMA_STRENGTH_ASSUMED = 1,  /* stated by the administrator or the program */
+    COHERDMA_STRENGTH_FIRMWARE = 2, /* stated by the firmware, and Linux relies on it */
+    COHERDMA_STRENGTH_KERNEL = 3,   /* how the kernel or coherdma's provider treats the device */
+    COHERDMA_STRENGTH_MEASURED = 4, /* stale data was seen, or looked for in vain */
+};
+
+/* Returns "none", "assumed", "firmware", "kernel" or "measured". */
+const char *coherdma_strength_str(uint32_t strength);
 
 /* Returns the reason for the last failure in this thread, "" if none. Valid until the next one. */
 const char *coherdma_error(void);
@@ -80,8 +95,8 @@ struct coherdma_open_attr {
 /*
  * Determines coherency once. The handle may outlive `context`. Fails with EOPNOTSUPP if sync is
  * required but not possible for user programs on this CPU, or does not reach the queues of the
- * device or may not, with EINVAL if an attribute or the configuration is invalid, and with ENODEV
- * if there is no device of that name.
+ * device or may not, or if its data is bounced, with EINVAL if an attribute or the configuration is
+ * invalid, and with ENODEV if there is no device of that name.
  */
 struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
@@ -89,9 +104,11 @@ void coherdma_close_device(struct coherdma_device *device);
 
 struct coherdma_device_attr {
     uint32_t coherency;       /* enum coherdma_coherency */
+    uint32_t strength;        /* enum coherdma_strength: of the evidence for it */
     uint32_t sync_required;   /* 0: the sync calls touch no cache line */
     uint32_t line_size;       /* of the cache, in bytes; 0: unknown */
     uint32_t alignment;       /* for buffers that share no cache line with other data */
+    uint32_t reserved;        /* 0 */
     const char *name;         /* strings are valid until the device is closed, and never NULL */
     const char *driver;       /* of the kernel; "" if unknown */
     const char *transport;    /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
@@ -107,7 +124,9 @@ int coherdma_query_device(const struct coherdma_device *device, struct coherdma_
 
 struct coherdma_evidence {
     uint32_t coherency; /* of this rule alone; COHERDMA_UNKNOWN: no result */
+    uint32_t strength;  /* enum coherdma_strength; COHERDMA_STRENGTH_NONE: no result */
     uint32_t decided;   /* 1: this rule decided */
+    uint32_t reserved;  /* 0 */
     const char *rule;
     const char *source;
     const char *value;

@@ -18,9 +18,9 @@ teardown() {
 @test "show prints a correct line for each device" {
     run -0 --separate-stderr "$tool"
     [[ -z $stderr && ${#lines[@]} == 3 ]]
-    [[ ${lines[0]} =~ ^DEVICE\ +TRANSPORT\ +COHERENCY\ +EVIDENCE\ +LINE\ +INSTRUCTIONS ]]
-    [[ ${lines[1]} =~ ^rxe0\ +RoCE\ +coherent\ +software\ +[0-9]+\ +none\ needed ]]
-    [[ ${lines[2]} =~ ^siw0\ +iWARP\ +coherent\ +software\ +[0-9]+\ +none\ needed ]]
+    [[ ${lines[0]} =~ ^DEVICE\ +TRANSPORT\ +COHERENCY\ +EVIDENCE\ +STRENGTH\ +LINE\ +INSTRUCTIONS ]]
+    [[ ${lines[1]} =~ ^rxe0\ +RoCE\ +coherent\ +software\ +kernel\ +[0-9]+\ +none\ needed ]]
+    [[ ${lines[2]} =~ ^siw0\ +iWARP\ +coherent\ +software\ +kernel\ +[0-9]+\ +none\ needed ]]
     for line in "${lines[@]}"; do ((${#line} < 80)); done
     run -0 "$tool" show siw0
     [[ ${#lines[@]} == 2 && ${lines[1]} == siw0* ]]
@@ -37,7 +37,7 @@ teardown() {
     printf '[driver:rxe]\ncoherent = no\n' >"$conf"
     export COHERDMA_CONFIG=$conf
     run -0 "$tool"
-    [[ ${lines[1]} =~ ^rxe0\ +RoCE\ +non-coherent\ +override\ +[0-9]+\ +cl(wb|flush) ]]
+    [[ ${lines[1]} =~ ^rxe0\ +RoCE\ +non-coherent\ +override\ +assumed\ +[0-9]+\ +cl(wb|flush) ]]
     [[ ${lines[2]} =~ coherent\ +software ]]
     COHERDMA_COHERENT='rxe0=auto,siw0=no' run -0 "$tool"
     [[ ${lines[1]} =~ \ coherent\ +software && ${lines[2]} =~ non-coherent\ +override ]]
@@ -61,8 +61,8 @@ teardown() {
 @test "explain prints every rule, the deciding one, and its evidence" {
     run -0 --separate-stderr "$tool" explain siw0
     [[ ${lines[0]} == 'siw0 is coherent: the CPU moves the data of a software device (RDMA netlink:' ]]
-    [[ $output == *$'\n> software      coherent '* ]]
-    for rule in override architecture registration devicetree acpi pcie queues; do
+    [[ $output == *$'\n> software      coherent     kernel '* ]]
+    for rule in override bounce registration architecture devicetree acpi pcie queues; do
         [[ $output == *$'\n  '"$rule "* ]]
     done
     for line in "${lines[@]}"; do ((${#line} < 80)); done
@@ -78,7 +78,8 @@ teardown() {
 @test "explain --probe finds both devices coherent" {
     for device in rxe0 siw0; do
         run -0 --separate-stderr "$tool" explain "$device" --probe --json
-        [[ $(jq -c .probe <<<"$output") == '{"coherency":"coherent","rounds":8,"lines":8192,"device_stale":0,"cpu_stale":0}' ]]
+        [[ $(jq -c .probe <<<"$output") == \
+            '{"coherency":"coherent","strength":"measured","rounds":8,"lines":8192,"device_stale":0,"cpu_stale":0}' ]]
     done
 }
 

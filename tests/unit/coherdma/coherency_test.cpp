@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <span>
 
 using namespace coherdma::coherency;
 
@@ -19,7 +20,8 @@ namespace {
 int registration_result = 0;
 
 // What the library knows of the device that the machine's file describes. "registers ERROR" is the
-// result of an ibv_reg_mr() of that device.
+// result of an ibv_reg_mr() of that device, "guest TECHNIQUE" what CPUID tells, and "bounce_flag
+// yes" that the kernel says that it bounces.
 rule_input make_rule_input(const fake_sysfs &machine) {
     rule_input input;
     input.root = machine.root;
@@ -27,8 +29,15 @@ rule_input make_rule_input(const fake_sysfs &machine) {
     input.driver = machine["driver"];
     input.machine = machine["machine"];
     input.kernel_release = machine["release"];
+    input.x86_confidential_guest = machine["guest"];
+    static int context; // never dereferenced
+    if (!machine["bounce_flag"].empty()) {
+        input.context = reinterpret_cast<ibv_context *>(&context);
+        input.has_dma_bounce_flag = [](ibv_context *) {
+            return true;
+        };
+    }
     if (const std::string result = machine["registers"]; !result.empty()) {
-        static int context; // never dereferenced
         registration_result = std::stoi(result);
         input.context = reinterpret_cast<ibv_context *>(&context);
         input.try_reg_mr = [](ibv_context *) {
@@ -50,8 +59,9 @@ const evidence *find_evidence(const decision &decision, const std::string &rule_
 // COHERENCY", perhaps the deciding "value VALUE", and "other_evidence RULE VALUE" of another rule.
 void expected_rule_decides(void **state) {
     const fake_sysfs machine(static_cast<const char *>(*state));
-    constexpr const char *words[] = {"device",    "driver", "machine", "release",
-                                     "registers", "expect", "value",   "other_evidence"};
+    constexpr const char *words[] = {"device",    "driver",     "machine", "release",
+                                     "registers", "expect",     "value",   "other_evidence",
+                                     "guest",     "bounce_flag"};
     for (const auto &line : machine.other_lines)
         if (std::find(std::begin(words), std::end(words), line.first_word) == std::end(words))
             fail_msg("'%s' has no meaning", line.first_word.c_str());
@@ -176,6 +186,74 @@ void queues_of_cxgb4_are_those_of_the_kernel(void **) {
         assert_string_equal(queue_problem(decide(input, rule_scope::all), "cxgb4", release), "");
 }
 
+// The files and links of the fixture, as paths with its root.
+std::vector<std::filesystem::path> find_files(const fake_sysfs &machine) {
+    std::vector<std::filesystem::path> files;
+    for (const auto &entry : std::filesystem::recursive_directory_iterator(machine.root))
+        if (entry.is_symlink() || !entry.is_directory())
+            files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+// A circular link: neither readable nor missing, for root too.
+void hide_file(const std::filesystem::path &path) {
+    std::filesystem::rename(path, path.string() + ".hidden");
+    std::filesystem::create_symlink(path.filename(), path);
+}
+
+void show_file(const std::filesystem::path &path) {
+    std::filesystem::remove(path);
+    std::filesystem::rename(path.string() + ".hidden", path);
+}
+
+// As containers hide it.
+void empty_folder(const std::filesystem::path &folder) {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+}
+
+std::uint32_t decide_coherency(const fake_sysfs &machine) {
+    return decide(make_rule_input(machine), rule_scope::until_decided)
+        .deciding_rule()
+        .evidence.coherency;
+}
+
+using paths = std::span<const std::filesystem::path>;
+
+// Hides each combination of at most that many of these files, beside those that are hidden, and
+// fails if the device is coherent then.
+void hide_combinations(const fake_sysfs &machine, paths files, std::size_t max_hidden) {
+    for (std::size_t i = 0; i < files.size() && max_hidden > 0; ++i) {
+        hide_file(files[i]);
+        if (decide_coherency(machine) == COHERDMA_COHERENT) {
+            for (const std::filesystem::path &file : find_files(machine))
+                if (file.extension() == ".hidden")
+                    print_error("%s\n", file.c_str() + machine.root.size());
+            fail_msg("coherent without these files");
+        }
+        hide_combinations(machine, files.subspan(i + 1), max_hidden - 1);
+        show_file(files[i]);
+    }
+}
+
+// For each machine: whatever of its files is hidden, no device becomes coherent that is not with
+// all files. Each combination of files, of large machines those of at most three.
+void hidden_files_prove_nothing(void **state) {
+    constexpr std::size_t LARGE = 8, MAX_HIDDEN_OF_LARGE = 3;
+    const fake_sysfs machine(static_cast<const char *>(*state));
+    if (decide_coherency(machine) == COHERDMA_COHERENT)
+        return;
+    const std::vector<std::filesystem::path> files = find_files(machine);
+    hide_combinations(machine, files, files.size() > LARGE ? MAX_HIDDEN_OF_LARGE : files.size());
+    for (const char *folder : {"/sys/firmware/acpi", "/sys/firmware", "/sys/class", "/proc"}) {
+        const fake_sysfs other(static_cast<const char *>(*state));
+        empty_folder(other.root + folder);
+        if (decide_coherency(other) == COHERDMA_COHERENT)
+            fail_msg("coherent with an empty %s", folder);
+    }
+}
+
 // An administrator's setting, and a device of unknown coherency, which is often coherent.
 void device_not_refused_without_evidence(void **) {
     const fake_sysfs server("tests/data/coherency/acpi-doubt.tree");
@@ -199,8 +277,12 @@ int main() {
         files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     std::vector<std::string> names;
-    for (const std::string &file : files)
+    std::vector<std::string> hidden_names;
+    for (const std::string &file : files) {
         names.push_back("machine " + std::filesystem::path(file).stem().string());
+        hidden_names.push_back("hidden files of machine " +
+                               std::filesystem::path(file).stem().string());
+    }
     std::vector<CMUnitTest> tests = {cmocka_unit_test(override_precedes_other_rules),
                                      cmocka_unit_test(provider_decides_software_and_emulation),
                                      cmocka_unit_test(device_with_unsynced_queues_refused),
@@ -210,5 +292,8 @@ int main() {
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(
             {names[i].c_str(), expected_rule_decides, nullptr, nullptr, files[i].data()});
+    for (std::size_t i = 0; i < files.size(); ++i)
+        tests.push_back({hidden_names[i].c_str(), hidden_files_prove_nothing, nullptr, nullptr,
+                         files[i].data()});
     return _cmocka_run_group_tests("rules", tests.data(), tests.size(), nullptr, nullptr);
 }

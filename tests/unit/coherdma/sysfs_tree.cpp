@@ -47,6 +47,7 @@ fake_sysfs::fake_sysfs(const std::string &description) {
     if (!mkdtemp(name))
         throw std::runtime_error("no temporary folder");
     root = name;
+    write(root + "/proc/cmdline", "quiet\n");
     std::ifstream lines(description);
     if (!lines)
         throw std::runtime_error("cannot read " + description);

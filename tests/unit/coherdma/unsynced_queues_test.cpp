@@ -8,6 +8,7 @@
 #include "api/cpu.hpp"
 #include "api/memory.hpp"
 #include "api/provider_query.hpp"
+#include "coherency/confidential_guest.hpp"
 #include "coherency/device.hpp"
 #include "coherency/rules.hpp"
 #include "command.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 std::string machine_driver; ///< of the device
 std::string machine_release = "6.12.0";
+std::uint32_t machine_coherency = COHERDMA_NON_COHERENT; ///< of the device
 
 void assert_contains(const std::string &text, const char *part) {
     if (text.find(part) == std::string::npos)
@@ -113,6 +115,33 @@ void opened_for_queries_without_syncs(void **) {
     coherdma_close_device(opened.device);
 }
 
+/// Whatever the driver: the data does not reach the device.
+void refused_if_data_is_bounced(void **) {
+    machine_coherency = COHERDMA_BOUNCED;
+    machine_driver = "cxgb4";
+    const open_result opened = open_board();
+    assert_null(opened.device);
+    assert_int_equal(opened.error, EOPNOTSUPP);
+    assert_string_equal(coherdma_error(),
+                        "board0 is bounced: the rule's reason (/proc/cmdline: swiotlb=force); no "
+                        "sync reaches the copies");
+    const open_result queried = open_board(COHERDMA_OPEN_QUERY_ONLY);
+    assert_non_null(queried.device);
+    coherdma_device_attr attr = {};
+    assert_int_equal(coherdma_query_device(queried.device, &attr, sizeof attr), 0);
+    assert_int_equal(attr.coherency, COHERDMA_BOUNCED);
+    assert_string_equal(coherdma_coherency_str(attr.coherency), "bounced");
+    assert_int_equal(attr.strength, COHERDMA_STRENGTH_FIRMWARE);
+    assert_int_equal(attr.sync_required, 1);
+    const ibv_sge sge = {};
+    assert_int_equal(coherdma_sync_rdma_write(queried.device, &sge, 1), EOPNOTSUPP);
+    assert_string_equal(coherdma_error(),
+                        "sync is required for board0, but the kernel gives the device copies of "
+                        "the memory, which no sync reaches");
+    coherdma_close_device(queried.device);
+    machine_coherency = COHERDMA_NON_COHERENT;
+}
+
 /// What coherdma explain prints.
 std::string explain(std::initializer_list<const char *> options) {
     std::FILE *const file = std::tmpfile();
@@ -184,15 +213,26 @@ coherdma::coherency::settings coherdma::coherency::read_settings() {
 }
 
 coherdma::coherency::decision coherdma::coherency::decide(const rule_input &, rule_scope) {
-    static constexpr rule DEVICETREE = {"devicetree", nullptr};
+    static constexpr rule RULE = {
+        .name = "devicetree", .strength = COHERDMA_STRENGTH_FIRMWARE, .evaluate = nullptr};
     evidence entry;
-    entry.coherency = COHERDMA_NON_COHERENT;
-    entry.reason = "no node has dma-coherent";
-    return {{{&DEVICETREE, entry}}, 0};
+    entry.coherency = machine_coherency;
+    entry.source = "/proc/cmdline";
+    entry.value = "swiotlb=force";
+    entry.reason = "the rule's reason";
+    return {{{&RULE, entry}}, 0};
 }
 
 int coherdma::coherency::try_reg_mr(ibv_context *) {
     return 0;
+}
+
+bool coherdma::coherency::has_dma_bounce_flag(ibv_context *) {
+    return false;
+}
+
+std::string coherdma::coherency::find_x86_confidential_guest() {
+    return {};
 }
 
 int coherdma::api::query_provider(ibv_context *, coherdmadv_device_attr *, std::uint32_t) noexcept {
@@ -243,6 +283,7 @@ int main() {
         cmocka_unit_test(opened_if_the_kernel_maps_queues_uncached),
         cmocka_unit_test(opened_if_the_program_assumes_it),
         cmocka_unit_test(opened_for_queries_without_syncs),
+        cmocka_unit_test(refused_if_data_is_bounced),
         cmocka_unit_test(explain_says_why),
         cmocka_unit_test(doctor_gets_the_reason),
     };
