@@ -40,8 +40,9 @@ const char *usable_ops_names() {
     return names.data();
 }
 
-std::uint32_t buffer_alignment(std::size_t line_size) noexcept {
-    return static_cast<std::uint32_t>(std::max<std::size_t>(line_size, 128));
+std::size_t buffer_alignment(std::size_t line_size) noexcept {
+    constexpr std::size_t MIN_ALIGNMENT = 128;
+    return std::max({line_size, cache::writeback_granule(), MIN_ALIGNMENT});
 }
 
 } // namespace coherdma::api
@@ -52,7 +53,7 @@ int coherdma_query_cpu(coherdma_cpu_attr *attr, size_t size) try {
     const api::ops_choice &choice = api::default_ops();
     const std::size_t line_size = cache::line_size();
     cpu.line_size = static_cast<std::uint32_t>(line_size);
-    cpu.alignment = api::buffer_alignment(line_size);
+    cpu.buffer_alignment = static_cast<std::uint32_t>(api::buffer_alignment(line_size));
     cpu.instructions = choice.ops ? choice.ops->name : "";
     cpu.choices = api::usable_ops_names();
     cpu.problem = choice.problem;

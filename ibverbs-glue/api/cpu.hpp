@@ -22,8 +22,9 @@ ops_choice find_ops(const char *name) noexcept;
 /// The names of all usable cache_ops, best first, separated by spaces.
 const char *usable_ops_names();
 
-/// The alignment for buffers that share no line with other data: the line size, but at least the
-/// 128 bytes of arm64 and POWER, so that a program's layout is the same on most machines.
-std::uint32_t buffer_alignment(std::size_t line_size) noexcept;
+/// The alignment for buffers that share nothing with other data that the CPU writes back together:
+/// the line size or the CPU's write-back granule, but at least the 128 bytes of arm64 and POWER, so
+/// that a program's layout is the same on most machines.
+std::size_t buffer_alignment(std::size_t line_size) noexcept;
 
 } // namespace coherdma::api

@@ -17,9 +17,10 @@ struct coherdma_device {
                         std::size_t) noexcept = nullptr;
     const coherdma::cache::emulated_cache *emulated = nullptr; ///< nullptr: not emulated
     bool sync_required = false;
-    const char *problem = ""; ///< why sync fails
+    std::size_t buffer_alignment = 0; ///< other data must not share it, in bytes
+    const char *problem = "";         ///< why sync fails
     std::uint32_t coherency = COHERDMA_UNKNOWN;
     std::string name, driver, transport, explanation;
-    std::string kernel_release; ///< set with the decision
+    std::string kernel_release, machine; ///< as uname -r and -m
     coherdma::coherency::decision decision;
 };

@@ -4,6 +4,7 @@
 // None of them changes later.
 
 #include "coherency/confidential_guest.hpp"
+#include "coherency/kernel_version.hpp"
 #include "coherency/queues.hpp"
 #include "copy_struct.hpp"
 #include "cpu.hpp"
@@ -12,6 +13,7 @@
 #include "memory.hpp"
 #include "provider_query.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +21,7 @@
 #include <memory>
 #include <new>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 namespace {
 
@@ -112,14 +115,11 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     const coherency::settings settings = coherency::read_settings();
     if (!settings.problem.empty())
         return fail(settings.error, "%s", settings.problem.c_str());
-    utsname system = {};
-    uname(&system);
-    device.kernel_release = system.release;
     coherency::rule_input input;
     input.name = device.name;
     input.driver = device.driver;
-    input.machine = system.machine;
-    input.kernel_release = system.release;
+    input.machine = device.machine;
+    input.kernel_release = device.kernel_release;
     input.settings = &settings;
     input.context = attr.context;
     input.try_reg_mr = coherency::try_reg_mr;
@@ -206,6 +206,25 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
                 coherdma_coherency_str(device.coherency), device.problem);
 }
 
+/// Whether deregistration may discard stores to the pages of the memory that have not been written
+/// back. Linux before 7.0 invalidates these pages if it treats the device as non-coherent: without
+/// a write-back on Arm, and on RISC-V in later releases. Assumed of every architecture that has
+/// such devices.
+bool does_deregistration_discard(const coherdma_device &device) {
+    return (device.coherency == COHERDMA_NON_COHERENT || device.coherency == COHERDMA_UNKNOWN) &&
+           coherency::parse_kernel_release(device.kernel_release) <
+               coherency::kernel_version{.major = 7, .minor = 0} &&
+           !coherency::is_always_coherent(device.machine);
+}
+
+/// coherdma_device_attr::buffer_alignment.
+std::size_t find_buffer_alignment(const coherdma_device &device) {
+    const std::size_t alignment = api::buffer_alignment(device.line_size);
+    return does_deregistration_discard(device)
+               ? std::max(alignment, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)))
+               : alignment;
+}
+
 // Fills in the device, as for coherdma_open_device_ex(): 0 or an errno value.
 int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdma_device &device) {
     coherdma_open_attr attr = {}; // as this version of the library knows it
@@ -214,6 +233,10 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
         error = check_attr(attr);
     if (error != 0)
         return error;
+    utsname system = {};
+    uname(&system);
+    device.kernel_release = system.release;
+    device.machine = system.machine;
     // With a name the result must be the same as with a context, so the device is opened.
     unique_context context_by_name;
     if (has_flag(attr, COHERDMA_OPEN_ASSUME)) {
@@ -233,8 +256,10 @@ int open_device(const coherdma_open_attr *caller_attr, std::size_t size, coherdm
         device.check_memory = check_mapped_emulated;
     else if (has_flag(attr, COHERDMA_OPEN_CHECK_MEMORY) || is_check_requested_by_environment())
         device.check_memory = check_mapped;
-    if (error == 0)
+    if (error == 0) {
+        device.buffer_alignment = find_buffer_alignment(device);
         device.explanation = make_explanation(device);
+    }
     return error;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "copy_struct.hpp"
-#include "cpu.hpp"
 #include "device.hpp"
 
 #include <cerrno>
@@ -27,7 +26,7 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
     result.strength = strength_of(*rule, evidence);
     result.sync_required = device->sync_required ? 1 : 0;
     result.line_size = static_cast<std::uint32_t>(device->line_size);
-    result.alignment = coherdma::api::buffer_alignment(device->line_size);
+    result.buffer_alignment = static_cast<std::uint32_t>(device->buffer_alignment);
     result.name = device->name.c_str();
     result.driver = device->driver.c_str();
     result.transport = device->transport.c_str();

@@ -56,6 +56,19 @@ constexpr cache_ops ARCH_OPS[] = {
 // oshld. Outer shareable, as the kernel's dma_mb().
 constexpr cache_ops ORDERING_OPS = only_order(dmb_osh, dmb_osh);
 
+// CTR_EL0 (Arm ARM D24.2, CTR_EL0): its fields are log2 of a number of 4-byte words. Where cores
+// differ, the kernel traps the read.
+constexpr std::size_t WORD_SIZE = 4;
+constexpr std::uint64_t CTR_FIELD = 0xF;
+constexpr unsigned CTR_DMIN_LINE = 16; // the smallest line of all data caches
+constexpr unsigned CTR_CWG = 24;       // the cache write-back granule
+
+std::uint64_t read_ctr() noexcept {
+    std::uint64_t ctr = 0;
+    asm("mrs %0, ctr_el0" : "=r"(ctr));
+    return ctr;
+}
+
 } // namespace
 
 std::span<const cache_ops> arch_ops() noexcept {
@@ -66,12 +79,16 @@ const cache_ops &ordering_ops() noexcept {
     return ORDERING_OPS;
 }
 
-// CPUs have 32 to 256 bytes. Where cores differ, the kernel traps the read and returns the
-// smallest.
+// CPUs have 32 to 256 bytes.
 std::size_t line_size() noexcept {
-    std::uint64_t ctr = 0;
-    asm("mrs %0, ctr_el0" : "=r"(ctr));
-    return std::size_t{4} << ((ctr >> 16) & 0xF); // DminLine: log2 of the number of 4-byte words
+    return WORD_SIZE << ((read_ctr() >> CTR_DMIN_LINE) & CTR_FIELD);
+}
+
+// The kernel has the granule of the CPUs that have the largest, or 0. For 0 the maximum is assumed.
+std::size_t writeback_granule() noexcept {
+    constexpr std::size_t MAX_GRANULE = 2048;
+    const std::uint64_t log2_words = (read_ctr() >> CTR_CWG) & CTR_FIELD;
+    return log2_words == 0 ? MAX_GRANULE : WORD_SIZE << log2_words;
 }
 
 } // namespace coherdma::cache

@@ -52,6 +52,10 @@ const cache_ops &ordering_ops() noexcept;
 /// The line size in bytes that the CPU reports, or 0 if it is unknown or invalid.
 std::size_t line_size() noexcept;
 
+/// The most memory in bytes that a CPU overwrites when it writes back one modified line, if that is
+/// more than a line; else 0.
+std::size_t writeback_granule() noexcept;
+
 /// Whether the CPU reports the instructions and they run on a line of this function's stack.
 bool is_usable(const cache_ops &ops) noexcept;
 

@@ -30,4 +30,8 @@ std::size_t line_size() noexcept {
     return 0;
 }
 
+std::size_t writeback_granule() noexcept {
+    return 0; // a line
+}
+
 } // namespace coherdma::cache

@@ -60,4 +60,8 @@ std::size_t line_size() noexcept {
     return valid_line_size(getauxval(AT_DCACHEBSIZE));
 }
 
+std::size_t writeback_granule() noexcept {
+    return 0; // a line
+}
+
 } // namespace coherdma::cache

@@ -106,4 +106,8 @@ std::size_t line_size() noexcept {
     return valid_line_size(hwprobe(HWPROBE_KEY_ZICBOM_BLOCK_SIZE));
 }
 
+std::size_t writeback_granule() noexcept {
+    return 0; // a line
+}
+
 } // namespace coherdma::cache

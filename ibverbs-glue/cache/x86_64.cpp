@@ -125,4 +125,8 @@ std::size_t line_size() noexcept {
                            std::size_t{8}); // CLFLUSH size, in 8 bytes
 }
 
+std::size_t writeback_granule() noexcept {
+    return 0; // a line
+}
+
 } // namespace coherdma::cache

@@ -33,7 +33,7 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
             {"source", attr.source},
             {"value", attr.value},
             {"line_size", attr.line_size},
-            {"alignment", attr.alignment},
+            {"buffer_alignment", attr.buffer_alignment},
             {"instructions", attr.instructions},
             {"explanation", attr.explanation}};
 }
@@ -44,7 +44,7 @@ nlohmann::ordered_json as_json(const coherdma_cpu_attr &attr) {
     for (std::string word; stream >> word;)
         choices.push_back(word);
     return {{"line_size", attr.line_size},
-            {"alignment", attr.alignment},
+            {"buffer_alignment", attr.buffer_alignment},
             {"instructions", attr.instructions},
             {"choices", choices},
             {"problem", attr.problem}};

@@ -115,7 +115,7 @@ void set_attr(const dapl_ia &ia, DAT_PROVIDER_ATTR &attr) noexcept {
     attr.supports_multipath = DAT_FALSE;
     attr.ep_creator = DAT_PSP_CREATES_EP_IFASKED;
     attr.pz_support = DAT_PZ_UNIQUE;
-    attr.optimal_buffer_alignment = std::max<DAT_UINT32>(coherency.alignment, 64);
+    attr.optimal_buffer_alignment = std::max<DAT_UINT32>(coherency.buffer_alignment, 64);
     for (std::size_t i = 0; i != evd_streams.size(); ++i)
         for (std::size_t j = 0; j != evd_streams.size(); ++j)
             const_cast<DAT_BOOLEAN &>(attr.evd_stream_merging_supported[i][j]) =

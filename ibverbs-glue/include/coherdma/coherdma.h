@@ -102,21 +102,27 @@ struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
 void coherdma_close_device(struct coherdma_device *device);
 
+/*
+ * Buffers that the device writes must begin and end at a multiple of buffer_alignment; otherwise
+ * stores to other data beside them can be lost, or what the device writes. It is more than a line
+ * if the CPU writes back more at once, and that of a page if deregistration discards stores to
+ * whole pages, as Linux does before 7.0 if the device is not coherent.
+ */
 struct coherdma_device_attr {
-    uint32_t coherency;       /* enum coherdma_coherency */
-    uint32_t strength;        /* enum coherdma_strength: of the evidence for it */
-    uint32_t sync_required;   /* 0: the sync calls touch no cache line */
-    uint32_t line_size;       /* of the cache, in bytes; 0: unknown */
-    uint32_t alignment;       /* for buffers that share no cache line with other data */
-    uint32_t reserved;        /* 0 */
-    const char *name;         /* strings are valid until the device is closed, and never NULL */
-    const char *driver;       /* of the kernel; "" if unknown */
-    const char *transport;    /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
-    const char *instructions; /* of the CPU, used by sync; "" if none */
-    const char *rule;         /* that decided */
-    const char *source;       /* the file or system call that the rule read */
-    const char *value;        /* the value read */
-    const char *explanation;  /* all of this as a sentence */
+    uint32_t coherency;        /* enum coherdma_coherency */
+    uint32_t strength;         /* enum coherdma_strength: of the evidence for it */
+    uint32_t sync_required;    /* 0: the sync calls touch no cache line */
+    uint32_t line_size;        /* of the cache, in bytes: what sync processes; 0: unknown */
+    uint32_t buffer_alignment; /* of buffers that the device writes, begin and end, in bytes */
+    uint32_t reserved;         /* 0 */
+    const char *name;          /* strings are valid until the device is closed, and never NULL */
+    const char *driver;        /* of the kernel; "" if unknown */
+    const char *transport;     /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
+    const char *instructions;  /* of the CPU, used by sync; "" if none */
+    const char *rule;          /* that decided */
+    const char *source;        /* the file or system call that the rule read */
+    const char *value;         /* the value read */
+    const char *explanation;   /* all of this as a sentence */
 };
 
 int coherdma_query_device(const struct coherdma_device *device, struct coherdma_device_attr *attr,
@@ -146,7 +152,7 @@ int coherdma_query_evidence(const struct coherdma_device *device, size_t index,
  *
  * coherdma_sync_rdma_read() writes lines back; coherdma_sync_rdma_write() writes back and
  * invalidates them. Both process whole lines: data that shares the first or last line of a range
- * must not be written while a peer writes the range. See coherdma_device_attr.alignment.
+ * must not be written while a peer writes the range. See coherdma_device_attr.buffer_alignment.
  */
 int coherdma_sync_rdma_read(const struct coherdma_device *device, const struct ibv_sge *list,
                             size_t count);
@@ -269,11 +275,11 @@ int coherdma_post_flush(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t f
 /* -- this machine --------------------------------------------------------------------------- */
 
 struct coherdma_cpu_attr {
-    uint32_t line_size;       /* in bytes; 0: unknown */
-    uint32_t alignment;       /* for buffers that share no cache line with other data */
-    const char *instructions; /* for devices that require sync; "" if none */
-    const char *choices;      /* all usable instructions, best first, separated by spaces */
-    const char *problem;      /* why there are none, or what is wrong with COHERDMA_CACHE; or "" */
+    uint32_t line_size;        /* in bytes; 0: unknown */
+    uint32_t buffer_alignment; /* for the CPU; a device may need more: coherdma_device_attr */
+    const char *instructions;  /* for devices that require sync; "" if none */
+    const char *choices;       /* all usable instructions, best first, separated by spaces */
+    const char *problem;       /* why there are none, or what is wrong with COHERDMA_CACHE; or "" */
 };
 int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
 

@@ -70,6 +70,17 @@ check_cpu() {
     check_cpu aarch64 a64fx 256 dc
 }
 
+# The CPU of the model max does not report its granule.
+@test "arm64: write-back granule as reported, or the maximum" {
+    local model
+    find_emulator aarch64
+    build_touch aarch64
+    for model in max:2048 cortex-a57:64 a64fx:256; do
+        run -0 "$emulator" -cpu "${model%:*}" "$touch" granule
+        [[ $output == "granule ${model#*:}" ]]
+    done
+}
+
 @test "POWER9, 128-byte lines: each touched once between fences" {
     check_cpu ppc64le power9 128 dcb
 }
@@ -164,7 +175,7 @@ trace_faulty() {
 }
 
 @test "trace detects a wrong line size" {
-    trace_faulty aarch64 max 32 aarch64.cpp 's/return std::size_t{4} << .*/return ctr ? 64 : 0;/'
+    trace_faulty aarch64 max 32 aarch64.cpp 's/return WORD_SIZE << ((read_ctr() >> CTR_DMIN_LINE.*/return read_ctr() != 0 ? 64 : 0;/'
     [[ $output =~ 'dc cvac missed' ]]
 }
 

@@ -5,6 +5,7 @@
 //     touch                 print the instructions that COHERDMA_CACHE or the CPU selects, and the
 //                           line size
 //     touch reported        print which instructions the CPU reports
+//     touch granule         print the write-back granule
 //     touch trace LIST...   maintain each list of ranges, ADDR+LENGTH,... in hex; for traced.py,
 //                           which finds the end of a list by mark()
 //     touch trapped LIST... trace on a CPU that reports the instructions and traps each: the signal
@@ -145,6 +146,10 @@ int main(int argc, char **argv) {
     if (task == "reported") {
         for (const cache_ops &ops : arch_ops())
             std::printf("%s: %s\n", ops.name, ops.is_reported() ? "yes" : "no");
+        return 0;
+    }
+    if (task == "granule") {
+        std::printf("granule %zu\n", writeback_granule());
         return 0;
     }
     const char *problem = nullptr;

@@ -339,7 +339,7 @@ void query_cpu_is_consistent(void **) {
     coherdma_cpu_attr cpu;
     assert_int_equal(coherdma_query_cpu(&cpu, sizeof cpu), 0);
     assert_true((*cpu.instructions == '\0') == (*cpu.problem != '\0'));
-    assert_true(cpu.alignment >= cpu.line_size && cpu.alignment % 128 == 0);
+    assert_true(cpu.buffer_alignment >= cpu.line_size && cpu.buffer_alignment % 128 == 0);
     if (*cpu.instructions)
         assert_int_equal(std::strncmp(cpu.choices, cpu.instructions, strlen(cpu.instructions)), 0);
     assert_int_equal(coherdma_query_cpu(nullptr, sizeof cpu), EINVAL);

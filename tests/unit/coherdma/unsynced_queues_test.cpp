@@ -20,6 +20,7 @@
 #include <cstring>
 #include <string>
 #include <sys/utsname.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace {
@@ -27,6 +28,9 @@ namespace {
 std::string machine_driver; ///< of the device
 std::string machine_release = "6.12.0";
 std::uint32_t machine_coherency = COHERDMA_NON_COHERENT; ///< of the device
+std::string machine_name = "aarch64";                    ///< uname -m
+
+constexpr std::uint32_t CPU_ALIGNMENT = 512; ///< buffer_alignment() of the machine's CPU
 
 void assert_contains(const std::string &text, const char *part) {
     if (text.find(part) == std::string::npos)
@@ -142,6 +146,40 @@ void refused_if_data_is_bounced(void **) {
     machine_coherency = COHERDMA_NON_COHERENT;
 }
 
+/// What a buffer on the machine must not share, for a device that the program assumes.
+std::uint32_t buffer_alignment(const char *machine, const char *release, std::uint32_t coherency) {
+    machine_name = machine;
+    machine_release = release;
+    coherdma_open_attr attr = {};
+    attr.flags = COHERDMA_OPEN_ASSUME;
+    attr.assume = coherency;
+    coherdma_device *const device = coherdma_open_device_ex(&attr, sizeof attr);
+    assert_non_null(device);
+    coherdma_device_attr device_attr = {};
+    assert_int_equal(coherdma_query_device(device, &device_attr, sizeof device_attr), 0);
+    coherdma_close_device(device);
+    machine_name = "aarch64";
+    machine_release = "6.12.0";
+    return device_attr.buffer_alignment;
+}
+
+// Where deregistration discards stores to whole pages.
+void buffers_share_no_page_before_7_0(void **) {
+    const auto page_size = static_cast<std::uint32_t>(sysconf(_SC_PAGESIZE));
+    for (const char *machine : {"aarch64", "armv7l", "riscv64"})
+        for (const char *release : {"6.1.0", "6.19.5", "no version"})
+            for (const std::uint32_t coherency : {COHERDMA_NON_COHERENT, COHERDMA_UNKNOWN})
+                assert_int_equal(buffer_alignment(machine, release, coherency), page_size);
+}
+
+void buffers_share_no_lines_elsewhere(void **) {
+    for (const auto &[machine, release, coherency] :
+         {std::tuple{"aarch64", "7.0.0", COHERDMA_NON_COHERENT},
+          {"aarch64", "6.1.0", COHERDMA_COHERENT},
+          {"x86_64", "6.1.0", COHERDMA_NON_COHERENT}})
+        assert_int_equal(buffer_alignment(machine, release, coherency), CPU_ALIGNMENT);
+}
+
 /// What coherdma explain prints.
 std::string explain(std::initializer_list<const char *> options) {
     std::FILE *const file = std::tmpfile();
@@ -200,7 +238,7 @@ void doctor_gets_the_reason(void **) {
 extern "C" int uname(utsname *system) noexcept {
     *system = {};
     std::strcpy(system->release, machine_release.c_str());
-    std::strcpy(system->machine, "aarch64");
+    std::strcpy(system->machine, machine_name.c_str());
     return 0;
 }
 
@@ -262,8 +300,8 @@ const char *coherdma::api::usable_ops_names() {
     return "";
 }
 
-std::uint32_t coherdma::api::buffer_alignment(std::size_t) noexcept {
-    return 128;
+std::size_t coherdma::api::buffer_alignment(std::size_t) noexcept {
+    return CPU_ALIGNMENT;
 }
 
 int coherdma_probe(ibv_context *, const coherdma_probe_attr *, std::size_t, coherdma_probe_result *,
@@ -284,6 +322,8 @@ int main() {
         cmocka_unit_test(opened_if_the_program_assumes_it),
         cmocka_unit_test(opened_for_queries_without_syncs),
         cmocka_unit_test(refused_if_data_is_bounced),
+        cmocka_unit_test(buffers_share_no_page_before_7_0),
+        cmocka_unit_test(buffers_share_no_lines_elsewhere),
         cmocka_unit_test(explain_says_why),
         cmocka_unit_test(doctor_gets_the_reason),
     };

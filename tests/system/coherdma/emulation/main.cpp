@@ -196,7 +196,7 @@ int run_side(side self, const options &opts) try {
     ibv_context *const context = conns.get(0).id()->verbs;
     coherdma_device_attr attr{};
     check(coherdma_query_device(conns.device(), &attr, sizeof attr), "query the device");
-    if (attr.line_size > LINE || attr.alignment > LINE)
+    if (attr.line_size > LINE)
         throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
     print_line(concat("coherency ", coherdma_coherency_str(attr.coherency), ' ', attr.line_size));

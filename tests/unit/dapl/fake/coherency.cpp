@@ -69,7 +69,7 @@ int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, s
         get_fabric().sync_required != 0 ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
     device_attr.sync_required = get_fabric().sync_required;
     device_attr.line_size = 64;
-    device_attr.alignment = 128;
+    device_attr.buffer_alignment = 4096;
     std::memcpy(attr, &device_attr, size);
     return 0;
 }

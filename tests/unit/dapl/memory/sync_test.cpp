@@ -145,7 +145,7 @@ void lmr_sync_req_follows_device(void **) {
         assert_success(
             dat().ia_query_func(ia.handle, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr));
         assert_int_equal(attr.lmr_sync_req, sync_required != 0 ? DAT_TRUE : DAT_FALSE);
-        assert_int_equal(attr.optimal_buffer_alignment, 128);
+        assert_int_equal(attr.optimal_buffer_alignment, 4096);
     }
 }
 
