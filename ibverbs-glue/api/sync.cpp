@@ -136,20 +136,20 @@ void sync_writeback_invalidate(const coherdma_device &device, const ibv_sge *lis
     device.ops->fence_after_invalidate();
 }
 
-// Executes the fences before the needed operations.
+// Executes the fence before the needed operations. That of the invalidation suffices for both.
 void begin_ops(const cache_ops &ops, std::uint64_t needed) noexcept {
-    if ((needed & OP_WRITEBACK) != 0)
-        ops.fence_before_writeback();
     if ((needed & OP_INVALIDATE) != 0)
         ops.fence_before_invalidate();
+    else if ((needed & OP_WRITEBACK) != 0)
+        ops.fence_before_writeback();
 }
 
-// Executes the fences after the begun operations.
+// Executes the fence after the begun operations. That of the invalidation suffices for both.
 void end_ops(const cache_ops &ops, std::uint64_t begun) noexcept {
-    if ((begun & OP_WRITEBACK) != 0)
-        ops.fence_after_writeback();
     if ((begun & OP_INVALIDATE) != 0)
         ops.fence_after_invalidate();
+    else if ((begun & OP_WRITEBACK) != 0)
+        ops.fence_after_writeback();
 }
 
 std::uint64_t op_for_phase(std::uint32_t phase) noexcept {

@@ -29,8 +29,9 @@ namespace coherdma::cache {
 /// kinds. It does not wait for earlier ones, if the CPU has such a fence. fence_after_writeback: a
 /// later store of this thread, such as a doorbell, a lock or a message, is ordered after the
 /// write-back. fence_before_invalidate: an earlier load, such as of a completion, is ordered before
-/// the invalidation. fence_after_invalidate: later loads return what the device wrote. Thread-safe.
-/// The memory must be mapped and readable.
+/// the invalidation. fence_after_invalidate: later loads return what the device wrote. As an
+/// invalidation writes back, too, its fences also order what those of the write-back order.
+/// Thread-safe. The memory must be mapped and readable.
 struct cache_ops {
     const char *name; ///< in COHERDMA_CACHE and messages
     void (*fence_before_writeback)() noexcept;

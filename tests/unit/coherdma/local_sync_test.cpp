@@ -151,16 +151,16 @@ void each_addition_to_a_batch_has_a_fence_before(void **) {
                                           "begin-writeback invalidate-2 ");
     executed.clear();
     assert_int_equal(coherdma_batch_end(&batch), 0);
-    assert_string_equal(executed.c_str(), "end-writeback end-invalidate ");
+    assert_string_equal(executed.c_str(), "end-invalidate ");
 }
 
-void phases_of_both_kinds_have_both_pairs_of_fences(void **) {
+// Those of the invalidation order all that those of the write-back order.
+void phases_of_both_kinds_have_one_pair_of_fences(void **) {
     fixture test;
     const std::array<std::uint32_t, 2> phases = {COHERDMA_AFTER_WRITE, COHERDMA_BEFORE_READ};
     assert_int_equal(coherdma_sync(&test.device, test.list.data(), phases.data(), 2), 0);
-    assert_string_equal(executed.c_str(), "begin-writeback begin-invalidate "
-                                          "invalidate-1 writeback-1 "
-                                          "end-writeback end-invalidate ");
+    assert_string_equal(executed.c_str(), "begin-invalidate invalidate-1 writeback-1 "
+                                          "end-invalidate ");
 }
 
 } // namespace
@@ -169,7 +169,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(for_device_writes_back_what_the_device_reads),
         cmocka_unit_test(each_addition_to_a_batch_has_a_fence_before),
-        cmocka_unit_test(phases_of_both_kinds_have_both_pairs_of_fences),
+        cmocka_unit_test(phases_of_both_kinds_have_one_pair_of_fences),
         cmocka_unit_test(for_device_also_invalidates_what_the_device_writes),
         cmocka_unit_test(for_cpu_invalidates_what_the_device_wrote),
         cmocka_unit_test(for_cpu_does_nothing_for_what_the_device_read),
