@@ -91,10 +91,11 @@ int check_mapped(const cache::range *ranges, std::size_t count) noexcept {
     page_checker checker;
     int error = 0;
     for (std::size_t i = 0; i < count && error == 0; ++i) {
-        cache::for_each_line(ranges + i, 1, page_size, [&](std::uintptr_t page) {
-            if (error == 0)
-                error = checker.add(std::max(page, static_cast<std::uintptr_t>(ranges[i].addr)));
-        });
+        cache::for_each_line(
+            ranges + i, 1, page_size, [&](std::uintptr_t page, const cache::range &range) {
+                if (error == 0)
+                    error = checker.add(std::max(page, static_cast<std::uintptr_t>(range.addr)));
+            });
     }
     return error == 0 ? checker.check_added() : error;
 }

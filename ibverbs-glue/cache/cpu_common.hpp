@@ -6,6 +6,7 @@
 #include "cache.hpp"
 #include "lines.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace coherdma::cache {
@@ -13,7 +14,23 @@ namespace coherdma::cache {
 /// cache_ops::writeback or writeback_invalidate with one instruction per line.
 template <void (*instruction)(std::uintptr_t) noexcept>
 void per_line(const range *ranges, std::size_t count, std::size_t line_size) noexcept {
-    for_each_line(ranges, count, line_size, [](std::uintptr_t line) { instruction(line); });
+    for_each_line(ranges, count, line_size,
+                  [](std::uintptr_t line, const range &) { instruction(line); });
+}
+
+/// The same, with a call of load before the first line of each page: with the address of a byte of
+/// the ranges on that page.
+template <void (*instruction)(std::uintptr_t) noexcept, void (*load)(std::uintptr_t) noexcept>
+void per_line_loaded(const range *ranges, std::size_t count, std::size_t line_size) noexcept {
+    constexpr std::uintptr_t MIN_PAGE_SIZE = 4096;
+    std::uintptr_t loaded_page = 1; // no page's address
+    for_each_line(ranges, count, line_size, [&](std::uintptr_t line, const range &range) {
+        const std::uintptr_t page = line & ~(MIN_PAGE_SIZE - 1);
+        if (page != loaded_page)
+            load(std::max(line, static_cast<std::uintptr_t>(range.addr)));
+        loaded_page = page;
+        instruction(line);
+    });
 }
 
 /// A fence where the CPU orders the accesses itself.

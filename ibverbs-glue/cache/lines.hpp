@@ -14,8 +14,8 @@ struct [[gnu::may_alias]] range {
     std::uint32_t lkey = 0; ///< ignored
 };
 
-/// Calls function(line_addr) with the address of each cache line that the ranges touch; only once
-/// for a line that ends one range and begins the next. line_size must be a power of two.
+/// Calls function(line_addr, range) with the address of each cache line that the ranges touch; only
+/// once for a line that ends one range and begins the next. line_size must be a power of two.
 ///
 /// Not unrolled and without prefetch: measured, unrolling gains nothing and prefetching is slower.
 template <typename Function>
@@ -38,7 +38,7 @@ inline void for_each_line(const range *ranges, std::size_t count, std::size_t li
         previous_line = last_line;
         // Compares with the last line, not with the end, which may be 2^64.
         for (;; line += line_size) {
-            function(line);
+            function(line, range);
             if (line == last_line)
                 break;
         }

@@ -52,16 +52,18 @@ void fence_iorw_ow() noexcept {
     asm volatile("fence iorw, ow" ::: "memory");
 }
 
-// For an unmapped page the kernel treats these instructions as stores, which kill the program if
-// the page is read-only. So each page is read first, which maps it.
-template <void (*instruction)(std::uintptr_t) noexcept>
-void per_line_mapped(const range *ranges, std::size_t count, std::size_t line_size) noexcept {
-    constexpr std::size_t MIN_PAGE_SIZE = 4096;
-    for_each_line(ranges, count, MIN_PAGE_SIZE, [](std::uintptr_t page) {
-        static_cast<void>(*reinterpret_cast<const volatile unsigned char *>(page));
-    });
-    per_line<instruction>(ranges, count, line_size);
+void load_byte(std::uintptr_t addr) noexcept {
+    static_cast<void>(*reinterpret_cast<const volatile unsigned char *>(addr));
 }
+
+// These instructions need only the permission to load, but fault like stores if the page is not
+// mapped, or if its accessed bit is clear and the CPU does not set it (unprivileged ISA, CMO
+// extensions, "Page-Fault, Guest-Page-Fault, and Access-Fault Exceptions"; privileged ISA, Svade).
+// For such a fault in a read-only mapping Linux kills the program. A load just before has the
+// kernel map the page and set the bit. To find unused pages the kernel may clear it again, but then
+// leaves the TLB as it is, and never does so for locked memory (mlock).
+template <void (*instruction)(std::uintptr_t) noexcept>
+constexpr auto per_line_mapped = per_line_loaded<instruction, load_byte>;
 
 bool has_zicbom() noexcept {
     return (hwprobe(HWPROBE_KEY_IMA_EXT_0) & HWPROBE_EXT_ZICBOM) != 0;

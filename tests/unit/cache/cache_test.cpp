@@ -5,6 +5,7 @@
 
 #include "../cmocka.hpp"
 #include "cache/cache.hpp"
+#include "cache/cpu_common.hpp"
 #include "cache/fault_guard.hpp"
 #include "faults.hpp"
 
@@ -25,7 +26,7 @@ namespace {
 std::vector<std::uintptr_t> visited_lines(std::vector<range> ranges, std::size_t line_size) {
     std::vector<std::uintptr_t> lines;
     for_each_line(ranges.data(), ranges.size(), line_size,
-                  [&](std::uintptr_t line) { lines.push_back(line); });
+                  [&](std::uintptr_t line, const range &) { lines.push_back(line); });
     return lines;
 }
 
@@ -52,6 +53,41 @@ void for_each_line_reaches_last_address(void **) {
     const std::uintptr_t top = ~std::uintptr_t{0};
     assert_lines(visited_lines({{top - 64, 65}}, 64), {top - 127, top - 63});
     assert_lines(visited_lines({{top, 1}}, 64), {top - 63});
+}
+
+struct access {
+    std::uintptr_t addr;
+    bool is_load;
+    bool operator==(const access &) const = default;
+};
+std::vector<access> accesses;
+void record_load(std::uintptr_t addr) noexcept {
+    accesses.push_back({addr, true});
+}
+void record_line(std::uintptr_t addr) noexcept {
+    accesses.push_back({addr, false});
+}
+
+// A load of the page comes just before its lines, and from the ranges only.
+void per_line_loaded_loads_a_byte_of_the_ranges_on_each_page(void **) {
+    constexpr bool LOAD = true, LINE = false;
+    const std::array<range, 5> ranges = {
+        {{0x1F90, 0x8}, {0x1FA0, 0x61}, {0x2001, 0x10}, {0x2F00, 0}, {0x4FFF, 0x1002}}};
+    accesses.clear();
+    per_line_loaded<record_line, record_load>(ranges.data(), ranges.size(), 0x400);
+    assert_true(accesses == (std::vector<access>{{0x1F90, LOAD},
+                                                 {0x1C00, LINE},
+                                                 {0x2000, LOAD},
+                                                 {0x2000, LINE},
+                                                 {0x4FFF, LOAD},
+                                                 {0x4C00, LINE},
+                                                 {0x5000, LOAD},
+                                                 {0x5000, LINE},
+                                                 {0x5400, LINE},
+                                                 {0x5800, LINE},
+                                                 {0x5C00, LINE},
+                                                 {0x6000, LOAD},
+                                                 {0x6000, LINE}}));
 }
 
 void writeback_and_invalidate_keep_data(void **) {
@@ -157,6 +193,7 @@ int main() {
         cmocka_unit_test(for_each_line_visits_all_lines_of_range),
         cmocka_unit_test(for_each_line_visits_shared_line_once),
         cmocka_unit_test(for_each_line_reaches_last_address),
+        cmocka_unit_test(per_line_loaded_loads_a_byte_of_the_ranges_on_each_page),
         cmocka_unit_test(writeback_and_invalidate_keep_data),
         cmocka_unit_test(read_only_memory_is_accepted),
         cmocka_unit_test(choose_ops_returns_first_usable),

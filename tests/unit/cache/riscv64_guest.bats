@@ -43,6 +43,14 @@ trace() { # MODEL LINE
     [[ $output == 'ops zicbom line 64' ]]
 }
 
+# A CPU that does not set accessed bits: with a store page fault for an instruction on such a page.
+svade=$model,svade=true,svadu=false
+
+@test "RISC-V guest without updates of accessed bits: read-only memory accepted" {
+    run -0 nice "$guest" -cpu "$svade" "$touch" selftest
+    [[ $output == 'ops zicbom line 64' ]]
+}
+
 @test "RISC-V guest, 64-byte lines: each touched once between fences" {
     trace "$model" 64
 }
@@ -67,4 +75,16 @@ trace() { # MODEL LINE
     build_touch "$cache"
     run -1 nice tests/unit/cache/traced.py riscv64 64 "$guest" "$model" "$touch"
     [[ $output == *'cbo.clean missed'* ]]
+}
+
+@test "RISC-V guest: self-test detects that a page is not loaded" {
+    local cache=$BATS_TEST_TMPDIR/cache
+    cp -r ibverbs-glue/cache "$cache"
+    sed -i 's/constexpr auto per_line_mapped = .*/constexpr auto per_line_mapped = per_line<instruction>;/' "$cache/riscv64.cpp"
+    sed -i 's/^void load_byte/[[maybe_unused]] &/' "$cache/riscv64.cpp"
+    run -1 cmp -s {ibverbs-glue/cache,"$cache"}/riscv64.cpp
+    touch=$BATS_TEST_TMPDIR/touch
+    build_touch "$cache"
+    run ! nice "$guest" -cpu "$svade" "$touch" selftest
+    [[ $status == 139 ]] # SIGSEGV
 }

@@ -86,6 +86,8 @@ void check_fault_calls_no_handler() {
     require(handled_signals == 0, "the caller's handlers are not called");
     raise(SIGILL);
     require(handled_signals == 1, "the caller's handlers are in place");
+    for (const int signal : {SIGILL, SIGSEGV})
+        std::signal(signal, SIG_DFL);
 }
 
 // Instructions that the CPU reports, but that fault.
@@ -108,9 +110,20 @@ void check_data_is_kept(const cache_ops &ops) {
         maintain(ops, {{addr, 5000}, {addr + 6000, offset}}, line_size());
         require(bytes == copy, "the data is kept");
     }
-    // Read-only memory that is not populated.
-    void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    maintain(ops, {{reinterpret_cast<std::uintptr_t>(page), 4096}}, line_size());
+}
+
+// Read-only pages: not mapped yet, and mapped with their accessed bit clear.
+void check_read_only_memory(const cache_ops &ops) {
+    constexpr std::size_t PAGE = 4096;
+    void *memory =
+        mmap(nullptr, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto *const bytes = static_cast<unsigned char *>(memory);
+    bytes[PAGE] = 1;
+    require(mprotect(memory, 2 * PAGE, PROT_READ) == 0, "cannot make memory read-only");
+    require(madvise(bytes + PAGE, PAGE, MADV_COLD) == 0, "cannot clear the accessed bit");
+    const auto addr = reinterpret_cast<std::uintptr_t>(bytes);
+    maintain(ops, {{addr, 2 * PAGE}}, line_size());
+    require(bytes[0] == 0 && bytes[PAGE] == 1, "read-only data is kept");
 }
 
 #if defined(__riscv)
@@ -167,8 +180,10 @@ int main(int argc, char **argv) {
         return 3;
     }
     std::printf("ops %s line %zu\n", ops->name, line_size());
-    if (task == "selftest")
+    if (task == "selftest") {
         check_data_is_kept(*ops);
+        check_read_only_memory(*ops);
+    }
     // MAP_POPULATE: after a page fault an instruction is executed twice.
     require(mmap(reinterpret_cast<void *>(AREA_ADDR), AREA_SIZE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0) != MAP_FAILED,

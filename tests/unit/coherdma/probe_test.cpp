@@ -34,14 +34,15 @@ bool is_reported() noexcept {
 void writeback_invalidate(const cache::range *ranges, std::size_t count,
                           std::size_t line_size) noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(fake->cached.data());
-    cache::for_each_line(ranges, count, line_size, [begin](std::uintptr_t line) {
-        const std::size_t word = (line - begin) / sizeof(std::uint64_t);
-        if (fake->cached[word] != fake->synced[word])
-            fake->memory[word] = fake->cached[word];
-        else
-            fake->cached[word] = fake->memory[word];
-        fake->synced[word] = fake->memory[word];
-    });
+    cache::for_each_line(ranges, count, line_size,
+                         [begin](std::uintptr_t line, const cache::range &) {
+                             const std::size_t word = (line - begin) / sizeof(std::uint64_t);
+                             if (fake->cached[word] != fake->synced[word])
+                                 fake->memory[word] = fake->cached[word];
+                             else
+                                 fake->cached[word] = fake->memory[word];
+                             fake->synced[word] = fake->memory[word];
+                         });
 }
 
 constexpr cache::cache_ops FAKE_OPS = {"fake",   no_fence,   writeback_invalidate,
