@@ -30,10 +30,12 @@ void dmb_osh() noexcept {
     asm volatile("dmb osh" ::: "memory");
 }
 
+// Arm ARM D7.5.9, "Ordering and completion of data and instruction cache instructions":
 // After the loops: only a dsb waits until the lines have reached memory; a dmb merely orders. Full
 // system, because a device may be in no smaller shareability domain.
-// fence_before_writeback: a CPU's own stores to a line precede its dc of that line. Stores of other
-// threads that this thread learned of by a load do not without a dmb: a dc is not ordered after it.
+// fence_before_writeback: a CPU's own loads and stores of a line precede its dc of that line.
+// Others do so only with a dmb or dsb for both kinds of access: a load by which this thread learned
+// of stores of another thread, which then precede the dc as well (B2.3, "Other-multi-copy atomic").
 // fence_before_invalidate: the completion may come from a device, so a dsb sy as well.
 // Every CPU has these instructions, but the kernel can trap them: is_usable() finds out.
 constexpr cache_ops ARCH_OPS[] = {
@@ -51,13 +53,13 @@ constexpr cache_ops ARCH_OPS[] = {
 
 // Before a Read and before a Write, what precedes the store that notifies the peer: stores; loads,
 // as a store of another thread is visible to the device only if the load that found it is performed
-// (Arm ARM B2.3, Other-multi-copy atomicity); and loads of data that the peer will overwrite. After
+// (Arm ARM B2.3, "Other-multi-copy atomic"); and loads of data that the peer will overwrite. After
 // a Write, later loads follow the load of the completion. So each needs more than a dmb oshst or
-// oshld. Outer shareable, as the kernel's dma_mb().
+// oshld (B2.3, "Barrier-ordered-before"; tests/litmus). Outer shareable, as the kernel's dma_mb().
 constexpr cache_ops ORDERING_OPS = only_order(dmb_osh, dmb_osh);
 
-// CTR_EL0 (Arm ARM D24.2, CTR_EL0): its fields are log2 of a number of 4-byte words. Where cores
-// differ, the kernel traps the read.
+// CTR_EL0 (Arm ARM, "CTR_EL0, Cache Type Register"): its fields are log2 of a number of 4-byte
+// words. Where cores differ, the kernel traps the read.
 constexpr std::size_t WORD_SIZE = 4;
 constexpr std::uint64_t CTR_FIELD = 0xF;
 constexpr unsigned CTR_DMIN_LINE = 16; // the smallest line of all data caches

@@ -28,7 +28,8 @@ void sync() noexcept {
 
 // After the loops, sync waits until the lines have reached memory. Before them, it orders earlier
 // stores, of this thread and of threads whose stores it has observed: dcbst and dcbf are ordered
-// like loads, and only sync orders a load after a store.
+// like loads (Power ISA 3.0, Book II 4.3.2, "Data Cache Instructions"), and only sync orders a load
+// after a store (Book II 4.6.3, "Memory Barrier Instructions").
 constexpr cache_ops ARCH_OPS[] = {
     {
         .name = "dcb",
@@ -42,8 +43,9 @@ constexpr cache_ops ARCH_OPS[] = {
     },
 };
 
-// sync before the peer is notified, which may be by a store to the device. After a completion was
-// read, lwsync would do, but the call does not know the phase.
+// sync before the peer is notified, which may be by a store to the device: lwsync does not order
+// such stores with those to memory (Power ISA 3.0, Book II 4.6.3). After a completion was read,
+// lwsync would do, but the call does not know the phase. See tests/litmus.
 constexpr cache_ops ORDERING_OPS = only_order(sync, sync);
 
 } // namespace

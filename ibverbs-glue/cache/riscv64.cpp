@@ -70,7 +70,8 @@ bool has_zicbom() noexcept {
 }
 
 // A fence orders these instructions like writes to the line. They keep their order with this CPU's
-// own loads and stores to the same line.
+// own loads and stores to the same line (unprivileged ISA, CMO extensions, "Preserved Program
+// Order").
 // fence_before_writeback: stores of other threads that this thread learned of by a load need a
 // fence between that load and the write-back. The other fences include device I/O on both sides:
 // the completion and the notification may be accesses to device registers.
@@ -89,9 +90,10 @@ constexpr cache_ops ARCH_OPS[] = {
 
 // Before a Read and before a Write, what precedes the store that notifies the peer: stores; loads,
 // as a store of another thread is visible to the device only if the load that found it is performed
-// (RVWMO is multi-copy atomic, and keeps no load before a later store without a dependency); and
-// loads of data that the peer will overwrite. After a Write, later loads and stores follow the load
-// of the completion.
+// (unprivileged ISA, RVWMO: it is multi-copy atomic, and by "Preserved Program Order" keeps no load
+// before a later store without a dependency); and loads of data that the peer will overwrite. After
+// a Write, later loads and stores follow the load of the completion. The model does not order main
+// memory with I/O; these fences do (RV32I, "Memory Ordering Instructions"). See tests/litmus.
 constexpr cache_ops ORDERING_OPS = only_order(fence_iorw_ow, fence_iorw_iorw);
 
 } // namespace

@@ -65,12 +65,13 @@ bool has_clwb() noexcept {
     return has_clflushopt() && (cpuid(7).ebx & CPUID_7_EBX_CLWB) != 0;
 }
 
-// fence_before_writeback: clwb and clflushopt follow this CPU's own stores to the line. lfence
-// makes them follow its older loads, too, which the manuals do not promise; it waits for no
-// write-back. fence_after_writeback: sfence orders clwb and clflushopt before later stores, and the
-// peer is notified by a store. clflush: on CPUs without clflushopt, AMD's manual (APM 3, CLFLUSH)
-// guarantees order by mfence only, before and after. Around a Write: mfence, since sfence does not
-// order loads.
+// fence_before_writeback: clwb and clflushopt follow this CPU's own stores to the line (Intel SDM 2
+// and AMD APM 3, "CLWB", "CLFLUSHOPT"). They follow its older loads only by lfence, which no later
+// instruction passes (SDM 2 and APM 3, "LFENCE"; on AMD CPUs as Linux sets them up); it waits for
+// no write-back. fence_after_writeback: sfence orders clwb and clflushopt before later stores, and
+// the peer is notified by a store. clflush: on CPUs without clflushopt, AMD's manual (APM 3,
+// "CLFLUSH") guarantees order by mfence only, before and after. Around a Write: mfence, since
+// sfence does not order loads (SDM 2, "SFENCE").
 constexpr cache_ops ARCH_OPS[] = {
     {
         .name = "clwb",
@@ -104,8 +105,9 @@ constexpr cache_ops ARCH_OPS[] = {
     },
 };
 
-// The CPU keeps loads and stores in order except those that bypass the cache (SDM 3A, "Memory
-// Ordering in P6 and More Recent Processor Families"): for such stores, as _mm_stream_si128() makes
+// The CPU keeps loads and stores in order (SDM 3A 9.2.2, "Memory Ordering in P6 and More Recent
+// Processor Families"; APM 2, 7.2), but not a store before a later load, which no sync promises,
+// nor those that bypass the cache (APM 2, 7.4.2). For such stores, as _mm_stream_si128() makes
 // them, sfence, also before a Write, since a store that waits in a buffer must not follow what the
 // peer writes; for loads, lfence.
 constexpr cache_ops ORDERING_OPS = only_order(sfence, sfence_lfence);
