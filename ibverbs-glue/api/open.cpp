@@ -3,6 +3,7 @@
 // Opening determines the device, the result of the coherency rules, and the cache_ops for sync.
 // None of them changes later.
 
+#include "coherency/architecture.hpp"
 #include "coherency/confidential_guest.hpp"
 #include "coherency/kernel_version.hpp"
 #include "coherency/queues.hpp"
@@ -214,7 +215,7 @@ bool does_deregistration_discard(const coherdma_device &device) {
     return (device.coherency == COHERDMA_NON_COHERENT || device.coherency == COHERDMA_UNKNOWN) &&
            coherency::parse_kernel_release(device.kernel_release) <
                coherency::kernel_version{.major = 7, .minor = 0} &&
-           !coherency::is_always_coherent(device.machine);
+           !coherency::has_only_coherent_devices(device.machine);
 }
 
 /// coherdma_device_attr::buffer_alignment.

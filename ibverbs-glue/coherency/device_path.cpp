@@ -37,6 +37,7 @@ std::string find_host_bridge(const std::string &hardware_folder) {
     return {};
 }
 
+// A PCI function has the file config.
 std::string find_pci_function(const std::string &hardware_folder) {
     const std::string bridge = find_host_bridge(hardware_folder);
     for (std::string path = hardware_folder; !bridge.empty() && path.size() > bridge.size();

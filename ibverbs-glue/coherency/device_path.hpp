@@ -14,7 +14,7 @@ std::string find_hardware_folder(const rule_input &input);
 /// The folder pciDDDD:BB of the PCI host bridge above it; "" if the device is not on PCI.
 std::string find_host_bridge(const std::string &hardware_folder);
 
-/// The folder of the PCI function, which has the file config: the device, or one above a
+/// The folder of the PCI function, which does the DMA: the device itself, or one above a
 /// subfunction, such as mlx5_core.sf.2. "" if the device is not on PCI.
 std::string find_pci_function(const std::string &hardware_folder);
 

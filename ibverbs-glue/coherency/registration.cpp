@@ -3,6 +3,7 @@
 // Since 7.0, Linux refuses to register user memory for a device that it treats as non-coherent: a
 // registration that succeeds shows that the kernel treats the device as coherent.
 
+#include "architecture.hpp"
 #include "kernel_version.hpp"
 #include "rules.hpp"
 
@@ -34,7 +35,7 @@ evidence evaluate_registration(const rule_input &input) {
     if (error == 0) {
         result.coherency = COHERDMA_COHERENT;
         result.reason = "this kernel registers memory only for devices that it treats as coherent";
-    } else if (error == EOPNOTSUPP && !is_always_coherent(input.machine)) {
+    } else if (error == EOPNOTSUPP && !has_only_coherent_devices(input.machine)) {
         result.coherency = COHERDMA_NON_COHERENT;
         result.reason =
             "this kernel refuses registration for devices that it treats as non-coherent";

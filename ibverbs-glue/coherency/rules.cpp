@@ -25,6 +25,8 @@ constexpr rule RULES[] = {
     {"registration", COHERDMA_STRENGTH_KERNEL, evaluate_registration},
     {"architecture", COHERDMA_STRENGTH_KERNEL, evaluate_architecture},
     {"devicetree", COHERDMA_STRENGTH_FIRMWARE, evaluate_devicetree},
+    // Exact, but it reads megabytes, so those above come first.
+    {"kernel", COHERDMA_STRENGTH_KERNEL, evaluate_kernel},
     {"acpi", COHERDMA_STRENGTH_FIRMWARE, evaluate_acpi},
     {"pcie", COHERDMA_STRENGTH_NONE, evaluate_pcie},
     {"queues", COHERDMA_STRENGTH_NONE, evaluate_queues},

@@ -2,9 +2,10 @@
 //
 // Decides whether a device snoops the CPU's cache.
 //
-// The kernel does not report whether it treats a device as coherent. So there are rules, one per
-// file, each of which evaluates one kind of evidence. They are evaluated in order of reliability;
-// the first with a result decides. The source, value and reason of each are kept for the user.
+// Only root can read whether the kernel treats a device as coherent. So there are rules, one per
+// file, each of which evaluates one kind of evidence. They are evaluated in order of reliability,
+// and of cost; the first with a result decides. The source, value and reason of each are kept for
+// the user.
 #pragma once
 
 #include "config.hpp"
@@ -20,7 +21,7 @@
 namespace coherdma::coherency {
 
 struct rule_input {
-    std::string root;           ///< prefix of /sys; "" except in tests
+    std::string root;           ///< prefix of /sys and /proc; "" except in tests
     std::string name;           ///< of the device
     std::string driver;         ///< of the kernel, such as "mlx5"; "" if unknown
     std::string machine;        ///< as uname -m
@@ -75,6 +76,7 @@ evidence evaluate_bounce(const rule_input &);
 evidence evaluate_registration(const rule_input &);
 evidence evaluate_architecture(const rule_input &);
 evidence evaluate_devicetree(const rule_input &);
+evidence evaluate_kernel(const rule_input &);
 evidence evaluate_acpi(const rule_input &);
 evidence evaluate_pcie(const rule_input &);
 evidence evaluate_queues(const rule_input &);
@@ -82,8 +84,5 @@ evidence evaluate_queues(const rule_input &);
 /// Members of rule_input for a device that is open.
 int try_reg_mr(ibv_context *context);
 bool has_dma_bounce_flag(ibv_context *context);
-
-/// Whether Linux treats every device as coherent on this architecture, as uname -m.
-bool is_always_coherent(const std::string &machine);
 
 } // namespace coherdma::coherency

@@ -62,7 +62,7 @@ teardown() {
     run -0 --separate-stderr "$tool" explain siw0
     [[ ${lines[0]} == 'siw0 is coherent: the CPU moves the data of a software device (RDMA netlink:' ]]
     [[ $output == *$'\n> software      coherent     kernel '* ]]
-    for rule in override bounce registration architecture devicetree acpi pcie queues; do
+    for rule in override bounce registration architecture devicetree kernel acpi pcie queues; do
         [[ $output == *$'\n  '"$rule "* ]]
     done
     for line in "${lines[@]}"; do ((${#line} < 80)); done
