@@ -3,6 +3,7 @@
 // Evaluates the rules on the machines of tests/data/coherency.
 
 #include "../cmocka.hpp"
+#include "coherency/files.hpp"
 #include "coherency/queues.hpp"
 #include "coherency/rules.hpp"
 #include "sysfs_tree.hpp"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <span>
 
@@ -269,6 +271,31 @@ void device_not_refused_without_evidence(void **) {
     assert_string_equal(queue_problem(non_coherent, "mlx5", input.kernel_release), "");
 }
 
+// On machines whose devices are not coherent, and on one where a missing _CCA means coherent.
+void damaged_acpi_tables_decide_nothing(void **) {
+    for (const char *name : {"acpi-raspberry-pi4", "acpi-unrelated-zero", "acpi-riscv-zero"}) {
+        const fake_sysfs machine("tests/data/coherency/" + std::string(name) + ".tree");
+        const rule_input input = make_rule_input(machine);
+        const auto assert_unknown_with = [&](const std::string &path, const std::string &bytes) {
+            std::ofstream(path, std::ios::binary) << bytes;
+            assert_int_equal(evaluate_acpi(input).coherency, COHERDMA_UNKNOWN);
+        };
+        for (const auto &entry :
+             std::filesystem::directory_iterator(machine.root + "/sys/firmware/acpi/tables")) {
+            const std::string path = entry.path();
+            const std::string table = read_file(path).value();
+            for (std::size_t i = 0; i < table.size(); ++i) {
+                assert_unknown_with(path, table.substr(0, i));
+                std::string changed = table;
+                changed[i] = static_cast<char>(~changed[i]);
+                assert_unknown_with(path, changed);
+            }
+            std::ofstream(path, std::ios::binary) << table;
+        }
+        assert_int_not_equal(evaluate_acpi(input).coherency, COHERDMA_UNKNOWN);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -288,7 +315,8 @@ int main() {
                                      cmocka_unit_test(device_with_unsynced_queues_refused),
                                      cmocka_unit_test(device_with_unknown_queues_refused),
                                      cmocka_unit_test(queues_of_cxgb4_are_those_of_the_kernel),
-                                     cmocka_unit_test(device_not_refused_without_evidence)};
+                                     cmocka_unit_test(device_not_refused_without_evidence),
+                                     cmocka_unit_test(damaged_acpi_tables_decide_nothing)};
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(
             {names[i].c_str(), expected_rule_decides, nullptr, nullptr, files[i].data()});
