@@ -14,6 +14,7 @@
 #include <fstream>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <span>
+#include <unistd.h>
 
 using namespace coherdma::coherency;
 
@@ -271,6 +272,23 @@ void device_not_refused_without_evidence(void **) {
     assert_string_equal(queue_problem(non_coherent, "mlx5", input.kernel_release), "");
 }
 
+// As an ordinary user, who cannot read the tables.
+void acpi_asks_for_root(void **) {
+    const fake_sysfs machine("tests/data/coherency/acpi-raspberry-pi4.tree");
+    namespace fs = std::filesystem;
+    fs::permissions(machine.root, fs::perms::all);
+    fs::permissions(machine.root + "/sys/firmware/acpi/tables/DSDT", fs::perms::none);
+    constexpr uid_t ORDINARY_USER = 65534;
+    const uid_t user = geteuid();
+    if (user == 0 && seteuid(ORDINARY_USER) != 0)
+        skip();
+    const evidence result = evaluate_acpi(make_rule_input(machine));
+    assert_int_equal(seteuid(user), 0);
+    assert_int_equal(result.coherency, COHERDMA_UNKNOWN);
+    assert_string_equal(result.value.c_str(), "DSDT: Permission denied");
+    assert_non_null(std::strstr(result.reason.c_str(), "run as root"));
+}
+
 // On machines whose devices are not coherent, and on one where a missing _CCA means coherent.
 void damaged_acpi_tables_decide_nothing(void **) {
     for (const char *name : {"acpi-raspberry-pi4", "acpi-unrelated-zero", "acpi-riscv-zero"}) {
@@ -316,6 +334,7 @@ int main() {
                                      cmocka_unit_test(device_with_unknown_queues_refused),
                                      cmocka_unit_test(queues_of_cxgb4_are_those_of_the_kernel),
                                      cmocka_unit_test(device_not_refused_without_evidence),
+                                     cmocka_unit_test(acpi_asks_for_root),
                                      cmocka_unit_test(damaged_acpi_tables_decide_nothing)};
     for (std::size_t i = 0; i < files.size(); ++i)
         tests.push_back(
