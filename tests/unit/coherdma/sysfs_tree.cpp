@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <stdlib.h>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -43,10 +44,11 @@ std::string read_config_space(std::istringstream &fields) {
 } // namespace
 
 fake_sysfs::fake_sysfs(const std::string &description) {
-    char name[] = "/tmp/coherdma-tree.XXXXXX";
-    if (!mkdtemp(name))
+    // In memory if possible: tests change thousands of files.
+    root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    root += "/coherdma-tree.XXXXXX";
+    if (!mkdtemp(root.data()))
         throw std::runtime_error("no temporary folder");
-    root = name;
     write(root + "/proc/cmdline", "quiet\n");
     std::ifstream lines(description);
     if (!lines)
