@@ -61,7 +61,7 @@ coherdmadv_device_attr query_device(ibv_context *context, rdma_driver_id driver_
     attr.driver_id = driver_id;
     attr.caps = query_caps(context, driver_id);
     const cache::emulated_cache *const emulated = emulation::find_cache(context);
-    attr.coherency = emulated != nullptr ? COHERDMA_EMULATED : COHERDMA_COHERENT;
+    attr.coherency = emulated != nullptr ? COHERDMA_NON_COHERENT : COHERDMA_COHERENT;
     attr.line_size = static_cast<std::uint32_t>(emulated != nullptr ? emulated->line_size()
                                                                     : cache::line_size());
     if (emulated != nullptr)

@@ -16,6 +16,7 @@ struct coherdma_device {
     int (*check_memory)(const coherdma_device &, const coherdma::cache::range *,
                         std::size_t) noexcept = nullptr;
     const coherdma::cache::emulated_cache *emulated = nullptr; ///< nullptr: not emulated
+    bool is_emulated = false;
     bool sync_required = false;
     std::size_t buffer_alignment = 0; ///< other data must not share it, in bytes
     const char *problem = "";         ///< why sync fails

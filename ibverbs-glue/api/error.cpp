@@ -30,8 +30,6 @@ const char *coherdma_coherency_str(uint32_t coherency) {
         return "coherent";
     case COHERDMA_NON_COHERENT:
         return "non-coherent";
-    case COHERDMA_EMULATED:
-        return "emulated";
     case COHERDMA_BOUNCED:
         return "bounced";
     default:

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <infiniband/verbs.h>
 #include <memory>
@@ -134,6 +135,7 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
                                                    ? coherency::rule_scope::all
                                                    : coherency::rule_scope::until_decided);
     device.coherency = device.decision.deciding_rule().evidence.coherency;
+    device.is_emulated = std::strcmp(device.decision.deciding_rule().rule->name, "emulation") == 0;
     return 0;
 }
 
@@ -165,7 +167,7 @@ std::string make_explanation(const coherdma_device &device) {
 
 // Chooses what sync calls will do: sets ops, line_size, sync_required and problem.
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
-    if (device.coherency == COHERDMA_EMULATED) {
+    if (device.is_emulated) {
         device.emulated = api::find_emulated_cache(attr.context);
         if (!device.emulated)
             return fail(EOPNOTSUPP,
@@ -212,7 +214,8 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
 /// a write-back on Arm, and on RISC-V in later releases. Assumed of every architecture that has
 /// such devices.
 bool does_deregistration_discard(const coherdma_device &device) {
-    return (device.coherency == COHERDMA_NON_COHERENT || device.coherency == COHERDMA_UNKNOWN) &&
+    return !device.is_emulated &&
+           (device.coherency == COHERDMA_NON_COHERENT || device.coherency == COHERDMA_UNKNOWN) &&
            coherency::parse_kernel_release(device.kernel_release) <
                coherency::kernel_version{.major = 7, .minor = 0} &&
            !coherency::has_only_coherent_devices(device.machine);

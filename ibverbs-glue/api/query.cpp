@@ -27,6 +27,7 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
     result.sync_required = device->sync_required ? 1 : 0;
     result.line_size = static_cast<std::uint32_t>(device->line_size);
     result.buffer_alignment = static_cast<std::uint32_t>(device->buffer_alignment);
+    result.flags = device->is_emulated ? COHERDMA_DEVICE_EMULATED : 0;
     result.name = device->name.c_str();
     result.driver = device->driver.c_str();
     result.transport = device->transport.c_str();
@@ -35,6 +36,7 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
     result.source = evidence.source.c_str();
     result.value = evidence.value.c_str();
     result.explanation = device->explanation.c_str();
+    result.sync_problem = device->ops ? "" : device->problem;
     return copy_out(result, attr, size);
 }
 

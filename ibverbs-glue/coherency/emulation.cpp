@@ -17,12 +17,12 @@ evidence evaluate_emulation(const rule_input &input) {
                                                  : "this process cannot open the device";
         return result;
     }
-    if (input.provider_attr->coherency != COHERDMA_EMULATED) {
+    if (input.provider_attr->coherency != COHERDMA_NON_COHERENT) {
         result.value = coherdma_coherency_str(input.provider_attr->coherency);
         result.reason = "not emulated";
         return result;
     }
-    result.coherency = COHERDMA_EMULATED;
+    result.coherency = COHERDMA_NON_COHERENT;
     result.value = std::string("mode ") + input.provider_attr->mode;
     result.reason = input.provider_attr->evidence;
     return result;

@@ -29,13 +29,15 @@ nlohmann::ordered_json as_json(const coherdma_device_attr &attr) {
             {"coherency", coherdma_coherency_str(attr.coherency)},
             {"strength", coherdma_strength_str(attr.strength)},
             {"sync_required", attr.sync_required != 0},
+            {"emulated", (attr.flags & COHERDMA_DEVICE_EMULATED) != 0},
             {"rule", attr.rule},
             {"source", attr.source},
             {"value", attr.value},
             {"line_size", attr.line_size},
             {"buffer_alignment", attr.buffer_alignment},
             {"instructions", attr.instructions},
-            {"explanation", attr.explanation}};
+            {"explanation", attr.explanation},
+            {"sync_problem", attr.sync_problem}};
 }
 
 nlohmann::ordered_json as_json(const coherdma_cpu_attr &attr) {

@@ -32,7 +32,7 @@ struct open_result {
 };
 
 struct coherency_result {
-    std::string coherency; ///< coherent, non-coherent, unknown, emulated; "" if the query failed
+    std::string coherency; ///< coherent, non-coherent, bounced, unknown; "" if the query failed
     std::string explanation;
     std::string sync_problem = {}; ///< why programs that need sync cannot open the device, or ""
 };

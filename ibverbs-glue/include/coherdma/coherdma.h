@@ -45,13 +45,12 @@ enum coherdma_coherency {
     COHERDMA_UNKNOWN = 0, /* treated as non-coherent */
     COHERDMA_COHERENT = 1,
     COHERDMA_NON_COHERENT = 2,
-    COHERDMA_EMULATED = 3, /* emulated as non-coherent: coherdma-emulate(7) */
     /* The kernel gives the device copies of the program's memory (bounce buffers): neither sees
      * the other's data, and no sync helps. */
-    COHERDMA_BOUNCED = 4,
+    COHERDMA_BOUNCED = 3,
 };
 
-/* Returns "unknown", "coherent", "non-coherent", "emulated" or "bounced". */
+/* Returns "unknown", "coherent", "non-coherent" or "bounced". */
 const char *coherdma_coherency_str(uint32_t coherency);
 
 /* How strong evidence is. */
@@ -68,6 +67,9 @@ const char *coherdma_strength_str(uint32_t strength);
 
 /* Returns the reason for the last failure in this thread, "" if none. Valid until the next one. */
 const char *coherdma_error(void);
+
+/* Returns the version of the library at run time, such as "0.1.0". */
+const char *coherdma_version(void);
 
 /* -- devices -------------------------------------------------------------------------------- */
 
@@ -102,6 +104,10 @@ struct coherdma_device *coherdma_open_device(struct ibv_context *context);
 struct coherdma_device *coherdma_open_device_ex(const struct coherdma_open_attr *attr, size_t size);
 void coherdma_close_device(struct coherdma_device *device);
 
+enum coherdma_device_flags {
+    COHERDMA_DEVICE_EMULATED = 1 << 0, /* emulated as non-coherent: coherdma-emulate(7) */
+};
+
 /*
  * Buffers that the device writes must begin and end at a multiple of buffer_alignment; otherwise
  * stores to other data beside them can be lost, or what the device writes. It is more than a line
@@ -114,7 +120,7 @@ struct coherdma_device_attr {
     uint32_t sync_required;    /* 0: the sync calls touch no cache line */
     uint32_t line_size;        /* of the cache, in bytes: what sync processes; 0: unknown */
     uint32_t buffer_alignment; /* of buffers that the device writes, begin and end, in bytes */
-    uint32_t reserved;         /* 0 */
+    uint32_t flags;            /* enum coherdma_device_flags */
     const char *name;          /* strings are valid until the device is closed, and never NULL */
     const char *driver;        /* of the kernel; "" if unknown */
     const char *transport;     /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
@@ -123,6 +129,7 @@ struct coherdma_device_attr {
     const char *source;        /* the file or system call that the rule read */
     const char *value;         /* the value read */
     const char *explanation;   /* all of this as a sentence */
+    const char *sync_problem;  /* why the sync calls fail; "" if they do not */
 };
 
 int coherdma_query_device(const struct coherdma_device *device, struct coherdma_device_attr *attr,

@@ -35,9 +35,9 @@ expect_emulated() { # DRIVER
     use_our_provider
     export COHERDMA_EMULATE=stale COHERDMA_EMULATE_LINE=128 COHERDMA_EMULATE_LOG=$BATS_TEST_TMPDIR/log.%p
     run -0 --separate-stderr query "$1"
-    [[ $output == "$1 emulated mode 'stale' line 128: coherdma's provider emulates a non-coherent device" ]]
+    [[ $output == "$1 non-coherent mode 'stale' line 128: coherdma's provider emulates a non-coherent device" ]]
     # An administrator's setting does not apply to the emulated device.
-    [[ $(COHERDMA_COHERENT=yes explain "$1") == "emulation: coherdma's provider: mode stale: emulated" ]]
+    [[ $(COHERDMA_COHERENT=yes explain "$1") == "emulation: coherdma's provider: mode stale: non-coherent" ]]
     COHERDMA_EMULATE=off run -0 --separate-stderr query "$1"
     [[ $output == "$1 coherent "* ]]
 }

@@ -267,6 +267,18 @@ void assumed_coherency_is_in_evidence(void **) {
     coherdma_close_device(device);
 }
 
+void texts_are_those_of_the_manual(void **) {
+    assert_string_equal(coherdma_version(), COHERDMA_VERSION);
+    constexpr const char *coherencies[] = {"unknown", "coherent", "non-coherent", "bounced"};
+    for (std::uint32_t i = 0; i < std::size(coherencies); ++i)
+        assert_string_equal(coherdma_coherency_str(i), coherencies[i]);
+    assert_string_equal(coherdma_coherency_str(COHERDMA_BOUNCED + 1), "unknown");
+    constexpr const char *strengths[] = {"none", "assumed", "firmware", "kernel", "measured"};
+    for (std::uint32_t i = 0; i < std::size(strengths); ++i)
+        assert_string_equal(coherdma_strength_str(i), strengths[i]);
+    assert_string_equal(coherdma_strength_str(COHERDMA_STRENGTH_MEASURED + 1), "none");
+}
+
 void open_rejects_invalid_environment(void **) {
     setenv("COHERDMA_COHERENT", "perhaps", 1);
     coherdma_open_attr attr = {};
@@ -387,6 +399,7 @@ int main() {
         cmocka_unit_test(open_rejects_invalid_attributes),
         cmocka_unit_test(device_attr_of_other_versions_is_accepted),
         cmocka_unit_test(assumed_coherency_is_in_evidence),
+        cmocka_unit_test(texts_are_those_of_the_manual),
         cmocka_unit_test(open_rejects_invalid_environment),
         cmocka_unit_test(port_list_of_other_versions_is_accepted),
         cmocka_unit_test(lists_are_walked_without_count),

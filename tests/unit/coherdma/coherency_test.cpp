@@ -128,12 +128,12 @@ void provider_decides_software_and_emulation(void **) {
     settings settings;
     parse_variable("rxe*=no,siw*=no", settings);
     input.settings = &settings;
-    provider.coherency = COHERDMA_EMULATED;
+    provider.coherency = COHERDMA_NON_COHERENT;
     std::strcpy(provider.mode, "poison");
     result = decide(input, rule_scope::until_decided);
     deciding = result.deciding_rule().evidence;
     assert_string_equal(result.deciding_rule().rule->name, "emulation");
-    assert_int_equal(deciding.coherency, COHERDMA_EMULATED);
+    assert_int_equal(deciding.coherency, COHERDMA_NON_COHERENT);
     assert_string_equal(deciding.value.c_str(), "mode poison");
     assert_string_equal(deciding.reason.c_str(), "reason of the provider");
 }

@@ -103,10 +103,11 @@ void emulated_device_syncs_with_provider_cache(void **) {
     assert_non_null(device);
     coherdma_device_attr attr = {};
     assert_int_equal(coherdma_query_device(device, &attr, sizeof attr), 0);
-    assert_int_equal(attr.coherency, COHERDMA_EMULATED);
+    assert_int_equal(attr.coherency, COHERDMA_NON_COHERENT);
+    assert_int_equal(attr.flags, COHERDMA_DEVICE_EMULATED);
     assert_int_equal(attr.line_size, 1024);
     assert_string_equal(attr.instructions, "stub");
-    assert_string_equal(attr.explanation, "emulated0 is emulated: the stub says so "
+    assert_string_equal(attr.explanation, "emulated0 is non-coherent: the stub says so "
                                           "(coherdma's provider: mode poison)");
     unsigned char byte = 0;
     const ibv_sge range = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};

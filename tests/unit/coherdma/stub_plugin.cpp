@@ -72,7 +72,7 @@ int coherdmadv_query_device(ibv_context *context, coherdmadv_device_attr *attr,
     if (inlen != sizeof *attr)
         return E2BIG; // shows that inlen is passed
     *attr = {};
-    attr->coherency = has_name(context, "coherent0") ? COHERDMA_COHERENT : COHERDMA_EMULATED;
+    attr->coherency = has_name(context, "coherent0") ? COHERDMA_COHERENT : COHERDMA_NON_COHERENT;
     attr->driver_id = RDMA_DRIVER_RXE;
     std::strcpy(attr->mode, mode());
     std::strcpy(attr->evidence, "the stub says so");

@@ -106,6 +106,9 @@ void opened_for_queries_without_syncs(void **) {
     assert_int_equal(attr.coherency, COHERDMA_NON_COHERENT);
     assert_int_equal(attr.sync_required, 1);
     assert_string_equal(attr.instructions, "");
+    assert_int_equal(attr.flags, 0);
+    assert_non_null(std::strstr(sync_problem, attr.sync_problem));
+    assert_true(*attr.sync_problem != '\0');
     ibv_sge sge = {};
     using sync_function = decltype(coherdma_sync_rdma_read);
     for (sync_function *const call : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
