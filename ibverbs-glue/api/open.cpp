@@ -126,7 +126,7 @@ int evaluate_rules(const coherdma_open_attr &attr, coherdma_device &device) {
     input.context = attr.context;
     input.try_reg_mr = coherency::try_reg_mr;
     input.has_dma_bounce_flag = coherency::has_dma_bounce_flag;
-    input.x86_confidential_guest = coherency::find_x86_confidential_guest();
+    input.x86_guest = coherency::find_x86_confidential_guest();
     coherdmadv_device_attr provider_attr = {};
     if (attr.context &&
         api::query_provider(attr.context, &provider_attr, sizeof provider_attr) == 0)
@@ -214,8 +214,10 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
 /// a write-back on Arm, and on RISC-V in later releases. Assumed of every architecture that has
 /// such devices.
 bool does_deregistration_discard(const coherdma_device &device) {
-    return !device.is_emulated &&
-           (device.coherency == COHERDMA_NON_COHERENT || device.coherency == COHERDMA_UNKNOWN) &&
+    const bool is_proven_coherent =
+        device.coherency == COHERDMA_COHERENT &&
+        device.decision.deciding_rule().rule->strength != COHERDMA_STRENGTH_ASSUMED;
+    return !device.is_emulated && !is_proven_coherent &&
            coherency::parse_kernel_release(device.kernel_release) <
                coherency::kernel_version{.major = 7, .minor = 0} &&
            !coherency::has_only_coherent_devices(device.machine);

@@ -10,13 +10,13 @@
 #include <cerrno>
 #include <cstring>
 
-#ifdef __x86_64__
+#if defined __x86_64__ || defined __i386__
 #    include <cpuid.h>
 #endif
 
 namespace coherdma::coherency {
 
-#ifdef __x86_64__
+#if defined __x86_64__ || defined __i386__
 namespace {
 
 struct cpuid_registers {
@@ -53,55 +53,65 @@ constexpr unsigned ENCRYPTION_EAX_SEV = 1U << 1;
 
 } // namespace
 
-std::string find_x86_confidential_guest() {
+confidential_guest find_x86_confidential_guest() {
+    confidential_guest guest = {.technique = "", .source = "CPUID", .is_certain = true};
     if ((cpuid(LEAF_FEATURES).ecx & FEATURES_ECX_HYPERVISOR) == 0)
-        return {}; // a host, which may have the CPUID bits of SEV too
+        return guest; // a host, which may have the CPUID bits of SEV too
     if (cpuid(0).eax >= LEAF_TDX) {
         const cpuid_registers tdx = cpuid(LEAF_TDX);
         if (make_signature(tdx.ebx, tdx.edx, tdx.ecx) == "IntelTDX    ")
-            return "TDX";
+            guest.technique = "TDX";
     }
     const cpuid_registers hypervisor = cpuid(LEAF_HYPERVISOR);
     if (make_signature(hypervisor.ebx, hypervisor.ecx, hypervisor.edx) == "Microsoft Hv" &&
         hypervisor.eax >= LEAF_HYPERV_ISOLATION &&
         (cpuid(LEAF_HYPERV_FEATURES).ebx & HYPERV_EBX_ISOLATION) != 0 &&
         (cpuid(LEAF_HYPERV_ISOLATION).ebx & HYPERV_EBX_ISOLATION_TYPE) != 0)
-        return "Hyper-V isolation";
-    // Hypervisors show this bit to guests with encrypted memory only. The register that decides,
-    // MSR_AMD64_SEV, cannot be read by programs.
-    if (cpuid(LEAF_MAX_EXTENDED).eax >= LEAF_ENCRYPTION &&
-        (cpuid(LEAF_ENCRYPTION).eax & ENCRYPTION_EAX_SEV) != 0)
-        return "SEV";
-    return {};
+        guest.technique = "Hyper-V isolation";
+    // Programs cannot read the register that decides, MSR_AMD64_SEV. A hypervisor can show this bit
+    // to other guests, too.
+    if (guest.technique.empty() && cpuid(LEAF_MAX_EXTENDED).eax >= LEAF_ENCRYPTION &&
+        (cpuid(LEAF_ENCRYPTION).eax & ENCRYPTION_EAX_SEV) != 0) {
+        guest.technique = "SEV";
+        guest.is_certain = false;
+    }
+    return guest;
 }
 #else
-std::string find_x86_confidential_guest() {
+confidential_guest find_x86_confidential_guest() {
     return {};
 }
 #endif
 
-std::string find_confidential_guest_in_sysfs(const std::string &root, const std::string &machine,
-                                             std::string &unread) {
-    // In a realm, arch/arm64/kernel/rsi.c creates the device.
+confidential_guest find_confidential_guest_in_sysfs(const std::string &root,
+                                                    const std::string &machine) {
     struct proof {
         const char *path, *value, *technique;
     };
     constexpr proof PROOFS[] = {
-        {"/sys/devices/platform/arm-cca-dev/uevent", nullptr, "Arm CCA"},
-        {"/sys/firmware/uv/prot_virt_guest", "1", "IBM Secure Execution"},
-        {"/sys/devices/system/cpu/svm", "1", "POWER Protected Execution Facility"},
+        // In a realm, arch/arm64/kernel/rsi.c creates the device.
+        {.path = "/sys/devices/platform/arm-cca-dev/uevent", .value = "", .technique = "Arm CCA"},
+        // With SEV-SNP, arch/x86/coco/sev/core.c does.
+        {.path = "/sys/devices/platform/sev-guest/uevent", .value = "", .technique = "SEV-SNP"},
+        {.path = "/sys/firmware/uv/prot_virt_guest",
+         .value = "1",
+         .technique = "IBM Secure Execution"},
+        {.path = "/sys/devices/system/cpu/svm",
+         .value = "1",
+         .technique = "POWER Protected Execution Facility"},
     };
+    confidential_guest guest;
     for (const auto &[path, value, technique] : PROOFS) {
         const auto text = read_line(root + path);
-        if (text && (value == nullptr || *text == value))
-            return technique;
+        if (text && (*value == '\0' || *text == value))
+            return {.technique = technique, .source = path, .is_certain = true};
         if (!text && is_unreadable(errno))
-            unread = path;
+            guest = {.technique = "", .source = path, .is_certain = false};
     }
     // Containers hide what is in this folder, which is never empty on this architecture.
     if (machine == "s390x" && list_folder(root + "/sys/firmware").empty())
-        unread = "/sys/firmware";
-    return {};
+        guest = {.technique = "", .source = "/sys/firmware", .is_certain = false};
+    return guest;
 }
 
 } // namespace coherdma::coherency

@@ -5,13 +5,18 @@
 
 namespace coherdma::coherency {
 
-/// The technique that encrypts the memory of this virtual machine, such as "TDX", by the CPUID
-/// instruction of x86; "" if none.
-std::string find_x86_confidential_guest();
+/// A virtual machine whose memory is encrypted.
+struct confidential_guest {
+    std::string technique;  ///< such as "TDX"; "" if it is none
+    std::string source;     ///< the instruction or file that says so
+    bool is_certain = true; ///< false: the source does not prove whether it is one
+};
 
-/// The same by files of other architectures. root: the prefix of /sys. unread: a file that cannot
-/// be read, so that "" means nothing.
-std::string find_confidential_guest_in_sysfs(const std::string &root, const std::string &machine,
-                                             std::string &unread);
+/// By the CPUID instruction of x86.
+confidential_guest find_x86_confidential_guest();
+
+/// By files of other architectures. root: the prefix of /sys.
+confidential_guest find_confidential_guest_in_sysfs(const std::string &root,
+                                                    const std::string &machine);
 
 } // namespace coherdma::coherency

@@ -94,35 +94,40 @@ bool device_tree::has_string(const std::string &node, const char *property, cons
 }
 
 std::vector<std::string> device_tree::find_children(const std::string &node) {
-    std::vector<std::string> children;
-    const auto names = try_list_folder(node);
+    const auto names = try_list_subfolders(node);
     if (!names)
         check_missing(node);
-    for (const std::string &name : names.value_or(std::vector<std::string>())) {
-        // Most entries are properties; for these path_exists() fails at once.
-        const std::string path = node + "/" + name;
-        if (path_exists(path + "/.") || check_missing(path))
-            children.push_back(path);
-    }
+    std::vector<std::string> children;
+    for (const std::string &name : names.value_or(std::vector<std::string>()))
+        children.push_back(node + "/" + name);
     return children;
 }
 
-// The node with this phandle, the number by which properties refer to nodes; "" if there is none.
-std::string device_tree::find_node_by_phandle(std::uint32_t phandle) {
+bool device_tree::is_available(const std::string &node) {
+    return !has_property(node, "status") || has_string(node, "status", "okay") ||
+           has_string(node, "status", "ok");
+}
+
+void device_tree::find_phandles() {
     std::vector<std::string> pending = {m_root};
-    std::size_t num_visited = 0;
-    for (; !pending.empty() && num_visited < MAX_NODES; ++num_visited) {
+    for (std::size_t i = 0; !pending.empty() && i < MAX_NODES; ++i) {
         const std::string node = pending.back();
         pending.pop_back();
-        const auto cells = read_cells(node, "phandle");
-        if (cells.size() == 1 && cells[0] == phandle)
-            return node;
+        if (const auto cells = read_cells(node, "phandle"); cells.size() == 1)
+            m_phandles.emplace(cells[0], node);
         for (const std::string &child : find_children(node))
             pending.push_back(child);
     }
     if (!pending.empty() && m_unread.empty())
         m_unread = m_root; // too large
-    return {};
+}
+
+// "" if there is none.
+std::string device_tree::find_node_by_phandle(std::uint32_t phandle) {
+    if (m_phandles.empty())
+        find_phandles();
+    const auto it = m_phandles.find(phandle);
+    return it != m_phandles.end() ? it->second : "";
 }
 
 std::vector<std::string> device_tree::find_targets(const std::string &node, const char *property) {
@@ -130,6 +135,8 @@ std::vector<std::string> device_tree::find_targets(const std::string &node, cons
     for (const std::uint32_t phandle : read_cells(node, property)) {
         if (std::string target = find_node_by_phandle(phandle); !target.empty())
             targets.push_back(std::move(target));
+        else if (m_unread.empty())
+            m_unread = node + "/" + property;
     }
     return targets;
 }

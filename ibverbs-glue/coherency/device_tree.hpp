@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace coherdma::coherency {
@@ -34,10 +35,14 @@ class device_tree {
     /// its parent in the tree; "" for the root of the tree.
     std::string find_dma_parent(const std::string &node);
 
-    /// The nodes to which the property, a list of phandles, refers.
+    /// The nodes to which the property, a list of phandles, refers. One that is not in the tree
+    /// counts as unread.
     std::vector<std::string> find_targets(const std::string &node, const char *property);
 
     std::vector<std::string> find_children(const std::string &node);
+
+    /// As of_device_is_available(): not disabled by the property status.
+    bool is_available(const std::string &node);
 
     bool has_property(const std::string &node, const char *property);
 
@@ -54,10 +59,13 @@ class device_tree {
     bool check_missing(const std::string &path);
     std::string read(const std::string &node, const char *property);
     int find_string(const std::string &node, const char *property, const std::string &text);
+    void find_phandles();
     std::string find_node_by_phandle(std::uint32_t phandle);
 
     const rule_input &m_input;
     std::string m_root, m_unread;
+    /// Nodes by phandle, the number by which properties refer to them; empty until it is needed.
+    std::unordered_map<std::uint32_t, std::string> m_phandles;
 };
 
 } // namespace coherdma::coherency

@@ -6,9 +6,11 @@
 
 #include "dma_ranges.hpp"
 #include "device_tree.hpp"
+#include "files.hpp"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -19,9 +21,16 @@
 namespace coherdma::coherency {
 namespace {
 
+constexpr std::size_t MAX_RANGES = 64;
+
 struct address_range {
     std::uint64_t begin = 0, end = 0;
 };
+
+/// A range that leaves the address space ends with it.
+address_range make_range(std::uint64_t begin, std::uint64_t size) {
+    return {.begin = begin, .end = begin + std::min(size, UINT64_MAX - begin)};
+}
 
 struct dma_range {
     std::uint64_t bus_addr = 0, parent_addr = 0, size = 0;
@@ -35,33 +44,37 @@ std::uint64_t read_number(std::span<const std::uint32_t> cells) {
     return number;
 }
 
-constexpr std::size_t UNKNOWN = SIZE_MAX;
-
-// The property of a bus that says how many cells its children's addresses or sizes have, or
-// UNKNOWN.
-std::size_t read_num_cells(device_tree &tree, const std::string &bus, const char *property) {
-    constexpr std::uint32_t MAX_CELLS = 4;
-    const auto cells = tree.read_cells(bus, property);
-    return cells.size() == 1 && cells[0] <= MAX_CELLS ? cells[0] : UNKNOWN;
+std::string parent_node(const std::string &node) {
+    return node.substr(0, node.rfind('/'));
 }
 
-/// nullopt: the property cannot be understood.
+// #address-cells or #size-cells of a bus, or of the nearest node above it that has the property, as
+// of_bus_n_addr_cells(): how many cells its children's addresses or sizes have.
+std::size_t read_num_cells(device_tree &tree, const std::string &bus, const char *property) {
+    constexpr std::size_t DEFAULT = 1;
+    for (std::string node = bus; node.size() >= tree.root().size(); node = parent_node(node))
+        if (const auto cells = tree.read_cells(node, property); cells.size() == 1)
+            return cells[0];
+    return DEFAULT;
+}
+
+/// nullopt: the property is not understood.
 std::optional<std::vector<dma_range>> read_dma_ranges(device_tree &tree, const std::string &bus) {
     if (bus == tree.root())
         return {};
     // of_n_addr_cells(): the parent in the tree, also if the DMA goes another way.
-    const std::string parent = bus.substr(0, bus.rfind('/'));
+    const std::size_t parent_cells = read_num_cells(tree, parent_node(bus), "#address-cells");
     const std::size_t bus_cells = read_num_cells(tree, bus, "#address-cells");
-    const std::size_t parent_cells = read_num_cells(tree, parent, "#address-cells");
     const std::size_t size_cells = read_num_cells(tree, bus, "#size-cells");
     const auto cells = tree.read_cells(bus, "dma-ranges");
-    if (bus_cells == UNKNOWN || parent_cells == UNKNOWN || size_cells == UNKNOWN)
+    constexpr std::size_t MAX_CELLS = 4; // as OF_MAX_ADDR_CELLS
+    if (std::max({parent_cells, bus_cells, size_cells}) > MAX_CELLS)
         return {};
     const std::size_t entry_cells = bus_cells + parent_cells + size_cells;
-    if (entry_cells == 0 || cells.size() % entry_cells != 0)
+    if (entry_cells == 0 || cells.size() / entry_cells > MAX_RANGES)
         return {};
     std::vector<dma_range> ranges;
-    for (std::span rest(cells); !rest.empty(); rest = rest.subspan(entry_cells))
+    for (std::span rest(cells); rest.size() >= entry_cells; rest = rest.subspan(entry_cells))
         ranges.push_back({.bus_addr = read_number(rest.first(bus_cells)),
                           .parent_addr = read_number(rest.subspan(bus_cells, parent_cells)),
                           .size = read_number(rest.subspan(bus_cells + parent_cells, size_cells))});
@@ -104,42 +117,72 @@ std::optional<std::uint64_t> translate(device_tree &tree, const std::string &fir
     return addr;
 }
 
-/// Adds the ranges of addresses in the property reg of a node. Returns false if it cannot be
-/// understood.
-bool read_reg(device_tree &tree, const std::string &node, std::vector<address_range> &ranges) {
-    const std::string parent = node.substr(0, node.rfind('/'));
-    const std::size_t address_cells = read_num_cells(tree, parent, "#address-cells");
-    const std::size_t size_cells = read_num_cells(tree, parent, "#size-cells");
-    const auto cells = tree.read_cells(node, "reg");
-    if (address_cells == UNKNOWN || size_cells == UNKNOWN || address_cells + size_cells == 0 ||
-        cells.size() % (address_cells + size_cells) != 0)
+/// Adds the ranges of addresses in a property such as reg. Returns false if it is not understood.
+bool read_ranges(device_tree &tree, const std::string &node, const char *property,
+                 std::vector<address_range> &ranges) {
+    const std::size_t address_cells = read_num_cells(tree, parent_node(node), "#address-cells");
+    const std::size_t size_cells = read_num_cells(tree, parent_node(node), "#size-cells");
+    const auto cells = tree.read_cells(node, property);
+    constexpr std::size_t MAX_CELLS = 2;
+    const std::size_t entry_cells = address_cells + size_cells;
+    if (std::max(address_cells, size_cells) > MAX_CELLS || entry_cells == 0 ||
+        cells.size() / entry_cells > MAX_RANGES)
         return false;
-    for (std::span rest(cells); !rest.empty(); rest = rest.subspan(address_cells + size_cells)) {
-        const std::uint64_t begin = read_number(rest.first(address_cells));
+    for (std::span rest(cells); rest.size() >= entry_cells; rest = rest.subspan(entry_cells)) {
         const std::uint64_t size = read_number(rest.subspan(address_cells, size_cells));
         if (size != 0)
-            ranges.push_back({.begin = begin, .end = begin + size});
+            ranges.push_back(make_range(read_number(rest.first(address_cells)), size));
     }
     return true;
 }
 
-// The memory of the machine; nullopt if the tree does not tell.
-std::optional<std::vector<address_range>> read_memory(device_tree &tree) {
+// The memory of a machine whose firmware tells the kernel in another way than by the device tree:
+// block N of it has the folder memoryN. Empty if there are none.
+std::vector<address_range> read_memory_blocks(const std::string &root) {
+    const std::string folder = root + "/sys/devices/system/memory";
+    const auto parse = [](const std::string &text, int base, std::uint64_t &number) {
+        const char *const end = text.data() + text.size();
+        const auto result = std::from_chars(text.data(), end, number, base);
+        return result.ec == std::errc() && result.ptr == end;
+    };
+    std::uint64_t size = 0;
+    if (!parse(read_line(folder + "/block_size_bytes").value_or(""), 16, size) || size == 0)
+        return {};
+    const std::string prefix = "memory";
     std::vector<address_range> memory;
-    for (const std::string &node : tree.find_children(tree.root()))
-        if (tree.has_string(node, "device_type", "memory") && !read_reg(tree, node, memory))
+    for (const std::string &name : list_folder(folder)) {
+        std::uint64_t number = 0;
+        if (name.rfind(prefix, 0) != 0 || !parse(name.substr(prefix.size()), 10, number))
+            continue;
+        if (number > UINT64_MAX / size - 1)
             return {};
+        memory.push_back(make_range(number * size, size));
+    }
     return memory;
 }
 
-/// Adds the memory that the kernel does not use, so that no program has it.
-void read_unused_memory(device_tree &tree, std::vector<address_range> &ranges) {
+// The memory of the machine, as early_init_dt_scan_memory(); empty if the tree does not tell.
+std::vector<address_range> read_memory(device_tree &tree) {
+    std::vector<address_range> memory;
+    for (const std::string &node : tree.find_children(tree.root())) {
+        if (!tree.has_string(node, "device_type", "memory") || !tree.is_available(node))
+            continue;
+        const char *const property =
+            tree.has_property(node, "linux,usable-memory") ? "linux,usable-memory" : "reg";
+        if (!read_ranges(tree, node, property, memory))
+            return {};
+    }
+    return memory;
+}
+
+/// Adds the memory that the kernel never gives to programs, as __fdt_scan_reserved_mem().
+void read_reserved_memory(device_tree &tree, std::vector<address_range> &ranges) {
     const std::string parent = tree.root() + "/reserved-memory";
     if (!tree.has_property(parent, "ranges"))
         return;
     for (const std::string &node : tree.find_children(parent))
-        if (tree.has_property(node, "no-map"))
-            read_reg(tree, node, ranges);
+        if (tree.is_available(node) && !tree.has_property(node, "reusable"))
+            read_ranges(tree, node, "reg", ranges);
 }
 
 // The first address of a range of memory that no accessible range has; its end if they have all.
@@ -153,24 +196,27 @@ std::uint64_t find_gap(const address_range &memory, const std::vector<address_ra
 
 } // namespace
 
-std::string find_dma_shortage(device_tree &tree, const std::string &first_bus) {
+std::optional<std::string> find_dma_shortage(device_tree &tree, const std::string &first_bus,
+                                             const std::string &root) {
     const std::string bus = find_bus_with_ranges(tree, first_bus);
-    const auto memory = bus.empty() ? std::nullopt : read_memory(tree);
-    const auto ranges = memory ? read_dma_ranges(tree, bus) : std::nullopt;
-    if (!ranges)
+    if (bus.empty())
+        return "";
+    const auto ranges = read_dma_ranges(tree, bus);
+    std::vector<address_range> memory = read_memory(tree);
+    if (memory.empty())
+        memory = read_memory_blocks(root);
+    if (!ranges || memory.empty())
         return {};
     std::vector<address_range> accessible;
     const std::string parent = tree.find_dma_parent(bus);
     for (const dma_range &range : *ranges) // the kernel ignores one that has no translation
         if (const auto begin = translate(tree, parent, range.parent_addr))
-            accessible.push_back({.begin = *begin, .end = *begin + range.size});
+            accessible.push_back(make_range(*begin, range.size));
     if (accessible.empty())
         return {};
-    read_unused_memory(tree, accessible);
-    if (!tree.unread().empty())
-        return {};
+    read_reserved_memory(tree, accessible);
     std::ranges::sort(accessible, {}, &address_range::begin);
-    for (const address_range &range : *memory) {
+    for (const address_range &range : memory) {
         const std::uint64_t gap = find_gap(range, accessible);
         if (gap == range.end)
             continue;
@@ -178,7 +224,7 @@ std::string find_dma_shortage(device_tree &tree, const std::string &first_bus) {
         std::snprintf(text.data(), text.size(), "memory at 0x%" PRIx64 ", outside dma-ranges", gap);
         return text.data();
     }
-    return {};
+    return "";
 }
 
 } // namespace coherdma::coherency

@@ -79,7 +79,12 @@ bool is_unreadable(int error) noexcept {
     return error != ENOENT && error != ENOTDIR;
 }
 
-std::optional<std::vector<std::string>> try_list_folder(const std::string &folder) {
+namespace {
+
+// Returns the names of the entries that is_listed selects by folder and entry; errno says why it
+// does not select one: it is kept if is_unreadable().
+template <typename Predicate>
+std::optional<std::vector<std::string>> list(const std::string &folder, Predicate is_listed) {
     std::vector<std::string> names;
     DIR *const dir = opendir(folder.c_str());
     if (!dir)
@@ -87,8 +92,11 @@ std::optional<std::vector<std::string>> try_list_folder(const std::string &folde
     errno = 0; // readdir() sets it only if it fails
     while (const dirent *entry = readdir(dir)) {
         const std::string name = entry->d_name;
-        if (name != "." && name != "..")
+        errno = 0;
+        if (name != "." && name != ".." && is_listed(*entry))
             names.push_back(name);
+        if (errno != 0 && is_unreadable(errno))
+            break;
         errno = 0;
     }
     const int error = errno;
@@ -98,6 +106,20 @@ std::optional<std::vector<std::string>> try_list_folder(const std::string &folde
         return {};
     std::sort(names.begin(), names.end());
     return names;
+}
+
+} // namespace
+
+std::optional<std::vector<std::string>> try_list_folder(const std::string &folder) {
+    return list(folder, [](const dirent &) { return true; });
+}
+
+std::optional<std::vector<std::string>> try_list_subfolders(const std::string &folder) {
+    return list(folder, [&folder](const dirent &entry) {
+        if (entry.d_type != DT_UNKNOWN && entry.d_type != DT_LNK)
+            return entry.d_type == DT_DIR;
+        return path_exists(folder + "/" + entry.d_name + "/.");
+    });
 }
 
 std::vector<std::string> list_folder(const std::string &folder) {

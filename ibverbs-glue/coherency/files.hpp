@@ -30,7 +30,10 @@ bool is_unreadable(int error) noexcept;
 /// Returns the names in a folder, sorted, without . and ..; on failure nullopt, with errno set.
 std::optional<std::vector<std::string>> try_list_folder(const std::string &folder);
 
-/// The same; a folder that cannot be read has no names.
+/// Returns the names of the folders in a folder, sorted; on failure nullopt, with errno set.
+std::optional<std::vector<std::string>> try_list_subfolders(const std::string &folder);
+
+/// As try_list_folder(); a folder that cannot be read has no names.
 std::vector<std::string> list_folder(const std::string &folder);
 
 } // namespace coherdma::coherency

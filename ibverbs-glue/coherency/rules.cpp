@@ -2,6 +2,7 @@
 
 #include "rules.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace coherdma::coherency {
@@ -33,6 +34,17 @@ constexpr rule RULES[] = {
     {"unknown", COHERDMA_STRENGTH_NONE, evaluate_unknown}, // only if no other rule has a result
 };
 
+// Says in the last rule which one forbids that the device is coherent, and why.
+void explain_doubt(decision &result) {
+    const auto doubt = std::ranges::find_if(
+        result.rules, [](const evaluated_rule &entry) { return entry.evidence.forbids_coherent; });
+    evidence &unknown = result.rules.back().evidence;
+    unknown.source = doubt->evidence.source;
+    unknown.value = doubt->rule->name;
+    unknown.reason = doubt->evidence.reason +
+                     "; it is treated as non-coherent, unless coherdma.conf says otherwise";
+}
+
 } // namespace
 
 /// Evaluates the rules in order. The first with a result decides, unless an earlier one forbids it.
@@ -49,6 +61,8 @@ decision decide(const rule_input &input, rule_scope scope) {
                          !(evidence.coherency == COHERDMA_COHERENT && is_coherent_forbidden);
         }
         is_coherent_forbidden |= evidence.forbids_coherent;
+        if (is_coherent_forbidden && &rule + 1 == std::end(RULES))
+            explain_doubt(result);
         // The last rule, "unknown", only says that the others have no result.
         const bool is_only_unknown_left = &rule + 2 == std::end(RULES);
         if (is_decided && (scope == rule_scope::until_decided || is_only_unknown_left))

@@ -8,6 +8,7 @@
 // the user.
 #pragma once
 
+#include "confidential_guest.hpp"
 #include "config.hpp"
 
 #include <coherdma/coherdma.h>
@@ -30,7 +31,7 @@ struct rule_input {
     ibv_context *context = nullptr;        ///< nullptr: it cannot be opened
     int (*try_reg_mr)(ibv_context *) = {}; ///< registers a page; 0 or an errno
     bool (*has_dma_bounce_flag)(ibv_context *) = {};
-    std::string x86_confidential_guest; ///< find_x86_confidential_guest()
+    confidential_guest x86_guest; ///< by find_x86_confidential_guest()
     /// What coherdma's provider knows; nullptr: it does not serve the device.
     const coherdmadv_device_attr *provider_attr = nullptr;
 };

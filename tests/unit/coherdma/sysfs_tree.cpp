@@ -50,6 +50,7 @@ fake_sysfs::fake_sysfs(const std::string &description) {
     if (!mkdtemp(root.data()))
         throw std::runtime_error("no temporary folder");
     write(root + "/proc/cmdline", "quiet\n");
+    fs::create_directories(root + "/sys/kernel");
     std::ifstream lines(description);
     if (!lines)
         throw std::runtime_error("cannot read " + description);

@@ -9,7 +9,7 @@
 ///   folder PATH               an empty folder
 ///   file PATH [text WORDS...|hex BYTES...]
 ///   space PATH OFFSET=BYTE... 256 bytes, zero except these
-/// All other lines are in other_lines. Each machine has /proc/cmdline.
+/// All other lines are in other_lines. Each machine has /proc/cmdline and /sys/kernel.
 struct fake_sysfs {
     struct parsed_line {
         std::string first_word, text;
