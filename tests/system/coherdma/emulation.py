@@ -119,7 +119,7 @@ class Run:
             self.findings[side] = [each for each in records if each["coherdma"] == "finding"]
             if len(self.findings[side]) != records[-1]["findings"]:
                 return f"the {side}'s log has not all findings"
-        if len(re.findall(rf"^coherency emulated {line}$", self.output, re.M)) != 2:
+        if len(re.findall(rf"^coherency non-coherent emulated {line}$", self.output, re.M)) != 2:
             return "the device was not emulated on both sides"
         return ""
 

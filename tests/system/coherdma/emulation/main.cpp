@@ -199,7 +199,9 @@ int run_side(side self, const options &opts) try {
     if (attr.line_size > LINE)
         throw failure(concat("unsupported line size ", attr.line_size));
     const bool iwarp = is_iwarp(*context);
-    print_line(concat("coherency ", coherdma_coherency_str(attr.coherency), ' ', attr.line_size));
+    const bool is_emulated = (attr.flags & COHERDMA_DEVICE_EMULATED) != 0;
+    print_line(concat("coherency ", coherdma_coherency_str(attr.coherency),
+                      is_emulated ? " emulated " : " ", attr.line_size));
     const syncer sync(conns.device(), self, opts.skipped);
     process_state process{self, iwarp, opts.rounds, conns.pd(), sync};
     std::deque<phase_run> runs;
