@@ -160,7 +160,7 @@ std::optional<evidence> bounce_rule::find_parameter() {
 std::optional<evidence> bounce_rule::find_in_device_tree() {
     device_tree tree(m_input);
     // The kernel uses the pool for a device without an IOMMU only.
-    const bool has_iommu = path_exists(m_device + "/iommu_group");
+    const bool has_iommu = !m_device.empty() && path_exists(m_device + "/iommu_group");
     if (const std::string pool = has_iommu ? "" : find_restricted_pool(m_device, tree);
         !pool.empty())
         return bounced(strip_root(m_input, pool), "restricted-dma-pool",

@@ -29,14 +29,16 @@ bool device_tree::check_missing(const std::string &path) {
 }
 
 std::string device_tree::find_node(const std::string &device) {
-    if (device.empty() || m_root.empty())
+    if (device.empty())
         return {};
     // Resolved as a path below the root of sysfs: the link leads into the tree.
     const std::string link = strip_root(m_input, device) + "/of_node";
     std::string node = real_path(m_input.root, link);
-    if (node.empty())
-        check_missing(link);
-    return node == m_root || node.rfind(m_root + "/", 0) == 0 ? node : "";
+    if (node.empty() && !check_missing(link) && link_exists(m_input.root + link) &&
+        m_unread.empty())
+        m_unread = link; // a container hides the tree
+    const bool is_in_tree = node == m_root || node.rfind(m_root + "/", 0) == 0;
+    return !m_root.empty() && is_in_tree ? node : "";
 }
 
 std::string device_tree::find_dma_node(const std::string &device) {

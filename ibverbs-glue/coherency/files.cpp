@@ -75,6 +75,11 @@ bool path_exists(const std::string &path) {
     return stat(path.c_str(), &status) == 0;
 }
 
+bool link_exists(const std::string &path) {
+    struct stat status = {};
+    return lstat(path.c_str(), &status) == 0;
+}
+
 bool is_unreadable(int error) noexcept {
     return error != ENOENT && error != ENOTDIR;
 }

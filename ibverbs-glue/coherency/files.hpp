@@ -24,6 +24,9 @@ std::string parent_folder(const std::string &path);
 /// On failure sets errno.
 bool path_exists(const std::string &path);
 
+/// Whether the link exists, whatever its target.
+bool link_exists(const std::string &path);
+
 /// Whether a failed call, by errno, left open what is in the file: it is not simply missing.
 bool is_unreadable(int error) noexcept;
 

@@ -17,7 +17,7 @@ evidence evaluate_kernel(const rule_input &input) {
     if (device.empty()) {
         evidence result;
         result.source = "/sys/class/infiniband/" + input.name + "/device";
-        result.reason = "a software device does no DMA";
+        result.reason = "no hardware in sysfs: a software device does no DMA";
         return result;
     }
     const std::string function = find_pci_function(device);

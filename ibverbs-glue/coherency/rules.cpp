@@ -40,7 +40,7 @@ void explain_doubt(decision &result) {
         result.rules, [](const evaluated_rule &entry) { return entry.evidence.forbids_coherent; });
     evidence &unknown = result.rules.back().evidence;
     unknown.source = doubt->evidence.source;
-    unknown.value = doubt->rule->name;
+    unknown.value = std::string("rule ") + doubt->rule->name;
     unknown.reason = doubt->evidence.reason +
                      "; it is treated as non-coherent, unless coherdma.conf says otherwise";
 }

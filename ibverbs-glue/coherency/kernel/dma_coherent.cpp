@@ -272,6 +272,9 @@ evidence read_dma_coherent(const rule_input &input, const std::string &device_fo
         const std::uint64_t device = nodes.find_device(nodes.find_root(module), path);
         if (device != 0)
             flag = read_flag(memory, layouts, device);
+        // A device that is removed meanwhile may have left its memory to others.
+        if (flag && nodes.find_device(nodes.find_root(module), path) != device)
+            flag.reset();
     }
     if (!flag) {
         result.value = device_folder;
