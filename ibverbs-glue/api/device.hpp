@@ -19,7 +19,7 @@ struct coherdma_device {
     bool is_emulated = false;
     bool sync_required = false;
     std::size_t buffer_alignment = 0; ///< other data must not share it, in bytes
-    const char *problem = "";         ///< why sync fails
+    std::string sync_problem;         ///< why sync fails, as a sentence; "" if it does not
     std::uint32_t coherency = COHERDMA_UNKNOWN;
     std::string name, driver, transport, explanation;
     std::string kernel_release, machine; ///< as uname -r and -m

@@ -4,7 +4,7 @@
 // None of them changes later.
 
 #include "coherency/architecture.hpp"
-#include "coherency/confidential_guest.hpp"
+#include "coherency/bounce/confidential_guest.hpp"
 #include "coherency/kernel_version.hpp"
 #include "coherency/queues.hpp"
 #include "copy_struct.hpp"
@@ -165,7 +165,7 @@ std::string make_explanation(const coherdma_device &device) {
     return text;
 }
 
-// Chooses what sync calls will do: sets ops, line_size, sync_required and problem.
+// Chooses what sync calls will do: sets ops, line_size, sync_required and sync_problem.
 int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     if (device.is_emulated) {
         device.emulated = api::find_emulated_cache(attr.context);
@@ -190,23 +190,22 @@ int choose_cache_ops(const coherdma_open_attr &attr, coherdma_device &device) {
     if (attr.instructions && !choice.ops)
         return fail(EINVAL, "instructions '%.32s' are not usable on this CPU; usable: %s",
                     attr.instructions, *api::usable_ops_names() ? api::usable_ops_names() : "none");
-    device.ops = choice.ops;
-    device.problem = choice.problem;
-    if (device.coherency == COHERDMA_BOUNCED) {
-        device.ops = nullptr;
-        device.problem = "the kernel gives the device copies of the memory, which no sync reaches";
-    } else if (const char *problem =
-                   coherency::queue_problem(device.decision, device.driver, device.kernel_release);
-               *problem) {
-        device.ops = nullptr;
-        device.problem = problem;
-    }
-    if (device.ops || has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
+    const char *problem =
+        device.coherency == COHERDMA_BOUNCED
+            ? "the kernel gives the device copies of the memory, which no sync reaches"
+            : coherency::queue_problem(device.decision, device.driver, device.kernel_release);
+    device.ops = *problem ? nullptr : choice.ops;
+    if (device.ops)
+        return 0;
+    if (!*problem)
+        problem = choice.problem;
+    device.sync_problem = "sync is required for " + device.name + ", but " + problem;
+    if (has_flag(attr, COHERDMA_OPEN_QUERY_ONLY))
         return 0;
     if (device.coherency == COHERDMA_BOUNCED)
         return fail(EOPNOTSUPP, "%s; no sync reaches the copies", make_explanation(device).c_str());
     return fail(EOPNOTSUPP, "sync is required for %s (%s), but %s", device.name.c_str(),
-                coherdma_coherency_str(device.coherency), device.problem);
+                coherdma_coherency_str(device.coherency), problem);
 }
 
 /// Whether deregistration may discard stores to the pages of the memory that have not been written

@@ -36,7 +36,7 @@ int coherdma_query_device(const coherdma_device *device, coherdma_device_attr *a
     result.source = evidence.source.c_str();
     result.value = evidence.value.c_str();
     result.explanation = device->explanation.c_str();
-    result.sync_problem = device->ops ? "" : device->problem;
+    result.sync_problem = device->sync_problem.c_str();
     return copy_out(result, attr, size);
 }
 

@@ -80,8 +80,7 @@ int check_device(const coherdma_device *device) noexcept {
     if (!device)
         return fail(EINVAL, "device is NULL");
     if (!device->ops)
-        return fail(EOPNOTSUPP, "sync is required for %s, but %s", device->name.c_str(),
-                    device->problem);
+        return fail(EOPNOTSUPP, "%s", device->sync_problem.c_str());
     return 0;
 }
 

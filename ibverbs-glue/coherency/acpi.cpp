@@ -11,7 +11,7 @@
 // A host bridge that ACPI does not describe, as on Hyper-V before 5.18 and behind Intel's VMD, has
 // no firmware_node: no result.
 
-#include "aml.hpp"
+#include "acpi/aml.hpp"
 #include "device_path.hpp"
 #include "files.hpp"
 #include "rules.hpp"

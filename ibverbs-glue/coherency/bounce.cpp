@@ -9,10 +9,10 @@
 // The functions below follow is_swiotlb_force_bounce() and dma_capable() in dma_direct_map_phys(),
 // which serves devices that are not behind an IOMMU.
 
-#include "confidential_guest.hpp"
+#include "bounce/confidential_guest.hpp"
+#include "bounce/dma_ranges.hpp"
 #include "device_path.hpp"
-#include "device_tree.hpp"
-#include "dma_ranges.hpp"
+#include "devicetree/device_tree.hpp"
 #include "files.hpp"
 #include "kernel_version.hpp"
 #include "rules.hpp"

@@ -5,7 +5,7 @@
 // has, the architecture's default applies.
 
 #include "device_path.hpp"
-#include "device_tree.hpp"
+#include "devicetree/device_tree.hpp"
 #include "kernel_version.hpp"
 #include "rules.hpp"
 

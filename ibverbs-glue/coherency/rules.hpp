@@ -3,12 +3,12 @@
 // Decides whether a device snoops the CPU's cache.
 //
 // Only root can read whether the kernel treats a device as coherent. So there are rules, one per
-// file, each of which evaluates one kind of evidence. They are evaluated in order of reliability,
-// and of cost; the first with a result decides. The source, value and reason of each are kept for
-// the user.
+// file, each of which evaluates one kind of evidence; what only one of them needs is in the folder
+// of its name. They are evaluated in order of reliability, and of cost; the first with a result
+// decides. The source, value and reason of each are kept for the user.
 #pragma once
 
-#include "confidential_guest.hpp"
+#include "bounce/confidential_guest.hpp"
 #include "config.hpp"
 
 #include <coherdma/coherdma.h>

@@ -2,7 +2,7 @@
 //
 // libFuzzer: the objects _CCA of any code of an ACPI table are found, or it is refused.
 
-#include "coherency/aml.hpp"
+#include "coherency/acpi/aml.hpp"
 
 #include <cstdlib>
 

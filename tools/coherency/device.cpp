@@ -43,10 +43,6 @@ std::vector<coherdma_evidence> device::evidence() const {
     return result;
 }
 
-std::string device::sync_problem() const {
-    return coherdma_sync_rdma_read(device_.get(), nullptr, 0) == 0 ? "" : coherdma_error();
-}
-
 coherdma_probe_result device::probe() const {
     coherdma_probe_result result = {};
     if (!context_)

@@ -21,8 +21,6 @@ class device {
     const coherdma_device_attr &attr() const { return attr_; }
     /// Of each evaluated rule, in order.
     std::vector<coherdma_evidence> evidence() const;
-    /// Why programs that need sync cannot open the device; "" if they can.
-    std::string sync_problem() const;
     /// Throws std::runtime_error.
     coherdma_probe_result probe() const;
 

@@ -88,7 +88,7 @@ void explain(const std::string &name, bool json, bool probe) {
             {"coherency", coherdma_coherency_str(device.attr().coherency)},
             {"strength", coherdma_strength_str(device.attr().strength)},
             {"explanation", device.attr().explanation},
-            {"sync_problem", device.sync_problem()}};
+            {"sync_problem", device.attr().sync_problem}};
         for (const coherdma_evidence &evidence : device.evidence())
             document["rules"].push_back(as_json(evidence));
         if (probe_result)
@@ -98,7 +98,7 @@ void explain(const std::string &name, bool json, bool probe) {
     }
     for (const std::string &line : tools::wrap_text(device.attr().explanation, WIDTH))
         fmt::print("{}\n", line);
-    if (const std::string problem = device.sync_problem(); !problem.empty())
+    if (const std::string problem = device.attr().sync_problem; !problem.empty())
         for (const std::string &line :
              tools::wrap_text("Programs cannot use it: " + problem, WIDTH))
             fmt::print("{}\n", line);

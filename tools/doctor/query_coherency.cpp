@@ -10,7 +10,7 @@ tools::doctor::coherency_result tools::doctor::query_coherency(const std::string
     const capture_stderr capture; // of what plugins print
     const tools::device device(name, rule_scope::UNTIL_DECIDED);
     return {coherdma_coherency_str(device.attr().coherency), device.attr().explanation,
-            device.sync_problem()};
+            device.attr().sync_problem};
 } catch (const std::exception &e) {
     return {"", e.what()};
 }

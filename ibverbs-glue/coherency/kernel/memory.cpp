@@ -18,7 +18,7 @@ bool read_whole(int fd, void *buffer, std::size_t size, std::uint64_t offset) {
     return count >= 0 && static_cast<std::size_t>(count) == size;
 }
 
-// Reads the segments of a core file of a 64-bit kernel. Returns false if it is not one.
+// Reads the segments of a core file of a 64-bit kernel. Returns false if the file is none.
 bool read_segments(int fd, std::vector<Elf64_Phdr> &segments) {
     Elf64_Ehdr header;
     if (!read_whole(fd, &header, sizeof header, 0) ||

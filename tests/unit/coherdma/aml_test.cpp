@@ -4,7 +4,7 @@
 // (ASL) beside it.
 
 #include "../cmocka.hpp"
-#include "coherency/aml.hpp"
+#include "coherency/acpi/aml.hpp"
 
 #include <string>
 

@@ -125,7 +125,7 @@ void invalid_arguments_touch_no_line(void **) {
 void device_without_instructions_is_refused(void **) {
     fixture test;
     test.device.ops = nullptr;
-    test.device.problem = "there are none";
+    test.device.sync_problem = "there are none";
     for (sync_function *const call : {coherdma_sync_for_device, coherdma_sync_for_cpu})
         assert_int_equal(call(&test.device, test.list.data(), 2, COHERDMA_TO_DEVICE), EOPNOTSUPP);
 }

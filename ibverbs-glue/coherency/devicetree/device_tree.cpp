@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "device_tree.hpp"
-#include "device_path.hpp"
-#include "files.hpp"
-#include "rules.hpp"
+#include "../device_path.hpp"
+#include "../files.hpp"
+#include "../rules.hpp"
 
 #include <cerrno>
 

@@ -49,7 +49,7 @@ class device_tree {
     /// Empty if the node does not have it.
     std::vector<std::uint32_t> read_cells(const std::string &node, const char *property);
 
-    /// Whether one of the strings in the property is this one.
+    /// Whether the property, a list of strings, has this string.
     bool has_string(const std::string &node, const char *property, const char *text);
 
     const std::string &root() const noexcept { return m_root; } ///< "" without a device tree

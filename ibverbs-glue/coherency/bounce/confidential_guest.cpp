@@ -4,7 +4,7 @@
 // provides cannot either.
 
 #include "confidential_guest.hpp"
-#include "files.hpp"
+#include "../files.hpp"
 
 #include <array>
 #include <cerrno>

@@ -4,7 +4,8 @@
 // other objects in a tree of names.
 //
 // The code is not executed, so what it says can be uncertain. The functions err on one side: they
-// find each _CCA that Linux may find, perhaps more than Linux does, or fail.
+// find each _CCA that Linux may find, perhaps more than Linux does, or fail. They do not consider
+// that Linux replaces characters that ACPI forbids in a name by '_' (acpi_ut_repair_name()).
 #pragma once
 
 #include <optional>

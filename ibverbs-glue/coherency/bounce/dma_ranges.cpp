@@ -5,8 +5,8 @@
 // on the parent's bus, and a size.
 
 #include "dma_ranges.hpp"
-#include "device_tree.hpp"
-#include "files.hpp"
+#include "../devicetree/device_tree.hpp"
+#include "../files.hpp"
 
 #include <algorithm>
 #include <array>
