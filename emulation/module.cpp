@@ -144,10 +144,10 @@ bool is_supported() noexcept {
     return true;
 }
 void writeback(range_array ranges, std::size_t count, std::size_t) noexcept {
-    sync_ranges(ranges, count, &cache_model::sync_rdma_read);
+    sync_ranges(ranges, count, &cache_model::sync_writeback);
 }
 void writeback_invalidate(range_array ranges, std::size_t count, std::size_t) noexcept {
-    sync_ranges(ranges, count, &cache_model::sync_rdma_write);
+    sync_ranges(ranges, count, &cache_model::sync_invalidate);
 }
 
 void sync_for_device(range_array ranges, std::size_t count, bool device_writes) noexcept {

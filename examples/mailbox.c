@@ -27,6 +27,14 @@ static void require(int ok, const char *operation) {
     }
 }
 
+/* error: what a sync call returned. */
+static void check_sync(int error) {
+    if (error != 0) {
+        fprintf(stderr, "sync: %s\n", coherdma_error());
+        exit(2);
+    }
+}
+
 static struct ibv_mr *reg_letter(struct ibv_pd *pd, unsigned access) {
     char *memory = aligned_alloc(PAGE, PAGE);
     require(memory != NULL, "memory");
@@ -133,8 +141,8 @@ int main(int argc, char **argv) {
     struct ibv_mr *sent = reg_letter(peer->pd, IBV_ACCESS_LOCAL_WRITE);
     /* What a Read fills is written by the other end, to iWARP. */
     struct ibv_mr *reply = reg_letter(peer->pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    const struct ibv_sge inbox_sge = {(uintptr_t)inbox->addr, LETTER, inbox->lkey};
-    const struct ibv_sge outbox_sge = {(uintptr_t)outbox->addr, LETTER, outbox->lkey};
+    const struct coherdma_range inbox_range = {.addr = inbox->addr, .length = LETTER};
+    const struct coherdma_range outbox_range = {.addr = outbox->addr, .length = LETTER};
 
     int num_wrong = 0;
     for (int round = 1; round <= 3; ++round) {
@@ -142,17 +150,17 @@ int main(int argc, char **argv) {
         snprintf(question, sizeof question, "question %d", round);
         snprintf(answer, sizeof answer, "answer %d", round);
 
-        coherdma_sync_rdma_write(device, &inbox_sge, 1); /* before the peer writes */
+        check_sync(coherdma_sync_before_write(device, &inbox_range, 1));
         strcpy(outbox->addr, answer);
         if (skipped != READ)
-            coherdma_sync_rdma_read(device, &outbox_sge, 1); /* before the peer reads */
+            check_sync(coherdma_sync_before_read(device, &outbox_range, 1));
 
         strcpy(sent->addr, question);
         transfer(peer, IBV_WR_RDMA_WRITE, sent, inbox);
         transfer(peer, IBV_WR_RDMA_READ, reply, outbox); /* done: so is the Write before it */
 
         if (skipped != WRITE)
-            coherdma_sync_rdma_write(device, &inbox_sge, 1); /* after the peer has written */
+            check_sync(coherdma_sync_after_write(device, &inbox_range, 1));
         num_wrong += is_wrong(round, "owner", inbox->addr, question);
         num_wrong += is_wrong(round, "peer", reply->addr, answer);
     }

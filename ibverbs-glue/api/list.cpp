@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Lists of devices and ports. Each is one allocation: the elements, the last of which is zero,
-// followed by their strings.
+// The list of ports. It is one allocation: the elements, the last of which is zero, followed by
+// their strings.
 
 #include "copy_struct.hpp"
 #include "devices/devices.hpp"
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdlib>
 #include <cstring>
 
@@ -46,34 +47,6 @@ void fill_port_list(char *block, const std::vector<devices::port> &ports,
 }
 
 } // namespace
-
-/// One allocation: the pointers, the last of which is NULL, and the names.
-char **coherdma_get_device_list(size_t *count) {
-    try {
-        const auto devices = devices::list_devices();
-        std::size_t bytes = (devices.size() + 1) * sizeof(char *);
-        for (const auto &device : devices)
-            bytes += device.name.size() + 1;
-        auto **list = static_cast<char **>(std::calloc(1, bytes));
-        if (list) {
-            char *text = reinterpret_cast<char *>(list + devices.size() + 1);
-            for (std::size_t i = 0; i < devices.size(); ++i) {
-                list[i] = text;
-                text = stpcpy(text, devices[i].name.c_str()) + 1;
-            }
-            if (count)
-                *count = devices.size();
-            return list;
-        }
-    } catch (...) { // bad_alloc, reported below
-    }
-    errno = fail(ENOMEM, "out of memory");
-    return nullptr;
-}
-
-void coherdma_free_device_list(char **list) {
-    std::free(list);
-}
 
 /// size: of coherdma_port in the program's version.
 coherdma_port *coherdma_get_port_list(size_t *count, size_t size) {

@@ -7,7 +7,6 @@
 #include "memory.hpp"
 #include "error.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -87,17 +86,20 @@ class page_checker {
 /// Checks that every page of the ranges is readable at this moment. Returns 0 or an errno: EFAULT
 /// if a page is not.
 int check_mapped(const cache::range *ranges, std::size_t count) noexcept {
-    const auto page_size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const auto last_byte_of_page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1;
     page_checker checker;
-    int error = 0;
-    for (std::size_t i = 0; i < count && error == 0; ++i) {
-        cache::for_each_line(
-            ranges + i, 1, page_size, [&](std::uintptr_t page, const cache::range &range) {
-                if (error == 0)
-                    error = checker.add(std::max(page, static_cast<std::uintptr_t>(range.addr)));
-            });
+    for (std::size_t i = 0; i < count; ++i) {
+        if (ranges[i].length == 0)
+            continue;
+        const std::uintptr_t last = ranges[i].addr + (ranges[i].length - 1);
+        for (std::uintptr_t addr = ranges[i].addr;; addr = (addr | last_byte_of_page) + 1) {
+            if (const int error = checker.add(addr))
+                return error;
+            if ((addr | last_byte_of_page) >= last)
+                break;
+        }
     }
-    return error == 0 ? checker.check_added() : error;
+    return checker.check_added();
 }
 
 } // namespace coherdma::api

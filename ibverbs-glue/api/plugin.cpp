@@ -3,6 +3,7 @@
 #include "plugin.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdlib>
 #include <dlfcn.h>
 

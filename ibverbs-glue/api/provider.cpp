@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>

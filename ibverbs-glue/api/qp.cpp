@@ -15,6 +15,7 @@
 #include "copy_struct.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <iterator>

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <infiniband/verbs.h>
 #include <limits>
 
 namespace {
@@ -18,9 +17,9 @@ using coherdma::api::fail;
 using coherdma::cache::cache_ops;
 using coherdma::cache::range;
 
-static_assert(sizeof(range) == sizeof(ibv_sge));
-static_assert(offsetof(range, addr) == offsetof(ibv_sge, addr));
-static_assert(offsetof(range, length) == offsetof(ibv_sge, length));
+static_assert(sizeof(range) == sizeof(coherdma_range));
+static_assert(offsetof(range, addr) == offsetof(coherdma_range, addr));
+static_assert(offsetof(range, length) == offsetof(coherdma_range, length));
 
 // What the lines of a range need in a phase; a range with phases of both kinds is written back and
 // invalidated.
@@ -36,13 +35,13 @@ constexpr std::uint64_t OP_INVALIDATE = 2; // writes back, too
 constexpr std::size_t BEGUN_OPS = 0;   // the set of operations whose fence before has been executed
 constexpr std::size_t FIRST_ERROR = 1; // of coherdma_batch_begin() or coherdma_batch_add()
 
-const range *to_ranges(const ibv_sge *list) noexcept {
+const range *to_ranges(const coherdma_range *list) noexcept {
     return reinterpret_cast<const range *>(list);
 }
 
 [[gnu::cold]] int fail_address_space(const range &range, std::size_t index) noexcept {
-    return fail(EINVAL, "range %zu (%u bytes at 0x%llx) exceeds the address space", index,
-                range.length, static_cast<unsigned long long>(range.addr));
+    return fail(EINVAL, "range %zu (%zu bytes at 0x%zx) exceeds the address space", index,
+                range.length, static_cast<std::size_t>(range.addr));
 }
 
 // Checks that no range exceeds the address space.
@@ -50,29 +49,26 @@ const range *to_ranges(const ibv_sge *list) noexcept {
                                                      std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
         const range &range = ranges[i];
-        constexpr std::uint64_t LAST_ADDR = std::numeric_limits<std::uintptr_t>::max();
-        if (range.length != 0 &&
-            (range.addr > LAST_ADDR || range.length - 1 > LAST_ADDR - range.addr))
+        constexpr std::uintptr_t LAST_ADDR = std::numeric_limits<std::uintptr_t>::max();
+        if (range.length != 0 && range.length - 1 > LAST_ADDR - range.addr)
             return fail_address_space(range, i);
     }
     return 0;
 }
 
-// Whether all ranges begin below 2^63, where user memory is on most systems, so that none can
-// exceed the address space. Fast, because all ranges are checked before the first line is touched.
+// Whether all addresses and lengths are below 2^63, as those of user memory are on most systems, so
+// that no range can exceed the address space. Fast, because all ranges are checked before the first
+// line is touched.
 bool are_all_in_lower_half(const range *ranges, std::size_t count) noexcept {
     if constexpr (sizeof(std::uintptr_t) < sizeof(std::uint64_t))
         return false;
-    // The bits of all addresses; two variables make two independent chains of instructions.
-    std::uint64_t even = 0, odd = 0;
-    std::size_t i = 0;
-    for (; i + 1 < count; i += 2) {
-        even |= ranges[i].addr;
-        odd |= ranges[i + 1].addr;
+    // Two variables make two independent chains of instructions.
+    std::uint64_t addr_bits = 0, length_bits = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        addr_bits |= ranges[i].addr;
+        length_bits |= ranges[i].length;
     }
-    if (i < count)
-        even |= ranges[i].addr;
-    return (even | odd) >> 63 == 0;
+    return (addr_bits | length_bits) >> 63 == 0;
 }
 
 /// Whether sync calls can be made for the device: 0, or an errno value with coherdma_error() set.
@@ -85,7 +81,8 @@ int check_device(const coherdma_device *device) noexcept {
 }
 
 // Checks the arguments of a sync call: 0, or an errno value with coherdma_error() set.
-int check_ranges(const coherdma_device *device, const ibv_sge *list, std::size_t count) noexcept {
+int check_ranges(const coherdma_device *device, const coherdma_range *list,
+                 std::size_t count) noexcept {
     if (const int error = check_device(device))
         return error;
     if (!list && count != 0)
@@ -121,14 +118,14 @@ void writeback_invalidate(const coherdma_device &device, const range *ranges,
 }
 
 // The same with their fences.
-void sync_writeback(const coherdma_device &device, const ibv_sge *list,
+void sync_writeback(const coherdma_device &device, const coherdma_range *list,
                     std::size_t count) noexcept {
     device.ops->fence_before_writeback();
     writeback(device, to_ranges(list), count);
     device.ops->fence_after_writeback();
 }
 
-void sync_writeback_invalidate(const coherdma_device &device, const ibv_sge *list,
+void sync_writeback_invalidate(const coherdma_device &device, const coherdma_range *list,
                                std::size_t count) noexcept {
     device.ops->fence_before_invalidate();
     writeback_invalidate(device, to_ranges(list), count);
@@ -168,7 +165,7 @@ void issue_op(const coherdma_device &device, const range *ranges, std::size_t co
 /// thread may have stored to the ranges, or learned of stores of others or of the end of a Write:
 /// fence_before_writeback() orders that before either operation, without a wait for those that are
 /// issued already.
-int add_to_batch(coherdma_batch &batch, const ibv_sge *list, std::size_t count,
+int add_to_batch(coherdma_batch &batch, const coherdma_range *list, std::size_t count,
                  std::uint32_t phase) noexcept {
     if (const int error = check_ranges(batch.device, list, count))
         return error;
@@ -192,14 +189,26 @@ void record_error(coherdma_batch &batch, int error) noexcept {
 
 } // namespace
 
-int coherdma_sync_rdma_read(const coherdma_device *device, const ibv_sge *list, size_t count) {
+int coherdma_sync_before_read(const coherdma_device *device, const coherdma_range *list,
+                              size_t count) {
     if (const int error = check_ranges(device, list, count))
         return error;
     sync_writeback(*device, list, count);
     return 0;
 }
 
-int coherdma_sync_rdma_write(const coherdma_device *device, const ibv_sge *list, size_t count) {
+// Lines that are clean are not written back over the data of the peer. They may be fetched again
+// before it arrives: coherdma_sync_after_write() invalidates them.
+int coherdma_sync_before_write(const coherdma_device *device, const coherdma_range *list,
+                               size_t count) {
+    if (const int error = check_ranges(device, list, count))
+        return error;
+    sync_writeback(*device, list, count);
+    return 0;
+}
+
+int coherdma_sync_after_write(const coherdma_device *device, const coherdma_range *list,
+                              size_t count) {
     if (const int error = check_ranges(device, list, count))
         return error;
     sync_writeback_invalidate(*device, list, count);
@@ -209,8 +218,8 @@ int coherdma_sync_rdma_write(const coherdma_device *device, const ibv_sge *list,
 // From the device: lines that share the first or last line of the range with other data may be
 // dirty, so they are written back, not only invalidated. Afterwards no line is dirty, so no later
 // eviction overwrites what the device writes.
-int coherdma_sync_for_device(const coherdma_device *device, const ibv_sge *list, size_t count,
-                             uint32_t direction) {
+int coherdma_sync_for_device(const coherdma_device *device, const coherdma_range *list,
+                             size_t count, uint32_t direction) {
     if (const int error = check_ranges(device, list, count))
         return error;
     if (const int error = check_direction(direction))
@@ -228,7 +237,7 @@ int coherdma_sync_for_device(const coherdma_device *device, const ibv_sge *list,
 // The CPU may have fetched lines speculatively before the device wrote them, so they are
 // invalidated. User programs have no instruction that only invalidates. The write-back does
 // nothing: sync_for_device() left the lines clean, and the program has not stored to them.
-int coherdma_sync_for_cpu(const coherdma_device *device, const ibv_sge *list, size_t count,
+int coherdma_sync_for_cpu(const coherdma_device *device, const coherdma_range *list, size_t count,
                           uint32_t direction) {
     if (const int error = check_ranges(device, list, count))
         return error;
@@ -243,7 +252,7 @@ int coherdma_sync_for_cpu(const coherdma_device *device, const ibv_sge *list, si
     return 0;
 }
 
-int coherdma_sync(const coherdma_device *device, const ibv_sge *list, const uint32_t *phases,
+int coherdma_sync(const coherdma_device *device, const coherdma_range *list, const uint32_t *phases,
                   size_t count) {
     if (const int error = check_ranges(device, list, count))
         return error;
@@ -276,7 +285,8 @@ void coherdma_batch_begin(coherdma_batch *batch, const coherdma_device *device) 
     record_error(*batch, check_device(device));
 }
 
-int coherdma_batch_add(coherdma_batch *batch, const ibv_sge *list, size_t count, uint32_t phase) {
+int coherdma_batch_add(coherdma_batch *batch, const coherdma_range *list, size_t count,
+                       uint32_t phase) {
     if (!batch)
         return fail(EINVAL, "batch is NULL");
     const int error = add_to_batch(*batch, list, count, phase);

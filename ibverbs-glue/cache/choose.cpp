@@ -15,7 +15,7 @@ constexpr std::size_t MAX_LINE_SIZE = 4096;
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] void try_on_stack_line(void *arg) {
     const cache_ops &ops = *static_cast<const cache_ops *>(arg);
     alignas(64) unsigned char bytes[64] = {};
-    const range range{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
+    const range range = {.addr = reinterpret_cast<std::uintptr_t>(bytes), .length = sizeof bytes};
     const std::size_t size = line_size();
     ops.fence_before_writeback();
     ops.writeback(&range, 1, size);

@@ -6,12 +6,11 @@
 
 namespace coherdma::cache {
 
-/// Memory of the caller. Same layout as ibv_sge, so that an array of ibv_sge is read in place.
-/// addr + length may be 2^64, but no more.
+/// Memory of the caller. Same layout as coherdma_range, so that an array of these is read in place.
+/// addr + length may be the end of the address space (2^64), but no more.
 struct [[gnu::may_alias]] range {
-    std::uint64_t addr;
-    std::uint32_t length;
-    std::uint32_t lkey = 0; ///< ignored
+    std::uintptr_t addr;
+    std::size_t length;
 };
 
 /// Calls function(line_addr, range) with the address of each cache line that the ranges touch; only
@@ -27,9 +26,8 @@ inline void for_each_line(const range *ranges, std::size_t count, std::size_t li
         const range &range = ranges[i];
         if (range.length == 0)
             continue;
-        const auto addr = static_cast<std::uintptr_t>(range.addr);
-        std::uintptr_t line = addr & line_mask;
-        const std::uintptr_t last_line = (addr + (range.length - 1)) & line_mask;
+        std::uintptr_t line = range.addr & line_mask;
+        const std::uintptr_t last_line = (range.addr + (range.length - 1)) & line_mask;
         if (line == previous_line) {
             if (line == last_line)
                 continue;

@@ -39,8 +39,8 @@ class cache_lines {
         , line_size_(line_size) {}
 
     void writeback_invalidate(words buffer) const noexcept {
-        const cache::range range{reinterpret_cast<std::uintptr_t>(buffer.data()),
-                                 static_cast<std::uint32_t>(buffer.size_bytes())};
+        const cache::range range = {.addr = reinterpret_cast<std::uintptr_t>(buffer.data()),
+                                    .length = buffer.size_bytes()};
         ops_.fence_before_invalidate();
         ops_.writeback_invalidate(&range, 1, line_size_);
         ops_.fence_after_invalidate();

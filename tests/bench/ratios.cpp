@@ -164,12 +164,14 @@ struct bench {
     void measure_coherent() {
         constexpr std::size_t CALLS = 10000;
         const device coherent_dev = assume_coherency(COHERDMA_COHERENT);
-        const ibv_sge sge{first_memory.begin(), 64, 0};
+        const coherdma_range range = {.addr = reinterpret_cast<const void *>(first_memory.begin()),
+                                      .length = 64};
         std::vector<double> call_ns;
         for (int round = 0; round < 200; ++round)
             call_ns.push_back(ns_until_complete([&] {
                                   for (std::size_t call = 0; call < CALLS; ++call)
-                                      coherdma_sync_rdma_read(coherent_dev.get(), &sge, 1);
+                                      check_sync(
+                                          coherdma_sync_before_read(coherent_dev.get(), &range, 1));
                               }) /
                               CALLS);
         results.add("ns of a call on a coherent device", {0, 25}, summarize(call_ns).p50);

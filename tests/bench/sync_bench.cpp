@@ -27,7 +27,7 @@ using methods_maker = std::vector<sync_method> (*)(const job &);
 void run_method(benchmark::State &state, const job &work, const sync_method &timed_method,
                 const std::string &line_state) {
     std::size_t bytes = 0;
-    for (const ibv_sge &each : work.ranges)
+    for (const coherdma_range &each : work.ranges)
         bytes += each.length;
     for (auto round : state) {
         static_cast<void>(round);
@@ -75,10 +75,10 @@ void register_benchmarks(const std::string &group, methods_maker make_methods,
 void run_coherent_call(benchmark::State &state) {
     const device dev = assume_coherency(COHERDMA_COHERENT);
     alignas(64) unsigned char bytes[64] = {};
-    const ibv_sge sge{reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, 0};
+    const coherdma_range range = {.addr = bytes, .length = sizeof bytes};
     for (auto round : state) {
         static_cast<void>(round);
-        coherdma_sync_rdma_read(dev.get(), &sge, 1);
+        check_sync(coherdma_sync_before_read(dev.get(), &range, 1));
     }
 }
 

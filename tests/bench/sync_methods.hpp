@@ -7,7 +7,6 @@
 
 #include <coherdma/coherdma.h>
 #include <functional>
-#include <infiniband/verbs.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,11 +26,14 @@ using device = std::unique_ptr<coherdma_device, decltype(&coherdma_close_device)
 /// CPU has no cache instructions for it.
 device assume_coherency(coherdma_coherency coherency);
 
+/// Exits with a message if the sync call has failed.
+void check_sync(int error);
+
 /// One job: ranges, the same for all methods.
 struct job {
     const coherdma_device *dev = nullptr;
     std::size_t line_size = 0;
-    std::vector<ibv_sge> ranges;
+    std::vector<coherdma_range> ranges;
 
     /// state "dirty": writes to every line of the ranges; "uncached": invalidates them.
     void prepare_lines(const std::string &state) const;
@@ -44,7 +46,7 @@ job make_scattered_job(const coherdma_device *dev, const measured_memory &buffer
                        std::size_t count);
 
 /// Each refers to the job, which must live as long. The first is coherdma's call.
-/// Before an RDMA Read, a method writes the lines back; before an RDMA Write, it also invalidates
+/// Before an RDMA Read, a method writes the lines back; after an RDMA Write, it also invalidates
 /// them.
 std::vector<sync_method> make_read_methods(const job &work);
 std::vector<sync_method> make_write_methods(const job &work);

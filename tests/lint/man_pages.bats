@@ -185,10 +185,10 @@ structs() {
         inside { gsub(/[ \t]+/, " "); line = line $0 }
         /^\};/ && inside { gsub(/ ?\/\*[^*]*\*\//, "", line); print line; inside = 0 }' "$@" | sort
 }
-@test "the pages of libcoherdma have the structs of the header, and describe return values and threads" {
+@test "the pages of libcoherdma have the structs of the headers, and describe return values and threads" {
     local pages=(man/coherdma/coherdma_*.3)
-    structs ibverbs-glue/include/coherdma/coherdma.h >"$BATS_TEST_TMPDIR/header"
-    [[ $(wc -l <"$BATS_TEST_TMPDIR/header") -ge 9 ]]
+    structs ibverbs-glue/include/coherdma/{coherdma,experimental}.h >"$BATS_TEST_TMPDIR/header"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/header") -ge 10 ]]
     diff -u "$BATS_TEST_TMPDIR/header" <(structs "${pages[@]}")
     grep -L '^\.SH RETURN VALUE' "${pages[@]}" man/coherdma/coherdmadv_query_device.3 | nothing
     grep -LE '^Thread-safe' "${pages[@]}" man/coherdma/coherdmadv_query_device.3 | nothing

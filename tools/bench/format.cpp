@@ -16,16 +16,16 @@ std::string format_number(double value) {
 }
 
 std::string format_occasion(const std::string &call) {
-    return call == SYNC_RDMA_READ     ? "before a Read"
-           : call == SYNC_RDMA_WRITE  ? "around a Write"
+    return call == SYNC_BEFORE_READ   ? "before a Read"
+           : call == SYNC_AFTER_WRITE ? "around a Write"
            : call == SYNC_TO_DEVICE   ? "for the device, which reads"
            : call == SYNC_FROM_DEVICE ? "for the device, which writes"
                                       : "for the CPU";
 }
 
 std::string format_call(const std::string &call) {
-    return call == SYNC_RDMA_READ     ? "read"
-           : call == SYNC_RDMA_WRITE  ? "write"
+    return call == SYNC_BEFORE_READ   ? "read"
+           : call == SYNC_AFTER_WRITE ? "write"
            : call == SYNC_TO_DEVICE   ? "to dev"
            : call == SYNC_FROM_DEVICE ? "from dev"
                                       : "cpu";

@@ -171,8 +171,8 @@ std::string format_main_results(const measurements &results) {
                                                   "the instructions that sync uses on this CPU");
     const sync_timing *last_size = nullptr; // the largest range, if they were given in order
     for (const std::size_t bytes : results.options.sizes)
-        if (const sync_timing *timing =
-                find_timing(results, results.default_instructions, SYNC_RDMA_READ, "dirty", bytes))
+        if (const sync_timing *timing = find_timing(results, results.default_instructions,
+                                                    SYNC_BEFORE_READ, "dirty", bytes))
             last_size = timing;
     if (last_size)
         html += format_result_box(

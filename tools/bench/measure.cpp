@@ -39,8 +39,13 @@ unique_device open_without_device(const char *instructions, coherdma_coherency c
     return dev;
 }
 
-ibv_sge make_range(std::uintptr_t begin, std::size_t bytes) {
-    return {begin, static_cast<std::uint32_t>(bytes), 0};
+coherdma_range make_range(std::uintptr_t begin, std::size_t bytes) {
+    return {.addr = reinterpret_cast<const void *>(begin), .length = bytes};
+}
+
+void throw_if_failed(int error) {
+    if (error != 0)
+        throw std::runtime_error(coherdma_error());
 }
 
 /// Brings the lines of the measured range into timing.line_state.
@@ -48,8 +53,8 @@ void prepare_lines(const measured_memory &memory, const coherdma_device *dev,
                    const sync_timing &timing, std::size_t line_size) {
     if (timing.line_state == "dirty")
         return memory.make_lines_dirty(timing.bytes, line_size);
-    const ibv_sge range = make_range(memory.begin(), timing.bytes);
-    coherdma_sync_rdma_write(dev, &range, 1); // invalidates: the lines are uncached
+    const coherdma_range range = make_range(memory.begin(), timing.bytes);
+    throw_if_failed(coherdma_sync_after_write(dev, &range, 1)); // invalidates: they are uncached
     if (timing.line_state == "clean")
         memory.load_lines(timing.bytes, line_size);
 }
@@ -58,27 +63,27 @@ struct sync_call {
     const char *name;
     bool is_for_peer;  ///< of accesses by peers, not by the device for this program
     bool is_writeback; ///< does not invalidate
-    int (*run)(const coherdma_device *, const ibv_sge *);
+    int (*run)(const coherdma_device *, const coherdma_range *);
 };
 constexpr sync_call SYNC_CALLS[] = {
-    {SYNC_RDMA_READ, true, true,
-     [](const coherdma_device *dev, const ibv_sge *range) {
-         return coherdma_sync_rdma_read(dev, range, 1);
+    {SYNC_BEFORE_READ, true, true,
+     [](const coherdma_device *dev, const coherdma_range *range) {
+         return coherdma_sync_before_read(dev, range, 1);
      }},
-    {SYNC_RDMA_WRITE, true, false,
-     [](const coherdma_device *dev, const ibv_sge *range) {
-         return coherdma_sync_rdma_write(dev, range, 1);
+    {SYNC_AFTER_WRITE, true, false,
+     [](const coherdma_device *dev, const coherdma_range *range) {
+         return coherdma_sync_after_write(dev, range, 1);
      }},
     {SYNC_TO_DEVICE, false, true,
-     [](const coherdma_device *dev, const ibv_sge *range) {
+     [](const coherdma_device *dev, const coherdma_range *range) {
          return coherdma_sync_for_device(dev, range, 1, COHERDMA_TO_DEVICE);
      }},
     {SYNC_FROM_DEVICE, false, false,
-     [](const coherdma_device *dev, const ibv_sge *range) {
+     [](const coherdma_device *dev, const coherdma_range *range) {
          return coherdma_sync_for_device(dev, range, 1, COHERDMA_FROM_DEVICE);
      }},
     {SYNC_FOR_CPU, false, false,
-     [](const coherdma_device *dev, const ibv_sge *range) {
+     [](const coherdma_device *dev, const coherdma_range *range) {
          return coherdma_sync_for_cpu(dev, range, 1, COHERDMA_FROM_DEVICE);
      }},
 };
@@ -97,10 +102,10 @@ sample_pairs measure_sync(const sync_timing &timing, const measured_memory &memo
     const auto run_raw_loop = !loop               ? nullptr
                               : call.is_writeback ? loop->writeback
                                                   : loop->writeback_invalidate;
-    const ibv_sge range = make_range(memory.begin(), timing.bytes);
+    const coherdma_range range = make_range(memory.begin(), timing.bytes);
     const auto measure_call = [&] {
         prepare_lines(memory, dev.get(), timing, line_size);
-        return ns_until_complete([&] { call.run(dev.get(), &range); });
+        return ns_until_complete([&] { throw_if_failed(call.run(dev.get(), &range)); });
     };
     const auto measure_raw_loop = [&] {
         if (!run_raw_loop)
@@ -117,12 +122,12 @@ sample_pairs measure_sync(const sync_timing &timing, const measured_memory &memo
 }
 
 /// Ranges of one line each, in an order that is random, but the same in every run.
-std::vector<ibv_sge> make_scattered_ranges(const measured_memory &memory, std::size_t num_ranges,
-                                           std::size_t line_size) {
+std::vector<coherdma_range> make_scattered_ranges(const measured_memory &memory,
+                                                  std::size_t num_ranges, std::size_t line_size) {
     std::vector<std::size_t> line_indices(SCATTER_BYTES / line_size);
     std::iota(line_indices.begin(), line_indices.end(), 0);
     std::shuffle(line_indices.begin(), line_indices.end(), std::minstd_rand(1));
-    std::vector<ibv_sge> ranges;
+    std::vector<coherdma_range> ranges;
     for (std::size_t i = 0; i < num_ranges; ++i)
         ranges.push_back(make_range(memory.begin() + line_indices[i] * line_size, line_size));
     return ranges;
@@ -133,21 +138,22 @@ sample_pairs measure_scattered(std::size_t num_ranges, const char *instructions,
                                const measured_memory &memory, std::size_t line_size,
                                const round_limits &limits, const stop_predicate &should_stop) {
     const unique_device dev = open_without_device(instructions, COHERDMA_NON_COHERENT);
-    const std::vector<ibv_sge> ranges = make_scattered_ranges(memory, num_ranges, line_size);
+    const std::vector<coherdma_range> ranges = make_scattered_ranges(memory, num_ranges, line_size);
     const auto make_lines_dirty = [&] {
-        for (const ibv_sge &range : ranges)
-            ++*reinterpret_cast<unsigned char *>(range.addr);
+        for (const coherdma_range &range : ranges)
+            ++*static_cast<unsigned char *>(const_cast<void *>(range.addr));
     };
     const auto measure_one_call = [&] {
         make_lines_dirty();
-        return ns_until_complete(
-            [&] { coherdma_sync_rdma_read(dev.get(), ranges.data(), ranges.size()); });
+        return ns_until_complete([&] {
+            throw_if_failed(coherdma_sync_before_read(dev.get(), ranges.data(), ranges.size()));
+        });
     };
     const auto measure_call_per_range = [&] {
         make_lines_dirty();
         return ns_until_complete([&] {
-            for (const ibv_sge &range : ranges)
-                coherdma_sync_rdma_read(dev.get(), &range, 1);
+            for (const coherdma_range &range : ranges)
+                throw_if_failed(coherdma_sync_before_read(dev.get(), &range, 1));
         });
     };
     return measure_paired(limits, should_stop, 1, measure_one_call, measure_call_per_range);
@@ -159,11 +165,11 @@ sample_pairs measure_coherent(const measured_memory &memory, std::size_t line_si
                               const round_limits &limits, const stop_predicate &should_stop) {
     constexpr std::size_t NUM_CALLS = 1000;
     const unique_device dev = open_without_device(nullptr, COHERDMA_COHERENT);
-    const ibv_sge range = make_range(memory.begin(), line_size);
+    const coherdma_range range = make_range(memory.begin(), line_size);
     const auto measure_calls = [&] {
         return ns_until_complete([&] {
             for (std::size_t i = 0; i < NUM_CALLS; ++i)
-                coherdma_sync_rdma_read(dev.get(), &range, 1);
+                throw_if_failed(coherdma_sync_before_read(dev.get(), &range, 1));
         });
     };
     return measure_paired(limits, should_stop, NUM_CALLS, measure_calls, [] { return 0.0; });

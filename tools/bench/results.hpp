@@ -2,8 +2,8 @@
 //
 // The results and where they were measured; the table, the JSON and the HTML page use nothing else.
 //
-// A range is the memory of one ibv_sge that a sync call gets. The raw loop is nothing but the cache
-// instruction for each line of the range, which no sync call can beat.
+// A range is the memory of one coherdma_range that a sync call gets. The raw loop is nothing but
+// the cache instruction for each line of the range, which no sync call can beat.
 #pragma once
 
 #include "statistics.hpp"
@@ -15,8 +15,8 @@
 namespace tools::bench {
 
 /// The measured calls of libcoherdma; in parentheses the direction.
-inline constexpr char SYNC_RDMA_READ[] = "coherdma_sync_rdma_read";
-inline constexpr char SYNC_RDMA_WRITE[] = "coherdma_sync_rdma_write";
+inline constexpr char SYNC_BEFORE_READ[] = "coherdma_sync_before_read";
+inline constexpr char SYNC_AFTER_WRITE[] = "coherdma_sync_after_write";
 inline constexpr char SYNC_TO_DEVICE[] = "coherdma_sync_for_device(TO_DEVICE)";
 inline constexpr char SYNC_FROM_DEVICE[] = "coherdma_sync_for_device(FROM_DEVICE)";
 inline constexpr char SYNC_FOR_CPU[] = "coherdma_sync_for_cpu(FROM_DEVICE)";

@@ -2,6 +2,7 @@
 
 #include "coherency/device.hpp"
 
+#include <coherdma/experimental.h>
 #include <stdexcept>
 
 namespace tools {
@@ -55,12 +56,16 @@ coherdma_probe_result device::probe() const {
 }
 
 std::vector<std::string> device_names() {
-    std::size_t count = 0;
-    const std::unique_ptr<char *, void (*)(char **)> list(coherdma_get_device_list(&count),
-                                                          coherdma_free_device_list);
-    if (!list)
+    const std::unique_ptr<coherdma_port, void (*)(coherdma_port *)> ports(
+        coherdma_get_port_list(nullptr, sizeof(coherdma_port)), coherdma_free_port_list);
+    if (!ports)
         throw std::runtime_error(coherdma_error());
-    return {list.get(), list.get() + count};
+    std::vector<std::string> names;
+    for (const coherdma_port *port = ports.get(); port->device; ++port) {
+        if (names.empty() || names.back() != port->device) // sorted by device
+            names.emplace_back(port->device);
+    }
+    return names;
 }
 
 } // namespace tools

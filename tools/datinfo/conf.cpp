@@ -3,6 +3,7 @@
 #include "datinfo/conf.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <fmt/core.h>
 #include <memory>
 #include <stdexcept>

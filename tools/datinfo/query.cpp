@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <memory>

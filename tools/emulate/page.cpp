@@ -63,8 +63,8 @@ constexpr struct {
     const char *event, *actor, *text;
 } EVENTS[] = {
     {"reg_mr", "program", "registers the memory"},
-    {"sync_rdma_read", "program", "sync_rdma_read"},
-    {"sync_rdma_write", "program", "sync_rdma_write"},
+    {"sync_writeback", "program", "sync_writeback"},
+    {"sync_invalidate", "program", "sync_invalidate"},
     {"sync_for_device", "program", "sync_for_device"},
     {"sync_for_cpu", "program", "sync_for_cpu"},
     {"peer_rdma_read", "peer", "posts an RDMA Read of these lines"},

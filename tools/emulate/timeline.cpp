@@ -26,10 +26,10 @@ bool device_may_write(const std::string &event) {
 
 /// The state in which an event leaves a line that it found in this state.
 std::string state_after(const std::string &event, const std::string &state) {
-    if (event == "sync_rdma_write" || event == "sync_for_cpu" || event.starts_with("evict_"))
+    if (event == "sync_invalidate" || event == "sync_for_cpu" || event.starts_with("evict_"))
         return "clean";
     // The direction of sync_for_device is not known: stale lines are left to the next event.
-    if (event == "sync_rdma_read" || event == "sync_for_device" || event == "post_source" ||
+    if (event == "sync_writeback" || event == "sync_for_device" || event == "post_source" ||
         event == "post_sink")
         return is_dirty(state) ? "clean" : state;
     if (event == "complete_sink")

@@ -67,12 +67,12 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask,
 
 DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia_handle, const lmr_triplet *segments,
                               DAT_VLEN num_segments) noexcept {
-    return to_dat1_result(sync(ia_handle, segments, num_segments, coherdma_sync_rdma_read));
+    return to_dat1_result(sync(ia_handle, segments, num_segments, coherdma_sync_before_read));
 }
 
 DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia_handle, const lmr_triplet *segments,
                                DAT_VLEN num_segments) noexcept {
-    return to_dat1_result(sync(ia_handle, segments, num_segments, coherdma_sync_rdma_write));
+    return to_dat1_result(sync(ia_handle, segments, num_segments, sync_around_write));
 }
 
 // The LMR is looked up by the triplet's lmr_context. If there is none, the invalid argument is the

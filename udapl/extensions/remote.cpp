@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 
 namespace coherdma::dapl::extensions {
 

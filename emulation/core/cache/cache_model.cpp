@@ -282,18 +282,18 @@ void cache_model::writeback_invalidate_range(event_kind kind, addr_range range,
 }
 
 /// The program syncs before a peer reads: dirty lines are written back.
-void cache_model::sync_rdma_read(const addr_range *ranges, std::size_t count) {
+void cache_model::sync_writeback(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i)
-        writeback_range(event_kind::SYNC_RDMA_READ, ranges[i], reports_redundant());
+        writeback_range(event_kind::SYNC_WRITEBACK, ranges[i], reports_redundant());
 }
 
 /// The program syncs before or after a peer writes: dirty lines are written back, stale ones
 /// fetched, and recorded writes of peers to these lines are forgotten.
-void cache_model::sync_rdma_write(const addr_range *ranges, std::size_t count) {
+void cache_model::sync_invalidate(const addr_range *ranges, std::size_t count) {
     const lock_guard guard(mutex_);
     for (std::size_t i = 0; i < count; ++i)
-        writeback_invalidate_range(event_kind::SYNC_RDMA_WRITE, ranges[i], reports_redundant());
+        writeback_invalidate_range(event_kind::SYNC_INVALIDATE, ranges[i], reports_redundant());
 }
 
 // Syncs of local memory are never redundant: the program makes them at each post and completion,

@@ -55,8 +55,8 @@ class cache_model {
 
     /// 0, or EFAULT: *bad_addr is registered but cannot be read.
     int check_readable(const addr_range *ranges, std::size_t count, std::uintptr_t *bad_addr);
-    void sync_rdma_read(const addr_range *ranges, std::size_t count);
-    void sync_rdma_write(const addr_range *ranges, std::size_t count);
+    void sync_writeback(const addr_range *ranges, std::size_t count);
+    void sync_invalidate(const addr_range *ranges, std::size_t count);
 
     /// Of local memory: before the device reads it, before it writes it, and after that.
     void sync_source_for_device(const addr_range *ranges, std::size_t count);
@@ -85,7 +85,7 @@ class cache_model {
 
     void check_peer_rdma_read(addr_range, const mem_access &);
     void check_peer_rdma_write(addr_range, const mem_access &);
-    /// Reads and writes the memory; sync_rdma_read before it is sufficient.
+    /// Reads and writes the memory; sync before it is sufficient.
     void check_peer_atomic(addr_range, const mem_access &);
 
     // -- without a request for that memory

@@ -19,7 +19,7 @@ bool is_same_event(const history_event &first, const history_event &second) {
 }
 
 bool is_sync(event_kind kind) noexcept {
-    return kind == event_kind::SYNC_RDMA_READ || kind == event_kind::SYNC_RDMA_WRITE ||
+    return kind == event_kind::SYNC_WRITEBACK || kind == event_kind::SYNC_INVALIDATE ||
            kind == event_kind::SYNC_FOR_DEVICE || kind == event_kind::SYNC_FOR_CPU;
 }
 
@@ -93,10 +93,10 @@ const char *event_name(event_kind kind) noexcept {
     switch (kind) {
     case event_kind::REG_MR:
         return "reg_mr";
-    case event_kind::SYNC_RDMA_READ:
-        return "sync_rdma_read";
-    case event_kind::SYNC_RDMA_WRITE:
-        return "sync_rdma_write";
+    case event_kind::SYNC_WRITEBACK:
+        return "sync_writeback";
+    case event_kind::SYNC_INVALIDATE:
+        return "sync_invalidate";
     case event_kind::SYNC_FOR_DEVICE:
         return "sync_for_device";
     case event_kind::SYNC_FOR_CPU:

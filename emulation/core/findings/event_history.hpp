@@ -23,8 +23,8 @@ const char *state_name(line_state) noexcept;
 
 enum class event_kind : std::uint8_t {
     REG_MR,
-    SYNC_RDMA_READ,
-    SYNC_RDMA_WRITE,
+    SYNC_WRITEBACK,
+    SYNC_INVALIDATE,
     SYNC_FOR_DEVICE,
     SYNC_FOR_CPU,
     POST_SOURCE,    ///< the program posts a WR; the device will read this local memory
@@ -41,7 +41,7 @@ enum class event_kind : std::uint8_t {
     DEREG_MR,
     EXIT, ///< the process ends
 };
-/// "sync_rdma_read"
+/// "sync_writeback"
 const char *event_name(event_kind) noexcept;
 
 struct history_event {

@@ -178,13 +178,13 @@ const char *kind_name(finding_kind kind) noexcept {
 const char *missing_sync(finding_kind kind) noexcept {
     switch (kind) {
     case finding_kind::UNSYNCED_READ:
-        return "sync_rdma_read before the Read";
+        return "sync before the Read";
     case finding_kind::UNSYNCED_WRITE:
-        return "sync_rdma_write before the Write";
+        return "sync before the Write";
     case finding_kind::CONFLICT:
-        return "sync_rdma_write before or after the Write";
+        return "sync before or after the Write";
     case finding_kind::STALE:
-        return "sync_rdma_write after the Write";
+        return "sync after the Write";
     case finding_kind::UNSYNCED_SOURCE:
     case finding_kind::UNSYNCED_SINK:
         return "sync_for_device before the post";
@@ -193,7 +193,7 @@ const char *missing_sync(finding_kind kind) noexcept {
     case finding_kind::STALE_SINK:
         return "sync_for_cpu after the completion";
     case finding_kind::DISCARDED:
-        return "sync_rdma_read before dereg_mr, unless the data are not needed";
+        return "sync before dereg_mr, unless the data are not needed";
     case finding_kind::BESIDE:
         return "separate lines for data that arrive";
     case finding_kind::REDUNDANT:

@@ -29,7 +29,7 @@ enum class finding_kind : std::uint8_t {
     REDUNDANT,       ///< a sync of a range that was clean
 };
 const char *kind_name(finding_kind) noexcept;
-/// The sync that would have helped: "sync_rdma_write after the Write".
+/// The sync that would have helped: "sync after the Write".
 const char *missing_sync(finding_kind) noexcept;
 
 /// A work request of a peer or of this process, or a sync.

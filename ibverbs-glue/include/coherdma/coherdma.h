@@ -6,8 +6,9 @@
  *
  *     struct coherdma_device *device = coherdma_open_device(context);
  *     ...
- *     coherdma_sync_rdma_read(device, list, count);    before a peer reads the ranges
- *     coherdma_sync_rdma_write(device, list, count);   before and after a peer writes them
+ *     coherdma_sync_before_read(device, list, count);             before a peer reads the ranges
+ *     coherdma_sync_before_write(device, list, count);            before a peer writes them
+ *     coherdma_sync_after_write(device, list, count);             after it has written them
  *     coherdma_sync_for_device(device, list, count, direction);   before the program's own posts
  *     coherdma_sync_for_cpu(device, list, count, direction);      after their completions
  *
@@ -35,10 +36,12 @@ extern "C" {
 #endif
 #ifdef __GNUC__
 #    pragma GCC visibility push(default)
+#    define COHERDMA_CHECK_RESULT __attribute__((warn_unused_result))
+#else
+#    define COHERDMA_CHECK_RESULT
 #endif
 
 struct ibv_context; /* of <infiniband/verbs.h> */
-struct ibv_sge;     /* of <infiniband/verbs.h> */
 struct coherdma_device;
 
 enum coherdma_coherency {
@@ -152,22 +155,36 @@ int coherdma_query_evidence(const struct coherdma_device *device, size_t index,
 
 /* -- sync ----------------------------------------------------------------------------------- */
 
-/*
- * All ranges are validated before the first line is touched: a call that fails has no effect. A
- * length of 0 is valid; lkey is ignored. One call with many ranges is cheaper than many calls: it
- * waits once, and a line shared by two consecutive ranges is processed once.
- *
- * coherdma_sync_rdma_read() writes lines back; coherdma_sync_rdma_write() writes back and
- * invalidates them. Both process whole lines: data that shares the first or last line of a range
- * must not be written while a peer writes the range. See coherdma_device_attr.buffer_alignment.
- */
-int coherdma_sync_rdma_read(const struct coherdma_device *device, const struct ibv_sge *list,
-                            size_t count);
-int coherdma_sync_rdma_write(const struct coherdma_device *device, const struct ibv_sge *list,
-                             size_t count);
+/* Memory of the program. A length of 0 is valid. */
+struct coherdma_range {
+    const void *addr;
+    size_t length; /* in bytes */
+};
 
-/* COHERDMA_BEFORE_WRITE is cheaper than coherdma_sync_rdma_write(), which does not know the phase.
+/*
+ * Sync memory that a peer accesses: before it reads the ranges, before it writes them, so that the
+ * CPU writes nothing back later, and after it has written them, when the program has seen, for
+ * example by a completion, that the Write is complete. An atomic operation counts as a Write.
+ *
+ * The first two write lines back. coherdma_sync_after_write() writes back and invalidates them; it
+ * does all that coherdma_sync_before_write() does, for a caller that does not know which of both
+ * is needed. All process whole lines: data that shares the first or last line of a range must not
+ * be written while a peer writes the range. See coherdma_device_attr.buffer_alignment.
+ *
+ * All ranges are validated before the first line is touched: a call that fails has no effect. One
+ * call with many ranges is cheaper than many calls: it waits once, and a line shared by two
+ * consecutive ranges is processed once.
  */
+COHERDMA_CHECK_RESULT
+int coherdma_sync_before_read(const struct coherdma_device *device,
+                              const struct coherdma_range *list, size_t count);
+COHERDMA_CHECK_RESULT
+int coherdma_sync_before_write(const struct coherdma_device *device,
+                               const struct coherdma_range *list, size_t count);
+COHERDMA_CHECK_RESULT
+int coherdma_sync_after_write(const struct coherdma_device *device,
+                              const struct coherdma_range *list, size_t count);
+
 enum coherdma_phase {
     COHERDMA_BEFORE_READ = 1 << 0,
     COHERDMA_BEFORE_WRITE = 1 << 1,
@@ -175,7 +192,8 @@ enum coherdma_phase {
 };
 
 /* The same with a phase, or several combined, for each range. */
-int coherdma_sync(const struct coherdma_device *device, const struct ibv_sge *list,
+COHERDMA_CHECK_RESULT
+int coherdma_sync(const struct coherdma_device *device, const struct coherdma_range *list,
                   const uint32_t *phases, size_t count);
 
 /*
@@ -192,9 +210,11 @@ enum coherdma_direction {
     COHERDMA_BIDIRECTIONAL = COHERDMA_TO_DEVICE | COHERDMA_FROM_DEVICE,
 };
 
-int coherdma_sync_for_device(const struct coherdma_device *device, const struct ibv_sge *list,
-                             size_t count, uint32_t direction);
-int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct ibv_sge *list,
+COHERDMA_CHECK_RESULT
+int coherdma_sync_for_device(const struct coherdma_device *device,
+                             const struct coherdma_range *list, size_t count, uint32_t direction);
+COHERDMA_CHECK_RESULT
+int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct coherdma_range *list,
                           size_t count, uint32_t direction);
 
 /*
@@ -205,79 +225,13 @@ int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct ibv
  */
 struct coherdma_batch {
     const struct coherdma_device *device;
-    uint64_t reserved[3];
+    uint64_t reserved[7];
 };
 void coherdma_batch_begin(struct coherdma_batch *batch, const struct coherdma_device *device);
-int coherdma_batch_add(struct coherdma_batch *batch, const struct ibv_sge *list, size_t count,
-                       uint32_t phase);
+int coherdma_batch_add(struct coherdma_batch *batch, const struct coherdma_range *list,
+                       size_t count, uint32_t phase);
+COHERDMA_CHECK_RESULT
 int coherdma_batch_end(struct coherdma_batch *batch);
-
-/* -- atomic writes and flushes of a peer's memory -------------------------------------------- */
-
-struct ibv_qp; /* of <infiniband/verbs.h> */
-struct coherdma_qp;
-
-/* How a QP executes atomic writes and flushes, which few devices support natively. */
-enum coherdma_method {
-    COHERDMA_METHOD_NONE = 0, /* not supported */
-    COHERDMA_METHOD_NATIVE = 1,
-    /* An inline RDMA Write of eight bytes. Atomic only if the peer's device stores eight bytes at
-     * once: hardware does, though no standard requires it; rxe and siw do not on every CPU. */
-    COHERDMA_METHOD_INLINE_WRITE = 2,
-    COHERDMA_METHOD_CMP_AND_SWP = 3, /* compare and swap */
-    COHERDMA_METHOD_RDMA_READ = 4,   /* an RDMA Read of the end of the range */
-};
-
-/* Returns "none", "native", "inline write", "compare and swap", "read back" or "unknown". */
-const char *coherdma_method_str(uint32_t method);
-
-/*
- * Determines the methods of a QP once. The QP must be of type RC and outlive the handle. Atomic
- * writes are native if the QP was created by ibv_create_qp_ex() with IBV_QP_EX_WITH_ATOMIC_WRITE;
- * flushes are native with IBV_QP_EX_WITH_FLUSH (rdma-core 45), which requires
- * IBV_ACCESS_FLUSH_GLOBAL for the peer's memory region and the peer's QP.
- */
-struct coherdma_qp *coherdma_open_qp(struct ibv_qp *qp);
-void coherdma_close_qp(struct coherdma_qp *qp);
-
-struct coherdma_qp_attr {
-    uint32_t atomic_write;     /* enum coherdma_method */
-    uint32_t flush;            /* enum coherdma_method */
-    uint32_t never_torn_write; /* enum coherdma_method: with COHERDMA_POST_NEVER_TORN */
-};
-int coherdma_query_qp(const struct coherdma_qp *qp, struct coherdma_qp_attr *attr, size_t size);
-
-/* Exactly one of the first two; other bits are invalid. */
-enum coherdma_post_flags {
-    COHERDMA_POST_COMPLETION_ON_ERROR = 1 << 0, /* no completion on success */
-    COHERDMA_POST_COMPLETION_ALWAYS = 1 << 1,
-    /* Of atomic writes: never by COHERDMA_METHOD_INLINE_WRITE, which can be torn, but by compare
-     * and swap; or EOPNOTSUPP. */
-    COHERDMA_POST_NEVER_TORN = 1 << 2,
-};
-
-/*
- * Posts an atomic write of eight bytes to the peer's memory: a reader there sees all old or all new
- * bytes. remote_addr must be a multiple of 8. Fenced after earlier RDMA Reads, and therefore after
- * read-based flushes, except with COHERDMA_METHOD_CMP_AND_SWP. Same thread safety as
- * ibv_post_send().
- *
- * compare is used with COHERDMA_METHOD_CMP_AND_SWP only and may otherwise be NULL: eight bytes of
- * registered memory with the expected value. On completion they hold the previous value; if that
- * differs from the expected value, nothing was written.
- */
-int coherdma_post_atomic_write(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t flags,
-                               uint32_t rkey, uint64_t remote_addr, const void *value,
-                               const struct ibv_sge *compare);
-
-/*
- * Posts a flush: when it completes, the data that earlier requests of this QP wrote to the range is
- * in the peer's memory. Unless the method is native, scratch must be at least one byte of
- * registered memory with local write access, and the remote range must have remote read access. A
- * peer with a non-coherent device must sync before its CPU reads the data.
- */
-int coherdma_post_flush(const struct coherdma_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t rkey,
-                        uint64_t remote_addr, uint64_t length, const struct ibv_sge *scratch);
 
 /* -- this machine --------------------------------------------------------------------------- */
 
@@ -289,27 +243,6 @@ struct coherdma_cpu_attr {
     const char *problem;       /* why there are none, or what is wrong with COHERDMA_CACHE; or "" */
 };
 int coherdma_query_cpu(struct coherdma_cpu_attr *attr, size_t size);
-
-/* Returns the names of the RDMA devices that this process can use. The array ends with NULL; count
- * may be NULL. */
-char **coherdma_get_device_list(size_t *count);
-void coherdma_free_device_list(char **list);
-
-struct coherdma_port {
-    const char *device;    /* as in ibv_devices */
-    const char *netdev;    /* the network interface, as in ip link; "" if none */
-    const char *transport; /* "RoCE", "iWARP", "InfiniBand", ...; "" if unknown */
-    uint32_t port_num;     /* from 1 */
-    uint32_t state;        /* enum ibv_port_state; 0: unknown */
-};
-
-/*
- * Returns the ports of these devices, sorted by device and number: an array of elements of the
- * given size. The array ends with an element whose device is NULL; count may be NULL. Strings are
- * valid until the array is freed.
- */
-struct coherdma_port *coherdma_get_port_list(size_t *count, size_t size);
-void coherdma_free_port_list(struct coherdma_port *list);
 
 /*
  * Tests coherency: makes the device copy memory to itself over a temporary connection, and checks
@@ -329,17 +262,6 @@ struct coherdma_probe_result {
 };
 int coherdma_probe(struct ibv_context *context, const struct coherdma_probe_attr *attr,
                    size_t attr_size, struct coherdma_probe_result *result, size_t result_size);
-
-/* -- coherdma's provider --------------------------------------------------------------------- */
-
-/*
- * Makes this process use coherdma's provider for software devices (rxe, siw), regardless of the
- * system's setting. Must be called before the first ibv_get_device_list(): devices that the process
- * has already listed are not affected. Further calls have no effect; it cannot be undone. Fails
- * with ECANCELED if RDMAV_DRIVERS or IBV_DRIVERS names another provider, and with ENOENT if the
- * plugin is not installed.
- */
-int coherdma_use_provider(void);
 
 #ifdef __GNUC__
 #    pragma GCC visibility pop

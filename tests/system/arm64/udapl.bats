@@ -95,10 +95,10 @@ expect_missing_syncs_found() {
     expect_times 1 '^coherdma: emulation: no findings$'
     section "$1" mailbox read
     expect_times 3 "^round .: the peer got .*, not 'answer .'$"
-    expect_times 3 '  missing: sync_rdma_read before the Read$'
+    expect_times 3 '  missing: sync before the Read$'
     section "$1" mailbox write
     expect_times 3 "^round .: the owner got .*, not 'question .'$"
-    expect_times 1 '  missing: sync_rdma_write after the Write$'
+    expect_times 1 '  missing: sync after the Write$'
 }
 @test "arm64: rxe: emulation finds a missing sync" { expect_missing_syncs_found rxe; }
 @test "arm64: siw: emulation finds a missing sync" { expect_missing_syncs_found siw; }

@@ -45,8 +45,8 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     [[ $output == *"round "* && $(jq .status report) == 1 ]]
     [[ $(jq -r '[.places[].device] | unique[]' report) == "$(device_fact "$1" DEVICE)" ]]
     case $2 in
-    read) missing='sync_rdma_read before the Read' kind=unsynced-read ;;
-    write) missing='sync_rdma_write after the Write' kind=stale ;;
+    read) missing='sync before the Read' kind=unsynced-read ;;
+    write) missing='sync after the Write' kind=stale ;;
     esac
     jq -e --arg kind "$kind" --arg missing "$missing" '.places[] | select(.kind == $kind and
         .missing == $missing and .region_length == 256 and (.registered_at[0] | test("/mailbox\\.c:[0-9]+\\)$")))' report
@@ -66,7 +66,7 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
     [[ $output == *MODE*STATUS*PROCESSES*FINDINGS* ]]
     grep -qE '^stale +1 +1 +[1-9]' <<<"$output"
     grep -qE "^unsynced-read +$(device_fact rxe DEVICE) +region 2, bytes 0\.\." <<<"$output"
-    grep -qE '^  missing     sync_rdma_read before the Read$' <<<"$output"
+    grep -qE '^  missing     sync before the Read$' <<<"$output"
     grep -A1 '^  request     RDMA Read of 256 bytes$' <<<"$output" | grep -qE '^ {14}[a-z_]+ \((examples/)?mailbox\.c:[0-9]+\)$'
     grep -qE '^  last sync   none$' <<<"$output"
     grep -qE '^  times       poison [0-9]+, stale [0-9]+$' <<<"$output"
@@ -75,9 +75,9 @@ expect_missing_sync() { # DRIVER KIND: the report has the region, the call and t
 @test "option --html writes a page that names the place of the missing sync" {
     run_emulate 1 --html page -- "$mailbox" --skip-sync write "$rxe"
     [[ $stderr != *"$TMPDIR"/coherdma-emulate* ]] # removed, so not named
-    grep -qF '<h2>1. Missing: sync_rdma_write after the Write</h2>' page
+    grep -qF '<h2>1. Missing: sync after the Write</h2>' page
     grep -qE '<b>after main \(mailbox\.c:[0-9]+\) and before main \(mailbox\.c:[0-9]+\)</b>' page
-    grep -qF 'missing here: sync_rdma_write after the Write' page
+    grep -qF 'missing here: sync after the Write' page
     grep -qE 'inferred: the device wrote lines between [0-9]+ and [0-9]+ \(the request of [0-9]+\)' page
     run_emulate 1 --html page -- "$mailbox" --skip-sync read "$rxe"
     grep -qE 'inferred: the CPU wrote lines between 1 and 2' page

@@ -38,12 +38,12 @@ FINDING_MODES = ["stale", "poison", "evict:1", "evict:2", "evict:3"]
 
 # What a finding may name as missing; the first one must occur at least once.
 MISSING = {
-    "read": ["sync_rdma_read before the Read"],
+    "read": ["sync before the Read"],
     "write-before": [
-        "sync_rdma_write before the Write",
-        "sync_rdma_write before or after the Write",
+        "sync before the Write",
+        "sync before or after the Write",
     ],
-    "write-after": ["sync_rdma_write after the Write", "sync_rdma_write before or after the Write"],
+    "write-after": ["sync after the Write", "sync before or after the Write"],
 }
 
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

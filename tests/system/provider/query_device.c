@@ -90,7 +90,7 @@ static int print_by_name(const char *name) {
     struct coherdma_device_attr attr = {0};
     struct coherdma_device *device;
     char byte = 0;
-    struct ibv_sge sge = {(uintptr_t)&byte, 1, 0};
+    struct coherdma_range range = {.addr = &byte, .length = 1};
     int error;
     open_attr.name = name;
     device = coherdma_open_device_ex(&open_attr, sizeof open_attr);
@@ -102,7 +102,8 @@ static int print_by_name(const char *name) {
     if (error == 0)
         printf("%s line %u\n", attr.explanation, attr.line_size);
     if (error == 0)
-        error = coherdma_sync_rdma_write(device, &sge, 1); /* usable although no context is open */
+        error =
+            coherdma_sync_after_write(device, &range, 1); /* usable although no context is open */
     coherdma_close_device(device);
     return error != 0;
 }

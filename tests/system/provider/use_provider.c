@@ -4,6 +4,7 @@
  * call; without DEVICE it only calls.
  */
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 
 #include <infiniband/verbs.h>
 #include <stdio.h>

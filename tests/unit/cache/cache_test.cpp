@@ -101,7 +101,8 @@ void writeback_and_invalidate_keep_data(void **) {
         copy = bytes;
         for (std::uint32_t offset = 0; offset < 130; offset += 13) {
             const auto addr = reinterpret_cast<std::uintptr_t>(bytes.data()) + offset;
-            const std::array<range, 2> ranges{{{addr, 5000, 0}, {addr + 6000, offset, 0}}};
+            const std::array<range, 2> ranges{
+                {{.addr = addr, .length = 5000}, {.addr = addr + 6000, .length = offset}}};
             ops.fence_before_writeback();
             ops.writeback(ranges.data(), ranges.size(), size);
             ops.fence_after_writeback();
@@ -116,7 +117,7 @@ void writeback_and_invalidate_keep_data(void **) {
 void read_only_memory_is_accepted(void **) {
     void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(page, MAP_FAILED);
-    const range range{reinterpret_cast<std::uintptr_t>(page), 4096, 0};
+    const range range = {.addr = reinterpret_cast<std::uintptr_t>(page), .length = 4096};
     for (const cache_ops &ops : arch_ops()) {
         if (!is_usable(ops))
             continue;

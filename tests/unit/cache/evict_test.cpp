@@ -215,11 +215,11 @@ outcome evaluate(const std::string &name, const error_counts &counts) {
                : outcome::passed;
 }
 
-using sync_call = int (*)(const coherdma_device *, const ibv_sge *, std::size_t);
+using sync_call = decltype(coherdma_sync_before_read);
 
 /// Runs the experiment with each set of instructions; prepare runs before the sync. Returns false
 /// and prints the reason if there is no result. The caller skips: skip() does not run destructors.
-bool run_with_each_instruction(const std::string &name, experiment experiment, sync_call sync,
+bool run_with_each_instruction(const std::string &name, experiment experiment, sync_call *sync,
                                const line_function &prepare) {
     coherdma_cpu_attr cpu{};
     assert_int_equal(coherdma_query_cpu(&cpu, sizeof cpu), 0);
@@ -235,8 +235,9 @@ bool run_with_each_instruction(const std::string &name, experiment experiment, s
         assert_non_null(device);
         experiment.prepare_tested = [&](line_ptr line) {
             prepare(line);
-            const ibv_sge sge{reinterpret_cast<std::uintptr_t>(line), 1, 0};
-            sync(device, &sge, 1);
+            const coherdma_range range = {.addr = const_cast<const unsigned char *>(line),
+                                          .length = 1};
+            assert_int_equal(sync(device, &range, 1), 0);
             mfence();
         };
         outcome result = outcome::failed;
@@ -259,26 +260,27 @@ void evict_and_load(line_ptr line) {
     load(line);
 }
 
-void sync_rdma_write_evicts_dirty_line(void **) {
+void sync_after_write_evicts_dirty_line(void **) {
     // Two thirds: a line in an outer cache is slower than in the nearest, but still cached.
     const experiment experiment{writeback_invalidate, do_nothing, do_nothing, ticks_of_load,
                                 2.0 / 3};
-    if (!run_with_each_instruction("evicted, was dirty", experiment, coherdma_sync_rdma_write,
+    if (!run_with_each_instruction("evicted, was dirty", experiment, coherdma_sync_after_write,
                                    do_nothing))
         skip();
 }
 
-void sync_rdma_write_evicts_clean_line(void **) {
+void sync_after_write_evicts_clean_line(void **) {
     const experiment experiment{writeback_invalidate, evict_and_load, do_nothing, ticks_of_load,
                                 2.0 / 3};
-    if (!run_with_each_instruction("evicted, was clean", experiment, coherdma_sync_rdma_write,
+    if (!run_with_each_instruction("evicted, was clean", experiment, coherdma_sync_after_write,
                                    evict_and_load))
         skip();
 }
 
-void sync_rdma_read_writes_back_dirty_line(void **) {
+void sync_before_read_writes_back_dirty_line(void **) {
     const experiment experiment{evict_and_load, do_nothing, do_nothing, ticks_of_writeback, 0.5};
-    if (!run_with_each_instruction("written back", experiment, coherdma_sync_rdma_read, do_nothing))
+    if (!run_with_each_instruction("written back", experiment, coherdma_sync_before_read,
+                                   do_nothing))
         skip();
 }
 
@@ -296,9 +298,9 @@ void timer_needs_x86_64(void **) {
 int main() {
     const CMUnitTest tests[] = {
 #if defined(__x86_64__)
-        cmocka_unit_test(sync_rdma_write_evicts_dirty_line),
-        cmocka_unit_test(sync_rdma_write_evicts_clean_line),
-        cmocka_unit_test(sync_rdma_read_writes_back_dirty_line),
+        cmocka_unit_test(sync_after_write_evicts_dirty_line),
+        cmocka_unit_test(sync_after_write_evicts_clean_line),
+        cmocka_unit_test(sync_before_read_writes_back_dirty_line),
 #else
         cmocka_unit_test(timer_needs_x86_64),
 #endif

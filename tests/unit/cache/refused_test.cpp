@@ -36,10 +36,11 @@ void sync_of_non_coherent_device_fails(void **) {
     coherdma_device *device = open_assumed(COHERDMA_NON_COHERENT, COHERDMA_OPEN_QUERY_ONLY);
     assert_non_null(device);
     char byte = 1;
-    const ibv_sge list = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
+    const coherdma_range list = {.addr = &byte, .length = 1};
     const std::uint32_t phase = COHERDMA_BEFORE_READ;
-    assert_int_equal(coherdma_sync_rdma_read(device, &list, 1), EOPNOTSUPP);
-    assert_int_equal(coherdma_sync_rdma_write(device, &list, 1), EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_before_read(device, &list, 1), EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_before_write(device, &list, 1), EOPNOTSUPP);
+    assert_int_equal(coherdma_sync_after_write(device, &list, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync(device, &list, &phase, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_for_device(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_for_cpu(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
@@ -58,9 +59,10 @@ void sync_of_coherent_device_succeeds(void **) {
     coherdma_device *device = open_assumed(COHERDMA_COHERENT, 0);
     assert_non_null(device);
     char byte = 1;
-    const ibv_sge list = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
-    assert_int_equal(coherdma_sync_rdma_read(device, &list, 1), 0);
-    assert_int_equal(coherdma_sync_rdma_write(device, &list, 1), 0);
+    const coherdma_range list = {.addr = &byte, .length = 1};
+    assert_int_equal(coherdma_sync_before_read(device, &list, 1), 0);
+    assert_int_equal(coherdma_sync_before_write(device, &list, 1), 0);
+    assert_int_equal(coherdma_sync_after_write(device, &list, 1), 0);
     coherdma_close_device(device);
 }
 

@@ -56,7 +56,7 @@ std::vector<range> parse_ranges(const char *text) {
         const std::uintptr_t addr = std::strtoul(text, &end, 16);
         require(*end == '+', "invalid range");
         const unsigned long length = std::strtoul(end + 1, &end, 16);
-        ranges.push_back({addr, static_cast<std::uint32_t>(length)});
+        ranges.push_back({.addr = addr, .length = length});
         text = *end == ',' ? end + 1 : end;
     }
     return ranges;

@@ -91,7 +91,8 @@ constexpr std::size_t LINE_SIZE = 64;
 alignas(LINE_SIZE) std::array<unsigned char, 2 * LINE_SIZE> two_lines;
 
 sequence executed_before_read(const cache_ops &ops) {
-    const range range{reinterpret_cast<std::uintptr_t>(two_lines.data()), two_lines.size()};
+    const range range = {.addr = reinterpret_cast<std::uintptr_t>(two_lines.data()),
+                         .length = two_lines.size()};
     return executed_by([&] {
         ops.fence_before_writeback();
         ops.writeback(&range, 1, LINE_SIZE);
@@ -99,7 +100,8 @@ sequence executed_before_read(const cache_ops &ops) {
     });
 }
 sequence executed_around_write(const cache_ops &ops) {
-    const range range{reinterpret_cast<std::uintptr_t>(two_lines.data()), two_lines.size()};
+    const range range = {.addr = reinterpret_cast<std::uintptr_t>(two_lines.data()),
+                         .length = two_lines.size()};
     return executed_by([&] {
         ops.fence_before_invalidate();
         ops.writeback_invalidate(&range, 1, LINE_SIZE);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -31,8 +32,9 @@ void assert_error_contains(const char *text) {
         fail_msg("coherdma_error() does not say '%s' but '%s'", text, coherdma_error());
 }
 
-ibv_sge make_sge(const void *begin, std::uint32_t length) {
-    return {reinterpret_cast<std::uintptr_t>(begin), length, 0};
+/// The last `distance` bytes of the address space begin there.
+const void *address_before_end(std::uintptr_t distance) {
+    return reinterpret_cast<const void *>(std::uintptr_t{0} - distance);
 }
 
 // A coherent device, and a non-coherent one if the CPU has cache instructions.
@@ -45,21 +47,24 @@ std::vector<coherdma_device *> open_devices() {
 
 void sync_rejects_invalid_ranges(void **) {
     char good[200] = "data is kept";
-    std::array<ibv_sge, 2> list = {make_sge(good, sizeof good), {}};
-    const std::uint64_t top = ~std::uint64_t{0};
+    std::array<coherdma_range, 2> list = {{{.addr = good, .length = sizeof good}, {}}};
     for (coherdma_device *device : open_devices()) {
-        for (const auto call : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
+        for (const auto call :
+             {coherdma_sync_before_read, coherdma_sync_before_write, coherdma_sync_after_write}) {
             assert_int_equal(call(nullptr, list.data(), 1), EINVAL);
             assert_error_contains("device is NULL");
             assert_int_equal(call(device, nullptr, 3), EINVAL);
             assert_error_contains("list of 3 ranges is NULL");
             assert_int_equal(call(device, nullptr, 0), 0);
-            list[1] = {top - 99, 101, 0};
+            list[1] = {.addr = address_before_end(100), .length = 101};
             assert_int_equal(call(device, list.data(), 2), EINVAL);
             assert_error_contains("range 1 (101 bytes at 0xffffffffffffff9c)");
-            list[1] = {top, 0, 0}; // an empty range at any address is valid
+            list[1] = {.addr = good, .length = ~std::size_t{0}};
+            assert_int_equal(call(device, list.data(), 2), EINVAL);
+            list[1] = {.addr = address_before_end(1),
+                       .length = 0}; // an empty range at any address is valid
             assert_int_equal(call(device, list.data(), 2), 0);
-            list[1] = make_sge(good + 3, 1); // unaligned
+            list[1] = {.addr = good + 3, .length = 1}; // unaligned
             assert_int_equal(call(device, list.data(), 2), 0);
         }
         assert_string_equal(good, "data is kept");
@@ -70,21 +75,21 @@ void sync_rejects_invalid_ranges(void **) {
 // A coherent device needs no access to memory, so the last address is usable.
 void sync_accepts_last_address(void **) {
     coherdma_device *device = open_assumed(COHERDMA_COHERENT);
-    const std::uint64_t top = ~std::uint64_t{0};
-    std::array<ibv_sge, 3> list = {};
-    for (ibv_sge &sge : list) {
-        sge = {top - 99, 100, 0};
-        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), 0);
-        sge.length = 101;
-        assert_int_equal(coherdma_sync_rdma_read(device, list.data(), list.size()), EINVAL);
-        sge = {};
+    std::array<coherdma_range, 3> list = {};
+    for (coherdma_range &range : list) {
+        range = {.addr = address_before_end(100), .length = 100};
+        assert_int_equal(coherdma_sync_before_read(device, list.data(), list.size()), 0);
+        range.length = 101;
+        assert_int_equal(coherdma_sync_before_read(device, list.data(), list.size()), EINVAL);
+        range = {};
     }
     coherdma_close_device(device);
 }
 
 void sync_rejects_invalid_phases(void **) {
     char good[200] = {};
-    const std::array<ibv_sge, 2> list = {make_sge(good, 100), make_sge(good + 100, 100)};
+    const std::array<coherdma_range, 2> list = {
+        {{.addr = good, .length = 100}, {.addr = good + 100, .length = 100}}};
     std::array<std::uint32_t, 2> phases = {COHERDMA_BEFORE_READ, COHERDMA_AFTER_WRITE};
     for (coherdma_device *device : open_devices()) {
         assert_int_equal(coherdma_sync(device, list.data(), phases.data(), 2), 0);
@@ -109,20 +114,20 @@ void sync_rejects_invalid_phases(void **) {
 
 void batch_end_returns_first_error(void **) {
     char good[200] = {};
-    const ibv_sge sge = make_sge(good, sizeof good);
+    const coherdma_range range = {.addr = good, .length = sizeof good};
     for (coherdma_device *device : open_devices()) {
         coherdma_batch batch;
         std::memset(&batch, 0xFF, sizeof batch);
         coherdma_batch_begin(&batch, device);
         assert_int_equal(coherdma_batch_end(&batch), 0); // empty
         coherdma_batch_begin(&batch, device);
-        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_BEFORE_READ), 0);
+        assert_int_equal(coherdma_batch_add(&batch, &range, 1, COHERDMA_BEFORE_READ), 0);
         assert_int_equal(coherdma_batch_add(&batch, nullptr, 1, COHERDMA_BEFORE_READ), EINVAL);
-        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_AFTER_WRITE), 0);
+        assert_int_equal(coherdma_batch_add(&batch, &range, 1, COHERDMA_AFTER_WRITE), 0);
         assert_int_equal(coherdma_batch_end(&batch), EINVAL);
         assert_error_contains("list of 1 ranges is NULL");
         coherdma_batch_begin(&batch, device);
-        assert_int_equal(coherdma_batch_add(&batch, &sge, 1, COHERDMA_BEFORE_READ), 0);
+        assert_int_equal(coherdma_batch_add(&batch, &range, 1, COHERDMA_BEFORE_READ), 0);
         assert_int_equal(coherdma_batch_end(&batch), 0); // no error of the batch before
         coherdma_close_device(device);
     }
@@ -130,7 +135,7 @@ void batch_end_returns_first_error(void **) {
 
 void batch_end_returns_first_of_different_errors(void **) {
     coherdma_device *device = open_assumed(COHERDMA_COHERENT, COHERDMA_OPEN_CHECK_MEMORY);
-    const ibv_sge unmapped = {4096, 1, 0};
+    const coherdma_range unmapped = {.addr = reinterpret_cast<const void *>(4096), .length = 1};
     coherdma_batch batch;
     coherdma_batch_begin(&batch, device);
     assert_int_equal(coherdma_batch_add(&batch, &unmapped, 1, COHERDMA_BEFORE_READ), EFAULT);
@@ -141,7 +146,7 @@ void batch_end_returns_first_of_different_errors(void **) {
 }
 
 void batch_of_null_device_fails(void **) {
-    const ibv_sge empty = {};
+    const coherdma_range empty = {};
     coherdma_batch batch;
     coherdma_batch_begin(&batch, nullptr);
     assert_error_contains("device is NULL");
@@ -169,8 +174,8 @@ void check_memory_reports_unmapped_pages(void **) {
         if (!device) // the CPU has no cache instructions
             continue;
         const auto sync = [device](const void *begin, std::size_t length) {
-            const ibv_sge sge = make_sge(begin, static_cast<std::uint32_t>(length));
-            return coherdma_sync_rdma_write(device, &sge, 1);
+            const coherdma_range range = {.addr = begin, .length = length};
+            return coherdma_sync_after_write(device, &range, 1);
         };
         assert_int_equal(sync(memory, UNMAPPED), 0);
         assert_int_equal(sync(memory, PAGES * PAGE), EFAULT);
@@ -181,8 +186,8 @@ void check_memory_reports_unmapped_pages(void **) {
         assert_int_equal(sync(memory + READ_ONLY, PAGE), 0);
         assert_int_equal(sync(memory + UNMAPPED + PAGE - 1, 2), EFAULT);
         assert_int_equal(sync(memory + UNMAPPED + PAGE, 0), 0);
-        const ibv_sge empty = {};
-        assert_int_equal(coherdma_sync_rdma_read(device, &empty, 1), 0);
+        const coherdma_range empty = {};
+        assert_int_equal(coherdma_sync_before_read(device, &empty, 1), 0);
         coherdma_close_device(device);
     }
     munmap(memory, PAGES * PAGE);
@@ -282,17 +287,15 @@ void texts_are_those_of_the_manual(void **) {
 void open_rejects_invalid_environment(void **) {
     setenv("COHERDMA_COHERENT", "perhaps", 1);
     coherdma_open_attr attr = {};
-    std::size_t count = 0;
-    char **list = coherdma_get_device_list(&count);
-    assert_non_null(list);
-    assert_null(list[count]);
-    if (count != 0) {
-        attr.name = list[0];
+    coherdma_port *ports = coherdma_get_port_list(nullptr, sizeof *ports);
+    assert_non_null(ports);
+    if (ports[0].device) {
+        attr.name = ports[0].device;
         assert_null(coherdma_open_device_ex(&attr, sizeof attr));
         assert_int_equal(errno, EINVAL);
         assert_error_contains("'perhaps' is not yes, no or auto");
     }
-    coherdma_free_device_list(list);
+    coherdma_free_port_list(ports);
     unsetenv("COHERDMA_COHERENT");
 }
 
@@ -327,22 +330,14 @@ void port_list_of_other_versions_is_accepted(void **) {
     }
 }
 
-// The lists end with a null entry, so that a program need not pass count.
-void lists_are_walked_without_count(void **) {
-    std::size_t num_devices = 0, num_ports = 0;
-    char **const devices = coherdma_get_device_list(nullptr);
-    coherdma_port *const ports = coherdma_get_port_list(nullptr, sizeof *ports);
-    assert_non_null(devices);
+// The list ends with a null element, so that a program need not pass count.
+void port_list_is_walked_without_count(void **) {
+    coherdma_port *ports = coherdma_get_port_list(nullptr, sizeof *ports);
     assert_non_null(ports);
-    while (devices[num_devices])
-        ++num_devices;
+    std::size_t num_ports = 0, count = 0;
     while (ports[num_ports].device)
         ++num_ports;
-    coherdma_free_device_list(devices);
     coherdma_free_port_list(ports);
-    std::size_t count = 0;
-    coherdma_free_device_list(coherdma_get_device_list(&count));
-    assert_int_equal(num_devices, count);
     coherdma_free_port_list(coherdma_get_port_list(&count, sizeof *ports));
     assert_int_equal(num_ports, count);
 }
@@ -358,7 +353,7 @@ void query_cpu_is_consistent(void **) {
 }
 
 void error_string_is_thread_local(void **) {
-    coherdma_sync_rdma_read(nullptr, nullptr, 0);
+    assert_int_equal(coherdma_sync_before_read(nullptr, nullptr, 0), EINVAL);
     std::string thread_error = "?";
     std::thread([&thread_error] { thread_error = coherdma_error(); }).join();
     assert_string_equal(thread_error.c_str(), "");
@@ -372,10 +367,10 @@ void concurrent_syncs_share_device(void **) {
         for (int i = 0; i < 4; ++i) {
             threads.emplace_back([device] {
                 std::vector<char> buffer(5000);
-                const ibv_sge sge = make_sge(buffer.data(), 5000);
+                const coherdma_range range = {.addr = buffer.data(), .length = 5000};
                 for (int round = 0; round < 200; ++round) {
-                    coherdma_sync_rdma_read(device, &sge, 1);
-                    coherdma_sync_rdma_write(device, &sge, 1);
+                    assert_int_equal(coherdma_sync_before_read(device, &range, 1), 0);
+                    assert_int_equal(coherdma_sync_after_write(device, &range, 1), 0);
                 }
             });
         }
@@ -402,7 +397,7 @@ int main() {
         cmocka_unit_test(texts_are_those_of_the_manual),
         cmocka_unit_test(open_rejects_invalid_environment),
         cmocka_unit_test(port_list_of_other_versions_is_accepted),
-        cmocka_unit_test(lists_are_walked_without_count),
+        cmocka_unit_test(port_list_is_walked_without_count),
         cmocka_unit_test(query_cpu_is_consistent),
         cmocka_unit_test(error_string_is_thread_local),
         cmocka_unit_test(concurrent_syncs_share_device),

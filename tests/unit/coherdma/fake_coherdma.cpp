@@ -4,6 +4,7 @@
 // DEVICE:PORT:NETDEV:STATE separated by blanks.
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

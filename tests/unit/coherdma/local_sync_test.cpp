@@ -58,15 +58,14 @@ constexpr const char *INVALIDATE = "begin-invalidate invalidate-2 end-invalidate
 struct fixture {
     coherdma_device device;
     std::array<char, 200> bytes = {};
-    std::array<ibv_sge, 2> list = {};
+    std::array<coherdma_range, 2> list = {};
 
     fixture() {
         device.ops = &FAKE_OPS;
         device.line_size = 64;
         device.sync_required = true;
-        const auto addr = reinterpret_cast<std::uintptr_t>(bytes.data());
-        list[0] = {addr, 10, 1};
-        list[1] = {addr + 100, 0, 2};
+        list[0] = {.addr = bytes.data(), .length = 10};
+        list[1] = {.addr = bytes.data() + 100, .length = 0};
         executed.clear();
     }
 };
@@ -99,10 +98,22 @@ void for_cpu_does_nothing_for_what_the_device_read(void **) {
     assert_string_equal(operations_of(coherdma_sync_for_cpu, COHERDMA_TO_DEVICE).c_str(), "");
 }
 
+// The calls around a peer's accesses.
+void for_peer_invalidates_only_after_a_write(void **) {
+    const auto operations_of_call = [](decltype(coherdma_sync_before_read) *call) {
+        fixture test;
+        assert_int_equal(call(&test.device, test.list.data(), test.list.size()), 0);
+        return executed;
+    };
+    assert_string_equal(operations_of_call(coherdma_sync_before_read).c_str(), WRITEBACK);
+    assert_string_equal(operations_of_call(coherdma_sync_before_write).c_str(), WRITEBACK);
+    assert_string_equal(operations_of_call(coherdma_sync_after_write).c_str(), INVALIDATE);
+}
+
 void invalid_arguments_touch_no_line(void **) {
     for (sync_function *const call : {coherdma_sync_for_device, coherdma_sync_for_cpu}) {
         fixture test;
-        const auto assert_refused = [&](const coherdma_device *device, const ibv_sge *list,
+        const auto assert_refused = [&](const coherdma_device *device, const coherdma_range *list,
                                         std::uint32_t direction, const char *reason) {
             assert_int_equal(call(device, list, 2, direction), EINVAL);
             if (std::strstr(coherdma_error(), reason) == nullptr)
@@ -116,7 +127,8 @@ void invalid_arguments_touch_no_line(void **) {
             assert_refused(nullptr, test.list.data(), direction, "device is NULL");
             assert_refused(&test.device, nullptr, direction, "list of 2 ranges is NULL");
         }
-        test.list[1] = {~std::uint64_t{0} - 99, 101, 0}; // the first range is valid
+        test.list[1] = {.addr = reinterpret_cast<const void *>(~std::uintptr_t{0} - 99),
+                        .length = 101}; // the first range is valid
         for (const std::uint32_t direction : {COHERDMA_TO_DEVICE, COHERDMA_FROM_DEVICE})
             assert_refused(&test.device, test.list.data(), direction, "range 1 (101 bytes at");
     }
@@ -173,6 +185,7 @@ int main() {
         cmocka_unit_test(for_device_also_invalidates_what_the_device_writes),
         cmocka_unit_test(for_cpu_invalidates_what_the_device_wrote),
         cmocka_unit_test(for_cpu_does_nothing_for_what_the_device_read),
+        cmocka_unit_test(for_peer_invalidates_only_after_a_write),
         cmocka_unit_test(invalid_arguments_touch_no_line),
         cmocka_unit_test(device_without_instructions_is_refused),
         cmocka_unit_test(empty_list_is_valid),

@@ -41,7 +41,7 @@ struct pages {
 };
 
 range make_range(std::uintptr_t addr, std::size_t length) {
-    return {addr, static_cast<std::uint32_t>(length)};
+    return {.addr = addr, .length = length};
 }
 
 void one_byte_of_each_page_is_read(void **) {

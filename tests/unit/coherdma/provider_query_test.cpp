@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <coherdma/coherdma.h>
 #include <coherdma/coherdmadv.h>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,8 +111,8 @@ void emulated_device_syncs_with_provider_cache(void **) {
     assert_string_equal(attr.explanation, "emulated0 is non-coherent: the stub says so "
                                           "(coherdma's provider: mode poison)");
     unsigned char byte = 0;
-    const ibv_sge range = {reinterpret_cast<std::uintptr_t>(&byte), 1, 0};
-    assert_int_equal(coherdma_sync_rdma_read(device, &range, 1), 0);
+    const coherdma_range range = {.addr = &byte, .length = 1};
+    assert_int_equal(coherdma_sync_before_read(device, &range, 1), 0);
     assert_int_equal(byte, 1);
     assert_int_equal(coherdma_sync_for_device(device, &range, 1, COHERDMA_TO_DEVICE), 0);
     assert_int_equal(byte, 0x11);

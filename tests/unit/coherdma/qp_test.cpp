@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -16,6 +16,7 @@
 #include "doctor/host.hpp"
 
 #include <cerrno>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -80,7 +81,7 @@ void opened_if_the_kernel_maps_queues_uncached(void **) {
     machine_driver = "cxgb4";
     const open_result opened = open_board();
     assert_non_null(opened.device);
-    assert_int_equal(coherdma_sync_rdma_read(opened.device, nullptr, 0), 0);
+    assert_int_equal(coherdma_sync_before_read(opened.device, nullptr, 0), 0);
     coherdma_close_device(opened.device);
     machine_release = "6.1.0";
     assert_null(open_board().device);
@@ -108,15 +109,15 @@ void opened_for_queries_without_syncs(void **) {
     assert_string_equal(attr.instructions, "");
     assert_int_equal(attr.flags, 0);
     assert_string_equal(attr.sync_problem, sync_problem);
-    ibv_sge sge = {};
-    using sync_function = decltype(coherdma_sync_rdma_read);
-    for (sync_function *const call : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
-        assert_int_equal(call(opened.device, &sge, 1), EOPNOTSUPP);
+    coherdma_range range = {};
+    using sync_function = decltype(coherdma_sync_before_read);
+    for (sync_function *const call : {coherdma_sync_before_read, coherdma_sync_after_write}) {
+        assert_int_equal(call(opened.device, &range, 1), EOPNOTSUPP);
         assert_string_equal(coherdma_error(), sync_problem);
     }
-    assert_int_equal(coherdma_sync_for_device(opened.device, &sge, 1, COHERDMA_TO_DEVICE),
+    assert_int_equal(coherdma_sync_for_device(opened.device, &range, 1, COHERDMA_TO_DEVICE),
                      EOPNOTSUPP);
-    assert_int_equal(coherdma_sync_for_cpu(opened.device, &sge, 1, COHERDMA_FROM_DEVICE),
+    assert_int_equal(coherdma_sync_for_cpu(opened.device, &range, 1, COHERDMA_FROM_DEVICE),
                      EOPNOTSUPP);
     coherdma_close_device(opened.device);
 }
@@ -139,8 +140,8 @@ void refused_if_data_is_bounced(void **) {
     assert_string_equal(coherdma_coherency_str(attr.coherency), "bounced");
     assert_int_equal(attr.strength, COHERDMA_STRENGTH_FIRMWARE);
     assert_int_equal(attr.sync_required, 1);
-    const ibv_sge sge = {};
-    assert_int_equal(coherdma_sync_rdma_write(queried.device, &sge, 1), EOPNOTSUPP);
+    const coherdma_range range = {};
+    assert_int_equal(coherdma_sync_after_write(queried.device, &range, 1), EOPNOTSUPP);
     assert_string_equal(coherdma_error(),
                         "sync is required for board0, but the kernel gives the device copies of "
                         "the memory, which no sync reaches");
@@ -313,11 +314,11 @@ int coherdma_probe(ibv_context *, const coherdma_probe_attr *, std::size_t, cohe
     return ENOTSUP;
 }
 
-char **coherdma_get_device_list(std::size_t *) {
+coherdma_port *coherdma_get_port_list(std::size_t *, std::size_t) {
     return nullptr;
 }
 
-void coherdma_free_device_list(char **) {}
+void coherdma_free_port_list(coherdma_port *) {}
 
 int main() {
     const CMUnitTest tests[] = {

@@ -6,6 +6,7 @@
 #include "fake/two_eps.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <dat2/dat_coherdma_extensions.h>
 #include <limits>
 

@@ -17,12 +17,12 @@ settings settings_with_line(std::size_t size) {
     return config;
 }
 
-void sync_rdma_read(test_cache &cache, addr_range range) {
-    cache->sync_rdma_read(&range, 1);
+void sync_writeback(test_cache &cache, addr_range range) {
+    cache->sync_writeback(&range, 1);
 }
 
-void sync_rdma_write(test_cache &cache, addr_range range) {
-    cache->sync_rdma_write(&range, 1);
+void sync_invalidate(test_cache &cache, addr_range range) {
+    cache->sync_invalidate(&range, 1);
 }
 
 using sync_function = void (*)(test_cache &, addr_range);
@@ -33,7 +33,7 @@ void add_mr_copies_memory_to_device(void **) {
         const program_pages pages(3);
         const auto device = cache.add_mr(pages.part(100, 2 * PAGE));
         assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size); // whole pages
-        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
+        for (const sync_function sync : {sync_writeback, sync_invalidate}) {
             sync(cache, pages.part(0, pages.size));
             assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         }
@@ -45,7 +45,7 @@ void add_mr_copies_memory_to_device(void **) {
 /// Both syncs copy the whole dirty line to the device, and nothing else.
 void sync_writes_back_dirty_line(void **) {
     for (const std::size_t size : LINE_SIZES) {
-        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
+        for (const sync_function sync : {sync_writeback, sync_invalidate}) {
             test_cache cache(settings_with_line(size));
             const program_pages pages(2);
             const auto device = cache.add_mr(pages.part(0, pages.size));
@@ -66,7 +66,7 @@ void sync_writes_back_dirty_line(void **) {
     }
 }
 
-/// sync_rdma_write copies the whole stale line to the program, sync_rdma_read does not.
+/// sync_invalidate copies the whole stale line to the program, sync_writeback does not.
 void sync_write_fetches_stale_line(void **) {
     for (const std::size_t size : LINE_SIZES) {
         test_cache cache(settings_with_line(size));
@@ -76,16 +76,16 @@ void sync_write_fetches_stale_line(void **) {
         for (const std::size_t line : {LINE_OFFSET - size, LINE_OFFSET, LINE_OFFSET + size})
             *device->copy_of(pages.bytes + line) = *device->copy_of(pages.bytes + line + size - 1) =
                 DEVICE_DATA;
-        sync_rdma_read(cache, pages.part(0, pages.size));
+        sync_writeback(cache, pages.part(0, pages.size));
         assert_memory_equal(pages.bytes, before.data(), pages.size);
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET), DEVICE_DATA);
-        sync_rdma_write(cache, pages.part(LINE_OFFSET + size / 2, 1));
+        sync_invalidate(cache, pages.part(LINE_OFFSET + size / 2, 1));
         assert_memory_equal(pages.bytes, before.data(), LINE_OFFSET);
         assert_memory_equal(pages.bytes + LINE_OFFSET, device->copy_of(pages.bytes + LINE_OFFSET),
                             size);
         assert_memory_equal(pages.bytes + LINE_OFFSET + size, &before[LINE_OFFSET + size],
                             pages.size - LINE_OFFSET - size);
-        sync_rdma_write(cache, pages.part(LINE_OFFSET - 1, size + 2));
+        sync_invalidate(cache, pages.part(LINE_OFFSET - 1, size + 2));
         assert_memory_equal(device->copy_of(pages.bytes), pages.bytes, pages.size);
         assert_int_equal(cache.new_findings().size(), 0);
     }
@@ -94,7 +94,7 @@ void sync_write_fetches_stale_line(void **) {
 /// The program's data wins; the finding has the place and the bytes.
 void conflict_keeps_program_data_and_is_reported(void **) {
     for (const std::size_t size : LINE_SIZES) {
-        for (const sync_function sync : {sync_rdma_read, sync_rdma_write}) {
+        for (const sync_function sync : {sync_writeback, sync_invalidate}) {
             test_cache cache(settings_with_line(size));
             const program_pages pages(2);
             const auto device = cache.add_mr(pages.part(256, pages.size - 256));
@@ -133,9 +133,9 @@ void equal_writes_are_no_conflict(void **) {
     const program_pages pages(1);
     const auto device = cache.add_mr(pages.part(0, pages.size));
     pages.bytes[LINE_OFFSET] = *device->copy_of(pages.bytes + LINE_OFFSET) = 0;
-    sync_rdma_read(cache, pages.part(LINE_OFFSET, 1));
+    sync_writeback(cache, pages.part(LINE_OFFSET, 1));
     *device->copy_of(pages.bytes + LINE_OFFSET) = 9;
-    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    sync_invalidate(cache, pages.part(LINE_OFFSET, 1));
     assert_int_equal(pages.bytes[LINE_OFFSET], 9);
     assert_int_equal(cache.new_findings().size(), 0);
 }
@@ -145,9 +145,9 @@ void sync_skips_unregistered_memory(void **) {
     const program_pages pages(5);
     const auto device = cache.add_mr(pages.part(PAGE, PAGE));
     pages.bytes[0] = pages.bytes[PAGE] = pages.bytes[4 * PAGE] = CPU_DATA;
-    sync_rdma_read(cache, pages.part(0, pages.size));
+    sync_writeback(cache, pages.part(0, pages.size));
     assert_int_equal(*device->copy_of(pages.bytes + PAGE), CPU_DATA);
-    cache->sync_rdma_write(nullptr, 0);
+    cache->sync_invalidate(nullptr, 0);
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
@@ -197,7 +197,7 @@ void fetch_sink_keeps_dirty_bytes_beside_data(void **) {
         assert_memory_equal(pages.bytes + LINE_OFFSET + 16,
                             device->copy_of(pages.bytes + LINE_OFFSET + 16), 40);
         assert_int_not_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 1), CPU_DATA);
-        sync_rdma_read(cache, pages.part(LINE_OFFSET, 1)); // the byte was still dirty
+        sync_writeback(cache, pages.part(LINE_OFFSET, 1)); // the byte was still dirty
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 1), CPU_DATA);
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 16), 0x77);
         const auto findings = cache.new_findings();
@@ -221,7 +221,7 @@ void check_readable_finds_unmapped_memory(void **) {
     munmap(pages.bytes + PAGE, PAGE);
     assert_int_equal(cache->check_readable(ranges, 2, &bad_addr), EFAULT);
     assert_int_equal(bad_addr, pages.begin() + PAGE);
-    sync_rdma_write(cache, pages.part(0, pages.size)); // does not crash
+    sync_invalidate(cache, pages.part(0, pages.size)); // does not crash
     cache->on_process_end();
     cache->remove_mr(1);
     assert_int_equal(cache->memory_bytes(), 0);
@@ -250,7 +250,7 @@ void sync_write_fetches_into_read_only_memory(void **) {
     const auto device = cache.add_mr(pages.part(0, pages.size));
     *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
     mprotect(pages.bytes, PAGE, PROT_READ);
-    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    sync_invalidate(cache, pages.part(LINE_OFFSET, 1));
     assert_int_equal(pages.bytes[LINE_OFFSET], DEVICE_DATA);
 }
 
@@ -269,7 +269,7 @@ void overlapping_mrs_share_pages(void **) {
     cache->remove_mr(first);
     assert_int_equal(cache->memory_bytes(), both / 4 * 3);
     assert_int_equal(cache.new_findings().size(), 0); // the second MR keeps the lines
-    sync_rdma_write(cache, pages.part(0, pages.size));
+    sync_invalidate(cache, pages.part(0, pages.size));
     assert_int_equal(pages.bytes[PAGE + 200], DEVICE_DATA);
     assert_int_equal(*other->copy_of(pages.bytes + 2 * PAGE), CPU_DATA);
     cache->remove_mr(second);
@@ -373,9 +373,9 @@ void redundant_sync_is_reported(void **) {
     const auto device = cache.add_mr(pages.part(0, pages.size));
     const addr_range both[] = {pages.part(0, 10), pages.part(LINE_OFFSET, 128)};
     pages.bytes[LINE_OFFSET + 64] = CPU_DATA;
-    cache->sync_rdma_read(both, 2); // the second range was dirty
+    cache->sync_writeback(both, 2); // the second range was dirty
     *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
-    cache->sync_rdma_write(both, 2);
+    cache->sync_invalidate(both, 2);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);
     for (const auto &finding : findings) {
@@ -383,7 +383,7 @@ void redundant_sync_is_reported(void **) {
         assert_int_equal(finding["offset"].get<int>(), 0);
         assert_int_equal(finding["length"].get<int>(), 64);
     }
-    sync_rdma_read(cache, pages.part(LINE_OFFSET, 128)); // a stale line needs no write-back
+    sync_writeback(cache, pages.part(LINE_OFFSET, 128)); // a stale line needs no write-back
     assert_int_equal(cache.new_findings().size(), 1);
 }
 

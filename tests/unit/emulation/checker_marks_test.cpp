@@ -167,7 +167,7 @@ void forbidden_bytes_are_not_marked(void **) {
     fixture.cache->on_data_received();
     assert_marked(fixture.marked(LINE_OFFSET, 32), "########........################");
     const addr_range range = fixture.pages.part(LINE_OFFSET, 1);
-    fixture.cache->sync_rdma_write(&range, 1);
+    fixture.cache->sync_invalidate(&range, 1);
     assert_int_equal(checker.marked.size(), 0);
 }
 
@@ -185,9 +185,9 @@ void sync_write_removes_marks(void **) {
     const addr_range range = fixture.pages.part(LINE_OFFSET, 16);
     fixture.announced_device_write(LINE_OFFSET, 16);
     fixture.cache->on_data_received();
-    fixture.cache->sync_rdma_read(&range, 1); // fetches nothing
+    fixture.cache->sync_writeback(&range, 1); // fetches nothing
     assert_int_equal(checker.marked.size(), 16);
-    fixture.cache->sync_rdma_write(&range, 1);
+    fixture.cache->sync_invalidate(&range, 1);
     assert_int_equal(checker.marked.size(), 0);
     assert_int_equal(fixture.pages.bytes[LINE_OFFSET], DEVICE_DATA);
     assert_true(defined.size() == 1 && defined[0].size() == 16);
@@ -241,7 +241,7 @@ void poisoned_bytes_are_marked(void **) {
     fixture.cache->on_data_received();
     assert_marked(fixture.marked(), "####....####....");
     const addr_range range = fixture.pages.part(LINE_OFFSET, 1);
-    fixture.cache->sync_rdma_write(&range, 1);
+    fixture.cache->sync_invalidate(&range, 1);
     assert_int_equal(checker.marked.size(), 0);
 }
 
@@ -254,7 +254,7 @@ void unsynced_write_is_marked_after_one_second(void **) {
         for (int i = 0; i < 2; ++i)
             fixture.cache->run_background_step();
         assert_int_equal(checker.marked.size(), 0);
-        fixture.cache->sync_rdma_write(&range, 1);
+        fixture.cache->sync_invalidate(&range, 1);
         std::memset(fixture.device->copy_of(fixture.pages.bytes + LINE_OFFSET), CPU_DATA, 16);
         fake_now += 1100ms;
         fixture.cache->run_background_step(); // synced within the second
@@ -322,7 +322,7 @@ void emulation_accesses_marked_memory(void **) {
     cache->on_data_received();
     assert_false(mem_checker.unit == 8 && mem_checker.mark(pages.part(LINE_OFFSET, 64))); // marked
     const addr_range range = pages.part(LINE_OFFSET, 1);
-    cache->sync_rdma_write(&range, 1);
+    cache->sync_invalidate(&range, 1);
     assert_memory_equal(pages.bytes, device->copy_of(pages.bytes), pages.size); // usable again
 }
 

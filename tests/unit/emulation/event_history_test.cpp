@@ -24,30 +24,30 @@ void events_on_the_lines_are_found_oldest_first(void **) {
     assert_int_equal(history.find_last({0, 64}, 9).size(), 0);
     assert_null(history.find_last_sync({0, 64}));
     history.add(kind::REG_MR, {0, 256});
-    history.add(kind::SYNC_RDMA_READ, {10, 11});
-    history.add(kind::SYNC_RDMA_WRITE, {64, 128});
+    history.add(kind::SYNC_WRITEBACK, {10, 11});
+    history.add(kind::SYNC_INVALIDATE, {64, 128});
     history.add(kind::PEER_RDMA_WRITE, {0, 0}); // of no line
     history.add(kind::PEER_RDMA_READ, {0, 256});
     assert_true(names(history.find_last({0, 64}, 9)) ==
-                std::vector<std::string>({"reg_mr", "sync_rdma_read", "peer_rdma_read"}));
+                std::vector<std::string>({"reg_mr", "sync_writeback", "peer_rdma_read"}));
     assert_true(names(history.find_last({0, 64}, 2)) ==
-                std::vector<std::string>({"sync_rdma_read", "peer_rdma_read"}));
-    assert_true(history.find_last_sync({0, 128})->kind == kind::SYNC_RDMA_WRITE);
-    assert_true(history.find_last_sync({0, 64})->kind == kind::SYNC_RDMA_READ);
+                std::vector<std::string>({"sync_writeback", "peer_rdma_read"}));
+    assert_true(history.find_last_sync({0, 128})->kind == kind::SYNC_INVALIDATE);
+    assert_true(history.find_last_sync({0, 64})->kind == kind::SYNC_WRITEBACK);
     assert_null(history.find_last_sync({128, 192}));
 }
 
 void equal_events_are_counted(void **) {
     event_history history;
     const auto add_sync = [&](line_state state) {
-        history.add(kind::SYNC_RDMA_WRITE, {0, 64}).add_line({0, 64}, state);
+        history.add(kind::SYNC_INVALIDATE, {0, 64}).add_line({0, 64}, state);
         history.merge_last();
     };
     for (int i = 0; i < 5; ++i)
         add_sync(line_state::CLEAN);
     add_sync(line_state::STALE);
     add_sync(line_state::STALE);
-    history.add(kind::SYNC_RDMA_READ, {0, 64});
+    history.add(kind::SYNC_WRITEBACK, {0, 64});
     history.merge_last();
     const auto events = history.find_last({0, 64}, 9);
     assert_int_equal(events.size(), 3);
@@ -92,8 +92,8 @@ void finding_has_the_events_of_its_lines(void **) {
     const auto device = cache.add_mr(pages.part(0, PAGE));
     const auto other = cache.add_mr(pages.part(PAGE, PAGE));
     const addr_range first_line = pages.part(0, 64), elsewhere = pages.part(PAGE, 64);
-    cache->sync_rdma_write(&first_line, 1);
-    cache->sync_rdma_write(&elsewhere, 1);
+    cache->sync_invalidate(&first_line, 1);
+    cache->sync_invalidate(&elsewhere, 1);
     mem_access request;
     request.text = "RDMA Read of 128 bytes";
     request.peer_stack = {"ask (/src/peer.c:7)"};
@@ -146,9 +146,9 @@ void events_have_the_states_that_they_find(void **) {
     *device->copy_of(pages.bytes) ^= 2;
     cache->fetch_sink(line);
     *device->copy_of(pages.bytes) ^= 4;
-    cache->sync_rdma_read(&line, 1);
+    cache->sync_writeback(&line, 1);
     pages.bytes[0] ^= 8;
-    cache->sync_rdma_write(&line, 1); // finds the conflict
+    cache->sync_invalidate(&line, 1); // finds the conflict
     *device->copy_of(pages.bytes) ^= 16;
     cache->remove_mr(mr_number);
     const auto findings = cache.new_findings();
@@ -158,8 +158,8 @@ void events_have_the_states_that_they_find(void **) {
         return states_in(last, event) == std::vector<std::string>({state});
     };
     assert_true(is("post_source", "dirty") && is("post_sink", "clean") &&
-                is("complete_sink", "stale") && is("sync_rdma_read", "stale") &&
-                is("sync_rdma_write", "conflict") && is("dereg_mr", "stale"));
+                is("complete_sink", "stale") && is("sync_writeback", "stale") &&
+                is("sync_invalidate", "conflict") && is("dereg_mr", "stale"));
 }
 
 /// Moves of mode evict are events; lines that stay are not.

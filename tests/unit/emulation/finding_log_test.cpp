@@ -58,8 +58,8 @@ void findings_of_one_site_are_limited(void **) {
     assert_int_equal(count_of(text, "coherdma: STALE"), 1);
     const std::string summary =
         "coherdma: emulation: 7 findings\n"
-        "         6  unsynced-write  sync_rdma_write before the Write\n"
-        "         1  stale           sync_rdma_write after the Write\n"
+        "         6  unsynced-write  sync before the Write\n"
+        "         1  stale           sync after the Write\n"
         "         3  repeated        not printed: more than the limit of one "
         "site\n";
     assert_string_equal(text.substr(text.find("coherdma: emulation")).c_str(), summary.c_str());
@@ -84,7 +84,7 @@ void site_without_request_is_sync_and_registration(void **) {
             finding sample = sample_finding(finding_kind::CONFLICT);
             sample.request = {};
             if (has_sync)
-                sample.last_sync.text = "sync_rdma_read",
+                sample.last_sync.text = "sync_writeback",
                 sample.last_sync.stack = stack_trace::capture();
             log.report(sample);
             sample.mr.reg_stack = stack_trace::capture();

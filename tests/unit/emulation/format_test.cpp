@@ -23,7 +23,7 @@ void text_has_all_parts(void **) {
     assert_string_equal(as_text(sample).c_str(),
                         "coherdma: UNSYNCED WRITE: rxe0 region 3, bytes 128..255 of 4096\n"
                         "  a peer writes lines that this program has changed and not synced\n"
-                        "  missing: sync_rdma_write before the Write\n"
+                        "  missing: sync before the Write\n"
                         "  from byte 130 (0x7f0000001082):\n"
                         "  program  61 62 00  |ab.|\n"
                         "  device   00 01 02  |...|\n"
@@ -33,12 +33,12 @@ void text_has_all_parts(void **) {
                         "  last sync: none\n");
     sample.last_equal_bytes = {1, 'c', 'd'};
     sample.request = {};
-    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.text = "sync_writeback";
     sample.last_sync.stack = stack_trace::capture();
     const std::string with_sync = as_text(sample);
     assert_true(count_of(with_sync, "  equal    01 63 64  |.cd|\n") == 1);
     assert_true(count_of(with_sync, "request") == 0);
-    assert_true(count_of(with_sync, "  last sync: sync_rdma_read\n    at ") == 1);
+    assert_true(count_of(with_sync, "  last sync: sync_writeback\n    at ") == 1);
 }
 
 void text_of_each_kind_fits_80_columns(void **) {
@@ -83,7 +83,7 @@ void offset_before_mr_is_negative(void **) {
 
 void json_is_one_line_with_all_members(void **) {
     finding sample = sample_finding();
-    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.text = "sync_writeback";
     sample.last_sync.stack = stack_trace::capture();
     const std::string line = as_json(sample, {true, 4});
     assert_int_equal(count_of(line, "\n"), 1);
@@ -94,7 +94,7 @@ void json_is_one_line_with_all_members(void **) {
     const json expected = {
         {"coherdma", "finding"},
         {"kind", "unsynced-write"},
-        {"missing", "sync_rdma_write before the Write"},
+        {"missing", "sync before the Write"},
         {"device", "rxe0"},
         {"region", 3},
         {"region_begin", "0x7f0000001000"},
@@ -111,7 +111,7 @@ void json_is_one_line_with_all_members(void **) {
         {"request",
          {{"description", "RDMA Write of 64 bytes, request 7, of process 123 (rping)"},
           {"stack", {"main (/usr/bin/rping+0x1234)", "?? (/lib/libc.so.6+0x5)"}}}},
-        {"last_sync", {{"description", "sync_rdma_read"}, {"stack", json::array()}}},
+        {"last_sync", {{"description", "sync_writeback"}, {"stack", json::array()}}},
         {"registered", json::array()},
         {"pid", getpid()},
         {"suppressed", true},
@@ -152,7 +152,7 @@ void suppression_patterns_match(void **) {
         {"*:*:no::*", false},
     };
     finding sample = sample_finding();
-    sample.last_sync.text = "sync_rdma_read";
+    sample.last_sync.text = "sync_writeback";
     sample.last_sync.peer_stack = {"a::b(int) (/usr/lib/x (1).so+0x1)"};
     for (const auto &tested : cases) {
         const suppressions rules = parse_suppressions(tested.line, "known");

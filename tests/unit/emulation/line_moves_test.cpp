@@ -20,8 +20,8 @@ settings settings_for(const char *mode, std::size_t line = 64) {
     return config;
 }
 
-void sync_rdma_write(test_cache &cache, addr_range range) {
-    cache->sync_rdma_write(&range, 1);
+void sync_invalidate(test_cache &cache, addr_range range) {
+    cache->sync_invalidate(&range, 1);
 }
 
 /// A post and a poll.
@@ -65,9 +65,9 @@ void poison_mode_poisons_stale_bytes(void **) {
         std::memset(&expected[LINE_OFFSET + 10], POISON, 2);
         assert_memory_equal(pages.bytes, expected.data(), pages.size);
         const addr_range range = pages.part(LINE_OFFSET, 1);
-        cache->sync_rdma_read(&range, 1); // does not write back poison
+        cache->sync_writeback(&range, 1); // does not write back poison
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), DEVICE_DATA);
-        sync_rdma_write(cache, range);
+        sync_invalidate(cache, range);
         assert_memory_equal(pages.bytes, device->copy_of(pages.bytes), pages.size);
         cache->on_process_end();
         assert_int_equal(cache.new_findings().size(), 0);
@@ -86,7 +86,7 @@ void restored_device_data_replaces_poison(void **) {
     post_and_poll(cache);
     assert_int_equal(pages.bytes[LINE_OFFSET], POISON);
     *device->copy_of(pages.bytes + LINE_OFFSET) = old;
-    sync_rdma_write(cache, pages.part(LINE_OFFSET, 1));
+    sync_invalidate(cache, pages.part(LINE_OFFSET, 1));
     assert_int_equal(pages.bytes[LINE_OFFSET], old);
     // Again in the same line.
     cache->check_peer_rdma_write(pages.part(LINE_OFFSET, 1), {});
@@ -114,7 +114,7 @@ void dirty_line_is_not_poisoned(void **) {
     post_and_poll(cache);
     assert_int_equal(pages.bytes[LINE_OFFSET + 128], POISON);
     pages.bytes[LINE_OFFSET + 129] = CPU_DATA;
-    sync_rdma_write(cache, pages.part(LINE_OFFSET + 128, 1));
+    sync_invalidate(cache, pages.part(LINE_OFFSET + 128, 1));
     assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 129), CPU_DATA);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
@@ -182,7 +182,7 @@ std::vector<std::uint64_t> run_evictions(const char *mode) {
         *(offset < 2 * PAGE ? device : other)->copy_of(line) = DEVICE_DATA;
     }
     const addr_range synced = pages.part(0, 100);
-    cache->sync_rdma_read(&synced, 1);
+    cache->sync_writeback(&synced, 1);
     std::vector<std::uint64_t> seen;
     for (int i = 0; i < 30; ++i) {
         i % 10 == 9 ? cache->run_background_step() : post_and_poll(cache);
@@ -234,7 +234,7 @@ void evict_mode_reports_no_redundant_sync(void **) {
     test_cache cache(config);
     const program_pages pages(1);
     const auto device = cache.add_mr(pages.part(0, pages.size));
-    sync_rdma_write(cache, pages.part(0, pages.size));
+    sync_invalidate(cache, pages.part(0, pages.size));
     assert_int_equal(cache.new_findings().size(), 0);
 }
 

@@ -179,7 +179,7 @@ void peer_write_is_reported_as_before(void **) {
     test.cache->check_peer_rdma_write(test.buffer, test.request);
     test.device_byte() = 0x78;
     test.deregister();
-    test.assert_one_finding("stale", "sync_rdma_write after the Write");
+    test.assert_one_finding("stale", "sync after the Write");
 }
 
 void last_sync_is_named(void **) {

@@ -76,7 +76,7 @@ void peer_write_to_dirty_line_is_reported(void **) {
         const program_pages pages(2);
         const auto device = cache.add_mr(pages.part(0, pages.size));
         const addr_range synced = pages.part(LINE_OFFSET, 1);
-        cache->sync_rdma_read(&synced, 1);
+        cache->sync_writeback(&synced, 1);
         pages.bytes[LINE_OFFSET + 4] = CPU_DATA;
         cache->check_peer_rdma_write(pages.part(LINE_OFFSET + 8, 8),
                                      peer_request("RDMA Write")); // other bytes of the line
@@ -84,9 +84,9 @@ void peer_write_to_dirty_line_is_reported(void **) {
         assert_int_equal(findings.size(), 1);
         assert_finding(findings[0], "unsynced-write", LINE_OFFSET, size, LINE_OFFSET + 4);
         assert_string_equal(access_text(findings[0], "request").c_str(), "RDMA Write");
-        assert_string_equal(access_text(findings[0], "last_sync").c_str(), "sync_rdma_read");
+        assert_string_equal(access_text(findings[0], "last_sync").c_str(), "sync_writeback");
         *device->copy_of(pages.bytes + LINE_OFFSET + 8) = DEVICE_DATA;
-        cache->sync_rdma_write(&synced, 1); // the conflict is known
+        cache->sync_invalidate(&synced, 1); // the conflict is known
         assert_int_equal(cache.new_findings().size(), 0);
         assert_int_equal(*device->copy_of(pages.bytes + LINE_OFFSET + 4), CPU_DATA);
     }
@@ -107,7 +107,7 @@ void peer_atomic_on_dirty_line_is_reported_once(void **) {
     assert_finding(findings[0], "unsynced-read", LINE_OFFSET, 64, LINE_OFFSET + 4);
     assert_string_equal(access_text(findings[0], "request").c_str(), "fetch and add");
     *device->copy_of(pages.bytes + LINE_OFFSET) = DEVICE_DATA;
-    cache->sync_rdma_write(&word, 1);
+    cache->sync_invalidate(&word, 1);
     assert_int_equal(cache.new_findings().size(), 0);
 }
 
@@ -120,11 +120,11 @@ void conflict_names_request_of_peer_write(void **) {
     assert_int_equal(cache.new_findings().size(), 0);
     std::memset(device->copy_of(pages.bytes + LINE_OFFSET), DEVICE_DATA, 512);
     const addr_range middle = pages.part(LINE_OFFSET + 130, 1);
-    cache->sync_rdma_write(&middle, 1);
+    cache->sync_invalidate(&middle, 1);
     for (const std::size_t line : {0U, 128U, 256U, 448U})
         pages.bytes[LINE_OFFSET + line] = CPU_DATA;
     const addr_range whole = pages.part(0, pages.size);
-    cache->sync_rdma_write(&whole, 1);
+    cache->sync_invalidate(&whole, 1);
     auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 3); // the line in the middle was fetched
     assert_finding(findings[0], "conflict", LINE_OFFSET, 64, LINE_OFFSET);
@@ -133,11 +133,11 @@ void conflict_names_request_of_peer_write(void **) {
     assert_string_equal(access_text(findings[1], "request").c_str(), "second");
     assert_finding(findings[2], "conflict", LINE_OFFSET + 448, 64, LINE_OFFSET + 448);
     assert_string_equal(access_text(findings[2], "request").c_str(), "first");
-    assert_string_equal(access_text(findings[2], "last_sync").c_str(), "sync_rdma_write");
+    assert_string_equal(access_text(findings[2], "last_sync").c_str(), "sync_invalidate");
     // The requests are forgotten after the conflict.
     *device->copy_of(pages.bytes + LINE_OFFSET) = 0xfd;
     pages.bytes[LINE_OFFSET + 1] = 0xfd;
-    cache->sync_rdma_write(&whole, 1);
+    cache->sync_invalidate(&whole, 1);
     findings = cache.new_findings();
     assert_int_equal(findings.size(), 1);
     assert_true(findings[0]["request"].is_null());
@@ -151,7 +151,7 @@ void requests_of_latest_writes_are_known(void **) {
     cache->check_peer_rdma_write(pages.part(0, pages.size), peer_request("whole"));
     for (std::size_t offset = 0; offset < pages.size; offset += 128) {
         const addr_range line = pages.part(offset, 1);
-        cache->sync_rdma_write(&line, 1);
+        cache->sync_invalidate(&line, 1);
     }
     for (std::size_t i = 0; i < 2000; ++i)
         cache->check_peer_rdma_write(pages.part(i * 64 + 1, 1),
@@ -162,7 +162,7 @@ void requests_of_latest_writes_are_known(void **) {
         *device->copy_of(pages.bytes + i * 64 + 1) = DEVICE_DATA;
     }
     const addr_range whole = pages.part(0, pages.size);
-    cache->sync_rdma_read(&whole, 1);
+    cache->sync_writeback(&whole, 1);
     const auto findings = cache.new_findings();
     assert_int_equal(findings.size(), 2);
     assert_string_equal(access_text(findings[0], "request").c_str(), "");

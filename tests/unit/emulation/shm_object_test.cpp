@@ -59,11 +59,11 @@ bool shm_exists(const std::string &name) {
     return access(("/dev/shm/" + name).c_str(), F_OK) == 0;
 }
 
-void sync_rdma_read(test_cache &cache, addr_range range) {
-    cache->sync_rdma_read(&range, 1);
+void sync_writeback(test_cache &cache, addr_range range) {
+    cache->sync_writeback(&range, 1);
 }
-void sync_rdma_write(test_cache &cache, addr_range range) {
-    cache->sync_rdma_write(&range, 1);
+void sync_invalidate(test_cache &cache, addr_range range) {
+    cache->sync_invalidate(&range, 1);
 }
 
 void shared_mappings_are_found(void **) {
@@ -87,16 +87,16 @@ void check_shared_lines(test_cache &cache, test_cache &other, const shared_pages
     assert_int_not_equal(*device.copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
     cache->check_peer_rdma_read(pages.part(0, LINE_OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 1); // not synced
-    sync_rdma_read(other, pages.part(1, LINE_OFFSET, 1));
+    sync_writeback(other, pages.part(1, LINE_OFFSET, 1));
     assert_int_equal(*device.copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
     assert_int_equal(*same.copy_of(pages.bytes[1] + LINE_OFFSET), CPU_DATA);
     cache->check_peer_rdma_read(pages.part(0, LINE_OFFSET, 1), {});
     assert_int_equal(cache.new_findings().size(), 0);
     *device.copy_of(pages.bytes[0] + LINE_OFFSET + 64) = DEVICE_DATA;
     assert_int_not_equal(pages.bytes[1][LINE_OFFSET + 64], DEVICE_DATA);
-    sync_rdma_write(other, pages.part(1, LINE_OFFSET + 64, 1));
+    sync_invalidate(other, pages.part(1, LINE_OFFSET + 64, 1));
     assert_int_equal(pages.bytes[0][LINE_OFFSET + 64], DEVICE_DATA);
-    sync_rdma_write(cache, pages.part(0, LINE_OFFSET + 64, 1));
+    sync_invalidate(cache, pages.part(0, LINE_OFFSET + 64, 1));
     cache->on_process_end();
     other->on_process_end();
     assert_int_equal(cache.new_findings().size(), 0);
@@ -168,7 +168,7 @@ void last_process_discards_changes(void **) {
     const unsigned char old = pages.bytes[0][LINE_OFFSET];
     pages.bytes[0][LINE_OFFSET] = CPU_DATA; // on the page, outside of the MR
     pages.bytes[0][0] = CPU_DATA;
-    sync_rdma_read(cache, pages.part(0, 0, 1));
+    sync_writeback(cache, pages.part(0, 0, 1));
     private_pages.bytes[LINE_OFFSET] = CPU_DATA;
     {
         test_cache other(config);
@@ -198,7 +198,7 @@ void mr_may_be_partly_shared(void **) {
     const auto same = other.add_mr(pages.part(1, 0, 3 * PAGE));
     for (const std::size_t page : {0U, 1U, 2U}) {
         pages.bytes[0][page * PAGE + 8] = CPU_DATA;
-        sync_rdma_read(cache, pages.part(0, page * PAGE + 8, 1));
+        sync_writeback(cache, pages.part(0, page * PAGE + 8, 1));
         assert_int_equal(*device->copy_of(pages.bytes[0] + page * PAGE + 8), CPU_DATA);
         assert_true((*same->copy_of(pages.bytes[1] + page * PAGE + 8) == CPU_DATA) == (page != 1));
     }
@@ -218,7 +218,7 @@ void reused_address_gets_new_pages(void **) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == private_page);
     const auto next = cache.add_mr(pages.part(0, 0, 2 * PAGE));
     private_page[8] = CPU_DATA;
-    sync_rdma_read(cache, pages.part(0, PAGE + 8, 1));
+    sync_writeback(cache, pages.part(0, PAGE + 8, 1));
     assert_int_equal(*next->copy_of(private_page + 8), CPU_DATA);
     assert_int_not_equal(*same->copy_of(pages.bytes[1] + PAGE + 8), CPU_DATA);
 }
@@ -231,7 +231,7 @@ void line_size_separates_device_pages(void **) {
     const auto device = cache.add_mr(pages.part(0, 0, PAGE));
     const auto separate = other.add_mr(pages.part(1, 0, PAGE));
     pages.bytes[1][LINE_OFFSET] = CPU_DATA;
-    sync_rdma_read(other, pages.part(1, LINE_OFFSET, 1));
+    sync_writeback(other, pages.part(1, LINE_OFFSET, 1));
     assert_int_equal(*separate->copy_of(pages.bytes[1] + LINE_OFFSET), CPU_DATA);
     assert_int_not_equal(*device->copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
 }
@@ -251,7 +251,7 @@ void lock_recovered_after_owner_death(void **) {
         std::thread([&] { // mostly holds the lock when it dies
             const addr_range range = pages.part(1, 0, PAGES * PAGE);
             for (bool is_ready = false;; is_ready = true) {
-                (*other)->sync_rdma_write(&range, 1);
+                (*other)->sync_invalidate(&range, 1);
                 if (!is_ready && write(ready[1], "", 1) != 1)
                     _exit(1);
             }
@@ -268,7 +268,7 @@ void lock_recovered_after_owner_death(void **) {
     const auto reused = cache.add_mr(pages.part(0, 0, PAGE)); // its last live user is gone
     assert_int_equal(*reused->copy_of(pages.bytes[0] + 8), CPU_DATA);
     pages.bytes[0][16] = CPU_DATA;
-    sync_rdma_read(cache, pages.part(0, 16, 1));
+    sync_writeback(cache, pages.part(0, 16, 1));
     assert_int_equal(*reused->copy_of(pages.bytes[0] + 16), CPU_DATA);
     close(ready[0]);
     close(ready[1]);
@@ -316,7 +316,7 @@ void foreign_shm_file_is_not_used(void **) {
         test_cache cache;
         const auto device = cache.add_mr(pages.part(0, 0, PAGE));
         pages.bytes[0][LINE_OFFSET] = CPU_DATA;
-        sync_rdma_read(cache, pages.part(0, LINE_OFFSET, 1));
+        sync_writeback(cache, pages.part(0, LINE_OFFSET, 1));
         assert_int_equal(*device->copy_of(pages.bytes[0] + LINE_OFFSET), CPU_DATA);
         shm_unlink(name.c_str());
         close(other);

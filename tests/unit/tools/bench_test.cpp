@@ -80,8 +80,8 @@ measurements make_results() {
     results.options.sizes = {64, 4096};
     results.default_instructions = "clwb";
     results.timings = {
-        {"clwb", SYNC_RDMA_READ, "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
-        {"clwb", SYNC_RDMA_READ, "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
+        {"clwb", SYNC_BEFORE_READ, "dirty", 64, 1, {9, 200, 210, 300}, {9, 190, 200, 250}, 1.05},
+        {"clwb", SYNC_BEFORE_READ, "dirty", 4096, 64, {9, 5, 6, 7}, {}, 0}};
     results.scattered = {{1, {9, 200, 210, 220}, {9, 200, 210, 220}, 1},
                          {256, {9, 900, 910, 920}, {9, 45000, 46000, 47000}, 50}};
     results.coherent_call_ns = {9, 4, 5, 6};
@@ -91,7 +91,7 @@ measurements make_results() {
 void json_round_trip(void **) {
     const measurements results = make_results(), parsed = from_json(as_json(results));
     assert_int_equal(parsed.timings.size(), 2);
-    assert_string_equal(parsed.timings[0].call.c_str(), SYNC_RDMA_READ);
+    assert_string_equal(parsed.timings[0].call.c_str(), SYNC_BEFORE_READ);
     assert_near(parsed.timings[0].ns_per_line.p99, 300);
     assert_near(parsed.timings[0].ratio_to_raw_loop, 1.05);
     assert_int_equal(parsed.timings[1].raw_loop_ns_per_line.num_samples, 0);
@@ -134,7 +134,7 @@ void each_call_has_its_name(void **) {
     const sync_timing timing = results.timings[0];
     results.timings.clear();
     for (const char *call :
-         {SYNC_RDMA_READ, SYNC_RDMA_WRITE, SYNC_TO_DEVICE, SYNC_FROM_DEVICE, SYNC_FOR_CPU}) {
+         {SYNC_BEFORE_READ, SYNC_AFTER_WRITE, SYNC_TO_DEVICE, SYNC_FROM_DEVICE, SYNC_FOR_CPU}) {
         results.timings.push_back(timing);
         results.timings.back().call = call;
     }

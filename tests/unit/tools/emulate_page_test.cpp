@@ -35,7 +35,7 @@ json event(const char *name, const json &lines, const json &stack = json::array(
 json make_finding(const char *kind, const json &history, int length = 128) {
     return {{"coherdma", "finding"},
             {"kind", kind},
-            {"missing", "sync_rdma_write after the Write"},
+            {"missing", "sync after the Write"},
             {"device", "rxe0"},
             {"region", 1},
             {"region_length", 256},
@@ -89,8 +89,8 @@ void store_of_cpu_is_inferred(void **) {
 void write_of_device_is_inferred_with_its_request(void **) {
     const json stale = json::array({line_run(0, 128, "stale")});
     const timeline result = make_timeline(make_finding(
-        "stale", json::array({event("sync_rdma_write", clean()), event("peer_rdma_write", clean()),
-                              event("sync_rdma_write", stale), event("peer_rdma_write", clean()),
+        "stale", json::array({event("sync_invalidate", clean()), event("peer_rdma_write", clean()),
+                              event("sync_invalidate", stale), event("peer_rdma_write", clean()),
                               event("peer_rdma_read", stale), event("dereg_mr", stale)})));
     assert_rows(result, {"event 0 clean*", "event 1 clean*", "device 2 stale*", "event 2 clean*",
                          "event 3 clean*", "device 4 stale*", "missing 4", "event 4 stale*",
@@ -103,8 +103,8 @@ void write_of_device_is_inferred_with_its_request(void **) {
 void write_without_request_has_no_cause(void **) {
     const timeline result = make_timeline(make_finding(
         "conflict",
-        json::array({event("sync_rdma_read", clean()),
-                     event("sync_rdma_read", json::array({line_run(0, 128, "conflict")}))})));
+        json::array({event("sync_writeback", clean()),
+                     event("sync_writeback", json::array({line_run(0, 128, "conflict")}))})));
     assert_rows(result, {"event 0 clean*", "cpu 1 dirty*", "device 1 conflict*", "missing 1",
                          "event 1 clean*"});
     assert_int_equal(result.rows[2].cause, NONE);
@@ -114,7 +114,7 @@ void write_without_request_has_no_cause(void **) {
 void first_event_implies_nothing(void **) {
     const timeline result = make_timeline(make_finding(
         "redundant",
-        json::array({event("sync_rdma_read", json::array({line_run(0, 128, "dirty")}))})));
+        json::array({event("sync_writeback", json::array({line_run(0, 128, "dirty")}))})));
     assert_rows(result, {"event 0 clean*"});
     assert_int_equal(result.missing_before, NONE);
     assert_rows(make_timeline(make_finding("stale", json::array())), {});
@@ -124,8 +124,8 @@ void events_change_states_as_documented(void **) {
     const struct {
         const char *event, *before, *after;
     } rows[] = {
-        {"sync_rdma_read", "dirty", "clean"},    {"sync_rdma_read", "stale", "stale"},
-        {"sync_rdma_read", "conflict", "clean"}, {"sync_rdma_write", "stale", "clean"},
+        {"sync_writeback", "dirty", "clean"},    {"sync_writeback", "stale", "stale"},
+        {"sync_writeback", "conflict", "clean"}, {"sync_invalidate", "stale", "clean"},
         {"post_source", "dirty", "clean"},       {"post_sink", "stale", "stale"},
         {"complete_sink", "stale", "clean"},     {"complete_sink", "conflict", "dirty"},
         {"peer_rdma_write", "dirty", "dirty"},   {"evict_writeback", "dirty", "clean"},
@@ -246,12 +246,12 @@ void page_names_the_missing_sync_and_its_place(void **) {
         "stale", json::array({event("peer_rdma_write", clean(), {"main (" + file.path() + ":2)"},
                                     "RDMA Write of 8 bytes, wr_id 0x1 of QP 2, by process 7 (a)"),
                               event("dereg_mr", stale, {"main (" + file.path() + ":3)"})})));
-    assert_contains(page, "<h2>1. Missing: sync_rdma_write after the Write</h2>");
+    assert_contains(page, "<h2>1. Missing: sync after the Write</h2>");
     assert_contains(page, "<b>after main (a&lt;b&gt;.c:2) and before main (a&lt;b&gt;.c:3)</b>");
     assert_contains(page, "<span class=hit><b>    2 </b>post(); // &lt;&amp;&gt;</span>");
     assert_contains(page, "RDMA Write of 8 bytes is posted");
     assert_contains(page, "inferred: the device wrote lines between 1 and 2 (the request of 1)");
-    assert_contains(page, "missing here: sync_rdma_write after the Write");
+    assert_contains(page, "missing here: sync after the Write");
     assert_contains(page, "<b>found here</b>");
     assert_contains(page, "./a &#39;b &amp; c&#39;");
     assert_contains(page, "Earlier events are not known any more.");

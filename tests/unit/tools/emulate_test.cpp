@@ -25,7 +25,7 @@ json stack(const std::string &frame) {
 json finding(const std::string &registered, long pid = 7) {
     return {{"coherdma", "finding"},
             {"kind", "unsynced-read"},
-            {"missing", "sync_rdma_read before the Read"},
+            {"missing", "sync before the Read"},
             {"device", "rxe0"},
             {"region", 2},
             {"region_length", 4096},

@@ -10,6 +10,7 @@
 #include "dapl/ia/device.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdint>
 
 namespace coherdma::dapl {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <infiniband/verbs.h>
+#include <coherdma/coherdma.h>
 
 namespace coherdma::dapl {
 
@@ -16,9 +16,9 @@ namespace {
 using local_sync_function = decltype(coherdma_sync_for_device);
 
 /// The CPU's address of a segment; 0: it is not inside an LMR of this IA. The segment is a copy, so
-/// that the program's memory is not read while the index is locked (check_segments()).
-std::uint64_t memory_of(const dapl_ia &ia, DAT_LMR_TRIPLET segment) noexcept {
-    return ia.lkey_index.read(segment.lmr_context, [&](const dapl_lmr *lmr) -> std::uint64_t {
+/// that the program's memory is not read while the index is locked (convert_segments()).
+std::uintptr_t memory_of(const dapl_ia &ia, DAT_LMR_TRIPLET segment) noexcept {
+    return ia.lkey_index.read(segment.lmr_context, [&](const dapl_lmr *lmr) -> std::uintptr_t {
         if (lmr == nullptr || !lmr->covers(segment.virtual_address, segment.segment_length))
             return 0;
         return reinterpret_cast<std::uintptr_t>(lmr->memory) +
@@ -31,25 +31,26 @@ std::uint64_t memory_of(const dapl_ia &ia, DAT_LMR_TRIPLET segment) noexcept {
 void sync_segments(const dapl_ia &ia, const DAT_LMR_TRIPLET *segments, std::size_t num_segments,
                    std::uint64_t max_length, local_sync_function *function,
                    std::uint32_t direction) noexcept {
-    std::array<ibv_sge, 64> sges;
-    std::size_t num_sge = 0;
+    std::array<coherdma_range, 64> ranges;
+    std::size_t num_ranges = 0;
     const auto submit = [&] {
-        if (num_sge != 0)
-            function(ia.coherency.get(), sges.data(), num_sge, direction);
-        num_sge = 0;
+        [[maybe_unused]] const int error =
+            function(ia.coherency.get(), ranges.data(), num_ranges, direction);
+        num_ranges = 0;
     };
     for (std::size_t i = 0; i != num_segments && max_length != 0; ++i) {
-        const auto length = static_cast<std::uint32_t>(
+        const auto length = static_cast<std::size_t>(
             std::min<std::uint64_t>(segments[i].segment_length, max_length));
         max_length -= length;
-        const std::uint64_t addr = length != 0 ? memory_of(ia, segments[i]) : 0;
+        const std::uintptr_t addr = length != 0 ? memory_of(ia, segments[i]) : 0;
         if (addr == 0)
             continue;
-        sges.at(num_sge++) = {addr, length, 0};
-        if (num_sge == sges.size())
+        ranges.at(num_ranges++) = {.addr = reinterpret_cast<const void *>(addr), .length = length};
+        if (num_ranges == ranges.size())
             submit();
     }
-    submit();
+    if (num_ranges != 0)
+        submit();
 }
 
 } // namespace

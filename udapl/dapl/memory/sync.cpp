@@ -10,12 +10,12 @@ namespace coherdma::dapl {
 
 DAT_RETURN lmr_sync_rdma_read(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET *segments,
                               DAT_VLEN num_segments) noexcept {
-    return sync(ia_handle, segments, num_segments, coherdma_sync_rdma_read);
+    return sync(ia_handle, segments, num_segments, coherdma_sync_before_read);
 }
 
 DAT_RETURN lmr_sync_rdma_write(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET *segments,
                                DAT_VLEN num_segments) noexcept {
-    return sync(ia_handle, segments, num_segments, coherdma_sync_rdma_write);
+    return sync(ia_handle, segments, num_segments, sync_around_write);
 }
 
 } // namespace coherdma::dapl

@@ -3,6 +3,7 @@
 #include "../version.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstring>
 

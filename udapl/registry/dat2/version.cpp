@@ -5,6 +5,7 @@
 #include "extension.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstring>
 

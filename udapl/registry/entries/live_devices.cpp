@@ -9,6 +9,7 @@
 #include "version.hpp"
 
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>

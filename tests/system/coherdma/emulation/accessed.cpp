@@ -63,9 +63,9 @@ int run(const std::string &address, bool do_sync, bool poll_memory) {
     std::byte *const data = &loopback->responder.memory[OFFSET];
     std::memset(loopback->requester.memory.data(), std::to_integer<int>(WRITTEN), LENGTH);
     loopback->responder.post_recv(3);
-    const ibv_sge sge = loopback->responder.make_sge(LENGTH, OFFSET);
+    const coherdma_range range = {.addr = data, .length = LENGTH};
     const auto sync = [&] {
-        check(coherdma_sync_rdma_write(device.get(), &sge, 1), "sync");
+        check(coherdma_sync_after_write(device.get(), &range, 1), "sync");
     };
     sync();
     write_remote_data(*loopback, /*send_message=*/!poll_memory);

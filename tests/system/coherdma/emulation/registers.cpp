@@ -179,12 +179,12 @@ void sync_without_memory(const context &verbs_context, const pd_ptr &pd) {
         check(unique_handle<coherdma_device, coherdma_close_device>(
                   coherdma_open_device(verbs_context.get())),
               "coherdma_open_device");
-    const ibv_sge sge = {reinterpret_cast<std::uintptr_t>(buffer.addr), 4096, 0};
+    const coherdma_range range = {.addr = buffer.addr, .length = 4096};
     for (int count = 0; count < MAX_ALLOCATIONS; ++count) {
-        for (const auto sync : {coherdma_sync_rdma_read, coherdma_sync_rdma_write}) {
+        for (const auto sync : {coherdma_sync_before_read, coherdma_sync_after_write}) {
             std::memset(buffer.addr, count + 1, buffer.size);
             allocations_left = count;
-            const int error = sync(device.get(), &sge, 1);
+            const int error = sync(device.get(), &range, 1);
             allocations_left = -1;
             check(error, "a sync without memory");
         }

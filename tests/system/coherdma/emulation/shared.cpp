@@ -37,14 +37,14 @@ struct process {
         , memory(shared) {
         check(device ? 0 : -1, "coherdma_open_device");
     }
-    [[nodiscard]] ibv_sge range() const {
-        return {reinterpret_cast<std::uintptr_t>(memory + OFFSET), LENGTH, mr->lkey};
+    [[nodiscard]] coherdma_range range() const {
+        return {.addr = memory + OFFSET, .length = LENGTH};
     }
     /// By the peer, between its own memory and the range.
     void request(ibv_wr_opcode opcode) const {
         ibv_sge sge = loopback->requester.make_sge(LENGTH);
         ibv_send_wr request = loopback->requester.make_wr(1, opcode, sge, loopback->responder);
-        request.wr.rdma.remote_addr = range().addr;
+        request.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(memory + OFFSET);
         request.wr.rdma.rkey = mr->rkey;
         check(loopback->requester.post_send(request), "post");
         loopback->requester.send_cq.expect_success("the request");
@@ -69,15 +69,15 @@ bool is_filled_with(const std::byte *data, std::byte expected) {
 /// run_accessing_process(). Each wait_for_other() has its counterpart there.
 int run_syncing_process(const std::string &address, std::byte *shared, int socket, bool do_sync) {
     const process self(address, shared);
-    const ibv_sge range = self.range();
+    const coherdma_range range = self.range();
     wait_for_other(socket); // both have registered the memory
     wait_for_other(socket); // the first process has written
     if (do_sync)
-        check(coherdma_sync_rdma_read(self.device.get(), &range, 1), "sync");
+        check(coherdma_sync_before_read(self.device.get(), &range, 1), "sync");
     wait_for_other(socket);
     wait_for_other(socket); // the peer has read and written
     if (do_sync)
-        check(coherdma_sync_rdma_write(self.device.get(), &range, 1), "sync");
+        check(coherdma_sync_after_write(self.device.get(), &range, 1), "sync");
     wait_for_other(socket);
     return 0;
 }

@@ -68,17 +68,27 @@ std::uint32_t coherdma_phase_of(kind k) noexcept {
     return 0;
 }
 
+decltype(coherdma_sync_before_read) *sync_function_of(kind k) noexcept {
+    switch (k) {
+    case kind::READ:
+        return coherdma_sync_before_read;
+    case kind::WRITE_BEFORE:
+        return coherdma_sync_before_write;
+    case kind::WRITE_AFTER:
+        return coherdma_sync_after_write;
+    }
+    return nullptr;
+}
+
 // The call's number selects one of the API's variants, so that all are used.
 void make_sync_call(const coherdma_device *device, unsigned number, kind type,
-                    const ibv_sge *ranges, std::size_t count) {
+                    const coherdma_range *ranges, std::size_t count) {
     const std::uint32_t phases[] = {coherdma_phase_of(type),
                                     coherdma_phase_of(type)}; // of two ranges
     coherdma_batch batch;
     switch (number % 3) {
     case 0:
-        verbs_test::check(type == kind::READ ? coherdma_sync_rdma_read(device, ranges, count)
-                                             : coherdma_sync_rdma_write(device, ranges, count),
-                          "sync");
+        verbs_test::check(sync_function_of(type)(device, ranges, count), "sync");
         return;
     case 1:
         verbs_test::check(coherdma_sync(device, ranges, phases, count), "sync");
@@ -128,10 +138,9 @@ void syncer::operator()(const phase &p, kind type, const std::byte *begin,
             return;
         }
         // The two ranges share a line.
-        const auto first = static_cast<std::uint32_t>(length / 2 + 1);
-        const auto addr = reinterpret_cast<std::uintptr_t>(begin);
-        const ibv_sge ranges[] = {{addr, first, 0},
-                                  {addr + first, static_cast<std::uint32_t>(length - first), 0}};
+        const std::size_t first = length / 2 + 1;
+        const coherdma_range ranges[] = {{.addr = begin, .length = first},
+                                         {.addr = begin + first, .length = length - first}};
         make_sync_call(device_, c.number, type, ranges, std::size(ranges));
         return;
     }
@@ -156,14 +165,18 @@ const char *name_of(local_kind k) noexcept {
     return "?";
 }
 
-void local_syncer::sync_always(local_kind k, const ibv_sge *ranges, std::size_t count) const {
+void local_syncer::sync_always(local_kind k, const ibv_sge *list, std::size_t count) const {
     if (device_ == nullptr)
         return;
     const bool is_after = k == local_kind::RECV_AFTER || k == local_kind::SINK_AFTER;
     const bool is_source = k == local_kind::SEND || k == local_kind::SOURCE;
     const std::uint32_t direction = is_source ? COHERDMA_TO_DEVICE : COHERDMA_FROM_DEVICE;
-    verbs_test::check((is_after ? coherdma_sync_for_cpu
-                                : coherdma_sync_for_device)(device_, ranges, count, direction),
+    std::vector<coherdma_range> ranges;
+    for (std::size_t i = 0; i < count; ++i)
+        ranges.push_back(
+            {.addr = reinterpret_cast<const void *>(list[i].addr), .length = list[i].length});
+    verbs_test::check((is_after ? coherdma_sync_for_cpu : coherdma_sync_for_device)(
+                          device_, ranges.data(), count, direction),
                       "sync of local memory");
 }
 

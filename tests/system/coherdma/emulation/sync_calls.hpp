@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <infiniband/verbs.h>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,7 +83,7 @@ class local_syncer {
     // Syncs the ranges, or prints that they are skipped.
     void operator()(local_kind, const ibv_sge *ranges, std::size_t count) const;
     // The same, whatever is skipped.
-    void sync_always(local_kind, const ibv_sge *ranges, std::size_t count) const;
+    void sync_always(local_kind, const ibv_sge *list, std::size_t count) const;
 
   private:
     const coherdma_device *device_;

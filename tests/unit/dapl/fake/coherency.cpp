@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
+#include <coherdma/experimental.h>
 #include <cstring>
 
 using namespace fake;
@@ -17,7 +18,7 @@ struct coherdma_device {
 
 namespace {
 
-int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
+int sync(const char *name, bool write, const coherdma_range *list, std::size_t count) {
     const library_call_guard call;
     if (const int error = injected_error(name))
         return error;
@@ -25,9 +26,11 @@ int sync(const char *name, bool write, const ibv_sge *list, std::size_t count) {
     return 0;
 }
 
-int local_sync(const coherdma_device &device, bool for_cpu, const ibv_sge *list, std::size_t count,
-               std::uint32_t direction) {
+int local_sync(const char *name, const coherdma_device &device, bool for_cpu,
+               const coherdma_range *list, std::size_t count, std::uint32_t direction) {
     const library_call_guard call;
+    if (const int error = injected_error(name))
+        return error;
     get_fabric().local_syncs.push_back(
         {for_cpu, direction, {list, list + count}, device.checks_memory});
     return 0;
@@ -74,22 +77,24 @@ int coherdma_query_device(const coherdma_device *, coherdma_device_attr *attr, s
     return 0;
 }
 
-int coherdma_sync_rdma_read(const coherdma_device *, const ibv_sge *list, std::size_t count) {
-    return sync("coherdma_sync_rdma_read", false, list, count);
+int coherdma_sync_before_read(const coherdma_device *, const coherdma_range *list,
+                              std::size_t count) {
+    return sync("coherdma_sync_before_read", false, list, count);
 }
 
-int coherdma_sync_rdma_write(const coherdma_device *, const ibv_sge *list, std::size_t count) {
-    return sync("coherdma_sync_rdma_write", true, list, count);
+int coherdma_sync_after_write(const coherdma_device *, const coherdma_range *list,
+                              std::size_t count) {
+    return sync("coherdma_sync_after_write", true, list, count);
 }
 
-int coherdma_sync_for_device(const coherdma_device *device, const ibv_sge *list, std::size_t count,
-                             std::uint32_t direction) {
-    return local_sync(*device, false, list, count, direction);
+int coherdma_sync_for_device(const coherdma_device *device, const coherdma_range *list,
+                             std::size_t count, std::uint32_t direction) {
+    return local_sync("coherdma_sync_for_device", *device, false, list, count, direction);
 }
 
-int coherdma_sync_for_cpu(const coherdma_device *device, const ibv_sge *list, std::size_t count,
-                          std::uint32_t direction) {
-    return local_sync(*device, true, list, count, direction);
+int coherdma_sync_for_cpu(const coherdma_device *device, const coherdma_range *list,
+                          std::size_t count, std::uint32_t direction) {
+    return local_sync("coherdma_sync_for_cpu", *device, true, list, count, direction);
 }
 
 int coherdma_use_provider() {

@@ -19,6 +19,7 @@
 #include "tsan_ordering.hpp"
 
 #include <array>
+#include <coherdma/coherdma.h>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -54,17 +55,17 @@ struct posted_wr {
     std::vector<ibv_sge> sge_list;
 };
 
-/// A call of coherdma_sync_rdma_read or _write.
+/// A call of coherdma_sync_before_read or _after_write.
 struct recorded_sync {
     bool is_write;
-    std::vector<ibv_sge> sge_list;
+    std::vector<coherdma_range> ranges;
 };
 
 /// A call of coherdma_sync_for_device or _for_cpu.
 struct recorded_local_sync {
     bool for_cpu;
     std::uint32_t direction;
-    std::vector<ibv_sge> sge_list;
+    std::vector<coherdma_range> ranges;
     bool checks_memory; ///< the device was opened so
 };
 

@@ -36,9 +36,9 @@ void assert_sync(const recorded_local_sync &sync, bool for_cpu, std::uint32_t di
                  std::uint64_t addr, std::uint32_t bytes) {
     assert_int_equal(sync.for_cpu, for_cpu);
     assert_int_equal(sync.direction, direction);
-    assert_int_equal(sync.sge_list.size(), 1);
-    assert_int_equal(sync.sge_list[0].addr, addr);
-    assert_int_equal(sync.sge_list[0].length, bytes);
+    assert_int_equal(sync.ranges.size(), 1);
+    assert_int_equal(sync.ranges[0].addr, addr);
+    assert_int_equal(sync.ranges[0].length, bytes);
     assert_false(sync.checks_memory);
 }
 
@@ -194,15 +194,15 @@ void several_segments_synced_in_one_call(void **) {
     assert_success(dat().ep_post_recv_func(eps.passive.handle, 2, iov, cookie(1), default_flags));
     auto syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
-    assert_int_equal(syncs[0].sge_list.size(), 2);
+    assert_int_equal(syncs[0].ranges.size(), 2);
     assert_success(eps.post_send(100, cookie(2)));
     take_syncs();
     assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 100);
     syncs = take_syncs();
     assert_int_equal(syncs.size(), 1);
-    assert_int_equal(syncs[0].sge_list.size(), 2);
-    assert_int_equal(syncs[0].sge_list[0].length, 64);
-    assert_int_equal(syncs[0].sge_list[1].length, 36);
+    assert_int_equal(syncs[0].ranges.size(), 2);
+    assert_int_equal(syncs[0].ranges[0].length, 64);
+    assert_int_equal(syncs[0].ranges[1].length, 36);
 }
 
 void srq_receive_synced_before_post_and_before_completion(void **) {
@@ -272,9 +272,32 @@ void assert_pages_written_back(void (*free_lmr)(ia_fixture &, memory &)) {
     assert_int_equal(syncs.size(), 1);
     assert_false(syncs[0].for_cpu);
     assert_int_equal(syncs[0].direction, COHERDMA_TO_DEVICE);
-    assert_int_equal(syncs[0].sge_list.at(0).addr, begin);
-    assert_int_equal(syncs[0].sge_list[0].length, end - begin);
+    assert_int_equal(syncs[0].ranges.at(0).addr, begin);
+    assert_int_equal(syncs[0].ranges[0].length, end - begin);
     assert_true(syncs[0].checks_memory); // it may be unmapped
+}
+
+/// The consumer has unmapped one page of the LMR: the others are written back nevertheless.
+void pages_that_are_still_mapped_are_written_back(void **) {
+    const device_without_coherency device;
+    ia_fixture ia;
+    memory buffer(ia);
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t first_page = address_of(buffer) / page * page;
+    const std::size_t num_pages =
+        (address_of(buffer) + buffer.bytes.size() - first_page + page - 1) / page;
+    assert_true(num_pages > 1);
+    take_syncs();
+    get_fabric().injected.fail("coherdma_sync_for_device", EFAULT);
+    buffer.free();
+    const auto syncs = take_syncs();
+    assert_int_equal(syncs.size(), num_pages);
+    for (std::size_t i = 0; i != num_pages; ++i) {
+        assert_int_equal(syncs[i].direction, COHERDMA_TO_DEVICE);
+        assert_int_equal(syncs[i].ranges.at(0).addr, first_page + i * page);
+        assert_int_equal(syncs[i].ranges[0].length, page);
+        assert_true(syncs[i].checks_memory);
+    }
 }
 
 void lmr_free_writes_pages_back(void **) {
@@ -295,8 +318,8 @@ void send_syncs_at_exit() {
     int num_syncs = 0;
     for (const recorded_local_sync &sync : take_syncs())
         num_syncs += sync.direction == COHERDMA_TO_DEVICE && sync.checks_memory &&
-                     sync.sge_list.at(0).addr <= exit_addr &&
-                     exit_addr < sync.sge_list[0].addr + sync.sge_list[0].length;
+                     exit_addr - reinterpret_cast<std::uintptr_t>(sync.ranges.at(0).addr) <
+                         sync.ranges[0].length;
     _exit(write(exit_result_fd, &num_syncs, sizeof num_syncs) == sizeof num_syncs ? 0 : 1);
 }
 
@@ -377,6 +400,7 @@ int main() {
         TEST(several_segments_synced_in_one_call),
         TEST(srq_receive_synced_before_post_and_before_completion),
         TEST(queues_hold_as_many_dtos),
+        TEST(pages_that_are_still_mapped_are_written_back),
         TEST(lmr_free_writes_pages_back),
         TEST(abrupt_close_writes_pages_back),
         TEST(exit_writes_pages_of_open_ia_back),

@@ -25,11 +25,11 @@ void sync_read_and_write_passed_to_libcoherdma(void **) {
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments, 1));
     assert_int_equal(get_fabric().syncs.size(), 2);
     assert_false(get_fabric().syncs[0].is_write);
-    assert_int_equal(get_fabric().syncs[0].sge_list.size(), 2);
-    assert_int_equal(get_fabric().syncs[0].sge_list[1].addr, buffer.registered_address + 128);
-    assert_int_equal(get_fabric().syncs[0].sge_list[1].length, 3968);
+    assert_int_equal(get_fabric().syncs[0].ranges.size(), 2);
+    assert_int_equal(get_fabric().syncs[0].ranges[1].addr, buffer.registered_address + 128);
+    assert_int_equal(get_fabric().syncs[0].ranges[1].length, 3968);
     assert_true(get_fabric().syncs[1].is_write);
-    assert_int_equal(get_fabric().syncs[1].sge_list.size(), 1);
+    assert_int_equal(get_fabric().syncs[1].ranges.size(), 1);
 }
 
 void sync_of_no_segments_succeeds(void **) {
@@ -69,11 +69,12 @@ void sync_translates_zero_based_addresses(void **) {
         segments.push_back(i % 2 == 0 ? buffer.lmr_triplet(i, 8) : other_buffer.lmr_triplet(i, 8));
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, segments.data(), segments.size()));
     assert_int_equal(get_fabric().syncs.size(), 1); // one call, one pair of fences
-    const std::vector<ibv_sge> &sges = get_fabric().syncs[0].sge_list;
-    assert_int_equal(sges.size(), 100);
+    const std::vector<coherdma_range> &ranges = get_fabric().syncs[0].ranges;
+    assert_int_equal(ranges.size(), 100);
     for (std::size_t i = 0; i != 100; ++i) {
         const memory &expected = i % 2 == 0 ? buffer : other_buffer;
-        assert_int_equal(sges[i].addr, reinterpret_cast<std::uintptr_t>(expected.bytes.data()) + i);
+        assert_int_equal(ranges[i].addr,
+                         reinterpret_cast<std::uintptr_t>(expected.bytes.data()) + i);
     }
 }
 
@@ -89,7 +90,7 @@ void sync_of_freed_lmr_rejected(void **) {
     assert_int_equal(new_buffer.lmr_context, segment.lmr_context);
     const DAT_LMR_TRIPLET new_segment = new_buffer.lmr_triplet(0, 64);
     assert_success(dat().lmr_sync_rdma_write_func(ia.handle, &new_segment, 1));
-    assert_int_equal(get_fabric().syncs.back().sge_list[0].addr, new_buffer.registered_address);
+    assert_int_equal(get_fabric().syncs.back().ranges[0].addr, new_buffer.registered_address);
 }
 
 void sync_of_lmr_of_other_ia_rejected(void **) {
@@ -154,9 +155,9 @@ void sync_errors_of_libcoherdma_returned(void **) {
     ia_fixture ia;
     memory buffer(ia);
     const DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 64);
-    get_fabric().injected.fail("coherdma_sync_rdma_write", EFAULT);
+    get_fabric().injected.fail("coherdma_sync_after_write", EFAULT);
     assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1), invalid_parameter(2));
-    get_fabric().injected.fail("coherdma_sync_rdma_write", EMFILE);
+    get_fabric().injected.fail("coherdma_sync_after_write", EMFILE);
     assert_int_equal(dat().lmr_sync_rdma_write_func(ia.handle, &segment, 1),
                      dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
 }
@@ -204,7 +205,7 @@ void segments_are_read_without_a_lock(void **) {
     sigaction(SIGSEGV, &before, nullptr);
     munmap(mapping, 2 * page_size);
     assert_success(result);
-    assert_int_equal(get_fabric().syncs[0].sge_list[0].length, 64);
+    assert_int_equal(get_fabric().syncs[0].ranges[0].length, 64);
 }
 
 } // namespace
