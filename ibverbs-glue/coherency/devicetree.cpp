@@ -6,6 +6,7 @@
 
 #include "device_path.hpp"
 #include "devicetree/device_tree.hpp"
+#include "files.hpp"
 #include "kernel_version.hpp"
 #include "rules.hpp"
 
