@@ -22,8 +22,10 @@ nothing() { ! grep .; }
 identifiers() { cat "${headers[@]}" "${old_headers[@]}" | grep -o '\b[A-Za-z_][A-Za-z_0-9]*\b' | sort -u; }
 
 @test "man pages format without a warning" {
+    local page
     command -v groff >/dev/null || skip 'no groff here'
-    groff -t -man -Tutf8 -ww -z "${pages[@]}" 2>&1 | nothing
+    # Each by itself: together they would share the pages of one document, whose ends are at random.
+    for page in "${pages[@]}"; do groff -t -man -Tutf8 -ww -z "$page"; done 2>&1 | nothing
 }
 @test "sections of man pages are in one order" {
     say misplaced "${pages[@]}" | nothing
