@@ -2,13 +2,13 @@
 
 #include "copy_struct.hpp"
 #include "cpu.hpp"
+#include "probe/buffers.hpp"
 #include "probe/loopback.hpp"
 
 #include <cerrno>
 #include <coherdma/coherdma.h>
 #include <exception>
 #include <new>
-#include <sys/mman.h>
 #include <system_error>
 
 namespace {
@@ -16,47 +16,8 @@ namespace {
 using namespace coherdma;
 using api::fail;
 
-// Enough lines for a reliable result, few enough to stay in the cache until the device reads them.
-constexpr std::size_t BUFFER_SIZE = 65536;
-
 constexpr std::uint32_t DEFAULT_ROUNDS = 8, DEFAULT_TIMEOUT_MS = 2000;
 constexpr std::uint32_t MAX_PORT = 255, MAX_ROUNDS = 1000000, MAX_TIMEOUT_MS = 600000;
-
-// Source and sink, in separate pages: their lines are shared with no other data.
-class buffers {
-  public:
-    buffers()
-        : addr_(mmap(nullptr, 2 * BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                     -1, 0)) {
-        if (addr_ == MAP_FAILED)
-            throw std::bad_alloc();
-    }
-    ~buffers() { munmap(addr_, 2 * BUFFER_SIZE); }
-    buffers(const buffers &) = delete;
-    buffers &operator=(const buffers &) = delete;
-    std::span<std::uint64_t> source() const { return {words(), NUM_WORDS}; }
-    std::span<std::uint64_t> sink() const { return {words() + NUM_WORDS, NUM_WORDS}; }
-
-  private:
-    static constexpr std::size_t NUM_WORDS = BUFFER_SIZE / sizeof(std::uint64_t);
-    std::uint64_t *words() const { return static_cast<std::uint64_t *>(addr_); }
-
-    void *addr_;
-};
-
-/// The first. Throws std::system_error if there is none.
-std::uint8_t find_active_port(ibv_context *context) {
-    ibv_device_attr device_attr = {};
-    ibv_port_attr port_attr = {};
-    if (ibv_query_device(context, &device_attr) == 0) {
-        for (std::uint8_t port = 1; port <= device_attr.phys_port_cnt && port != 0; ++port) {
-            if (ibv_query_port(context, port, &port_attr) == 0 &&
-                port_attr.state == IBV_PORT_ACTIVE)
-                return port;
-        }
-    }
-    throw std::system_error(ENETDOWN, std::generic_category(), "looking for an active port");
-}
 
 /// Connects the device to itself and tests it. Returns 0 if the result is filled in, else an errno
 /// value with coherdma_error() set. A timeout is a result: COHERDMA_UNKNOWN.
@@ -65,18 +26,15 @@ int run_probe(ibv_context *context, const coherdma_probe_attr &attr,
     const api::ops_choice &choice = api::default_ops();
     if (!choice.ops)
         return fail(EOPNOTSUPP, "the probe requires cache maintenance, but %s", choice.problem);
-    const buffers buffers;
+    const probe::buffers buffers;
     probe::loopback_attr loopback_attr = {};
     loopback_attr.context = context;
-    loopback_attr.port_num =
-        attr.port_num != 0 ? static_cast<std::uint8_t>(attr.port_num) : find_active_port(context);
-    loopback_attr.source = buffers.source();
-    loopback_attr.sink = buffers.sink();
+    loopback_attr.port_num = static_cast<std::uint8_t>(attr.port_num);
+    loopback_attr.source = buffers.source.words();
+    loopback_attr.sink = buffers.sink.words();
     loopback_attr.timeout =
         std::chrono::milliseconds(attr.timeout_ms != 0 ? attr.timeout_ms : DEFAULT_TIMEOUT_MS);
-    const auto loopback = context->device->transport_type == IBV_TRANSPORT_IWARP
-                              ? probe::connect_by_cm(loopback_attr)
-                              : probe::connect_by_verbs(loopback_attr);
+    const auto loopback = probe::connect_to_itself(loopback_attr);
     probe::probe_counts counts;
     const int error = probe::probe_coherency(
         *loopback, loopback_attr.source, loopback_attr.sink, *choice.ops, cache::line_size(),

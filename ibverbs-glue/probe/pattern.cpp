@@ -15,21 +15,20 @@
 #include <cerrno>
 
 namespace coherdma::probe {
-namespace {
 
-using words = std::span<std::uint64_t>;
-
-// The word at this index of a buffer that is filled with a pattern, which is a number. Differs for
-// each pattern and index; never 0.
 std::uint64_t word_value(std::uint64_t pattern, std::size_t index) noexcept {
     return (pattern + 1) << 32 | (index + 1);
 }
 
-void fill(words buffer, std::uint64_t pattern) noexcept {
+void fill(std::span<std::uint64_t> buffer, std::uint64_t pattern) noexcept {
     for (std::size_t i = 0; i < buffer.size(); ++i)
         buffer[i] = word_value(pattern, i);
     asm volatile("" ::: "memory"); // the device reads the buffer
 }
+
+namespace {
+
+using words = std::span<std::uint64_t>;
 
 // Maintains and examines the cache lines of buffers.
 class cache_lines {

@@ -5,6 +5,7 @@
 
 #include "cache/cache.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -19,6 +20,13 @@ class copier {
   protected:
     ~copier() = default;
 };
+
+/// The word at this index of a buffer that is filled with a pattern, which is a number. Differs for
+/// each pattern and index; never 0.
+std::uint64_t word_value(std::uint64_t pattern, std::size_t index) noexcept;
+
+/// Stores the pattern, before the device reads the buffer.
+void fill(std::span<std::uint64_t> buffer, std::uint64_t pattern) noexcept;
 
 struct probe_counts {
     std::uint32_t rounds = 0;       ///< completed

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
+#include "buffers.hpp"
 #include "loopback.hpp"
 #include "verbs_objects.hpp"
 
@@ -66,11 +67,11 @@ void connect_qp(ibv_qp *qp, const ibv_ah_attr &ah_attr, std::uint32_t dest_qp_nu
 class verbs_loopback final : public loopback {
   public:
     explicit verbs_loopback(const loopback_attr &attr)
-        : timeout_(attr.timeout)
-        , pd_(throw_if_null(ibv_alloc_pd(attr.context), "allocating a PD"))
+        : pd_(throw_if_null(ibv_alloc_pd(attr.context), "allocating a PD"))
         , cq_(throw_if_null(ibv_create_cq(attr.context, 4, nullptr, nullptr, 0), "creating a CQ"))
         , source_mr_(register_memory(pd_.get(), attr.source))
-        , sink_mr_(register_memory(pd_.get(), attr.sink)) {
+        , sink_mr_(register_memory(pd_.get(), attr.sink))
+        , flush_mr_(register_memory(pd_.get(), flush_buffer_.words())) {
         ibv_port_attr port_attr = {};
         throw_if_failed(ibv_query_port(attr.context, attr.port_num, &port_attr),
                         "querying the port");
@@ -87,24 +88,32 @@ class verbs_loopback final : public loopback {
             throw_if_failed(ibv_query_gid(attr.context, attr.port_num, index, &ah_attr.grh.dgid),
                             "querying a GID of the port");
         }
-        ibv_qp_init_attr reader_attr = make_qp_init_attr(cq_.get()), responder_attr = reader_attr;
-        reader_qp_.reset(throw_if_null(ibv_create_qp(pd_.get(), &reader_attr), "creating a QP"));
+        ibv_qp_init_attr requester_attr = make_qp_init_attr(cq_.get()),
+                         responder_attr = requester_attr;
+        requester_qp_.reset(
+            throw_if_null(ibv_create_qp(pd_.get(), &requester_attr), "creating a QP"));
         responder_qp_.reset(
             throw_if_null(ibv_create_qp(pd_.get(), &responder_attr), "creating a QP"));
-        connect_qp(reader_qp_.get(), ah_attr, responder_qp_->qp_num, port_attr.active_mtu);
-        connect_qp(responder_qp_.get(), ah_attr, reader_qp_->qp_num, port_attr.active_mtu);
+        connect_qp(requester_qp_.get(), ah_attr, responder_qp_->qp_num, port_attr.active_mtu);
+        connect_qp(responder_qp_.get(), ah_attr, requester_qp_->qp_num, port_attr.active_mtu);
+        requester_ = {.qp = requester_qp_.get(), .cq = cq_.get(), .timeout = attr.timeout};
     }
 
     int copy() override {
-        return rdma_read(reader_qp_.get(), cq_.get(), source_mr_.get(), sink_mr_.get(), timeout_);
+        return rdma_read(requester_, remote_memory_of(source_mr_.get()), sink_mr_.get());
+    }
+    int copy_by_write() override {
+        return rdma_write(requester_, source_mr_.get(), remote_memory_of(sink_mr_.get()),
+                          flush_mr_.get());
     }
 
   private:
-    std::chrono::milliseconds timeout_;
+    flush_buffer flush_buffer_;
     unique_pd pd_;
     unique_cq cq_;
-    unique_mr source_mr_, sink_mr_;
-    unique_qp reader_qp_, responder_qp_;
+    unique_mr source_mr_, sink_mr_, flush_mr_;
+    unique_qp requester_qp_, responder_qp_;
+    requester requester_ = {};
 };
 
 } // namespace

@@ -31,26 +31,29 @@ ibv_qp_init_attr make_qp_init_attr(ibv_cq *cq) {
     return attr;
 }
 
-/// Reads the source MR into the sink MR and waits for the completion. Returns 0 or an errno.
-int rdma_read(ibv_qp *qp, ibv_cq *cq, const ibv_mr *source, const ibv_mr *sink,
-              std::chrono::milliseconds timeout) {
-    ibv_sge sge = {reinterpret_cast<std::uintptr_t>(sink->addr),
-                   static_cast<std::uint32_t>(sink->length), sink->lkey};
+namespace {
+
+/// Posts a request that reads or writes all of the local MR, and waits for its completion. Returns
+/// 0 or an errno.
+int transfer(const requester &requester, ibv_wr_opcode opcode, const ibv_mr *local,
+             remote_memory remote) {
+    ibv_sge sge = {reinterpret_cast<std::uintptr_t>(local->addr),
+                   static_cast<std::uint32_t>(local->length), local->lkey};
     ibv_send_wr wr = {};
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_READ;
+    wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(source->addr);
-    wr.wr.rdma.rkey = source->rkey;
+    wr.wr.rdma.remote_addr = remote.addr;
+    wr.wr.rdma.rkey = remote.rkey;
     ibv_send_wr *bad_wr = nullptr;
-    if (const int error = ibv_post_send(qp, &wr, &bad_wr))
+    if (const int error = ibv_post_send(requester.qp, &wr, &bad_wr))
         return error;
     // The CPU may never see the CQE of a non-coherent device.
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const auto deadline = std::chrono::steady_clock::now() + requester.timeout;
     ibv_wc wc = {};
     for (int count = 0; count == 0;) {
-        count = ibv_poll_cq(cq, 1, &wc);
+        count = ibv_poll_cq(requester.cq, 1, &wc);
         if (count < 0)
             return EIO;
         if (count == 0 && std::chrono::steady_clock::now() > deadline)
@@ -59,6 +62,20 @@ int rdma_read(ibv_qp *qp, ibv_cq *cq, const ibv_mr *source, const ibv_mr *sink,
             sched_yield();
     }
     return wc.status == IBV_WC_SUCCESS ? 0 : EIO;
+}
+
+} // namespace
+
+int rdma_read(const requester &requester, remote_memory source, const ibv_mr *sink) {
+    return transfer(requester, IBV_WR_RDMA_READ, sink, source);
+}
+
+int rdma_write(const requester &requester, const ibv_mr *source, remote_memory sink,
+               const ibv_mr *flush) {
+    if (const int error = transfer(requester, IBV_WR_RDMA_WRITE, source, sink))
+        return error;
+    const remote_memory last_bytes = {sink.addr + source->length - flush->length, sink.rkey};
+    return transfer(requester, IBV_WR_RDMA_READ, flush, last_bytes);
 }
 
 } // namespace coherdma::probe

@@ -43,8 +43,31 @@ unique_mr register_memory(ibv_pd *pd, std::span<std::uint64_t> memory);
 /// An RC QP with room for one transfer.
 ibv_qp_init_attr make_qp_init_attr(ibv_cq *cq);
 
-/// Reads the source MR into the sink MR and waits for completion: 0, ETIMEDOUT, or EIO.
-int rdma_read(ibv_qp *qp, ibv_cq *cq, const ibv_mr *source, const ibv_mr *sink,
-              std::chrono::milliseconds timeout);
+/// Memory of the peer.
+struct remote_memory {
+    std::uint64_t addr;
+    std::uint32_t rkey;
+};
+
+/// Of an MR that the same process registered.
+inline remote_memory remote_memory_of(const ibv_mr *mr) {
+    return {reinterpret_cast<std::uintptr_t>(mr->addr), mr->rkey};
+}
+
+/// The QP that makes the transfers, and its CQ, which has no other completion.
+struct requester {
+    ibv_qp *qp;
+    ibv_cq *cq;
+    std::chrono::milliseconds timeout; ///< of each transfer
+};
+
+// Both wait for completion: 0, ETIMEDOUT, or EIO.
+
+/// Fills the sink from the source.
+int rdma_read(const requester &, remote_memory source, const ibv_mr *sink);
+
+/// Writes all of the source to the sink. Its completion does not say that the data is in the peer's
+/// memory; that of an RDMA Read of the last bytes, into the MR `flush`, does.
+int rdma_write(const requester &, const ibv_mr *source, remote_memory sink, const ibv_mr *flush);
 
 } // namespace coherdma::probe
