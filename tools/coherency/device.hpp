@@ -19,6 +19,9 @@ class device {
     device(const std::string &name, rule_scope scope);
 
     const coherdma_device_attr &attr() const { return attr_; }
+    coherdma_device *handle() const { return device_.get(); }
+    /// nullptr if libibverbs cannot open it.
+    ibv_context *context() const { return context_.get(); }
     /// Of each evaluated rule, in order.
     std::vector<coherdma_evidence> evidence() const;
     /// Throws std::runtime_error.

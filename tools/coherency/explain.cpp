@@ -3,6 +3,7 @@
 // coherdma explain: prints all evidence for a device's coherency.
 
 #include "coherency/device.hpp"
+#include "coherency/evidence.hpp"
 #include "command.hpp"
 #include "wrap.hpp"
 
@@ -13,43 +14,6 @@
 namespace {
 
 constexpr std::size_t WIDTH = 79;
-constexpr std::size_t INDENT = 38; // of the last column
-
-/// Prints a text in the last column.
-void print_in_last_column(const std::string &text) {
-    for (const std::string &line : tools::wrap_text(text, WIDTH - INDENT))
-        fmt::print("{:{}}{}\n", "", INDENT, line);
-}
-
-/// Prints the rule, its result, its strength and its reason, and below that the source: the file or
-/// system call that the rule read, with the value. '>' marks the deciding rule.
-void print_evidence(const coherdma_evidence &evidence) {
-    const char *result = evidence.coherency == COHERDMA_UNKNOWN
-                             ? "nothing"
-                             : coherdma_coherency_str(evidence.coherency);
-    const auto reason_lines = tools::wrap_text(evidence.reason, WIDTH - INDENT);
-    const char *strength =
-        evidence.coherency == COHERDMA_UNKNOWN ? "" : coherdma_strength_str(evidence.strength);
-    fmt::print("{} {:<13} {:<12} {:<8} {}\n", evidence.decided ? '>' : ' ', evidence.rule, result,
-               strength, reason_lines[0]);
-    for (std::size_t i = 1; i < reason_lines.size(); ++i)
-        print_in_last_column(reason_lines[i]);
-    std::string source = evidence.source;
-    if (*evidence.value)
-        source += std::string(": ") + evidence.value;
-    if (!source.empty())
-        print_in_last_column(source);
-}
-
-nlohmann::ordered_json as_json(const coherdma_evidence &evidence) {
-    return {{"rule", evidence.rule},
-            {"coherency", coherdma_coherency_str(evidence.coherency)},
-            {"strength", coherdma_strength_str(evidence.strength)},
-            {"source", evidence.source},
-            {"value", evidence.value},
-            {"reason", evidence.reason},
-            {"decided", evidence.decided != 0}};
-}
 
 nlohmann::ordered_json as_json(const coherdma_probe_result &result) {
     return {{"coherency", coherdma_coherency_str(result.coherency)},
@@ -90,7 +54,7 @@ void explain(const std::string &name, bool json, bool probe) {
             {"explanation", device.attr().explanation},
             {"sync_problem", device.attr().sync_problem}};
         for (const coherdma_evidence &evidence : device.evidence())
-            document["rules"].push_back(as_json(evidence));
+            document["rules"].push_back(tools::evidence_json(evidence));
         if (probe_result)
             document["probe"] = as_json(*probe_result);
         fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -102,10 +66,9 @@ void explain(const std::string &name, bool json, bool probe) {
         for (const std::string &line :
              tools::wrap_text("Programs cannot use it: " + problem, WIDTH))
             fmt::print("{}\n", line);
-    fmt::print("\n  {:<13} {:<12} {:<8} {}\n", "RULE", "RESULT", "STRENGTH",
-               "REASON, AND WHERE IT WAS READ");
+    fmt::print("\n{}", tools::evidence_heading());
     for (const coherdma_evidence &evidence : device.evidence())
-        print_evidence(evidence);
+        fmt::print("{}", tools::evidence_text(evidence));
     if (probe_result)
         print_probe(*probe_result);
 }
