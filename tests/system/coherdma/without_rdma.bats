@@ -24,7 +24,8 @@ subcommands() { "$tool" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1
 }
 
 @test "misuse: status 2 and a pointer to --help" {
-    for words in bogus 'show --bogus' explain 'explain a b'; do
+    for words in bogus 'show --bogus' explain 'explain a b' selftest 'selftest a b' 'selftest a --once' \
+        'selftest a --peer b:0' 'selftest a --listen --json' 'selftest a --listen --peer b' 'selftest a --rounds 0'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$tool" $words
         [[ -z $output && $stderr == coherdma:*'see: coherdma --help' ]]
@@ -39,6 +40,15 @@ subcommands() { "$tool" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1
     [[ $(jq -c .devices <<<"$output") == '[]' ]]
     run -1 --separate-stderr "$tool" show rxe0
     [[ -z $output && $stderr == *"no RDMA device 'rxe0'"* ]]
+}
+
+@test "selftest without a device: status 77" {
+    [[ ! -e /sys/class/infiniband ]] || skip 'this machine has RDMA'
+    for option in '' --json --listen; do
+        # shellcheck disable=SC2086
+        run -77 --separate-stderr "$tool" selftest rxe0 $option
+        [[ -z $output && $stderr == 'coherdma: there is no RDMA device; for a diagnosis, type: coherdma doctor' ]]
+    done
 }
 
 @test "an answer that cannot be written: status 1 and a message" {
