@@ -70,6 +70,8 @@ int coherdma_probe(ibv_context *context, const coherdma_probe_attr *attr, size_t
             return fail(EINVAL,
                         "port_num, rounds or timeout_ms exceeds its maximum of %u, %u or %u",
                         MAX_PORT, MAX_ROUNDS, MAX_TIMEOUT_MS);
+        if (probe_attr.reserved != 0)
+            return fail(EINVAL, "reserved is not 0");
         coherdma_probe_result probe_result = {};
         error = run_probe(context, probe_attr, probe_result);
         if (error == 0)

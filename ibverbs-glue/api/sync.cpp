@@ -28,12 +28,21 @@ constexpr std::uint32_t INVALIDATE_PHASES = COHERDMA_AFTER_WRITE;
 
 // The two operations of cache_ops on lines, as bits of a set. Each needs its fence before the first
 // and its fence after the last range.
-constexpr std::uint64_t OP_WRITEBACK = 1;
-constexpr std::uint64_t OP_INVALIDATE = 2; // writes back, too
+constexpr std::uint32_t OP_WRITEBACK = 1;
+constexpr std::uint32_t OP_INVALIDATE = 2; // writes back, too
 
-// Indices in coherdma_batch.reserved.
-constexpr std::size_t BEGUN_OPS = 0;   // the set of operations whose fence before has been executed
-constexpr std::size_t FIRST_ERROR = 1; // of coherdma_batch_begin() or coherdma_batch_add()
+/// What a coherdma_batch holds.
+struct [[gnu::may_alias]] batch_state {
+    const coherdma_device *device;
+    std::uint32_t begun_ops;  ///< the set of operations whose fence before has been executed
+    std::int32_t first_error; ///< of coherdma_batch_begin() or coherdma_batch_add()
+};
+static_assert(sizeof(batch_state) <= sizeof(coherdma_batch));
+static_assert(alignof(batch_state) <= alignof(coherdma_batch));
+
+batch_state &state_of(coherdma_batch &batch) noexcept {
+    return reinterpret_cast<batch_state &>(batch);
+}
 
 const range *to_ranges(const coherdma_range *list) noexcept {
     return reinterpret_cast<const range *>(list);
@@ -133,7 +142,7 @@ void sync_writeback_invalidate(const coherdma_device &device, const coherdma_ran
 }
 
 // Executes the fence before the needed operations. That of the invalidation suffices for both.
-void begin_ops(const cache_ops &ops, std::uint64_t needed) noexcept {
+void begin_ops(const cache_ops &ops, std::uint32_t needed) noexcept {
     if ((needed & OP_INVALIDATE) != 0)
         ops.fence_before_invalidate();
     else if ((needed & OP_WRITEBACK) != 0)
@@ -141,20 +150,20 @@ void begin_ops(const cache_ops &ops, std::uint64_t needed) noexcept {
 }
 
 // Executes the fence after the begun operations. That of the invalidation suffices for both.
-void end_ops(const cache_ops &ops, std::uint64_t begun) noexcept {
+void end_ops(const cache_ops &ops, std::uint32_t begun) noexcept {
     if ((begun & OP_INVALIDATE) != 0)
         ops.fence_after_invalidate();
     else if ((begun & OP_WRITEBACK) != 0)
         ops.fence_after_writeback();
 }
 
-std::uint64_t op_for_phase(std::uint32_t phase) noexcept {
+std::uint32_t op_for_phase(std::uint32_t phase) noexcept {
     return (phase & INVALIDATE_PHASES) != 0 ? OP_INVALIDATE : OP_WRITEBACK;
 }
 
 // Issues the operation for all lines of the ranges; end_ops() waits for it.
 void issue_op(const coherdma_device &device, const range *ranges, std::size_t count,
-              std::uint64_t op) noexcept {
+              std::uint32_t op) noexcept {
     if (op == OP_INVALIDATE)
         writeback_invalidate(device, ranges, count);
     else
@@ -165,26 +174,26 @@ void issue_op(const coherdma_device &device, const range *ranges, std::size_t co
 /// thread may have stored to the ranges, or learned of stores of others or of the end of a Write:
 /// fence_before_writeback() orders that before either operation, without a wait for those that are
 /// issued already.
-int add_to_batch(coherdma_batch &batch, const coherdma_range *list, std::size_t count,
+int add_to_batch(batch_state &batch, const coherdma_range *list, std::size_t count,
                  std::uint32_t phase) noexcept {
     if (const int error = check_ranges(batch.device, list, count))
         return error;
     if (const int error = check_phase(phase))
         return error;
-    const std::uint64_t op = op_for_phase(phase);
-    if ((batch.reserved[BEGUN_OPS] & op) == 0)
+    const std::uint32_t op = op_for_phase(phase);
+    if ((batch.begun_ops & op) == 0)
         begin_ops(*batch.device->ops, op);
     else
         batch.device->ops->fence_before_writeback();
-    batch.reserved[BEGUN_OPS] |= op;
+    batch.begun_ops |= op;
     issue_op(*batch.device, to_ranges(list), count, op);
     return 0;
 }
 
 // Keeps the first error of the batch.
-void record_error(coherdma_batch &batch, int error) noexcept {
-    if (batch.reserved[FIRST_ERROR] == 0)
-        batch.reserved[FIRST_ERROR] = static_cast<std::uint64_t>(error);
+void record_error(batch_state &batch, int error) noexcept {
+    if (batch.first_error == 0)
+        batch.first_error = error;
 }
 
 } // namespace
@@ -252,45 +261,20 @@ int coherdma_sync_for_cpu(const coherdma_device *device, const coherdma_range *l
     return 0;
 }
 
-int coherdma_sync(const coherdma_device *device, const coherdma_range *list, const uint32_t *phases,
-                  size_t count) {
-    if (const int error = check_ranges(device, list, count))
-        return error;
-    if (!phases && count != 0)
-        return fail(EINVAL, "the list of %zu phases is NULL", count);
-    std::uint64_t needed = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        if (const int error = check_phase(phases[i]))
-            return error;
-        needed |= op_for_phase(phases[i]);
-    }
-    begin_ops(*device->ops, needed);
-    for (std::size_t first = 0; first < count;) {
-        const std::uint64_t op = op_for_phase(phases[first]);
-        std::size_t end = first + 1; // consecutive ranges with the same operation
-        while (end < count && op_for_phase(phases[end]) == op)
-            ++end;
-        issue_op(*device, to_ranges(list) + first, end - first, op);
-        first = end;
-    }
-    end_ops(*device->ops, needed);
-    return 0;
-}
-
 void coherdma_batch_begin(coherdma_batch *batch, const coherdma_device *device) {
     if (!batch)
         return;
-    *batch = {};
-    batch->device = device;
-    record_error(*batch, check_device(device));
+    batch_state &state = state_of(*batch);
+    state = {.device = device, .begun_ops = 0, .first_error = 0};
+    record_error(state, check_device(device));
 }
 
 int coherdma_batch_add(coherdma_batch *batch, const coherdma_range *list, size_t count,
                        uint32_t phase) {
     if (!batch)
         return fail(EINVAL, "batch is NULL");
-    const int error = add_to_batch(*batch, list, count, phase);
-    record_error(*batch, error);
+    const int error = add_to_batch(state_of(*batch), list, count, phase);
+    record_error(state_of(*batch), error);
     return error;
 }
 
@@ -298,9 +282,11 @@ int coherdma_batch_add(coherdma_batch *batch, const coherdma_range *list, size_t
 int coherdma_batch_end(coherdma_batch *batch) {
     if (!batch)
         return fail(EINVAL, "batch is NULL");
-    const auto error = static_cast<int>(batch->reserved[FIRST_ERROR]);
-    if (batch->reserved[BEGUN_OPS] != 0)
-        end_ops(*batch->device->ops, batch->reserved[BEGUN_OPS]);
-    batch->reserved[BEGUN_OPS] = batch->reserved[FIRST_ERROR] = 0;
+    batch_state &state = state_of(*batch);
+    const int error = state.first_error;
+    if (state.begun_ops != 0)
+        end_ops(*state.device->ops, state.begun_ops);
+    state.begun_ops = 0;
+    state.first_error = 0;
     return error;
 }

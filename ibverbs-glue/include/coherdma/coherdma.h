@@ -20,10 +20,10 @@
  * unless their comment restricts it, but a handle must not be closed during a call. Functions that
  * close or free accept NULL.
  *
- * Structs grow at their end. A size argument is the size of the struct that the program was
- * compiled with; EINVAL if it is less than that of the struct's first version. Output structs are
- * filled up to this size; bytes beyond what the library knows are set to 0. Input structs must be
- * zero beyond what the library knows, otherwise E2BIG.
+ * Structs grow at their end, but for coherdma_range and coherdma_batch. A size argument is the size
+ * of the struct that the program was compiled with; EINVAL if it is less than that of the struct's
+ * first version. Output structs are filled up to this size; bytes beyond what the library knows are
+ * set to 0. Input structs must be zero beyond what the library knows, otherwise E2BIG.
  */
 #ifndef COHERDMA_COHERDMA_H
 #define COHERDMA_COHERDMA_H
@@ -185,17 +185,6 @@ COHERDMA_CHECK_RESULT
 int coherdma_sync_after_write(const struct coherdma_device *device,
                               const struct coherdma_range *list, size_t count);
 
-enum coherdma_phase {
-    COHERDMA_BEFORE_READ = 1 << 0,
-    COHERDMA_BEFORE_WRITE = 1 << 1,
-    COHERDMA_AFTER_WRITE = 1 << 2, /* after the completion of the Write was seen */
-};
-
-/* The same with a phase, or several combined, for each range. */
-COHERDMA_CHECK_RESULT
-int coherdma_sync(const struct coherdma_device *device, const struct coherdma_range *list,
-                  const uint32_t *phases, size_t count);
-
 /*
  * For the local memory of the program's own work requests, as in the kernel's DMA API; the
  * direction is that of the data. coherdma_sync_for_device() before the request is posted: writes
@@ -205,8 +194,8 @@ int coherdma_sync(const struct coherdma_device *device, const struct coherdma_ra
  * lines. Between both calls the program must not store to the lines if the device writes them.
  */
 enum coherdma_direction {
-    COHERDMA_TO_DEVICE = 1 << 0,   /* the device reads: Send, RDMA Write */
-    COHERDMA_FROM_DEVICE = 1 << 1, /* the device writes: Receive, RDMA Read, atomic */
+    COHERDMA_TO_DEVICE = 1 << 4,   /* the device reads: Send, RDMA Write */
+    COHERDMA_FROM_DEVICE = 1 << 5, /* the device writes: Receive, RDMA Read, atomic */
     COHERDMA_BIDIRECTIONAL = COHERDMA_TO_DEVICE | COHERDMA_FROM_DEVICE,
 };
 
@@ -217,15 +206,21 @@ COHERDMA_CHECK_RESULT
 int coherdma_sync_for_cpu(const struct coherdma_device *device, const struct coherdma_range *list,
                           size_t count, uint32_t direction);
 
+enum coherdma_phase {
+    COHERDMA_BEFORE_READ = 1 << 0,
+    COHERDMA_BEFORE_WRITE = 1 << 1,
+    COHERDMA_AFTER_WRITE = 1 << 2, /* after the completion of the Write was seen */
+};
+
 /*
- * Syncs ranges that become known one after another: add starts the work, end waits for all of it.
+ * Syncs ranges that become known one after another, or that need different syncs, given by one or
+ * several combined of enum coherdma_phase: add starts the work, end waits for all of it.
  * Until end, no effect is guaranteed. End returns the error of the first begin or add that failed;
  * the ranges of the others are synced. The completion of a Write must have been seen before its
  * range is added. A batch is used by one thread, which may have only one batch at a time.
  */
 struct coherdma_batch {
-    const struct coherdma_device *device;
-    uint64_t reserved[7];
+    uint64_t opaque[8];
 };
 void coherdma_batch_begin(struct coherdma_batch *batch, const struct coherdma_device *device);
 int coherdma_batch_add(struct coherdma_batch *batch, const struct coherdma_range *list,
@@ -252,6 +247,7 @@ struct coherdma_probe_attr {
     uint32_t port_num;   /* 0: the first active port */
     uint32_t rounds;     /* 0: 8 */
     uint32_t timeout_ms; /* of each transfer; 0: 2000 */
+    uint32_t reserved;   /* 0 */
 };
 struct coherdma_probe_result {
     uint32_t coherency;    /* COHERDMA_UNKNOWN: a transfer did not complete */

@@ -41,7 +41,6 @@ void sync_of_non_coherent_device_fails(void **) {
     assert_int_equal(coherdma_sync_before_read(device, &list, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_before_write(device, &list, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_after_write(device, &list, 1), EOPNOTSUPP);
-    assert_int_equal(coherdma_sync(device, &list, &phase, 1), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_for_device(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
     assert_int_equal(coherdma_sync_for_cpu(device, &list, 1, COHERDMA_TO_DEVICE), EOPNOTSUPP);
     coherdma_batch batch;

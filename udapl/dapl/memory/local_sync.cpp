@@ -39,10 +39,11 @@ void sync_segments(const dapl_ia &ia, const DAT_LMR_TRIPLET *segments, std::size
         num_ranges = 0;
     };
     for (std::size_t i = 0; i != num_segments && max_length != 0; ++i) {
-        const auto length = static_cast<std::size_t>(
-            std::min<std::uint64_t>(segments[i].segment_length, max_length));
+        const DAT_LMR_TRIPLET segment = segments[i];
+        const auto length =
+            static_cast<std::size_t>(std::min<std::uint64_t>(segment.segment_length, max_length));
         max_length -= length;
-        const std::uintptr_t addr = length != 0 ? memory_of(ia, segments[i]) : 0;
+        const std::uintptr_t addr = length != 0 ? memory_of(ia, segment) : 0;
         if (addr == 0)
             continue;
         ranges.at(num_ranges++) = {.addr = reinterpret_cast<const void *>(addr), .length = length};

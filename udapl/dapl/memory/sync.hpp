@@ -24,7 +24,8 @@ using sync_function = decltype(coherdma_sync_before_read);
 /// DAT has one call for before and after a peer's Write. This does what both need.
 inline constexpr sync_function *sync_around_write = coherdma_sync_after_write;
 
-/// The segments' memory as ranges. False if one is not inside the LMR of its context. A segment
+/// Checks the segments, and stores their memory in ranges unless that is nullptr. False if one is
+/// not inside the LMR of its context. A segment
 /// without bytes needs a valid context, too; its address is ignored. Each segment is copied before
 /// the index is locked: to read the program's memory may wait for a page, even for a thread that
 /// waits for the index.
@@ -38,6 +39,8 @@ bool convert_segments(const dapl_ia &ia, const triplet *segments, std::size_t nu
         const bool is_valid = ia.lkey_index.read(context, [&](const dapl_lmr *lmr) {
             if (lmr == nullptr || (length != 0 && !lmr->covers(address, length)))
                 return false;
+            if (ranges == nullptr)
+                return true;
             const std::uintptr_t base =
                 lmr->va_type == DAT_VA_TYPE_ZB ? reinterpret_cast<std::uintptr_t>(lmr->memory) : 0;
             ranges[i] = {.addr = reinterpret_cast<const void *>(base + address),
@@ -65,6 +68,11 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const triplet *segments, DAT_VLEN num_s
     std::unique_ptr<coherdma_range[]> many_ranges;
     coherdma_range *ranges = few_ranges.data();
     if (num_segments > few_ranges.size()) {
+        // Of a number that is wrong the first segment that does not exist is found, before memory
+        // is allocated for all.
+        constexpr DAT_VLEN MAX_SEGMENTS = PTRDIFF_MAX / sizeof(coherdma_range);
+        if (num_segments > MAX_SEGMENTS || !convert_segments(*ia, segments, num_segments, nullptr))
+            return invalid_parameter(2);
         many_ranges.reset(new (std::nothrow) coherdma_range[num_segments]);
         ranges = many_ranges.get();
         if (ranges == nullptr)

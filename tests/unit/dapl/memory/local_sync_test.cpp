@@ -10,6 +10,7 @@
 #include <coherdma/coherdma.h>
 #include <cstdlib>
 #include <dat2/dat_ib_extensions.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -281,23 +282,33 @@ void assert_pages_written_back(void (*free_lmr)(ia_fixture &, memory &)) {
 void pages_that_are_still_mapped_are_written_back(void **) {
     const device_without_coherency device;
     ia_fixture ia;
-    memory buffer(ia);
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const std::uintptr_t first_page = address_of(buffer) / page * page;
-    const std::size_t num_pages =
-        (address_of(buffer) + buffer.bytes.size() - first_page + page - 1) / page;
-    assert_true(num_pages > 1);
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    auto *const begin = static_cast<char *>(
+        mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    assert_ptr_not_equal(begin, MAP_FAILED);
+    DAT_REGION_DESCRIPTION region;
+    region.for_va = begin;
+    DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+    DAT_LMR_CONTEXT lkey = 0;
+    DAT_VLEN registered_size = 0;
+    DAT_VADDR registered_address = 0;
+    assert_success(dat().lmr_create_func(ia.handle, DAT_MEM_TYPE_VIRTUAL, region, 3 * page, ia.pz,
+                                         DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, &lkey,
+                                         nullptr, &registered_size, &registered_address));
+    munmap(begin + page, page);
     take_syncs();
     get_fabric().injected.fail("coherdma_sync_for_device", EFAULT);
-    buffer.free();
+    assert_success(dat().lmr_free_func(lmr));
     const auto syncs = take_syncs();
-    assert_int_equal(syncs.size(), num_pages);
-    for (std::size_t i = 0; i != num_pages; ++i) {
+    assert_int_equal(syncs.size(), 2);
+    for (const std::size_t i : {0U, 1U}) {
         assert_int_equal(syncs[i].direction, COHERDMA_TO_DEVICE);
-        assert_int_equal(syncs[i].ranges.at(0).addr, first_page + i * page);
+        assert_ptr_equal(syncs[i].ranges.at(0).addr, begin + 2 * i * page);
         assert_int_equal(syncs[i].ranges[0].length, page);
         assert_true(syncs[i].checks_memory);
     }
+    munmap(begin, page);
+    munmap(begin + 2 * page, page);
 }
 
 void lmr_free_writes_pages_back(void **) {

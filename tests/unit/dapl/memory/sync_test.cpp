@@ -78,6 +78,20 @@ void sync_translates_zero_based_addresses(void **) {
     }
 }
 
+/// Without memory for as many ranges, and without reading beyond the list.
+void wrong_number_of_segments_rejected(void **) {
+    ia_fixture ia;
+    memory buffer(ia);
+    DAT_LMR_TRIPLET segment = buffer.lmr_triplet(0, 8);
+    segment.lmr_context = 0x666;
+    for (const unsigned bits : {32U, 36U, 59U, 63U})
+        assert_int_equal(
+            dat().lmr_sync_rdma_write_func(ia.handle, &segment, (DAT_VLEN{1} << bits) + 1),
+            invalid_parameter(2));
+    assert_int_equal(dat().lmr_sync_rdma_read_func(ia.handle, &segment, ~DAT_VLEN{0}),
+                     invalid_parameter(2));
+}
+
 void sync_of_freed_lmr_rejected(void **) {
     ia_fixture ia;
     get_fabric().reuse_keys = true;
@@ -216,6 +230,7 @@ int main() {
         TEST(sync_of_no_segments_succeeds),
         TEST(sync_of_empty_segment_needs_valid_context),
         TEST(sync_translates_zero_based_addresses),
+        TEST(wrong_number_of_segments_rejected),
         TEST(sync_of_freed_lmr_rejected),
         TEST(sync_of_lmr_of_other_ia_rejected),
         TEST(sync_with_one_bad_segment_does_nothing),
