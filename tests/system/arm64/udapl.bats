@@ -27,12 +27,12 @@ list_sync_runs() {
 setup_file() {
     local gnu=/usr/aarch64-linux-gnu/lib
     source "$BATS_TEST_DIRNAME/arm64.bash"
-    build_for_arm64 dat dat2 dapl_provider coherdma_provider coherdma_emulation datinfo datping mailbox \
+    build_for_arm64 dat dat2 dapl_provider coherdma_provider coherdma_emulation coherdma-tool datinfo datping mailbox \
         sync_programs
     cd "$BATS_FILE_TMPDIR" || return
     cp "$built"/{udapl/registry/libdat2.so.2,udapl/libdaplcoherdma.so.2,ibverbs-glue/libcoherdma.so.1} .
     cp "$built"/{provider/libcoherdma-rdmav34.so,provider/libcoherdma-emulation.so} .
-    cp "$built"/{tools/datinfo/datinfo,tools/datping/datping,examples/mailbox} .
+    cp "$built"/{tools/coherdma,tools/datinfo/datinfo,tools/datping/datping,examples/mailbox} .
     cp "$built"/udapl/registry/libdat.so.1 "$built"/tests/system/udapl/sync_programs/sync_*_dat[12] .
     list_sync_runs >sync_runs
     cp "$ARM64_ROOT"/usr/{bin/dtest,bin/dtestx,bin/dapltest,lib/aarch64-linux-gnu/libfmt.so.9} .
@@ -87,6 +87,22 @@ expect_datping() { # DRIVER
 @test "arm64: siw: dapltest verifies its data" { expect_dapltest siw; }
 @test "arm64: rxe: datping verifies data in every mode" { expect_datping rxe; }
 @test "arm64: siw: datping verifies data in every mode" { expect_datping siw; }
+
+# The CPU moves the data of both devices, so nothing is stale, unless it is emulated.
+expect_selftest() { # DRIVER
+    section "$1" selftest
+    expect_times 1 '^status 0$'
+    expect_times 1 '^AGREES$'
+    expect_times 1 '^none +0 +0 +0 +0$'
+    expect_times 1 '^full +0 +0 +0 +0$'
+    section "$1" selftest stale
+    expect_times 1 '^status 0$'
+    expect_times 1 '^AGREES$'
+    expect_times 1 '^none +2048 +2048 +0 +0$'
+    expect_times 1 '^full +0 +0 +0 +0$'
+}
+@test "arm64: rxe: selftest sees stale data where they are emulated" { expect_selftest rxe; }
+@test "arm64: siw: selftest sees stale data where they are emulated" { expect_selftest siw; }
 
 # expect_missing_syncs_found DRIVER: on an emulated device; a program that syncs has no finding.
 expect_missing_syncs_found() {

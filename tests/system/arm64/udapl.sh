@@ -70,6 +70,14 @@ for driver in rxe siw; do
     datping -I $ia "$address" -c 20 -m all
     wait
 
+    # Two rounds of 1024 lines.
+    begin $driver selftest
+    coherdma selftest --rounds 2 $ia
+    echo "status $?"
+    begin $driver selftest stale
+    COHERDMA_EMULATE=stale COHERDMA_EMULATE_OPTIONS=nostacks coherdma selftest --rounds 2 $ia 2>/dev/null
+    echo "status $?"
+
     for skipped in nothing read write; do
         begin $driver mailbox $skipped
         case $skipped in
