@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# The scheduler finds the fault of each example, and none in the right one.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    examples=$BUILD/tests/schedule/examples_schedule
+}
+
+# PROGRAM TEXT: a schedule fails with this text, in less than 2000.
+fails_with() {
+    run -1 "$examples" --schedules 2000 --program "$1"
+    echo "$output"
+    [[ ${lines[0]} == "FAILED $1: $2" ]]
+}
+
+@test "an update between a load and a store is lost" { fails_with lost_update 'an update is lost'; }
+@test "an update of memory that is not atomic is lost" { fails_with lost_plain_update 'an update is lost'; }
+@test "an update under a lock is not lost" {
+    run -0 "$examples" --schedules 2000 --program locked_update
+    [[ $output == 'ok     locked_update: 2000 schedules of about '*' steps' ]]
+}
+@test "two locks in two orders: both threads and where they wait are shown" {
+    fails_with locks_in_two_orders 'no thread can go on'
+    [[ $(grep -c '^  thread [01] locks$' <<<"$output") == 2 ]]
+    [[ $(grep -c '^    .*(examples.cpp:[0-9]*)$' <<<"$output") -ge 2 ]]
+}
+@test "a wake between a look and a wait is missed" { fails_with missed_wake 'no thread can go on'; }
+@test "a fault that needs three switches" {
+    fails_with reused_slot 'the slot has changed under its owner'
+    [[ $output == *'the same with 3 decisions, at step'* || $output == *'the same with 4 decisions, at step'* ]]
+}
+@test "threads that wait for each other in loops" { fails_with endless_loops 'the threads go on without end'; }
+@test "a thread that is not joined" { fails_with left_thread 'the program has ended before one of its threads'; }
+@test "a signal ends the process" { fails_with null_pointer 'killed by signal 11 (Segmentation fault)'; }
+@test "time passes when all sleep, and only then" {
+    run -0 "$examples" --schedules 200 --program sleeps
+    ((SECONDS < 60)) # each schedule sleeps for two hours
+}
+
+@test "a seed gives the same schedule always" {
+    local seed first again i
+    run -1 "$examples" --schedules 2000 --program reused_slot
+    seed=$(sed -n 's/^  seed \([0-9]*\),.*/\1/p' <<<"$output")
+    first=$(steps_of "$seed")
+    [[ $(wc -l <<<"$first") -ge 10 ]]
+    for ((i = 0; i < 20; ++i)); do
+        again=$(steps_of "$seed")
+        [[ $again == "$first" ]]
+    done
+}
+# The failing schedule of a seed, without addresses.
+steps_of() {
+    run -1 "$examples" --program reused_slot --replay "$1"
+    grep -oE '^ +[0-9]+ +[0-9]+  [a-z]+' <<<"$output"
+}
+
+@test "misuse is refused with the names of the programs" {
+    run -2 "$examples" --program none
+    [[ $output == *"no program 'none'; there are: lost_update"* ]]
+    run -2 "$examples" --schedules many
+    [[ $output == *"'many' is not a number"* ]]
+    run -0 "$examples" --help
+    [[ $output == 'Usage: '* ]]
+}

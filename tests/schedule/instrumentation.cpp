@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// What the compiler calls in code compiled with -fsanitize=thread: at each access to memory that is
+// not a local variable, each atomic operation, and each function's begin and end. Here each access
+// is a point of the schedule. Names and types are the compiler's.
+
+#include "scheduler.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace {
+
+using schedule::action;
+
+// The order of atomic operations is that of the schedule: each is executed as sequentially
+// consistent, whatever the program asks for.
+constexpr int ORDER = __ATOMIC_SEQ_CST;
+
+void access(action kind, const void *addr, const void *pc) {
+    if (!schedule::is_on_own_stack(addr))
+        schedule::point(kind, addr, pc);
+}
+
+} // namespace
+
+#define CALLER __builtin_return_address(0)
+
+extern "C" {
+
+void __tsan_init() {}
+void __tsan_func_entry(void *pc) {
+    schedule::enter_function(pc);
+}
+void __tsan_func_exit() {
+    schedule::exit_function();
+}
+void __tsan_atomic_thread_fence(int) {
+    schedule::point(action::FENCE, nullptr, CALLER);
+    __atomic_thread_fence(ORDER);
+}
+void __tsan_atomic_signal_fence(int) {}
+
+// Of the constructors and destructors of classes with virtual functions.
+void __tsan_vptr_update(void **addr, void *) {
+    access(action::WRITE, addr, CALLER);
+}
+void __tsan_vptr_read(void **addr) {
+    access(action::READ, addr, CALLER);
+}
+void __tsan_read_range(void *addr, std::size_t) {
+    access(action::READ, addr, CALLER);
+}
+void __tsan_write_range(void *addr, std::size_t) {
+    access(action::WRITE, addr, CALLER);
+}
+
+#define ACCESSES(size)                                                                             \
+    void __tsan_read##size(void *addr) {                                                           \
+        access(action::READ, addr, CALLER);                                                        \
+    }                                                                                              \
+    void __tsan_write##size(void *addr) {                                                          \
+        access(action::WRITE, addr, CALLER);                                                       \
+    }                                                                                              \
+    void __tsan_unaligned_read##size(void *addr) {                                                 \
+        access(action::READ, addr, CALLER);                                                        \
+    }                                                                                              \
+    void __tsan_unaligned_write##size(void *addr) {                                                \
+        access(action::WRITE, addr, CALLER);                                                       \
+    }                                                                                              \
+    void __tsan_volatile_read##size(void *addr) {                                                  \
+        access(action::READ, addr, CALLER);                                                        \
+    }                                                                                              \
+    void __tsan_volatile_write##size(void *addr) {                                                 \
+        access(action::WRITE, addr, CALLER);                                                       \
+    }
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+
+#define READ_MODIFY_WRITE(bits, name)                                                              \
+    std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,           \
+                                                     std::uint##bits##_t value, int) {             \
+        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
+                        CALLER);                                                                   \
+        return __atomic_##name(addr, value, ORDER);                                                \
+    }
+#define ATOMIC(bits)                                                                               \
+    std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t *addr,       \
+                                                   int) {                                          \
+        schedule::point(action::LOAD, const_cast<const std::uint##bits##_t *>(addr), CALLER);      \
+        return __atomic_load_n(addr, ORDER);                                                       \
+    }                                                                                              \
+    void __tsan_atomic##bits##_store(volatile std::uint##bits##_t *addr,                           \
+                                     std::uint##bits##_t value, int) {                             \
+        schedule::point(action::STORE, const_cast<const std::uint##bits##_t *>(addr), CALLER);     \
+        __atomic_store_n(addr, value, ORDER);                                                      \
+    }                                                                                              \
+    std::uint##bits##_t __tsan_atomic##bits##_exchange(volatile std::uint##bits##_t *addr,         \
+                                                       std::uint##bits##_t value, int) {           \
+        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
+                        CALLER);                                                                   \
+        return __atomic_exchange_n(addr, value, ORDER);                                            \
+    }                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_strong(volatile std::uint##bits##_t *addr,          \
+                                                      std::uint##bits##_t *expected,               \
+                                                      std::uint##bits##_t desired, int, int) {     \
+        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
+                        CALLER);                                                                   \
+        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
+    }                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_weak(volatile std::uint##bits##_t *addr,            \
+                                                    std::uint##bits##_t *expected,                 \
+                                                    std::uint##bits##_t desired, int, int) {       \
+        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
+                        CALLER);                                                                   \
+        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
+    }                                                                                              \
+    READ_MODIFY_WRITE(bits, fetch_add)                                                             \
+    READ_MODIFY_WRITE(bits, fetch_sub)                                                             \
+    READ_MODIFY_WRITE(bits, fetch_and)                                                             \
+    READ_MODIFY_WRITE(bits, fetch_or)                                                              \
+    READ_MODIFY_WRITE(bits, fetch_xor)                                                             \
+    READ_MODIFY_WRITE(bits, fetch_nand)
+ATOMIC(8)
+ATOMIC(16)
+ATOMIC(32)
+ATOMIC(64)
+}

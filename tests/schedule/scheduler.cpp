@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "scheduler.hpp"
+
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <optional>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace schedule {
+namespace {
+
+/// A schedule that takes more steps does not end: threads wait for each other in loops.
+constexpr std::uint64_t MAX_STEPS = 200'000;
+constexpr std::uint64_t NS_PER_TIME_QUERY = 100;
+
+struct scheduled_thread {
+    std::uint32_t number = 0;
+    std::uint32_t has_turn = 0; ///< a futex
+    bool is_waiting = false, has_ended = false;
+    bool timed_out = false;
+    const void *waited_object = nullptr;
+    std::uint64_t deadline = NEVER;
+    pthread_t handle{};
+    void *(*function)(void *) = nullptr;
+    void *arg = nullptr;
+    std::uintptr_t stack_begin = 0, stack_end = 0;
+    std::vector<const void *> frames; ///< where the present calls return to, outermost first
+    const void *pc = nullptr;         ///< of its last point
+    action kind = action::START;      ///< at that point
+};
+
+/// One schedule.
+struct schedule_state {
+    schedule_state(const strategy_config &config, recording &shared)
+        : chooser(config)
+        , record(shared) {}
+
+    strategy chooser;
+    recording &record;
+    std::vector<std::unique_ptr<scheduled_thread>> threads;
+    std::uint64_t step = 0, time_ns = 0;
+};
+
+std::optional<schedule_state> state;
+thread_local scheduled_thread *current = nullptr; ///< nullptr: not scheduled
+
+/// libc's syscall(), not one that the program may have in its place.
+long futex(std::uint32_t *word, int operation, std::uint32_t value) {
+    static auto *const real_syscall =
+        reinterpret_cast<decltype(&syscall)>(dlsym(RTLD_NEXT, "syscall"));
+    return real_syscall(SYS_futex, word, operation, value, nullptr, nullptr, 0);
+}
+
+// Ordering: acquire. What the thread that gave the turn has done is seen.
+void wait_for_turn(scheduled_thread &self) {
+    while (__atomic_exchange_n(&self.has_turn, 0, __ATOMIC_ACQUIRE) == 0)
+        futex(&self.has_turn, FUTEX_WAIT_PRIVATE, 0);
+}
+
+// Ordering: release, for wait_for_turn().
+void give_turn(scheduled_thread &next) {
+    __atomic_store_n(&next.has_turn, 1, __ATOMIC_RELEASE);
+    futex(&next.has_turn, FUTEX_WAKE_PRIVATE, 1);
+}
+
+void record_decision(std::uint32_t value) {
+    recording &record = state->record;
+    if (record.num_decisions < MAX_DECISIONS)
+        record.decisions[record.num_decisions++] = {.step = state->step, .value = value};
+}
+
+void record_event(const scheduled_thread &thread, const void *object) {
+    recording &record = state->record;
+    if (record.records_events && record.num_events < MAX_EVENTS)
+        record.events[record.num_events++] = {.step = state->step,
+                                              .pc = thread.pc,
+                                              .object = object,
+                                              .thread = static_cast<std::uint8_t>(thread.number),
+                                              .kind = thread.kind};
+}
+
+void record_stacks() {
+    recording &record = state->record;
+    for (const auto &thread : state->threads) {
+        if (thread->has_ended)
+            continue;
+        stack &entry = record.stacks[record.num_stacks++];
+        entry = {.thread = static_cast<std::uint8_t>(thread->number),
+                 .state = name_of(thread->kind),
+                 .num_frames = 0,
+                 .frames = {}};
+        entry.frames[entry.num_frames++] = thread->pc;
+        for (auto frame = thread->frames.rbegin();
+             frame != thread->frames.rend() && entry.num_frames < MAX_FRAMES; ++frame)
+            entry.frames[entry.num_frames++] = *frame;
+    }
+}
+
+/// The threads that can go on. If all wait, time passes until the first deadline.
+std::vector<std::uint32_t> runnable_threads() {
+    std::vector<std::uint32_t> runnable;
+    for (const auto &thread : state->threads)
+        if (!thread->has_ended && !thread->is_waiting)
+            runnable.push_back(thread->number);
+    if (!runnable.empty())
+        return runnable;
+    std::uint64_t first = NEVER;
+    for (const auto &thread : state->threads)
+        if (!thread->has_ended)
+            first = std::min(first, thread->deadline);
+    if (first == NEVER) {
+        record_stacks();
+        fail_schedule("no thread can go on");
+    }
+    state->time_ns = std::max(state->time_ns, first);
+    for (const auto &thread : state->threads) {
+        if (thread->has_ended || thread->deadline > state->time_ns)
+            continue;
+        thread->is_waiting = false;
+        thread->timed_out = true;
+        thread->deadline = NEVER;
+        runnable.push_back(thread->number);
+    }
+    return runnable;
+}
+
+/// Another thread, or the same, goes on; returns when it is the current one's turn again. It may be
+/// waiting or have ended.
+void switch_threads(bool lets_others) {
+    scheduled_thread &self = *current;
+    if (++state->step > MAX_STEPS)
+        fail_schedule("the threads go on without end");
+    state->record.num_steps = state->step;
+    std::vector<std::uint32_t> runnable = runnable_threads();
+    if (lets_others && runnable.size() > 1)
+        std::erase(runnable, self.number);
+    const std::uint32_t next = state->chooser.next_thread(state->step, runnable, self.number);
+    if (next != default_thread(runnable, self.number))
+        record_decision(next);
+    if (next == self.number)
+        return;
+    const bool has_ended = self.has_ended; // afterwards the next may destroy it
+    give_turn(*state->threads[next]);
+    if (!has_ended)
+        wait_for_turn(self);
+}
+
+void note_action(action kind, const void *object, const void *pc) {
+    current->kind = kind;
+    current->pc = pc;
+    record_event(*current, object);
+}
+
+void find_stack_bounds(scheduled_thread &self) {
+    pthread_attr_t attr;
+    void *addr = nullptr;
+    std::size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    if (pthread_attr_getstack(&attr, &addr, &size) == 0) {
+        self.stack_begin = reinterpret_cast<std::uintptr_t>(addr);
+        self.stack_end = self.stack_begin + size;
+    }
+    pthread_attr_destroy(&attr);
+}
+
+void *run_thread(void *arg) {
+    scheduled_thread &self = *static_cast<scheduled_thread *>(arg);
+    find_stack_bounds(self);
+    wait_for_turn(self);
+    current = &self;
+    note_action(action::START, nullptr, reinterpret_cast<const void *>(self.function));
+    void *const result = self.function(self.arg);
+    note_action(action::END, nullptr, reinterpret_cast<const void *>(self.function));
+    self.has_ended = true;
+    wake_all(&self);
+    switch_threads(false);
+    current = nullptr; // destructors of thread_local objects are not scheduled
+    return result;
+}
+
+void wake(scheduled_thread &thread) {
+    thread.is_waiting = false;
+    thread.waited_object = nullptr;
+    thread.deadline = NEVER;
+}
+
+} // namespace
+
+const char *name_of(action kind) {
+    constexpr std::array<const char *, 16> NAMES = {
+        "starts", "ends",    "loads", "stores", "changes", "fence",  "reads",  "writes",
+        "locks",  "unlocks", "waits", "wakes",  "joins",   "yields", "sleeps", "creates"};
+    return NAMES[static_cast<std::size_t>(kind)];
+}
+
+void fail_schedule(const char *text) {
+    std::strncpy(state->record.failure.data(), text, state->record.failure.size() - 1);
+    _exit(1);
+}
+
+void require(bool condition, const char *text) {
+    if (!condition)
+        fail_schedule(text);
+}
+
+unsigned choose(unsigned limit) {
+    return choose_value(limit);
+}
+
+void run_schedule(void (*program)(), const strategy_config &config, recording &shared) {
+    shared.seed = config.seed;
+    shared.num_steps = shared.num_events = shared.num_decisions = shared.num_stacks = 0;
+    shared.failure[0] = '\0';
+    state.emplace(config, shared);
+    state->threads.push_back(std::make_unique<scheduled_thread>());
+    scheduled_thread &main_thread = *state->threads.front();
+    main_thread.handle = pthread_self();
+    find_stack_bounds(main_thread);
+    current = &main_thread;
+    program();
+    for (const auto &thread : state->threads)
+        if (thread.get() != &main_thread && !thread->has_ended)
+            fail_schedule("the program has ended before one of its threads");
+    current = nullptr;
+    state.reset();
+    ++shared.num_schedules;
+}
+
+bool is_scheduled() noexcept {
+    return current != nullptr;
+}
+
+void point(action kind, const void *object, const void *pc) {
+    if (current == nullptr)
+        return;
+    switch_threads(false);
+    note_action(kind, object, pc);
+}
+
+void yield(const void *pc) {
+    if (current == nullptr)
+        return;
+    state->chooser.yielded(current->number);
+    note_action(action::YIELD, nullptr, pc);
+    switch_threads(true);
+}
+
+bool wait_for(const void *object, std::uint64_t deadline, action kind, const void *pc) {
+    scheduled_thread &self = *current;
+    note_action(kind, object, pc);
+    self.is_waiting = true;
+    self.timed_out = false;
+    self.waited_object = object;
+    self.deadline = deadline;
+    switch_threads(false);
+    self.waited_object = nullptr;
+    return !self.timed_out;
+}
+
+void wake_all(const void *object) {
+    for (const auto &thread : state->threads)
+        if (thread->is_waiting && thread->waited_object == object)
+            wake(*thread);
+}
+
+void wake_one(const void *object) {
+    std::vector<scheduled_thread *> waiting;
+    for (const auto &thread : state->threads)
+        if (thread->is_waiting && thread->waited_object == object)
+            waiting.push_back(thread.get());
+    if (!waiting.empty())
+        wake(*waiting[choose_value(static_cast<std::uint32_t>(waiting.size()))]);
+}
+
+std::uint64_t now_ns() {
+    return state->time_ns += NS_PER_TIME_QUERY;
+}
+
+std::uint32_t choose_value(std::uint32_t limit) {
+    if (current == nullptr || limit < 2)
+        return 0;
+    ++state->step; // a step of its own, by which the decision is found again
+    const std::uint32_t value = state->chooser.choose(state->step, limit);
+    if (value != 0)
+        record_decision(value);
+    return value;
+}
+
+int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
+                  void *arg, const void *pc) {
+    using create_function = int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    static auto *const real_create =
+        reinterpret_cast<create_function *>(dlsym(RTLD_NEXT, "pthread_create"));
+    if (current == nullptr)
+        return real_create(thread, attr, function, arg);
+    if (state->threads.size() == MAX_THREADS)
+        fail_schedule("the program has too many threads");
+    auto created = std::make_unique<scheduled_thread>();
+    created->number = static_cast<std::uint32_t>(state->threads.size());
+    created->function = function;
+    created->arg = arg;
+    const int error = real_create(&created->handle, attr, run_thread, created.get());
+    if (error != 0)
+        return error;
+    *thread = created->handle;
+    state->threads.push_back(std::move(created));
+    point(action::CREATE, nullptr, pc);
+    return 0;
+}
+
+bool join_thread(pthread_t thread, const void *pc) {
+    if (current == nullptr)
+        return false;
+    // The latest: the handle of an ended thread is used again.
+    const auto match =
+        std::find_if(state->threads.rbegin(), state->threads.rend(),
+                     [&](const auto &each) { return pthread_equal(each->handle, thread) != 0; });
+    if (match == state->threads.rend())
+        return false;
+    scheduled_thread &joined = **match;
+    point(action::JOIN, &joined, pc);
+    while (!joined.has_ended)
+        wait_for(&joined, NEVER, action::JOIN, pc);
+    return true;
+}
+
+void enter_function(const void *pc) noexcept {
+    if (current != nullptr)
+        current->frames.push_back(pc);
+}
+
+void exit_function() noexcept {
+    if (current != nullptr && !current->frames.empty())
+        current->frames.pop_back();
+}
+
+bool is_on_own_stack(const void *addr) noexcept {
+    const auto number = reinterpret_cast<std::uintptr_t>(addr);
+    return current != nullptr &&
+           number - current->stack_begin < current->stack_end - current->stack_begin;
+}
+
+} // namespace schedule

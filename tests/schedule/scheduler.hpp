@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// Runs one thread at a time. Each thread of the program is a thread of the process that waits for
+// its turn; the one whose turn it is asks at each point who goes on. So everything here is accessed
+// by one thread at a time, and needs no lock.
+#pragma once
+
+#include "strategy.hpp"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <pthread.h>
+#include <string>
+#include <vector>
+
+namespace schedule {
+
+/// What a thread does at a point.
+enum class action : std::uint8_t {
+    START,
+    END,
+    LOAD,
+    STORE,
+    READ_MODIFY_WRITE,
+    FENCE,
+    READ,  ///< not atomic
+    WRITE, ///< not atomic
+    LOCK,
+    UNLOCK,
+    WAIT,
+    WAKE,
+    JOIN,
+    YIELD,
+    SLEEP,
+    CREATE,
+};
+const char *name_of(action);
+
+constexpr std::size_t MAX_THREADS = 64;
+constexpr std::size_t MAX_EVENTS = 1U << 20;
+constexpr std::size_t MAX_DECISIONS = 1U << 16;
+constexpr std::size_t MAX_FRAMES = 32;
+
+struct event {
+    std::uint64_t step;
+    const void *pc; ///< return address of the call into the runtime
+    const void *object;
+    std::uint8_t thread;
+    action kind;
+};
+
+struct stack {
+    std::uint8_t thread;
+    const char *state; ///< a constant text
+    std::size_t num_frames;
+    std::array<const void *, MAX_FRAMES> frames; ///< innermost first
+};
+
+/// What is known of a schedule after its process has ended: memory that the runner shares with it.
+struct recording {
+    std::uint64_t seed;
+    std::uint64_t num_steps;       ///< of the present or last schedule
+    std::uint64_t num_schedules;   ///< that have ended without a failure
+    std::array<char, 512> failure; ///< "": none, or the process has died
+    bool records_events;
+    std::size_t num_events, num_decisions, num_stacks;
+    std::array<decision, MAX_DECISIONS> decisions;
+    std::array<stack, MAX_THREADS> stacks; ///< of all threads, if none could run
+    std::array<event, MAX_EVENTS> events;
+};
+
+/// Runs the program in one schedule. Writes to the recording. If the schedule fails, it says why
+/// there, and ends the process.
+void run_schedule(void (*program)(), const strategy_config &config, recording &shared);
+
+// -- for the interposed functions. All do nothing and return false, or 0, in a thread that is not
+// scheduled.
+
+bool is_scheduled() noexcept;
+
+/// The current thread is about to do this: another may go on first.
+void point(action kind, const void *object, const void *pc);
+
+/// As point(), but others go on first, if any can.
+void yield(const void *pc);
+
+/// The current thread cannot go on until wake() is called for the object, or, at the latest, at the
+/// deadline, in virtual ns. False: at the deadline.
+constexpr std::uint64_t NEVER = ~std::uint64_t{0};
+bool wait_for(const void *object, std::uint64_t deadline, action kind, const void *pc);
+
+/// Threads that wait for the object can go on: all, or one that the schedule chooses.
+void wake_all(const void *object);
+void wake_one(const void *object);
+
+/// Virtual time since the start of the schedule. It advances when all threads wait, and a little at
+/// each query, so that a loop that waits for a time ends.
+std::uint64_t now_ns();
+
+std::uint32_t choose_value(std::uint32_t limit);
+
+int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
+                  void *arg, const void *pc);
+/// Returns when that thread has ended. False: it is not scheduled.
+bool join_thread(pthread_t thread, const void *pc);
+
+/// Called and returned from, for stacks.
+void enter_function(const void *pc) noexcept;
+void exit_function() noexcept;
+
+/// Whether the address is in the stack of the current thread: no other accesses it, as a rule.
+bool is_on_own_stack(const void *addr) noexcept;
+
+[[noreturn]] void fail_schedule(const char *text);
+
+} // namespace schedule
