@@ -24,5 +24,6 @@ expect_failed() {
         srq_receive_synced_before_post_and_before_completion
 }
 @test "cases that fail without writing back before memory is deregistered" {
-    expect_failed writeback lmr_free_writes_pages_back abrupt_close_writes_pages_back exit_writes_pages_of_open_ia_back
+    expect_failed writeback pages_that_are_still_mapped_are_written_back lmr_free_writes_pages_back \
+        abrupt_close_writes_pages_back exit_writes_pages_of_open_ia_back
 }
