@@ -141,11 +141,19 @@ void sync_writeback_invalidate(const coherdma_device &device, const coherdma_ran
     device.ops->fence_after_invalidate();
 }
 
-// Executes the fence before the needed operations. That of the invalidation suffices for both.
-void begin_ops(const cache_ops &ops, std::uint32_t needed) noexcept {
-    if ((needed & OP_INVALIDATE) != 0)
+int check_and_sync_writeback(const coherdma_device *device, const coherdma_range *list,
+                             std::size_t count) noexcept {
+    if (const int error = check_ranges(device, list, count))
+        return error;
+    sync_writeback(*device, list, count);
+    return 0;
+}
+
+// Executes the fence before the operation.
+void begin_op(const cache_ops &ops, std::uint32_t op) noexcept {
+    if (op == OP_INVALIDATE)
         ops.fence_before_invalidate();
-    else if ((needed & OP_WRITEBACK) != 0)
+    else
         ops.fence_before_writeback();
 }
 
@@ -182,7 +190,7 @@ int add_to_batch(batch_state &batch, const coherdma_range *list, std::size_t cou
         return error;
     const std::uint32_t op = op_for_phase(phase);
     if ((batch.begun_ops & op) == 0)
-        begin_ops(*batch.device->ops, op);
+        begin_op(*batch.device->ops, op);
     else
         batch.device->ops->fence_before_writeback();
     batch.begun_ops |= op;
@@ -200,20 +208,14 @@ void record_error(batch_state &batch, int error) noexcept {
 
 int coherdma_sync_before_read(const coherdma_device *device, const coherdma_range *list,
                               size_t count) {
-    if (const int error = check_ranges(device, list, count))
-        return error;
-    sync_writeback(*device, list, count);
-    return 0;
+    return check_and_sync_writeback(device, list, count);
 }
 
 // Lines that are clean are not written back over the data of the peer. They may be fetched again
 // before it arrives: coherdma_sync_after_write() invalidates them.
 int coherdma_sync_before_write(const coherdma_device *device, const coherdma_range *list,
                                size_t count) {
-    if (const int error = check_ranges(device, list, count))
-        return error;
-    sync_writeback(*device, list, count);
-    return 0;
+    return check_and_sync_writeback(device, list, count);
 }
 
 int coherdma_sync_after_write(const coherdma_device *device, const coherdma_range *list,

@@ -80,12 +80,21 @@ ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
 
-#define READ_MODIFY_WRITE(bits, name)                                                              \
+// builtin: of the compiler, with the same arguments.
+#define READ_MODIFY_WRITE(bits, name, builtin)                                                     \
     std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,           \
                                                      std::uint##bits##_t value, int) {             \
         schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
                         CALLER);                                                                   \
-        return __atomic_##name(addr, value, ORDER);                                                \
+        return builtin(addr, value, ORDER);                                                        \
+    }
+#define COMPARE_EXCHANGE(bits, name)                                                               \
+    int __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,                           \
+                                     std::uint##bits##_t *expected, std::uint##bits##_t desired,   \
+                                     int, int) {                                                   \
+        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
+                        CALLER);                                                                   \
+        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
     }
 #define ATOMIC(bits)                                                                               \
     std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t *addr,       \
@@ -98,32 +107,15 @@ ACCESSES(16)
         schedule::point(action::STORE, const_cast<const std::uint##bits##_t *>(addr), CALLER);     \
         __atomic_store_n(addr, value, ORDER);                                                      \
     }                                                                                              \
-    std::uint##bits##_t __tsan_atomic##bits##_exchange(volatile std::uint##bits##_t *addr,         \
-                                                       std::uint##bits##_t value, int) {           \
-        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
-                        CALLER);                                                                   \
-        return __atomic_exchange_n(addr, value, ORDER);                                            \
-    }                                                                                              \
-    int __tsan_atomic##bits##_compare_exchange_strong(volatile std::uint##bits##_t *addr,          \
-                                                      std::uint##bits##_t *expected,               \
-                                                      std::uint##bits##_t desired, int, int) {     \
-        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
-                        CALLER);                                                                   \
-        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
-    }                                                                                              \
-    int __tsan_atomic##bits##_compare_exchange_weak(volatile std::uint##bits##_t *addr,            \
-                                                    std::uint##bits##_t *expected,                 \
-                                                    std::uint##bits##_t desired, int, int) {       \
-        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
-                        CALLER);                                                                   \
-        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
-    }                                                                                              \
-    READ_MODIFY_WRITE(bits, fetch_add)                                                             \
-    READ_MODIFY_WRITE(bits, fetch_sub)                                                             \
-    READ_MODIFY_WRITE(bits, fetch_and)                                                             \
-    READ_MODIFY_WRITE(bits, fetch_or)                                                              \
-    READ_MODIFY_WRITE(bits, fetch_xor)                                                             \
-    READ_MODIFY_WRITE(bits, fetch_nand)
+    COMPARE_EXCHANGE(bits, compare_exchange_strong)                                                \
+    COMPARE_EXCHANGE(bits, compare_exchange_weak)                                                  \
+    READ_MODIFY_WRITE(bits, exchange, __atomic_exchange_n)                                         \
+    READ_MODIFY_WRITE(bits, fetch_add, __atomic_fetch_add)                                         \
+    READ_MODIFY_WRITE(bits, fetch_sub, __atomic_fetch_sub)                                         \
+    READ_MODIFY_WRITE(bits, fetch_and, __atomic_fetch_and)                                         \
+    READ_MODIFY_WRITE(bits, fetch_or, __atomic_fetch_or)                                           \
+    READ_MODIFY_WRITE(bits, fetch_xor, __atomic_fetch_xor)                                         \
+    READ_MODIFY_WRITE(bits, fetch_nand, __atomic_fetch_nand)
 ATOMIC(8)
 ATOMIC(16)
 ATOMIC(32)

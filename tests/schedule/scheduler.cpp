@@ -221,6 +221,7 @@ void run_schedule(void (*program)(), const strategy_config &config, recording &s
     shared.num_steps = shared.num_events = shared.num_decisions = shared.num_stacks = 0;
     shared.failure[0] = '\0';
     state.emplace(config, shared);
+    forget_locks();
     state->threads.push_back(std::make_unique<scheduled_thread>());
     scheduled_thread &main_thread = *state->threads.front();
     main_thread.handle = pthread_self();

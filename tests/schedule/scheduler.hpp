@@ -75,8 +75,9 @@ struct recording {
 /// there, and ends the process.
 void run_schedule(void (*program)(), const strategy_config &config, recording &shared);
 
-// -- for the interposed functions. All do nothing and return false, or 0, in a thread that is not
-// scheduled.
+// -- for the interposed functions. point(), yield(), join_thread() and the functions for stacks do
+// nothing in a thread that is not scheduled, and create_thread() creates another one; the others
+// are for scheduled threads.
 
 bool is_scheduled() noexcept;
 
@@ -112,6 +113,9 @@ void exit_function() noexcept;
 
 /// Whether the address is in the stack of the current thread: no other accesses it, as a rule.
 bool is_on_own_stack(const void *addr) noexcept;
+
+/// At the begin of a schedule: a program may destroy a lock that is locked.
+void forget_locks();
 
 [[noreturn]] void fail_schedule(const char *text);
 

@@ -18,7 +18,7 @@ setup() {
 }
 teardown() {
     ip address replace "$(device_fact siw ADDRESS)/24" dev "$(device_fact siw NETDEV)"
-    [[ ! -s listener.pid ]] || kill -KILL "$(<listener.pid)" 2>/dev/null || true
+    if [[ -s listener.pid ]] && kill -0 "$(<listener.pid)" 2>/dev/null; then kill -KILL "$(<listener.pid)"; fi
 }
 
 # stale PATH: what is stale of each experiment of the report, as "none=0 ... full=0".
@@ -193,7 +193,7 @@ expect_foreign_refused() { # DRIVER: rping, in both roles
     server=$!
     wait_until is_listening 7181
     run -1 --separate-stderr "$tool" selftest "$(device_fact "$1" DEVICE)" --peer "$(device_fact "$1" ADDRESS):7181"
-    kill "$server" 2>/dev/null || true
+    if kill -0 "$server" 2>/dev/null; then kill "$server"; fi
     [[ $stderr == *'cannot connect to the peer: the peer is not a coherdma selftest'* ]]
 }
 @test "rxe: a peer that is another program is refused" { expect_foreign_refused rxe; }
