@@ -38,5 +38,9 @@ int main(int argc, char **argv) {
         std::perror("coherdma: cannot write the output");
         return tools::FAILED;
     }
+    if (std::ferror(stdout) != 0) { // earlier, as output longer than the buffer was written
+        std::fputs("coherdma: cannot write the output\n", stderr);
+        return tools::FAILED;
+    }
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace tools::selftest {
 namespace {
@@ -22,11 +23,23 @@ bool has_guid(const std::string &name) {
     });
 }
 
-void replace_all(std::string &text, const std::string &name) {
-    const std::string replacement = PUBLIC_NAME;
-    for (std::size_t pos = 0; (pos = text.find(name, pos)) != std::string::npos;
+void replace_all(std::string &text, const std::string &hidden, const std::string &replacement) {
+    for (std::size_t pos = 0; (pos = text.find(hidden, pos)) != std::string::npos;
          pos += replacement.size())
-        text.replace(pos, name.size(), replacement);
+        text.replace(pos, hidden.size(), replacement);
+}
+
+/// Replaces a text of the report wherever it is.
+void hide(report &report, const std::string &hidden, const std::string &replacement) {
+    for (std::string *text : {&report.device.name, &report.library.explanation,
+                              &report.library.sync_problem, &report.test.problem})
+        replace_all(*text, hidden, replacement);
+    for (coherdma_evidence &rule : report.library.rules)
+        for (const char **text : {&rule.source, &rule.value, &rule.reason}) {
+            report.library.rule_texts.emplace_back(*text);
+            replace_all(report.library.rule_texts.back(), hidden, replacement);
+            *text = report.library.rule_texts.back().c_str();
+        }
 }
 
 } // namespace
@@ -34,18 +47,12 @@ void replace_all(std::string &text, const std::string &name) {
 const char *const LEFT_OUT =
     "The report has no MAC, GUID, GID, IP address, host name, user name or serial number.";
 
-void hide_guid(report &report, const std::string &name) {
-    if (!has_guid(name))
-        return;
-    for (std::string *text : {&report.device.name, &report.library.explanation,
-                              &report.library.sync_problem, &report.test.problem})
-        replace_all(*text, name);
-    for (coherdma_evidence &rule : report.library.rules)
-        for (const char **text : {&rule.source, &rule.value, &rule.reason}) {
-            report.library.rule_texts.emplace_back(*text);
-            replace_all(report.library.rule_texts.back(), name);
-            *text = report.library.rule_texts.back().c_str();
-        }
+void hide_private_texts(report &report, const std::string &device_name) {
+    if (has_guid(device_name))
+        hide(report, device_name, PUBLIC_NAME);
+    const char *const config = std::getenv("COHERDMA_CONFIG");
+    if (config && *config)
+        hide(report, config, "$COHERDMA_CONFIG");
 }
 
 } // namespace tools::selftest

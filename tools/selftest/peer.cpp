@@ -225,7 +225,10 @@ int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrup
     fmt::print("Waiting for a peer. On the other machine, type:\n"
                "coherdma selftest DEVICE --peer {}\n",
                format_listener_address(listen_id.get()));
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) {
+        std::perror("coherdma: cannot write the address");
+        return FAILED;
+    }
     while (!is_interrupted()) {
         cm_event event = {};
         if (!channel.wait(event) || event.type != RDMA_CM_EVENT_CONNECT_REQUEST)

@@ -76,9 +76,10 @@ const char *agreement_str(agreement result) noexcept;
 std::string report_text(const report &report, const conclusion &conclusion);
 std::string report_json(const report &report, const conclusion &conclusion);
 
-/// If the device's name has the GUID of the hardware in it, as those of udev's scheme NAME_GUID,
-/// replaces it by DEVICE wherever it is.
-void hide_guid(report &report, const std::string &name);
+/// Replaces wherever they are: the device's name by DEVICE if it has the GUID of the hardware in
+/// it, as those of udev's scheme NAME_GUID; and the path in COHERDMA_CONFIG, in which the user's
+/// name can be, by the variable's name.
+void hide_private_texts(report &report, const std::string &device_name);
 
 /// What the report leaves out, as a sentence.
 extern const char *const LEFT_OUT;

@@ -171,12 +171,12 @@ int run(const selftest_options &opts) {
     report.library = query_library(device);
     report.is_root = geteuid() == 0;
     report.test = run_test(device, opts);
-    hide_guid(report, device.attr().name);
+    hide_private_texts(report, device.attr().name);
     const conclusion conclusion = conclude(report);
     std::fputs(
         (opts.json ? report_json(report, conclusion) : report_text(report, conclusion)).c_str(),
         stdout);
-    std::fflush(stdout); // main() reports an error
+    std::fflush(stdout); // before the message below; main() reports an error
     if (!report.test.problem.empty())
         std::fprintf(stderr, "coherdma: %s: %s\n", opts.device.c_str(),
                      report.test.problem.c_str());

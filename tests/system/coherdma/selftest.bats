@@ -254,3 +254,8 @@ expect_foreign_refused() { # DRIVER: rping, in both roles
     run -1 --separate-stderr "$tool" selftest rxe7
     [[ -z $output && $stderr == *"no RDMA device 'rxe7'"* ]]
 }
+
+@test "a report that cannot be written is an error" {
+    run -1 --separate-stderr sh -c '"$1" selftest "$2" >/dev/full' sh "$tool" "$(device_fact rxe DEVICE)"
+    [[ $stderr == 'coherdma: cannot write the output' ]]
+}

@@ -466,6 +466,23 @@ void json_has_the_documented_members(void **) {
     assert_string_equal(document.at("rules").at(1).at("rule").get<std::string>().c_str(), "kernel");
 }
 
+/// The path of the configuration may have the user's name in it.
+void path_of_configuration_is_left_out(void **) {
+    setenv("COHERDMA_CONFIG", "/home/username/c.conf", 1);
+    report report = make_report(COHERDMA_COHERENT, {});
+    report.library.explanation = "board0 is coherent: the administrator says so "
+                                 "(/home/username/c.conf:2: yes)";
+    report.library.rules[0].source = "/home/username/c.conf:2";
+    hide_private_texts(report, "board0");
+    unsetenv("COHERDMA_CONFIG");
+    const conclusion conclusion = conclude(report);
+    for (const std::string &text :
+         {report_text(report, conclusion), report_json(report, conclusion)}) {
+        assert_lacks(text, "username");
+        assert_true(text.find("$COHERDMA_CONFIG:2") != std::string::npos);
+    }
+}
+
 void guid_in_the_name_is_left_out(void **) {
     const std::string name = "rocex525400c0ffee0001";
     for (const bool has_guid : {true, false}) {
@@ -475,7 +492,7 @@ void guid_in_the_name_is_left_out(void **) {
         report.device.name = used;
         report.library.explanation = used + " is coherent";
         report.library.rules[0].source = source.c_str();
-        hide_guid(report, used);
+        hide_private_texts(report, used);
         const conclusion conclusion = conclude(report);
         for (const std::string &text :
              {report_text(report, conclusion), report_json(report, conclusion)}) {
@@ -625,6 +642,7 @@ int main() {
         cmocka_unit_test(text_has_80_columns_and_all_sections),
         cmocka_unit_test(text_tells_impossible_from_not_run),
         cmocka_unit_test(json_has_the_documented_members),
+        cmocka_unit_test(path_of_configuration_is_left_out),
         cmocka_unit_test(guid_in_the_name_is_left_out),
         cmocka_unit_test(machine_is_described_by_its_files),
         cmocka_unit_test(offer_arrives_as_sent),
