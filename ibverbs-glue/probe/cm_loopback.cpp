@@ -12,7 +12,7 @@ namespace coherdma::probe {
 namespace {
 
 unique_cm_id listen_on_device(const cm_event_channel &channel, const char *device) {
-    unique_cm_id id = channel.bind_to_device(device, AF_UNSPEC, 0);
+    unique_cm_id id = channel.bind_to_device(device, AF_UNSPEC);
     throw_if_rdma_cm_failed(rdma_listen(id.get(), 1), "listening on the device");
     return id;
 }
@@ -48,9 +48,13 @@ class cm_loopback final : public loopback {
         requester_ = {.qp = active_id_->qp, .cq = cq_.get(), .timeout = attr.timeout};
     }
     int copy() override {
+        if (const int error = channel_.why_ended(std::chrono::milliseconds(0)))
+            return error;
         return rdma_read(requester_, remote_memory_of(source_mr_.get()), sink_mr_.get());
     }
     int copy_by_write() override {
+        if (const int error = channel_.why_ended(std::chrono::milliseconds(0)))
+            return error;
         return rdma_write(requester_, source_mr_.get(), remote_memory_of(sink_mr_.get()),
                           flush_mr_.get());
     }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <initializer_list>
 #include <netinet/in.h>
 #include <poll.h>
 
@@ -31,6 +32,14 @@ sockaddr_storage copy_address(const sockaddr *addr, std::uint16_t port) {
     return copy;
 }
 
+bool is_link_local(const sockaddr *addr) {
+    if (addr->sa_family != AF_INET6)
+        return false;
+    sockaddr_in6 ipv6 = {};
+    std::memcpy(&ipv6, addr, sizeof ipv6);
+    return IN6_IS_ADDR_LINKLOCAL(&ipv6.sin6_addr) != 0;
+}
+
 } // namespace
 
 void destroy_id_and_qp(rdma_cm_id *id) {
@@ -46,7 +55,7 @@ void throw_if_rdma_cm_failed(int result, const char *action) {
 
 cm_event_channel::cm_event_channel(std::chrono::milliseconds timeout)
     : timeout_(timeout)
-    , channel_(throw_if_null(rdma_create_event_channel(), "creating an event channel")) {
+    , channel_(throw_if_null(rdma_create_event_channel(), "opening rdma_cm's device file")) {
     throw_if_rdma_cm_failed(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), "setting O_NONBLOCK");
 }
 
@@ -57,32 +66,50 @@ unique_cm_id cm_event_channel::create_id() const {
     return unique_cm_id(id);
 }
 
-/// Binds to the first local address that rdma_cm binds to the device.
-unique_cm_id cm_event_channel::bind_to_device(const std::string &device, int family,
-                                              std::uint16_t port) const {
+unique_cm_id cm_event_channel::bind(const sockaddr *addr, std::uint16_t port) const {
+    sockaddr_storage copy = copy_address(addr, port);
+    unique_cm_id id = create_id();
+    if (rdma_bind_addr(id.get(), reinterpret_cast<sockaddr *>(&copy)) != 0)
+        id.reset();
+    return id;
+}
+
+/// Binds to the first local address that rdma_cm binds to the device. A link-local one comes last:
+/// a peer needs its own name of the link for it.
+unique_cm_id cm_event_channel::bind_to_device(const std::string &device, int family) const {
     ifaddrs *list = nullptr;
     throw_if_rdma_cm_failed(getifaddrs(&list), "listing local addresses");
     const unique_ifaddrs list_owner(list);
-    int error = EADDRNOTAVAIL;
-    for (const ifaddrs *entry = list; entry; entry = entry->ifa_next) {
-        const int entry_family = entry->ifa_addr ? entry->ifa_addr->sa_family : AF_UNSPEC;
-        if ((entry_family != AF_INET && entry_family != AF_INET6) ||
-            (family != AF_UNSPEC && family != entry_family))
-            continue;
-        sockaddr_storage addr = copy_address(entry->ifa_addr, port);
-        unique_cm_id id = create_id();
-        if (rdma_bind_addr(id.get(), reinterpret_cast<sockaddr *>(&addr)) != 0)
-            error = errno == EADDRINUSE ? errno : error;
-        else if (id->verbs && device == ibv_get_device_name(id->verbs->device))
-            return id;
+    for (const bool link_local : {false, true}) {
+        for (const ifaddrs *entry = list; entry; entry = entry->ifa_next) {
+            const int entry_family = entry->ifa_addr ? entry->ifa_addr->sa_family : AF_UNSPEC;
+            if ((entry_family != AF_INET && entry_family != AF_INET6) ||
+                (family != AF_UNSPEC && family != entry_family) ||
+                is_link_local(entry->ifa_addr) != link_local)
+                continue;
+            unique_cm_id id = bind(entry->ifa_addr, 0);
+            if (id && id->verbs && device == ibv_get_device_name(id->verbs->device))
+                return id;
+        }
     }
-    throw_error(error, "looking for an address of the device");
+    throw_error(EADDRNOTAVAIL, "looking for an address of the device");
 }
 
 bool cm_event_channel::wait(cm_event &event) const {
-    pollfd pollfd = {channel_->fd, POLLIN, 0};
+    return wait(event, timeout_);
+}
+
+int cm_event_channel::why_ended(std::chrono::milliseconds timeout) const {
+    cm_event event = {};
+    if (!wait(event, timeout))
+        return 0;
+    return event.type == RDMA_CM_EVENT_DEVICE_REMOVAL ? ENODEV : ECONNRESET;
+}
+
+bool cm_event_channel::wait(cm_event &event, std::chrono::milliseconds timeout) const {
+    pollfd pollfd = {.fd = channel_->fd, .events = POLLIN, .revents = 0};
     rdma_cm_event *raw_event = nullptr;
-    if (poll(&pollfd, 1, static_cast<int>(timeout_.count())) <= 0 ||
+    if (poll(&pollfd, 1, static_cast<int>(timeout.count())) <= 0 ||
         rdma_get_cm_event(channel_.get(), &raw_event) != 0)
         return false;
     const auto *const data = static_cast<const std::uint8_t *>(raw_event->param.conn.private_data);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <sched.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace coherdma::probe {
 
@@ -12,11 +13,21 @@ void throw_error(int error, const char *action) {
     throw std::system_error(error != 0 ? error : EIO, std::generic_category(), action);
 }
 
+removal_watch::removal_watch(const ibv_context *context)
+    : folder_(context->device->dev_path)
+    , had_folder_(access(folder_, F_OK) == 0) {}
+
+bool removal_watch::is_removed() const {
+    return had_folder_ && access(folder_, F_OK) != 0;
+}
+
 unique_mr register_memory(ibv_pd *pd, std::span<std::uint64_t> memory) {
     // iWARP requires remote write access for the sink of an RDMA Read.
     const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    return unique_mr(throw_if_null(ibv_reg_mr(pd, memory.data(), memory.size_bytes(), access),
-                                   "registering memory"));
+    ibv_mr *const mr = ibv_reg_mr(pd, memory.data(), memory.size_bytes(), access);
+    const bool may_be_limit = !mr && errno == ENOMEM;
+    return unique_mr(throw_if_null(mr, may_be_limit ? "registering memory, which ulimit -l limits"
+                                                    : "registering memory"));
 }
 
 ibv_qp_init_attr make_qp_init_attr(ibv_cq *cq) {

@@ -38,6 +38,19 @@ Object *throw_if_null(Object *object, const char *action) {
     return object;
 }
 
+/// Learns that the kernel is removing a device. Without disassociate_ucontext of its driver, which
+/// the soft drivers lack, ib_uverbs_remove_one() sends no event, and waits until no process has a
+/// context of the device; but it has removed the device's folder then.
+class removal_watch {
+  public:
+    explicit removal_watch(const ibv_context *context);
+    bool is_removed() const;
+
+  private:
+    const char *folder_; ///< in sysfs
+    bool had_folder_;    ///< false: sysfs is not mounted
+};
+
 unique_mr register_memory(ibv_pd *pd, std::span<std::uint64_t> memory);
 
 /// An RC QP with room for one transfer.

@@ -2,7 +2,7 @@
 
 #include "coherency/evidence.hpp"
 
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

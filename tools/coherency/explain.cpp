@@ -5,7 +5,7 @@
 #include "coherency/device.hpp"
 #include "coherency/evidence.hpp"
 #include "command.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

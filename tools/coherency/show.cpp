@@ -4,7 +4,7 @@
 
 #include "coherency/device.hpp"
 #include "command.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 
 #include "datinfo/print.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // Prints a report as text in 80 columns, or as JSON.
 
 #include "doctor/doctor.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <array>
 #include <fmt/core.h>

@@ -3,7 +3,7 @@
 #include "emulate/report.hpp"
 
 #include "emulate/debug_info.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <cctype>
 #include <fmt/core.h>
@@ -20,14 +20,6 @@ std::string shorten_frame(std::string frame) {
     if (const std::size_t path = frame.find(" (/"); path != std::string::npos)
         frame.erase(path + 2, frame.rfind('/') + 1 - (path + 2));
     return frame;
-}
-
-/// Replaces control characters: the names come from programs.
-std::string make_printable(std::string text) {
-    for (char &ch : text)
-        if (std::iscntrl(static_cast<unsigned char>(ch)) != 0)
-            ch = '?';
-    return text;
 }
 
 /// A name and, in a column beside it, the lines and the frames of a stack.

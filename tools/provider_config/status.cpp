@@ -5,7 +5,7 @@
 #include "command.hpp"
 #include "provider_config/serving_provider.hpp"
 #include "provider_config/system_setting.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

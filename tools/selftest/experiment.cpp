@@ -14,8 +14,6 @@
 
 #include "selftest/experiment.hpp"
 
-#include <cerrno>
-
 namespace tools::selftest {
 namespace {
 
@@ -133,9 +131,9 @@ experiment_results run_experiments(const experiment_plan &plan, memory_sync &syn
                                        .cached_data = next_pattern + 1,
                                        .new_data = next_pattern + 2};
             next_pattern += 3;
-            results.error = plan.is_interrupted(experiment)
-                                ? EINTR
-                                : run_round(plan, syncs, patterns, experiment);
+            results.error = plan.check_interruption(experiment);
+            if (results.error == 0)
+                results.error = run_round(plan, syncs, patterns, experiment);
             if (results.error != 0)
                 return results;
         }

@@ -77,13 +77,13 @@ struct experiment_plan {
     std::span<std::uint64_t> source, sink; ///< of the same size
     std::size_t line_size;
     std::uint32_t rounds;
-    /// Called before each experiment's round; true: end.
-    std::function<bool(const experiment &)> is_interrupted;
+    /// Called before each experiment's round: 0, or an errno, which ends the experiments.
+    std::function<int(const experiment &)> check_interruption;
 };
 
 struct experiment_results {
     std::vector<experiment> experiments;
-    int error = 0; ///< of a transfer, after which no other was made: an errno; EINTR: interrupted
+    int error = 0; ///< of a transfer, after which no other was made, or of an interruption
 };
 
 experiment_results run_experiments(const experiment_plan &plan, memory_sync &syncs);

@@ -2,6 +2,8 @@
 
 #include "selftest/machine.hpp"
 
+#include "text.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fmt/core.h>
@@ -21,7 +23,7 @@ std::string read_first_line(const std::string &file) {
     std::string line;
     std::getline(stream, line);
     std::erase(line, '\0');
-    return line;
+    return make_printable(line);
 }
 
 /// Values of /proc/cpuinfo, each once.
@@ -34,7 +36,7 @@ std::set<std::string> cpuinfo_values(const std::string &root, const std::string 
             continue;
         // The key ends in blanks or tabs.
         if (line.find_first_not_of(" \t", key.size()) == colon)
-            values.insert(line.substr(colon + 2));
+            values.insert(make_printable(line.substr(colon + 2)));
     }
     return values;
 }

@@ -2,7 +2,7 @@
 //
 // The listener only offers memory, for RDMA Reads and Writes of the other machine. Its CPU does not
 // touch this memory, so it does not matter whether the listener's device is coherent. One thread
-// handles all events, and serves one peer at a time.
+// handles all events, and serves one peer at a time, with the same memory for all.
 
 #include "selftest/peer.hpp"
 
@@ -11,10 +11,12 @@
 #include "probe/cm_objects.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <fmt/core.h>
 #include <netdb.h>
 #include <stdexcept>
+#include <sys/time.h>
 #include <system_error>
 
 namespace tools::selftest {
@@ -23,9 +25,9 @@ namespace {
 using namespace coherdma::probe;
 using std::chrono::milliseconds;
 
-constexpr milliseconds POLL_INTERVAL{200};      ///< of the listener, in which it looks for a signal
-constexpr milliseconds SETUP_TIMEOUT{10000};    ///< of a peer that has begun to connect
-constexpr milliseconds SERVICE_TIMEOUT{600000}; ///< of a peer that does not end its connection
+constexpr milliseconds POLL_INTERVAL{200};   ///< of the listener, in which it looks for a signal
+constexpr milliseconds SETUP_TIMEOUT{10000}; ///< of a peer that has begun to connect
+constexpr std::chrono::minutes SERVICE_TIMEOUT{10}; ///< of a peer that has connected
 constexpr std::uint8_t MAX_RETRIES = 7;
 
 rdma_conn_param make_conn_param(const private_data &data) {
@@ -37,6 +39,43 @@ rdma_conn_param make_conn_param(const private_data &data) {
     conn_param.private_data = data.data();
     conn_param.private_data_len = static_cast<std::uint8_t>(data.size());
     return conn_param;
+}
+
+/// While it exists, a system call ends with EINTR some time after the timeout.
+class call_timeout {
+  public:
+    explicit call_timeout(milliseconds timeout) {
+        struct sigaction action = {};
+        action.sa_handler = [](int) {
+        }; // without SA_RESTART
+        sigaction(SIGALRM, &action, &old_action_);
+        const auto usec = std::chrono::microseconds(timeout).count();
+        const timeval period = {.tv_sec = usec / std::micro::den,
+                                .tv_usec = usec % std::micro::den};
+        // Again and again: the first signal may come just before the call.
+        const itimerval timer = {.it_interval = period, .it_value = period};
+        setitimer(ITIMER_REAL, &timer, nullptr);
+    }
+    ~call_timeout() {
+        const itimerval off = {};
+        setitimer(ITIMER_REAL, &off, nullptr);
+        sigaction(SIGALRM, &old_action_, nullptr);
+    }
+    call_timeout(const call_timeout &) = delete;
+    call_timeout &operator=(const call_timeout &) = delete;
+
+  private:
+    struct sigaction old_action_ = {};
+};
+
+bool is_loopback(const sockaddr *addr) {
+    constexpr std::uint8_t IPV4_LOOPBACK_NET = 127;
+    if (addr->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(addr)->sin6_addr) != 0;
+    return addr->sa_family == AF_INET &&
+           ntohl(reinterpret_cast<const sockaddr_in *>(addr)->sin_addr.s_addr) >>
+                   IN_CLASSA_NSHIFT ==
+               IPV4_LOOPBACK_NET;
 }
 
 using unique_addrinfo = unique_object<addrinfo, freeaddrinfo>;
@@ -53,16 +92,19 @@ unique_addrinfo resolve_host(const peer_address &address) {
 
 class cm_peer_connection final : public peer_connection {
   public:
-    cm_peer_connection(const std::string &device, const peer_address &address,
+    cm_peer_connection(const std::string &device, const addrinfo &destination,
                        std::span<std::uint64_t> source, std::span<std::uint64_t> sink,
                        milliseconds timeout)
-        : channel_(timeout) {
-        const unique_addrinfo destination = resolve_host(address);
-        id_ = channel_.bind_to_device(device, destination->ai_family, 0);
-        channel_.resolve(id_.get(), destination->ai_addr);
+        : channel_(timeout)
+        , timeout_(timeout) {
+        if (is_loopback(destination.ai_addr))
+            throw std::runtime_error("a loopback address has no RDMA device; to test the device "
+                                     "with itself, omit --peer");
+        id_ = channel_.bind_to_device(device, destination.ai_family);
+        channel_.resolve(id_.get(), destination.ai_addr);
         if (device != ibv_get_device_name(id_->verbs->device))
-            throw std::runtime_error("the route to the peer is by " +
-                                     std::string(ibv_get_device_name(id_->verbs->device)));
+            // Without its name, which may have a GUID.
+            throw std::runtime_error("the route to the peer is not by this device");
         pd_.reset(throw_if_null(ibv_alloc_pd(id_->verbs), "allocating a PD"));
         cq_.reset(
             throw_if_null(ibv_create_cq(id_->verbs, 4, nullptr, nullptr, 0), "creating a CQ"));
@@ -77,14 +119,16 @@ class cm_peer_connection final : public peer_connection {
     ~cm_peer_connection() override { rdma_disconnect(id_.get()); }
 
     int copy() override {
+        if (const int cause = channel_.why_ended(milliseconds(0)))
+            return cause;
         int error = rdma_write(requester_, source_mr_.get(), remote_, flush_mr_.get());
         if (error == 0)
             error = rdma_read(requester_, remote_, sink_mr_.get());
+        if (error == 0)
+            return 0;
         // The event of a disconnect may come later than the error that it causes.
-        cm_event event = {};
-        const bool has_ended =
-            error != 0 && channel_.wait(event) && event.type == RDMA_CM_EVENT_DISCONNECTED;
-        return has_ended ? ECONNRESET : error;
+        const int cause = channel_.why_ended(timeout_);
+        return cause != 0 ? cause : error;
     }
 
   private:
@@ -92,12 +136,17 @@ class cm_peer_connection final : public peer_connection {
     offered_memory request_memory(std::uint64_t min_length) {
         const private_data request = encode_request();
         rdma_conn_param conn_param = make_conn_param(request);
-        // With siw this call waits for the answer.
-        const bool is_refused = rdma_connect(id_.get(), &conn_param) != 0;
-        if (is_refused && errno != ECONNREFUSED)
-            throw_error(errno, "connecting");
+        int error = 0;
+        {
+            // With siw the call waits for the answer, for minutes if there is none.
+            const call_timeout limit(timeout_);
+            error = rdma_connect(id_.get(), &conn_param) == 0 ? 0 : errno;
+        }
+        const bool is_refused = error == ECONNREFUSED;
+        if (error != 0 && error != EINTR && !is_refused)
+            throw_error(error, "connecting");
         cm_event event = {};
-        if (!is_refused && !channel_.wait(event))
+        if (error == EINTR || (!is_refused && !channel_.wait(event)))
             throw std::runtime_error("no answer");
         if (is_refused || event.type == RDMA_CM_EVENT_REJECTED)
             throw std::runtime_error("refused; does coherdma selftest --listen run there, and "
@@ -112,6 +161,7 @@ class cm_peer_connection final : public peer_connection {
     }
 
     cm_event_channel channel_;
+    milliseconds timeout_;
     flush_buffer flush_buffer_;
     unique_pd pd_;
     unique_cq cq_;
@@ -123,14 +173,11 @@ class cm_peer_connection final : public peer_connection {
 
 /// Listens on the default port, or on another one if that is in use.
 unique_cm_id listen_on(const cm_event_channel &channel, const std::string &device) {
-    unique_cm_id id;
-    try {
-        id = channel.bind_to_device(device, AF_UNSPEC, DEFAULT_PORT);
-    } catch (const std::system_error &error) {
-        if (error.code().value() != EADDRINUSE)
-            throw;
-        id = channel.bind_to_device(device, AF_UNSPEC, 0);
-    }
+    unique_cm_id any_port = channel.bind_to_device(device, AF_UNSPEC);
+    unique_cm_id default_port = channel.bind(rdma_get_local_addr(any_port.get()), DEFAULT_PORT);
+    if (!default_port && errno != EADDRINUSE)
+        throw_error(errno, "binding to the default port");
+    unique_cm_id id = std::move(default_port ? default_port : any_port);
     throw_if_rdma_cm_failed(rdma_listen(id.get(), 1), "listening on the device");
     return id;
 }
@@ -143,27 +190,57 @@ std::string format_listener_address(rdma_cm_id *id) {
         addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     if (getnameinfo(addr, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
         return "ADDRESS";
+    std::string text = host;
+    // The peer's link has another name than ours.
+    if (const auto scope = text.find('%'); scope != std::string::npos)
+        text.replace(scope + 1, std::string::npos, "INTERFACE");
     const std::uint16_t port = ntohs(rdma_get_src_port(id));
     if (port == DEFAULT_PORT)
-        return host;
-    return addr->sa_family == AF_INET ? fmt::format("{}:{}", host, port)
-                                      : fmt::format("[{}]:{}", host, port);
+        return text;
+    return addr->sa_family == AF_INET ? fmt::format("{}:{}", text, port)
+                                      : fmt::format("[{}]:{}", text, port);
 }
+
+struct device_removed : std::runtime_error {
+    device_removed()
+        : runtime_error("the device was removed") {}
+};
+
+/// As channel.wait(), or throws device_removed. The kernel removes the device from ib_uverbs and
+/// rdma_cm in any order, and waits for the processes that use the first before it removes it from
+/// the second; so only one of them tells.
+bool wait_for_event(const cm_event_channel &channel, const removal_watch &watch, cm_event &event) {
+    const bool has_event = channel.wait(event);
+    if ((has_event && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) || watch.is_removed())
+        throw device_removed();
+    return has_event;
+}
+
+/// The memory that is offered to all peers, in turn. All ids of a device that librdmacm makes have
+/// the same context.
+struct shared_memory {
+    explicit shared_memory(ibv_context *context)
+        : pd(throw_if_null(ibv_alloc_pd(context), "allocating a PD"))
+        , mr(register_memory(pd.get(), memory.words())) {}
+    buffer<BUFFER_SIZE> memory;
+    unique_pd pd;
+    unique_mr mr;
+};
 
 /// A peer that has asked for a connection: from its request to its end.
 class served_peer {
   public:
-    served_peer(const cm_event_channel &channel, unique_cm_id id)
+    served_peer(const cm_event_channel &channel, const removal_watch &watch,
+                const shared_memory &memory, unique_cm_id id)
         : channel_(channel)
+        , watch_(watch)
         , id_(std::move(id)) {
-        pd_.reset(throw_if_null(ibv_alloc_pd(id_->verbs), "allocating a PD"));
         cq_.reset(
             throw_if_null(ibv_create_cq(id_->verbs, 4, nullptr, nullptr, 0), "creating a CQ"));
-        mr_ = register_memory(pd_.get(), buffer_.words());
-        create_qp(id_.get(), pd_.get(), cq_.get());
-        const remote_memory remote = remote_memory_of(mr_.get());
+        create_qp(id_.get(), memory.pd.get(), cq_.get());
+        const remote_memory remote = remote_memory_of(memory.mr.get());
         const private_data offer =
-            encode_offer({.addr = remote.addr, .length = mr_->length, .rkey = remote.rkey});
+            encode_offer({.addr = remote.addr, .length = memory.mr->length, .rkey = remote.rkey});
         rdma_conn_param conn_param = make_conn_param(offer);
         throw_if_rdma_cm_failed(rdma_accept(id_.get(), &conn_param), "accepting the connection");
     }
@@ -173,13 +250,13 @@ class served_peer {
     /// Returns when the peer has ended its connection, or is_interrupted().
     void wait_for_end(bool (*is_interrupted)()) {
         auto deadline = std::chrono::steady_clock::now() + SETUP_TIMEOUT;
+        const char *problem = "it does not answer";
         while (!is_interrupted()) {
+            if (std::chrono::steady_clock::now() > deadline)
+                throw std::runtime_error(problem);
             cm_event event = {};
-            if (!channel_.wait(event)) {
-                if (std::chrono::steady_clock::now() > deadline)
-                    throw std::runtime_error("the peer does not answer");
+            if (!wait_for_event(channel_, watch_, event))
                 continue;
-            }
             if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
                 // Served later would be too late: the peer's time is limited.
                 const unique_cm_id other(event.id);
@@ -188,6 +265,7 @@ class served_peer {
                 continue; // of a peer that was served before
             } else if (event.type == RDMA_CM_EVENT_ESTABLISHED) {
                 deadline = std::chrono::steady_clock::now() + SERVICE_TIMEOUT;
+                problem = "it did not end its connection within 10 minutes";
                 fmt::print("A peer has connected.\n");
                 std::fflush(stdout);
             } else if (event.type == RDMA_CM_EVENT_DISCONNECTED) {
@@ -202,11 +280,9 @@ class served_peer {
 
   private:
     const cm_event_channel &channel_;
-    buffer<BUFFER_SIZE> buffer_;
-    unique_pd pd_;
+    const removal_watch &watch_;
     unique_cq cq_;
-    unique_mr mr_;
-    unique_cm_id id_; ///< destroyed first: its QP uses the others
+    unique_cm_id id_; ///< destroyed first: its QP uses the CQ
 };
 
 } // namespace
@@ -216,12 +292,22 @@ std::unique_ptr<peer_connection> connect_to_peer(const std::string &device,
                                                  std::span<std::uint64_t> source,
                                                  std::span<std::uint64_t> sink,
                                                  milliseconds timeout) {
-    return std::make_unique<cm_peer_connection>(device, address, source, sink, timeout);
+    const unique_addrinfo list = resolve_host(address);
+    for (const addrinfo *entry = list.get();; entry = entry->ai_next) {
+        try {
+            return std::make_unique<cm_peer_connection>(device, *entry, source, sink, timeout);
+        } catch (const std::exception &) {
+            if (!entry->ai_next)
+                throw;
+        }
+    }
 }
 
 int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrupted)()) {
     const cm_event_channel channel(POLL_INTERVAL);
     const unique_cm_id listen_id = listen_on(channel, device);
+    const removal_watch watch(listen_id->verbs);
+    const shared_memory memory(listen_id->verbs);
     fmt::print("Waiting for a peer. On the other machine, type:\n"
                "coherdma selftest DEVICE --peer {}\n",
                format_listener_address(listen_id.get()));
@@ -231,8 +317,8 @@ int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrup
     }
     while (!is_interrupted()) {
         cm_event event = {};
-        if (!channel.wait(event) || event.type != RDMA_CM_EVENT_CONNECT_REQUEST)
-            continue;
+        if (!wait_for_event(channel, watch, event) || event.type != RDMA_CM_EVENT_CONNECT_REQUEST)
+            continue; // the end of a peer that was served before
         unique_cm_id id(event.id);
         int status = SUCCESS;
         try {
@@ -240,8 +326,10 @@ int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrup
                 rdma_reject(id.get(), nullptr, 0);
                 throw std::runtime_error(problem);
             }
-            served_peer(channel, std::move(id)).wait_for_end(is_interrupted);
+            served_peer(channel, watch, memory, std::move(id)).wait_for_end(is_interrupted);
             fmt::print("A peer was served.\n");
+        } catch (const device_removed &) {
+            throw;
         } catch (const std::exception &error) {
             fmt::print(stderr, "coherdma: a peer was not served: {}\n", error.what());
             status = FAILED;

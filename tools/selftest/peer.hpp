@@ -17,7 +17,7 @@ class peer_connection {
   public:
     virtual ~peer_connection() = default;
     /// Writes the source to the peer's memory, and reads the sink from there. Returns 0 or an
-    /// errno.
+    /// errno: ECONNRESET if the peer has ended the connection, ENODEV if the device is removed.
     virtual int copy() = 0;
 };
 
@@ -28,7 +28,8 @@ std::unique_ptr<peer_connection> connect_to_peer(const std::string &device,
                                                  std::chrono::milliseconds timeout);
 
 /// Serves peers one after another, until is_interrupted(); only one peer if is_once. Prints the
-/// command for the other machine. Returns the exit status.
+/// command for the other machine. Returns the exit status. Throws std::runtime_error if the device
+/// cannot listen, or is removed.
 int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrupted)());
 
 } // namespace tools::selftest

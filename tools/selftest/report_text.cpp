@@ -3,7 +3,7 @@
 #include "selftest/report.hpp"
 
 #include "coherency/evidence.hpp"
-#include "wrap.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <fmt/core.h>
@@ -92,9 +92,6 @@ std::string format_library_result(const report &report) {
     if (kernel && kernel->coherency != COHERDMA_UNKNOWN)
         text += paragraph(std::string(coherdma_coherency_str(kernel->coherency)) + ": " +
                           kernel->reason);
-    else if (!report.is_root)
-        text +=
-            paragraph("Not read: needs root. Type: sudo coherdma selftest " + report.device.name);
     else
         text += paragraph(std::string("Not read: ") + (kernel ? kernel->reason : "no rule"));
     return text;

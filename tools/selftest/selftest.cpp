@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "probe/buffers.hpp"
 #include "probe/loopback.hpp"
+#include "probe/verbs_objects.hpp"
 #include "selftest/machine.hpp"
 #include "selftest/peer.hpp"
 #include "selftest/syncs.hpp"
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -44,7 +46,7 @@ library_result query_library(const device &device) {
             .rules = device.evidence()};
 }
 
-/// error: of a transfer.
+/// error: of the experiments.
 std::string describe_error(int error, bool has_peer) {
     switch (error) {
     case EINTR:
@@ -52,8 +54,11 @@ std::string describe_error(int error, bool has_peer) {
     case ETIMEDOUT:
         return "a transfer did not complete in time. A device that is not coherent may write its "
                "completions to memory that the CPU has cached.";
+    case ENODEV:
+        return "the device was removed";
     case ECONNRESET:
-        return "the peer has ended the connection";
+        return "the peer has ended the connection. It may have ended itself, its memory may not be "
+               "what it offered, or its limit of 10 minutes was reached; then try fewer --rounds.";
     default:
         return std::string("a transfer failed: ") + std::strerror(error) +
                (has_peer ? "; the peer's memory may not be what it offered" : "");
@@ -82,11 +87,16 @@ struct connection {
     }
 };
 
+/// Throws std::runtime_error.
+void require_context(const device &device) {
+    if (!device.context())
+        throw std::runtime_error("libibverbs cannot open the device; see: coherdma doctor");
+}
+
 /// Connects the device; throws std::runtime_error.
 connection connect(const device &device, const selftest_options &opts,
                    const coherdma::probe::buffers &buffers) {
-    if (!device.context())
-        throw std::runtime_error("libibverbs cannot open the device; see: coherdma doctor");
+    require_context(device);
     connection connection;
     if (!opts.peer.empty()) {
         try {
@@ -124,10 +134,13 @@ test_run run_test(const device &device, const selftest_options &opts) {
     plan.sink = buffers.sink.words();
     plan.line_size = device.attr().line_size != 0 ? device.attr().line_size : DEFAULT_LINE_SIZE;
     plan.rounds = static_cast<std::uint32_t>(opts.num_rounds);
-    plan.is_interrupted = [&](const experiment &experiment) {
+    std::optional<coherdma::probe::removal_watch> watch; // of a device that can be tested
+    plan.check_interruption = [&](const experiment &experiment) {
         if (experiment.variant == sync_variant::NONE)
             bench::show_progress(experiment.rounds, plan.rounds, "round of experiments");
-        return bench::sigint_guard::is_interrupted();
+        if (bench::sigint_guard::is_interrupted())
+            return EINTR;
+        return watch->is_removed() ? ENODEV : 0;
     };
     run.rounds = plan.rounds;
     run.lines_per_round =
@@ -135,6 +148,7 @@ test_run run_test(const device &device, const selftest_options &opts) {
     const bench::sigint_guard guard;
     try {
         const connection connection = connect(device, opts, buffers);
+        watch.emplace(device.context());
         connection.set_transfers(plan);
         experiment_results results = run_experiments(plan, *syncs);
         run.experiments = std::move(results.experiments);
@@ -160,6 +174,7 @@ int run(const selftest_options &opts) {
     }
     const device device(opts.device, rule_scope::ALL);
     if (opts.listen) {
+        require_context(device);
         const bench::sigint_guard guard;
         return listen_for_peers(opts.device, opts.once, bench::sigint_guard::is_interrupted);
     }

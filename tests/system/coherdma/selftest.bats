@@ -19,6 +19,8 @@ setup() {
 teardown() {
     ip address replace "$(device_fact siw ADDRESS)/24" dev "$(device_fact siw NETDEV)"
     if [[ -s listener.pid ]] && kill -0 "$(<listener.pid)" 2>/dev/null; then kill -KILL "$(<listener.pid)"; fi
+    if [[ -e /sys/class/infiniband/extra ]]; then rdma link delete extra; fi
+    if [[ -e /sys/class/net/extra-netdev ]]; then ip link delete extra-netdev; fi
 }
 
 # stale PATH: what is stale of each experiment of the report, as "none=0 ... full=0".
@@ -37,14 +39,17 @@ expect_stale() {
 }
 NOTHING_OF_READS='none=0 fences=0 full=0' NOTHING_OF_WRITES='none=0 fences=0 before_only=0 after_only=0 full=0'
 
-# start_listener DRIVER OPTION...: its pid is in $listener, the address that it prints in $address.
-start_listener() {
+# listen_on DEVICE OPTION...: its pid is in $listener, the address that it prints in $address.
+listen_on() {
     empty_output listener
-    "$tool" selftest "$(device_fact "$1" DEVICE)" --listen "${@:2}" >listener.out 2>&1 3>&- &
+    "$tool" selftest "$1" --listen "${@:2}" >listener.out 2>&1 3>&- &
     listener=$!
     echo $listener >listener.pid
     wait_for_output listener '^coherdma selftest DEVICE --peer '
     address=$(sed -n 's/^coherdma selftest DEVICE --peer //p' listener.out)
+}
+start_listener() { # DRIVER OPTION...
+    listen_on "$(device_fact "$1" DEVICE)" "${@:2}"
 }
 end_listener() {
     kill -INT "$listener"
@@ -247,7 +252,98 @@ expect_foreign_refused() { # DRIVER: rping, in both roles
     run -1 --separate-stderr as_nobody "$tool" selftest rxe0
     chmod 0666 /dev/infiniband/uverbs*
     [[ $stderr == *'libibverbs cannot open the device; see: coherdma doctor'* && $output == *$'\n> software '* ]]
-    [[ $output == *'Not read: needs root. Type: sudo coherdma selftest rxe0'* ]]
+    [[ $output == *'Not read: no hardware in sysfs: a software device does no DMA'* ]]
+    chmod 0600 /dev/infiniband/uverbs*
+    run -1 --separate-stderr as_nobody "$tool" selftest rxe0 --listen
+    chmod 0666 /dev/infiniband/uverbs*
+    [[ -z $output && $stderr == *'libibverbs cannot open the device; see: coherdma doctor'* ]]
+}
+
+# The kernel waits with the removal until no process has an object of the device.
+add_extra_device() { # DRIVER: with an interface of its own
+    ip link add extra-netdev type dummy
+    ip address add 198.18.251.1/24 dev extra-netdev
+    ip link set extra-netdev up
+    rdma link add extra type "$1" netdev extra-netdev
+}
+start_client() { # OPTION...: of extra; for so many rounds that it does not end by itself
+    empty_output client
+    "$tool" selftest extra --rounds 1000000 "$@" >client.out 2>&1 3>&- &
+    client=$!
+}
+has_connected() { [[ $(rdma resource show qp | grep -c ' extra/.* type RC state RTS ') == "$1" ]]; } # NUMBER OF QPs
+expect_removed() { # PID OUTPUT
+    local status=0
+    wait "$1" || status=$?
+    [[ $status == 1 ]]
+    grep -q '^coherdma: .*the device was removed$' "$2"
+}
+expect_end_at_removal() { # DRIVER
+    add_extra_device "$1"
+    listen_on extra
+    timeout 60 rdma link delete extra
+    expect_removed "$listener" listener.out
+    ip link delete extra-netdev
+
+    add_extra_device "$1"
+    listen_on extra
+    start_client --peer "$address"
+    wait_for_output listener '^A peer has connected'
+    timeout 60 rdma link delete extra
+    expect_removed "$listener" listener.out
+    wait "$client" || true # it sees the removal or the listener's end first
+    grep -Eq '^coherdma: extra: the (device was removed|peer has ended)' client.out
+    ip link delete extra-netdev
+
+    add_extra_device "$1"
+    start_client
+    wait_until has_connected 2
+    timeout 60 rdma link delete extra
+    expect_removed "$client" client.out
+    grep -q '^Ended early: the device was removed$' client.out
+}
+@test "rxe: the device is removed: its listener, peer and experiments end" { expect_end_at_removal rxe; }
+@test "siw: the device is removed: its listener, peer and experiments end" { expect_end_at_removal siw; }
+
+expect_no_answer() { # DRIVER: from an address that swallows what is sent there
+    local netdev silent
+    netdev=$(device_fact "$1" NETDEV)
+    silent=$(device_fact "$1" ADDRESS)
+    silent=${silent%.*}.77
+    ip neighbor replace "$silent" lladdr 02:00:00:00:00:77 dev "$netdev" nud permanent
+    run -1 --separate-stderr timeout 60 "$tool" selftest "$(device_fact "$1" DEVICE)" --peer "$silent"
+    ip neighbor delete "$silent" dev "$netdev"
+    [[ $stderr == *': cannot connect to the peer: no answer' && $output == *$'\nCANNOT TELL\n'* ]]
+}
+@test "rxe: a peer that never answers is an error" { expect_no_answer rxe; }
+@test "siw: a peer that never answers is an error" { expect_no_answer siw; }
+
+@test "a loopback address is refused at once" {
+    for address in 127.0.0.1 ::1; do
+        run -1 --separate-stderr "$tool" selftest rxe0 --peer "$address"
+        [[ $stderr == *'a loopback address has no RDMA device; to test the device with itself, omit --peer' ]]
+    done
+}
+
+@test "a second listener has another port, at the same address" {
+    local first first_address
+    start_listener rxe
+    first=$listener first_address=$address
+    start_listener rxe
+    [[ $address == "$first_address":* ]]
+    run -0 "$tool" selftest "$(device_fact rxe DEVICE)" --peer "$address"
+    end_listener
+    listener=$first
+    end_listener
+}
+
+@test "a listener whose memory cannot be locked says so before it waits" {
+    limited() {
+        ulimit -l 16
+        as_nobody "$@"
+    }
+    run -1 --separate-stderr limited "$tool" selftest "$(device_fact rxe DEVICE)" --listen
+    [[ -z $output && $stderr == *'registering memory, which ulimit -l limits: Cannot allocate memory' ]]
 }
 
 @test "no such device: status 1" {

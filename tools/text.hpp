@@ -10,4 +10,7 @@ namespace tools {
 /// Breaks a text into lines of at most width characters, at spaces where possible.
 std::vector<std::string> wrap_text(std::string_view text, std::size_t width);
 
+/// Replaces control characters, for texts that come from elsewhere.
+std::string make_printable(std::string text);
+
 } // namespace tools
