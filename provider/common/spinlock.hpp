@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <pthread.h>
 #include <sched.h>
 
 namespace coherdma::provider {
@@ -44,6 +45,48 @@ class spinlock {
 
     std::uint32_t locked_;
     bool single_threaded_;
+};
+
+/// The lock of a CQ. A thread holds it from start_poll to end_poll, and may destroy or reset a QP
+/// meanwhile, which takes the lock to discard CQEs.
+class cq_spinlock : public spinlock {
+  public:
+    /// The thread that holds the lock keeps it until release_poll().
+    void keep_for_poll() noexcept { polling_thread().store(pthread_self(), order); }
+    void release_poll() noexcept {
+        polling_thread().store(NO_THREAD, order);
+        unlock();
+    }
+
+    /// Holds the lock, also if this thread keeps it for a poll.
+    class guard {
+      public:
+        explicit guard(cq_spinlock &lock) noexcept
+            : lock_(lock.polling_thread().load(order) == pthread_self() ? nullptr : &lock) {
+            if (lock_ != nullptr)
+                lock_->lock();
+        }
+        ~guard() {
+            if (lock_ != nullptr)
+                lock_->unlock();
+        }
+        guard(const guard &) = delete;
+        guard &operator=(const guard &) = delete;
+
+      private:
+        cq_spinlock *lock_;
+    };
+
+  private:
+    // No thread has this ID: pthread_self() is the address of its descriptor.
+    static constexpr pthread_t NO_THREAD = 0;
+    // Ordering: none. A thread only asks whether the last store was its own.
+    static constexpr std::memory_order order = std::memory_order_relaxed;
+    std::atomic_ref<pthread_t> polling_thread() noexcept {
+        return std::atomic_ref(polling_thread_);
+    }
+
+    pthread_t polling_thread_;
 };
 
 } // namespace coherdma::provider

@@ -136,8 +136,8 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
 /// Discards a QP's CQEs that have not been polled. They belong to the program, which may therefore
 /// change their status.
 void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
-    const std::lock_guard guard(cq.lock);
-    cq_ring &ring = cq.ring;
+    const cq_spinlock::guard guard(cq.lock);
+    cq_ring ring = cq.ring; // a copy: a poll of this thread may be at another CQE
     ring.reset();
     while (auto *const cqe = static_cast<rxe_cqe *>(ring.peek())) {
         if (cqe->qp_num == qp_num)

@@ -22,7 +22,9 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
     cq.lock.lock();
     cq.ring.reset();
     const int error = next_poll(ibcq);
-    if (error != 0)
+    if (error == 0)
+        cq.lock.keep_for_poll();
+    else
         cq.lock.unlock();
     return error;
 }
@@ -30,7 +32,7 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
 void end_poll(ibv_cq_ex *ibcq) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     cq.ring.publish_consumer();
-    cq.lock.unlock();
+    cq.lock.release_poll();
 }
 
 } // namespace

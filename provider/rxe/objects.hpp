@@ -27,7 +27,7 @@ struct rxe_ah {
 
 struct rxe_cq {
     abi::verbs_cq verbs;
-    spinlock lock;
+    cq_spinlock lock;
     cq_ring ring;
     ibv_wc cur_wc; ///< between start_poll and end_poll
 };

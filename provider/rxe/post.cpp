@@ -52,8 +52,12 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
         length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     }
     const auto length32 = static_cast<std::uint32_t>(length);
-    // length, resid, cur_sge, num_sge, sge_offset
-    wqe.dma = {length32, length32, 0, num_sge, 0, 0};
+    wqe.dma = {.length = length32,
+               .resid = length32,
+               .cur_sge = 0,
+               .num_sge = num_sge,
+               .sge_offset = 0,
+               .reserved = 0};
     return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
 
@@ -165,8 +169,12 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) 
     const std::uint64_t length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     const auto length32 = static_cast<std::uint32_t>(length);
     wqe.wr_id = wr.wr_id;
-    // length, resid, cur_sge, num_sge, sge_offset
-    wqe.dma = {length32, length32, 0, num_sge, 0, 0};
+    wqe.dma = {.length = length32,
+               .resid = length32,
+               .cur_sge = 0,
+               .num_sge = num_sge,
+               .sge_offset = 0,
+               .reserved = 0};
     if (length >= LENGTH_LIMIT)
         return EINVAL;
     ring.advance_producer();

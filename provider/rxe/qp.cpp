@@ -152,11 +152,21 @@ int move_qp_to_err(rxe_qp &qp) noexcept {
     return modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
 }
 
-/// Called by a poll for each failed completion. Such a completion puts an RC QP in the error state;
-/// a UC or UD QP may still work and is skipped.
+/// Whether the kernel has moved the QP to ERR, after one of its completions has failed.
+static bool is_in_err(rxe_qp &qp) noexcept {
+    if (qp.verbs.qp.qp_type == IBV_QPT_RC)
+        return true;
+    // A UC or UD QP may still work: a message that is too long for the receive only fails that.
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    return query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) == 0 &&
+           attr.qp_state == IBV_QPS_ERR;
+}
+
+/// Called by a poll for each failed completion. From then on post_recv() has the kernel flush.
 void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.for_each([qp_num](rxe_qp &qp) {
-        if (qp.verbs.qp.qp_num == qp_num && qp.verbs.qp.qp_type == IBV_QPT_RC &&
+        if (qp.verbs.qp.qp_num == qp_num && !std::atomic_ref(qp.in_error).load() && is_in_err(qp) &&
             !std::atomic_ref(qp.in_error).exchange(true))
             move_qp_to_err(qp);
     });

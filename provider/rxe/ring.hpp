@@ -72,6 +72,12 @@ struct wq_ring : ring {
         cons = load_index(buf->consumer_index);
         return next_index(prod) == cons;
     }
+    /// The number of WQEs that are published and not taken by the kernel.
+    std::uint32_t num_posted() const noexcept {
+        return (std::atomic_ref(buf->producer_index).load(std::memory_order_relaxed) -
+                load_index(buf->consumer_index)) &
+               index_mask;
+    }
     void *next_wqe() const noexcept { return entry(prod); }
     void advance_producer() noexcept { prod = next_index(prod); }
     /// Publishes the WQEs written so far to the kernel.

@@ -3,6 +3,7 @@
 #include "common/create.hpp"
 #include "objects.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <mutex>
 
@@ -37,6 +38,13 @@ ibv_srq *init_srq_or_destroy(calloc_ptr<rxe_srq> &srq, ibv_pd *pd, const rxe_cre
     return &srq.release()->verbs.srq;
 }
 
+/// Whether a ring for max_wr receives has room for those that are posted. The kernel rounds up, and
+/// one entry stays unused.
+bool has_room(const wq_ring &ring, std::uint32_t max_wr) noexcept {
+    const std::uint64_t num_entries = std::bit_ceil(std::uint64_t{max_wr} + 1);
+    return ring.num_posted() < num_entries;
+}
+
 // If max_wr changes, the kernel moves the WQEs to a new ring. The lock is held so that no thread
 // posts to the old ring. The kernel writes to `mi` how to map the new one.
 int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
@@ -47,6 +55,10 @@ int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     if ((attr_mask & IBV_SRQ_MAX_WR) == 0)
         return libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size);
     const std::lock_guard guard(srq.lock);
+    // The kernel refuses it as well, but rxe_srq_from_attr() of older kernels has freed the queue
+    // by then, and the next receive uses it.
+    if (!has_room(srq.ring, attr->max_wr))
+        return EINVAL;
     if (const int error =
             libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size))
         return error;

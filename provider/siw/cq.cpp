@@ -135,10 +135,10 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     }
 }
 
-// Polls CQEs that may have failed or been discarded, and flushes WQEs. The caller holds the lock;
-// this function releases it.
-[[gnu::noinline]] int poll_cq_slow_and_unlock(siw_cq &cq, int num_entries, ibv_wc *wc) noexcept {
-    int count = 0;
+// Polls CQEs that may have failed or been discarded, and flushes WQEs, after the first count
+// completions. The caller holds the lock; this function releases it.
+[[gnu::noinline]] int poll_cq_slow_and_unlock(siw_cq &cq, int num_entries, ibv_wc *wc,
+                                              int count) noexcept {
     while (count < num_entries && (count == 0 ? poll_first(cq, *wc) : poll_one(cq, wc[count])))
         ++count;
     cq.lock.unlock();
@@ -149,11 +149,12 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
 [[gnu::noinline, gnu::cold]] int poll_cq_contended(siw_cq &cq, int num_entries,
                                                    ibv_wc *wc) noexcept {
     cq.lock.lock();
-    return poll_cq_slow_and_unlock(cq, num_entries, wc);
+    return poll_cq_slow_and_unlock(cq, num_entries, wc, 0);
 }
 
-// The fast path, for an uncontended lock and CQEs without errors. If it finds none,
-// poll_cq_slow_and_unlock also flushes WQEs and checks QPs for an error.
+// The fast path, for an uncontended lock and CQEs without errors. Fewer than num_entries say that
+// the CQ is empty, so poll_cq_slow_and_unlock() continues after a CQE with an error, and flushes
+// WQEs; if there is none of these, it checks QPs for an error.
 int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     if (!cq.lock.try_lock()) [[unlikely]]
@@ -173,8 +174,9 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
         ++cons;
     }
     cq.ring.cons = cons;
-    if (count == 0 && (cq.ring.load_next_flags() != 0 || cq.needs_slow_poll())) [[unlikely]]
-        return poll_cq_slow_and_unlock(cq, num_entries, wc);
+    if (count < num_entries && (cq.ring.load_next_flags() != 0 || cq.needs_slow_poll()))
+        [[unlikely]]
+        return poll_cq_slow_and_unlock(cq, num_entries, wc, count);
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
     return count;
@@ -212,7 +214,7 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
 
 /// The QP was destroyed: discards its CQEs that have not been polled, and does not flush its WQEs.
 void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
-    const std::lock_guard guard(cq.lock);
+    const cq_spinlock::guard guard(cq.lock);
     remove_from_flush_list(cq, qp.sq);
     remove_from_flush_list(cq, qp.rq);
     cq_ring &ring = cq.ring;

@@ -21,13 +21,15 @@ int start_poll(ibv_cq_ex *ibcq, ibv_poll_cq_attr *attr) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     cq.lock.lock();
     const int error = set_wr_id_and_status(ibcq, poll_first(cq, cq.cur_wc) ? &cq.cur_wc : nullptr);
-    if (error != 0)
+    if (error == 0)
+        cq.lock.keep_for_poll();
+    else
         cq.lock.unlock();
     return error;
 }
 
 void end_poll(ibv_cq_ex *ibcq) noexcept {
-    to_siw_cq(ibcq).lock.unlock();
+    to_siw_cq(ibcq).lock.release_poll();
 }
 
 } // namespace

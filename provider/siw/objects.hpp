@@ -23,7 +23,7 @@ struct siw_context {
 
 struct siw_cq {
     abi::verbs_cq verbs;
-    spinlock lock;
+    cq_spinlock lock;
     cq_ring ring;
     bool has_qp_to_check;        ///< a QP with this send CQ may be in error
     std::uint64_t last_check_ns; ///< when check_qps_for_error() was last called by a poll

@@ -96,6 +96,13 @@ int rxe_kernel::answer_driver(const command &cmd) {
         respond(cmd, core_resp, resp);
         return 0;
     }
+    case IB_USER_VERBS_CMD_QUERY_QP: {
+        ib_uverbs_query_qp_resp resp;
+        std::memset(&resp, 0, sizeof resp);
+        resp.qp_state = static_cast<std::uint8_t>(state);
+        respond(cmd, resp);
+        return 0;
+    }
     case IB_USER_VERBS_CMD_POST_SEND:
         respond(cmd, std::uint32_t{0});
         return 0;

@@ -20,6 +20,7 @@ class rxe_kernel : public kernel {
 
     std::function<void(rxe::mminfo &, rxe::rxe_queue_buf &)> corrupt; ///< alters the next rings
     std::uint64_t device_cap_flags_ex = 0;                            ///< reported by query_device
+    ibv_qp_state state = IBV_QPS_RTS;                                 ///< reported by query_qp
 
     /// The rings in the order of creation.
     rxe::rxe_queue_buf &ring(std::size_t index) const {

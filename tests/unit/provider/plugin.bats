@@ -19,6 +19,9 @@ setup() {
     [[ $(nm -D --defined-only "$file" | awk '$2 != "A" { print $3 }' | sort | xargs) == \
         'coherdma_find_emulated_cache@@COHERDMA_PRIVATE coherdmadv_query_device@@COHERDMADV_1.0' ]]
 }
+@test "plugin: stays loaded after dlclose(), as libibverbs keeps its functions" {
+    readelf -dW "$file" | grep -q '(FLAGS_1) .*NODELETE'
+}
 @test "plugin: text is at most 64 KiB" {
     local text
     text=$(size -B "$file" | awk 'NR == 2 { print $1 }')

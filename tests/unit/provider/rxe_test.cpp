@@ -392,14 +392,97 @@ void invalid_cqes_are_polled_safely(rxe_kernel &kernel, rxe_objects &objects) {
 }
 
 // Adds a completion to the CQ, as the kernel does.
-void add_cqe(rxe_kernel &kernel, std::uint64_t wr_id, ibv_wc_status status = IBV_WC_SUCCESS) {
-    rxe::rxe_queue_buf &buf = kernel.ring(cq_ring);
+void add_cqe(rxe_kernel &kernel, std::uint64_t wr_id, ibv_wc_status status = IBV_WC_SUCCESS,
+             std::size_t ring = cq_ring, std::uint32_t qp_num = rxe_kernel::qp_num) {
+    rxe::rxe_queue_buf &buf = kernel.ring(ring);
     rxe::rxe_cqe cqe{};
     cqe.wr_id = wr_id;
     cqe.status = static_cast<std::uint32_t>(status);
-    cqe.qp_num = rxe_kernel::qp_num;
-    std::memcpy(entry_at(kernel, cq_ring, buf.producer_index), &cqe, sizeof cqe);
+    cqe.qp_num = qp_num;
+    std::memcpy(entry_at(kernel, ring, buf.producer_index), &cqe, sizeof cqe);
     buf.producer_index = (buf.producer_index + 1) & buf.index_mask;
+}
+
+// A thread that polls with ibv_start_poll() may destroy or reset a QP before ibv_end_poll(), also
+// if the CQ is for one thread and so has no lock.
+void qp_is_destroyed_within_poll(rxe_kernel &kernel, rxe_objects &objects) {
+    constexpr std::uint32_t other_qp_num = rxe_kernel::qp_num + 1;
+    for (const std::uint32_t flags : {0U, unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
+        ibv_cq_init_attr_ex cq_attr{};
+        cq_attr.cqe = fake::requested_cqe_ex;
+        cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+        cq_attr.flags = flags;
+        ibv_cq_ex *const cq = ibv_create_cq_ex(objects.context, &cq_attr);
+        assert_non_null(cq);
+        const std::size_t ring = kernel.num_rings() - 1;
+        ibv_qp *const qp = objects.create_qp(nullptr, ibv_cq_ex_to_cq(cq));
+        assert_non_null(qp);
+        for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
+            add_cqe(kernel, wr_id, IBV_WC_SUCCESS, ring,
+                    wr_id == 2 ? rxe_kernel::qp_num : other_qp_num);
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(ibv_start_poll(cq, &attr), 0);
+        assert_int_equal(cq->wr_id, 1);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+        assert_int_equal(ibv_next_poll(cq), 0);
+        assert_int_equal(cq->wr_id, 3);
+        assert_int_equal(ibv_next_poll(cq), ENOENT);
+        ibv_end_poll(cq);
+        assert_int_equal(ibv_start_poll(cq, &attr), ENOENT); // the lock is free
+        assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+    }
+}
+
+// The kernel moves a QP of any type to ERR if a request fails. It flushes the receives that are
+// posted before, and with each command that moves it to ERR again those posted until then.
+void receive_of_failed_ud_qp_is_flushed(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_qp *const qp = objects.create_qp(nullptr, objects.cq, IBV_QPT_UD);
+    assert_non_null(qp);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    ibv_sge sge{};
+    ibv_recv_wr wr{}, *bad_wr = nullptr;
+    wr.sg_list = &sge;
+    ibv_wc wc{};
+    const auto count_err_commands = [&] {
+        const auto is_err = [&](const command &cmd) {
+            const auto modify = cmd.read<ib_uverbs_modify_qp>();
+            return cmd.number == IB_USER_VERBS_CMD_MODIFY_QP && modify.qp_handle == qp->handle &&
+                   modify.qp_state == IBV_QPS_ERR;
+        };
+        return std::count_if(kernel.commands.begin(), kernel.commands.end(), is_err);
+    };
+    objects.destroy(objects.qp, ibv_destroy_qp); // it has the same number
+    objects.qp = nullptr;
+    for (const ibv_qp_state state : {IBV_QPS_RTS, IBV_QPS_ERR}) {
+        kernel.state = state;
+        add_cqe(kernel, 1, IBV_WC_LOC_PROT_ERR);
+        assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
+        const auto before = count_err_commands();
+        assert_int_equal(before, state == IBV_QPS_ERR ? 1 : 0);
+        assert_int_equal(ibv_post_recv(qp, &wr, &bad_wr), 0);
+        assert_int_equal(count_err_commands() - before, before);
+    }
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+// The kernel refuses to resize an SRQ below the receives that it has. Older ones have freed the
+// queue by then, and the next receive uses it.
+void srq_is_not_resized_below_its_receives(rxe_kernel &kernel, rxe_objects &objects) {
+    constexpr std::uint32_t num_receives = 9;
+    ibv_sge sge{};
+    ibv_recv_wr wr{}, *bad_wr = nullptr;
+    wr.sg_list = &sge;
+    for (std::uint32_t i = 0; i < num_receives; ++i)
+        assert_int_equal(ibv_post_srq_recv(objects.srq, &wr, &bad_wr), 0);
+    ibv_srq_attr attr{};
+    attr.max_wr = 7; // the kernel's ring then has 8 entries, of which one is unused
+    const std::size_t num_commands = kernel.commands.size();
+    assert_int_equal(ibv_modify_srq(objects.srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+    assert_int_equal(kernel.commands.size(), num_commands);
+    attr.max_wr = 8; // 16 entries
+    assert_int_equal(ibv_modify_srq(objects.srq, &attr, IBV_SRQ_MAX_WR), 0);
 }
 
 // Also when the ring has wrapped around.
@@ -678,6 +761,9 @@ int main() {
         objects_unit_test(invalid_atomic_of_wr_api_fails_batch),
         objects_unit_test(rings_moved_by_other_process_continue),
         objects_unit_test(ring_filled_by_other_process_is_full),
+        objects_unit_test(qp_is_destroyed_within_poll),
+        objects_unit_test(receive_of_failed_ud_qp_is_flushed),
+        objects_unit_test(srq_is_not_resized_below_its_receives),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -118,6 +118,32 @@ void cqes_are_polled_in_order_across_wrap(siw_kernel &kernel, siw_objects &objec
     }
 }
 
+// A result below num_entries says that the CQ is empty: a program that waits for an event then must
+// not have left a completion. Failed CQEs and WQEs to flush among the others do not end a poll.
+void short_poll_means_empty_cq(siw_kernel &kernel, siw_objects &objects) {
+    for (const std::uint64_t failed_id : {1U, 2U, 3U, 4U}) {
+        for (std::uint64_t wr_id = 1; wr_id <= 4; ++wr_id)
+            kernel.add_cqe(cq_ring,
+                           make_cqe(objects.srq_qp, wr_id,
+                                    wr_id == failed_id ? SIW_WC_LOC_PROT_ERR : SIW_WC_SUCCESS));
+        std::array<ibv_wc, 8> wcs{};
+        assert_int_equal(ibv_poll_cq(objects.cq, 8, wcs.data()), 4);
+        for (std::uint64_t wr_id = 1; wr_id <= 4; ++wr_id) {
+            assert_int_equal(wcs.at(wr_id - 1).wr_id, wr_id);
+            assert_int_equal(wcs.at(wr_id - 1).status,
+                             wr_id == failed_id ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
+        }
+    }
+    assert_int_equal(post_receive(objects, objects.qp, 6), 0);
+    assert_true(objects.modify_qp(IBV_QPS_ERR));
+    kernel.add_cqe(cq_ring, make_cqe(objects.qp, 5));
+    std::array<ibv_wc, 8> wcs{};
+    assert_int_equal(ibv_poll_cq(objects.cq, 8, wcs.data()), 2);
+    assert_int_equal(wcs[0].wr_id, 5);
+    assert_int_equal(wcs[1].wr_id, 6);
+    assert_int_equal(wcs[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 // For any contents of the entries, polling ends, stays within the array, and only clears the flags
 // of entries.
 void invalid_cqes_are_polled_safely(siw_kernel &kernel, siw_objects &objects) {
@@ -318,6 +344,25 @@ void cqes_of_destroyed_qp_are_not_polled(siw_kernel &kernel, siw_objects &object
     assert_int_equal(poll(objects.cq).size(), 0);
 }
 
+// A thread that polls with ibv_start_poll() may destroy a QP before ibv_end_poll().
+void qp_is_destroyed_within_poll(siw_kernel &kernel, siw_objects &objects) {
+    ibv_qp *const qp = objects.create_qp(nullptr, ibv_cq_ex_to_cq(objects.cq_ex));
+    assert_non_null(qp);
+    for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
+        kernel.add_cqe(cq_ex_ring, make_cqe(wr_id == 2 ? qp : objects.qp, wr_id));
+    ibv_poll_cq_attr attr{};
+    assert_int_equal(ibv_start_poll(objects.cq_ex, &attr), 0);
+    assert_int_equal(objects.cq_ex->wr_id, 1);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_next_poll(objects.cq_ex), 0);
+    assert_int_equal(objects.cq_ex->wr_id, 3);
+    assert_int_equal(ibv_next_poll(objects.cq_ex), ENOENT);
+    ibv_end_poll(objects.cq_ex);
+    assert_true(is_cq_empty(kernel, cq_ex_ring));
+    ibv_wc wc{};
+    assert_false(poll_ex(objects.cq_ex, wc)); // the lock is free
+}
+
 void req_notify_cq_sets_flags_in_ring(siw_kernel &kernel, siw_objects &objects) {
     kernel.commands.clear();
     for (const int solicited : {0, 1}) {
@@ -399,6 +444,7 @@ int main() {
     const CMUnitTest tests[] = {
         objects_unit_test(status_and_opcode_are_translated),
         objects_unit_test(cqes_are_polled_in_order_across_wrap),
+        objects_unit_test(short_poll_means_empty_cq),
         objects_unit_test(invalid_cqes_are_polled_safely),
         cmocka_unit_test(failed_cqe_flushes_qp),
         objects_unit_test(modify_qp_to_error_flushes_wrs),
@@ -406,6 +452,7 @@ int main() {
         objects_unit_test(post_send_after_disconnect_is_flushed),
         objects_unit_test(first_post_send_after_disconnect_is_flushed),
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
+        objects_unit_test(qp_is_destroyed_within_poll),
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
         objects_unit_test(req_notify_cq_detects_qp_error),
         objects_unit_test(flushed_wr_raises_cq_event),

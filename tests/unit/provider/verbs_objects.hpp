@@ -52,8 +52,8 @@ class verbs_objects {
         return check_created(cq = ibv_create_cq(context, requested_cqe, nullptr, nullptr, 0)) &&
                check_created(cq_ex = ibv_create_cq_ex(context, &cq_attr)) &&
                check_created(srq = ibv_create_srq(pd, &srq_attr)) &&
-               check_created(qp = create_qp(nullptr)) && check_created(srq_qp = create_qp(srq)) &&
-               check_created(qp_ex = create_qp_ex());
+               check_created(qp = create_qp(nullptr, cq)) &&
+               check_created(srq_qp = create_qp(srq, cq)) && check_created(qp_ex = create_qp_ex());
     }
     void destroy_queues() {
         destroy(qp_ex, ibv_destroy_qp);
@@ -98,18 +98,20 @@ class verbs_objects {
         }
     }
 
-  private:
-    ibv_qp *create_qp(ibv_srq *qp_srq) {
+    /// An RC QP whose completions go to a CQ.
+    ibv_qp *create_qp(ibv_srq *qp_srq, ibv_cq *qp_cq, ibv_qp_type type = IBV_QPT_RC) {
         ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = cq;
+        attr.send_cq = attr.recv_cq = qp_cq;
         attr.srq = qp_srq;
         attr.cap = requested_cap;
-        attr.qp_type = IBV_QPT_RC;
+        attr.qp_type = type;
         attr.sq_sig_all = 1;
         ibv_qp *const new_qp = ibv_create_qp(pd, &attr);
         granted_cap = attr.cap;
         return new_qp;
     }
+
+  private:
     ibv_qp *create_qp_ex() {
         ibv_qp_init_attr_ex attr{};
         attr.send_cq = attr.recv_cq = cq;
