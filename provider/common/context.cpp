@@ -11,10 +11,6 @@
 namespace coherdma::provider {
 namespace {
 
-void free_context(ibv_context *context) noexcept {
-    abi::uninit_and_free_context(context);
-}
-
 /// Queries the kernel, and converts the firmware version of its response to text.
 int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input,
                     ibv_device_attr_ex *attr, std::size_t size) noexcept {
@@ -81,7 +77,6 @@ verbs_context *init_imported_context(ibv_context *context, rdma_driver_id driver
 }
 
 void fill_context_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.free_context = free_context;
     ops.query_device_ex = query_device_ex;
     ops.query_port = query_port;
 }

@@ -58,23 +58,30 @@ class cq_spinlock : public spinlock {
         unlock();
     }
 
-    /// Holds the lock, also if this thread keeps it for a poll.
+    /// Holds the lock, also if this thread keeps it for a poll. Without waits, holds_lock() may be
+    /// false: another thread has the lock.
     class guard {
       public:
-        explicit guard(cq_spinlock &lock) noexcept
-            : lock_(lock.polling_thread().load(order) == pthread_self() ? nullptr : &lock) {
-            if (lock_ != nullptr)
-                lock_->lock();
+        explicit guard(cq_spinlock &lock, bool waits = true) noexcept
+            : lock_(lock)
+            , is_kept_(lock.polling_thread().load(order) == pthread_self())
+            , is_taken_(!is_kept_ && lock.try_lock()) {
+            if (!is_kept_ && !is_taken_ && waits) {
+                lock_.lock();
+                is_taken_ = true;
+            }
         }
         ~guard() {
-            if (lock_ != nullptr)
-                lock_->unlock();
+            if (is_taken_)
+                lock_.unlock();
         }
         guard(const guard &) = delete;
         guard &operator=(const guard &) = delete;
+        bool holds_lock() const noexcept { return is_kept_ || is_taken_; }
 
       private:
-        cq_spinlock *lock_;
+        cq_spinlock &lock_;
+        bool is_kept_, is_taken_;
     };
 
   private:

@@ -134,13 +134,12 @@ int poll_cqes(rxe_cq &cq, ibv_wc *wc, int max_wc) noexcept {
 }
 
 /// Discards a QP's CQEs that have not been polled. They belong to the program, which may therefore
-/// change their status.
-void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept {
-    const cq_spinlock::guard guard(cq.lock);
+/// change their status. The caller holds the lock.
+void discard_cqes(rxe_cq &cq, const rxe_qp &qp) noexcept {
     cq_ring ring = cq.ring; // a copy: a poll of this thread may be at another CQE
     ring.reset();
     while (auto *const cqe = static_cast<rxe_cqe *>(ring.peek())) {
-        if (cqe->qp_num == qp_num)
+        if (cqe->qp_num == qp.verbs.qp.qp_num)
             cqe->status = CQE_DISCARDED;
         ring.advance_consumer();
     }

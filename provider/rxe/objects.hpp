@@ -5,7 +5,7 @@
 
 #include "common/doorbell.hpp"
 #include "common/objects.hpp"
-#include "common/qp_list.hpp"
+#include "common/qp_table.hpp"
 #include "ring.hpp"
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace coherdma::provider::rxe {
 
+struct rxe_cq;
 struct rxe_qp;
 
 struct rxe_context {
     ibv_context verbs;
-    qp_list<rxe_qp> qps;
+    qp_table<rxe_qp, rxe_cq> qps;
 };
 
 struct rxe_ah {
@@ -41,7 +42,7 @@ struct rxe_srq {
 
 struct rxe_qp {
     abi::verbs_qp verbs;
-    rxe_qp *next;
+    qp_table_entry<rxe_qp> entry;
     spinlock sq_lock, rq_lock;
     doorbell sq_doorbell;
     wq_ring sq, rq; ///< rq is not mapped if the QP has an SRQ
@@ -92,8 +93,8 @@ void fill_post_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept;
 void fill_srq_ops(abi::verbs_context_ops &ops) noexcept;
 
-/// Discards a QP's CQEs that have not been polled.
-void cq_clean(rxe_cq &cq, std::uint32_t qp_num) noexcept;
+/// Discards a QP's CQEs that have not been polled. The caller holds the CQ's lock.
+void discard_cqes(rxe_cq &cq, const rxe_qp &qp) noexcept;
 
 /// Sets the CQ's functions of the start_poll API.
 void set_poll_ops(rxe_cq &cq) noexcept;

@@ -17,25 +17,17 @@ void unmap_rings(rxe_qp &qp) noexcept {
     qp.rq.unmap();
 }
 
-/// The kernel keeps the CQEs of a QP that was destroyed or reset; the consumer must not poll them.
-void discard_cqes(const rxe_qp &qp) noexcept {
-    const ibv_qp &ibqp = qp.verbs.qp;
-    cq_clean(to_rxe_cq(ibqp.send_cq), ibqp.qp_num);
-    if (ibqp.recv_cq != ibqp.send_cq)
-        cq_clean(to_rxe_cq(ibqp.recv_cq), ibqp.qp_num);
-}
+// The kernel keeps the CQEs of a QP that was destroyed or reset; the consumer must not poll them.
 
-// The QP is removed from the list first. Once the kernel has destroyed it, its number can go to a
-// new QP, and a polling thread must find only that one.
 int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
-    qp_list<rxe_qp> &qps = to_rxe_context(ibqp->context).qps;
-    qps.remove(qp);
+    auto &qps = to_rxe_context(ibqp->context).qps;
+    qps.retire(qp);
     if (const int error = libibverbs().ibv_cmd_destroy_qp(ibqp)) {
-        qps.add(qp);
+        qps.restore(qp);
         return error;
     }
-    discard_cqes(qp);
+    qps.forget(qp);
     unmap_rings(qp);
     std::free(&qp);
     return 0;
@@ -108,9 +100,17 @@ std::uint64_t get_supported_send_ops(ibv_context *context, ibv_qp_type type,
 
 namespace {
 
+void discard_cqes_of_reset_qp(rxe_cq &cq, const rxe_qp &qp) noexcept {
+    const cq_spinlock::guard guard(cq.lock);
+    discard_cqes(cq, qp);
+}
+
 // Called after the QP entered RESET: the kernel has dropped its WQEs.
 void reset_qp(rxe_qp &qp) noexcept {
-    discard_cqes(qp);
+    const ibv_qp &ibqp = qp.verbs.qp;
+    discard_cqes_of_reset_qp(to_rxe_cq(ibqp.send_cq), qp);
+    if (ibqp.recv_cq != ibqp.send_cq)
+        discard_cqes_of_reset_qp(to_rxe_cq(ibqp.recv_cq), qp);
     {
         const std::lock_guard guard(qp.sq_lock);
         qp.sq.reset();
@@ -165,9 +165,9 @@ static bool is_in_err(rxe_qp &qp) noexcept {
 
 /// Called by a poll for each failed completion. From then on post_recv() has the kernel flush.
 void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
-    context.qps.for_each([qp_num](rxe_qp &qp) {
-        if (qp.verbs.qp.qp_num == qp_num && !std::atomic_ref(qp.in_error).load() && is_in_err(qp) &&
-            !std::atomic_ref(qp.in_error).exchange(true))
+    context.qps.visit(qp_num, [](rxe_qp &qp) {
+        const std::atomic_ref in_error(qp.in_error);
+        if (!in_error.load() && is_in_err(qp) && !in_error.exchange(true))
             move_qp_to_err(qp);
     });
 }

@@ -3,9 +3,19 @@
 #include "objects.hpp"
 
 namespace coherdma::provider::siw {
+namespace {
+
+void free_context(ibv_context *context) noexcept {
+    to_siw_context(context).qps.destroy();
+    abi::uninit_and_free_context(context);
+}
+
+} // namespace
+
 abi::verbs_context_ops make_context_ops() noexcept {
     abi::verbs_context_ops ops = {};
     fill_context_ops(ops);
+    ops.free_context = free_context;
     fill_pd_ops(ops);
     provider::fill_mr_ops(ops); // those that rxe and siw share
     fill_cq_ops(ops);

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
-#include <mutex>
 
 namespace coherdma::provider::siw {
 namespace {
@@ -87,7 +86,7 @@ ibv_wc_opcode to_wc_opcode(std::uint8_t siw_opcode) noexcept {
     return WC_OPCODE[siw_opcode % WC_OPCODE.size()];
 }
 
-/// A flag of CQEs that cq_clean() discarded; the kernel has no such flag.
+/// A flag of CQEs that discard_cqes() discarded; the kernel has no such flag.
 constexpr std::uint8_t CQE_DISCARDED = 128;
 
 /// Converts a CQE.
@@ -213,8 +212,8 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
 }
 
 /// The QP was destroyed: discards its CQEs that have not been polled, and does not flush its WQEs.
-void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept {
-    const cq_spinlock::guard guard(cq.lock);
+/// The caller holds the lock.
+void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
     remove_from_flush_list(cq, qp.sq);
     remove_from_flush_list(cq, qp.rq);
     cq_ring &ring = cq.ring;

@@ -5,7 +5,7 @@
 
 #include "common/doorbell.hpp"
 #include "common/objects.hpp"
-#include "common/qp_list.hpp"
+#include "common/qp_table.hpp"
 #include "ring.hpp"
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace coherdma::provider::siw {
 
+struct siw_cq;
 struct siw_qp;
 
 struct siw_context {
     ibv_context verbs;
-    qp_list<siw_qp> qps;
+    qp_table<siw_qp, siw_cq> qps;
     std::uint8_t next_stag_key;
 };
 
@@ -49,7 +50,7 @@ struct siw_srq {
 
 struct siw_qp {
     abi::verbs_qp verbs;
-    siw_qp *next;
+    qp_table_entry<siw_qp> entry;
     spinlock sq_lock, rq_lock;
     siw_wq sq, rq; ///< rq is not mapped if the QP has an SRQ
     doorbell sq_doorbell;
@@ -105,7 +106,8 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept;
 bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept;
 
 /// Discards a QP's CQEs that have not been polled, and the WQEs that were to be flushed to the CQ.
-void cq_clean(siw_cq &cq, const siw_qp &qp) noexcept;
+/// The caller holds the CQ's lock.
+void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept;
 
 /// Sets the QP's functions of the ibv_wr_* API that are in send_ops.
 void set_wr_ops(siw_qp &qp, std::uint64_t send_ops) noexcept;

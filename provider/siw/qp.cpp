@@ -21,19 +21,15 @@ void unmap_rings(siw_qp &qp) noexcept {
     qp.rq.ring.mem.unmap();
 }
 
-// The QP is removed from the list first, so that a thread that polls finds neither a QP that the
-// kernel has destroyed nor another QP with the same number.
 int destroy_qp(ibv_qp *ibqp) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
-    qp_list<siw_qp> &qps = to_siw_context(ibqp->context).qps;
-    qps.remove(qp);
+    auto &qps = to_siw_context(ibqp->context).qps;
+    qps.retire(qp);
     if (const int error = libibverbs().ibv_cmd_destroy_qp(ibqp)) {
-        qps.add(qp);
+        qps.restore(qp);
         return error;
     }
-    cq_clean(to_siw_cq(ibqp->send_cq), qp);
-    if (ibqp->recv_cq != nullptr && ibqp->recv_cq != ibqp->send_cq)
-        cq_clean(to_siw_cq(ibqp->recv_cq), qp);
+    qps.forget(qp);
     unmap_rings(qp);
     std::free(&qp);
     return 0;
@@ -163,10 +159,7 @@ void move_qp_to_err_and_notify(siw_qp &qp) noexcept {
 }
 
 void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept {
-    context.qps.for_each([qp_num](siw_qp &qp) {
-        if (qp.verbs.qp.qp_num == qp_num)
-            move_qp_to_err(qp);
-    });
+    context.qps.visit(qp_num, move_qp_to_err);
 }
 
 /// After a doorbell: sets may_be_in_error if the kernel has not taken the WQE at index.
@@ -191,7 +184,7 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
 /// Queries the QPs with this send CQ that may be in error, and moves those that are to ERR.
 void check_qps_for_error(siw_cq &cq) noexcept {
     std::atomic_ref(cq.has_qp_to_check).store(false);
-    to_siw_context(cq.verbs.cq.context).qps.for_each([&cq](siw_qp &qp) {
+    to_siw_context(cq.verbs.cq.context).qps.visit_all([&cq](siw_qp &qp) {
         if (qp.verbs.qp.send_cq == &cq.verbs.cq &&
             std::atomic_ref(qp.may_be_in_error).load(std::memory_order_relaxed))
             check_qp_for_error(qp);

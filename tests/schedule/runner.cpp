@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <sched.h>
 #include <set>
 #include <string>
@@ -291,6 +292,9 @@ options parse(int argc, char **argv) {
 
 int run_programs(int argc, char **argv, std::span<const program> programs) {
     const options opts = parse(argc, argv);
+    // What is allocated and freed is overwritten, so that its use fails.
+    constexpr int PATTERN = 0xa5;
+    mallopt(M_PERTURB, PATTERN);
     recording &shared = *map_recording();
     bool is_known = false, failed = false;
     for (const program &each : programs) {

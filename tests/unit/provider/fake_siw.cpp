@@ -37,9 +37,21 @@ std::uint64_t siw_kernel::make_ring(std::uint32_t &entries, std::size_t entry_si
     return key;
 }
 
-siw_uresp_create_qp siw_kernel::add_qp(std::uint32_t max_send_wr, std::uint32_t max_recv_wr) {
+std::uint32_t siw_kernel::lowest_free_qp_num() {
+    std::erase_if(qp_nums_, [this](const auto &qp) { return objects.count(qp.first) == 0; });
+    std::uint32_t number = 0x13;
+    const auto is_used = [&](const auto &qp) {
+        return qp.second == number;
+    };
+    while (std::any_of(qp_nums_.begin(), qp_nums_.end(), is_used))
+        ++number;
+    return number;
+}
+
+siw_uresp_create_qp siw_kernel::add_qp(std::uint32_t handle, std::uint32_t max_send_wr,
+                                       std::uint32_t max_recv_wr) {
     siw_uresp_create_qp resp{};
-    resp.qp_id = ++last_qp_num_;
+    resp.qp_id = qp_nums_[handle] = lowest_free_qp_num();
     resp.num_sqe = max_send_wr;
     resp.sq_key = make_ring(resp.num_sqe, sizeof(siw_sqe));
     resp.num_rqe = max_recv_wr;
@@ -89,18 +101,20 @@ int siw_kernel::answer_driver(const command &cmd) {
     }
     case IB_USER_VERBS_CMD_CREATE_QP: {
         const auto req = cmd.read<ib_uverbs_create_qp>();
-        const auto resp = add_qp(req.max_send_wr, req.is_srq != 0 ? 0 : req.max_recv_wr);
+        const std::uint32_t handle = add_object(cmd);
+        const auto resp = add_qp(handle, req.max_send_wr, req.is_srq != 0 ? 0 : req.max_recv_wr);
         const std::array<std::uint32_t, 8> core_resp{
-            add_object(cmd),  resp.qp_id,       req.max_send_wr,     req.max_recv_wr,
+            handle,           resp.qp_id,       req.max_send_wr,     req.max_recv_wr,
             req.max_send_sge, req.max_recv_sge, req.max_inline_data, 0};
         respond(cmd, core_resp, resp);
         return 0;
     }
     case IB_USER_VERBS_CMD_CREATE_QP | extended: {
         const auto req = cmd.read<ib_uverbs_ex_create_qp>();
-        const auto resp = add_qp(req.max_send_wr, req.max_recv_wr);
+        const std::uint32_t handle = add_object(cmd);
+        const auto resp = add_qp(handle, req.max_send_wr, req.max_recv_wr);
         const std::array<std::uint32_t, 10> core_resp{
-            add_object(cmd),  resp.qp_id,       req.max_send_wr,    req.max_recv_wr,
+            handle,           resp.qp_id,       req.max_send_wr,    req.max_recv_wr,
             req.max_send_sge, req.max_recv_sge, req.max_inline_data};
         respond(cmd, core_resp, resp);
         return 0;

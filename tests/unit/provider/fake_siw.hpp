@@ -49,11 +49,14 @@ class siw_kernel : public kernel {
     std::uint64_t make_ring(std::uint32_t &entries, std::size_t entry_size,
                             std::size_t trailer_size = 0);
     /// Creates the rings of a QP; without a receive ring if max_recv_wr is 0, as for an SRQ.
-    siw_uresp_create_qp add_qp(std::uint32_t max_send_wr, std::uint32_t max_recv_wr);
+    siw_uresp_create_qp add_qp(std::uint32_t handle, std::uint32_t max_send_wr,
+                               std::uint32_t max_recv_wr);
+    /// As siw_create_qp(), by xa_alloc().
+    std::uint32_t lowest_free_qp_num();
 
     std::vector<std::uint32_t> num_entries_;              ///< by ring
     std::map<std::size_t, std::uint32_t> num_cqes_added_; ///< by ring
-    std::uint32_t last_qp_num_ = 0x12;
+    std::map<std::uint32_t, std::uint32_t> qp_nums_;      ///< by handle
     std::uint32_t last_stag_index_ = 0;
 };
 
