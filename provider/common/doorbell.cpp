@@ -81,40 +81,31 @@ int ring_doorbell(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     return ring_doorbell_inline(qp, driver_id);
 }
 
-/// Returns true if this thread has to ring, false if the thread that is ringing will do it again.
+/// Returns true if this thread has to ring, false if the thread that set BUSY will ring again.
 /// state: the value loaded last.
 bool doorbell::acquire_or_set_pending(std::uint32_t state) noexcept {
     const std::atomic_ref shared_state(state_);
+    // Ordering: stores PENDING also over PENDING, which publishes this thread's WQEs to the thread
+    // that reads it.
     while (!shared_state.compare_exchange_weak(state, state == IDLE ? BUSY : PENDING)) {
     }
     return state == IDLE;
 }
 
-/// This thread rang, but another set PENDING meanwhile: rings for it, until none has.
-void doorbell::ring_until_idle(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
-    const std::atomic_ref shared_state(state_);
-    std::uint32_t state;
-    do {
-        // Ordering: sequentially consistent, before the system call. The kernel sees the WQEs of
-        // each thread whose PENDING this replaces.
-        shared_state.store(BUSY);
-        ring_doorbell(qp, driver_id);
-        state = BUSY;
-    } while (!shared_state.compare_exchange_strong(state, IDLE));
-}
-
-/// Returns 0 or an errno. If another thread is ringing, returns 0: that thread rings again.
+/// Returns 0 or the errno of this thread's last ring, which is for all WQEs that this thread and
+/// those that found BUSY have published. If another thread is ringing, returns 0: it rings again.
 int doorbell::ring_coalesced(const ibv_qp &qp, std::uint32_t driver_id) noexcept {
     const std::atomic_ref shared_state(state_);
     std::uint32_t state = IDLE;
     // Ordering: the WQEs are published before the state changes. This thread either finds IDLE and
-    // rings, or sets PENDING, which the thread that rings finds before it sets IDLE.
+    // rings, or sets PENDING, which only the thread that set BUSY replaces, below.
     if (!shared_state.compare_exchange_strong(state, BUSY) && !acquire_or_set_pending(state))
         return 0;
     const int error = ring_doorbell_inline(qp, driver_id);
-    state = BUSY;
-    if (!shared_state.compare_exchange_strong(state, IDLE)) [[unlikely]]
-        ring_until_idle(qp, driver_id);
+    // Ordering: reads PENDING before the system call, so the kernel sees the WQEs of each thread
+    // that set it. A thread that posts from here on finds IDLE and rings itself.
+    if (shared_state.exchange(IDLE) == PENDING) [[unlikely]]
+        return ring_doorbell(qp, driver_id);
     return error;
 }
 

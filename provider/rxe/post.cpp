@@ -202,7 +202,9 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
 } // namespace
 
 /// Coalesced with those of other threads, unless the consumer uses the QP from one thread at a
-/// time.
+/// time. Returns 0 or an errno.
+// Also the errno of a doorbell for other threads. The kernel refuses one only for good: the QP is
+// in RESET, or the device is gone. Then it does not complete the WQEs of this post either.
 int rxe_qp::ring_doorbell() noexcept {
     return sq_lock.is_single_threaded() ? provider::ring_doorbell(verbs.qp, RDMA_DRIVER_RXE)
                                         : sq_doorbell.ring_coalesced(verbs.qp, RDMA_DRIVER_RXE);

@@ -20,21 +20,39 @@ namespace {
 
 struct send_queue {
     std::atomic<unsigned> num_published = 0, num_taken = 0;
+    std::atomic<unsigned> num_rings = 0, num_refusals_left = 0;
     coherdma::provider::doorbell doorbell{};
     ibv_context context{};
     ibv_qp qp{};
 
     send_queue() { qp.context = &context; }
+    /// Rings again after an error, as retry_doorbell() of siw.
     void post() {
         ++num_published;
-        schedule::require(doorbell.ring_coalesced(qp, 0) == 0, "a doorbell fails");
+        if (doorbell.ring_coalesced(qp, 0) == 0)
+            return;
+        while (coherdma::provider::ring_doorbell(qp, 0) != 0) {
+        }
     }
 };
 
 send_queue *queue = nullptr; ///< of the present schedule
+thread_local unsigned num_rings_of_thread = 0;
+
+bool is_refused() {
+    unsigned left = queue->num_refusals_left;
+    return left != 0 && schedule::choose(2) != 0 &&
+           queue->num_refusals_left.compare_exchange_strong(left, left - 1);
+}
 
 /// The system call of a doorbell.
 long take_published() {
+    ++num_rings_of_thread;
+    ++queue->num_rings;
+    if (is_refused()) {
+        errno = ENOTCONN;
+        return -1;
+    }
     const unsigned published = queue->num_published;
     unsigned taken = queue->num_taken;
     while (taken < published && !queue->num_taken.compare_exchange_weak(taken, published)) {
@@ -43,41 +61,61 @@ long take_published() {
     return SIZE_OF_COMMAND;
 }
 
-/// The last of the threads that post has returned.
-void require_all_taken(const send_queue &sq) {
-    schedule::require(sq.num_taken == sq.num_published, "a WQE is published and no one rings");
-}
-
-void three_threads_post() {
+/// Each thread posts num_posts times, to a kernel that refuses up to num_refusals doorbells.
+void three_threads_post(unsigned num_posts, unsigned num_refusals) {
     send_queue sq;
     queue = &sq;
+    sq.num_refusals_left = num_refusals;
     const auto post = [&] {
-        sq.post();
+        for (unsigned i = 0; i < num_posts; ++i)
+            sq.post();
     };
     std::thread first(post), second(post);
     post();
     first.join();
     second.join();
-    require_all_taken(sq);
+    schedule::require(sq.num_taken == sq.num_published, "a WQE is published and no one rings");
+    // A thread rings for others only if one of them has not rung.
+    schedule::require(sq.num_rings <= sq.num_published + num_refusals, "a doorbell too many");
 }
 
+void three_threads_post_once() {
+    three_threads_post(1, 0);
+}
 void three_threads_post_twice() {
+    three_threads_post(2, 0);
+}
+void kernel_refuses_a_doorbell() {
+    three_threads_post(2, 1);
+}
+
+/// A thread that posts once does not ring as long as others post.
+void one_posts_once() {
+    constexpr unsigned NUM_POSTS = 3, MAX_RINGS = 2;
     send_queue sq;
     queue = &sq;
-    const auto post_twice = [&] {
-        sq.post();
-        sq.post();
+    const auto post = [&] {
+        for (unsigned i = 0; i < NUM_POSTS; ++i)
+            sq.post();
     };
-    std::thread first(post_twice), second(post_twice);
-    post_twice();
-    first.join();
-    second.join();
-    require_all_taken(sq);
+    std::thread once([&] {
+        num_rings_of_thread = 0;
+        sq.post();
+        schedule::require(num_rings_of_thread <= MAX_RINGS,
+                          "a thread that posts once rings as long as others post");
+    });
+    std::thread other(post);
+    post();
+    once.join();
+    other.join();
+    schedule::require(sq.num_taken == sq.num_published, "a WQE is published and no one rings");
 }
 
 constexpr std::array PROGRAMS = {
-    schedule::program{"three_threads_post", three_threads_post},
+    schedule::program{"three_threads_post_once", three_threads_post_once},
     schedule::program{"three_threads_post_twice", three_threads_post_twice},
+    schedule::program{"kernel_refuses_a_doorbell", kernel_refuses_a_doorbell},
+    schedule::program{"one_posts_once", one_posts_once},
 };
 
 } // namespace
