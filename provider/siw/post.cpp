@@ -3,10 +3,12 @@
 // ibv_post_send and ibv_post_recv. A WR that the kernel cannot execute stops the SQ forever, so
 // each is checked here.
 
+#include "common/create.hpp"
 #include "wqe.hpp"
 
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <mutex>
 #include <sched.h>
 
@@ -76,16 +78,42 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     return 0;
 }
 
-// ENOTCONN may be transient, while the kernel changes the QP's state: retries. If the
-// doorbell still fails, the connection is closed: moves the QP to ERR.
-[[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp) noexcept {
-    constexpr int max_retries = 3;
-    for (int retries = 0; retries < max_retries; ++retries) {
+std::uint64_t get_time_ns() noexcept {
+    constexpr std::uint64_t ns_per_s = 1'000'000'000;
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * ns_per_s +
+           static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Whether the kernel reports RTS.
+bool is_in_rts(siw_qp &qp) noexcept {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init_attr = {};
+    // ibv_query_qp() would store the state in the ibv_qp.
+    return query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) == 0 &&
+           attr.qp_state == IBV_QPS_RTS;
+}
+
+/// After a doorbell that failed. index: of the first WQE that it was for.
+// The kernel returns ENOTCONN if the QP is not in RTS, and also in RTS while a thread modifies the
+// QP or waits for that. A WQE left in RTS would stop the SQ: while it is pending, later posts skip
+// the doorbell. So only a QP in another state moves to ERR: its connection is closed. Kernels
+// before 6.8 do not set the state that they report, which is RESET or any, so the time is limited.
+// sched_yield() is no cancellation point, as a sleep would be.
+[[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp, std::uint32_t index) noexcept {
+    constexpr int max_retries_unless_rts = 3;
+    constexpr std::uint64_t max_ns = 1'000'000'000;
+    const std::uint64_t begin_ns = get_time_ns();
+    for (int retries = 1;; ++retries) {
         sched_yield();
         const int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
         if (error == 0)
-            return;
+            return check_wqe_taken(qp, index);
         if (error != ENOTCONN)
+            break;
+        if (retries >= max_retries_unless_rts &&
+            (!is_in_rts(qp) || get_time_ns() - begin_ns > max_ns))
             break;
     }
     move_qp_to_err_and_notify(qp);
@@ -119,7 +147,7 @@ bool was_connected(siw_qp &qp) noexcept {
     }
     qp.sq_lock.unlock();
     if (error != 0)
-        retry_doorbell(qp);
+        retry_doorbell(qp, begin);
     else
         check_wqe_taken(qp, begin);
     return 0;
@@ -163,7 +191,7 @@ bool was_connected(siw_qp &qp) noexcept {
                           ? ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW)
                           : qp.sq_doorbell.ring_coalesced(qp.verbs.qp, RDMA_DRIVER_SIW);
     if (error != 0) [[unlikely]]
-        retry_doorbell(qp);
+        retry_doorbell(qp, begin);
     else if (is_pending(ring.wqe(begin)))
         check_wqe_taken(qp, begin);
     return 0;

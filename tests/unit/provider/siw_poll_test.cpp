@@ -270,7 +270,7 @@ void read_on_unconnected_qp_in_error_is_flushed(siw_kernel &kernel, siw_objects 
 }
 
 // The kernel may return ENOTCONN once during a state change; repeated, it means a closed
-// connection.
+// connection, unless the QP is in RTS.
 void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(post_write(objects, objects.qp, 1), 0); // the first doorbell succeeds
     consume_sqes(kernel, sq_ring);
@@ -283,6 +283,7 @@ void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &obje
     assert_int_equal(kernel.commands.size(), 2);
     assert_int_equal(count_err_commands(kernel, objects.qp), 0);
     consume_sqes(kernel, sq_ring);
+    kernel.state = IBV_QPS_INIT;
     kernel.on_doorbell = [](std::uint32_t) {
         return ENOTCONN;
     };
@@ -296,6 +297,25 @@ void post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &obje
     assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// The kernel takes no WQE in ERR, and its doorbell succeeds, also after it was refused.
+void wqe_of_retried_doorbell_is_flushed_in_error(siw_kernel &kernel, siw_objects &objects) {
+    int num_doorbells = 0;
+    kernel.on_doorbell = [&](std::uint32_t) {
+        ++num_doorbells;
+        if (num_doorbells == 1)
+            consume_sqes(kernel, sq_ring); // in RTS
+        return num_doorbells == 2 ? ENOTCONN : 0;
+    };
+    assert_int_equal(post_write(objects, objects.qp, 1), 0);
+    kernel.state = IBV_QPS_ERR;
+    assert_int_equal(post_write(objects, objects.qp, 2), 0);
+    assert_int_equal(num_doorbells, 3);
+    const auto wcs = poll(objects.cq);
+    assert_int_equal(wcs.size(), 1);
+    assert_int_equal(wcs[0].wr_id, 2);
+    assert_int_equal(wcs[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 // Although no doorbell has succeeded before: a QP with a nonzero number of Reads, which the two
 // sides negotiate, was connected.
 void first_post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects &objects) {
@@ -303,6 +323,7 @@ void first_post_send_after_disconnect_is_flushed(siw_kernel &kernel, siw_objects
         ibv_qp *const qp = max_rd_atomic == 0 ? objects.qp : objects.srq_qp;
         kernel.max_rd_atomic = static_cast<std::uint8_t>(max_rd_atomic);
         kernel.max_dest_rd_atomic = static_cast<std::uint8_t>(max_dest_rd_atomic);
+        kernel.state = IBV_QPS_INIT;
         kernel.on_doorbell = [](std::uint32_t) {
             return ENOTCONN;
         };
@@ -450,6 +471,7 @@ int main() {
         objects_unit_test(modify_qp_to_error_flushes_wrs),
         objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
+        objects_unit_test(wqe_of_retried_doorbell_is_flushed_in_error),
         objects_unit_test(first_post_send_after_disconnect_is_flushed),
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
         objects_unit_test(qp_is_destroyed_within_poll),

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -154,6 +156,92 @@ void doorbell_is_skipped_while_sqes_are_pending(siw_kernel &kernel, siw_objects 
     assert_int_equal(kernel.commands.size(), 3);
     assert_int_equal(post_write(objects, objects.qp, 4), ENOMEM);
     assert_int_equal(kernel.commands.size(), 3);
+}
+
+/// Whether the driver has moved a QP to ERR.
+bool has_modified_qp(const siw_kernel &kernel) {
+    return kernel.count_commands(IB_USER_VERBS_CMD_MODIFY_QP) != 0;
+}
+
+// A post during the first doorbell leaves it to that thread, which rings once more. A post during
+// the second doorbell rings itself.
+void thread_that_rings_does_so_once_more_for_others(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(post_write(objects, objects.qp, 1), 0);
+    consume_sqes(kernel, sq_ring);
+    std::vector<int> begun; // the doorbells, in the order of their begin and end
+    kernel.on_doorbell = [&](std::uint32_t) {
+        const int number = static_cast<int>(begun.size()) + 1;
+        begun.push_back(number);
+        consume_sqes(kernel, sq_ring);
+        if (number <= 2)
+            assert_int_equal(post_write(objects, objects.qp, 2), 0);
+        assert_int_equal(begun.size(), number == 2 ? 3 : number); // the second contains the third
+        return 0;
+    };
+    assert_int_equal(post_write(objects, objects.qp, 2), 0);
+    assert_int_equal(begun.size(), 3);
+    assert_true(is_sq_empty(kernel, sq_ring));
+}
+
+void doorbell_that_fails_for_others_is_retried(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(post_write(objects, objects.qp, 1), 0);
+    consume_sqes(kernel, sq_ring);
+    kernel.commands.clear();
+    int num_doorbells = 0;
+    kernel.on_doorbell = [&](std::uint32_t) {
+        ++num_doorbells;
+        if (num_doorbells == 2)
+            return ENOTCONN;
+        consume_sqes(kernel, sq_ring);
+        if (num_doorbells == 1)
+            assert_int_equal(post_write(objects, objects.qp, 3), 0);
+        return 0;
+    };
+    assert_int_equal(post_write(objects, objects.qp, 2), 0);
+    assert_int_equal(num_doorbells, 3);
+    assert_true(is_sq_empty(kernel, sq_ring));
+    assert_false(has_modified_qp(kernel));
+}
+
+// The kernel returns ENOTCONN in RTS, too, as long as a thread modifies the QP.
+void doorbell_is_retried_while_qp_is_in_rts(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(post_write(objects, objects.qp, 1), 0);
+    consume_sqes(kernel, sq_ring);
+    kernel.commands.clear();
+    int num_refusals = 100;
+    kernel.on_doorbell = [&](std::uint32_t) {
+        if (num_refusals-- > 0)
+            return ENOTCONN;
+        consume_sqes(kernel, sq_ring);
+        return 0;
+    };
+    assert_int_equal(post_write(objects, objects.qp, 2), 0);
+    assert_true(is_sq_empty(kernel, sq_ring));
+    assert_false(has_modified_qp(kernel));
+    // The state changes meanwhile: the connection is closed.
+    num_refusals = 100;
+    int num_queries = 0;
+    kernel.on_query_qp = [&] {
+        kernel.state = ++num_queries == 5 ? IBV_QPS_INIT : IBV_QPS_RTS;
+    };
+    assert_int_equal(post_write(objects, objects.qp, 3), 0);
+    assert_true(has_modified_qp(kernel));
+    assert_true(num_refusals > 80);
+}
+
+// Kernels before 6.8 do not set the state that they report: it may be RTS in any state.
+void doorbell_is_not_retried_forever(siw_kernel &kernel, siw_objects &objects) {
+    assert_int_equal(post_write(objects, objects.qp, 1), 0);
+    consume_sqes(kernel, sq_ring);
+    kernel.commands.clear();
+    kernel.on_doorbell = [](std::uint32_t) {
+        return ENOTCONN;
+    };
+    kernel.on_query_qp = [] {
+        usleep(10'000);
+    };
+    assert_int_equal(post_write(objects, objects.qp, 2), 0);
+    assert_true(has_modified_qp(kernel));
 }
 
 // The driver clears the SQEs that it has published before a failed doorbell, so that the kernel
@@ -343,6 +431,10 @@ int main() {
         objects_unit_test(inline_data_is_copied_into_sqe),
         objects_unit_test(post_recv_rings_no_doorbell),
         objects_unit_test(doorbell_is_skipped_while_sqes_are_pending),
+        objects_unit_test(thread_that_rings_does_so_once_more_for_others),
+        objects_unit_test(doorbell_that_fails_for_others_is_retried),
+        objects_unit_test(doorbell_is_retried_while_qp_is_in_rts),
+        objects_unit_test(doorbell_is_not_retried_forever),
         objects_unit_test(failed_post_leaves_no_valid_sqe),
         objects_unit_test(only_wr_after_read_has_read_fence),
         objects_unit_test(wr_complete_publishes_all_wrs),
