@@ -17,8 +17,6 @@ void unmap_rings(rxe_qp &qp) noexcept {
     qp.rq.unmap();
 }
 
-// The kernel keeps the CQEs of a QP that was destroyed or reset; the consumer must not poll them.
-
 int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     auto &qps = to_rxe_context(ibqp->context).qps;
@@ -100,6 +98,7 @@ std::uint64_t get_supported_send_ops(ibv_context *context, ibv_qp_type type,
 
 namespace {
 
+// The kernel keeps the CQEs of a QP that was destroyed or reset; the consumer must not poll them.
 void discard_cqes_of_reset_qp(rxe_cq &cq, const rxe_qp &qp) noexcept {
     const cq_spinlock::guard guard(cq.lock);
     discard_cqes(cq, qp);
