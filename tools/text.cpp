@@ -2,6 +2,7 @@
 
 #include "text.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 namespace {
@@ -32,8 +33,14 @@ std::vector<std::string> tools::wrap_text(std::string_view text, std::size_t wid
 }
 
 std::string tools::make_printable(std::string text) {
-    for (char &ch : text)
-        if (std::iscntrl(static_cast<unsigned char>(ch)) != 0)
-            ch = '?';
+    constexpr char C1_LEAD = '\xc2'; // U+0080 to U+009F are C2 80 to C2 9F in UTF-8
+    constexpr unsigned char C1_END = 0xa0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (std::iscntrl(static_cast<unsigned char>(text[i])) != 0)
+            text[i] = '?';
+        else if (text[i] == C1_LEAD && i + 1 < text.size() && is_utf8_continuation(text[i + 1]) &&
+                 static_cast<unsigned char>(text[i + 1]) < C1_END)
+            text.replace(i, 2, "?");
+    }
     return text;
 }

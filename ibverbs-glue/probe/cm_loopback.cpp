@@ -45,6 +45,7 @@ class cm_loopback final : public loopback {
                                 "accepting the connection");
         channel_.wait_for(RDMA_CM_EVENT_ESTABLISHED);
         channel_.wait_for(RDMA_CM_EVENT_ESTABLISHED);
+        listen_id_.reset(); // no other program can connect
         requester_ = {.qp = active_id_->qp, .cq = cq_.get(), .timeout = attr.timeout};
     }
     int copy() override {

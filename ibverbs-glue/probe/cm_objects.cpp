@@ -69,9 +69,12 @@ unique_cm_id cm_event_channel::create_id() const {
 unique_cm_id cm_event_channel::bind(const sockaddr *addr, std::uint16_t port) const {
     sockaddr_storage copy = copy_address(addr, port);
     unique_cm_id id = create_id();
-    if (rdma_bind_addr(id.get(), reinterpret_cast<sockaddr *>(&copy)) != 0)
-        id.reset();
-    return id;
+    if (rdma_bind_addr(id.get(), reinterpret_cast<sockaddr *>(&copy)) == 0)
+        return id;
+    const int error = errno;
+    id.reset();
+    errno = error;
+    return nullptr;
 }
 
 /// Binds to the first local address that rdma_cm binds to the device. A link-local one comes last:
@@ -103,7 +106,9 @@ int cm_event_channel::why_ended(std::chrono::milliseconds timeout) const {
     cm_event event = {};
     if (!wait(event, timeout))
         return 0;
-    return event.type == RDMA_CM_EVENT_DEVICE_REMOVAL ? ENODEV : ECONNRESET;
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        return ENODEV;
+    return event.type == RDMA_CM_EVENT_DISCONNECTED ? ECONNRESET : 0;
 }
 
 bool cm_event_channel::wait(cm_event &event, std::chrono::milliseconds timeout) const {
@@ -126,6 +131,8 @@ cm_event cm_event_channel::wait_for(rdma_cm_event_type expected) const {
     cm_event event = {};
     if (!wait(event))
         throw_error(ETIMEDOUT, "waiting for the connection manager");
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        throw_error(ENODEV, "waiting for the connection manager");
     if (event.type != expected)
         throw_error(EPROTO, rdma_event_str(event.type));
     return event;

@@ -4,8 +4,8 @@
 
 #include <cerrno>
 #include <sched.h>
+#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 namespace coherdma::probe {
 
@@ -13,12 +13,22 @@ void throw_error(int error, const char *action) {
     throw std::system_error(error != 0 ? error : EIO, std::generic_category(), action);
 }
 
+namespace {
+
+/// 0: there is no such file.
+std::uint64_t inode_of(const char *path) {
+    struct stat status = {};
+    return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+} // namespace
+
 removal_watch::removal_watch(const ibv_context *context)
     : folder_(context->device->dev_path)
-    , had_folder_(access(folder_, F_OK) == 0) {}
+    , inode_(inode_of(folder_)) {}
 
 bool removal_watch::is_removed() const {
-    return had_folder_ && access(folder_, F_OK) != 0;
+    return inode_ != 0 && inode_of(folder_) != inode_;
 }
 
 unique_mr register_memory(ibv_pd *pd, std::span<std::uint64_t> memory) {

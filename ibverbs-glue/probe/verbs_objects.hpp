@@ -47,8 +47,8 @@ class removal_watch {
     bool is_removed() const;
 
   private:
-    const char *folder_; ///< in sysfs
-    bool had_folder_;    ///< false: sysfs is not mounted
+    const char *folder_;  ///< in sysfs
+    std::uint64_t inode_; ///< another device may get the name; 0: sysfs is not mounted
 };
 
 unique_mr register_memory(ibv_pd *pd, std::span<std::uint64_t> memory);

@@ -5,7 +5,6 @@
 #include "emulate/debug_info.hpp"
 #include "text.hpp"
 
-#include <cctype>
 #include <fmt/core.h>
 
 namespace tools::emulate {

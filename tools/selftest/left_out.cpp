@@ -46,7 +46,7 @@ void hide(report &report, const std::string &hidden, const std::string &replacem
 
 const char *const LEFT_OUT =
     "The report has no MAC, GUID, GID, IP address, host name, user name or serial number. Look at "
-    "the release of the kernel: who built it may have put a name there.";
+    "the release of the kernel: the one who built it may have put a name there.";
 
 void hide_private_texts(report &report, const std::string &device_name) {
     if (has_guid(device_name))

@@ -49,6 +49,10 @@ class call_timeout {
         action.sa_handler = [](int) {
         }; // without SA_RESTART
         sigaction(SIGALRM, &action, &old_action_);
+        sigset_t alarm_signal;
+        sigemptyset(&alarm_signal);
+        sigaddset(&alarm_signal, SIGALRM);
+        pthread_sigmask(SIG_UNBLOCK, &alarm_signal, &old_mask_); // the parent may have blocked it
         const auto usec = std::chrono::microseconds(timeout).count();
         const timeval period = {.tv_sec = usec / std::micro::den,
                                 .tv_usec = usec % std::micro::den};
@@ -59,6 +63,7 @@ class call_timeout {
     ~call_timeout() {
         const itimerval off = {};
         setitimer(ITIMER_REAL, &off, nullptr);
+        pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
         sigaction(SIGALRM, &old_action_, nullptr);
     }
     call_timeout(const call_timeout &) = delete;
@@ -66,16 +71,17 @@ class call_timeout {
 
   private:
     struct sigaction old_action_ = {};
+    sigset_t old_mask_ = {};
 };
 
-bool is_loopback(const sockaddr *addr) {
-    constexpr std::uint8_t IPV4_LOOPBACK_NET = 127;
-    if (addr->sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(addr)->sin6_addr) != 0;
-    return addr->sa_family == AF_INET &&
-           ntohl(reinterpret_cast<const sockaddr_in *>(addr)->sin_addr.s_addr) >>
-                   IN_CLASSA_NSHIFT ==
-               IPV4_LOOPBACK_NET;
+/// A loopback address, or one that stands for any of this machine.
+bool is_of_this_machine(const sockaddr *addr) {
+    if (addr->sa_family == AF_INET6) {
+        const in6_addr &ipv6 = reinterpret_cast<const sockaddr_in6 *>(addr)->sin6_addr;
+        return IN6_IS_ADDR_LOOPBACK(&ipv6) || IN6_IS_ADDR_UNSPECIFIED(&ipv6);
+    }
+    const in_addr_t ipv4 = ntohl(reinterpret_cast<const sockaddr_in *>(addr)->sin_addr.s_addr);
+    return ipv4 == INADDR_ANY || ipv4 >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
 }
 
 using unique_addrinfo = unique_object<addrinfo, freeaddrinfo>;
@@ -97,9 +103,9 @@ class cm_peer_connection final : public peer_connection {
                        milliseconds timeout)
         : channel_(timeout)
         , timeout_(timeout) {
-        if (is_loopback(destination.ai_addr))
-            throw std::runtime_error("a loopback address has no RDMA device; to test the device "
-                                     "with itself, omit --peer");
+        if (is_of_this_machine(destination.ai_addr))
+            throw std::runtime_error("it is this machine; to test the device with itself, omit "
+                                     "--peer");
         id_ = channel_.bind_to_device(device, destination.ai_family);
         channel_.resolve(id_.get(), destination.ai_addr);
         if (device != ibv_get_device_name(id_->verbs->device))
@@ -175,11 +181,13 @@ class cm_peer_connection final : public peer_connection {
 unique_cm_id listen_on(const cm_event_channel &channel, const std::string &device) {
     unique_cm_id any_port = channel.bind_to_device(device, AF_UNSPEC);
     unique_cm_id default_port = channel.bind(rdma_get_local_addr(any_port.get()), DEFAULT_PORT);
-    if (!default_port && errno != EADDRINUSE)
-        throw_error(errno, "binding to the default port");
-    unique_cm_id id = std::move(default_port ? default_port : any_port);
-    throw_if_rdma_cm_failed(rdma_listen(id.get(), 1), "listening on the device");
-    return id;
+    // siw learns that a TCP program uses the port when it begins to listen.
+    if (default_port && rdma_listen(default_port.get(), 1) == 0)
+        return default_port;
+    if (errno != EADDRINUSE)
+        throw_error(errno, "listening on the device");
+    throw_if_rdma_cm_failed(rdma_listen(any_port.get(), 1), "listening on the device");
+    return any_port;
 }
 
 /// ADDRESS, or with the port if it is not the default one.
@@ -210,8 +218,10 @@ struct device_removed : std::runtime_error {
 /// rdma_cm in any order, and waits for the processes that use the first before it removes it from
 /// the second; so only one of them tells.
 bool wait_for_event(const cm_event_channel &channel, const removal_watch &watch, cm_event &event) {
+    if (watch.is_removed())
+        throw device_removed();
     const bool has_event = channel.wait(event);
-    if ((has_event && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) || watch.is_removed())
+    if (has_event && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
         throw device_removed();
     return has_event;
 }
@@ -291,16 +301,18 @@ std::unique_ptr<peer_connection> connect_to_peer(const std::string &device,
                                                  const peer_address &address,
                                                  std::span<std::uint64_t> source,
                                                  std::span<std::uint64_t> sink,
-                                                 milliseconds timeout) {
+                                                 milliseconds timeout, bool (*is_interrupted)()) {
     const unique_addrinfo list = resolve_host(address);
-    for (const addrinfo *entry = list.get();; entry = entry->ai_next) {
+    std::string first_problem; // of the address that the system prefers
+    for (const addrinfo *entry = list.get(); entry && !is_interrupted(); entry = entry->ai_next) {
         try {
             return std::make_unique<cm_peer_connection>(device, *entry, source, sink, timeout);
-        } catch (const std::exception &) {
-            if (!entry->ai_next)
-                throw;
+        } catch (const std::exception &error) {
+            if (first_problem.empty())
+                first_problem = error.what();
         }
     }
+    throw std::runtime_error(first_problem);
 }
 
 int listen_for_peers(const std::string &device, bool is_once, bool (*is_interrupted)()) {

@@ -21,11 +21,11 @@ class peer_connection {
     virtual int copy() = 0;
 };
 
-std::unique_ptr<peer_connection> connect_to_peer(const std::string &device,
-                                                 const peer_address &address,
-                                                 std::span<std::uint64_t> source,
-                                                 std::span<std::uint64_t> sink,
-                                                 std::chrono::milliseconds timeout);
+/// Tries the addresses of the peer's name one after another, unless is_interrupted().
+std::unique_ptr<peer_connection>
+connect_to_peer(const std::string &device, const peer_address &address,
+                std::span<std::uint64_t> source, std::span<std::uint64_t> sink,
+                std::chrono::milliseconds timeout, bool (*is_interrupted)());
 
 /// Serves peers one after another, until is_interrupted(); only one peer if is_once. Prints the
 /// command for the other machine. Returns the exit status. Throws std::runtime_error if the device

@@ -22,18 +22,18 @@ std::string heading(const char *text) {
 std::string labeled(const std::string &label, const std::string &text) {
     constexpr std::size_t LABEL_WIDTH = 16;
     std::string result;
-    for (const std::string &line : wrap_text(text, WIDTH - LABEL_WIDTH)) {
+    for (const std::string &line : wrap_text(make_printable(text), WIDTH - LABEL_WIDTH)) {
         result += fmt::format("{:<{}}{}\n", result.empty() ? label : "", LABEL_WIDTH, line);
     }
     return result;
 }
 
 std::string paragraph(const std::string &text) {
-    return fmt::format("{}\n", fmt::join(wrap_text(text, WIDTH), "\n"));
+    return fmt::format("{}\n", fmt::join(wrap_text(make_printable(text), WIDTH), "\n"));
 }
 
 std::string list_item(const std::string &text) {
-    return fmt::format("- {}\n", fmt::join(wrap_text(text, WIDTH - 2), "\n  "));
+    return fmt::format("- {}\n", fmt::join(wrap_text(make_printable(text), WIDTH - 2), "\n  "));
 }
 
 std::string or_unknown(const std::string &text) {

@@ -16,8 +16,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
+#include <thread>
 #include <unistd.h>
 
 namespace tools {
@@ -57,6 +57,8 @@ std::string describe_error(int error, bool has_peer) {
     case ENODEV:
         return "the device was removed";
     case ECONNRESET:
+        if (!has_peer)
+            return "the connection of the device to itself has ended";
         return "the peer has ended the connection. It may have ended itself, its memory may not be "
                "what it offered, or its limit of 10 minutes was reached; then try fewer --rounds.";
     default:
@@ -87,22 +89,17 @@ struct connection {
     }
 };
 
-/// Throws std::runtime_error.
-void require_context(const device &device) {
-    if (!device.context())
-        throw std::runtime_error("libibverbs cannot open the device; see: coherdma doctor");
-}
+constexpr const char *CANNOT_OPEN = "libibverbs cannot open the device; see: coherdma doctor";
 
 /// Connects the device; throws std::runtime_error.
 connection connect(const device &device, const selftest_options &opts,
                    const coherdma::probe::buffers &buffers) {
-    require_context(device);
     connection connection;
     if (!opts.peer.empty()) {
         try {
-            connection.peer =
-                connect_to_peer(opts.device, parse_peer_address(opts.peer), buffers.source.words(),
-                                buffers.sink.words(), TRANSFER_TIMEOUT);
+            connection.peer = connect_to_peer(
+                opts.device, parse_peer_address(opts.peer), buffers.source.words(),
+                buffers.sink.words(), TRANSFER_TIMEOUT, bench::sigint_guard::is_interrupted);
         } catch (const std::exception &error) {
             // Without the address, as the report has none.
             throw std::runtime_error(std::string("cannot connect to the peer: ") + error.what());
@@ -123,9 +120,21 @@ connection connect(const device &device, const selftest_options &opts,
     return connection;
 }
 
+/// Whether the device is removed or, after the failure of a transfer, will be: without its network
+/// interface it fails first.
+bool is_removal_the_cause(const coherdma::probe::removal_watch &watch) {
+    constexpr int MAX_CHECKS = 20;
+    constexpr std::chrono::milliseconds INTERVAL{50};
+    for (int i = 0; i < MAX_CHECKS && !watch.is_removed(); ++i)
+        std::this_thread::sleep_for(INTERVAL);
+    return watch.is_removed();
+}
+
+/// device: with a context.
 test_run run_test(const device &device, const selftest_options &opts) {
     test_run run;
     run.has_peer = !opts.peer.empty();
+    const coherdma::probe::removal_watch watch(device.context());
     const coherdma::probe::buffers buffers;
     const std::unique_ptr<memory_sync> syncs = make_syncs(device);
     run.is_sync_possible = syncs->problem(sync_part::ALL).empty();
@@ -134,13 +143,12 @@ test_run run_test(const device &device, const selftest_options &opts) {
     plan.sink = buffers.sink.words();
     plan.line_size = device.attr().line_size != 0 ? device.attr().line_size : DEFAULT_LINE_SIZE;
     plan.rounds = static_cast<std::uint32_t>(opts.num_rounds);
-    std::optional<coherdma::probe::removal_watch> watch; // of a device that can be tested
     plan.check_interruption = [&](const experiment &experiment) {
         if (experiment.variant == sync_variant::NONE)
             bench::show_progress(experiment.rounds, plan.rounds, "round of experiments");
         if (bench::sigint_guard::is_interrupted())
             return EINTR;
-        return watch->is_removed() ? ENODEV : 0;
+        return watch.is_removed() ? ENODEV : 0;
     };
     run.rounds = plan.rounds;
     run.lines_per_round =
@@ -148,10 +156,11 @@ test_run run_test(const device &device, const selftest_options &opts) {
     const bench::sigint_guard guard;
     try {
         const connection connection = connect(device, opts, buffers);
-        watch.emplace(device.context());
         connection.set_transfers(plan);
         experiment_results results = run_experiments(plan, *syncs);
         run.experiments = std::move(results.experiments);
+        if (results.error != 0 && results.error != EINTR && is_removal_the_cause(watch))
+            results.error = ENODEV;
         if (results.error != 0)
             run.problem = describe_error(results.error, run.has_peer);
         // The memory is deregistered with no line that is modified or stale.
@@ -159,7 +168,9 @@ test_run run_test(const device &device, const selftest_options &opts) {
         syncs->writeback_invalidate(buffers.sink.words());
     } catch (const std::exception &error) {
         // A signal ends the wait for an event of the connection.
-        run.problem = bench::sigint_guard::is_interrupted() ? "interrupted" : error.what();
+        run.problem = bench::sigint_guard::is_interrupted() ? describe_error(EINTR, run.has_peer)
+                      : watch.is_removed()                  ? describe_error(ENODEV, run.has_peer)
+                                                            : error.what();
     }
     bench::clear_progress();
     return run;
@@ -174,7 +185,8 @@ int run(const selftest_options &opts) {
     }
     const device device(opts.device, rule_scope::ALL);
     if (opts.listen) {
-        require_context(device);
+        if (!device.context())
+            throw std::runtime_error(CANNOT_OPEN);
         const bench::sigint_guard guard;
         return listen_for_peers(opts.device, opts.once, bench::sigint_guard::is_interrupted);
     }
@@ -185,7 +197,10 @@ int run(const selftest_options &opts) {
     report.device = describe_device(device);
     report.library = query_library(device);
     report.is_root = geteuid() == 0;
-    report.test = run_test(device, opts);
+    if (device.context())
+        report.test = run_test(device, opts);
+    else
+        report.test = {.has_peer = !opts.peer.empty(), .experiments = {}, .problem = CANNOT_OPEN};
     hide_private_texts(report, device.attr().name);
     const conclusion conclusion = conclude(report);
     std::fputs(

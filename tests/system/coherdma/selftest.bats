@@ -18,7 +18,10 @@ setup() {
 }
 teardown() {
     ip address replace "$(device_fact siw ADDRESS)/24" dev "$(device_fact siw NETDEV)"
-    if [[ -s listener.pid ]] && kill -0 "$(<listener.pid)" 2>/dev/null; then kill -KILL "$(<listener.pid)"; fi
+    local pid
+    if [[ -e pids ]]; then
+        while read -r pid; do if kill -0 "$pid" 2>/dev/null; then kill -KILL "$pid"; fi; done <pids
+    fi
     if [[ -e /sys/class/infiniband/extra ]]; then rdma link delete extra; fi
     if [[ -e /sys/class/net/extra-netdev ]]; then ip link delete extra-netdev; fi
 }
@@ -44,7 +47,7 @@ listen_on() {
     empty_output listener
     "$tool" selftest "$1" --listen "${@:2}" >listener.out 2>&1 3>&- &
     listener=$!
-    echo $listener >listener.pid
+    echo $listener >>pids # that teardown ends
     wait_for_output listener '^coherdma selftest DEVICE --peer '
     address=$(sed -n 's/^coherdma selftest DEVICE --peer //p' listener.out)
 }
@@ -270,8 +273,14 @@ start_client() { # OPTION...: of extra; for so many rounds that it does not end 
     empty_output client
     "$tool" selftest extra --rounds 1000000 "$@" >client.out 2>&1 3>&- &
     client=$!
+    echo $client >>pids
 }
 has_connected() { [[ $(rdma resource show qp | grep -c ' extra/.* type RC state RTS ') == "$1" ]]; } # NUMBER OF QPs
+is_gone() { [[ ! -e /sys/class/infiniband/extra ]]; }
+remove_extra_device() { # COMMAND... in the background, since no signal ends it while it waits
+    "$@" 3>&- &
+    WAIT_LIMIT=60 wait_until is_gone
+}
 expect_removed() { # PID OUTPUT
     local status=0
     wait "$1" || status=$?
@@ -281,7 +290,7 @@ expect_removed() { # PID OUTPUT
 expect_end_at_removal() { # DRIVER
     add_extra_device "$1"
     listen_on extra
-    timeout 60 rdma link delete extra
+    remove_extra_device rdma link delete extra
     expect_removed "$listener" listener.out
     ip link delete extra-netdev
 
@@ -289,7 +298,7 @@ expect_end_at_removal() { # DRIVER
     listen_on extra
     start_client --peer "$address"
     wait_for_output listener '^A peer has connected'
-    timeout 60 rdma link delete extra
+    remove_extra_device rdma link delete extra
     expect_removed "$listener" listener.out
     wait "$client" || true # it sees the removal or the listener's end first
     grep -Eq '^coherdma: extra: the (device was removed|peer has ended)' client.out
@@ -298,9 +307,16 @@ expect_end_at_removal() { # DRIVER
     add_extra_device "$1"
     start_client
     wait_until has_connected 2
-    timeout 60 rdma link delete extra
+    remove_extra_device rdma link delete extra
     expect_removed "$client" client.out
     grep -q '^Ended early: the device was removed$' client.out
+    ip link delete extra-netdev
+
+    add_extra_device "$1"
+    start_client
+    wait_until has_connected 2
+    remove_extra_device ip link delete extra-netdev
+    expect_removed "$client" client.out
 }
 @test "rxe: the device is removed: its listener, peer and experiments end" { expect_end_at_removal rxe; }
 @test "siw: the device is removed: its listener, peer and experiments end" { expect_end_at_removal siw; }
@@ -318,11 +334,27 @@ expect_no_answer() { # DRIVER: from an address that swallows what is sent there
 @test "rxe: a peer that never answers is an error" { expect_no_answer rxe; }
 @test "siw: a peer that never answers is an error" { expect_no_answer siw; }
 
-@test "a loopback address is refused at once" {
-    for address in 127.0.0.1 ::1; do
+@test "an address that stands for this machine is refused" {
+    for address in 127.0.0.1 ::1 0.0.0.0 ::; do
         run -1 --separate-stderr "$tool" selftest rxe0 --peer "$address"
-        [[ $stderr == *'a loopback address has no RDMA device; to test the device with itself, omit --peer' ]]
+        [[ $stderr == *'cannot connect to the peer: it is this machine; to test the device with itself, omit --peer' ]]
     done
+}
+
+@test "no other program can connect to the experiments" {
+    add_extra_device siw
+    start_client
+    wait_until has_connected 2
+    [[ $(rdma resource show cm_id | grep -c ' extra/.* state LISTEN ') == 0 ]]
+    kill -INT "$client"
+    wait "$client" || [[ $? == 1 ]]
+}
+
+@test "of a name's addresses, the first problem is reported" {
+    echo "$(device_fact rxe ADDRESS) both.test
+fd00::99 both.test" >>/etc/hosts
+    run -1 --separate-stderr "$tool" selftest rxe0 --peer both.test
+    [[ $stderr == *'refused; does coherdma selftest --listen run there'* ]]
 }
 
 @test "a second listener has another port, at the same address" {

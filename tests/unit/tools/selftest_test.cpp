@@ -519,7 +519,9 @@ void machine_is_described_by_its_files(void **) {
     assert_string_equal(describe_machine(root).board.c_str(), "unknown");
     write("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n"
                           "processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\n");
-    write("proc/device-tree/model", std::string("Some \033Board\0", 12));
+    write("proc/device-tree/model", std::string("Some \033Bo\xc2\x9b"
+                                                "ard\0",
+                                                14));
     write("run/systemd/container", "lxc");
     write("sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", "64\n");
     write("sys/devices/system/cpu/cpu0/cache/index0/type", "Data\n");
@@ -527,7 +529,7 @@ void machine_is_described_by_its_files(void **) {
     const machine_facts machine = describe_machine(root);
     std::filesystem::remove_all(root);
     assert_string_equal(machine.cpu.c_str(), "implementer 0x41, part 0xd05 and 0xd0b");
-    assert_true(machine.board == "Some ?Board"); // no zero byte at its end, nor an escape sequence
+    assert_true(machine.board == "Some ?Bo?ard"); // no zero byte at its end, nor an escape sequence
     assert_string_equal(machine.other_line_sizes.c_str(), "L1 64");
     assert_int_equal(machine.environment.size(), 1);
     assert_string_equal(machine.environment[0].c_str(), "container");
