@@ -54,10 +54,11 @@ bool check_qps_for_error_if_due(siw_cq &cq) noexcept {
 
 // Arms the CQ for the next completion, also if solicited_only: the kernel treats no receive as
 // solicited. The consumer polls after this call, as the verbs require, and so finds a completion
-// from before it. Ordering: see check_wqe_taken().
+// from before it. Ordering: see check_wqe_taken() and announce_wqe_to_flush().
 int req_notify_cq(ibv_cq *ibcq, int) noexcept {
     siw_cq &cq = to_siw_cq(ibcq);
     std::atomic_ref(cq.ring.ctrl->flags).store(SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(cq.has_qp_to_check).load())
         check_qps_for_error(cq);
     return 0;
@@ -99,29 +100,59 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
 }
 
-/// Completes a WQE of a QP in error with IBV_WC_WR_FLUSH_ERR: the next one of the SQs and RQs on
-/// the flush list. Returns false if there is none.
-bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
-    siw_wq *wq = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
-    for (; wq != nullptr; wq = wq->next) {
-        wqe_header &wqe = wq->ring.wqe(wq->flush_index);
+/// Completes the next WQE of a QP in error, which the kernel has neither taken nor flushed, with
+/// IBV_WC_WR_FLUSH_ERR. Returns false if there is none.
+bool flush_wqe(siw_wq &wq, ibv_wc &wc) noexcept {
+    const std::uint32_t prod = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    while (wq.flush_index != prod) {
+        wqe_header &wqe = wq.ring.wqe(wq.flush_index++);
         if (!is_pending(wqe))
-            continue;
+            continue; // siw_qp_llp_close() has flushed it
         wc = {};
         wc.wr_id = wqe.id;
         wc.status = IBV_WC_WR_FLUSH_ERR;
-        wc.opcode = wq->is_rq ? IBV_WC_RECV : to_wc_opcode(wqe.opcode);
-        wc.qp_num = wq->qp_num;
+        wc.opcode = wq.is_rq ? IBV_WC_RECV : to_wc_opcode(wqe.opcode);
+        wc.qp_num = wq.qp_num;
         store_flags(wqe, 0);
-        ++wq->flush_index;
         return true;
     }
     return false;
 }
 
+/// Flushes a WQE of the queues from one on. Returns false if there is none.
+bool flush_wqe_of_list(siw_cq &cq, siw_wq *wq, ibv_wc &wc) noexcept {
+    for (; wq != nullptr; wq = wq->next) {
+        if (flush_wqe(*wq, wc)) {
+            cq.next_to_flush = wq;
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Flushes the next WQE of the SQs and RQs on the flush list. Returns false if there is none.
+// It continues where it was, so that a peer that takes many QPs with it costs a time that grows
+// with their number, not with its square; and goes through the list only if a WQE was announced.
+bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
+    std::atomic_ref may_have_wqe(cq.may_have_wqe_to_flush);
+    if (!may_have_wqe.load(std::memory_order_relaxed))
+        return false;
+    if (flush_wqe_of_list(cq, cq.next_to_flush, wc))
+        return true;
+    cq.next_to_flush = nullptr;
+    // Ordering: acquire, for announce_wqe_to_flush(). A WQE that is announced later sets it again.
+    may_have_wqe.exchange(false, std::memory_order_acquire);
+    if (!flush_wqe_of_list(cq, std::atomic_ref(cq.flush_list).load(std::memory_order_acquire), wc))
+        return false;
+    cq.announce_wqe_to_flush(); // there may be more
+    return true;
+}
+
 /// The QP of the SQ or RQ is being destroyed. Called with the CQ's lock held. Other threads add
 /// queues at the head, without the lock.
 void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
+    if (cq.next_to_flush == &wq)
+        cq.next_to_flush = wq.next;
     std::atomic_ref flush_list(cq.flush_list);
     siw_wq *head = flush_list.load();
     if (head == &wq && flush_list.compare_exchange_strong(head, wq.next))

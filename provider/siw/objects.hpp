@@ -29,16 +29,24 @@ struct siw_cq {
     bool has_qp_to_check;        ///< a QP with this send CQ may be in error
     std::uint64_t last_check_ns; ///< when check_qps_for_error() was last called by a poll
     siw_wq *flush_list;          ///< the SQs and RQs whose WQEs are flushed to this CQ
+    siw_wq *next_to_flush;       ///< of the list: where a poll continues; nullptr: at its head
+    bool may_have_wqe_to_flush;  ///< set by announce_wqe_to_flush()
     ibv_wc cur_wc;               ///< between start_poll and end_poll
 
     /// Whether the kernel raises an event for the next completion.
     bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
 
-    /// Whether a poll has WQEs to flush or QPs to check for an error.
+    /// Whether a poll may have WQEs to flush or QPs to check for an error.
     bool needs_slow_poll() noexcept {
-        return std::atomic_ref(flush_list).load(std::memory_order_acquire) != nullptr ||
+        return std::atomic_ref(may_have_wqe_to_flush).load(std::memory_order_relaxed) ||
                std::atomic_ref(has_qp_to_check).load(std::memory_order_relaxed);
     }
+
+    /// After a WQE of a QP in error was published, or its queue was added to flush_list.
+    // Ordering: a poll that reads the flag with acquire sees the WQE and the list. Sequentially
+    // consistent, since the caller then loads whether the CQ is armed, and req_notify_cq() arms it
+    // before polls load the flag: either a poll finds the WQE or the caller raises an event.
+    void announce_wqe_to_flush() noexcept { std::atomic_ref(may_have_wqe_to_flush).store(true); }
 };
 
 struct siw_srq {

@@ -156,8 +156,10 @@ bool was_connected(siw_qp &qp) noexcept {
 /// For a QP in error, whose new WQEs this provider flushes at the next poll: has the kernel raise
 /// an event, if the consumer waits for one.
 [[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
+    siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
+    cq.announce_wqe_to_flush();
     qp.sq_lock.unlock();
-    force_cq_event(to_siw_cq(qp.verbs.qp.send_cq), qp.verbs.qp.pd);
+    force_cq_event(cq, qp.verbs.qp.pd);
     return 0;
 }
 
@@ -247,8 +249,11 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     const int error = post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
     // Ordering: stores the WQEs, then loads in_error; see submit_and_unlock_inline().
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
-        force_cq_event(to_siw_cq(ibqp->recv_cq), ibqp->pd);
+    if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) {
+        siw_cq &cq = to_siw_cq(ibqp->recv_cq);
+        cq.announce_wqe_to_flush();
+        force_cq_event(cq, ibqp->pd);
+    }
     trace::post_receive(ibqp->qp_num, error);
     return error;
 }

@@ -112,6 +112,7 @@ void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     wq.next = flush_list.load();
     while (!flush_list.compare_exchange_weak(wq.next, &wq)) {
     }
+    cq.announce_wqe_to_flush();
 }
 
 // Queries a QP that may be in error, and moves it to ERR if it is. If it is in RTS, the kernel is

@@ -257,6 +257,72 @@ void modify_qp_to_error_flushes_wrs(siw_kernel &kernel, siw_objects &objects) {
 }
 
 // The kernel reports that a QP that was never connected may have no outgoing Read.
+// When the connection ends, the kernel flushes once more what it finds in the rings
+// (siw_qp_llp_close()); what is posted later is flushed by this provider.
+void wrs_after_the_kernels_flush_are_flushed(siw_kernel &kernel, siw_objects &objects) {
+    constexpr std::uint64_t num_receives = 3;
+    for (std::uint64_t wr_id = 0; wr_id < num_receives; ++wr_id)
+        assert_int_equal(post_receive(objects, objects.qp, wr_id), 0);
+    assert_true(objects.modify_qp(IBV_QPS_ERR));
+    for (std::uint32_t i = 0; i < num_receives - 1; ++i) {
+        kernel.rqe(rq_ring, i).flags = 0;
+        kernel.add_cqe(cq_ring, make_cqe(objects.qp, i, SIW_WC_WR_FLUSH_ERR, SIW_OP_RECEIVE));
+    }
+    const auto wcs = poll(objects.cq);
+    assert_int_equal(wcs.size(), num_receives);
+    for (std::uint64_t wr_id = 0; wr_id < num_receives; ++wr_id)
+        assert_int_equal(wcs[wr_id].wr_id, wr_id);
+}
+
+// Several QPs on a CQ: each WR is flushed once, in order within its queue, also if a QP is destroyed
+// or posted to meanwhile.
+void wrs_of_many_qps_are_flushed_once(siw_kernel &, siw_objects &objects) {
+    constexpr std::size_t num_qps = 20;
+    constexpr std::uint64_t num_receives = 4;
+    std::vector<ibv_qp *> qps;
+    for (std::size_t i = 0; i < num_qps; ++i) {
+        qps.push_back(objects.create_qp(nullptr, objects.cq));
+        assert_non_null(qps.back());
+        for (std::uint64_t wr_id = 0; wr_id < num_receives; ++wr_id)
+            assert_int_equal(post_receive(objects, qps.back(), wr_id), 0);
+        ibv_qp_attr attr{};
+        attr.qp_state = IBV_QPS_ERR;
+        assert_int_equal(ibv_modify_qp(qps.back(), &attr, IBV_QP_STATE), 0);
+    }
+    std::map<std::uint32_t, std::uint64_t> num_flushed; // by QP number
+    const auto poll_and_check = [&](std::size_t max) {
+        ibv_wc wc{};
+        std::size_t count = 0;
+        for (; count < max && ibv_poll_cq(objects.cq, 1, &wc) == 1; ++count)
+            assert_int_equal(wc.wr_id, num_flushed[wc.qp_num]++);
+        return count;
+    };
+    // In the middle of the first QP's receives it is destroyed, as are some others.
+    ibv_wc wc{};
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
+    ++num_flushed[wc.qp_num];
+    std::size_t num_left = num_qps;
+    for (ibv_qp *&qp : qps) {
+        if (qp->qp_num != wc.qp_num && num_left % 3 != 0) {
+            --num_left;
+            continue;
+        }
+        --num_left;
+        num_flushed.erase(qp->qp_num);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+        qp = nullptr;
+    }
+    std::erase(qps, nullptr);
+    assert_int_equal(poll_and_check(SIZE_MAX), qps.size() * num_receives);
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 0);
+    for (ibv_qp *const qp : {qps.front(), qps.back(), qps.front()}) {
+        assert_int_equal(post_receive(objects, qp, num_flushed[qp->qp_num]), 0);
+        assert_int_equal(poll_and_check(SIZE_MAX), 1);
+    }
+    for (ibv_qp *const qp : qps)
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 void read_on_unconnected_qp_in_error_is_flushed(siw_kernel &kernel, siw_objects &objects) {
     kernel.max_dest_rd_atomic = 0;
     ibv_qp_attr error{};
@@ -469,6 +535,8 @@ int main() {
         objects_unit_test(invalid_cqes_are_polled_safely),
         cmocka_unit_test(failed_cqe_flushes_qp),
         objects_unit_test(modify_qp_to_error_flushes_wrs),
+        objects_unit_test(wrs_after_the_kernels_flush_are_flushed),
+        objects_unit_test(wrs_of_many_qps_are_flushed_once),
         objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
         objects_unit_test(wqe_of_retried_doorbell_is_flushed_in_error),
