@@ -49,7 +49,8 @@ struct qp_table_entry {
 /// Discards the CQEs of a retired QP in one of its CQs, once. False: it would have to wait for the
 /// CQ's lock.
 template <class cq_type, class qp_type>
-bool discard_once(cq_type &cq, const qp_type &qp, bool &is_clean, bool waits) noexcept {
+[[gnu::cold]] bool discard_once(cq_type &cq, const qp_type &qp, bool &is_clean,
+                                bool waits) noexcept {
     const cq_spinlock::guard guard(cq.lock, waits);
     if (!guard.holds_lock())
         return false;
@@ -62,7 +63,7 @@ bool discard_once(cq_type &cq, const qp_type &qp, bool &is_clean, bool waits) no
 
 /// The same in both of its CQs.
 template <class cq_type, class qp_type>
-bool discard_retired_cqes(qp_type &qp, bool waits) noexcept {
+[[gnu::cold]] bool discard_retired_cqes(qp_type &qp, bool waits) noexcept {
     const ibv_qp &ibqp = qp.verbs.qp;
     auto &entry = qp.entry;
     bool is_done =
@@ -84,7 +85,7 @@ class qp_table {
 
     /// Adds a QP that the kernel has created, after it has discarded the CQEs of a retired one with
     /// its number.
-    void add(qp_type &qp) noexcept {
+    [[gnu::cold]] void add(qp_type &qp) noexcept {
         while (qp_type *const retired = start_helping(qp.verbs.qp.qp_num)) {
             const bool is_done = discard_retired_cqes<cq_type>(*retired, false);
             end_helping(*retired);
@@ -98,19 +99,19 @@ class qp_table {
     }
 
     /// Before the kernel destroys the QP.
-    void retire(qp_type &qp) noexcept {
+    [[gnu::cold]] void retire(qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
         remove(bucket(qp.verbs.qp.qp_num), qp);
         push(retired_, qp);
     }
     /// The kernel could not destroy the QP, whose number has remained in use.
-    void restore(qp_type &qp) noexcept {
+    [[gnu::cold]] void restore(qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
         remove(retired_, qp);
         push(bucket(qp.verbs.qp.qp_num), qp);
     }
     /// The kernel has destroyed the QP: discards its CQEs. Then no thread uses it any more.
-    void forget(qp_type &qp) noexcept {
+    [[gnu::cold]] void forget(qp_type &qp) noexcept {
         discard_retired_cqes<cq_type>(qp, true);
         while (!try_forget(qp))
             sched_yield(); // the thread that helps waits for nothing
@@ -152,7 +153,7 @@ class qp_table {
         return buckets()[qp_num & (num_buckets() - 1)];
     }
     /// Without memory the lists become longer.
-    void grow_if_full() noexcept {
+    [[gnu::cold]] void grow_if_full() noexcept {
         if (num_qps_ < num_buckets())
             return;
         const std::size_t new_size = num_buckets() * GROWTH;
@@ -173,7 +174,7 @@ class qp_table {
     }
 
     /// A retired QP with this number whose CQEs have not been discarded, or nullptr.
-    qp_type *start_helping(std::uint32_t qp_num) noexcept {
+    [[gnu::cold]] qp_type *start_helping(std::uint32_t qp_num) noexcept {
         const std::lock_guard guard(mutex_);
         for (qp_type *qp = retired_; qp != nullptr; qp = qp->entry.next) {
             auto &entry = qp->entry;
@@ -186,11 +187,11 @@ class qp_table {
         }
         return nullptr;
     }
-    void end_helping(qp_type &qp) noexcept {
+    [[gnu::cold]] void end_helping(qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
         --qp.entry.num_helpers;
     }
-    bool try_forget(qp_type &qp) noexcept {
+    [[gnu::cold]] bool try_forget(qp_type &qp) noexcept {
         const std::lock_guard guard(mutex_);
         if (qp.entry.num_helpers != 0)
             return false;

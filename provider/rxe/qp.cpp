@@ -17,7 +17,7 @@ void unmap_rings(rxe_qp &qp) noexcept {
     qp.rq.unmap();
 }
 
-int destroy_qp(ibv_qp *ibqp) noexcept {
+[[gnu::cold]] int destroy_qp(ibv_qp *ibqp) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     auto &qps = to_rxe_context(ibqp->context).qps;
     qps.retire(qp);

@@ -6,7 +6,10 @@ namespace coherdma::provider::siw {
 namespace {
 
 void free_context(ibv_context *context) noexcept {
-    to_siw_context(context).qps.destroy();
+    siw_context &siw_context = to_siw_context(context);
+    if (siw_context.event_pd != nullptr)
+        ibv_dealloc_pd(siw_context.event_pd);
+    siw_context.qps.destroy();
     abi::uninit_and_free_context(context);
 }
 
@@ -33,6 +36,7 @@ ibv_context *open_context(ibv_device *device, int cmd_fd) noexcept {
     if (context == nullptr)
         return nullptr;
     context->qps.init();
+    context->event_mutex.init();
     return &context->verbs;
 }
 

@@ -14,6 +14,7 @@ namespace coherdma::provider::siw {
 namespace {
 
 int destroy_cq(ibv_cq *ibcq) noexcept {
+    destroy_event_qp(to_siw_cq(ibcq));
     if (const int error = libibverbs().ibv_cmd_destroy_cq(ibcq))
         return error;
     siw_cq &cq = to_siw_cq(ibcq);
@@ -236,8 +237,11 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
         std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
         if ((flags & CQE_DISCARDED) != 0)
             continue;
-        if (wc.status != IBV_WC_SUCCESS)
-            move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
+        if (wc.status == IBV_WC_SUCCESS)
+            return true;
+        if (take_event_cqe(cq, wc.qp_num))
+            continue;
+        move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
         return true;
     }
 }

@@ -3,6 +3,7 @@
 // The objects of a siw device and the functions that several files use.
 #pragma once
 
+#include "common/create.hpp"
 #include "common/doorbell.hpp"
 #include "common/objects.hpp"
 #include "common/qp_table.hpp"
@@ -19,6 +20,8 @@ struct siw_qp;
 struct siw_context {
     ibv_context verbs;
     qp_table<siw_qp, siw_cq> qps;
+    mutex event_mutex;
+    ibv_pd *event_pd; ///< of cq_event.cpp, which holds event_mutex; nullptr: not needed yet
     std::uint8_t next_stag_key;
 };
 
@@ -31,7 +34,10 @@ struct siw_cq {
     siw_wq *flush_list;          ///< the SQs and RQs whose WQEs are flushed to this CQ
     siw_wq *next_to_flush;       ///< of the list: where a poll continues; nullptr: at its head
     bool may_have_wqe_to_flush;  ///< set by announce_wqe_to_flush()
-    ibv_wc cur_wc;               ///< between start_poll and end_poll
+    siw_qp *event_qp;            ///< of cq_event.cpp, which holds event_mutex
+    std::uint32_t event_qp_num;
+    bool has_event_cqe; ///< the next failed CQE of event_qp_num is no completion of the consumer
+    ibv_wc cur_wc;      ///< between start_poll and end_poll
 
     /// Whether the kernel raises an event for the next completion.
     bool is_armed() noexcept { return std::atomic_ref(ring.ctrl->flags).load() != 0; }
@@ -129,15 +135,11 @@ int post_recvs(wq_ring &ring, spinlock &lock, std::uint32_t max_sge, ibv_recv_wr
                ibv_recv_wr **bad_wr) noexcept;
 
 /// Moves a QP to ERR. From then on a poll of its CQs flushes the WQEs that the kernel has not
-/// taken.
+/// taken. Raises an event on each CQ that is armed and has such WQEs.
 void move_qp_to_err(siw_qp &qp) noexcept;
 
 /// move_qp_to_err() for the QP with that number, if it still exists.
 void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept;
-
-/// move_qp_to_err(), and raises an event on each of the QP's CQs that has WQEs to flush. The caller
-/// holds no lock.
-void move_qp_to_err_and_notify(siw_qp &qp) noexcept;
 
 /// After a doorbell: sets may_be_in_error if the kernel has not taken the WQE.
 void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept;
@@ -145,7 +147,17 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept;
 /// Queries the QPs with this send CQ that may be in error, and moves those that are to ERR.
 void check_qps_for_error(siw_cq &cq) noexcept;
 
-/// Has the kernel raise an event on the CQ if it is armed. Called when the CQ has WQEs to flush.
-void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept;
+/// Has the kernel raise an event on the CQ if it is armed. Called after announce_wqe_to_flush().
+void force_cq_event(siw_cq &cq) noexcept;
+/// Whether a failed completion is that of a QP that force_cq_event() made. The caller holds the
+/// CQ's lock.
+bool take_event_cqe(siw_cq &cq, std::uint32_t qp_num) noexcept;
+/// Destroys the QP that force_cq_event() made, before the CQ.
+void destroy_event_qp(siw_cq &cq) noexcept;
+
+/// A QP that is not in the context's table. nullptr: errno is set.
+siw_qp *create_unlisted_qp(ibv_pd *pd, ibv_qp_init_attr &attr) noexcept;
+/// Returns 0 or an errno.
+int destroy_unlisted_qp(siw_qp &qp) noexcept;
 
 } // namespace coherdma::provider::siw

@@ -116,7 +116,7 @@ bool is_in_rts(siw_qp &qp) noexcept {
             (!is_in_rts(qp) || get_time_ns() - begin_ns > max_ns))
             break;
     }
-    move_qp_to_err_and_notify(qp);
+    move_qp_to_err(qp);
 }
 
 /// Whether the QP is or was connected.
@@ -159,7 +159,7 @@ bool was_connected(siw_qp &qp) noexcept {
     siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
     cq.announce_wqe_to_flush();
     qp.sq_lock.unlock();
-    force_cq_event(cq, qp.verbs.qp.pd);
+    force_cq_event(cq);
     return 0;
 }
 
@@ -252,7 +252,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) {
         siw_cq &cq = to_siw_cq(ibqp->recv_cq);
         cq.announce_wqe_to_flush();
-        force_cq_event(cq, ibqp->pd);
+        force_cq_event(cq);
     }
     trace::post_receive(ibqp->qp_num, error);
     return error;

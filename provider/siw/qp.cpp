@@ -21,7 +21,12 @@ void unmap_rings(siw_qp &qp) noexcept {
     qp.rq.ring.mem.unmap();
 }
 
-int destroy_qp(ibv_qp *ibqp) noexcept {
+void free_qp(siw_qp &qp) noexcept {
+    unmap_rings(qp);
+    std::free(&qp);
+}
+
+[[gnu::cold]] int destroy_qp(ibv_qp *ibqp) noexcept {
     siw_qp &qp = to_siw_qp(ibqp);
     auto &qps = to_siw_context(ibqp->context).qps;
     qps.retire(qp);
@@ -30,8 +35,7 @@ int destroy_qp(ibv_qp *ibqp) noexcept {
         return error;
     }
     qps.forget(qp);
-    unmap_rings(qp);
-    std::free(&qp);
+    free_qp(qp);
     return 0;
 }
 
@@ -52,8 +56,9 @@ int map_rings(siw_qp &qp, const siw_uresp_create_qp &resp, bool has_rq) noexcept
 /// Maps the rings of a QP that the kernel created; if that fails, has the kernel destroy the QP.
 /// Sets attr.cap to the granted values: the kernel's core response has the requested ones.
 template <class init_attr>
-siw_qp *init_qp_or_destroy(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_uresp_create_qp &resp,
-                           bool single_threaded) noexcept {
+[[gnu::cold]] siw_qp *map_qp_or_destroy(calloc_ptr<siw_qp> &qp, init_attr &attr,
+                                        const siw_uresp_create_qp &resp,
+                                        bool single_threaded) noexcept {
     ibv_qp *const ibqp = &qp->verbs.qp;
     ibv_qp_cap &cap = attr.cap;
     const bool has_rq = attr.srq == nullptr && cap.max_recv_wr != 0;
@@ -72,12 +77,30 @@ siw_qp *init_qp_or_destroy(calloc_ptr<siw_qp> &qp, init_attr &attr, const siw_ur
     qp->max_inline_data = SIW_MAX_INLINE;
     qp->max_send_sge = std::min<std::uint32_t>(cap.max_send_sge, SIW_MAX_SGE);
     qp->max_recv_sge = std::min<std::uint32_t>(cap.max_recv_sge, SIW_MAX_SGE);
-    to_siw_context(ibqp->context).qps.add(*qp);
     return qp.release();
 }
 
 std::uint64_t get_supported_send_ops(ibv_context *, ibv_qp_type, std::uint64_t) noexcept {
     return SEND_OPS;
+}
+
+constexpr auto create_qp_and_map =
+    create_qp<siw_qp, siw_uresp_create_qp, map_qp_or_destroy<ibv_qp_init_attr>>;
+constexpr auto create_qp_ex_and_map =
+    create_qp_ex<siw_qp, siw_uresp_create_qp, map_qp_or_destroy<ibv_qp_init_attr_ex>,
+                 get_supported_send_ops>;
+
+/// Adds the QP to the context's table.
+ibv_qp *list_qp(ibv_qp *ibqp) noexcept {
+    if (ibqp != nullptr)
+        to_siw_context(ibqp->context).qps.add(to_siw_qp(ibqp));
+    return ibqp;
+}
+ibv_qp *create_listed_qp(ibv_pd *pd, ibv_qp_init_attr *attr) noexcept {
+    return list_qp(create_qp_and_map(pd, attr));
+}
+ibv_qp *create_listed_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr) noexcept {
+    return list_qp(create_qp_ex_and_map(context, attr));
 }
 
 /// Whether the queue has WQEs that the kernel has not taken. It takes them in order, so the last
@@ -94,13 +117,13 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     if (const int error = modify_qp_cmd(ibqp, attr, attr_mask))
         return error;
     if ((attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR)
-        move_qp_to_err_and_notify(qp);
+        move_qp_to_err(qp);
     return 0;
 }
 
 /// Has polls of the CQ flush the WQEs of a QP in error: those before prod that the kernel has not
 /// taken, and those posted later.
-void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
+[[gnu::cold]] void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
         if (!is_pending(wq.ring.wqe(flush_index - 1)))
@@ -115,48 +138,47 @@ void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
     cq.announce_wqe_to_flush();
 }
 
+[[gnu::cold]] void flush_to_cq(siw_wq &wq, siw_cq &cq) noexcept {
+    add_to_flush_list(wq, cq);
+    if (has_pending_wqe(wq))
+        force_cq_event(cq);
+}
+
 // Queries a QP that may be in error, and moves it to ERR if it is. If it is in RTS, the kernel is
 // busy, and the QP may still be in error later.
-void check_qp_for_error(siw_qp &qp) noexcept {
+[[gnu::cold]] void check_qp_for_error(siw_qp &qp) noexcept {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
-    const bool has_state =
-        has_pending_wqe(qp.sq) && query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) == 0;
-    if (has_state && attr.qp_state == IBV_QPS_ERR)
+    const std::atomic_ref may_be_in_error(qp.may_be_in_error);
+    // Ordering: cleared before the WQE is looked at. A post that leaves one sets it afterwards.
+    may_be_in_error.store(false);
+    if (!has_pending_wqe(qp.sq) || query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) != 0)
+        return;
+    if (attr.qp_state == IBV_QPS_ERR) {
         move_qp_to_err(qp);
-    else if (has_state && attr.qp_state == IBV_QPS_RTS)
+    } else if (attr.qp_state == IBV_QPS_RTS) {
+        may_be_in_error.store(true);
         std::atomic_ref(to_siw_cq(qp.verbs.qp.send_cq).has_qp_to_check).store(true);
-    else
-        std::atomic_ref(qp.may_be_in_error).store(false, std::memory_order_relaxed);
+    }
 }
 
 } // namespace
 
 /// Moves a QP to ERR once. From then on a poll of its CQs flushes the WQEs that the kernel has not
-/// taken.
-// After modify_qp_cmd() the kernel has flushed the WQEs that it had taken, and does not read the
-// rings again. Ordering: in_error is set before prod is loaded; see submit_and_unlock_inline().
-void move_qp_to_err(siw_qp &qp) noexcept {
+/// taken. Raises an event for them, which the kernel does not: a consumer that another thread's
+/// post has woken may have found the flush list without them.
+// After modify_qp_cmd() the kernel has flushed the WQEs that it had taken. It looks at the rings
+// once more when the connection ends; see flush_wqe(). Ordering: in_error is set before prod is
+// loaded; see submit_and_unlock_inline().
+[[gnu::cold]] void move_qp_to_err(siw_qp &qp) noexcept {
     if (std::atomic_ref(qp.in_error).exchange(true))
         return;
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
     modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
-    add_to_flush_list(qp.sq, to_siw_cq(qp.verbs.qp.send_cq));
+    flush_to_cq(qp.sq, to_siw_cq(qp.verbs.qp.send_cq));
     if (qp.rq.ring.mem.is_mapped())
-        add_to_flush_list(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
-}
-
-/// Moves the QP to ERR and raises an event on each of its CQs that has WQEs to flush. The caller
-/// holds no lock.
-void move_qp_to_err_and_notify(siw_qp &qp) noexcept {
-    ibv_qp &ibqp = qp.verbs.qp;
-    move_qp_to_err(qp);
-    // The kernel raises no event for these WQEs, since this provider flushes them.
-    if (has_pending_wqe(qp.sq))
-        force_cq_event(to_siw_cq(ibqp.send_cq), ibqp.pd);
-    if (has_pending_wqe(qp.rq))
-        force_cq_event(to_siw_cq(ibqp.recv_cq), ibqp.pd);
+        flush_to_cq(qp.rq, to_siw_cq(qp.verbs.qp.recv_cq));
 }
 
 void move_qp_num_to_err(siw_context &context, std::uint32_t qp_num) noexcept {
@@ -170,7 +192,7 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
     if (!is_pending(qp.sq.ring.wqe(index)))
         return;
     siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
-    std::atomic_ref(qp.may_be_in_error).store(true, std::memory_order_relaxed);
+    std::atomic_ref(qp.may_be_in_error).store(true);
     // Ordering: sets has_qp_to_check, then loads the CQ's flags; req_notify_cq() stores the flags,
     // then loads has_qp_to_check. All are sequentially consistent, so one of them queries the QP.
     std::atomic_ref(cq.has_qp_to_check).store(true);
@@ -178,8 +200,6 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
         return;
     // The consumer may wait for an event instead of polling.
     check_qp_for_error(qp);
-    if (std::atomic_ref(qp.in_error).load())
-        force_cq_event(cq, qp.verbs.qp.pd);
 }
 
 /// Queries the QPs with this send CQ that may be in error, and moves those that are to ERR.
@@ -192,36 +212,21 @@ void check_qps_for_error(siw_cq &cq) noexcept {
     });
 }
 
-/// Has the kernel raise an event on the CQ if it is armed, as the CQ has WQEs to flush.
-// Only the kernel can raise an event, and it does so when it completes a WQE. This function creates
-// a QP with one receive, moves it to ERR, so that the kernel completes the receive, and destroys
-// it, which discards the completion. It calls modify_qp_cmd(), since modify_qp() would call this
-// function again if the CQ is full and the kernel cannot complete the receive.
-void force_cq_event(siw_cq &cq, ibv_pd *pd) noexcept {
-    ibv_cq &ibcq = cq.verbs.cq;
-    if (ibcq.channel == nullptr || !cq.is_armed())
-        return;
-    const int saved_errno = errno;
-    ibv_qp_init_attr init_attr = {};
-    init_attr.send_cq = init_attr.recv_cq = &ibcq;
-    init_attr.cap = {1, 1, 1, 1, 0}; // the smallest: one WR and SGE, no inline data
-    init_attr.qp_type = IBV_QPT_RC;
-    if (ibv_qp *const ibqp = ibv_create_qp(pd, &init_attr)) {
-        ibv_recv_wr wr = {}, *bad_wr;
-        ibv_qp_attr attr = {};
-        attr.qp_state = IBV_QPS_ERR;
-        if (ibv_post_recv(ibqp, &wr, &bad_wr) == 0)
-            modify_qp_cmd(ibqp, &attr, IBV_QP_STATE);
-        ibv_destroy_qp(ibqp);
-    }
-    errno = saved_errno;
+siw_qp *create_unlisted_qp(ibv_pd *pd, ibv_qp_init_attr &attr) noexcept {
+    ibv_qp *const ibqp = create_qp_and_map(pd, &attr);
+    return ibqp != nullptr ? &to_siw_qp(ibqp) : nullptr;
+}
+
+int destroy_unlisted_qp(siw_qp &qp) noexcept {
+    if (const int error = libibverbs().ibv_cmd_destroy_qp(&qp.verbs.qp))
+        return error;
+    free_qp(qp);
+    return 0;
 }
 
 void fill_qp_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_qp = create_qp<siw_qp, siw_uresp_create_qp, init_qp_or_destroy<ibv_qp_init_attr>>;
-    ops.create_qp_ex =
-        create_qp_ex<siw_qp, siw_uresp_create_qp, init_qp_or_destroy<ibv_qp_init_attr_ex>,
-                     get_supported_send_ops>;
+    ops.create_qp = create_listed_qp;
+    ops.create_qp_ex = create_listed_qp_ex;
     ops.modify_qp = modify_qp;
     ops.query_qp = query_qp;
     ops.destroy_qp = destroy_qp;

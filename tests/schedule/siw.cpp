@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// The siw driver under several threads, with the real libibverbs and the fake kernel of the unit
-// tests. A command is one step: what the kernel does in it is not interrupted.
+// The siw driver under several threads, with the real libibverbs and a fake kernel.
 
-#include "fake_siw.hpp"
+#include "live_siw.hpp"
 #include "schedule.hpp"
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 namespace {
@@ -14,13 +14,13 @@ namespace {
 using schedule::require;
 
 // The rings in the order of creation; a QP has two.
-constexpr std::size_t CQ_RING = 0, CQ_EX_RING = 1;
+constexpr std::size_t CQ_RING = 0, CQ_EX_RING = 1, EVENT_CQ_RING = 1;
 constexpr std::uint64_t OLD_ID = 1, NEW_ID = 2;
 
 /// A program's objects on a device.
 class device {
   public:
-    fake::siw_kernel kernel;
+    schedule::live_siw_kernel kernel;
     ibv_context *context = kernel.open();
     ibv_pd *pd = ibv_alloc_pd(context);
     ibv_cq *cq = ibv_create_cq(context, 8, nullptr, nullptr, 0);
@@ -35,9 +35,11 @@ class device {
     }
 
     ibv_qp *create_qp() { return create_qp(cq); }
-    ibv_qp *create_qp(ibv_cq *qp_cq) {
+    ibv_qp *create_qp(ibv_cq *qp_cq) { return create_qp(qp_cq, qp_cq); }
+    ibv_qp *create_qp(ibv_cq *send_cq, ibv_cq *recv_cq) {
         ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = qp_cq;
+        attr.send_cq = send_cq;
+        attr.recv_cq = recv_cq;
         attr.cap = {.max_send_wr = 2,
                     .max_recv_wr = 2,
                     .max_send_sge = 1,
@@ -56,7 +58,7 @@ class device {
         cqe.opcode = SIW_OP_WRITE;
         cqe.status = status;
         cqe.qp_id = qp.qp_num;
-        kernel.add_cqe(cq_ring, cqe);
+        kernel.complete(cq_ring, cqe);
     }
     bool is_moved_to_err(const ibv_qp &qp) const {
         for (const fake::command &cmd : kernel.commands)
@@ -137,11 +139,114 @@ void qp_is_replaced_within_poll() {
             "an object is not destroyed");
 }
 
+/// A completion queue with events, whose completions are counted.
+class event_cq {
+  public:
+    event_cq(device &device, std::uint64_t expected_id)
+        : device_(device)
+        , expected_id_(expected_id)
+        , channel_(ibv_create_comp_channel(device.context))
+        , cq(ibv_create_cq(device.context, 8, nullptr, channel_, 0)) {}
+    event_cq(const event_cq &) = delete;
+    event_cq &operator=(const event_cq &) = delete;
+    ~event_cq() {
+        require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel_) == 0,
+                "an object is not destroyed");
+    }
+
+    /// Polls a completion, which must be of the QP. False: there is none.
+    bool poll(const ibv_qp &qp) {
+        ibv_wc wc{};
+        if (ibv_poll_cq(cq, 1, &wc) == 0)
+            return false;
+        require(wc.qp_num == qp.qp_num && wc.wr_id != 0, "a completion of another QP is polled");
+        if (wc.wr_id == expected_id_) {
+            require(!is_completed_.exchange(true), "a request completes twice");
+            device_.kernel.raise_event(); // a thread may wait, though another has polled
+        }
+        return true;
+    }
+    /// Polls and waits for events as a program does, until the expected completion was polled.
+    void wait_for_completion(const ibv_qp &qp) {
+        for (;;) {
+            const int num_events = device_.kernel.num_events();
+            require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+            while (poll(qp)) {
+            }
+            if (is_completed_)
+                return;
+            device_.kernel.wait_for_event(num_events);
+        }
+    }
+
+  private:
+    device &device_;
+    std::uint64_t expected_id_;
+    std::atomic<bool> is_completed_ = false;
+    ibv_comp_channel *channel_;
+
+  public:
+    ibv_cq *const cq;
+};
+
+constexpr std::uint64_t FAILED_ID = 1, FLUSHED_ID = 2;
+
+/// A thread polls a failed completion, and so has the QP moved to ERR, while another posts a
+/// receive, which is flushed. A third one waits for that.
+void receive_is_posted_to_failed_qp() {
+    device device;
+    {
+        event_cq cq(device, FLUSHED_ID);
+        ibv_qp *const qp = device.create_qp(cq.cq);
+        device.complete(*qp, FAILED_ID, SIW_WC_LOC_PROT_ERR, EVENT_CQ_RING);
+        std::thread poller([&] { cq.poll(*qp); });
+        std::thread poster([&] {
+            ibv_sge sge{};
+            ibv_recv_wr wr{}, *bad_wr = nullptr;
+            wr.wr_id = FLUSHED_ID;
+            wr.sg_list = &sge;
+            wr.num_sge = 1;
+            require(ibv_post_recv(qp, &wr, &bad_wr) == 0, "a receive is not posted");
+        });
+        cq.wait_for_completion(*qp);
+        poller.join();
+        poster.join();
+        require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+    }
+}
+
+/// The kernel has left a request in the SQ. A thread polls a failed receive on another CQ, so that
+/// the request is flushed, and its completion wakes the thread that waits for it.
+void failed_receive_flushes_the_sq() {
+    device device;
+    {
+        event_cq send_cq(device, FLUSHED_ID);
+        ibv_qp *const qp = device.create_qp(send_cq.cq, device.cq);
+        ibv_sge sge{};
+        ibv_send_wr wr{}, *bad_wr = nullptr;
+        wr.wr_id = FLUSHED_ID;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        require(ibv_post_send(qp, &wr, &bad_wr) == 0, "a request is not posted");
+        std::thread poller([&] {
+            device.complete(*qp, FAILED_ID, SIW_WC_LOC_PROT_ERR);
+            ibv_wc wc{};
+            require(ibv_poll_cq(device.cq, 1, &wc) == 1, "a failed receive is not polled");
+        });
+        send_cq.wait_for_completion(*qp);
+        poller.join();
+        require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+    }
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"number_is_used_again", number_is_used_again},
     schedule::program{"failure_of_destroyed_qp", failure_of_destroyed_qp},
     schedule::program{"cq_of_destroyed_qp_is_destroyed", cq_of_destroyed_qp_is_destroyed},
     schedule::program{"qp_is_replaced_within_poll", qp_is_replaced_within_poll},
+    schedule::program{"receive_is_posted_to_failed_qp", receive_is_posted_to_failed_qp},
+    schedule::program{"failed_receive_flushes_the_sq", failed_receive_flushes_the_sq},
 };
 
 } // namespace

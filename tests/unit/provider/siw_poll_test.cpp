@@ -274,8 +274,8 @@ void wrs_after_the_kernels_flush_are_flushed(siw_kernel &kernel, siw_objects &ob
         assert_int_equal(wcs[wr_id].wr_id, wr_id);
 }
 
-// Several QPs on a CQ: each WR is flushed once, in order within its queue, also if a QP is destroyed
-// or posted to meanwhile.
+// Several QPs on a CQ: each WR is flushed once, in order within its queue, also if a QP is
+// destroyed or posted to meanwhile.
 void wrs_of_many_qps_are_flushed_once(siw_kernel &, siw_objects &objects) {
     constexpr std::size_t num_qps = 20;
     constexpr std::uint64_t num_receives = 4;
@@ -513,7 +513,6 @@ void flushed_wr_raises_cq_event(siw_kernel &kernel, siw_objects &objects) {
         assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
         kernel.on_modify_qp = nullptr;
         assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_CREATE_QP), is_armed ? 1 : 0);
-        assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_DESTROY_QP), is_armed ? 1 : 0);
         const auto wcs = poll(cq);
         assert_int_equal(wcs.size(), 1); // without the temporary QP's
         assert_int_equal(wcs[0].wr_id, 7);
@@ -521,6 +520,53 @@ void flushed_wr_raises_cq_event(siw_kernel &kernel, siw_objects &objects) {
         assert_true(temporary_qp_has_receive == is_armed);
     }
     assert_int_equal(kernel.cq_ctrl(ring).flags, SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    const std::size_t num_destroyed = kernel.count_commands(IB_USER_VERBS_CMD_DESTROY_QP);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(kernel.count_commands(IB_USER_VERBS_CMD_DESTROY_QP), num_destroyed + 1);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+// The completion of the QP that raises an event is not polled, whoever polls it, and no other event
+// is raised while it is in the CQ, nor if the CQ is full.
+void completion_of_event_qp_is_not_polled(siw_kernel &kernel, siw_objects &objects) {
+    ibv_comp_channel *const channel = ibv_create_comp_channel(objects.context);
+    assert_non_null(channel);
+    ibv_cq *const cq = ibv_create_cq(objects.context, 4, nullptr, channel, 0);
+    assert_non_null(cq);
+    const std::size_t ring = kernel.num_rings() - 1;
+    ibv_qp *const qp = objects.create_qp(nullptr, cq);
+    assert_non_null(qp);
+    ibv_qp_attr error{};
+    error.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+    std::size_t num_events = 0;
+    kernel.on_modify_qp =
+        [&] { // the kernel completes the receive of the QP, whose ring is the last
+            siw_cqe cqe = make_cqe(qp, 0, SIW_WC_WR_FLUSH_ERR, SIW_OP_RECEIVE);
+            cqe.qp_id = qp->qp_num + 1; // the next QP's
+            kernel.add_cqe(ring, cqe);
+            kernel.rqe(kernel.num_rings() - 1, 0).flags = 0;
+            ++num_events;
+        };
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+        for (std::uint64_t wr_id = 1; wr_id <= 2; ++wr_id) {
+            assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+            assert_int_equal(post_receive(objects, qp, wr_id), 0);
+            assert_int_equal(num_events, round); // the second finds that of the first
+        }
+        const auto wcs = poll(cq, 4);
+        assert_int_equal(wcs.size(), 2);
+        assert_int_equal(wcs[0].wr_id, 1);
+        assert_int_equal(wcs[1].wr_id, 2);
+    }
+    for (std::uint64_t wr_id = 1; wr_id <= 4; ++wr_id)
+        kernel.add_cqe(ring, make_cqe(qp, wr_id));
+    assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+    assert_int_equal(post_receive(objects, qp, 5), 0);
+    assert_int_equal(num_events, 3);
+    assert_int_equal(poll(cq).size(), 5);
+    kernel.on_modify_qp = nullptr;
+    assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
@@ -546,6 +592,7 @@ int main() {
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
         objects_unit_test(req_notify_cq_detects_qp_error),
         objects_unit_test(flushed_wr_raises_cq_event),
+        objects_unit_test(completion_of_event_qp_is_not_polled),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

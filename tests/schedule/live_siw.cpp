@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+
+#include "live_siw.hpp"
+
+namespace schedule {
+
+int live_siw_kernel::num_events() {
+    const std::lock_guard lock(mutex_);
+    return num_events_;
+}
+
+void live_siw_kernel::wait_for_event(int num_events) {
+    std::unique_lock lock(mutex_);
+    event_raised_.wait(lock, [&] { return num_events_ != num_events; });
+}
+
+void live_siw_kernel::raise_event() {
+    const std::lock_guard lock(mutex_);
+    ++num_events_;
+    event_raised_.notify_all();
+}
+
+void live_siw_kernel::complete(std::size_t cq_ring, const siw_cqe &cqe) {
+    add_cqe(cq_ring, cqe);
+    if (cq_ctrl(cq_ring).flags == 0)
+        return;
+    cq_ctrl(cq_ring).flags = 0;
+    raise_event();
+}
+
+int live_siw_kernel::answer_driver(const fake::command &cmd) {
+    const std::size_t first_ring = num_rings();
+    if (const int result = siw_kernel::answer_driver(cmd))
+        return result;
+    if (cmd.number == IB_USER_VERBS_CMD_CREATE_CQ) {
+        const std::uint32_t handle = objects.rbegin()->first; // handles ascend
+        cq_rings_[handle] = first_ring;
+    } else if (cmd.number == IB_USER_VERBS_CMD_CREATE_QP) {
+        ib_uverbs_create_qp_resp response;
+        std::memcpy(&response, reinterpret_cast<const void *>(cmd.response), sizeof response);
+        qps_[response.qp_handle] = {
+            .qp_num = response.qpn,
+            .num_taken = 0,
+            .rq_ring = first_ring + 1, // after the SQ's
+            .cq_ring = cq_rings_.at(cmd.read<ib_uverbs_create_qp>().recv_cq_handle)};
+    } else if (cmd.number == IB_USER_VERBS_CMD_MODIFY_QP &&
+               cmd.read<ib_uverbs_modify_qp>().qp_state == IBV_QPS_ERR) {
+        flush_rq(qps_.at(cmd.read<ib_uverbs_modify_qp>().qp_handle));
+    }
+    return 0;
+}
+
+void live_siw_kernel::flush_rq(created_qp &qp) {
+    for (; rqe(qp.rq_ring, qp.num_taken).flags != 0; ++qp.num_taken) {
+        siw_rqe &taken = rqe(qp.rq_ring, qp.num_taken);
+        siw_cqe cqe{};
+        cqe.id = taken.id;
+        cqe.opcode = SIW_OP_RECEIVE;
+        cqe.status = SIW_WC_WR_FLUSH_ERR;
+        cqe.qp_id = qp.qp_num;
+        taken.flags = 0;
+        complete(qp.cq_ring, cqe);
+    }
+}
+
+} // namespace schedule

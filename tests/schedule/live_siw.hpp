@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//
+// The fake siw kernel of the unit tests, which also completes and flushes requests and raises
+// events. It is not compiled for the scheduler: other threads go on only before a command, and
+// after an event.
+#pragma once
+
+#include "fake_siw.hpp"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+namespace schedule {
+
+class live_siw_kernel : public fake::siw_kernel {
+  public:
+    /// Of all CQs.
+    int num_events();
+    /// Waits until others than the first num_events were raised.
+    void wait_for_event(int num_events);
+    void raise_event();
+    /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
+    void complete(std::size_t cq_ring, const siw_cqe &cqe);
+
+  protected:
+    int answer_driver(const fake::command &cmd) override;
+
+  private:
+    struct created_qp {
+        std::uint32_t qp_num, num_taken; ///< receives
+        std::size_t rq_ring, cq_ring;
+    };
+
+    /// The kernel flushes the RQ of a QP that is moved to ERR. It leaves the SQ alone, as
+    /// siw_qp_nextstate_from_term() does if nothing is being transmitted.
+    void flush_rq(created_qp &qp);
+
+    std::map<std::uint32_t, std::size_t> cq_rings_; ///< by handle
+    std::map<std::uint32_t, created_qp> qps_;       ///< by handle
+    std::mutex mutex_;
+    std::condition_variable event_raised_;
+    int num_events_ = 0;
+};
+
+} // namespace schedule
