@@ -32,7 +32,7 @@ rxe_cq *init_cq_or_destroy(calloc_ptr<rxe_cq> &cq, ibv_context *context,
 }
 
 // The kernel moves the CQEs to a new ring. The lock is held so that no thread polls the old ring.
-int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
+[[gnu::cold]] int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     rxe_cq &cq = to_rxe_cq(ibcq);
     const std::lock_guard guard(cq.lock);
     abi::message<abi::command::resize_cq> command = {};
@@ -40,13 +40,7 @@ int resize_cq(ibv_cq *ibcq, int cqe) noexcept {
     if (const int error = libibverbs().ibv_cmd_resize_cq(ibcq, cqe, &command, command.size,
                                                          &response, response.size))
         return error;
-    cq_ring new_ring = {};
-    if (const int error =
-            new_ring.map(ibcq->context->cmd_fd, response.drv_payload.mi, sizeof(rxe_cqe)))
-        return error;
-    cq.ring.unmap();
-    cq.ring = new_ring;
-    return 0;
+    return cq.ring.replace(ibcq->context->cmd_fd, response.drv_payload.mi, sizeof(rxe_cqe));
 }
 
 // Polls CQEs that may have failed or been discarded. The caller holds the lock; this function

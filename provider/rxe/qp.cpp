@@ -152,7 +152,7 @@ int move_qp_to_err(rxe_qp &qp) noexcept {
 }
 
 /// Whether the kernel has moved the QP to ERR, after one of its completions has failed.
-static bool is_in_err(rxe_qp &qp) noexcept {
+[[gnu::cold]] static bool is_in_err(rxe_qp &qp) noexcept {
     if (qp.verbs.qp.qp_type == IBV_QPT_RC)
         return true;
     // A UC or UD QP may still work: a message that is too long for the receive only fails that.
@@ -163,7 +163,7 @@ static bool is_in_err(rxe_qp &qp) noexcept {
 }
 
 /// Called by a poll for each failed completion. From then on post_recv() has the kernel flush.
-void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
+[[gnu::cold]] void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.visit(qp_num, [](rxe_qp &qp) {
         const std::atomic_ref in_error(qp.in_error);
         if (!in_error.load() && is_in_err(qp) && !in_error.exchange(true))

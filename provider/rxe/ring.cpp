@@ -20,6 +20,9 @@ bool is_valid_geometry(std::uint32_t mask, std::uint32_t log2_size, std::size_t 
     return min_elem_size <= elem_size && (std::size_t{mask} + 1) <= entries_size / elem_size;
 }
 
+/// Of length zero. It takes no WQE and has no CQE.
+rxe_queue_buf empty_queue;
+
 } // namespace
 
 /// Maps a queue that the kernel allocated. Its entries must have at least min_elem_size bytes.
@@ -47,8 +50,20 @@ int ring::map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept {
     return 0;
 }
 
+[[gnu::cold]] int ring::replace(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept {
+    ring new_ring = {};
+    int error = new_ring.map(fd, mi, min_elem_size);
+    unmap();
+    if (error != 0)
+        error = new_ring.map(fd, mi, min_elem_size); // the old one may have made room
+    if (error != 0)
+        new_ring = {.buf = &empty_queue, .mapped_size = 0, .index_mask = 0, .log2_elem_size = 0};
+    *this = new_ring;
+    return error;
+}
+
 void ring::unmap() noexcept {
-    if (buf != nullptr)
+    if (buf != nullptr && buf != &empty_queue)
         munmap(buf, mapped_size);
     buf = nullptr;
 }

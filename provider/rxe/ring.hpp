@@ -32,6 +32,10 @@ struct ring {
     /// Maps a queue that the kernel allocated. Its entries must have at least min_elem_size bytes.
     /// Returns 0 or an errno.
     int map(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept;
+    /// Maps the queue that the kernel has put in place of this one, and uses no longer. Returns 0
+    /// or an errno; then this is a queue that is empty and full, with which the kernel does
+    /// nothing.
+    int replace(int fd, const mminfo &mi, std::size_t min_elem_size) noexcept;
     void unmap() noexcept;
 
     bool is_mapped() const noexcept { return buf != nullptr; }

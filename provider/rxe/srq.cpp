@@ -47,7 +47,7 @@ bool has_room(const wq_ring &ring, std::uint32_t max_wr) noexcept {
 
 // If max_wr changes, the kernel moves the WQEs to a new ring. The lock is held so that no thread
 // posts to the old ring. The kernel writes to `mi` how to map the new one.
-int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
+[[gnu::cold]] int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     rxe_srq &srq = to_rxe_srq(ibsrq);
     mminfo mi = {};
     abi::message<abi::command::modify_srq, rxe_modify_srq_cmd> command = {};
@@ -62,13 +62,9 @@ int modify_srq(ibv_srq *ibsrq, ibv_srq_attr *attr, int attr_mask) noexcept {
     if (const int error =
             libibverbs().ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &command, command.size))
         return error;
-    wq_ring new_ring = {};
-    if (const int error = new_ring.map(ibsrq->context->cmd_fd, mi, recv_wqe_size(srq.max_sge)))
-        return error;
-    new_ring.reset();
-    srq.ring.unmap();
-    srq.ring = new_ring;
-    return 0;
+    const int error = srq.ring.replace(ibsrq->context->cmd_fd, mi, recv_wqe_size(srq.max_sge));
+    srq.ring.reset();
+    return error;
 }
 
 int post_srq_recv(ibv_srq *ibsrq, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {

@@ -189,6 +189,11 @@ int kernel::check_mapping(std::uint64_t, std::size_t) {
 
 void *kernel::map(std::uint64_t offset, std::size_t bytes, int prot, int flags) {
     mappings.emplace_back(offset, bytes);
+    if (num_failing_mappings != 0) {
+        --num_failing_mappings;
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     if (const int mapping_error = check_mapping(offset, bytes)) {
         errno = mapping_error;
         return MAP_FAILED;

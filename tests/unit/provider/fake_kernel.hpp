@@ -72,6 +72,7 @@ class kernel {
         objects;                            ///< by handle: the command that created the object
     std::size_t failing_command = SIZE_MAX; ///< index in commands of the one that fails
     int error = ENOSPC;                     ///< its errno
+    unsigned num_failing_mappings = 0;      ///< of the next ones, with ENOMEM
     std::vector<std::pair<std::uint64_t, std::size_t>> mappings; ///< requested: offset and size
 
     /// Opens the device with the driver. Returns nullptr and sets errno on failure.

@@ -467,6 +467,22 @@ void receive_of_failed_ud_qp_is_flushed(rxe_kernel &kernel, rxe_objects &objects
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+// The kernel has moved the completions to the new ring when it is mapped. If that fails once, the
+// old one makes room for it; if it fails again, polls find nothing.
+void ring_of_resized_queue_that_cannot_be_mapped(rxe_kernel &kernel, rxe_objects &objects) {
+    ibv_wc wc{};
+    for (const unsigned num_failing : {1U, 2U}) {
+        kernel.num_failing_mappings = num_failing;
+        const bool is_mapped = num_failing == 1;
+        assert_int_equal(ibv_resize_cq(objects.cq, 50), is_mapped ? 0 : ENOMEM);
+        add_cqe(kernel, 1, IBV_WC_SUCCESS, kernel.num_rings() - 1);
+        assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), is_mapped ? 1 : 0);
+    }
+    assert_int_equal(ibv_resize_cq(objects.cq, 50), 0);
+    add_cqe(kernel, 1, IBV_WC_SUCCESS, kernel.num_rings() - 1);
+    assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
+}
+
 // The kernel refuses to resize an SRQ below the receives that it has. Older ones have freed the
 // queue by then, and the next receive uses it.
 void srq_is_not_resized_below_its_receives(rxe_kernel &kernel, rxe_objects &objects) {
@@ -763,6 +779,7 @@ int main() {
         objects_unit_test(ring_filled_by_other_process_is_full),
         objects_unit_test(qp_is_destroyed_within_poll),
         objects_unit_test(receive_of_failed_ud_qp_is_flushed),
+        objects_unit_test(ring_of_resized_queue_that_cannot_be_mapped),
         objects_unit_test(srq_is_not_resized_below_its_receives),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

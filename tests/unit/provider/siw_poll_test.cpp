@@ -526,8 +526,8 @@ void flushed_wr_raises_cq_event(siw_kernel &kernel, siw_objects &objects) {
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-// The completion of the QP that raises an event is not polled, whoever polls it, and no other event
-// is raised while it is in the CQ, nor if the CQ is full.
+// The completion of the QP that raises an event is discarded by the poll that finds it. No other
+// event is raised while it is in the CQ, nor if the CQ is full.
 void completion_of_event_qp_is_not_polled(siw_kernel &kernel, siw_objects &objects) {
     ibv_comp_channel *const channel = ibv_create_comp_channel(objects.context);
     assert_non_null(channel);
