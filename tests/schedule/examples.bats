@@ -16,6 +16,13 @@ fails_with() {
     [[ ${lines[0]} == "FAILED $1: $2" ]]
 }
 
+# PROGRAM: no schedule fails.
+passes() {
+    run -0 "$examples" --schedules 500 --program "$1"
+    echo "$output"
+    [[ $output == "ok     $1: 500 schedules of about "*' steps' ]]
+}
+
 @test "an update between a load and a store is lost" { fails_with lost_update 'an update is lost'; }
 @test "an update of memory that is not atomic is lost" { fails_with lost_plain_update 'an update is lost'; }
 @test "an update under a lock is not lost" {
@@ -38,6 +45,41 @@ fails_with() {
 @test "time passes when all sleep, and only then" {
     run -0 "$examples" --schedules 200 --program sleeps
     ((SECONDS < 60)) # each schedule sleeps for two hours
+}
+
+@test "locks that are tried, or waited for until a deadline" {
+    passes shared_lock_tried
+    passes timed_lock
+    fails_with update_under_shared_lock 'an update is lost'
+    fails_with timed_lock_not_looked_at 'a time limit has passed'
+}
+@test "semaphores" {
+    passes semaphore_of_1
+    fails_with semaphore_of_2 'an update is lost'
+}
+@test "a function that is called once" {
+    passes called_once
+    fails_with called_once_if_not_begun 'used before it is initialized'
+}
+@test "barriers" {
+    passes barrier_of_2
+    fails_with barrier_of_1 'a thread goes on before the others come'
+}
+@test "every function that sleeps takes virtual time" {
+    passes sleeps_in_all_ways
+    ((SECONDS < 60)) # each schedule sleeps for an hour
+}
+@test "a descriptor is polled" {
+    passes pipe_waited_for
+    fails_with pipe_looked_at 'nothing to read'
+}
+@test "atomic variables are waited for" {
+    passes atomic_wait
+    fails_with atomic_wait_without_notify 'no thread can go on'
+}
+@test "a thread that calls pthread_exit()" {
+    passes thread_exit
+    fails_with thread_exit_with_lock 'no thread can go on'
 }
 
 @test "a seed gives the same schedule always" {

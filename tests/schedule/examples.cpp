@@ -6,21 +6,35 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <semaphore>
+#include <shared_mutex>
 #include <thread>
+#include <unistd.h>
 
 namespace {
+
+using namespace std::chrono_literals;
+
+template <typename function_type>
+void run_in_two_threads(const function_type &function) {
+    std::thread other(function);
+    function();
+    other.join();
+}
 
 void lost_update() {
     std::atomic<int> counter = 0;
     const auto increment = [&] {
         counter.store(counter.load() + 1);
     };
-    std::thread other(increment);
-    increment();
-    other.join();
+    run_in_two_threads(increment);
     schedule::require(counter == 2, "an update is lost");
 }
 
@@ -29,9 +43,7 @@ void lost_plain_update() {
     const auto increment = [&] {
         ++counter;
     };
-    std::thread other(increment);
-    increment();
-    other.join();
+    run_in_two_threads(increment);
     schedule::require(counter == 2, "an update is lost");
 }
 
@@ -42,9 +54,7 @@ void locked_update() {
         const std::lock_guard guard(mutex);
         ++counter;
     };
-    std::thread other(increment);
-    increment();
-    other.join();
+    run_in_two_threads(increment);
     schedule::require(counter == 2, "an update is lost");
 }
 
@@ -131,6 +141,207 @@ void sleeps() {
     schedule::require(steady_clock::now() - begin < std::chrono::hours(3), "time ran on");
 }
 
+// -- functions of libc that wait: each in a right program, and in one with a fault.
+
+/// Increments in two threads, each under a lock.
+template <typename lock_function, typename unlock_function>
+void update_under_lock(const lock_function &lock, const unlock_function &unlock) {
+    int counter = 0;
+    run_in_two_threads([&] {
+        lock();
+        ++counter;
+        unlock();
+    });
+    schedule::require(counter == 2, "an update is lost");
+}
+
+void shared_lock_tried() {
+    std::shared_timed_mutex mutex;
+    const auto lock = [&] {
+        while (!mutex.try_lock() && !mutex.try_lock_for(1s)) {
+        }
+    };
+    update_under_lock(lock, [&] { mutex.unlock(); });
+    run_in_two_threads([&] {
+        if (mutex.try_lock_shared() || mutex.try_lock_shared_for(1s))
+            mutex.unlock_shared();
+    });
+}
+
+void update_under_shared_lock() {
+    std::shared_mutex mutex;
+    const auto lock = [&] {
+        schedule::require(mutex.try_lock_shared(), "readers shut each other out");
+    };
+    update_under_lock(lock, [&] { mutex.unlock_shared(); });
+}
+
+void timed_lock() {
+    std::timed_mutex mutex;
+    const auto lock = [&] {
+        while (!mutex.try_lock_for(1s)) {
+        }
+    };
+    update_under_lock(lock, [&] { mutex.unlock(); });
+}
+
+void timed_lock_not_looked_at() {
+    std::timed_mutex mutex;
+    int counter = 0;
+    run_in_two_threads([&] {
+        const bool is_locked = mutex.try_lock_for(1s);
+        ++counter;
+        std::this_thread::sleep_for(2s);
+        schedule::require(is_locked, "a time limit has passed");
+        mutex.unlock();
+    });
+}
+
+void update_under_semaphore(unsigned value) {
+    sem_t semaphore;
+    sem_init(&semaphore, 0, value);
+    const auto lock = [&] {
+        if (sem_trywait(&semaphore) != 0)
+            sem_wait(&semaphore);
+    };
+    update_under_lock(lock, [&] { sem_post(&semaphore); });
+    constexpr timespec DEADLINE = {.tv_sec = 3600, .tv_nsec = 0};
+    while (sem_timedwait(&semaphore, &DEADLINE) == 0) {
+    }
+    schedule::require(errno == ETIMEDOUT, "a semaphore of 0 fails otherwise than by its deadline");
+    sem_destroy(&semaphore);
+}
+void semaphore_of_1() {
+    update_under_semaphore(1);
+}
+void semaphore_of_2() {
+    update_under_semaphore(2);
+}
+
+void called_once() {
+    std::once_flag flag;
+    std::atomic<int> value = 0;
+    run_in_two_threads([&] {
+        std::call_once(flag, [&] {
+            std::this_thread::yield();
+            ++value;
+        });
+        schedule::require(value == 1, "used before it is initialized");
+    });
+}
+
+void called_once_if_not_begun() {
+    std::once_flag flag;
+    std::atomic<bool> has_begun = false;
+    std::atomic<int> value = 0;
+    run_in_two_threads([&] {
+        if (!has_begun)
+            std::call_once(flag, [&] {
+                has_begun = true;
+                value = 1;
+            });
+        schedule::require(value == 1, "used before it is initialized");
+    });
+}
+
+void meet_at_barrier(unsigned num_threads) {
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, nullptr, num_threads);
+    std::atomic<int> num_ready = 0, num_serial = 0;
+    run_in_two_threads([&] {
+        for (int round = 1; round <= 2; ++round) {
+            ++num_ready;
+            num_serial += pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
+            schedule::require(num_ready >= 2 * round, "a thread goes on before the others come");
+        }
+    });
+    schedule::require(num_serial == 2, "not one thread of a round is the last");
+    pthread_barrier_destroy(&barrier);
+}
+void barrier_of_2() {
+    meet_at_barrier(2);
+}
+void barrier_of_1() {
+    meet_at_barrier(1);
+}
+
+void sleeps_in_all_ways() {
+    const auto begin = std::chrono::steady_clock::now();
+    run_in_two_threads([] {
+        sleep(3600);
+        usleep(1'000'000);
+        poll(nullptr, 0, 1000);
+        constexpr timespec SECOND = {.tv_sec = 1, .tv_nsec = 0};
+        ppoll(nullptr, 0, &SECOND, nullptr);
+    });
+    schedule::require(std::chrono::steady_clock::now() - begin >= 3603s, "woken too early");
+}
+
+/// One thread writes to a pipe, the other waits for that.
+void poll_pipe(int timeout_ms) {
+    std::array<int, 2> fds;
+    schedule::require(pipe(fds.data()) == 0, "no pipe");
+    std::thread writer([&] { schedule::require(write(fds[1], "", 1) == 1, "no byte written"); });
+    pollfd polled{.fd = fds[0], .events = POLLIN, .revents = 0};
+    schedule::require(poll(&polled, 1, timeout_ms) == 1, "nothing to read");
+    writer.join();
+    close(fds[0]);
+    close(fds[1]);
+}
+void pipe_waited_for() {
+    poll_pipe(-1);
+}
+void pipe_looked_at() {
+    poll_pipe(0);
+}
+
+void atomic_wait() {
+    std::atomic<int> value = 0;
+    std::counting_semaphore<> semaphore(0);
+    std::thread other([&] {
+        value = 1;
+        value.notify_one();
+        while (!semaphore.try_acquire_for(1s)) {
+        }
+    });
+    value.wait(0);
+    semaphore.release();
+    other.join();
+}
+
+void atomic_wait_without_notify() {
+    std::atomic<int> value = 0;
+    std::thread other([&] {
+        std::this_thread::sleep_for(1s);
+        value = 1;
+    });
+    value.wait(0);
+    other.join();
+}
+
+void leave_thread(bool unlocks) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const auto leave = [](void *is_unlocked) -> void * {
+        pthread_mutex_lock(&mutex);
+        if (is_unlocked != nullptr)
+            pthread_mutex_unlock(&mutex);
+        pthread_exit(&mutex);
+    };
+    pthread_t thread;
+    void *result = nullptr;
+    pthread_create(&thread, nullptr, leave, unlocks ? &mutex : nullptr);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, &result);
+    schedule::require(result == &mutex, "the result is lost");
+}
+void thread_exit() {
+    leave_thread(true);
+}
+void thread_exit_with_lock() {
+    leave_thread(false);
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -142,6 +353,23 @@ constexpr std::array PROGRAMS = {
     schedule::program{"left_thread", left_thread},
     schedule::program{"null_pointer", null_pointer},
     schedule::program{"sleeps", sleeps},
+    schedule::program{"shared_lock_tried", shared_lock_tried},
+    schedule::program{"update_under_shared_lock", update_under_shared_lock},
+    schedule::program{"timed_lock", timed_lock},
+    schedule::program{"timed_lock_not_looked_at", timed_lock_not_looked_at},
+    schedule::program{"semaphore_of_1", semaphore_of_1},
+    schedule::program{"semaphore_of_2", semaphore_of_2},
+    schedule::program{"called_once", called_once},
+    schedule::program{"called_once_if_not_begun", called_once_if_not_begun},
+    schedule::program{"barrier_of_2", barrier_of_2},
+    schedule::program{"barrier_of_1", barrier_of_1},
+    schedule::program{"sleeps_in_all_ways", sleeps_in_all_ways},
+    schedule::program{"pipe_waited_for", pipe_waited_for},
+    schedule::program{"pipe_looked_at", pipe_looked_at},
+    schedule::program{"atomic_wait", atomic_wait},
+    schedule::program{"atomic_wait_without_notify", atomic_wait_without_notify},
+    schedule::program{"thread_exit", thread_exit},
+    schedule::program{"thread_exit_with_lock", thread_exit_with_lock},
 };
 
 } // namespace

@@ -4,13 +4,22 @@
 // scheduled thread blocks in the schedule only, and gets virtual time. Other threads get the real
 // functions.
 
+#include "schedule.hpp"
 #include "scheduler.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdarg>
 #include <ctime>
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <unordered_map>
 
 namespace {
@@ -25,6 +34,11 @@ function *real(function *, const char *name) {
     return reinterpret_cast<function *>(dlsym(RTLD_NEXT, name));
 }
 #define REAL(name) static auto *const real_##name = real(name, #name)
+/// At the begin of a function of ours.
+#define REAL_UNLESS_SCHEDULED(name, ...)                                                           \
+    REAL(name);                                                                                    \
+    if (!schedule::is_scheduled())                                                                 \
+    return real_##name(__VA_ARGS__)
 
 /// The schedule has locks of its own; those of the program are only their names.
 struct lock_state {
@@ -33,16 +47,21 @@ struct lock_state {
 };
 std::unordered_map<const void *, lock_state> locks; ///< accessed by the thread whose turn it is
 
+struct barrier_state {
+    unsigned num_threads = 0, num_waiting = 0;
+};
+std::unordered_map<const void *, barrier_state> barriers;
+
 bool is_own(const lock_state &lock) {
     return lock.depth != 0 && pthread_equal(lock.writer, pthread_self()) != 0;
 }
 
-int try_write_lock(const void *name, bool is_recursive) {
+bool is_recursive(const pthread_mutex_t &mutex) {
+    return (mutex.__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE;
+}
+
+int try_write_lock(const void *name) {
     lock_state &lock = locks[name];
-    if (is_own(lock) && is_recursive) {
-        ++lock.depth;
-        return 0;
-    }
     if (lock.depth != 0 || lock.num_readers != 0)
         return EBUSY;
     lock.depth = 1;
@@ -50,10 +69,28 @@ int try_write_lock(const void *name, bool is_recursive) {
     return 0;
 }
 
-int write_lock(const void *name, bool is_recursive, const void *pc) {
+int try_read_lock(const void *name) {
+    if (locks[name].depth != 0)
+        return EBUSY;
+    ++locks[name].num_readers;
+    return 0;
+}
+
+int try_mutex_lock(const void *mutex) {
+    lock_state &lock = locks[mutex];
+    if (!is_own(lock) || !is_recursive(*static_cast<const pthread_mutex_t *>(mutex)))
+        return try_write_lock(mutex);
+    ++lock.depth;
+    return 0;
+}
+
+/// try_lock: returns EBUSY while the thread must wait.
+int lock_until(const void *name, std::uint64_t deadline, int (*try_lock)(const void *),
+               const void *pc) {
     schedule::point(action::LOCK, name, pc);
-    while (try_write_lock(name, is_recursive) != 0)
-        schedule::wait_for(name, schedule::NEVER, action::LOCK, pc);
+    while (try_lock(name) == EBUSY)
+        if (!schedule::wait_for(name, deadline, action::LOCK, pc))
+            return ETIMEDOUT;
     return 0;
 }
 
@@ -75,18 +112,16 @@ int unlock(const void *name, const void *pc) {
     return 0;
 }
 
-bool is_recursive(const pthread_mutex_t &mutex) {
-    return (mutex.__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE;
-}
+constexpr std::uint64_t NS_PER_SECOND = 1'000'000'000;
 
 std::uint64_t to_ns(const timespec &time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+    return static_cast<std::uint64_t>(time.tv_sec) * NS_PER_SECOND +
            static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 timespec to_timespec(std::uint64_t ns) {
-    return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
-            .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+    return {.tv_sec = static_cast<time_t>(ns / NS_PER_SECOND),
+            .tv_nsec = static_cast<long>(ns % NS_PER_SECOND)};
 }
 
 int wait_on_condition(pthread_cond_t *cond, pthread_mutex_t *mutex, std::uint64_t deadline,
@@ -95,14 +130,101 @@ int wait_on_condition(pthread_cond_t *cond, pthread_mutex_t *mutex, std::uint64_
     locks.erase(mutex);
     schedule::wake_all(mutex);
     const bool woken = schedule::wait_for(cond, deadline, action::WAIT, pc);
-    write_lock(mutex, is_recursive(*mutex), pc);
+    lock_until(mutex, schedule::NEVER, try_mutex_lock, pc);
     return woken ? 0 : ETIMEDOUT;
+}
+
+/// As sem_clockwait(): a semaphore of libc has its value also here.
+int wait_on_semaphore(sem_t *semaphore, std::uint64_t deadline, const void *pc) {
+    static auto *const real_trywait = real(sem_trywait, "sem_trywait");
+    schedule::point(action::LOCK, semaphore, pc);
+    while (real_trywait(semaphore) != 0) {
+        if (errno != EAGAIN)
+            return -1;
+        if (!schedule::wait_for(semaphore, deadline, action::LOCK, pc)) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int sleep_for(std::uint64_t ns, const void *pc) {
+    schedule::wait_for(nullptr, schedule::now_ns() + ns, action::SLEEP, pc);
+    return 0;
+}
+
+/// Without descriptors a sleep. Else the thread looks at them whenever it is its turn: what makes
+/// them ready is unknown.
+int poll_until(pollfd *fds, nfds_t num_fds, std::uint64_t deadline, const void *pc) {
+    static auto *const real_poll = real(poll, "poll");
+    schedule::point(action::WAIT, fds, pc);
+    for (;;) {
+        const int num_ready = real_poll(fds, num_fds, 0);
+        if (num_ready != 0 || schedule::now_ns() >= deadline)
+            return num_ready;
+        if (num_fds == 0)
+            schedule::wait_for(nullptr, deadline, action::SLEEP, pc);
+        else
+            schedule::yield(pc);
+    }
+}
+
+std::uint64_t deadline_after(const timespec *timeout) {
+    return timeout == nullptr ? schedule::NEVER : schedule::now_ns() + to_ns(*timeout);
+}
+
+/// The operations of std::atomic::wait(), of semaphores, and of the guard of a static variable.
+/// Others are those of the kernel.
+bool is_known_futex_operation(long operation) {
+    switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET:
+        return true;
+    default:
+        return false;
+    }
+}
+
+long fail_with(int error) {
+    errno = error;
+    return -1;
+}
+
+/// More threads may be woken than the caller asks for: who waits for a futex expects that.
+long futex(const std::uint32_t *word, long operation, std::uint32_t value, const timespec *timeout,
+           const void *pc) {
+    const long command = operation & FUTEX_CMD_MASK;
+    if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) {
+        schedule::point(action::WAKE, word, pc);
+        const bool wakes_one = command == FUTEX_WAKE && value == 1;
+        return wakes_one ? schedule::wake_one(word) : schedule::wake_all(word);
+    }
+    schedule::point(action::WAIT, word, pc);
+    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value)
+        return fail_with(EAGAIN);
+    const std::uint64_t deadline = command == FUTEX_WAIT_BITSET && timeout != nullptr
+                                       ? to_ns(*timeout)
+                                       : deadline_after(timeout);
+    return schedule::wait_for(word, deadline, action::WAIT, pc) ? 0 : fail_with(ETIMEDOUT);
 }
 
 } // namespace
 
 void schedule::forget_locks() {
     locks.clear();
+}
+
+long schedule::system_call(long number, const std::array<long, 6> &args, const void *pc) noexcept {
+    using function = long(long, long, long, long, long, long, long) noexcept;
+    static auto *const real_syscall = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "syscall"));
+    if (number == SYS_futex && is_scheduled() && is_known_futex_operation(args[1]))
+        return futex(reinterpret_cast<const std::uint32_t *>(args[0]), args[1],
+                     static_cast<std::uint32_t>(args[2]),
+                     reinterpret_cast<const timespec *>(args[3]), pc);
+    return real_syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 extern "C" {
@@ -118,124 +240,199 @@ int pthread_join(pthread_t thread, void **result) {
     return real_pthread_join(thread, result);
 }
 
-int pthread_mutex_lock(pthread_mutex_t *mutex) {
-    REAL(pthread_mutex_lock);
-    if (!schedule::is_scheduled())
-        return real_pthread_mutex_lock(mutex);
-    return write_lock(mutex, is_recursive(*mutex), CALLER);
-}
-
-int pthread_mutex_trylock(pthread_mutex_t *mutex) {
-    REAL(pthread_mutex_trylock);
-    if (!schedule::is_scheduled())
-        return real_pthread_mutex_trylock(mutex);
-    schedule::point(action::LOCK, mutex, CALLER);
-    return try_write_lock(mutex, is_recursive(*mutex));
-}
-
-int pthread_mutex_unlock(pthread_mutex_t *mutex) {
-    REAL(pthread_mutex_unlock);
-    if (!schedule::is_scheduled())
-        return real_pthread_mutex_unlock(mutex);
-    return unlock(mutex, CALLER);
-}
-
-int pthread_rwlock_wrlock(pthread_rwlock_t *lock) {
-    REAL(pthread_rwlock_wrlock);
-    if (!schedule::is_scheduled())
-        return real_pthread_rwlock_wrlock(lock);
-    return write_lock(lock, false, CALLER);
-}
-
-int pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
-    REAL(pthread_rwlock_rdlock);
-    if (!schedule::is_scheduled())
-        return real_pthread_rwlock_rdlock(lock);
-    schedule::point(action::LOCK, lock, CALLER);
-    while (locks[lock].depth != 0)
-        schedule::wait_for(lock, schedule::NEVER, action::LOCK, CALLER);
-    ++locks[lock].num_readers;
+// The words of libc: 0, begun, done.
+int pthread_once(pthread_once_t *once, void (*function)()) {
+    REAL_UNLESS_SCHEDULED(pthread_once, once, function);
+    constexpr int BEGUN = 1, DONE = 2;
+    schedule::point(action::LOCK, once, CALLER);
+    while (*once == BEGUN)
+        schedule::wait_for(once, schedule::NEVER, action::LOCK, CALLER);
+    if (*once == DONE)
+        return 0;
+    const auto end = [&](int word) {
+        *once = word;
+        schedule::wake_all(once);
+    };
+    *once = BEGUN;
+    try {
+        function();
+    } catch (...) { // the next caller calls it again
+        end(PTHREAD_ONCE_INIT);
+        throw;
+    }
+    end(DONE);
+    schedule::point(action::UNLOCK, once, CALLER);
     return 0;
 }
 
+// The functions that lock have names of a prefix and a suffix. All clocks begin with the schedule.
+#define LOCK_FUNCTIONS(prefix, suffix, type, try_lock)                                             \
+    int prefix##suffix(type *lock) {                                                               \
+        REAL_UNLESS_SCHEDULED(prefix##suffix, lock);                                               \
+        return lock_until(lock, schedule::NEVER, try_lock, CALLER);                                \
+    }                                                                                              \
+    int prefix##try##suffix(type *lock) {                                                          \
+        REAL_UNLESS_SCHEDULED(prefix##try##suffix, lock);                                          \
+        schedule::point(action::LOCK, lock, CALLER);                                               \
+        return try_lock(lock);                                                                     \
+    }                                                                                              \
+    int prefix##timed##suffix(type *lock, const timespec *deadline) {                              \
+        REAL_UNLESS_SCHEDULED(prefix##timed##suffix, lock, deadline);                              \
+        return lock_until(lock, to_ns(*deadline), try_lock, CALLER);                               \
+    }                                                                                              \
+    int prefix##clock##suffix(type *lock, clockid_t clock, const timespec *deadline) {             \
+        REAL_UNLESS_SCHEDULED(prefix##clock##suffix, lock, clock, deadline);                       \
+        return lock_until(lock, to_ns(*deadline), try_lock, CALLER);                               \
+    }
+LOCK_FUNCTIONS(pthread_mutex_, lock, pthread_mutex_t, try_mutex_lock)
+LOCK_FUNCTIONS(pthread_rwlock_, wrlock, pthread_rwlock_t, try_write_lock)
+LOCK_FUNCTIONS(pthread_rwlock_, rdlock, pthread_rwlock_t, try_read_lock)
+
+int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    REAL_UNLESS_SCHEDULED(pthread_mutex_unlock, mutex);
+    return unlock(mutex, CALLER);
+}
+
 int pthread_rwlock_unlock(pthread_rwlock_t *lock) {
-    REAL(pthread_rwlock_unlock);
-    if (!schedule::is_scheduled())
-        return real_pthread_rwlock_unlock(lock);
+    REAL_UNLESS_SCHEDULED(pthread_rwlock_unlock, lock);
     return unlock(lock, CALLER);
 }
 
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
-    REAL(pthread_cond_wait);
-    if (!schedule::is_scheduled())
-        return real_pthread_cond_wait(cond, mutex);
+    REAL_UNLESS_SCHEDULED(pthread_cond_wait, cond, mutex);
     return wait_on_condition(cond, mutex, schedule::NEVER, CALLER);
 }
 
-// Both clocks begin with the schedule.
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const timespec *deadline) {
-    REAL(pthread_cond_timedwait);
-    if (!schedule::is_scheduled())
-        return real_pthread_cond_timedwait(cond, mutex, deadline);
+    REAL_UNLESS_SCHEDULED(pthread_cond_timedwait, cond, mutex, deadline);
     return wait_on_condition(cond, mutex, to_ns(*deadline), CALLER);
 }
 
 int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
                            const timespec *deadline) {
-    REAL(pthread_cond_clockwait);
-    if (!schedule::is_scheduled())
-        return real_pthread_cond_clockwait(cond, mutex, clock, deadline);
+    REAL_UNLESS_SCHEDULED(pthread_cond_clockwait, cond, mutex, clock, deadline);
     return wait_on_condition(cond, mutex, to_ns(*deadline), CALLER);
 }
 
 int pthread_cond_signal(pthread_cond_t *cond) {
-    REAL(pthread_cond_signal);
-    if (!schedule::is_scheduled())
-        return real_pthread_cond_signal(cond);
+    REAL_UNLESS_SCHEDULED(pthread_cond_signal, cond);
     schedule::point(action::WAKE, cond, CALLER);
     schedule::wake_one(cond);
     return 0;
 }
 
 int pthread_cond_broadcast(pthread_cond_t *cond) {
-    REAL(pthread_cond_broadcast);
-    if (!schedule::is_scheduled())
-        return real_pthread_cond_broadcast(cond);
+    REAL_UNLESS_SCHEDULED(pthread_cond_broadcast, cond);
     schedule::point(action::WAKE, cond, CALLER);
     schedule::wake_all(cond);
     return 0;
 }
 
+int sem_wait(sem_t *semaphore) {
+    REAL_UNLESS_SCHEDULED(sem_wait, semaphore);
+    return wait_on_semaphore(semaphore, schedule::NEVER, CALLER);
+}
+
+int sem_timedwait(sem_t *semaphore, const timespec *deadline) {
+    REAL_UNLESS_SCHEDULED(sem_timedwait, semaphore, deadline);
+    return wait_on_semaphore(semaphore, to_ns(*deadline), CALLER);
+}
+
+int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *deadline) {
+    REAL_UNLESS_SCHEDULED(sem_clockwait, semaphore, clock, deadline);
+    return wait_on_semaphore(semaphore, to_ns(*deadline), CALLER);
+}
+
+int sem_trywait(sem_t *semaphore) {
+    REAL_UNLESS_SCHEDULED(sem_trywait, semaphore);
+    schedule::point(action::LOCK, semaphore, CALLER);
+    return real_sem_trywait(semaphore);
+}
+
+int sem_post(sem_t *semaphore) {
+    REAL_UNLESS_SCHEDULED(sem_post, semaphore);
+    schedule::point(action::UNLOCK, semaphore, CALLER);
+    const int result = real_sem_post(semaphore);
+    schedule::wake_all(semaphore);
+    return result;
+}
+
+int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *attr,
+                         unsigned num_threads) {
+    REAL(pthread_barrier_init);
+    barriers[barrier] = {.num_threads = num_threads};
+    return real_pthread_barrier_init(barrier, attr, num_threads);
+}
+
+int pthread_barrier_wait(pthread_barrier_t *barrier) {
+    REAL_UNLESS_SCHEDULED(pthread_barrier_wait, barrier);
+    schedule::point(action::WAIT, barrier, CALLER);
+    barrier_state &state = barriers[barrier];
+    if (++state.num_waiting < state.num_threads) {
+        schedule::wait_for(barrier, schedule::NEVER, action::WAIT, CALLER);
+        return 0;
+    }
+    state.num_waiting = 0;
+    schedule::wake_all(barrier);
+    return PTHREAD_BARRIER_SERIAL_THREAD;
+}
+
 int sched_yield() {
-    REAL(sched_yield);
-    if (!schedule::is_scheduled())
-        return real_sched_yield();
+    REAL_UNLESS_SCHEDULED(sched_yield);
     schedule::yield(CALLER);
     return 0;
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec *duration, timespec *rest) {
-    REAL(clock_nanosleep);
-    if (!schedule::is_scheduled())
-        return real_clock_nanosleep(clock, flags, duration, rest);
-    const std::uint64_t begin = (flags & TIMER_ABSTIME) != 0 ? 0 : schedule::now_ns();
-    schedule::wait_for(nullptr, begin + to_ns(*duration), action::SLEEP, CALLER);
+    REAL_UNLESS_SCHEDULED(clock_nanosleep, clock, flags, duration, rest);
+    if ((flags & TIMER_ABSTIME) == 0)
+        return sleep_for(to_ns(*duration), CALLER);
+    schedule::wait_for(nullptr, to_ns(*duration), action::SLEEP, CALLER);
     return 0;
 }
 
 int nanosleep(const timespec *duration, timespec *rest) {
-    REAL(nanosleep);
-    if (!schedule::is_scheduled())
-        return real_nanosleep(duration, rest);
-    schedule::wait_for(nullptr, schedule::now_ns() + to_ns(*duration), action::SLEEP, CALLER);
+    REAL_UNLESS_SCHEDULED(nanosleep, duration, rest);
+    return sleep_for(to_ns(*duration), CALLER);
+}
+
+int usleep(useconds_t us) {
+    REAL_UNLESS_SCHEDULED(usleep, us);
+    return sleep_for(std::uint64_t{us} * 1000, CALLER);
+}
+
+unsigned sleep(unsigned seconds) {
+    REAL_UNLESS_SCHEDULED(sleep, seconds);
+    sleep_for(seconds * NS_PER_SECOND, CALLER);
     return 0;
 }
 
+int poll(pollfd *fds, nfds_t num_fds, int timeout_ms) {
+    REAL_UNLESS_SCHEDULED(poll, fds, num_fds, timeout_ms);
+    const timespec timeout =
+        to_timespec(static_cast<std::uint64_t>(std::max(timeout_ms, 0)) * 1'000'000);
+    return poll_until(fds, num_fds, deadline_after(timeout_ms < 0 ? nullptr : &timeout), CALLER);
+}
+
+int ppoll(pollfd *fds, nfds_t num_fds, const timespec *timeout, const sigset_t *signals) {
+    REAL_UNLESS_SCHEDULED(ppoll, fds, num_fds, timeout, signals);
+    return poll_until(fds, num_fds, deadline_after(timeout), CALLER);
+}
+
 int clock_gettime(clockid_t clock, timespec *time) {
-    REAL(clock_gettime);
-    if (!schedule::is_scheduled())
-        return real_clock_gettime(clock, time);
+    REAL_UNLESS_SCHEDULED(clock_gettime, clock, time);
     *time = to_timespec(schedule::now_ns());
     return 0;
+}
+
+// Weak: a program may have its own.
+[[gnu::weak]] long syscall(long number, ...) noexcept {
+    va_list list;
+    va_start(list, number);
+    std::array<long, 6> args;
+    for (long &arg : args)
+        arg = va_arg(list, long);
+    va_end(list);
+    return schedule::system_call(number, args, CALLER);
 }
 }

@@ -3,6 +3,7 @@
 // What a program for the scheduler uses. See README.md.
 #pragma once
 
+#include <array>
 #include <span>
 
 namespace schedule {
@@ -21,6 +22,10 @@ void require(bool condition, const char *text);
 
 /// A number below limit, which the schedule chooses.
 unsigned choose(unsigned limit);
+
+/// A program that has a syscall() of its own calls this one for what it does not do itself.
+/// pc: where its syscall() returns to.
+long system_call(long number, const std::array<long, 6> &args, const void *pc) noexcept;
 
 /// The main function of a test program: runs the programs in many schedules, as the command line
 /// says (--help). Returns 0, 1 if a schedule failed, or 2 after a usage error.

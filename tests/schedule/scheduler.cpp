@@ -172,19 +172,35 @@ void find_stack_bounds(scheduled_thread &self) {
     pthread_attr_destroy(&attr);
 }
 
+/// The end of a thread: its function returns, or pthread_exit() unwinds its stack.
+struct thread_end {
+    scheduled_thread &self;
+
+    ~thread_end() {
+        note_action(action::END, nullptr, reinterpret_cast<const void *>(self.function));
+        self.has_ended = true;
+        wake_all(&self);
+        switch_threads(false);
+        current = nullptr; // destructors of thread_local objects are not scheduled
+    }
+};
+
 void *run_thread(void *arg) {
     scheduled_thread &self = *static_cast<scheduled_thread *>(arg);
     find_stack_bounds(self);
     wait_for_turn(self);
     current = &self;
     note_action(action::START, nullptr, reinterpret_cast<const void *>(self.function));
-    void *const result = self.function(self.arg);
-    note_action(action::END, nullptr, reinterpret_cast<const void *>(self.function));
-    self.has_ended = true;
-    wake_all(&self);
-    switch_threads(false);
-    current = nullptr; // destructors of thread_local objects are not scheduled
-    return result;
+    const thread_end end{self};
+    return self.function(self.arg);
+}
+
+std::vector<scheduled_thread *> waiting_threads(const void *object) {
+    std::vector<scheduled_thread *> waiting;
+    for (const auto &thread : state->threads)
+        if (thread->is_waiting && thread->waited_object == object)
+            waiting.push_back(thread.get());
+    return waiting;
 }
 
 void wake(scheduled_thread &thread) {
@@ -267,19 +283,19 @@ bool wait_for(const void *object, std::uint64_t deadline, action kind, const voi
     return !self.timed_out;
 }
 
-void wake_all(const void *object) {
-    for (const auto &thread : state->threads)
-        if (thread->is_waiting && thread->waited_object == object)
-            wake(*thread);
+unsigned wake_all(const void *object) {
+    const auto waiting = waiting_threads(object);
+    for (scheduled_thread *thread : waiting)
+        wake(*thread);
+    return static_cast<unsigned>(waiting.size());
 }
 
-void wake_one(const void *object) {
-    std::vector<scheduled_thread *> waiting;
-    for (const auto &thread : state->threads)
-        if (thread->is_waiting && thread->waited_object == object)
-            waiting.push_back(thread.get());
-    if (!waiting.empty())
-        wake(*waiting[choose_value(static_cast<std::uint32_t>(waiting.size()))]);
+unsigned wake_one(const void *object) {
+    const auto waiting = waiting_threads(object);
+    if (waiting.empty())
+        return 0;
+    wake(*waiting[choose_value(static_cast<std::uint32_t>(waiting.size()))]);
+    return 1;
 }
 
 std::uint64_t now_ns() {

@@ -92,9 +92,10 @@ void yield(const void *pc);
 constexpr std::uint64_t NEVER = ~std::uint64_t{0};
 bool wait_for(const void *object, std::uint64_t deadline, action kind, const void *pc);
 
-/// Threads that wait for the object can go on: all, or one that the schedule chooses.
-void wake_all(const void *object);
-void wake_one(const void *object);
+/// Threads that wait for the object can go on: all, or one that the schedule chooses. Returns how
+/// many have waited.
+unsigned wake_all(const void *object);
+unsigned wake_one(const void *object);
 
 /// Virtual time since the start of the schedule. It advances when all threads wait, and a little at
 /// each query, so that a loop that waits for a time ends.
