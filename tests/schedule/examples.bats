@@ -82,6 +82,16 @@ passes() {
     fails_with thread_exit_with_lock 'no thread can go on'
 }
 
+@test "a deadline passes while others yield" {
+    passes yields_until_ready
+    passes looks_at_time
+    fails_with yields_for_a_second 'the time was too short'
+}
+@test "a loop that waits without a yield" {
+    passes spin_lock
+    fails_with spin_lock_not_atomic 'an update is lost'
+}
+
 @test "a seed gives the same schedule always" {
     local seed first again i
     run -1 "$examples" --schedules 2000 --program reused_slot

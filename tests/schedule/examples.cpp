@@ -342,6 +342,54 @@ void thread_exit_with_lock() {
     leave_thread(false);
 }
 
+// -- loops that wait.
+
+/// One thread works for a second, the other yields until the time that it gives it.
+void yield_until(std::chrono::seconds limit) {
+    using std::chrono::steady_clock;
+    std::atomic<bool> is_ready = false;
+    std::thread other([&] {
+        std::this_thread::sleep_for(1s);
+        is_ready = true;
+    });
+    const auto deadline = steady_clock::now() + limit;
+    while (!is_ready && (limit == 0s || steady_clock::now() < deadline))
+        std::this_thread::yield();
+    schedule::require(is_ready, "the time was too short");
+    other.join();
+}
+void yields_until_ready() {
+    yield_until(0s);
+}
+void yields_for_a_second() {
+    yield_until(1s);
+}
+
+void looks_at_time() {
+    const auto deadline = std::chrono::steady_clock::now() + 1h;
+    while (std::chrono::steady_clock::now() < deadline) {
+    }
+}
+
+void spin_lock() {
+    std::atomic<bool> is_locked = false;
+    const auto lock = [&] {
+        while (is_locked.exchange(true)) {
+        }
+    };
+    update_under_lock(lock, [&] { is_locked = false; });
+}
+
+void spin_lock_not_atomic() {
+    std::atomic<bool> is_locked = false;
+    const auto lock = [&] {
+        while (is_locked) {
+        }
+        is_locked = true;
+    };
+    update_under_lock(lock, [&] { is_locked = false; });
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -370,6 +418,11 @@ constexpr std::array PROGRAMS = {
     schedule::program{"atomic_wait_without_notify", atomic_wait_without_notify},
     schedule::program{"thread_exit", thread_exit},
     schedule::program{"thread_exit_with_lock", thread_exit_with_lock},
+    schedule::program{"yields_until_ready", yields_until_ready},
+    schedule::program{"yields_for_a_second", yields_for_a_second},
+    schedule::program{"looks_at_time", looks_at_time},
+    schedule::program{"spin_lock", spin_lock},
+    schedule::program{"spin_lock_not_atomic", spin_lock_not_atomic},
 };
 
 } // namespace

@@ -115,6 +115,8 @@ int unlock(const void *name, const void *pc) {
 constexpr std::uint64_t NS_PER_SECOND = 1'000'000'000;
 
 std::uint64_t to_ns(const timespec &time) {
+    if (time.tv_sec < 0)
+        return 0;
     return static_cast<std::uint64_t>(time.tv_sec) * NS_PER_SECOND +
            static_cast<std::uint64_t>(time.tv_nsec);
 }
@@ -421,6 +423,7 @@ int ppoll(pollfd *fds, nfds_t num_fds, const timespec *timeout, const sigset_t *
 
 int clock_gettime(clockid_t clock, timespec *time) {
     REAL_UNLESS_SCHEDULED(clock_gettime, clock, time);
+    schedule::point(action::READ, nullptr, CALLER);
     *time = to_timespec(schedule::now_ns());
     return 0;
 }

@@ -19,7 +19,10 @@ namespace {
 
 /// A schedule that takes more steps does not end: threads wait for each other in loops.
 constexpr std::uint64_t MAX_STEPS = 200'000;
+/// A thread that goes on for so many steps alone waits in a loop, presumably: others go on.
+constexpr std::uint64_t MAX_STEPS_ALONE = 256;
 constexpr std::uint64_t NS_PER_TIME_QUERY = 100;
+constexpr std::uint64_t MIN_NS_PER_YIELD = 1'000, MAX_NS_PER_YIELD = 60'000'000'000;
 
 struct scheduled_thread {
     std::uint32_t number = 0;
@@ -47,6 +50,7 @@ struct schedule_state {
     recording &record;
     std::vector<std::unique_ptr<scheduled_thread>> threads;
     std::uint64_t step = 0, time_ns = 0;
+    std::uint64_t steps_alone = 0; ///< since the current thread has begun its turn, or yielded
 };
 
 std::optional<schedule_state> state;
@@ -104,32 +108,42 @@ void record_stacks() {
     }
 }
 
+void wake(scheduled_thread &thread) {
+    thread.is_waiting = false;
+    thread.waited_object = nullptr;
+    thread.deadline = NEVER;
+}
+
 /// The threads that can go on. If all wait, time passes until the first deadline.
 std::vector<std::uint32_t> runnable_threads() {
-    std::vector<std::uint32_t> runnable;
-    for (const auto &thread : state->threads)
-        if (!thread->has_ended && !thread->is_waiting)
-            runnable.push_back(thread->number);
-    if (!runnable.empty())
-        return runnable;
+    bool all_wait = true;
     std::uint64_t first = NEVER;
-    for (const auto &thread : state->threads)
-        if (!thread->has_ended)
-            first = std::min(first, thread->deadline);
-    if (first == NEVER) {
+    for (const auto &thread : state->threads) {
+        all_wait = all_wait && (thread->has_ended || thread->is_waiting);
+        first = std::min(first, thread->deadline);
+    }
+    if (all_wait && first == NEVER) {
         record_stacks();
         fail_schedule("no thread can go on");
     }
-    state->time_ns = std::max(state->time_ns, first);
+    if (all_wait)
+        state->time_ns = std::max(state->time_ns, first);
+    std::vector<std::uint32_t> runnable;
     for (const auto &thread : state->threads) {
-        if (thread->has_ended || thread->deadline > state->time_ns)
-            continue;
-        thread->is_waiting = false;
-        thread->timed_out = true;
-        thread->deadline = NEVER;
-        runnable.push_back(thread->number);
+        if (thread->deadline <= state->time_ns) {
+            wake(*thread);
+            thread->timed_out = true;
+        }
+        if (!thread->has_ended && !thread->is_waiting)
+            runnable.push_back(thread->number);
     }
     return runnable;
+}
+
+/// The more time has passed the more passes, so that a loop that yields until a deadline has an end
+/// soon.
+void pass_time() {
+    state->time_ns += std::clamp(state->time_ns / 8, MIN_NS_PER_YIELD, MAX_NS_PER_YIELD);
 }
 
 /// Another thread, or the same, goes on; returns when it is the current one's turn again. It may be
@@ -139,6 +153,12 @@ void switch_threads(bool lets_others) {
     if (++state->step > MAX_STEPS)
         fail_schedule("the threads go on without end");
     state->record.num_steps = state->step;
+    lets_others = lets_others || ++state->steps_alone == MAX_STEPS_ALONE;
+    if (lets_others) {
+        state->steps_alone = 0;
+        state->chooser.yielded(self.number);
+        pass_time();
+    }
     std::vector<std::uint32_t> runnable = runnable_threads();
     if (lets_others && runnable.size() > 1)
         std::erase(runnable, self.number);
@@ -147,6 +167,7 @@ void switch_threads(bool lets_others) {
         record_decision(next);
     if (next == self.number)
         return;
+    state->steps_alone = 0;
     const bool has_ended = self.has_ended; // afterwards the next may destroy it
     give_turn(*state->threads[next]);
     if (!has_ended)
@@ -201,12 +222,6 @@ std::vector<scheduled_thread *> waiting_threads(const void *object) {
         if (thread->is_waiting && thread->waited_object == object)
             waiting.push_back(thread.get());
     return waiting;
-}
-
-void wake(scheduled_thread &thread) {
-    thread.is_waiting = false;
-    thread.waited_object = nullptr;
-    thread.deadline = NEVER;
 }
 
 } // namespace
@@ -266,7 +281,6 @@ void point(action kind, const void *object, const void *pc) {
 void yield(const void *pc) {
     if (current == nullptr)
         return;
-    state->chooser.yielded(current->number);
     note_action(action::YIELD, nullptr, pc);
     switch_threads(true);
 }

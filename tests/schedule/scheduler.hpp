@@ -97,8 +97,8 @@ bool wait_for(const void *object, std::uint64_t deadline, action kind, const voi
 unsigned wake_all(const void *object);
 unsigned wake_one(const void *object);
 
-/// Virtual time since the start of the schedule. It advances when all threads wait, and a little at
-/// each query, so that a loop that waits for a time ends.
+/// Virtual time since the start of the schedule. It advances when all threads wait, when one
+/// yields, and a little at each query.
 std::uint64_t now_ns();
 
 std::uint32_t choose_value(std::uint32_t limit);
