@@ -16,11 +16,12 @@ fails_with() {
     [[ ${lines[0]} == "FAILED $1: $2" ]]
 }
 
-# PROGRAM: no schedule fails.
+# PROGRAM [NUMBER]: so many schedules do not fail.
 passes() {
-    run -0 "$examples" --schedules 500 --program "$1"
+    local num_schedules=${2:-500}
+    run -0 "$examples" --schedules "$num_schedules" --program "$1"
     echo "$output"
-    [[ $output == "ok     $1: 500 schedules of about "*' steps' ]]
+    [[ $output == "ok     $1: $num_schedules schedules of about "*' steps' ]]
 }
 
 @test "an update between a load and a store is lost" { fails_with lost_update 'an update is lost'; }
@@ -84,7 +85,7 @@ passes() {
 
 @test "a deadline passes while others yield" {
     passes yields_until_ready
-    passes looks_at_time
+    passes looks_at_time 50
     fails_with yields_for_a_second 'the time was too short'
 }
 @test "a loop that waits without a yield" {
@@ -92,20 +93,35 @@ passes() {
     fails_with spin_lock_not_atomic 'an update is lost'
 }
 
+@test "a condition variable wakes without a reason, seldom" {
+    passes condition_in_loop
+    fails_with condition_without_loop 'woken too early'
+}
+@test "a weak compare-and-exchange fails by itself, seldom" {
+    passes exchange_in_loop
+    fails_with exchange_without_loop 'all fail'
+}
+@test "a time limit passes while others run, seldom" {
+    fails_with sleep_instead_of_join 'the time was too short'
+    fails_with condition_within_an_hour 'woken too early'
+}
+
 @test "a seed gives the same schedule always" {
-    local seed first again i
-    run -1 "$examples" --schedules 2000 --program reused_slot
-    seed=$(sed -n 's/^  seed \([0-9]*\),.*/\1/p' <<<"$output")
-    first=$(steps_of "$seed")
-    [[ $(wc -l <<<"$first") -ge 10 ]]
-    for ((i = 0; i < 20; ++i)); do
-        again=$(steps_of "$seed")
-        [[ $again == "$first" ]]
+    local program seed first again i
+    for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do
+        run -1 "$examples" --schedules 2000 --program "$program"
+        seed=$(sed -n 's/^  seed \([0-9]*\),.*/\1/p' <<<"$output")
+        first=$(steps_of "$program" "$seed")
+        [[ $(wc -l <<<"$first") -ge 10 ]]
+        for ((i = 0; i < 10; ++i)); do
+            again=$(steps_of "$program" "$seed")
+            [[ $again == "$first" ]]
+        done
     done
 }
-# The failing schedule of a seed, without addresses.
+# The failing schedule of a program and seed, without addresses.
 steps_of() {
-    run -1 "$examples" --program reused_slot --replay "$1"
+    run -1 "$examples" --program "$1" --replay "$2"
     grep -oE '^ +[0-9]+ +[0-9]+  [a-z]+' <<<"$output"
 }
 

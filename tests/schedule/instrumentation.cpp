@@ -88,12 +88,15 @@ ACCESSES(16)
                         CALLER);                                                                   \
         return builtin(addr, value, ORDER);                                                        \
     }
-#define COMPARE_EXCHANGE(bits, name)                                                               \
+// can_fail: also if the value is the expected one.
+#define COMPARE_EXCHANGE(bits, name, can_fail)                                                     \
     int __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,                           \
                                      std::uint##bits##_t *expected, std::uint##bits##_t desired,   \
                                      int, int) {                                                   \
         schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
                         CALLER);                                                                   \
+        if (can_fail && __atomic_load_n(addr, ORDER) == *expected && schedule::happens_seldom())   \
+            return false;                                                                          \
         return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
     }
 #define ATOMIC(bits)                                                                               \
@@ -107,8 +110,8 @@ ACCESSES(16)
         schedule::point(action::STORE, const_cast<const std::uint##bits##_t *>(addr), CALLER);     \
         __atomic_store_n(addr, value, ORDER);                                                      \
     }                                                                                              \
-    COMPARE_EXCHANGE(bits, compare_exchange_strong)                                                \
-    COMPARE_EXCHANGE(bits, compare_exchange_weak)                                                  \
+    COMPARE_EXCHANGE(bits, compare_exchange_strong, false)                                         \
+    COMPARE_EXCHANGE(bits, compare_exchange_weak, true)                                            \
     READ_MODIFY_WRITE(bits, exchange, __atomic_exchange_n)                                         \
     READ_MODIFY_WRITE(bits, fetch_add, __atomic_fetch_add)                                         \
     READ_MODIFY_WRITE(bits, fetch_sub, __atomic_fetch_sub)                                         \

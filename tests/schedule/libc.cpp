@@ -126,12 +126,20 @@ timespec to_timespec(std::uint64_t ns) {
             .tv_nsec = static_cast<long>(ns % NS_PER_SECOND)};
 }
 
+/// As wait_for(), but seldom the thread is woken without a reason.
+bool wait_unless_woken(const void *object, std::uint64_t deadline, const void *pc) {
+    if (!schedule::happens_seldom())
+        return schedule::wait_for(object, deadline, action::WAIT, pc);
+    schedule::point(action::WAIT, object, pc);
+    return true;
+}
+
 int wait_on_condition(pthread_cond_t *cond, pthread_mutex_t *mutex, std::uint64_t deadline,
                       const void *pc) {
     // From here to the wait no other thread goes on, as the standard demands.
     locks.erase(mutex);
     schedule::wake_all(mutex);
-    const bool woken = schedule::wait_for(cond, deadline, action::WAIT, pc);
+    const bool woken = wait_unless_woken(cond, deadline, pc);
     lock_until(mutex, schedule::NEVER, try_mutex_lock, pc);
     return woken ? 0 : ETIMEDOUT;
 }
@@ -210,7 +218,7 @@ long futex(const std::uint32_t *word, long operation, std::uint32_t value, const
     const std::uint64_t deadline = command == FUTEX_WAIT_BITSET && timeout != nullptr
                                        ? to_ns(*timeout)
                                        : deadline_after(timeout);
-    return schedule::wait_for(word, deadline, action::WAIT, pc) ? 0 : fail_with(ETIMEDOUT);
+    return wait_unless_woken(word, deadline, pc) ? 0 : fail_with(ETIMEDOUT);
 }
 
 } // namespace

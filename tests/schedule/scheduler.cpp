@@ -288,6 +288,8 @@ void yield(const void *pc) {
 bool wait_for(const void *object, std::uint64_t deadline, action kind, const void *pc) {
     scheduled_thread &self = *current;
     note_action(kind, object, pc);
+    if (deadline != NEVER && happens_seldom())
+        state->time_ns = std::max(state->time_ns, deadline);
     self.is_waiting = true;
     self.timed_out = false;
     self.waited_object = object;
@@ -324,6 +326,16 @@ std::uint32_t choose_value(std::uint32_t limit) {
     if (value != 0)
         record_decision(value);
     return value;
+}
+
+bool happens_seldom() {
+    if (current == nullptr)
+        return false;
+    ++state->step;
+    const bool happens = state->chooser.happens_seldom(state->step);
+    if (happens)
+        record_decision(1);
+    return happens;
 }
 
 int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),

@@ -88,7 +88,7 @@ void point(action kind, const void *object, const void *pc);
 void yield(const void *pc);
 
 /// The current thread cannot go on until wake() is called for the object, or, at the latest, at the
-/// deadline, in virtual ns. False: at the deadline.
+/// deadline, in virtual ns, which seldom passes at once. False: at the deadline.
 constexpr std::uint64_t NEVER = ~std::uint64_t{0};
 bool wait_for(const void *object, std::uint64_t deadline, action kind, const void *pc);
 
@@ -102,6 +102,8 @@ unsigned wake_one(const void *object);
 std::uint64_t now_ns();
 
 std::uint32_t choose_value(std::uint32_t limit);
+/// Whether the schedule has it that something happens that happens seldom.
+bool happens_seldom();
 
 int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
                   void *arg, const void *pc);

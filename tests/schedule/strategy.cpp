@@ -3,8 +3,14 @@
 #include "strategy.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace schedule {
+namespace {
+
+constexpr unsigned SELDOM = 16; ///< once in so many times
+
+} // namespace
 
 std::uint32_t default_thread(std::span<const std::uint32_t> runnable, std::uint32_t current) {
     const auto next = std::ranges::lower_bound(runnable, current);
@@ -19,6 +25,7 @@ strategy::strategy(const strategy_config &config)
     , switch_every_(1U << (1 + random_.below(5))) {
     for (unsigned i = 1; config.kind == strategy_kind::PCT && i < config.depth; ++i)
         change_points_.push_back(1 + random_.below(std::max<std::uint64_t>(config.num_steps, 1)));
+    std::ranges::sort(change_points_, std::greater{});
 }
 
 std::int64_t &strategy::priority(std::uint32_t thread) {
@@ -45,7 +52,8 @@ std::uint32_t strategy::next_thread(std::uint64_t step, std::span<const std::uin
             return current;
         return runnable[random_.below(runnable.size())];
     case strategy_kind::PCT:
-        if (std::ranges::find(change_points_, step) != change_points_.end())
+        // Not at each step, but for choices of another kind, too.
+        for (; !change_points_.empty() && change_points_.back() <= step; change_points_.pop_back())
             priority(current) = --lowest_priority_;
         return *std::ranges::max_element(runnable, {},
                                          [this](std::uint32_t thread) { return priority(thread); });
@@ -59,6 +67,11 @@ std::uint32_t strategy::next_thread(std::uint64_t step, std::span<const std::uin
 
 std::uint32_t strategy::choose(std::uint64_t step, std::uint32_t limit) {
     return config_.kind == strategy_kind::REPLAY ? replayed(step, 0) % limit : random_.below(limit);
+}
+
+bool strategy::happens_seldom(std::uint64_t step) {
+    return config_.kind == strategy_kind::REPLAY ? replayed(step, 0) != 0
+                                                 : random_.below(SELDOM) == 0;
 }
 
 void strategy::yielded(std::uint32_t thread) {

@@ -54,6 +54,7 @@ class strategy {
     std::uint32_t next_thread(std::uint64_t step, std::span<const std::uint32_t> runnable,
                               std::uint32_t current);
     std::uint32_t choose(std::uint64_t step, std::uint32_t limit);
+    bool happens_seldom(std::uint64_t step);
     /// The thread has nothing to do until others run.
     void yielded(std::uint32_t thread);
 
@@ -65,8 +66,8 @@ class strategy {
     random_numbers random_;
     unsigned switch_every_;                ///< of the random walk: on average, in steps
     std::vector<std::int64_t> priorities_; ///< of PCT, by thread; the highest runs
-    std::vector<std::uint64_t>
-        change_points_; ///< of PCT: steps at which the current one is lowered
+    /// Of PCT: steps at which the current one is lowered, in descending order.
+    std::vector<std::uint64_t> change_points_;
     std::int64_t lowest_priority_ = 0;
     std::size_t next_decision_ = 0;
 };
