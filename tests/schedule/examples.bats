@@ -106,6 +106,13 @@ passes() {
     fails_with condition_within_an_hour 'woken too early'
 }
 
+@test "memory is copied in two steps" {
+    passes message_locked
+    passes bytes_moved_up_and_down
+    fails_with message_set 'a half of the message is read'
+    fails_with message_moved 'a half of the message is read'
+}
+
 @test "a seed gives the same schedule always" {
     local program seed first again i
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

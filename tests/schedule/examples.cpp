@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,6 +20,7 @@
 #include <shared_mutex>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -459,6 +463,56 @@ void sleep_instead_of_join() {
     other.join();
 }
 
+// -- functions of libc that write memory.
+
+/// One thread reads a message while the other writes it, in one of two ways.
+template <typename write_function>
+void copy_message(bool is_locked, const write_function &write) {
+    using message = std::array<int, 16>;
+    const auto shared = std::make_unique<message>();
+    std::mutex mutex;
+    const auto lock = [&] {
+        return is_locked ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+    };
+    std::thread writer([&] {
+        const auto guard = lock();
+        write(shared->data(), sizeof(message));
+    });
+    message copy;
+    {
+        const auto guard = lock();
+        std::memcpy(copy.data(), shared->data(), sizeof copy);
+    }
+    schedule::require(copy.front() == copy.back(), "a half of the message is read");
+    writer.join();
+}
+void write_ones(int *message, std::size_t size) {
+    std::memset(message, 1, size);
+}
+void move_ones(int *message, std::size_t size) {
+    const std::vector<int> ones(size / sizeof(int), 1);
+    std::memmove(message, ones.data(), size);
+}
+void message_locked() {
+    copy_message(true, write_ones);
+    copy_message(true, move_ones);
+}
+void message_set() {
+    copy_message(false, write_ones);
+}
+void message_moved() {
+    copy_message(false, move_ones);
+}
+
+void bytes_moved_up_and_down() {
+    std::vector<int> numbers(20);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    std::memmove(&numbers[3], &numbers[0], 10 * sizeof(int));
+    std::memmove(&numbers[1], &numbers[4], 8 * sizeof(int));
+    for (int i = 1; i < 9; ++i)
+        schedule::require(numbers[static_cast<std::size_t>(i)] == i, "wrongly moved");
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -498,6 +552,10 @@ constexpr std::array PROGRAMS = {
     schedule::program{"exchange_in_loop", exchange_in_loop},
     schedule::program{"exchange_without_loop", exchange_without_loop},
     schedule::program{"sleep_instead_of_join", sleep_instead_of_join},
+    schedule::program{"message_locked", message_locked},
+    schedule::program{"message_set", message_set},
+    schedule::program{"message_moved", message_moved},
+    schedule::program{"bytes_moved_up_and_down", bytes_moved_up_and_down},
 };
 
 } // namespace

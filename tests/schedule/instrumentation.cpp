@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace {
 
@@ -20,6 +21,39 @@ constexpr int ORDER = __ATOMIC_SEQ_CST;
 void access(action kind, const void *addr, const void *pc) {
     if (!schedule::is_on_own_stack(addr))
         schedule::point(kind, addr, pc);
+}
+
+/// A large copy is not made at once: another thread may see a half, of whole words.
+std::size_t half_of(std::size_t size) {
+    constexpr std::size_t WORD = 8;
+    return size / 2 / WORD * WORD;
+}
+
+void move_part(char *dest, const char *src, std::size_t size, const void *pc) {
+    if (size == 0)
+        return;
+    access(action::READ, src, pc);
+    access(action::WRITE, dest, pc);
+    std::memmove(dest, src, size);
+}
+
+void *move(void *dest, const void *src, std::size_t size, const void *pc) {
+    char *const written = static_cast<char *>(dest);
+    const char *const read = static_cast<const char *>(src);
+    const std::size_t half = half_of(size);
+    if (written < read) // the order matters if they overlap
+        move_part(written, read, half, pc);
+    move_part(written + half, read + half, size - half, pc);
+    if (written >= read)
+        move_part(written, read, half, pc);
+    return dest;
+}
+
+void set_part(char *dest, int byte, std::size_t size, const void *pc) {
+    if (size == 0)
+        return;
+    access(action::WRITE, dest, pc);
+    std::memset(dest, byte, size);
 }
 
 } // namespace
@@ -53,6 +87,19 @@ void __tsan_read_range(void *addr, std::size_t) {
 }
 void __tsan_write_range(void *addr, std::size_t) {
     access(action::WRITE, addr, CALLER);
+}
+
+void *__tsan_memcpy(void *dest, const void *src, std::size_t size) {
+    return move(dest, src, size, CALLER);
+}
+void *__tsan_memmove(void *dest, const void *src, std::size_t size) {
+    return move(dest, src, size, CALLER);
+}
+void *__tsan_memset(void *dest, int byte, std::size_t size) {
+    const std::size_t half = half_of(size);
+    set_part(static_cast<char *>(dest), byte, half, CALLER);
+    set_part(static_cast<char *>(dest) + half, byte, size - half, CALLER);
+    return dest;
 }
 
 #define ACCESSES(size)                                                                             \
