@@ -60,6 +60,7 @@ passes() {
 }
 @test "a function that is called once" {
     passes called_once
+    passes static_variable
     fails_with called_once_if_not_begun 'used before it is initialized'
 }
 @test "barriers" {

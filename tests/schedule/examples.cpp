@@ -234,6 +234,17 @@ void called_once() {
     });
 }
 
+/// In the first schedule of the process alone.
+void static_variable() {
+    run_in_two_threads([] {
+        static const int value = [] {
+            std::this_thread::yield();
+            return 1;
+        }();
+        schedule::require(value == 1, "used before it is initialized");
+    });
+}
+
 void called_once_if_not_begun() {
     std::once_flag flag;
     std::atomic<bool> has_begun = false;
@@ -531,6 +542,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"semaphore_of_1", semaphore_of_1},
     schedule::program{"semaphore_of_2", semaphore_of_2},
     schedule::program{"called_once", called_once},
+    schedule::program{"static_variable", static_variable},
     schedule::program{"called_once_if_not_begun", called_once_if_not_begun},
     schedule::program{"barrier_of_2", barrier_of_2},
     schedule::program{"barrier_of_1", barrier_of_1},
