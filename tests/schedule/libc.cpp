@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdarg>
 #include <ctime>
-#include <dlfcn.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -28,12 +27,6 @@ using schedule::action;
 
 #define CALLER __builtin_return_address(0)
 
-/// The definition of a function after ours.
-template <typename function>
-function *real(function *, const char *name) {
-    return reinterpret_cast<function *>(dlsym(RTLD_NEXT, name));
-}
-#define REAL(name) static auto *const real_##name = real(name, #name)
 /// At the begin of a function of ours.
 #define REAL_UNLESS_SCHEDULED(name, ...)                                                           \
     REAL(name);                                                                                    \
@@ -146,9 +139,9 @@ int wait_on_condition(pthread_cond_t *cond, pthread_mutex_t *mutex, std::uint64_
 
 /// As sem_clockwait(): a semaphore of libc has its value also here.
 int wait_on_semaphore(sem_t *semaphore, std::uint64_t deadline, const void *pc) {
-    static auto *const real_trywait = real(sem_trywait, "sem_trywait");
+    REAL(sem_trywait);
     schedule::point(action::LOCK, semaphore, pc);
-    while (real_trywait(semaphore) != 0) {
+    while (real_sem_trywait(semaphore) != 0) {
         if (errno != EAGAIN)
             return -1;
         if (!schedule::wait_for(semaphore, deadline, action::LOCK, pc)) {
@@ -167,7 +160,7 @@ int sleep_for(std::uint64_t ns, const void *pc) {
 /// Without descriptors a sleep. Else the thread looks at them whenever it is its turn: what makes
 /// them ready is unknown.
 int poll_until(pollfd *fds, nfds_t num_fds, std::uint64_t deadline, const void *pc) {
-    static auto *const real_poll = real(poll, "poll");
+    REAL(poll);
     schedule::point(action::WAIT, fds, pc);
     for (;;) {
         const int num_ready = real_poll(fds, num_fds, 0);
@@ -228,8 +221,7 @@ void schedule::forget_locks() {
 }
 
 long schedule::system_call(long number, const std::array<long, 6> &args, const void *pc) noexcept {
-    using function = long(long, long, long, long, long, long, long) noexcept;
-    static auto *const real_syscall = reinterpret_cast<function *>(dlsym(RTLD_NEXT, "syscall"));
+    REAL(syscall);
     if (number == SYS_futex && is_scheduled() && is_known_futex_operation(args[1]))
         return futex(reinterpret_cast<const std::uint32_t *>(args[0]), args[1],
                      static_cast<std::uint32_t>(args[2]),

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <dlfcn.h>
 #include <linux/futex.h>
 #include <optional>
 #include <sys/syscall.h>
@@ -58,8 +57,7 @@ thread_local scheduled_thread *current = nullptr; ///< nullptr: not scheduled
 
 /// libc's syscall(), not one that the program may have in its place.
 long futex(std::uint32_t *word, int operation, std::uint32_t value) {
-    static auto *const real_syscall =
-        reinterpret_cast<decltype(&syscall)>(dlsym(RTLD_NEXT, "syscall"));
+    REAL(syscall);
     return real_syscall(SYS_futex, word, operation, value, nullptr, nullptr, 0);
 }
 
@@ -340,18 +338,16 @@ bool happens_seldom() {
 
 int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
                   void *arg, const void *pc) {
-    using create_function = int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    static auto *const real_create =
-        reinterpret_cast<create_function *>(dlsym(RTLD_NEXT, "pthread_create"));
+    REAL(pthread_create);
     if (current == nullptr)
-        return real_create(thread, attr, function, arg);
+        return real_pthread_create(thread, attr, function, arg);
     if (state->threads.size() == MAX_THREADS)
         fail_schedule("the program has too many threads");
     auto created = std::make_unique<scheduled_thread>();
     created->number = static_cast<std::uint32_t>(state->threads.size());
     created->function = function;
     created->arg = arg;
-    const int error = real_create(&created->handle, attr, run_thread, created.get());
+    const int error = real_pthread_create(&created->handle, attr, run_thread, created.get());
     if (error != 0)
         return error;
     *thread = created->handle;

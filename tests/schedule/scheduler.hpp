@@ -8,7 +8,9 @@
 #include "strategy.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <dlfcn.h>
 #include <functional>
 #include <memory>
 #include <pthread.h>
@@ -122,4 +124,18 @@ void forget_locks();
 
 [[noreturn]] void fail_schedule(const char *text);
 
+/// The definition of a function after ours.
+template <typename function>
+function *find_real(function *, const char *name, std::atomic<void *> &definition) {
+    if (definition == nullptr)
+        definition = dlsym(RTLD_NEXT, name);
+    return reinterpret_cast<function *>(definition.load());
+}
+
 } // namespace schedule
+
+/// A static variable that the compiler guards would not do: a scheduled thread waits for a guard in
+/// the schedule, and does not see when a thread that is not scheduled leaves it.
+#define REAL(name)                                                                                 \
+    static constinit std::atomic<void *> definition_##name = nullptr;                              \
+    auto *const real_##name = schedule::find_real(&(name), #name, definition_##name)
