@@ -28,6 +28,8 @@ ibv_ah *create_ah(ibv_pd *pd, ibv_ah_attr *attr) noexcept {
         return fail_with(error);
     ah->ah_num = response.drv_payload.ah_num;
     if (ah->ah_num == 0) {
+        abi::verbs_log(abi::log_level::warning,
+                       "rxe: UD needs Linux 5.18 or later: this kernel does not number AHs");
         ah->verbs.context = pd->context;
         libibverbs().ibv_cmd_destroy_ah(&ah->verbs);
         return fail_with(EOPNOTSUPP);

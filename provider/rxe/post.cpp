@@ -76,7 +76,11 @@ bool set_remote(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noex
         const auto &ud = wr.wr.ud;
         if (ud.ah == nullptr)
             return false;
-        wqe.wr.wr.ud = {ud.remote_qpn, ud.remote_qkey, 0, 0, to_rxe_ah(ud.ah).ah_num};
+        wqe.wr.wr.ud = {.remote_qpn = ud.remote_qpn,
+                        .remote_qkey = ud.remote_qkey,
+                        .pkey_index = 0,
+                        .reserved = 0,
+                        .ah_num = to_rxe_ah(ud.ah).ah_num};
         return true;
     }
     if ((bit(wr.opcode) & ATOMIC_OPCODES) != 0) {

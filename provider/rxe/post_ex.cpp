@@ -78,7 +78,7 @@ rxe_send_wqe *start_wqe(ibv_qp_ex *ibqp, std::uint32_t opcode,
 void set_rdma(rxe_send_wqe *wqe, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
     if (wqe == nullptr)
         return;
-    wqe->wr.wr.rdma = {remote_addr, rkey, 0};
+    wqe->wr.wr.rdma = {.remote_addr = remote_addr, .rkey = rkey, .reserved = 0};
     wqe->iova = remote_addr;
 }
 
@@ -165,7 +165,11 @@ void wr_set_ud_addr(ibv_qp_ex *ibqp, ibv_ah *ibah, std::uint32_t remote_qpn,
     if (ibah == nullptr)
         return set_wr_err(to_rxe_qp(ibqp), EINVAL);
     if (rxe_send_wqe *const wqe = to_rxe_qp(ibqp).cur_wqe)
-        wqe->wr.wr.ud = {remote_qpn, remote_qkey, 0, 0, to_rxe_ah(ibah).ah_num};
+        wqe->wr.wr.ud = {.remote_qpn = remote_qpn,
+                         .remote_qkey = remote_qkey,
+                         .pkey_index = 0,
+                         .reserved = 0,
+                         .ah_num = to_rxe_ah(ibah).ah_num};
 }
 
 /// Sets the data of the current WR.
