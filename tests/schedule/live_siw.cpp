@@ -2,6 +2,8 @@
 
 #include "live_siw.hpp"
 
+#include "schedule.hpp"
+
 namespace schedule {
 
 int live_siw_kernel::num_events() {
@@ -41,13 +43,36 @@ int live_siw_kernel::answer_driver(const fake::command &cmd) {
         qps_[response.qp_handle] = {
             .qp_num = response.qpn,
             .num_taken = 0,
-            .rq_ring = first_ring + 1, // after the SQ's
+            .num_sent = 0,
+            .sq_ring = first_ring,
+            .rq_ring = first_ring + 1,
+            .send_cq_ring = cq_rings_.at(cmd.read<ib_uverbs_create_qp>().send_cq_handle),
             .cq_ring = cq_rings_.at(cmd.read<ib_uverbs_create_qp>().recv_cq_handle)};
+    } else if (cmd.number == IB_USER_VERBS_CMD_POST_SEND && takes_requests) {
+        constexpr unsigned SELDOM = 4;
+        if (refuses_doorbells && choose(SELDOM) == 1)
+            return ENOTCONN;
+        process_sq(qps_.at(cmd.read<ib_uverbs_post_send>().qp_handle));
     } else if (cmd.number == IB_USER_VERBS_CMD_MODIFY_QP &&
                cmd.read<ib_uverbs_modify_qp>().qp_state == IBV_QPS_ERR) {
         flush_rq(qps_.at(cmd.read<ib_uverbs_modify_qp>().qp_handle));
     }
     return 0;
+}
+
+void live_siw_kernel::process_sq(created_qp &qp) {
+    for (; (sqe(qp.sq_ring, qp.num_sent).flags & SIW_WQE_VALID) != 0; ++qp.num_sent) {
+        siw_sqe &taken = sqe(qp.sq_ring, qp.num_sent);
+        siw_cqe cqe{};
+        cqe.id = taken.id;
+        cqe.opcode = taken.opcode;
+        cqe.status = SIW_WC_SUCCESS;
+        cqe.qp_id = qp.qp_num;
+        const bool is_signaled = (taken.flags & SIW_WQE_SIGNALLED) != 0;
+        taken.flags = 0;
+        if (is_signaled)
+            complete(qp.send_cq_ring, cqe);
+    }
 }
 
 void live_siw_kernel::flush_rq(created_qp &qp) {

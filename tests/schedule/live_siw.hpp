@@ -23,14 +23,22 @@ class live_siw_kernel : public fake::siw_kernel {
     /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
     void complete(std::size_t cq_ring, const siw_cqe &cqe);
 
+    bool takes_requests = false; ///< at a doorbell; otherwise the SQ stands still
+    bool refuses_doorbells =
+        false; ///< some, with ENOTCONN, as while another thread modifies the QP
+
   protected:
     int answer_driver(const fake::command &cmd) override;
 
   private:
     struct created_qp {
-        std::uint32_t qp_num, num_taken; ///< receives
-        std::size_t rq_ring, cq_ring;
+        std::uint32_t qp_num, num_taken, num_sent; ///< receives and requests
+        std::size_t sq_ring, rq_ring, send_cq_ring, cq_ring;
     };
+
+    /// The kernel takes the requests that are VALID, in order, and completes those that are
+    /// signaled, as siw_qp_sq_process() does.
+    void process_sq(created_qp &qp);
 
     /// The kernel flushes the RQ of a QP that is moved to ERR. It leaves the SQ alone, as
     /// siw_qp_nextstate_from_term() does if nothing is being transmitted.

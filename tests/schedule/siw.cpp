@@ -40,7 +40,7 @@ class device {
         ibv_qp_init_attr attr{};
         attr.send_cq = send_cq;
         attr.recv_cq = recv_cq;
-        attr.cap = {.max_send_wr = 2,
+        attr.cap = {.max_send_wr = 4,
                     .max_recv_wr = 2,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
@@ -189,6 +189,53 @@ class event_cq {
     ibv_cq *const cq;
 };
 
+/// Two threads post to a QP while a third one waits for the completions: each request completes
+/// once, those of a thread in order, though the kernel refuses a doorbell now and then.
+void requests_complete_once_and_in_order() {
+    constexpr std::uint64_t NUM_REQUESTS = 2; // of each thread
+    device device;
+    device.kernel.takes_requests = device.kernel.refuses_doorbells = true;
+    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
+    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    ibv_qp *const qp = device.create_qp(cq);
+    const auto post = [&](std::uint64_t thread) {
+        for (std::uint64_t i = 0; i < NUM_REQUESTS; ++i) {
+            ibv_sge sge{};
+            ibv_send_wr wr{}, *bad_wr = nullptr;
+            wr.wr_id = thread * NUM_REQUESTS + i;
+            wr.sg_list = &sge;
+            wr.num_sge = 1;
+            wr.opcode = IBV_WR_RDMA_WRITE;
+            wr.send_flags = IBV_SEND_SIGNALED;
+            require(ibv_post_send(qp, &wr, &bad_wr) == 0, "a request is not posted");
+        }
+    };
+    std::thread first(post, 0), second(post, 1);
+    std::array<std::uint64_t, 2> num_completed{}; // by thread
+    for (bool is_complete = false; !is_complete;) {
+        const int num_events = device.kernel.num_events();
+        require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+        std::array<ibv_wc, 3> wcs;
+        for (int count = 3; count == 3;) {
+            count = ibv_poll_cq(cq, 3, wcs.data());
+            for (int i = 0; i < count; ++i) {
+                const ibv_wc &wc = wcs[static_cast<std::size_t>(i)];
+                require(wc.status == IBV_WC_SUCCESS, "a request fails");
+                require(wc.wr_id % NUM_REQUESTS == num_completed[wc.wr_id / NUM_REQUESTS]++,
+                        "a request completes twice, or before an earlier one");
+            }
+        }
+        is_complete = num_completed[0] + num_completed[1] == 2 * NUM_REQUESTS;
+        if (!is_complete)
+            device.kernel.wait_for_event(num_events);
+    }
+    first.join();
+    second.join();
+    require(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0 &&
+                ibv_destroy_comp_channel(channel) == 0,
+            "an object is not destroyed");
+}
+
 constexpr std::uint64_t FAILED_ID = 1, FLUSHED_ID = 2;
 
 /// A thread polls a failed completion, and so has the QP moved to ERR, while another posts a
@@ -245,6 +292,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"failure_of_destroyed_qp", failure_of_destroyed_qp},
     schedule::program{"cq_of_destroyed_qp_is_destroyed", cq_of_destroyed_qp_is_destroyed},
     schedule::program{"qp_is_replaced_within_poll", qp_is_replaced_within_poll},
+    schedule::program{"requests_complete_once_and_in_order", requests_complete_once_and_in_order},
     schedule::program{"receive_is_posted_to_failed_qp", receive_is_posted_to_failed_qp},
     schedule::program{"failed_receive_flushes_the_sq", failed_receive_flushes_the_sq},
 };
