@@ -9,8 +9,9 @@
 // no CQE of the new one. A poll handles a CQE with the CQ's lock held, as discarding does; so until
 // then a poll finds no QP of that number, and afterwards no CQE of the old one.
 //
-// No thread waits for a CQ's lock while another waits for that thread: the lock may be held from
-// ibv_start_poll() to ibv_end_poll(), by a thread that creates and destroys QPs meanwhile.
+// A CQ's lock may be held from ibv_start_poll() to ibv_end_poll(), by a thread that destroys and
+// creates QPs meanwhile. So a thread that adds a QP waits for no lock of a CQ while the thread that
+// destroys the retired QP waits for it.
 #pragma once
 
 #include "calloc_ptr.hpp"
