@@ -59,13 +59,13 @@ class cq_spinlock : public spinlock {
     }
 
     /// Holds the lock, also if this thread keeps it for a poll. Without waits, holds_lock() may be
-    /// false: another thread has the lock.
+    /// false: another thread has the lock, or the CQ is for one thread, which may be another.
     class guard {
       public:
         explicit guard(cq_spinlock &lock, bool waits = true) noexcept
             : lock_(lock)
             , is_kept_(lock.polling_thread().load(order) == pthread_self())
-            , is_taken_(!is_kept_ && lock.try_lock()) {
+            , is_taken_(!is_kept_ && !lock.is_single_threaded() && lock.try_lock()) {
             if (!is_kept_ && !is_taken_ && waits) {
                 lock_.lock();
                 is_taken_ = true;

@@ -105,6 +105,9 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
 /// IBV_WC_WR_FLUSH_ERR. Returns false if there is none.
 bool flush_wqe(siw_wq &wq, ibv_wc &wc) noexcept {
     const std::uint32_t prod = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    // A post that withdraws its WQEs sets prod back, and forth if they are to be flushed.
+    if (prod - wq.flush_index > wq.ring.mem.index_mask + 1)
+        return false;
     while (wq.flush_index != prod) {
         wqe_header &wqe = wq.ring.wqe(wq.flush_index++);
         if (!is_pending(wqe))
@@ -235,12 +238,12 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
         siw_cqe &cqe = ring.cqe(ring.cons++);
         to_wc(cqe, to_wc_status(cqe.status), wc);
         std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
+        if (wc.status != IBV_WC_SUCCESS && take_event_cqe(cq, wc.qp_num, wc.wr_id))
+            continue;
         if ((flags & CQE_DISCARDED) != 0)
             continue;
         if (wc.status == IBV_WC_SUCCESS)
             return true;
-        if (take_event_cqe(cq, wc.qp_num))
-            continue;
         move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
         return true;
     }
@@ -251,7 +254,7 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
 void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
     remove_from_flush_list(cq, qp.sq);
     remove_from_flush_list(cq, qp.rq);
-    cq_ring &ring = cq.ring;
+    cq_ring ring = cq.ring; // a copy: a poll of this thread may be at another CQE
     const std::uint32_t saved_cons = ring.cons;
     for (; ring.cons - saved_cons <= ring.mem.index_mask; ++ring.cons) {
         const std::uint8_t flags = ring.load_next_flags();
@@ -261,7 +264,6 @@ void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
         if (cqe.qp_id == qp.verbs.qp.qp_num)
             std::atomic_ref(cqe.flags).store(flags | CQE_DISCARDED, std::memory_order_relaxed);
     }
-    ring.cons = saved_cons;
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {

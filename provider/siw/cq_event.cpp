@@ -22,6 +22,16 @@ namespace {
     return true;
 }
 
+[[gnu::cold]] void log_failure(int error) noexcept {
+    abi::verbs_log(abi::log_level::error, "siw: no event for flushed requests: errno %d", error);
+}
+
+/// No consumer has it: the address of a member. A QP that is being destroyed may have had the
+/// number of the event's, so its completions are told by their wr_id.
+std::uint64_t event_wr_id(siw_cq &cq) noexcept {
+    return reinterpret_cast<std::uintptr_t>(&cq.has_event_cqe);
+}
+
 /// Destroys the QP of an earlier event, whose completion was polled. False: it is still there.
 [[gnu::cold]] bool destroy_last_event_qp(siw_cq &cq) noexcept {
     if (cq.event_qp != nullptr && destroy_unlisted_qp(*cq.event_qp) != 0)
@@ -51,16 +61,22 @@ namespace {
 /// Has the kernel complete a receive of the QP.
 [[gnu::cold]] void complete_receive(siw_cq &cq, siw_qp &qp) noexcept {
     ibv_recv_wr wr = {}, *bad_wr = nullptr;
+    wr.wr_id = event_wr_id(cq);
     post_recvs(qp.rq.ring, qp.rq_lock, qp.max_recv_sge, &wr, &bad_wr);
     cq.event_qp_num = qp.verbs.qp.qp_num;
     // Ordering: before the system call, so that a poll that finds the completion knows it.
     std::atomic_ref(cq.has_event_cqe).store(true);
     ibv_qp_attr attr = {};
     attr.qp_state = IBV_QPS_ERR;
-    modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE);
-    // The CQ has become full. Then the consumer has completions to poll.
-    if (is_pending(qp.rq.ring.wqe(0)))
+    wqe_header &wqe = qp.rq.ring.wqe(0);
+    if (const int error = modify_qp_cmd(&qp.verbs.qp, &attr, IBV_QP_STATE)) {
+        log_failure(error);
+        store_flags(wqe, 0); // the kernel shall not complete it when it destroys the QP
         std::atomic_ref(cq.has_event_cqe).store(false);
+    } else if (is_pending(wqe)) {
+        // The CQ has become full. Then the consumer has completions to poll.
+        std::atomic_ref(cq.has_event_cqe).store(false);
+    }
 }
 
 } // namespace
@@ -79,17 +95,16 @@ namespace {
         if (cq.event_qp != nullptr)
             complete_receive(cq, *cq.event_qp);
         else
-            abi::verbs_log(abi::log_level::error,
-                           "siw: no event for flushed work requests: no QP can be created");
+            log_failure(errno);
     }
     errno = saved_errno;
 }
 
 /// Called by a poll for a failed completion, with the CQ's lock held. Returns whether it is that of
 /// the QP of an event.
-bool take_event_cqe(siw_cq &cq, std::uint32_t qp_num) noexcept {
+bool take_event_cqe(siw_cq &cq, std::uint32_t qp_num, std::uint64_t wr_id) noexcept {
     const std::atomic_ref has_event_cqe(cq.has_event_cqe);
-    if (!has_event_cqe.load() || cq.event_qp_num != qp_num)
+    if (!has_event_cqe.load() || cq.event_qp_num != qp_num || wr_id != event_wr_id(cq))
         return false;
     has_event_cqe.store(false);
     // Ordering: before this poll looks for announced WQEs. force_cq_event() finds false, or this

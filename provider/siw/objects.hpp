@@ -151,7 +151,7 @@ void check_qps_for_error(siw_cq &cq) noexcept;
 void force_cq_event(siw_cq &cq) noexcept;
 /// Whether a failed completion is that of a QP that force_cq_event() made. The caller holds the
 /// CQ's lock.
-bool take_event_cqe(siw_cq &cq, std::uint32_t qp_num) noexcept;
+bool take_event_cqe(siw_cq &cq, std::uint32_t qp_num, std::uint64_t wr_id) noexcept;
 /// Destroys the QP that force_cq_event() made, before the CQ.
 void destroy_event_qp(siw_cq &cq) noexcept;
 

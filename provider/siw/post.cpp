@@ -130,18 +130,35 @@ bool was_connected(siw_qp &qp) noexcept {
            (attr.max_rd_atomic != 0 || attr.max_dest_rd_atomic != 0);
 }
 
+/// For a QP in error, whose new WQEs this provider flushes at the next poll: has the kernel raise
+/// an event, if the consumer waits for one.
+[[gnu::noinline, gnu::cold]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
+    siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
+    cq.announce_wqe_to_flush();
+    qp.sq_lock.unlock();
+    force_cq_event(cq);
+    return 0;
+}
+
 /// Rings the doorbell for the WQEs from begin to end, while none has succeeded yet. If the QP was
 /// never connected, withdraws the WQEs and returns an errno. The lock is held over the system calls
 /// so that no other thread adds WQEs.
-[[gnu::noinline]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
-                                                    std::uint32_t end) noexcept {
+[[gnu::noinline, gnu::cold]] int submit_unconnected_and_unlock(siw_qp &qp, std::uint32_t begin,
+                                                               std::uint32_t end) noexcept {
     wq_ring &ring = qp.sq.ring;
     const int error = ring_doorbell(qp.verbs.qp, RDMA_DRIVER_SIW);
     qp.connected_once = error == 0 || (error == ENOTCONN && was_connected(qp));
     if (!qp.connected_once) {
+        ring.set_prod(begin);
+        // Ordering: stores prod, then loads in_error; move_qp_to_err() sets in_error, then loads
+        // prod. So the WQEs are withdrawn only if it does not flush them.
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed)) {
+            ring.set_prod(end);
+            return submit_in_error_and_unlock(qp);
+        }
         for (std::uint32_t index = begin; index != end; ++index)
             store_flags(ring.wqe(index), 0);
-        ring.set_prod(begin);
         qp.sq_lock.unlock();
         return error == ENOTCONN ? EINVAL : error;
     }
@@ -150,16 +167,6 @@ bool was_connected(siw_qp &qp) noexcept {
         retry_doorbell(qp, begin);
     else
         check_wqe_taken(qp, begin);
-    return 0;
-}
-
-/// For a QP in error, whose new WQEs this provider flushes at the next poll: has the kernel raise
-/// an event, if the consumer waits for one.
-[[gnu::noinline]] int submit_in_error_and_unlock(siw_qp &qp) noexcept {
-    siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
-    cq.announce_wqe_to_flush();
-    qp.sq_lock.unlock();
-    force_cq_event(cq);
     return 0;
 }
 

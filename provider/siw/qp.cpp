@@ -140,6 +140,9 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
 
 [[gnu::cold]] void flush_to_cq(siw_wq &wq, siw_cq &cq) noexcept {
     add_to_flush_list(wq, cq);
+    // Ordering: announces, then loads prod and the WQE; a post that has not announced yet has
+    // stored them before it loads in_error.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (has_pending_wqe(wq))
         force_cq_event(cq);
 }
@@ -206,8 +209,7 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
 void check_qps_for_error(siw_cq &cq) noexcept {
     std::atomic_ref(cq.has_qp_to_check).store(false);
     to_siw_context(cq.verbs.cq.context).qps.visit_all([&cq](siw_qp &qp) {
-        if (qp.verbs.qp.send_cq == &cq.verbs.cq &&
-            std::atomic_ref(qp.may_be_in_error).load(std::memory_order_relaxed))
+        if (qp.verbs.qp.send_cq == &cq.verbs.cq && std::atomic_ref(qp.may_be_in_error).load())
             check_qp_for_error(qp);
     });
 }

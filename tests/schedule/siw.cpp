@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <thread>
 
 namespace {
@@ -287,7 +289,324 @@ void failed_receive_flushes_the_sq() {
     }
 }
 
+// -- errors, their events, and numbers that are used again
+
+void post_recv(ibv_qp *qp, std::uint64_t wr_id) {
+    ibv_sge sge{};
+    ibv_recv_wr wr{}, *bad_wr = nullptr;
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    require(ibv_post_recv(qp, &wr, &bad_wr) == 0, "a receive is not posted");
+}
+int try_post_send(ibv_qp *qp, std::uint64_t wr_id) {
+    ibv_sge sge{};
+    ibv_send_wr wr{}, *bad_wr = nullptr;
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    return ibv_post_send(qp, &wr, &bad_wr);
+}
+void move_to_err(ibv_qp *qp) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    require(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "a QP is not moved to ERR");
+}
+void destroy(ibv_qp *qp) {
+    require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+}
+/// Polls all; each must be of the QP. Returns how many.
+int poll_all(ibv_cq *cq, const ibv_qp &qp) {
+    ibv_wc wc{};
+    int count = 0;
+    for (; ibv_poll_cq(cq, 1, &wc) == 1; ++count)
+        require(wc.qp_num == qp.qp_num && wc.wr_id != 0, "a completion of another QP is polled");
+    return count;
+}
+
+/// A thread destroys a QP, whose number the QP of an event gets. Events must go on.
+void event_qp_has_number_of_destroyed_qp() {
+    device device;
+    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
+    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
+    move_to_err(qp);
+    require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+    std::thread destroyer([&] { destroy(old_qp); });
+    post_recv(qp, 1);
+    destroyer.join();
+    require(poll_all(cq, *qp) == 1, "not one completion");
+    require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+    require(poll_all(cq, *qp) == 0, "a completion too many");
+    const int num_events = device.kernel.num_events();
+    post_recv(qp, 2);
+    require(device.kernel.num_events() == num_events + 1, "no event is raised");
+    require(poll_all(cq, *qp) == 1, "not one completion");
+    destroy(qp);
+    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
+}
+
+/// As above; the destroyed QP has a failed completion, which another thread may poll.
+void failed_completion_and_event_qp_have_a_number() {
+    device device;
+    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
+    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
+    const std::uint32_t old_num = old_qp->qp_num;
+    move_to_err(qp);
+    device.complete(*old_qp, 7, SIW_WC_WR_FLUSH_ERR, EVENT_CQ_RING);
+    require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+    std::thread destroyer([&] { destroy(old_qp); });
+    std::thread poster([&] { post_recv(qp, 1); });
+    ibv_wc wc{};
+    int num_posted = 0;
+    const auto poll = [&] {
+        if (ibv_poll_cq(cq, 1, &wc) == 0)
+            return false;
+        require((wc.qp_num == qp->qp_num && wc.wr_id == 1) ||
+                    (wc.qp_num == old_num && wc.wr_id == 7),
+                "a completion of no request is polled");
+        num_posted += wc.wr_id == 1;
+        return true;
+    };
+    poll();
+    destroyer.join();
+    poster.join();
+    while (poll()) {
+    }
+    require(num_posted == 1, "a receive is not completed once");
+    destroy(qp);
+    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
+}
+
+/// A CQ is used by one thread, as promised. Another thread, which does not use it, creates a QP.
+void single_threaded_cq() {
+    device device;
+    ibv_cq_init_attr_ex cq_attr{};
+    cq_attr.cqe = 8;
+    cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    cq_attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    ibv_cq_ex *const cq_ex = ibv_create_cq_ex(device.context, &cq_attr);
+    require(cq_ex != nullptr, "no CQ");
+    ibv_cq *const cq = ibv_cq_ex_to_cq(cq_ex);
+    ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
+    for (std::uint64_t id = 1; id <= 2; ++id)
+        device.complete(*qp, id, SIW_WC_SUCCESS, CQ_EX_RING);
+    std::thread user([&] {
+        destroy(old_qp);
+        require(poll_all(cq, *qp) == 2, "not two completions");
+    });
+    ibv_qp *const other = device.create_qp();
+    user.join();
+    destroy(other);
+    destroy(qp);
+    require(ibv_destroy_cq(cq) == 0, "not destroyed");
+}
+
+/// A request is posted to a QP that was never connected, and is withdrawn, while another thread
+/// moves the QP to ERR.
+void unconnected_qp_is_moved_to_err() {
+    device device;
+    device.kernel.on_doorbell = [](std::uint32_t) {
+        return ENOTCONN;
+    };
+    device.kernel.max_dest_rd_atomic = 0;
+    ibv_qp *const qp = device.create_qp();
+    std::thread mover([&] { move_to_err(qp); });
+    std::atomic<int> num_polled = 0;
+    std::thread poller([&] { num_polled += poll_all(device.cq, *qp); });
+    int num_posted = try_post_send(qp, 1) == 0;
+    mover.join();
+    poller.join();
+    num_posted += try_post_send(qp, 2) == 0;
+    num_polled += poll_all(device.cq, *qp);
+    require(num_polled == num_posted, "not as many completions as requests");
+    destroy(qp);
+}
+
+/// A thread that polls, with start_poll, posts to a failed QP with an armed CQ; another polls that
+/// CQ; a third destroys a CQ that had an event.
+void holder_posts_and_cq_is_destroyed() {
+    device device;
+    ibv_cq_init_attr_ex cq_attr{};
+    cq_attr.cqe = 8;
+    ibv_cq_ex *const cq_ex = ibv_create_cq_ex(device.context, &cq_attr);
+    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
+    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0),
+                  *const old_cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    ibv_qp *const qp = device.create_qp(cq, ibv_cq_ex_to_cq(cq_ex)), *const old_qp =
+                                                                         device.create_qp(old_cq);
+    device.complete(*qp, 9, SIW_WC_LOC_PROT_ERR, CQ_EX_RING);
+    require(try_post_send(qp, 1) == 0, "not posted");
+    require(ibv_req_notify_cq(cq, 0) == 0 && ibv_req_notify_cq(old_cq, 0) == 0, "not armed");
+    std::thread destroyer([&] {
+        move_to_err(old_qp);
+        post_recv(old_qp, 1);
+        require(poll_all(old_cq, *old_qp) == 1, "not one completion");
+        destroy(old_qp);
+        require(ibv_destroy_cq(old_cq) == 0, "not destroyed");
+    });
+    std::thread poller([&] { poll_all(cq, *qp); });
+    ibv_poll_cq_attr attr{};
+    require(ibv_start_poll(cq_ex, &attr) == 0, "nothing polled");
+    require(try_post_send(qp, 2) == 0, "not posted");
+    post_recv(qp, 3);
+    require(ibv_next_poll(cq_ex) == 0 && cq_ex->wr_id == 3, "the receive is not flushed");
+    ibv_end_poll(cq_ex);
+    destroyer.join();
+    poller.join();
+    poll_all(cq, *qp);
+    destroy(qp);
+    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)) == 0 &&
+                ibv_destroy_comp_channel(channel) == 0,
+            "not destroyed");
+}
+
+/// A request that the kernel leaves in the SQ of a QP in error: one thread posts and another arms
+/// the CQ, polls and waits.
+void closed_qp_is_found() {
+    device device;
+    {
+        event_cq cq(device, FLUSHED_ID);
+        ibv_qp *const qp = device.create_qp(cq.cq);
+        device.kernel.state = IBV_QPS_ERR;
+        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
+        cq.wait_for_completion(*qp);
+        poster.join();
+        destroy(qp);
+    }
+}
+
+/// As above; two threads post.
+void two_post_to_closed_qp() {
+    device device;
+    {
+        event_cq cq(device, FLUSHED_ID);
+        ibv_qp *const qp = device.create_qp(cq.cq);
+        device.kernel.state = IBV_QPS_ERR;
+        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
+        std::thread other([&] { require(try_post_send(qp, 5) == 0, "not posted"); });
+        cq.wait_for_completion(*qp);
+        poster.join();
+        other.join();
+        destroy(qp);
+    }
+}
+
+/// Two QPs fail; each thread polls and destroys its own.
+void qps_are_destroyed_while_flushed() {
+    device device;
+    ibv_qp *const qp = device.create_qp(), *const other = device.create_qp();
+    require(try_post_send(qp, 1) == 0 && try_post_send(other, 2) == 0, "not posted");
+    move_to_err(qp);
+    int count = 0;
+    std::thread destroyer([&] { destroy(qp); });
+    std::thread mover([&] { move_to_err(other); });
+    const auto poll = [&] {
+        ibv_wc wc{};
+        if (ibv_poll_cq(device.cq, 1, &wc) == 0)
+            return false;
+        require(wc.wr_id == 1 || wc.wr_id == 2, "wrong");
+        count += wc.wr_id == 2;
+        return true;
+    };
+    poll();
+    destroyer.join();
+    mover.join();
+    while (poll()) {
+    }
+    require(count == 1, "a request is not flushed once");
+    destroy(other);
+}
+
+/// Three receives are posted to a QP in error by two threads, while one consumer waits for all.
+void all_receives_wake_the_consumer() {
+    device device;
+    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
+    ibv_cq *const cq = ibv_create_cq(device.context, 4, nullptr, channel, 0);
+    ibv_qp *const qp = device.create_qp(cq), *const other_qp = device.create_qp(cq);
+    move_to_err(qp);
+    std::thread poster([&] {
+        post_recv(qp, 1);
+        post_recv(qp, 2);
+    });
+    std::thread other([&] {
+        move_to_err(other_qp);
+        post_recv(other_qp, 3);
+    });
+    std::uint64_t next_id = 1;
+    int count = 0;
+    for (;;) {
+        const int num_events = device.kernel.num_events();
+        require(ibv_req_notify_cq(cq, 0) == 0, "not armed");
+        ibv_wc wc{};
+        for (; ibv_poll_cq(cq, 1, &wc) == 1; ++count) {
+            require((wc.wr_id == 3 && wc.qp_num == other_qp->qp_num) ||
+                        (wc.wr_id == next_id && wc.qp_num == qp->qp_num),
+                    "a wrong completion");
+            next_id += wc.wr_id == next_id && wc.wr_id != 3;
+        }
+        if (count == 3)
+            break;
+        device.kernel.wait_for_event(num_events);
+    }
+    poster.join();
+    other.join();
+    destroy(qp);
+    destroy(other_qp);
+    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
+}
+
+/// A thread polls, and so checks a QP that may be in error, while another posts a request that the
+/// kernel leaves. A third arms the CQ and waits.
+void post_during_a_check() {
+    device device;
+    {
+        event_cq cq(device, FLUSHED_ID);
+        ibv_qp *const qp = device.create_qp(cq.cq);
+        require(try_post_send(qp, 5) == 0, "not posted");
+        constexpr std::size_t SQ_RING = EVENT_CQ_RING + 1;
+        device.kernel.sqe(SQ_RING, 0).flags = 0;                     // taken
+        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // a poll may check
+        device.kernel.state = IBV_QPS_ERR;
+        std::thread poller([&] { cq.poll(*qp); });
+        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
+        cq.wait_for_completion(*qp);
+        poller.join();
+        poster.join();
+        destroy(qp);
+    }
+}
+
+/// A request is withdrawn from a QP that another thread has moved to ERR; then polls go on.
+void poll_after_a_withdrawal() {
+    device device;
+    device.kernel.on_doorbell = [](std::uint32_t) {
+        return ENOTCONN;
+    };
+    device.kernel.max_dest_rd_atomic = 0;
+    ibv_qp *const qp = device.create_qp();
+    std::thread mover([&] { move_to_err(qp); });
+    const int num_posted = try_post_send(qp, 1) == 0;
+    mover.join();
+    require(poll_all(device.cq, *qp) <= num_posted, "a request that failed is completed");
+    destroy(qp);
+}
+
 constexpr std::array PROGRAMS = {
+    schedule::program{"post_during_a_check", post_during_a_check},
+    schedule::program{"poll_after_a_withdrawal", poll_after_a_withdrawal},
+    schedule::program{"event_qp_has_number_of_destroyed_qp", event_qp_has_number_of_destroyed_qp},
+    schedule::program{"failed_completion_and_event_qp_have_a_number",
+                      failed_completion_and_event_qp_have_a_number},
+    schedule::program{"single_threaded_cq", single_threaded_cq},
+    schedule::program{"unconnected_qp_is_moved_to_err", unconnected_qp_is_moved_to_err},
+    schedule::program{"holder_posts_and_cq_is_destroyed", holder_posts_and_cq_is_destroyed},
+    schedule::program{"closed_qp_is_found", closed_qp_is_found},
+    schedule::program{"two_post_to_closed_qp", two_post_to_closed_qp},
+    schedule::program{"qps_are_destroyed_while_flushed", qps_are_destroyed_while_flushed},
+    schedule::program{"all_receives_wake_the_consumer", all_receives_wake_the_consumer},
     schedule::program{"number_is_used_again", number_is_used_again},
     schedule::program{"failure_of_destroyed_qp", failure_of_destroyed_qp},
     schedule::program{"cq_of_destroyed_qp_is_destroyed", cq_of_destroyed_qp_is_destroyed},

@@ -542,10 +542,11 @@ void completion_of_event_qp_is_not_polled(siw_kernel &kernel, siw_objects &objec
     std::size_t num_events = 0;
     kernel.on_modify_qp =
         [&] { // the kernel completes the receive of the QP, whose ring is the last
-            siw_cqe cqe = make_cqe(qp, 0, SIW_WC_WR_FLUSH_ERR, SIW_OP_RECEIVE);
+            siw_rqe &rqe = kernel.rqe(kernel.num_rings() - 1, 0);
+            siw_cqe cqe = make_cqe(qp, rqe.id, SIW_WC_WR_FLUSH_ERR, SIW_OP_RECEIVE);
             cqe.qp_id = qp->qp_num + 1; // the next QP's
             kernel.add_cqe(ring, cqe);
-            kernel.rqe(kernel.num_rings() - 1, 0).flags = 0;
+            rqe.flags = 0;
             ++num_events;
         };
     for (std::uint64_t round = 1; round <= 3; ++round) {
