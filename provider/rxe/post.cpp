@@ -51,13 +51,7 @@ int set_data(rxe_send_wqe &wqe, const rxe_qp &qp, const ibv_send_wr &wr) noexcep
             return EINVAL;
         length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
     }
-    const auto length32 = static_cast<std::uint32_t>(length);
-    wqe.dma = {.length = length32,
-               .resid = length32,
-               .cur_sge = 0,
-               .num_sge = num_sge,
-               .sge_offset = 0,
-               .reserved = 0};
+    wqe.dma = make_dma_info(length, num_sge);
     return length < LENGTH_LIMIT ? 0 : EINVAL;
 }
 
@@ -171,14 +165,8 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t max_sge, const ibv_recv_wr &wr) 
         return ENOMEM;
     auto &wqe = *static_cast<rxe_recv_wqe *>(ring.next_wqe());
     const std::uint64_t length = set_sge_list(&wqe + 1, wr.sg_list, num_sge);
-    const auto length32 = static_cast<std::uint32_t>(length);
     wqe.wr_id = wr.wr_id;
-    wqe.dma = {.length = length32,
-               .resid = length32,
-               .cur_sge = 0,
-               .num_sge = num_sge,
-               .sge_offset = 0,
-               .reserved = 0};
+    wqe.dma = make_dma_info(length, num_sge);
     if (length >= LENGTH_LIMIT)
         return EINVAL;
     ring.advance_producer();

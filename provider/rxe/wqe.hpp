@@ -49,10 +49,25 @@ inline unsigned char *append_data(unsigned char *dest, const void *src,
     return dest + length;
 }
 
+/// Of a WQE that the kernel has not begun. length: below LENGTH_LIMIT, or the WQE is not published.
+inline rxe_dma_info make_dma_info(std::uint64_t length, std::uint32_t num_sge) noexcept {
+    const auto length32 = static_cast<std::uint32_t>(length);
+    return {.length = length32,
+            .resid = length32,
+            .cur_sge = 0,
+            .num_sge = num_sge,
+            .sge_offset = 0,
+            .reserved = 0};
+}
+
 inline rxe_mw_wr make_mw_wr(const ibv_mw &mw, std::uint32_t rkey,
                             const ibv_mw_bind_info &info) noexcept {
-    return {info.addr, info.length, info.mr != nullptr ? info.mr->lkey : 0,
-            mw.rkey,   rkey,        info.mw_access_flags};
+    return {.addr = info.addr,
+            .length = info.length,
+            .mr_lkey = info.mr != nullptr ? info.mr->lkey : 0,
+            .mw_rkey = mw.rkey,
+            .rkey = rkey,
+            .access = info.mw_access_flags};
 }
 
 } // namespace coherdma::provider::rxe

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <ctime>
 
 namespace coherdma::provider::siw {
 namespace {
@@ -41,11 +40,8 @@ siw_cq *init_cq_or_destroy(calloc_ptr<siw_cq> &cq, ibv_context *context,
 
 // Calls check_qps_for_error() if the last check was at least 50 ms ago. Returns whether it did.
 bool check_qps_for_error_if_due(siw_cq &cq) noexcept {
-    constexpr std::uint64_t ns_per_s = 1000000000, interval_ns = ns_per_s / 20;
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const auto now_ns =
-        static_cast<std::uint64_t>(now.tv_sec) * ns_per_s + static_cast<std::uint64_t>(now.tv_nsec);
+    constexpr std::uint64_t interval_ns = NS_PER_S / 20;
+    const std::uint64_t now_ns = get_time_ns();
     if (now_ns - cq.last_check_ns < interval_ns)
         return false;
     cq.last_check_ns = now_ns;

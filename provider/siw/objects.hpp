@@ -10,6 +10,7 @@
 #include "ring.hpp"
 
 #include <cstdint>
+#include <ctime>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 namespace coherdma::provider::siw {
@@ -97,6 +98,15 @@ inline siw_qp &to_siw_qp(ibv_qp *ibqp) noexcept {
 }
 inline siw_qp &to_siw_qp(ibv_qp_ex *ibqp) noexcept {
     return container_of<siw_qp>(ibqp);
+}
+
+inline constexpr std::uint64_t NS_PER_S = 1'000'000'000;
+/// For intervals; a system call is not needed.
+inline std::uint64_t get_time_ns() noexcept {
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * NS_PER_S +
+           static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 verbs_context *alloc_context(ibv_device *device, int cmd_fd, void *) noexcept;

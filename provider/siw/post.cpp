@@ -3,12 +3,10 @@
 // ibv_post_send and ibv_post_recv. A WR that the kernel cannot execute stops the SQ forever, so
 // each is checked here.
 
-#include "common/create.hpp"
 #include "wqe.hpp"
 
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <mutex>
 #include <sched.h>
 
@@ -78,14 +76,6 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     return 0;
 }
 
-std::uint64_t get_time_ns() noexcept {
-    constexpr std::uint64_t ns_per_s = 1'000'000'000;
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * ns_per_s +
-           static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 /// Whether the kernel reports RTS.
 bool is_in_rts(siw_qp &qp) noexcept {
     ibv_qp_attr attr = {};
@@ -103,7 +93,7 @@ bool is_in_rts(siw_qp &qp) noexcept {
 // sched_yield() is no cancellation point, as a sleep would be.
 [[gnu::noinline, gnu::cold]] void retry_doorbell(siw_qp &qp, std::uint32_t index) noexcept {
     constexpr int max_retries_unless_rts = 3;
-    constexpr std::uint64_t max_ns = 1'000'000'000;
+    constexpr std::uint64_t max_ns = NS_PER_S;
     const std::uint64_t begin_ns = get_time_ns();
     for (int retries = 1;; ++retries) {
         sched_yield();

@@ -124,11 +124,9 @@ extern "C" long syscall(long number, ...) noexcept {
         return take_published();
     va_list list;
     va_start(list, number);
-    std::array<long, 6> args;
-    for (long &arg : args)
-        arg = va_arg(list, long);
+    const long result = schedule::system_call(number, list, __builtin_return_address(0));
     va_end(list);
-    return schedule::system_call(number, args, __builtin_return_address(0));
+    return result;
 }
 
 int main(int argc, char **argv) {

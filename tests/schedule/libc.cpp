@@ -220,7 +220,10 @@ void schedule::forget_locks() {
     locks.clear();
 }
 
-long schedule::system_call(long number, const std::array<long, 6> &args, const void *pc) noexcept {
+long schedule::system_call(long number, va_list list, const void *pc) noexcept {
+    std::array<long, 6> args;
+    for (long &arg : args)
+        arg = va_arg(list, long);
     REAL(syscall);
     if (number == SYS_futex && is_scheduled() && is_known_futex_operation(args[1]))
         return futex(reinterpret_cast<const std::uint32_t *>(args[0]), args[1],
@@ -432,10 +435,8 @@ int clock_gettime(clockid_t clock, timespec *time) {
 [[gnu::weak]] long syscall(long number, ...) noexcept {
     va_list list;
     va_start(list, number);
-    std::array<long, 6> args;
-    for (long &arg : args)
-        arg = va_arg(list, long);
+    const long result = schedule::system_call(number, list, CALLER);
     va_end(list);
-    return schedule::system_call(number, args, CALLER);
+    return result;
 }
 }

@@ -3,7 +3,7 @@
 // What a program for the scheduler uses. See README.md.
 #pragma once
 
-#include <array>
+#include <cstdarg>
 #include <span>
 
 namespace schedule {
@@ -25,7 +25,7 @@ unsigned choose(unsigned limit);
 
 /// A program that has a syscall() of its own calls this one for what it does not do itself.
 /// pc: where its syscall() returns to.
-long system_call(long number, const std::array<long, 6> &args, const void *pc) noexcept;
+long system_call(long number, va_list list, const void *pc) noexcept;
 
 /// The main function of a test program: runs the programs in many schedules, as the command line
 /// says (--help). Returns 0, 1 if a schedule failed, or 2 after a usage error.

@@ -71,20 +71,58 @@ class device {
     }
 };
 
+void post_recv(ibv_qp *qp, std::uint64_t wr_id) {
+    ibv_sge sge{};
+    ibv_recv_wr wr{}, *bad_wr = nullptr;
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    require(ibv_post_recv(qp, &wr, &bad_wr) == 0, "a receive is not posted");
+}
+int try_post_send(ibv_qp *qp, std::uint64_t wr_id, unsigned send_flags = 0) {
+    ibv_sge sge{};
+    ibv_send_wr wr{}, *bad_wr = nullptr;
+    wr.wr_id = wr_id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = send_flags;
+    return ibv_post_send(qp, &wr, &bad_wr);
+}
+void post_send(ibv_qp *qp, std::uint64_t wr_id, unsigned send_flags = 0) {
+    require(try_post_send(qp, wr_id, send_flags) == 0, "a request is not posted");
+}
+void move_to_err(ibv_qp *qp) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    require(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "a QP is not moved to ERR");
+}
+void destroy(ibv_qp *qp) {
+    require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+}
+/// Polls all; each must be of the QP. Returns how many.
+int poll_all(ibv_cq *cq, const ibv_qp &qp) {
+    ibv_wc wc{};
+    int count = 0;
+    for (; ibv_poll_cq(cq, 1, &wc) == 1; ++count)
+        require(wc.qp_num == qp.qp_num && wc.wr_id != 0, "a completion of another QP is polled");
+    return count;
+}
+
 /// The kernel gives the number of a destroyed QP to the next one, while the thread that destroys
 /// the first discards its completions.
 void number_is_used_again() {
     device device;
     ibv_qp *const old_qp = device.create_qp();
     device.complete(*old_qp, OLD_ID);
-    std::thread destroyer([&] { require(ibv_destroy_qp(old_qp) == 0, "a QP is not destroyed"); });
+    std::thread destroyer(destroy, old_qp);
     ibv_qp *const new_qp = device.create_qp();
     device.complete(*new_qp, NEW_ID);
     destroyer.join();
     std::array<ibv_wc, 3> wcs{};
     require(ibv_poll_cq(device.cq, 3, wcs.data()) == 1 && wcs[0].wr_id == NEW_ID,
             "not only the new QP's completion is polled");
-    require(ibv_destroy_qp(new_qp) == 0, "a QP is not destroyed");
+    destroy(new_qp);
 }
 
 /// As above. Another thread polls a failed completion of the first QP, which must not move the new
@@ -93,7 +131,7 @@ void failure_of_destroyed_qp() {
     device device;
     ibv_qp *const old_qp = device.create_qp();
     device.complete(*old_qp, OLD_ID, SIW_WC_LOC_PROT_ERR);
-    std::thread destroyer([&] { require(ibv_destroy_qp(old_qp) == 0, "a QP is not destroyed"); });
+    std::thread destroyer(destroy, old_qp);
     std::thread poller([&] {
         ibv_wc wc{};
         ibv_poll_cq(device.cq, 1, &wc);
@@ -102,7 +140,7 @@ void failure_of_destroyed_qp() {
     destroyer.join();
     poller.join();
     require(!device.is_moved_to_err(*new_qp), "the new QP is moved to ERR");
-    require(ibv_destroy_qp(new_qp) == 0, "a QP is not destroyed");
+    destroy(new_qp);
 }
 
 /// The CQ of the first QP is destroyed, too, while another thread discards that QP's completions in
@@ -117,7 +155,7 @@ void cq_of_destroyed_qp_is_destroyed() {
     });
     ibv_qp *const new_qp = device.create_qp();
     destroyer.join();
-    require(ibv_destroy_qp(new_qp) == 0, "a QP is not destroyed");
+    destroy(new_qp);
 }
 
 /// A thread that polls, and so holds the CQ's lock, destroys a QP and creates one; another thread
@@ -133,7 +171,7 @@ void qp_is_replaced_within_poll() {
     ibv_poll_cq_attr poll_attr{};
     require(ibv_start_poll(cq_ex, &poll_attr) == 0, "no completion is polled");
     std::thread other([&] { other_qp = device.create_qp(cq); });
-    require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+    destroy(qp);
     qp = device.create_qp(cq);
     ibv_end_poll(cq_ex);
     other.join();
@@ -201,16 +239,8 @@ void requests_complete_once_and_in_order() {
     ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
     ibv_qp *const qp = device.create_qp(cq);
     const auto post = [&](std::uint64_t thread) {
-        for (std::uint64_t i = 0; i < NUM_REQUESTS; ++i) {
-            ibv_sge sge{};
-            ibv_send_wr wr{}, *bad_wr = nullptr;
-            wr.wr_id = thread * NUM_REQUESTS + i;
-            wr.sg_list = &sge;
-            wr.num_sge = 1;
-            wr.opcode = IBV_WR_RDMA_WRITE;
-            wr.send_flags = IBV_SEND_SIGNALED;
-            require(ibv_post_send(qp, &wr, &bad_wr) == 0, "a request is not posted");
-        }
+        for (std::uint64_t i = 0; i < NUM_REQUESTS; ++i)
+            post_send(qp, thread * NUM_REQUESTS + i, IBV_SEND_SIGNALED);
     };
     std::thread first(post, 0), second(post, 1);
     std::array<std::uint64_t, 2> num_completed{}; // by thread
@@ -249,18 +279,11 @@ void receive_is_posted_to_failed_qp() {
         ibv_qp *const qp = device.create_qp(cq.cq);
         device.complete(*qp, FAILED_ID, SIW_WC_LOC_PROT_ERR, EVENT_CQ_RING);
         std::thread poller([&] { cq.poll(*qp); });
-        std::thread poster([&] {
-            ibv_sge sge{};
-            ibv_recv_wr wr{}, *bad_wr = nullptr;
-            wr.wr_id = FLUSHED_ID;
-            wr.sg_list = &sge;
-            wr.num_sge = 1;
-            require(ibv_post_recv(qp, &wr, &bad_wr) == 0, "a receive is not posted");
-        });
+        std::thread poster(post_recv, qp, FLUSHED_ID);
         cq.wait_for_completion(*qp);
         poller.join();
         poster.join();
-        require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+        destroy(qp);
     }
 }
 
@@ -271,13 +294,7 @@ void failed_receive_flushes_the_sq() {
     {
         event_cq send_cq(device, FLUSHED_ID);
         ibv_qp *const qp = device.create_qp(send_cq.cq, device.cq);
-        ibv_sge sge{};
-        ibv_send_wr wr{}, *bad_wr = nullptr;
-        wr.wr_id = FLUSHED_ID;
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_RDMA_WRITE;
-        require(ibv_post_send(qp, &wr, &bad_wr) == 0, "a request is not posted");
+        post_send(qp, FLUSHED_ID);
         std::thread poller([&] {
             device.complete(*qp, FAILED_ID, SIW_WC_LOC_PROT_ERR);
             ibv_wc wc{};
@@ -285,45 +302,11 @@ void failed_receive_flushes_the_sq() {
         });
         send_cq.wait_for_completion(*qp);
         poller.join();
-        require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
+        destroy(qp);
     }
 }
 
 // -- errors, their events, and numbers that are used again
-
-void post_recv(ibv_qp *qp, std::uint64_t wr_id) {
-    ibv_sge sge{};
-    ibv_recv_wr wr{}, *bad_wr = nullptr;
-    wr.wr_id = wr_id;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    require(ibv_post_recv(qp, &wr, &bad_wr) == 0, "a receive is not posted");
-}
-int try_post_send(ibv_qp *qp, std::uint64_t wr_id) {
-    ibv_sge sge{};
-    ibv_send_wr wr{}, *bad_wr = nullptr;
-    wr.wr_id = wr_id;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    return ibv_post_send(qp, &wr, &bad_wr);
-}
-void move_to_err(ibv_qp *qp) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    require(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "a QP is not moved to ERR");
-}
-void destroy(ibv_qp *qp) {
-    require(ibv_destroy_qp(qp) == 0, "a QP is not destroyed");
-}
-/// Polls all; each must be of the QP. Returns how many.
-int poll_all(ibv_cq *cq, const ibv_qp &qp) {
-    ibv_wc wc{};
-    int count = 0;
-    for (; ibv_poll_cq(cq, 1, &wc) == 1; ++count)
-        require(wc.qp_num == qp.qp_num && wc.wr_id != 0, "a completion of another QP is polled");
-    return count;
-}
 
 /// A thread destroys a QP, whose number the QP of an event gets. Events must go on.
 void event_qp_has_number_of_destroyed_qp() {
@@ -333,7 +316,7 @@ void event_qp_has_number_of_destroyed_qp() {
     ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
     move_to_err(qp);
     require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
-    std::thread destroyer([&] { destroy(old_qp); });
+    std::thread destroyer(destroy, old_qp);
     post_recv(qp, 1);
     destroyer.join();
     require(poll_all(cq, *qp) == 1, "not one completion");
@@ -357,7 +340,7 @@ void failed_completion_and_event_qp_have_a_number() {
     move_to_err(qp);
     device.complete(*old_qp, 7, SIW_WC_WR_FLUSH_ERR, EVENT_CQ_RING);
     require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
-    std::thread destroyer([&] { destroy(old_qp); });
+    std::thread destroyer(destroy, old_qp);
     std::thread poster([&] { post_recv(qp, 1); });
     ibv_wc wc{};
     int num_posted = 0;
@@ -438,7 +421,7 @@ void holder_posts_and_cq_is_destroyed() {
     ibv_qp *const qp = device.create_qp(cq, ibv_cq_ex_to_cq(cq_ex)), *const old_qp =
                                                                          device.create_qp(old_cq);
     device.complete(*qp, 9, SIW_WC_LOC_PROT_ERR, CQ_EX_RING);
-    require(try_post_send(qp, 1) == 0, "not posted");
+    post_send(qp, 1);
     require(ibv_req_notify_cq(cq, 0) == 0 && ibv_req_notify_cq(old_cq, 0) == 0, "not armed");
     std::thread destroyer([&] {
         move_to_err(old_qp);
@@ -450,7 +433,7 @@ void holder_posts_and_cq_is_destroyed() {
     std::thread poller([&] { poll_all(cq, *qp); });
     ibv_poll_cq_attr attr{};
     require(ibv_start_poll(cq_ex, &attr) == 0, "nothing polled");
-    require(try_post_send(qp, 2) == 0, "not posted");
+    post_send(qp, 2);
     post_recv(qp, 3);
     require(ibv_next_poll(cq_ex) == 0 && cq_ex->wr_id == 3, "the receive is not flushed");
     ibv_end_poll(cq_ex);
@@ -471,7 +454,7 @@ void closed_qp_is_found() {
         event_cq cq(device, FLUSHED_ID);
         ibv_qp *const qp = device.create_qp(cq.cq);
         device.kernel.state = IBV_QPS_ERR;
-        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
+        std::thread poster([&] { post_send(qp, FLUSHED_ID); });
         cq.wait_for_completion(*qp);
         poster.join();
         destroy(qp);
@@ -485,8 +468,8 @@ void two_post_to_closed_qp() {
         event_cq cq(device, FLUSHED_ID);
         ibv_qp *const qp = device.create_qp(cq.cq);
         device.kernel.state = IBV_QPS_ERR;
-        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
-        std::thread other([&] { require(try_post_send(qp, 5) == 0, "not posted"); });
+        std::thread poster([&] { post_send(qp, FLUSHED_ID); });
+        std::thread other([&] { post_send(qp, 5); });
         cq.wait_for_completion(*qp);
         poster.join();
         other.join();
@@ -498,7 +481,8 @@ void two_post_to_closed_qp() {
 void qps_are_destroyed_while_flushed() {
     device device;
     ibv_qp *const qp = device.create_qp(), *const other = device.create_qp();
-    require(try_post_send(qp, 1) == 0 && try_post_send(other, 2) == 0, "not posted");
+    post_send(qp, 1);
+    post_send(other, 2);
     move_to_err(qp);
     int count = 0;
     std::thread destroyer([&] { destroy(qp); });
@@ -565,13 +549,13 @@ void post_during_a_check() {
     {
         event_cq cq(device, FLUSHED_ID);
         ibv_qp *const qp = device.create_qp(cq.cq);
-        require(try_post_send(qp, 5) == 0, "not posted");
+        post_send(qp, 5);
         constexpr std::size_t SQ_RING = EVENT_CQ_RING + 1;
         device.kernel.sqe(SQ_RING, 0).flags = 0;                     // taken
         std::this_thread::sleep_for(std::chrono::milliseconds(100)); // a poll may check
         device.kernel.state = IBV_QPS_ERR;
         std::thread poller([&] { cq.poll(*qp); });
-        std::thread poster([&] { require(try_post_send(qp, FLUSHED_ID) == 0, "not posted"); });
+        std::thread poster([&] { post_send(qp, FLUSHED_ID); });
         cq.wait_for_completion(*qp);
         poller.join();
         poster.join();
