@@ -53,7 +53,7 @@ struct siw_cq {
     // Ordering: a poll that reads the flag with acquire sees the WQE and the list. Sequentially
     // consistent, since the caller then loads whether the CQ is armed, and req_notify_cq() arms it
     // before polls load the flag: either a poll finds the WQE or the caller raises an event.
-    void announce_wqe_to_flush() noexcept { std::atomic_ref(may_have_wqe_to_flush).store(true); }
+    void announce_wqe_to_flush() noexcept { std::atomic_ref(may_have_wqe_to_flush).exchange(true); }
 };
 
 struct siw_srq {

@@ -124,7 +124,9 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
 /// Has polls of the CQ flush the WQEs of a QP in error: those before prod that the kernel has not
 /// taken, and those posted later.
 [[gnu::cold]] void add_to_flush_list(siw_wq &wq, siw_cq &cq) noexcept {
-    std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
+    // Ordering: sequentially consistent, as the exchange of in_error; see
+    // submit_unconnected_and_unlock().
+    std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load();
     for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
         if (!is_pending(wq.ring.wqe(flush_index - 1)))
             break;
@@ -153,14 +155,15 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init_attr = {};
     const std::atomic_ref may_be_in_error(qp.may_be_in_error);
-    // Ordering: cleared before the WQE is looked at. A post that leaves one sets it afterwards.
-    may_be_in_error.store(false);
+    // Ordering: what is cleared is that of posts whose prod is seen, as all change the flag; a
+    // later post sets it again.
+    may_be_in_error.exchange(false);
     if (!has_pending_wqe(qp.sq) || query_qp(&qp.verbs.qp, &attr, IBV_QP_STATE, &init_attr) != 0)
         return;
     if (attr.qp_state == IBV_QPS_ERR) {
         move_qp_to_err(qp);
     } else if (attr.qp_state == IBV_QPS_RTS) {
-        may_be_in_error.store(true);
+        may_be_in_error.exchange(true);
         std::atomic_ref(to_siw_cq(qp.verbs.qp.send_cq).has_qp_to_check).store(true);
     }
 }
@@ -195,7 +198,7 @@ void check_wqe_taken(siw_qp &qp, std::uint32_t index) noexcept {
     if (!is_pending(qp.sq.ring.wqe(index)))
         return;
     siw_cq &cq = to_siw_cq(qp.verbs.qp.send_cq);
-    std::atomic_ref(qp.may_be_in_error).store(true);
+    std::atomic_ref(qp.may_be_in_error).exchange(true);
     // Ordering: sets has_qp_to_check, then loads the CQ's flags; req_notify_cq() stores the flags,
     // then loads has_qp_to_check. All are sequentially consistent, so one of them queries the QP.
     std::atomic_ref(cq.has_qp_to_check).store(true);
