@@ -12,13 +12,19 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <mutex>
 #include <sys/syscall.h>
 #include <thread>
 
 namespace {
 
+/// Memory order of what is counted for the checks alone: it shall order nothing for the doorbell.
+constexpr auto RELAXED = std::memory_order_relaxed;
+
 struct send_queue {
-    std::atomic<unsigned> num_published = 0, num_taken = 0;
+    std::mutex mutex;
+    std::atomic<unsigned> num_published = 0; ///< changed with the mutex held, as a ring's index
+    std::atomic<unsigned> num_taken = 0;
     std::atomic<unsigned> num_rings = 0, num_refusals_left = 0;
     coherdma::provider::doorbell doorbell{};
     ibv_context context{};
@@ -27,7 +33,10 @@ struct send_queue {
     send_queue() { qp.context = &context; }
     /// Rings again after an error, as retry_doorbell() of siw.
     void post() {
-        ++num_published;
+        {
+            const std::lock_guard lock(mutex);
+            num_published.store(num_published.load(RELAXED) + 1, std::memory_order_release);
+        }
         if (doorbell.ring_coalesced(qp, 0) == 0)
             return;
         while (coherdma::provider::ring_doorbell(qp, 0) != 0) {
@@ -39,22 +48,23 @@ send_queue *queue = nullptr; ///< of the present schedule
 thread_local unsigned num_rings_of_thread = 0;
 
 bool is_refused() {
-    unsigned left = queue->num_refusals_left;
+    unsigned left = queue->num_refusals_left.load(RELAXED);
     return left != 0 && schedule::choose(2) != 0 &&
-           queue->num_refusals_left.compare_exchange_strong(left, left - 1);
+           queue->num_refusals_left.compare_exchange_strong(left, left - 1, RELAXED);
 }
 
 /// The system call of a doorbell.
 long take_published() {
     ++num_rings_of_thread;
-    ++queue->num_rings;
+    queue->num_rings.fetch_add(1, RELAXED);
     if (is_refused()) {
         errno = ENOTCONN;
         return -1;
     }
-    const unsigned published = queue->num_published;
-    unsigned taken = queue->num_taken;
-    while (taken < published && !queue->num_taken.compare_exchange_weak(taken, published)) {
+    const unsigned published = queue->num_published.load(std::memory_order_acquire);
+    unsigned taken = queue->num_taken.load(RELAXED);
+    while (taken < published &&
+           !queue->num_taken.compare_exchange_weak(taken, published, RELAXED)) {
     }
     constexpr long SIZE_OF_COMMAND = 32;
     return SIZE_OF_COMMAND;

@@ -9,27 +9,35 @@ setup() {
     examples=$BUILD/tests/schedule/examples_schedule
 }
 
-# PROGRAM TEXT: a schedule fails with this text, in less than 2000.
+# PROGRAM TEXT [OPTION]: a schedule fails with this text, in less than 2000.
 fails_with() {
-    run -1 "$examples" --schedules 2000 --program "$1"
+    run -1 "$examples" --schedules 2000 --program "$1" ${3:+"$3"}
     echo "$output"
     [[ ${lines[0]} == "FAILED $1: $2" ]]
 }
 
-# PROGRAM [NUMBER]: so many schedules do not fail.
+# PROGRAM [NUMBER]: so many schedules do not fail, whether stores are late or not.
 passes() {
     local num_schedules=${2:-500}
-    run -0 "$examples" --schedules "$num_schedules" --program "$1"
-    echo "$output"
-    [[ $output == "ok     $1: $num_schedules schedules of about "*' steps' ]]
+    passes_with "$1" "$num_schedules"
+    passes_with "$1" "$num_schedules" --late-stores
 }
+passes_with() {
+    run -0 "$examples" --schedules "$2" --program "$1" ${3:+"$3"}
+    echo "$output"
+    [[ $output == "ok     $1: $2 schedules of about "*' steps' ]]
+}
+
+# PROGRAM TEXT: as fails_with(), but only if stores are late.
+fails_if_late() {
+    passes_with "$1" 2000
+    fails_with "$1" "$2" --late-stores
+}
+unordered='two threads access the same memory, and nothing orders them'
 
 @test "an update between a load and a store is lost" { fails_with lost_update 'an update is lost'; }
 @test "an update of memory that is not atomic is lost" { fails_with lost_plain_update 'an update is lost'; }
-@test "an update under a lock is not lost" {
-    run -0 "$examples" --schedules 2000 --program locked_update
-    [[ $output == 'ok     locked_update: 2000 schedules of about '*' steps' ]]
-}
+@test "an update under a lock is not lost" { passes locked_update 2000; }
 @test "two locks in two orders: both threads and where they wait are shown" {
     fails_with locks_in_two_orders 'no thread can go on'
     [[ $(grep -c '^  thread [01] locks$' <<<"$output") == 2 ]]
@@ -44,7 +52,7 @@ passes() {
 @test "a thread that is not joined" { fails_with left_thread 'the program has ended before one of its threads'; }
 @test "a signal ends the process" { fails_with null_pointer 'killed by signal 11 (Segmentation fault)'; }
 @test "time passes when all sleep, and only then" {
-    run -0 "$examples" --schedules 200 --program sleeps
+    passes sleeps 200
     ((SECONDS < 60)) # each schedule sleeps for two hours
 }
 
@@ -114,22 +122,58 @@ passes() {
     fails_with message_moved 'a half of the message is read'
 }
 
-@test "a seed gives the same schedule always" {
-    local program seed first again i
-    for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do
-        run -1 "$examples" --schedules 2000 --program "$program"
-        seed=$(sed -n 's/^  seed \([0-9]*\),.*/\1/p' <<<"$output")
-        first=$(steps_of "$program" "$seed")
-        [[ $(wc -l <<<"$first") -ge 10 ]]
-        for ((i = 0; i < 10; ++i)); do
-            again=$(steps_of "$program" "$seed")
-            [[ $again == "$first" ]]
-        done
+@test "memory that is not atomic needs an order" {
+    passes message_released
+    fails_if_late message_not_released "$unordered"
+    [[ $output == *$'\n  thread 1 writes: '*' (examples.cpp:'*$'\n  thread 0 reads: '*' (examples.cpp:'* ]]
+    fails_if_late message_not_acquired "$unordered"
+    fails_with lost_plain_update "$unordered" --late-stores
+    passes memory_used_again
+}
+@test "a load returns an older value" {
+    passes no_load_returns_to_an_older_store
+    fails_if_late relaxed_counter_is_late 'an old value'
+    [[ $output == *$'\n'*' loads old '*'relaxed_counter_is_late (examples.cpp:'* ]]
+}
+@test "a store is late until a fence that is sequentially consistent" {
+    passes flags_seq_cst 2000
+    local program
+    for program in flags_without_fence flags_with_weak_fence flags_stored_seq_cst_only; do
+        fails_if_late "$program" "no thread has seen the other's flag"
     done
 }
-# The failing schedule of a program and seed, without addresses.
+@test "an exchange continues what was released before it, a store does not" {
+    passes flag_exchanged_twice 2000
+    fails_if_late flag_stored_twice "$unordered"
+}
+@test "two threads see two stores in two orders" {
+    passes stores_in_one_order 2000
+    fails_if_late stores_in_two_orders 'two orders of two stores'
+}
+
+@test "a seed gives the same schedule always" {
+    local program
+    for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do
+        is_the_same_always "$program"
+        is_the_same_always "$program" --late-stores
+    done
+    is_the_same_always stores_in_two_orders --late-stores
+}
+# PROGRAM [OPTION]
+is_the_same_always() {
+    local seed first again i
+    run -1 "$examples" --schedules 2000 --program "$1" ${2:+"$2"}
+    seed=$(sed -n 's/^  seed \([0-9]*\),.*/\1/p' <<<"$output")
+    first=$(steps_of "$seed" --program "$@")
+    [[ $(wc -l <<<"$first") -ge 10 ]]
+    for ((i = 0; i < 10; ++i)); do
+        again=$(steps_of "$seed" --program "$@")
+        [[ $again == "$first" ]]
+    done
+}
+# SEED OPTION...: the failing schedule, without addresses.
 steps_of() {
-    run -1 "$examples" --program "$1" --replay "$2"
+    run -1 "$examples" "${@:2}" --replay "$1"
     grep -oE '^ +[0-9]+ +[0-9]+  [a-z]+' <<<"$output"
 }
 

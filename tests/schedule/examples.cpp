@@ -524,6 +524,177 @@ void bytes_moved_up_and_down() {
         schedule::require(numbers[static_cast<std::size_t>(i)] == i, "wrongly moved");
 }
 
+// -- stores that are seen late, and memory that nothing orders.
+
+/// One thread writes a message and sets a flag; the other reads it if the flag is set.
+template <typename publish_function, typename look_function>
+void pass_message(const publish_function &publish, const look_function &look) {
+    const auto message = std::make_unique<int>(0);
+    std::atomic<bool> is_ready = false;
+    std::thread writer([&] {
+        *message = 1;
+        publish(is_ready);
+    });
+    if (look(is_ready))
+        schedule::require(*message == 1, "the message is read before it is written");
+    writer.join();
+}
+void publish_with_release(std::atomic<bool> &is_ready) {
+    is_ready.store(true, std::memory_order_release);
+}
+bool look_with_acquire(const std::atomic<bool> &is_ready) {
+    return is_ready.load(std::memory_order_acquire);
+}
+void publish_relaxed(std::atomic<bool> &is_ready) {
+    is_ready.store(true, std::memory_order_relaxed);
+}
+bool look_relaxed(const std::atomic<bool> &is_ready) {
+    return is_ready.load(std::memory_order_relaxed);
+}
+void message_released() {
+    pass_message(publish_with_release, look_with_acquire);
+    pass_message(
+        [](std::atomic<bool> &is_ready) {
+            std::atomic_thread_fence(std::memory_order_release);
+            publish_relaxed(is_ready);
+        },
+        [](const std::atomic<bool> &is_ready) {
+            if (!look_relaxed(is_ready))
+                return false;
+            std::atomic_thread_fence(std::memory_order_acquire);
+            return true;
+        });
+}
+void message_not_released() {
+    pass_message(publish_relaxed, look_with_acquire);
+}
+void message_not_acquired() {
+    pass_message(publish_with_release, look_relaxed);
+}
+
+/// Two messages and flags that are all atomic.
+void relaxed_counter_is_late() {
+    std::atomic<int> value = 0, copy = 0;
+    std::thread writer([&] {
+        value.store(1, std::memory_order_relaxed);
+        copy.store(1, std::memory_order_relaxed);
+    });
+    const bool is_copied = copy.load(std::memory_order_relaxed) == 1;
+    schedule::require(!is_copied || value.load(std::memory_order_relaxed) == 1, "an old value");
+    writer.join();
+}
+void no_load_returns_to_an_older_store() {
+    std::atomic<int> value = 0;
+    std::thread writer([&] {
+        for (int i = 1; i <= 3; ++i)
+            value.store(i, std::memory_order_relaxed);
+    });
+    const int seen = value.load(std::memory_order_relaxed);
+    schedule::require(value.load(std::memory_order_relaxed) >= seen, "an older value");
+    writer.join();
+    schedule::require(value.load(std::memory_order_relaxed) == 3, "an old value");
+}
+
+/// Each of two threads sets its flag, then looks at the other's. At least one finds it.
+template <typename order_function>
+void set_flag_then_look(std::memory_order store_order, std::memory_order load_order,
+                        const order_function &order) {
+    std::array<std::atomic<bool>, 2> flags{};
+    std::atomic<int> num_seen = 0;
+    const auto run = [&](std::size_t own) {
+        flags[own].store(true, store_order);
+        order();
+        num_seen += flags[1 - own].load(load_order);
+    };
+    std::thread other(run, 1);
+    run(0);
+    other.join();
+    schedule::require(num_seen != 0, "no thread has seen the other's flag");
+}
+void flags_seq_cst() {
+    set_flag_then_look(std::memory_order_seq_cst, std::memory_order_seq_cst, [] {});
+    set_flag_then_look(std::memory_order_relaxed, std::memory_order_relaxed,
+                       [] { std::atomic_thread_fence(std::memory_order_seq_cst); });
+}
+void flags_without_fence() {
+    set_flag_then_look(std::memory_order_release, std::memory_order_acquire, [] {});
+}
+void flags_with_weak_fence() {
+    set_flag_then_look(std::memory_order_relaxed, std::memory_order_relaxed,
+                       [] { std::atomic_thread_fence(std::memory_order_acq_rel); });
+}
+void flags_stored_seq_cst_only() {
+    set_flag_then_look(std::memory_order_seq_cst, std::memory_order_acquire, [] {});
+}
+
+/// A thread publishes a message, another one sets the same flag, a third one reads.
+template <typename set_function>
+void set_flag_twice(const set_function &set) {
+    const auto message = std::make_unique<int>(0);
+    std::atomic<int> flag = 0;
+    std::thread writer([&] {
+        *message = 1;
+        set(flag, 1);
+    });
+    std::thread other([&] {
+        if (flag.load(std::memory_order_relaxed) == 1)
+            set(flag, 2);
+    });
+    if (flag.load(std::memory_order_acquire) == 2)
+        schedule::require(*message == 1, "the message is read before it is written");
+    writer.join();
+    other.join();
+}
+void flag_exchanged_twice() {
+    set_flag_twice(
+        [](std::atomic<int> &flag, int value) { flag.exchange(value, std::memory_order_release); });
+}
+void flag_stored_twice() {
+    set_flag_twice(
+        [](std::atomic<int> &flag, int value) { flag.store(value, std::memory_order_release); });
+}
+
+/// Two threads see the stores of two others in different orders, unless all are seq_cst.
+void see_two_stores(std::memory_order load_order) {
+    std::array<std::atomic<bool>, 2> values{};
+    std::atomic<int> num_first_only = 0;
+    const auto write = [&](std::size_t which) {
+        values[which].store(true);
+    };
+    const auto read = [&](std::size_t first) {
+        const bool has_first = values[first].load(load_order);
+        num_first_only += has_first && !values[1 - first].load(load_order);
+    };
+    std::thread first_writer(write, 0), second_writer(write, 1), reader(read, 1);
+    read(0);
+    first_writer.join();
+    second_writer.join();
+    reader.join();
+    schedule::require(num_first_only < 2, "two orders of two stores");
+}
+void stores_in_one_order() {
+    see_two_stores(std::memory_order_seq_cst);
+}
+void stores_in_two_orders() {
+    see_two_stores(std::memory_order_acquire);
+}
+
+/// What is freed is another object's next time, which may be another thread's.
+void memory_used_again() {
+    const auto use = [] {
+        for (int i = 0; i < 2; ++i) {
+            const std::vector<int> numbers(100, i);
+            std::vector<int> grown = numbers;
+            grown.push_back(std::accumulate(numbers.begin(), numbers.end(), 0));
+        }
+    };
+    std::thread first(use);
+    first.join();
+    std::thread second(use), third(use);
+    second.join();
+    third.join();
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -568,6 +739,20 @@ constexpr std::array PROGRAMS = {
     schedule::program{"message_set", message_set},
     schedule::program{"message_moved", message_moved},
     schedule::program{"bytes_moved_up_and_down", bytes_moved_up_and_down},
+    schedule::program{"message_released", message_released},
+    schedule::program{"message_not_released", message_not_released},
+    schedule::program{"message_not_acquired", message_not_acquired},
+    schedule::program{"relaxed_counter_is_late", relaxed_counter_is_late},
+    schedule::program{"no_load_returns_to_an_older_store", no_load_returns_to_an_older_store},
+    schedule::program{"flags_seq_cst", flags_seq_cst},
+    schedule::program{"flags_without_fence", flags_without_fence},
+    schedule::program{"flags_with_weak_fence", flags_with_weak_fence},
+    schedule::program{"flags_stored_seq_cst_only", flags_stored_seq_cst_only},
+    schedule::program{"flag_exchanged_twice", flag_exchanged_twice},
+    schedule::program{"flag_stored_twice", flag_stored_twice},
+    schedule::program{"stores_in_one_order", stores_in_one_order},
+    schedule::program{"stores_in_two_orders", stores_in_two_orders},
+    schedule::program{"memory_used_again", memory_used_again},
 };
 
 } // namespace

@@ -12,15 +12,88 @@
 
 namespace {
 
+using schedule::access_kind;
 using schedule::action;
+using schedule::model_in_use;
 
-// The order of atomic operations is that of the schedule: each is executed as sequentially
-// consistent, whatever the program asks for.
+// The memory has what the last operation of the schedule has stored, whatever its memory order: the
+// memory model knows what else a load may return.
 constexpr int ORDER = __ATOMIC_SEQ_CST;
+constexpr std::uint32_t NEWEST = 0; ///< an age
 
-void access(action kind, const void *addr, const void *pc) {
+void check_access(const void *addr, std::size_t size, access_kind kind, const void *pc) {
+    if (const model_in_use model; model)
+        if (const auto other = model->access(addr, size, kind, pc))
+            schedule::fail_with_race(*other, kind, pc);
+}
+
+void access(action kind, const void *addr, std::size_t size, const void *pc) {
     if (!schedule::is_on_own_stack(addr))
         schedule::point(kind, addr, pc);
+    check_access(addr, size, kind == action::WRITE ? access_kind::WRITE : access_kind::READ, pc);
+}
+
+// -- atomic operations. number: an unsigned integer of the object's size.
+
+template <typename number>
+number load(const volatile number *object, int memory_order, const void *pc) {
+    const void *const addr = const_cast<const number *>(object);
+    schedule::point(action::LOAD, addr, pc);
+    check_access(addr, sizeof(number), access_kind::ATOMIC_READ, pc);
+    const number newest = __atomic_load_n(object, ORDER);
+    const model_in_use model;
+    if (!model)
+        return newest;
+    const std::size_t count = model->count_loadable(addr, sizeof(number), memory_order, newest);
+    const std::uint32_t age = schedule::choose_value(static_cast<std::uint32_t>(count));
+    if (age != NEWEST)
+        schedule::note_action(action::LOAD_OLD, addr, pc);
+    return static_cast<number>(model->load(addr, sizeof(number), memory_order, newest, age));
+}
+
+template <typename number>
+void store(volatile number *object, number value, int memory_order, const void *pc) {
+    const void *const addr = const_cast<const number *>(object);
+    schedule::point(action::STORE, addr, pc);
+    check_access(addr, sizeof(number), access_kind::ATOMIC_WRITE, pc);
+    if (const model_in_use model; model)
+        model->store(addr, sizeof(number), memory_order, __atomic_load_n(object, ORDER), value);
+    __atomic_store_n(object, value, ORDER);
+}
+
+/// Calls operation(), which changes the object and returns what its caller gets.
+template <typename number, typename operation_type>
+number change(volatile number *object, int memory_order, const void *pc, operation_type operation) {
+    const void *const addr = const_cast<const number *>(object);
+    schedule::point(action::READ_MODIFY_WRITE, addr, pc);
+    check_access(addr, sizeof(number), access_kind::ATOMIC_WRITE, pc);
+    const number newest = __atomic_load_n(object, ORDER);
+    const number result = operation();
+    if (const model_in_use model; model)
+        model->change(addr, sizeof(number), memory_order, newest, __atomic_load_n(object, ORDER));
+    return result;
+}
+
+/// can_fail: also if the value is the expected one. After a failure it has the newest value.
+template <typename number>
+int compare_exchange(volatile number *object, number *expected, number desired, bool can_fail,
+                     int memory_order, int failure_order, const void *pc) {
+    const void *const addr = const_cast<const number *>(object);
+    schedule::point(action::READ_MODIFY_WRITE, addr, pc);
+    check_access(addr, sizeof(number), access_kind::ATOMIC_WRITE, pc);
+    const number newest = __atomic_load_n(object, ORDER);
+    const bool is_equal = newest == *expected;
+    const model_in_use model;
+    if (is_equal && !(can_fail && schedule::happens_seldom())) {
+        if (model)
+            model->change(addr, sizeof(number), memory_order, newest, desired);
+        __atomic_store_n(object, desired, ORDER);
+        return true;
+    }
+    if (model)
+        model->load(addr, sizeof(number), failure_order, newest, NEWEST);
+    *expected = newest;
+    return false;
 }
 
 /// A large copy is not made at once: another thread may see a half, of whole words.
@@ -32,8 +105,8 @@ std::size_t half_of(std::size_t size) {
 void move_part(char *dest, const char *src, std::size_t size, const void *pc) {
     if (size == 0)
         return;
-    access(action::READ, src, pc);
-    access(action::WRITE, dest, pc);
+    access(action::READ, src, size, pc);
+    access(action::WRITE, dest, size, pc);
     std::memmove(dest, src, size);
 }
 
@@ -52,7 +125,7 @@ void *move(void *dest, const void *src, std::size_t size, const void *pc) {
 void set_part(char *dest, int byte, std::size_t size, const void *pc) {
     if (size == 0)
         return;
-    access(action::WRITE, dest, pc);
+    access(action::WRITE, dest, size, pc);
     std::memset(dest, byte, size);
 }
 
@@ -69,24 +142,26 @@ void __tsan_func_entry(void *pc) {
 void __tsan_func_exit() {
     schedule::exit_function();
 }
-void __tsan_atomic_thread_fence(int) {
+void __tsan_atomic_thread_fence(int memory_order) {
     schedule::point(action::FENCE, nullptr, CALLER);
     __atomic_thread_fence(ORDER);
+    if (const model_in_use model; model)
+        model->fence(memory_order);
 }
 void __tsan_atomic_signal_fence(int) {}
 
 // Of the constructors and destructors of classes with virtual functions.
 void __tsan_vptr_update(void **addr, void *) {
-    access(action::WRITE, addr, CALLER);
+    access(action::WRITE, addr, sizeof *addr, CALLER);
 }
 void __tsan_vptr_read(void **addr) {
-    access(action::READ, addr, CALLER);
+    access(action::READ, addr, sizeof *addr, CALLER);
 }
-void __tsan_read_range(void *addr, std::size_t) {
-    access(action::READ, addr, CALLER);
+void __tsan_read_range(void *addr, std::size_t size) {
+    access(action::READ, addr, size, CALLER);
 }
-void __tsan_write_range(void *addr, std::size_t) {
-    access(action::WRITE, addr, CALLER);
+void __tsan_write_range(void *addr, std::size_t size) {
+    access(action::WRITE, addr, size, CALLER);
 }
 
 void *__tsan_memcpy(void *dest, const void *src, std::size_t size) {
@@ -102,25 +177,17 @@ void *__tsan_memset(void *dest, int byte, std::size_t size) {
     return dest;
 }
 
-#define ACCESSES(size)                                                                             \
-    void __tsan_read##size(void *addr) {                                                           \
-        access(action::READ, addr, CALLER);                                                        \
-    }                                                                                              \
-    void __tsan_write##size(void *addr) {                                                          \
-        access(action::WRITE, addr, CALLER);                                                       \
-    }                                                                                              \
-    void __tsan_unaligned_read##size(void *addr) {                                                 \
-        access(action::READ, addr, CALLER);                                                        \
-    }                                                                                              \
-    void __tsan_unaligned_write##size(void *addr) {                                                \
-        access(action::WRITE, addr, CALLER);                                                       \
-    }                                                                                              \
-    void __tsan_volatile_read##size(void *addr) {                                                  \
-        access(action::READ, addr, CALLER);                                                        \
-    }                                                                                              \
-    void __tsan_volatile_write##size(void *addr) {                                                 \
-        access(action::WRITE, addr, CALLER);                                                       \
+#define ACCESS(name, kind, size)                                                                   \
+    void __tsan_##name##size(void *addr) {                                                         \
+        access(action::kind, addr, size, CALLER);                                                  \
     }
+#define ACCESSES(size)                                                                             \
+    ACCESS(read, READ, size)                                                                       \
+    ACCESS(write, WRITE, size)                                                                     \
+    ACCESS(unaligned_read, READ, size)                                                             \
+    ACCESS(unaligned_write, WRITE, size)                                                           \
+    ACCESS(volatile_read, READ, size)                                                              \
+    ACCESS(volatile_write, WRITE, size)
 ACCESSES(1)
 ACCESSES(2)
 ACCESSES(4)
@@ -129,33 +196,25 @@ ACCESSES(16)
 
 // builtin: of the compiler, with the same arguments.
 #define READ_MODIFY_WRITE(bits, name, builtin)                                                     \
-    std::uint##bits##_t __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,           \
-                                                     std::uint##bits##_t value, int) {             \
-        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
-                        CALLER);                                                                   \
-        return builtin(addr, value, ORDER);                                                        \
+    std::uint##bits##_t __tsan_atomic##bits##_##name(                                              \
+        volatile std::uint##bits##_t *addr, std::uint##bits##_t value, int memory_order) {         \
+        return change(addr, memory_order, CALLER, [&] { return builtin(addr, value, ORDER); });    \
     }
-// can_fail: also if the value is the expected one.
 #define COMPARE_EXCHANGE(bits, name, can_fail)                                                     \
     int __tsan_atomic##bits##_##name(volatile std::uint##bits##_t *addr,                           \
                                      std::uint##bits##_t *expected, std::uint##bits##_t desired,   \
-                                     int, int) {                                                   \
-        schedule::point(action::READ_MODIFY_WRITE, const_cast<const std::uint##bits##_t *>(addr),  \
-                        CALLER);                                                                   \
-        if (can_fail && __atomic_load_n(addr, ORDER) == *expected && schedule::happens_seldom())   \
-            return false;                                                                          \
-        return __atomic_compare_exchange_n(addr, expected, desired, false, ORDER, ORDER);          \
+                                     int memory_order, int failure_order) {                        \
+        return compare_exchange(addr, expected, desired, can_fail, memory_order, failure_order,    \
+                                CALLER);                                                           \
     }
 #define ATOMIC(bits)                                                                               \
     std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t *addr,       \
-                                                   int) {                                          \
-        schedule::point(action::LOAD, const_cast<const std::uint##bits##_t *>(addr), CALLER);      \
-        return __atomic_load_n(addr, ORDER);                                                       \
+                                                   int memory_order) {                             \
+        return load(addr, memory_order, CALLER);                                                   \
     }                                                                                              \
     void __tsan_atomic##bits##_store(volatile std::uint##bits##_t *addr,                           \
-                                     std::uint##bits##_t value, int) {                             \
-        schedule::point(action::STORE, const_cast<const std::uint##bits##_t *>(addr), CALLER);     \
-        __atomic_store_n(addr, value, ORDER);                                                      \
+                                     std::uint##bits##_t value, int memory_order) {                \
+        store(addr, value, memory_order, CALLER);                                                  \
     }                                                                                              \
     COMPARE_EXCHANGE(bits, compare_exchange_strong, false)                                         \
     COMPARE_EXCHANGE(bits, compare_exchange_weak, true)                                            \

@@ -13,6 +13,7 @@
 #include <cstdarg>
 #include <ctime>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -84,6 +85,7 @@ int lock_until(const void *name, std::uint64_t deadline, int (*try_lock)(const v
     while (try_lock(name) == EBUSY)
         if (!schedule::wait_for(name, deadline, action::LOCK, pc))
             return ETIMEDOUT;
+    schedule::acquire(name);
     return 0;
 }
 
@@ -93,6 +95,7 @@ int unlock(const void *name, const void *pc) {
         schedule::fail_schedule("a thread unlocks what another has locked");
     if (lock.depth == 0 && lock.num_readers == 0)
         schedule::fail_schedule("a thread unlocks what is not locked");
+    schedule::release(name);
     if (lock.depth != 0)
         --lock.depth;
     else
@@ -131,6 +134,7 @@ int wait_on_condition(pthread_cond_t *cond, pthread_mutex_t *mutex, std::uint64_
                       const void *pc) {
     // From here to the wait no other thread goes on, as the standard demands.
     locks.erase(mutex);
+    schedule::release(mutex);
     schedule::wake_all(mutex);
     const bool woken = wait_unless_woken(cond, deadline, pc);
     lock_until(mutex, schedule::NEVER, try_mutex_lock, pc);
@@ -149,6 +153,7 @@ int wait_on_semaphore(sem_t *semaphore, std::uint64_t deadline, const void *pc) 
             return -1;
         }
     }
+    schedule::acquire(semaphore);
     return 0;
 }
 
@@ -252,10 +257,12 @@ int pthread_once(pthread_once_t *once, void (*function)()) {
     schedule::point(action::LOCK, once, CALLER);
     while (*once == BEGUN)
         schedule::wait_for(once, schedule::NEVER, action::LOCK, CALLER);
+    schedule::acquire(once);
     if (*once == DONE)
         return 0;
     const auto end = [&](int word) {
         *once = word;
+        schedule::release(once);
         schedule::wake_all(once);
     };
     *once = BEGUN;
@@ -279,7 +286,10 @@ int pthread_once(pthread_once_t *once, void (*function)()) {
     int prefix##try##suffix(type *lock) {                                                          \
         REAL_UNLESS_SCHEDULED(prefix##try##suffix, lock);                                          \
         schedule::point(action::LOCK, lock, CALLER);                                               \
-        return try_lock(lock);                                                                     \
+        const int error = try_lock(lock);                                                          \
+        if (error == 0)                                                                            \
+            schedule::acquire(lock);                                                               \
+        return error;                                                                              \
     }                                                                                              \
     int prefix##timed##suffix(type *lock, const timespec *deadline) {                              \
         REAL_UNLESS_SCHEDULED(prefix##timed##suffix, lock, deadline);                              \
@@ -351,12 +361,16 @@ int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *deadline) {
 int sem_trywait(sem_t *semaphore) {
     REAL_UNLESS_SCHEDULED(sem_trywait, semaphore);
     schedule::point(action::LOCK, semaphore, CALLER);
-    return real_sem_trywait(semaphore);
+    const int result = real_sem_trywait(semaphore);
+    if (result == 0)
+        schedule::acquire(semaphore);
+    return result;
 }
 
 int sem_post(sem_t *semaphore) {
     REAL_UNLESS_SCHEDULED(sem_post, semaphore);
     schedule::point(action::UNLOCK, semaphore, CALLER);
+    schedule::release(semaphore);
     const int result = real_sem_post(semaphore);
     schedule::wake_all(semaphore);
     return result;
@@ -373,10 +387,13 @@ int pthread_barrier_wait(pthread_barrier_t *barrier) {
     REAL_UNLESS_SCHEDULED(pthread_barrier_wait, barrier);
     schedule::point(action::WAIT, barrier, CALLER);
     barrier_state &state = barriers[barrier];
+    schedule::release(barrier);
     if (++state.num_waiting < state.num_threads) {
         schedule::wait_for(barrier, schedule::NEVER, action::WAIT, CALLER);
+        schedule::acquire(barrier);
         return 0;
     }
+    schedule::acquire(barrier);
     state.num_waiting = 0;
     schedule::wake_all(barrier);
     return PTHREAD_BARRIER_SERIAL_THREAD;
@@ -429,6 +446,20 @@ int clock_gettime(clockid_t clock, timespec *time) {
     schedule::point(action::READ, nullptr, CALLER);
     *time = to_timespec(schedule::now_ns());
     return 0;
+}
+
+// These do not wait. Memory that is freed is another object's next time.
+void __libc_free(void *memory);
+void *__libc_realloc(void *memory, std::size_t size);
+
+void free(void *memory) noexcept {
+    schedule::forget_memory(memory, malloc_usable_size(memory));
+    __libc_free(memory);
+}
+
+void *realloc(void *memory, std::size_t size) noexcept {
+    schedule::forget_memory(memory, malloc_usable_size(memory));
+    return __libc_realloc(memory, size);
 }
 
 // Weak: a program may have its own.

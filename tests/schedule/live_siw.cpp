@@ -31,6 +31,7 @@ void live_siw_kernel::complete(std::size_t cq_ring, const siw_cqe &cqe) {
 }
 
 int live_siw_kernel::answer_driver(const fake::command &cmd) {
+    enter_kernel();
     const std::size_t first_ring = num_rings();
     if (const int result = siw_kernel::answer_driver(cmd))
         return result;

@@ -37,6 +37,7 @@ constexpr const char *BLOCKED = "a thread blocks in a call that the scheduler do
 struct options {
     std::uint64_t first_seed = 1, num_schedules = 1000;
     std::string program; ///< "": all
+    bool has_late_stores = false;
 };
 
 recording *map_recording() {
@@ -62,12 +63,13 @@ void stay_on_one_cpu() {
 
 /// Of a fifth of the seeds the schedule is a random walk, of the others that of PCT with depth 2,
 /// 3, 4 or 5.
-strategy_config config_for(std::uint64_t seed, std::uint64_t num_steps) {
+strategy_config config_for(const options &opts, std::uint64_t seed, std::uint64_t num_steps) {
     const auto kind = static_cast<unsigned>(seed % 5);
     return {.kind = kind == 0 ? strategy_kind::RANDOM_WALK : strategy_kind::PCT,
             .seed = seed,
             .depth = kind + 1,
-            .num_steps = num_steps};
+            .num_steps = num_steps,
+            .has_late_stores = opts.has_late_stores};
 }
 
 /// Runs function in a child, after a schedule without decisions: what a program does once in a
@@ -115,15 +117,19 @@ std::string run_in_child(const program &tested, recording &shared, function_type
 }
 
 std::string replay(const program &tested, const std::vector<decision> &decisions,
-                   recording &shared) {
+                   const options &opts, recording &shared) {
     return run_in_child(tested, shared, [&] {
-        run_schedule(tested.run, {.kind = strategy_kind::REPLAY, .decisions = decisions}, shared);
+        run_schedule(tested.run,
+                     {.kind = strategy_kind::REPLAY,
+                      .decisions = decisions,
+                      .has_late_stores = opts.has_late_stores},
+                     shared);
     });
 }
 
 /// Leaves out decisions, first many at once, as long as the same failure remains.
 std::vector<decision> shorten(const program &tested, std::vector<decision> decisions,
-                              const std::string &failure, recording &shared) {
+                              const std::string &failure, const options &opts, recording &shared) {
     int num_attempts = 0;
     for (std::size_t part = std::max<std::size_t>(decisions.size() / 2, 1); part != 0; part /= 2) {
         for (std::size_t begin = 0; begin < decisions.size() && num_attempts < MAX_ATTEMPTS;) {
@@ -132,7 +138,7 @@ std::vector<decision> shorten(const program &tested, std::vector<decision> decis
             fewer.erase(first, first + static_cast<std::ptrdiff_t>(
                                            std::min(part, decisions.size() - begin)));
             ++num_attempts;
-            if (replay(tested, fewer, shared) == failure)
+            if (replay(tested, fewer, opts, shared) == failure)
                 decisions = std::move(fewer);
             else
                 begin += part;
@@ -141,7 +147,17 @@ std::vector<decision> shorten(const program &tested, std::vector<decision> decis
     return decisions;
 }
 
-/// Of each part of the schedule in which one thread runs, the first and last events.
+void print_event(const event &entry, const std::string &location) {
+    const std::string object =
+        entry.object == nullptr
+            ? ""
+            : fmt::format("{:x}", reinterpret_cast<std::uintptr_t>(entry.object));
+    fmt::print("  {:>6} {:>6}  {:<9} {:<14} {}\n", entry.step, entry.thread, name_of(entry.kind),
+               object, location);
+}
+
+/// Of each part of the schedule in which one thread runs, the first and last events, and those that
+/// the threads' order does not explain.
 void print_events(const recording &shared) {
     constexpr std::size_t FIRST = 2, LAST = 4;
     const std::span events(shared.events.data(), shared.num_events);
@@ -149,28 +165,39 @@ void print_events(const recording &shared) {
     for (const event &entry : events)
         addrs.insert(entry.pc);
     const auto locations = find_locations(addrs);
-    fmt::print("  {:>6} {:>6}  {:<8} {:<14} {}\n", "STEP", "THREAD", "DOES", "WITH", "WHERE");
+    fmt::print("  {:>6} {:>6}  {:<9} {:<14} {}\n", "STEP", "THREAD", "DOES", "WITH", "WHERE");
     for (std::size_t begin = 0; begin < events.size();) {
-        std::size_t end = begin;
+        std::size_t end = begin, num_omitted = 0;
         while (end < events.size() && events[end].thread == events[begin].thread)
             ++end;
+        const bool is_long = end - begin > FIRST + LAST + 1;
         for (std::size_t i = begin; i < end; ++i) {
-            if (end - begin > FIRST + LAST + 1 && i == begin + FIRST) {
-                const std::size_t num_omitted = end - begin - FIRST - LAST;
-                fmt::print("  {:>6} {:>6}  ({} more)\n", "", "", num_omitted);
-                i += num_omitted;
-            }
             const event &entry = events[i];
+            if (is_long && i >= begin + FIRST && i < end - LAST && entry.kind != action::LOAD_OLD) {
+                ++num_omitted;
+                continue;
+            }
+            if (num_omitted != 0)
+                fmt::print("  {:>6} {:>6}  ({} more)\n", "", "", num_omitted);
+            num_omitted = 0;
             const auto location = locations.find(entry.pc);
-            const std::string object =
-                entry.object == nullptr
-                    ? ""
-                    : fmt::format("{:x}", reinterpret_cast<std::uintptr_t>(entry.object));
-            fmt::print("  {:>6} {:>6}  {:<8} {:<14} {}\n", entry.step, entry.thread,
-                       name_of(entry.kind), object,
-                       location == locations.end() ? "?" : location->second);
+            print_event(entry, location == locations.end() ? "?" : location->second);
         }
         begin = end;
+    }
+}
+
+void print_race(const recording &shared) {
+    if (!shared.race)
+        return;
+    const auto [first, second] = *shared.race;
+    const auto locations = find_locations({first.pc, second.pc});
+    for (const data_race::side &each : {first, second}) {
+        const bool is_write =
+            each.kind == access_kind::WRITE || each.kind == access_kind::ATOMIC_WRITE;
+        const auto location = locations.find(each.pc);
+        fmt::print("  thread {} {}: {}\n", each.thread, is_write ? "writes" : "reads",
+                   location == locations.end() ? "?" : location->second);
     }
 }
 
@@ -188,8 +215,8 @@ void print_stacks(const recording &shared) {
     }
 }
 
-void print_failure(const program &tested, const std::string &failure, const char *argv0,
-                   recording &shared) {
+void print_failure(const program &tested, const std::string &failure, const options &opts,
+                   const char *argv0, recording &shared) {
     const std::uint64_t seed = shared.seed;
     const std::uint64_t num_steps = shared.num_steps;
     const std::vector<decision> all(shared.decisions.begin(),
@@ -201,8 +228,8 @@ void print_failure(const program &tested, const std::string &failure, const char
     if (failure == BLOCKED) // each attempt to leave out a decision would take a minute
         return;
     shared.records_events = true;
-    const std::vector<decision> needed = shorten(tested, all, failure, shared);
-    if (replay(tested, needed, shared) != failure) {
+    const std::vector<decision> needed = shorten(tested, all, failure, opts, shared);
+    if (replay(tested, needed, opts, shared) != failure) {
         fmt::print("  The program does something else when it is run again: it does not depend on "
                    "the schedule alone.\n");
         return;
@@ -212,23 +239,25 @@ void print_failure(const program &tested, const std::string &failure, const char
         fmt::print(" {}", each.step);
     fmt::print("\n");
     print_events(shared);
+    print_race(shared);
     print_stacks(shared);
-    fmt::print("  again: {} --program {} --replay {}\n", argv0, tested.name, seed);
+    fmt::print("  again: {} --program {}{} --replay {}\n", argv0, tested.name,
+               opts.has_late_stores ? " --late-stores" : "", seed);
 }
 
 /// Returns false after a failure.
 bool run_program(const program &tested, const options &opts, const char *argv0, recording &shared) {
     // PCT needs the length of a schedule: that of the one without a decision, always the same.
-    std::string failure = replay(tested, {}, shared);
+    std::string failure = replay(tested, {}, opts, shared);
     const std::uint64_t num_steps = shared.num_steps;
     if (failure.empty())
         failure = run_in_child(tested, shared, [&] {
             shared.num_schedules = 0;
             for (std::uint64_t i = 0; i < opts.num_schedules; ++i)
-                run_schedule(tested.run, config_for(opts.first_seed + i, num_steps), shared);
+                run_schedule(tested.run, config_for(opts, opts.first_seed + i, num_steps), shared);
         });
     if (!failure.empty()) {
-        print_failure(tested, failure, argv0, shared);
+        print_failure(tested, failure, opts, argv0, shared);
         return false;
     }
     fmt::print("ok     {}: {} schedules of about {} steps\n", tested.name, shared.num_schedules,
@@ -238,10 +267,11 @@ bool run_program(const program &tested, const options &opts, const char *argv0, 
 
 [[noreturn]] void print_usage(const char *argv0, int status) {
     fmt::print(status == 0 ? stdout : stderr,
-               "Usage: {} [--schedules N] [--seed N] [--program NAME]\n"
-               "       {} --program NAME --replay SEED\n"
+               "Usage: {} [--schedules N] [--seed N] [--program NAME] [--late-stores]\n"
+               "       {} --program NAME [--late-stores] --replay SEED\n"
                "Runs each program in N schedules (1000), beginning with that of a seed (1), and\n"
-               "prints the first that fails.\n",
+               "prints the first that fails. With --late-stores a load may return an older value,\n"
+               "as C++ permits, and it is a failure if nothing orders two accesses to memory.\n",
                argv0, argv0);
     std::exit(status);
 }
@@ -263,6 +293,7 @@ options parse(int argc, char **argv) {
                                        {"seed", required_argument, nullptr, 's'},
                                        {"program", required_argument, nullptr, 'p'},
                                        {"replay", required_argument, nullptr, 'r'},
+                                       {"late-stores", no_argument, nullptr, 'l'},
                                        {"help", no_argument, nullptr, 'h'},
                                        {nullptr, 0, nullptr, 0}};
     for (int c; (c = getopt_long(argc, argv, "", LONG_OPTIONS, nullptr)) != -1;) {
@@ -278,6 +309,9 @@ options parse(int argc, char **argv) {
             break;
         case 'p':
             opts.program = optarg;
+            break;
+        case 'l':
+            opts.has_late_stores = true;
             break;
         default:
             print_usage(argv[0], c == 'h' ? 0 : EXIT_USAGE);

@@ -43,10 +43,15 @@ struct scheduled_thread {
 struct schedule_state {
     schedule_state(const strategy_config &config, recording &shared)
         : chooser(config)
-        , record(shared) {}
+        , record(shared) {
+        if (config.has_late_stores)
+            model.emplace();
+    }
 
     strategy chooser;
     recording &record;
+    std::optional<memory_model> model; ///< none: loads return the newest value
+    bool is_model_in_use = false;
     std::vector<std::unique_ptr<scheduled_thread>> threads;
     std::uint64_t step = 0, time_ns = 0;
     std::uint64_t steps_alone = 0; ///< since the current thread has begun its turn, or yielded
@@ -172,12 +177,6 @@ void switch_threads(bool lets_others) {
         wait_for_turn(self);
 }
 
-void note_action(action kind, const void *object, const void *pc) {
-    current->kind = kind;
-    current->pc = pc;
-    record_event(*current, object);
-}
-
 void find_stack_bounds(scheduled_thread &self) {
     pthread_attr_t attr;
     void *addr = nullptr;
@@ -197,6 +196,7 @@ struct thread_end {
 
     ~thread_end() {
         note_action(action::END, nullptr, reinterpret_cast<const void *>(self.function));
+        release(&self);
         self.has_ended = true;
         wake_all(&self);
         switch_threads(false);
@@ -225,15 +225,57 @@ std::vector<scheduled_thread *> waiting_threads(const void *object) {
 } // namespace
 
 const char *name_of(action kind) {
-    constexpr std::array<const char *, 16> NAMES = {
-        "starts", "ends",    "loads", "stores", "changes", "fence",  "reads",  "writes",
-        "locks",  "unlocks", "waits", "wakes",  "joins",   "yields", "sleeps", "creates"};
+    constexpr std::array<const char *, 17> NAMES = {
+        "starts", "ends",  "loads",  "loads old", "stores",  "changes",
+        "fence",  "reads", "writes", "locks",     "unlocks", "waits",
+        "wakes",  "joins", "yields", "sleeps",    "creates"};
     return NAMES[static_cast<std::size_t>(kind)];
 }
 
 void fail_schedule(const char *text) {
     std::strncpy(state->record.failure.data(), text, state->record.failure.size() - 1);
     _exit(1);
+}
+
+void fail_with_race(const memory_access &first, access_kind kind, const void *pc) {
+    state->record.race = {
+        .first = {.thread = first.made.thread, .kind = first.kind, .pc = first.pc},
+        .second = {.thread = static_cast<std::uint8_t>(current->number), .kind = kind, .pc = pc}};
+    fail_schedule("two threads access the same memory, and nothing orders them");
+}
+
+model_in_use::model_in_use() noexcept
+    : model_(current != nullptr && state->model ? &*state->model : nullptr) {
+    if (model_ == nullptr)
+        return;
+    state->is_model_in_use = true;
+    model_->set_current(static_cast<std::uint8_t>(current->number), state->step);
+}
+
+model_in_use::~model_in_use() {
+    if (model_ != nullptr)
+        state->is_model_in_use = false;
+}
+
+void acquire(const void *object) {
+    if (const model_in_use model; model)
+        model->acquire(object);
+}
+
+void release(const void *object) {
+    if (const model_in_use model; model)
+        model->release(object);
+}
+
+void enter_kernel() {
+    release(nullptr);
+}
+
+void forget_memory(const void *addr, std::size_t size) noexcept {
+    if (current == nullptr || state->is_model_in_use) // it frees memory of its own
+        return;
+    if (const model_in_use model; model)
+        model->forget(addr, size);
 }
 
 void require(bool condition, const char *text) {
@@ -249,6 +291,7 @@ void run_schedule(void (*program)(), const strategy_config &config, recording &s
     shared.seed = config.seed;
     shared.num_steps = shared.num_events = shared.num_decisions = shared.num_stacks = 0;
     shared.failure[0] = '\0';
+    shared.race.reset();
     state.emplace(config, shared);
     forget_locks();
     state->threads.push_back(std::make_unique<scheduled_thread>());
@@ -274,6 +317,12 @@ void point(action kind, const void *object, const void *pc) {
         return;
     switch_threads(false);
     note_action(kind, object, pc);
+}
+
+void note_action(action kind, const void *object, const void *pc) {
+    current->kind = kind;
+    current->pc = pc;
+    record_event(*current, object);
 }
 
 void yield(const void *pc) {
@@ -351,6 +400,8 @@ int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*functio
     if (error != 0)
         return error;
     *thread = created->handle;
+    if (const model_in_use model; model)
+        model->create_thread(static_cast<std::uint8_t>(created->number));
     state->threads.push_back(std::move(created));
     point(action::CREATE, nullptr, pc);
     return 0;
@@ -369,6 +420,7 @@ bool join_thread(pthread_t thread, const void *pc) {
     point(action::JOIN, &joined, pc);
     while (!joined.has_ended)
         wait_for(&joined, NEVER, action::JOIN, pc);
+    acquire(&joined);
     return true;
 }
 

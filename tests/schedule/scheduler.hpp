@@ -5,6 +5,7 @@
 // by one thread at a time, and needs no lock.
 #pragma once
 
+#include "memory_model.hpp"
 #include "strategy.hpp"
 
 #include <array>
@@ -24,6 +25,7 @@ enum class action : std::uint8_t {
     START,
     END,
     LOAD,
+    LOAD_OLD, ///< not the newest value
     STORE,
     READ_MODIFY_WRITE,
     FENCE,
@@ -40,7 +42,6 @@ enum class action : std::uint8_t {
 };
 const char *name_of(action);
 
-constexpr std::size_t MAX_THREADS = 64;
 constexpr std::size_t MAX_EVENTS = 1U << 20;
 constexpr std::size_t MAX_DECISIONS = 1U << 16;
 constexpr std::size_t MAX_FRAMES = 32;
@@ -60,6 +61,16 @@ struct stack {
     std::array<const void *, MAX_FRAMES> frames; ///< innermost first
 };
 
+/// Two accesses to some memory that nothing orders.
+struct data_race {
+    struct side {
+        std::uint8_t thread;
+        access_kind kind;
+        const void *pc;
+    };
+    side first, second;
+};
+
 /// What is known of a schedule after its process has ended: memory that the runner shares with it.
 struct recording {
     std::uint64_t seed;
@@ -70,6 +81,7 @@ struct recording {
     std::size_t num_events, num_decisions, num_stacks;
     std::array<decision, MAX_DECISIONS> decisions;
     std::array<stack, MAX_THREADS> stacks; ///< of all threads, if none could run
+    std::optional<data_race> race;
     std::array<event, MAX_EVENTS> events;
 };
 
@@ -85,6 +97,9 @@ bool is_scheduled() noexcept;
 
 /// The current thread is about to do this: another may go on first.
 void point(action kind, const void *object, const void *pc);
+
+/// Part of what the last point() was for, such as what a load returns.
+void note_action(action kind, const void *object, const void *pc);
 
 /// As point(), but others go on first, if any can.
 void yield(const void *pc);
@@ -118,6 +133,32 @@ void exit_function() noexcept;
 
 /// Whether the address is in the stack of the current thread: no other accesses it, as a rule.
 bool is_on_own_stack(const void *addr) noexcept;
+
+/// The memory model of the schedule, while it is used for what the current thread does. False: the
+/// thread is not scheduled, or the schedule has no late stores.
+class model_in_use {
+  public:
+    model_in_use() noexcept;
+    ~model_in_use();
+    model_in_use(const model_in_use &) = delete;
+    model_in_use &operator=(const model_in_use &) = delete;
+    explicit operator bool() const noexcept { return model_ != nullptr; }
+    memory_model *operator->() const noexcept { return model_; }
+
+  private:
+    memory_model *model_;
+};
+
+/// What threads do with an object, such as a lock, orders what they do otherwise: the one that
+/// acquires it knows what others knew when they released it.
+void acquire(const void *object);
+void release(const void *object);
+
+/// The program frees memory. The next object there is another one.
+void forget_memory(const void *addr, std::size_t size) noexcept;
+
+/// The current thread's access and another one's before it are not ordered.
+[[noreturn]] void fail_with_race(const memory_access &first, access_kind kind, const void *pc);
 
 /// At the begin of a schedule: a program may destroy a lock that is locked.
 void forget_locks();

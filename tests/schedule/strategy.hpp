@@ -41,6 +41,8 @@ struct strategy_config {
     unsigned depth = 3;                    ///< of PCT: the number of orderings that the fault needs
     std::uint64_t num_steps = 100;         ///< of PCT: of a schedule, as the last one had
     std::span<const decision> decisions{}; ///< of REPLAY, by step
+    /// Loads may return older values, and accesses that nothing orders are a failure.
+    bool has_late_stores = false;
 };
 
 /// The thread that goes on if nothing is decided: the current one if it can, else the next.
