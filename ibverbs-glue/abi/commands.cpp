@@ -103,7 +103,6 @@ const char *load_commands(libibverbs_functions &functions, const layout &layout,
     load(functions.ibv_cmd_query_mr, "ibv_cmd_query_mr");
     load(functions.ibv_cmd_alloc_mw, "ibv_cmd_alloc_mw");
     load(functions.ibv_cmd_dealloc_mw, "ibv_cmd_dealloc_mw");
-    load(functions.ibv_cmd_create_cq, "ibv_cmd_create_cq");
     load(functions.ibv_cmd_resize_cq, "ibv_cmd_resize_cq");
     load(functions.ibv_cmd_req_notify_cq, "ibv_cmd_req_notify_cq");
     load(functions.ibv_cmd_modify_cq, "ibv_cmd_modify_cq");

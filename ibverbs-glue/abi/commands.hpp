@@ -46,8 +46,6 @@ struct libibverbs_functions {
                             std::size_t);
     int (*ibv_cmd_dealloc_mw)(ibv_mw *);
 
-    int (*ibv_cmd_create_cq)(ibv_context *, int, ibv_comp_channel *, int, ibv_cq *, void *,
-                             std::size_t, void *, std::size_t);
     int (*ibv_cmd_resize_cq)(ibv_cq *, int, void *, std::size_t, void *, std::size_t);
     int (*ibv_cmd_req_notify_cq)(ibv_cq *, int);
     int (*ibv_cmd_modify_cq)(ibv_cq *, ibv_modify_cq_attr *, void *, std::size_t);

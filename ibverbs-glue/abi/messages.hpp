@@ -28,16 +28,15 @@ struct message<core_size, void> {
 // Sizes of the core payloads.
 namespace command {
 inline constexpr std::size_t get_context = 16, query_port = 24, alloc_pd = 16, reg_mr = 48,
-                             rereg_mr = 56, alloc_mw = 24, create_cq = 40, create_cq_ex = 56,
-                             resize_cq = 24, modify_cq = 40, create_srq = 40, create_srq_ex = 56,
-                             modify_srq = 24, query_srq = 24, create_qp = 64, create_qp_ex = 88,
-                             query_qp = 24, modify_qp = 120;
+                             rereg_mr = 56, alloc_mw = 24, create_cq_ex = 56, resize_cq = 24,
+                             modify_cq = 40, create_srq = 40, create_srq_ex = 56, modify_srq = 24,
+                             query_srq = 24, create_qp = 64, create_qp_ex = 88, query_qp = 24,
+                             modify_qp = 120;
 }
 namespace response {
 inline constexpr std::size_t get_context = 8, query_device = 304, alloc_pd = 4, reg_mr = 12,
-                             rereg_mr = 8, alloc_mw = 8, create_cq = 8, create_cq_ex = 16,
-                             resize_cq = 8, create_srq = 16, create_qp = 32, create_qp_ex = 40,
-                             create_ah = 4;
+                             rereg_mr = 8, alloc_mw = 8, create_cq_ex = 16, resize_cq = 8,
+                             create_srq = 16, create_qp = 32, create_qp_ex = 40, create_ah = 4;
 }
 
 } // namespace coherdma::abi

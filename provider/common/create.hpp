@@ -16,26 +16,7 @@
 namespace coherdma::provider {
 
 /// Has the kernel create the CQ; init_or_destroy() maps its ring or, if that fails, has the kernel
-/// destroy it. nullptr: errno is set.
-template <class driver_cq, class driver_resp, auto init_or_destroy>
-ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
-                  int comp_vector) noexcept {
-    auto cq = make_calloc_ptr<driver_cq>();
-    if (!cq)
-        return nullptr;
-    constexpr bool single_threaded = false;
-    cq->lock.init(single_threaded);
-    abi::message<abi::command::create_cq> command = {};
-    abi::message<abi::response::create_cq, driver_resp> response = {};
-    if (const int error =
-            libibverbs().ibv_cmd_create_cq(context, cqe, channel, comp_vector, &cq->verbs.cq,
-                                           &command, command.size, &response, response.size))
-        return fail_with(error);
-    driver_cq *const created = init_or_destroy(cq, context, response.drv_payload);
-    return created != nullptr ? &created->verbs.cq : nullptr;
-}
-
-/// create_cq() for a CQ that has the start_poll API, whose functions set_poll_ops() sets.
+/// destroy it. set_poll_ops() sets the functions of the start_poll API. nullptr: errno is set.
 template <class driver_cq, class driver_resp, auto init_or_destroy>
 ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcept {
     bool single_threaded;
@@ -55,6 +36,17 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcep
         return nullptr;
     set_poll_ops(*created);
     return &created->verbs.cq_ex;
+}
+
+/// The driver's create_cq_ex for a consumer that does not use the start_poll API.
+template <auto create_cq_ex>
+ibv_cq *create_cq(ibv_context *context, int cqe, ibv_comp_channel *channel,
+                  int comp_vector) noexcept {
+    ibv_cq_init_attr_ex attr = {};
+    attr.cqe = static_cast<std::uint32_t>(cqe);
+    attr.channel = channel;
+    attr.comp_vector = static_cast<std::uint32_t>(comp_vector);
+    return ibv_cq_ex_to_cq(create_cq_ex(context, &attr));
 }
 
 /// Has the kernel create the QP; init_or_destroy() maps its rings or, if that fails, has the kernel

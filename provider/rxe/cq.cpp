@@ -140,8 +140,9 @@ void discard_cqes(rxe_cq &cq, const rxe_qp &qp) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<rxe_cq, rxe_create_cq_resp, init_cq_or_destroy>;
-    ops.create_cq_ex = create_cq_ex<rxe_cq, rxe_create_cq_resp, init_cq_or_destroy>;
+    constexpr auto create = create_cq_ex<rxe_cq, rxe_create_cq_resp, init_cq_or_destroy>;
+    ops.create_cq = create_cq<create>;
+    ops.create_cq_ex = create;
     ops.resize_cq = resize_cq;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;

@@ -263,8 +263,9 @@ void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    ops.create_cq = create_cq<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
-    ops.create_cq_ex = create_cq_ex<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
+    constexpr auto create = create_cq_ex<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
+    ops.create_cq = create_cq<create>;
+    ops.create_cq_ex = create;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;
