@@ -7,6 +7,7 @@
 #include "objects.hpp"
 
 #include <array>
+#include <bit>
 #include <cerrno>
 
 namespace coherdma::provider::siw {
@@ -36,6 +37,19 @@ siw_cq *init_cq_or_destroy(calloc_ptr<siw_cq> &cq, ibv_context *context,
     const std::size_t num_cqe = std::size_t{ring.mem.index_mask} + 1;
     ring.ctrl = reinterpret_cast<siw_cq_ctrl *>(ring.mem.addr + num_cqe * sizeof(siw_cqe));
     return cq.release();
+}
+
+/// A CQ with events has a CQE that the consumer does not know of, for cq_event.cpp. The kernel
+/// makes the number of CQEs a power of two.
+ibv_cq_ex *create_cq_with_room(ibv_context *context, ibv_cq_init_attr_ex *attr) noexcept {
+    ibv_cq_init_attr_ex kernel_attr = *attr;
+    const bool has_events = attr->channel != nullptr;
+    kernel_attr.cqe += has_events && std::has_single_bit(attr->cqe);
+    ibv_cq_ex *const cq =
+        create_cq_ex<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>(context, &kernel_attr);
+    if (cq != nullptr)
+        cq->cqe -= has_events;
+    return cq;
 }
 
 // Calls check_qps_for_error() if the last check was at least 50 ms ago. Returns whether it did.
@@ -263,9 +277,8 @@ void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {
-    constexpr auto create = create_cq_ex<siw_cq, siw_uresp_create_cq, init_cq_or_destroy>;
-    ops.create_cq = create_cq<create>;
-    ops.create_cq_ex = create;
+    ops.create_cq = create_cq<create_cq_with_room>;
+    ops.create_cq_ex = create_cq_with_room;
     ops.destroy_cq = destroy_cq;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;

@@ -560,12 +560,13 @@ void completion_of_event_qp_is_not_polled(siw_kernel &kernel, siw_objects &objec
         assert_int_equal(wcs[0].wr_id, 1);
         assert_int_equal(wcs[1].wr_id, 2);
     }
-    for (std::uint64_t wr_id = 1; wr_id <= 4; ++wr_id)
+    const std::uint32_t num_cqe = kernel.num_entries(ring);
+    for (std::uint64_t wr_id = 1; wr_id <= num_cqe; ++wr_id)
         kernel.add_cqe(ring, make_cqe(qp, wr_id));
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-    assert_int_equal(post_receive(objects, qp, 5), 0);
+    assert_int_equal(post_receive(objects, qp, num_cqe + 1), 0);
     assert_int_equal(num_events, 3);
-    assert_int_equal(poll(cq).size(), 5);
+    assert_int_equal(poll(cq).size(), num_cqe + 1);
     kernel.on_modify_qp = nullptr;
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);

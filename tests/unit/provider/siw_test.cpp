@@ -91,6 +91,36 @@ void command_fields_match_attributes(siw_kernel &kernel, siw_objects &objects) {
     assert_qp_to_rts(find(IB_USER_VERBS_CMD_MODIFY_QP), objects);
 }
 
+// A completion that raises an event takes a place in the CQ that the consumer does not know of. The
+// kernel is asked for no more CQEs than the consumer asks for, unless that is a power of 2: max_cqe
+// is none.
+void cq_with_events_has_room_for_their_completion(siw_kernel &kernel, siw_objects &objects) {
+    ibv_comp_channel *const channel = ibv_create_comp_channel(objects.context);
+    assert_non_null(channel);
+    for (const std::uint32_t num_cqe : {1U, 2U, 3U, 4U, 7U, 20U})
+        for (ibv_comp_channel *const cq_channel :
+             {static_cast<ibv_comp_channel *>(nullptr), channel})
+            for (const bool is_ex : {false, true}) {
+                ibv_cq_init_attr_ex attr{};
+                attr.cqe = num_cqe;
+                attr.channel = cq_channel;
+                ibv_cq *const cq = is_ex ? ibv_cq_ex_to_cq(ibv_create_cq_ex(objects.context, &attr))
+                                         : ibv_create_cq(objects.context, static_cast<int>(num_cqe),
+                                                         nullptr, cq_channel, 0);
+                assert_non_null(cq);
+                assert_int_equal(attr.cqe, num_cqe);
+                const std::uint32_t num_places = kernel.num_entries(kernel.num_rings() - 1);
+                const bool has_events = cq_channel != nullptr;
+                assert_true(cq->cqe >= static_cast<int>(num_cqe));
+                assert_int_equal(cq->cqe, num_places - (has_events ? 1 : 0));
+                const auto req = kernel.commands.back().read<ib_uverbs_create_cq>();
+                assert_int_equal(req.cqe,
+                                 num_cqe + (has_events && std::has_single_bit(num_cqe) ? 1 : 0));
+                assert_int_equal(ibv_destroy_cq(cq), 0);
+            }
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
 // libibverbs uses the extended command for create_flags only.
 void qp_create_flags_reach_kernel(siw_kernel &kernel, siw_objects &objects) {
     ibv_qp_init_attr_ex attr{};
@@ -229,6 +259,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(each_object_is_created_and_destroyed_by_its_commands),
         objects_unit_test(command_fields_match_attributes),
+        objects_unit_test(cq_with_events_has_room_for_their_completion),
         objects_unit_test(qp_create_flags_reach_kernel),
         objects_unit_test(recv_queue_of_length_zero_has_no_ring),
         objects_unit_test(reg_mr_with_other_iova_fails),
