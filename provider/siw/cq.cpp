@@ -116,12 +116,11 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
 bool flush_wqe(siw_wq &wq, ibv_wc &wc) noexcept {
     const std::uint32_t prod = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     // A post that withdraws its WQEs sets prod back, and forth if they are to be flushed.
-    if (prod - wq.flush_index > wq.ring.mem.index_mask + 1)
-        return false;
-    while (wq.flush_index != prod) {
-        wqe_header &wqe = wq.ring.wqe(wq.flush_index++);
-        if (!is_pending(wqe))
+    while (static_cast<std::int32_t>(prod - wq.flush_index) > 0) {
+        const std::uint32_t index = wq.flush_index++;
+        if (!wq.ring.is_wqe_pending(index))
             continue; // siw_qp_llp_close() has flushed it
+        wqe_header &wqe = wq.ring.wqe(index);
         wc = {};
         wc.wr_id = wqe.id;
         wc.status = IBV_WC_WR_FLUSH_ERR;

@@ -53,6 +53,7 @@ int write_send_wqe(siw_qp &qp, std::uint32_t index, const ibv_send_wr &wr) noexc
     wqe_header *const wqe = qp.sq.ring.get_free_wqe(index);
     if (wqe == nullptr)
         return ENOMEM;
+    qp.sq.ring.set_last_written(index);
     siw_sqe &sqe = to_sqe(*wqe);
     unsigned flags = make_wqe_flags(qp, index, opcode, wr.send_flags) | SIW_WQE_VALID;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -227,6 +228,7 @@ int write_recv_wqe(wq_ring &ring, std::uint32_t index, std::uint32_t max_sge,
     wqe_header &wqe = ring.wqe(index);
     if (load_flags(wqe) != 0)
         return ENOMEM;
+    ring.set_last_written(index);
     auto &rqe = reinterpret_cast<siw_rqe &>(wqe);
     rqe.id = wr.wr_id;
     rqe.num_sge = static_cast<std::uint8_t>(num_sge);

@@ -35,6 +35,7 @@ void wr_abort(ibv_qp_ex *ibqp) noexcept {
 /// submits them. Releases sq_lock. Returns 0 or an errno.
 int submit_batch(siw_qp &qp) noexcept {
     wq_ring &ring = qp.sq.ring;
+    ring.set_last_written(qp.wr_end_index - 1);
     for (std::uint32_t index = ring.prod; index != qp.wr_end_index; ++index) {
         wqe_header &wqe = ring.wqe(index);
         const std::uint16_t flags = unpack_flags(wqe.opcode);

@@ -127,11 +127,8 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     // Ordering: sequentially consistent, as the exchange of in_error; see
     // submit_unconnected_and_unlock().
     std::uint32_t flush_index = std::atomic_ref(wq.ring.prod).load();
-    for (std::uint32_t count = 0; count <= wq.ring.mem.index_mask; ++count) {
-        if (!is_pending(wq.ring.wqe(flush_index - 1)))
-            break;
+    while (wq.ring.is_wqe_pending(flush_index - 1))
         --flush_index;
-    }
     wq.flush_index = flush_index;
     std::atomic_ref flush_list(cq.flush_list);
     wq.next = flush_list.load();

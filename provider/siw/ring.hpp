@@ -62,7 +62,8 @@ inline bool is_pending(wqe_header &wqe) noexcept {
 struct wq_ring {
     mapping mem;
     std::uint32_t wqe_size;
-    std::uint32_t prod; ///< the next WQE to write
+    std::uint32_t prod;         ///< the next WQE to write
+    std::uint32_t last_written; ///< the last WQE that a post has written, or is writing
 
     wqe_header &wqe(std::uint32_t index) const noexcept {
         return *reinterpret_cast<wqe_header *>(mem.addr + std::size_t{index & mem.index_mask} *
@@ -73,6 +74,20 @@ struct wq_ring {
     wqe_header *get_free_wqe(std::uint32_t index) const noexcept {
         wqe_header &header = wqe(index);
         return index - prod <= mem.index_mask && load_flags(header) == 0 ? &header : nullptr;
+    }
+    /// Before the WQEs up to index, whose slots are free, become VALID.
+    void set_last_written(std::uint32_t index) noexcept {
+        std::atomic_ref(last_written).store(index, std::memory_order_relaxed);
+    }
+    /// Whether the kernel has not taken the WQE at index, which is before prod. A post may have
+    /// written a later WQE to its slot, also one that is not before prod yet.
+    // Ordering: a post finds the slot free, stores last_written, and then the flags with release.
+    // So if the flags, which are loaded with acquire, are a later WQE's, last_written is not before
+    // it.
+    bool is_wqe_pending(std::uint32_t index) noexcept {
+        return is_pending(wqe(index)) &&
+               std::atomic_ref(last_written).load(std::memory_order_relaxed) - index <=
+                   mem.index_mask;
     }
     void set_prod(std::uint32_t index) noexcept {
         // Ordering: release, after the WQEs; the thread that flushes them loads it with acquire.
