@@ -22,6 +22,9 @@ class live_siw_kernel : public fake::siw_kernel {
     void raise_event();
     /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
     void complete(std::size_t cq_ring, const siw_cqe &cqe);
+    /// The peer ends the connection: the kernel moves the QP to ERR and flushes its queues, as
+    /// siw_qp_llp_close(), unless the program has moved it to ERR, which drops the connection.
+    void close_connection(const ibv_qp &qp);
 
     bool takes_requests = false; ///< at a doorbell; otherwise the SQ stands still
     bool refuses_doorbells =
@@ -34,11 +37,13 @@ class live_siw_kernel : public fake::siw_kernel {
     struct created_qp {
         std::uint32_t qp_num, num_taken, num_sent; ///< receives and requests
         std::size_t sq_ring, rq_ring, send_cq_ring, cq_ring;
+        bool has_rq, is_connected;
     };
 
     /// The kernel takes the requests that are VALID, in order, and completes those that are
     /// signaled, as siw_qp_sq_process() does.
     void process_sq(created_qp &qp);
+    void flush_sq(created_qp &qp);
 
     /// The kernel flushes the RQ of a QP that is moved to ERR. It leaves the SQ alone, as
     /// siw_qp_nextstate_from_term() does if nothing is being transmitted.
@@ -46,6 +51,7 @@ class live_siw_kernel : public fake::siw_kernel {
 
     std::map<std::uint32_t, std::size_t> cq_rings_; ///< by handle
     std::map<std::uint32_t, created_qp> qps_;       ///< by handle
+    std::mutex state_lock_; ///< of all QPs, held while the kernel flushes a queue
     std::mutex mutex_;
     std::condition_variable event_raised_;
     int num_events_ = 0;
