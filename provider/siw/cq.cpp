@@ -98,9 +98,6 @@ ibv_wc_opcode to_wc_opcode(std::uint8_t siw_opcode) noexcept {
     return WC_OPCODE[siw_opcode % WC_OPCODE.size()];
 }
 
-/// A flag of CQEs that discard_cqes() discarded; the kernel has no such flag.
-constexpr std::uint8_t CQE_DISCARDED = 128;
-
 /// Converts a CQE.
 void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc = {};
@@ -178,7 +175,7 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     }
 }
 
-// Polls CQEs that may have failed or been discarded, and flushes WQEs, after the first count
+// Polls CQEs that may have failed, and flushes WQEs, after the first count
 // completions. The caller holds the lock; this function releases it.
 [[gnu::noinline]] int poll_cq_slow_and_unlock(siw_cq &cq, int num_entries, ibv_wc *wc,
                                               int count) noexcept {
@@ -217,8 +214,7 @@ int poll_cq(ibv_cq *ibcq, int num_entries, ibv_wc *wc) noexcept {
         ++cons;
     }
     cq.ring.cons = cons;
-    if (count < num_entries && (cq.ring.load_next_flags() != 0 || cq.needs_slow_poll()))
-        [[unlikely]]
+    if (count < num_entries && (cq.ring.load_flags(cons) != 0 || cq.needs_slow_poll())) [[unlikely]]
         return poll_cq_slow_and_unlock(cq, num_entries, wc, count);
     cq.lock.unlock();
     trace::poll(ibcq->handle, count);
@@ -236,20 +232,17 @@ bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
            check_qps_for_error_if_due(cq) && poll_one(cq, wc);
 }
 
-/// Reads the next CQE that was not discarded, else flushes a WQE. Returns false if there is
+/// Reads the next CQE, else flushes a WQE. Returns false if there is
 /// neither.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     cq_ring &ring = cq.ring;
     for (;;) {
-        const std::uint8_t flags = ring.load_next_flags();
-        if ((flags & SIW_WQE_VALID) == 0)
+        if ((ring.load_flags(ring.cons) & SIW_WQE_VALID) == 0)
             return poll_flushed_wqe(cq, wc);
         siw_cqe &cqe = ring.cqe(ring.cons++);
         to_wc(cqe, to_wc_status(cqe.status), wc);
         std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
         if (wc.status != IBV_WC_SUCCESS && take_event_cqe(cq, wc.qp_num, wc.wr_id))
-            continue;
-        if ((flags & CQE_DISCARDED) != 0)
             continue;
         if (wc.status == IBV_WC_SUCCESS)
             return true;
@@ -258,21 +251,27 @@ bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     }
 }
 
-/// The QP was destroyed: discards its CQEs that have not been polled, and does not flush its WQEs.
-/// The caller holds the lock.
+/// The QP was destroyed: removes its CQEs that have not been polled, so that others have room, and
+/// does not flush its WQEs. The caller holds the lock.
+// The others move to the places behind, from the last on. The kernel writes to no VALID CQE.
 void discard_cqes(siw_cq &cq, const siw_qp &qp) noexcept {
     remove_from_flush_list(cq, qp.sq);
     remove_from_flush_list(cq, qp.rq);
-    cq_ring ring = cq.ring; // a copy: a poll of this thread may be at another CQE
-    const std::uint32_t saved_cons = ring.cons;
-    for (; ring.cons - saved_cons <= ring.mem.index_mask; ++ring.cons) {
-        const std::uint8_t flags = ring.load_next_flags();
-        if ((flags & SIW_WQE_VALID) == 0)
-            break;
-        siw_cqe &cqe = ring.cqe(ring.cons);
-        if (cqe.qp_id == qp.verbs.qp.qp_num)
-            std::atomic_ref(cqe.flags).store(flags | CQE_DISCARDED, std::memory_order_relaxed);
+    cq_ring &ring = cq.ring;
+    std::uint32_t end = ring.cons;
+    while (end - ring.cons <= ring.mem.index_mask && (ring.load_flags(end) & SIW_WQE_VALID) != 0)
+        ++end;
+    std::uint32_t first_kept = end;
+    while (end != ring.cons) {
+        const siw_cqe &cqe = ring.cqe(--end);
+        const auto qp_num = static_cast<std::uint32_t>(cqe.qp_id);
+        if (qp_num != qp.verbs.qp.qp_num)
+            ring.cqe(--first_kept) = cqe;
+        else
+            take_event_cqe(cq, qp_num, cqe.id);
     }
+    for (; ring.cons != first_kept; ++ring.cons)
+        std::atomic_ref(ring.cqe(ring.cons).flags).store(0, std::memory_order_release);
 }
 
 void fill_cq_ops(abi::verbs_context_ops &ops) noexcept {

@@ -114,8 +114,8 @@ struct cq_ring {
     siw_cqe &cqe(std::uint32_t index) const noexcept {
         return reinterpret_cast<siw_cqe *>(mem.addr)[index & mem.index_mask];
     }
-    std::uint8_t load_next_flags() const noexcept {
-        return std::atomic_ref(cqe(cons).flags).load(std::memory_order_acquire);
+    std::uint8_t load_flags(std::uint32_t index) const noexcept {
+        return std::atomic_ref(cqe(index).flags).load(std::memory_order_acquire);
     }
 };
 

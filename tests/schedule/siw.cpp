@@ -468,6 +468,8 @@ constexpr std::array PROGRAMS = {
     schedule::program{"qp_is_destroyed_beside_completions_of_another",
                       qp_is_destroyed_beside_completions_of_another},
     schedule::program{"two_threads_arm_a_cq", two_threads_arm_a_cq},
+    schedule::program{"completions_of_destroyed_qp_leave_room",
+                      completions_of_destroyed_qp_leave_room},
 };
 
 } // namespace

@@ -330,6 +330,30 @@ void qp_is_destroyed_beside_completions_of_another() {
     destroy(qp);
 }
 
+/// A QP with completions in a full CQ is destroyed, while another thread polls. Then those of
+/// another QP have room.
+void completions_of_destroyed_qp_leave_room() {
+    constexpr int NUM_CQE = 2;
+    constexpr std::size_t RING = 1;
+    device device;
+    ibv_cq *const cq = ibv_create_cq(device.context, NUM_CQE, nullptr, nullptr, 0);
+    ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
+    device.complete(*old_qp, SECOND_SERIES, SIW_WC_SUCCESS, RING);
+    device.complete(*qp, SERIES, SIW_WC_SUCCESS, RING);
+    std::thread destroyer([&] {
+        destroy(old_qp);
+        device.complete(*qp, SERIES + 1, SIW_WC_SUCCESS, RING);
+    });
+    completions polled;
+    polled.poll(cq);
+    destroyer.join();
+    polled.drain(cq);
+    require(polled.count() == NUM_CQE || polled.count() == NUM_CQE + 1,
+            "a completion is missing, or one too many");
+    destroy(qp);
+    require(ibv_destroy_cq(cq) == 0, "a CQ is not destroyed");
+}
+
 // -- other objects
 
 /// Two threads post to an SRQ, which may become full, while the kernel takes its receives.

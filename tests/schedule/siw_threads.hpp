@@ -17,5 +17,6 @@ void two_threads_move_a_qp_to_err();
 void peer_closes_the_connection();
 void qp_is_destroyed_beside_completions_of_another();
 void two_threads_arm_a_cq();
+void completions_of_destroyed_qp_leave_room();
 
 } // namespace siw_programs

@@ -431,6 +431,25 @@ void cqes_of_destroyed_qp_are_not_polled(siw_kernel &kernel, siw_objects &object
     assert_int_equal(poll(objects.cq).size(), 0);
 }
 
+// A consumer may use their places for other requests at once.
+void cqes_of_destroyed_qp_leave_room(siw_kernel &kernel, siw_objects &objects) {
+    const std::uint32_t num_cqe = kernel.num_entries(cq_ring);
+    for (std::uint64_t wr_id = 0; wr_id < num_cqe; ++wr_id)
+        kernel.add_cqe(cq_ring, make_cqe(wr_id % 3 == 0 ? objects.qp : objects.srq_qp, wr_id));
+    assert_int_equal(ibv_destroy_qp(objects.srq_qp), 0);
+    objects.srq_qp = nullptr;
+    const std::uint32_t num_kept = (num_cqe + 2) / 3;
+    for (std::uint64_t i = num_kept; i < num_cqe; ++i)
+        kernel.add_cqe(cq_ring, make_cqe(objects.qp, 3 * i));
+    const auto wcs = poll(objects.cq, 5);
+    assert_int_equal(wcs.size(), num_cqe);
+    for (std::size_t i = 0; i < num_cqe; ++i) {
+        assert_int_equal(wcs[i].wr_id, 3 * i);
+        assert_int_equal(wcs[i].qp_num, objects.qp->qp_num);
+    }
+    assert_true(is_cq_empty(kernel, cq_ring));
+}
+
 // A thread that polls with ibv_start_poll() may destroy a QP before ibv_end_poll().
 void qp_is_destroyed_within_poll(siw_kernel &kernel, siw_objects &objects) {
     ibv_qp *const qp = objects.create_qp(nullptr, ibv_cq_ex_to_cq(objects.cq_ex));
