@@ -274,6 +274,26 @@ void wrs_after_the_kernels_flush_are_flushed(siw_kernel &kernel, siw_objects &ob
         assert_int_equal(wcs[wr_id].wr_id, wr_id);
 }
 
+// As above; WRs that are posted later use the places of those that the kernel has flushed.
+void wrs_in_places_of_flushed_ones_are_flushed_in_order(siw_kernel &kernel, siw_objects &objects) {
+    const std::uint32_t num_places = kernel.num_entries(sq_ring), num_taken = num_places / 2;
+    for (std::uint64_t wr_id = 0; wr_id < num_places; ++wr_id)
+        assert_int_equal(post_write(objects, objects.qp, wr_id), 0);
+    for (std::uint32_t i = 0; i < num_taken; ++i)
+        kernel.sqe(sq_ring, i).flags = 0;
+    assert_true(objects.modify_qp(IBV_QPS_ERR));
+    for (std::uint32_t i = num_taken; i < num_places; ++i) {
+        kernel.sqe(sq_ring, i).flags = 0;
+        kernel.add_cqe(cq_ring, make_cqe(objects.qp, i, SIW_WC_WR_FLUSH_ERR));
+    }
+    for (std::uint64_t wr_id = num_places; wr_id < 2 * num_places; ++wr_id)
+        assert_int_equal(post_write(objects, objects.qp, wr_id), 0);
+    const auto wcs = poll(objects.cq);
+    assert_int_equal(wcs.size(), 2 * num_places - num_taken);
+    for (std::size_t i = 0; i < wcs.size(); ++i)
+        assert_int_equal(wcs[i].wr_id, num_taken + i);
+}
+
 // Several QPs on a CQ: each WR is flushed once, in order within its queue, also if a QP is
 // destroyed or posted to meanwhile.
 void wrs_of_many_qps_are_flushed_once(siw_kernel &, siw_objects &objects) {
@@ -603,12 +623,14 @@ int main() {
         cmocka_unit_test(failed_cqe_flushes_qp),
         objects_unit_test(modify_qp_to_error_flushes_wrs),
         objects_unit_test(wrs_after_the_kernels_flush_are_flushed),
+        objects_unit_test(wrs_in_places_of_flushed_ones_are_flushed_in_order),
         objects_unit_test(wrs_of_many_qps_are_flushed_once),
         objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
         objects_unit_test(wqe_of_retried_doorbell_is_flushed_in_error),
         objects_unit_test(first_post_send_after_disconnect_is_flushed),
         objects_unit_test(cqes_of_destroyed_qp_are_not_polled),
+        objects_unit_test(cqes_of_destroyed_qp_leave_room),
         objects_unit_test(qp_is_destroyed_within_poll),
         objects_unit_test(req_notify_cq_sets_flags_in_ring),
         objects_unit_test(req_notify_cq_detects_qp_error),
