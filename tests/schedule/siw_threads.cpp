@@ -182,22 +182,21 @@ void event_leaves_room_in_the_cq() {
 }
 
 /// The kernel has left a request of a full SQ, but has taken the one before it. A thread posts,
-/// another moves the QP to ERR, and a third polls.
+/// while another moves the QP to ERR and polls.
 void flush_is_in_order() {
     device device;
     ibv_qp *const qp = create_qp_with_request(device, 2);
-    std::thread mover(move_to_err, qp);
     std::thread poster([&] { post_send(qp, SERIES + 1); });
+    move_to_err(qp);
     completions polled;
     polled.poll(device.cq);
-    mover.join();
     poster.join();
     polled.drain(device.cq);
     require(polled.count() == 2, "not two completions");
     destroy(qp);
 }
 
-/// As above; the requests are a batch of the ibv_wr_* API, and fill the SQ.
+/// As above; the requests are a batch of the ibv_wr_* API, and fill the SQ. A third thread polls.
 void batch_is_flushed_in_order() {
     constexpr std::uint32_t MAX_SEND_WR = 4;
     device device;
