@@ -2,9 +2,9 @@
 //
 // Events for the WQEs that this provider flushes. Only the kernel can raise an event, and it does
 // so when it completes a WQE. So force_cq_event() creates a QP with one receive and moves it to
-// ERR, where the kernel completes the receive. A poll discards that completion. The QP remains
-// until then, so that no other QP has its number, and is destroyed before the next event or with
-// the CQ.
+// ERR, where the kernel completes the receive. A poll discards that completion, for which the CQ
+// has room (create_cq_with_room()). The QP remains until then, so that no other QP has its number,
+// and is destroyed before the next event or with the CQ.
 //
 // A thread that raises an event waits for the kernel only, so it may hold any other lock.
 
