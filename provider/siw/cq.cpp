@@ -175,8 +175,8 @@ void remove_from_flush_list(siw_cq &cq, const siw_wq &wq) noexcept {
     }
 }
 
-// Polls CQEs that may have failed, and flushes WQEs, after the first count
-// completions. The caller holds the lock; this function releases it.
+// Polls CQEs that may have failed, and flushes WQEs, after the first count completions. The caller
+// holds the lock; this function releases it.
 [[gnu::noinline]] int poll_cq_slow_and_unlock(siw_cq &cq, int num_entries, ibv_wc *wc,
                                               int count) noexcept {
     while (count < num_entries && (count == 0 ? poll_first(cq, *wc) : poll_one(cq, wc[count])))
@@ -232,8 +232,7 @@ bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
            check_qps_for_error_if_due(cq) && poll_one(cq, wc);
 }
 
-/// Reads the next CQE, else flushes a WQE. Returns false if there is
-/// neither.
+/// Reads the next CQE, else flushes a WQE. Returns false if there is neither.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     cq_ring &ring = cq.ring;
     for (;;) {
