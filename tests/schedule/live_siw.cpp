@@ -6,22 +6,6 @@
 
 namespace schedule {
 
-int live_siw_kernel::num_events() {
-    const std::lock_guard lock(mutex_);
-    return num_events_;
-}
-
-void live_siw_kernel::wait_for_event(int num_events) {
-    std::unique_lock lock(mutex_);
-    event_raised_.wait(lock, [&] { return num_events_ != num_events; });
-}
-
-void live_siw_kernel::raise_event() {
-    const std::lock_guard lock(mutex_);
-    ++num_events_;
-    event_raised_.notify_all();
-}
-
 void live_siw_kernel::complete(std::size_t cq_ring, const siw_cqe &cqe) {
     add_cqe(cq_ring, cqe);
     if (cq_ctrl(cq_ring).flags == 0)

@@ -6,20 +6,15 @@
 #pragma once
 
 #include "fake_siw.hpp"
+#include "kernel_events.hpp"
 
-#include <condition_variable>
 #include <map>
 #include <mutex>
 
 namespace schedule {
 
-class live_siw_kernel : public fake::siw_kernel {
+class live_siw_kernel : public fake::siw_kernel, public kernel_events {
   public:
-    /// Of all CQs.
-    int num_events();
-    /// Waits until others than the first num_events were raised.
-    void wait_for_event(int num_events);
-    void raise_event();
     /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
     void complete(std::size_t cq_ring, const siw_cqe &cqe);
     /// The peer ends the connection: the kernel moves the QP to ERR and flushes its queues, as
@@ -52,9 +47,6 @@ class live_siw_kernel : public fake::siw_kernel {
     std::map<std::uint32_t, std::size_t> cq_rings_; ///< by handle
     std::map<std::uint32_t, created_qp> qps_;       ///< by handle
     std::mutex state_lock_; ///< of all QPs, held while the kernel flushes a queue
-    std::mutex mutex_;
-    std::condition_variable event_raised_;
-    int num_events_ = 0;
 };
 
 } // namespace schedule

@@ -261,6 +261,10 @@ int kernel::answer(const command &cmd) {
     case IB_USER_VERBS_CMD_ALLOC_PD:
         respond(cmd, std::array{add_object(cmd)});
         return 0;
+    case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
+        respond(cmd,
+                std::array{static_cast<std::uint32_t>(::open("/dev/null", O_RDONLY | O_CLOEXEC))});
+        return 0;
     case IB_USER_VERBS_CMD_DEALLOC_PD:
     case IB_USER_VERBS_CMD_DEREG_MR:
     case IB_USER_VERBS_CMD_DEALLOC_MW:

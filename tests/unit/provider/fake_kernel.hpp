@@ -88,7 +88,7 @@ class kernel {
     /// The bytes of rings that the driver has mapped.
     std::size_t mapped_bytes() const;
 
-    int answer(const command &cmd); ///< returns 0 or errno
+    virtual int answer(const command &cmd); ///< returns 0 or errno
     /// Maps a ring between two pages that are not accessible, or returns MAP_FAILED and sets errno.
     void *map(std::uint64_t offset, std::size_t bytes, int prot, int flags);
     /// Whether addr is a ring that map() returned. Unmaps it and the pages beside it.

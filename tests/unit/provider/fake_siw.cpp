@@ -74,10 +74,6 @@ int siw_kernel::answer_driver(const command &cmd) {
         respond(cmd, std::array{events, std::uint32_t{1}}, siw_uresp_alloc_ctx{3, 0});
         return 0;
     }
-    case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
-        respond(cmd,
-                std::array{static_cast<std::uint32_t>(::open("/dev/null", O_RDONLY | O_CLOEXEC))});
-        return 0;
     case IB_USER_VERBS_CMD_REG_MR: {
         const std::uint32_t stag =
             ++last_stag_index_ << 8U | cmd.read<siw_ureq_reg_mr>(sizeof(ib_uverbs_reg_mr)).stag_key;
