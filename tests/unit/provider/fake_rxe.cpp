@@ -5,6 +5,7 @@
 #include "rxe/objects.hpp"
 
 #include <bit>
+#include <cstdlib>
 #include <fcntl.h>
 
 namespace fake {
@@ -31,6 +32,18 @@ rxe::mminfo rxe_kernel::make_ring(std::uint32_t min_entries, std::size_t entry_s
     if (corrupt)
         corrupt(mi, buf);
     return mi;
+}
+
+std::uint32_t rxe_kernel::add_qp_num(std::uint32_t handle) {
+    std::erase_if(qp_nums_, [this](const auto &qp) { return objects.count(qp.first) == 0; });
+    if (qp_nums_.size() >= num_qp_nums)
+        std::abort();
+    for (;;) {
+        const std::uint32_t number = qp_num + num_qps_added_++ % num_qp_nums;
+        if (std::none_of(qp_nums_.begin(), qp_nums_.end(),
+                         [&](const auto &qp) { return qp.second == number; }))
+            return qp_nums_[handle] = number;
+    }
 }
 
 int rxe_kernel::answer_driver(const command &cmd) {
@@ -90,9 +103,10 @@ int rxe_kernel::answer_driver(const command &cmd) {
             resp.rq_mi = make_ring(req.max_recv_wr,
                                    sizeof(rxe::rxe_recv_wqe) + req.max_recv_sge * sizeof(ibv_sge));
         resp.sq_mi = make_ring(req.max_send_wr, sizeof(rxe::rxe_send_wqe) + sge_or_inline_size);
+        const std::uint32_t handle = add_object(cmd);
         const std::array<std::uint32_t, 8> core_resp{
-            add_object(cmd),  qp_num,           req.max_send_wr,     req.max_recv_wr,
-            req.max_send_sge, req.max_recv_sge, req.max_inline_data, 0};
+            handle,           add_qp_num(handle), req.max_send_wr,     req.max_recv_wr,
+            req.max_send_sge, req.max_recv_sge,   req.max_inline_data, 0};
         respond(cmd, core_resp, resp);
         return 0;
     }
@@ -137,9 +151,10 @@ int rxe_kernel::answer_extended(const command &cmd) {
         resp.rq_mi = make_ring(req.max_recv_wr,
                                sizeof(rxe::rxe_recv_wqe) + req.max_recv_sge * sizeof(ibv_sge));
         resp.sq_mi = make_ring(req.max_send_wr, sizeof(rxe::rxe_send_wqe) + sge_or_inline_size);
+        const std::uint32_t handle = add_object(cmd);
         const std::array<std::uint32_t, 10> core_resp{
-            add_object(cmd),  qp_num,           req.max_send_wr,    req.max_recv_wr,
-            req.max_send_sge, req.max_recv_sge, req.max_inline_data};
+            handle,           add_qp_num(handle), req.max_send_wr,    req.max_recv_wr,
+            req.max_send_sge, req.max_recv_sge,   req.max_inline_data};
         respond(cmd, core_resp, resp);
         return 0;
     }

@@ -406,7 +406,7 @@ void add_cqe(rxe_kernel &kernel, std::uint64_t wr_id, ibv_wc_status status = IBV
 // A thread that polls with ibv_start_poll() may destroy or reset a QP before ibv_end_poll(), also
 // if the CQ is for one thread and so has no lock.
 void qp_is_destroyed_within_poll(rxe_kernel &kernel, rxe_objects &objects) {
-    constexpr std::uint32_t other_qp_num = rxe_kernel::qp_num + 1;
+    constexpr std::uint32_t other_qp_num = rxe_kernel::qp_num - 1; // no QP has it
     for (const std::uint32_t flags : {0U, unsigned{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
         ibv_cq_init_attr_ex cq_attr{};
         cq_attr.cqe = fake::requested_cqe_ex;
@@ -418,8 +418,7 @@ void qp_is_destroyed_within_poll(rxe_kernel &kernel, rxe_objects &objects) {
         ibv_qp *const qp = objects.create_qp(nullptr, ibv_cq_ex_to_cq(cq));
         assert_non_null(qp);
         for (std::uint64_t wr_id = 1; wr_id <= 3; ++wr_id)
-            add_cqe(kernel, wr_id, IBV_WC_SUCCESS, ring,
-                    wr_id == 2 ? rxe_kernel::qp_num : other_qp_num);
+            add_cqe(kernel, wr_id, IBV_WC_SUCCESS, ring, wr_id == 2 ? qp->qp_num : other_qp_num);
         ibv_poll_cq_attr attr{};
         assert_int_equal(ibv_start_poll(cq, &attr), 0);
         assert_int_equal(cq->wr_id, 1);
@@ -453,11 +452,9 @@ void receive_of_failed_ud_qp_is_flushed(rxe_kernel &kernel, rxe_objects &objects
         };
         return std::count_if(kernel.commands.begin(), kernel.commands.end(), is_err);
     };
-    objects.destroy(objects.qp, ibv_destroy_qp); // it has the same number
-    objects.qp = nullptr;
     for (const ibv_qp_state state : {IBV_QPS_RTS, IBV_QPS_ERR}) {
         kernel.state = state;
-        add_cqe(kernel, 1, IBV_WC_LOC_PROT_ERR);
+        add_cqe(kernel, 1, IBV_WC_LOC_PROT_ERR, cq_ring, qp->qp_num);
         assert_int_equal(ibv_poll_cq(objects.cq, 1, &wc), 1);
         const auto before = count_err_commands();
         assert_int_equal(before, state == IBV_QPS_ERR ? 1 : 0);
