@@ -126,6 +126,8 @@ class qp_table {
             if (qp->verbs.qp.qp_num == qp_num)
                 visit(*qp);
     }
+    /// Returns when the visits that have begun have ended.
+    [[gnu::cold]] void wait_for_visits() noexcept { const std::lock_guard guard(mutex_); }
     /// Calls visit(qp) for each QP, with the table locked.
     template <class function>
     void visit_all(const function &visit) noexcept {

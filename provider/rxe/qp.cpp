@@ -124,21 +124,25 @@ void reset_qp(rxe_qp &qp) noexcept {
 int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
     const bool has_state = (attr_mask & IBV_QP_STATE) != 0;
+    const bool is_reset = has_state && attr->qp_state == IBV_QPS_RESET;
     std::atomic_ref in_error(qp.in_error);
-    const bool was_in_error = in_error.load();
+    bool was_in_error = true;
     // Ordering: set before the system call; post_recv() reads it after publish(). So either the
     // system call flushes a receive, or post_recv() does. Also set during a reset, so that an
     // earlier failed completion does not move the QP to ERR.
-    if (has_state && (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
-        in_error.store(true);
+    if (is_reset || (has_state && attr->qp_state == IBV_QPS_ERR))
+        was_in_error = in_error.exchange(true);
+    if (is_reset) // a poll that has found it not set moves the QP to ERR before the reset
+        to_rxe_context(ibqp->context).qps.wait_for_visits();
     if (const int error = modify_qp_cmd(ibqp, attr, attr_mask)) {
-        in_error.store(was_in_error);
+        if (!was_in_error)
+            in_error.store(false);
         return error;
     }
-    if (has_state && attr->qp_state == IBV_QPS_RESET)
+    if (is_reset) {
         reset_qp(qp);
-    if (has_state && attr->qp_state != IBV_QPS_ERR)
-        in_error.store(false);
+        in_error.store(false); // no other state leaves ERR
+    }
     return 0;
 }
 

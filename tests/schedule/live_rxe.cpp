@@ -74,6 +74,13 @@ int live_rxe_kernel::check(const fake::command &cmd) {
                    ? EINVAL
                    : 0;
     }
+    case IB_USER_VERBS_CMD_MODIFY_QP: { // ib_modify_qp_is_ok(), of which only ERR is checked
+        const auto req = cmd.read<ib_uverbs_modify_qp>();
+        return (req.attr_mask & IBV_QP_STATE) != 0 && req.qp_state != IBV_QPS_ERR &&
+                       req.qp_state != IBV_QPS_RESET && qps_.at(req.qp_handle).state == IBV_QPS_ERR
+                   ? EINVAL
+                   : 0;
+    }
     case IB_USER_VERBS_CMD_QUERY_QP: // rxe_qp_to_attr()
         state = qps_.at(cmd.read<ib_uverbs_query_qp>().qp_handle).state;
         return 0;
@@ -147,6 +154,7 @@ void live_rxe_kernel::add_qp(const create_command &cmd) {
                     .srq = has_srq ? cmd.srq_handle : 0,
                     .sq_end = 0,
                     .state = IBV_QPS_RESET,
+                    .is_flush_due = false,
                     .signals_all = cmd.sq_sig_all != 0,
                     .is_rc = cmd.qp_type == IBV_QPT_RC};
 }
@@ -157,6 +165,7 @@ void live_rxe_kernel::modify_qp(created_qp &qp, ibv_qp_state new_state) {
         move_to_err(qp);
     if (new_state != IBV_QPS_RESET)
         return;
+    qp.is_flush_due = false;
     // rxe_qp_reset(): flush_recv_queue() and flush_send_queue() complete nothing.
     rxe_queue_buf &sq = ring(qp.sq_ring);
     sq.consumer_index = qp.sq_end = sq.producer_index;
@@ -165,10 +174,19 @@ void live_rxe_kernel::modify_qp(created_qp &qp, ibv_qp_state new_state) {
         ring(qp.rq_ring).consumer_index = ring(qp.rq_ring).producer_index;
 }
 
-/// rxe_qp_error(): flush_recv_queue(), which leaves an SRQ alone, and flush_send_queue(), also of
-/// requests without a doorbell.
+/// rxe_qp_error(), which schedules the tasks that flush.
 void live_rxe_kernel::move_to_err(created_qp &qp) {
     qp.state = IBV_QPS_ERR;
+    if (flushes_later)
+        qp.is_flush_due = true;
+    else
+        flush(qp);
+}
+
+/// flush_recv_queue(), which leaves an SRQ alone, and flush_send_queue(), also of requests without
+/// a doorbell.
+void live_rxe_kernel::flush(created_qp &qp) {
+    qp.is_flush_due = false;
     while (qp.srq == 0 && complete_receive(qp, qp.rq_ring, IBV_WC_WR_FLUSH_ERR)) {
     }
     while (num_entries_in(qp.sq_ring) != 0)
@@ -178,7 +196,9 @@ void live_rxe_kernel::move_to_err(created_qp &qp) {
 /// rxe_requester(). In ERR it has the completer flush the SQ.
 void live_rxe_kernel::process_sq(created_qp &qp) {
     qp.sq_end = ring(qp.sq_ring).producer_index;
-    if (qp.state == IBV_QPS_ERR)
+    if (qp.state == IBV_QPS_ERR && flushes_later)
+        qp.is_flush_due = true;
+    else if (qp.state == IBV_QPS_ERR)
         complete_requests(qp, qp.sq_end, IBV_WC_WR_FLUSH_ERR);
     else if (completes_requests)
         complete_requests(qp, qp.sq_end, IBV_WC_SUCCESS);
@@ -253,10 +273,18 @@ void live_rxe_kernel::move_entries(std::size_t from, std::size_t to) {
                     std::min(entry_size(old_buf), entry_size(new_buf)));
 }
 
+void live_rxe_kernel::run_tasks() {
+    const std::lock_guard lock(mutex_);
+    for (auto &[handle, qp] : qps_)
+        if (qp.is_flush_due)
+            flush(qp);
+}
+
 void live_rxe_kernel::acknowledge(const ibv_qp &ibqp) {
     const std::lock_guard lock(mutex_);
-    if (const auto qp = qps_.find(ibqp.handle); qp != qps_.end())
-        complete_requests(qp->second, qp->second.sq_end, IBV_WC_SUCCESS);
+    created_qp &qp = qps_.at(ibqp.handle);
+    if (qp.state == IBV_QPS_RTS)
+        complete_requests(qp, qp.sq_end, IBV_WC_SUCCESS);
 }
 
 /// rxe_responder()

@@ -18,7 +18,12 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
   public:
     bool completes_requests = true; ///< at a doorbell; otherwise acknowledge() does
 
+    bool flushes_later = false; ///< not in the command that moves a QP to ERR, but in run_tasks()
+
     int answer(const fake::command &cmd) override;
+
+    /// The kernel's work queue flushes the QPs that are due.
+    void run_tasks();
 
     // -- what comes from the network, between commands
 
@@ -42,7 +47,7 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
         std::uint32_t srq;                      ///< a handle; 0: none
         std::uint32_t sq_end;                   ///< producer index of the SQ at the last doorbell
         ibv_qp_state state;
-        bool signals_all, is_rc;
+        bool is_flush_due, signals_all, is_rc;
     };
 
     int check(const fake::command &cmd);
@@ -54,6 +59,7 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
     void complete_requests(created_qp &qp, std::uint32_t end, ibv_wc_status status);
     bool complete_receive(created_qp &qp, std::size_t wq_ring, ibv_wc_status status);
     void move_to_err(created_qp &qp);
+    void flush(created_qp &qp);
     void post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe);
     void move_entries(std::size_t from, std::size_t to);
     std::uint32_t num_entries_in(std::size_t ring_index) const;

@@ -583,6 +583,32 @@ void qp_is_moved_to_err() {
     destroy(qp);
 }
 
+/// As above, with a kernel that flushes in its work queue, also after the command.
+void qp_is_flushed_later() {
+    device device;
+    device.kernel.completes_requests = false;
+    device.kernel.flushes_later = true;
+    ibv_qp *const qp = device.create_qp();
+    post_sends(qp, 0, 1);
+    std::thread posting([&] {
+        post_recvs(qp, 1, 2);
+        post_sends(qp, 2, 1);
+    });
+    std::atomic<bool> is_complete = false;
+    std::thread work_queue([&] {
+        while (!is_complete) {
+            device.kernel.run_tasks();
+            std::this_thread::yield();
+        }
+    });
+    modify(qp, IBV_QPS_ERR);
+    device.wait_for(4);
+    is_complete = true;
+    posting.join();
+    work_queue.join();
+    destroy(qp);
+}
+
 /// A receive fails, so that the kernel moves the QP to ERR, while others are posted.
 void receive_is_posted_to_failed_qp() {
     device device;
@@ -614,6 +640,27 @@ void failed_qp_is_reset() {
     require(device.kernel.receive(*qp), "the QP that was reset is moved to ERR");
     device.cq_poller.poll_all();
     require(device.completed.has(NEW_ID), "a request does not complete");
+    destroy(qp);
+}
+
+/// A receive fails just when another thread moves the QP to RTS. A receive that is posted
+/// afterwards is flushed.
+void receive_fails_at_rts() {
+    device device;
+    ibv_qp *const qp = device.create_qp();
+    modify(qp, IBV_QPS_RESET);
+    modify(qp, IBV_QPS_RTR);
+    post_recv(qp, OLD_ID);
+    std::thread mover([&] {
+        ibv_qp_attr attr{};
+        attr.qp_state = IBV_QPS_RTS;
+        ibv_modify_qp(qp, &attr, IBV_QP_STATE); // fails if the QP is in ERR already
+    });
+    require(device.kernel.receive(*qp, IBV_WC_LOC_PROT_ERR), "no receive fails");
+    device.cq_poller.poll_all();
+    mover.join();
+    post_recv(qp, NEW_ID);
+    device.wait_for(2);
     destroy(qp);
 }
 
@@ -727,8 +774,10 @@ constexpr std::array PROGRAMS = {
     schedule::program{"qp_is_destroyed_beside_poll", qp_is_destroyed_beside_poll},
     schedule::program{"qp_is_reset", qp_is_reset},
     schedule::program{"qp_is_moved_to_err", qp_is_moved_to_err},
+    schedule::program{"qp_is_flushed_later", qp_is_flushed_later},
     schedule::program{"receive_is_posted_to_failed_qp", receive_is_posted_to_failed_qp},
     schedule::program{"failed_qp_is_reset", failed_qp_is_reset},
+    schedule::program{"receive_fails_at_rts", receive_fails_at_rts},
     schedule::program{"ud_qp", ud_qp},
     schedule::program{"thread_domains", thread_domains},
     schedule::program{"single_threaded_cq", single_threaded_cq},
