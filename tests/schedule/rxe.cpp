@@ -292,6 +292,33 @@ void two_threads_poll() {
     destroy(qp);
 }
 
+/// Two threads poll with start_poll, while the CQ is resized.
+void two_threads_start_poll() {
+    device device;
+    ibv_cq_ex *const cq_ex = device.create_cq_ex();
+    ibv_cq *const cq = ibv_cq_ex_to_cq(cq_ex);
+    ibv_qp *const qp = device.create_qp(device.pd, cq);
+    post_sends(qp, 0, 4);
+    const auto poll = [&] {
+        poller checks(cq, device.completed);
+        ibv_poll_cq_attr poll_attr{};
+        if (ibv_start_poll(cq_ex, &poll_attr) != 0)
+            return;
+        checks.check(cq_ex->wr_id);
+        if (ibv_next_poll(cq_ex) == 0)
+            checks.check(cq_ex->wr_id);
+        ibv_end_poll(cq_ex);
+    };
+    std::thread other(poll);
+    std::thread resizer([&] { require(ibv_resize_cq(cq, 16) == 0, "the CQ is not resized"); });
+    poll();
+    other.join();
+    resizer.join();
+    require(device.completed.count() == 4, "a completion is lost");
+    destroy(qp);
+    destroy(cq);
+}
+
 /// A poll returns what is there, up to what it may.
 void poll_leaves_cq_empty() {
     device device;
@@ -761,6 +788,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"sq_is_full", sq_is_full},
     schedule::program{"two_threads_post_batches", two_threads_post_batches},
     schedule::program{"two_threads_poll", two_threads_poll},
+    schedule::program{"two_threads_start_poll", two_threads_start_poll},
     schedule::program{"poll_leaves_cq_empty", poll_leaves_cq_empty},
     schedule::program{"cq_is_almost_full", cq_is_almost_full},
     schedule::program{"cq_is_resized", cq_is_resized},
