@@ -193,12 +193,10 @@ void live_rxe_kernel::flush(created_qp &qp) {
         complete_requests(qp, ring(qp.sq_ring).producer_index, IBV_WC_WR_FLUSH_ERR);
 }
 
-/// rxe_requester(). In ERR it has the completer flush the SQ.
+/// rxe_requester(). In ERR it has the completer flush the SQ, and not the RQ.
 void live_rxe_kernel::process_sq(created_qp &qp) {
     qp.sq_end = ring(qp.sq_ring).producer_index;
-    if (qp.state == IBV_QPS_ERR && flushes_later)
-        qp.is_flush_due = true;
-    else if (qp.state == IBV_QPS_ERR)
+    if (qp.state == IBV_QPS_ERR)
         complete_requests(qp, qp.sq_end, IBV_WC_WR_FLUSH_ERR);
     else if (completes_requests)
         complete_requests(qp, qp.sq_end, IBV_WC_SUCCESS);

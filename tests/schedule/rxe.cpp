@@ -571,12 +571,16 @@ void qp_is_reset() {
         post_send(other_qp, make_id(2));
         device.kernel.acknowledge(*other_qp);
     });
+    std::atomic<bool> is_reset = false;
     std::thread polling([&] {
         poller second(device.cq, device.completed);
+        const bool was_reset = is_reset;
         second.poll();
+        require(!was_reset || !device.completed.has(OLD_ID),
+                "a completion from before the reset is polled");
     });
     modify(qp, IBV_QPS_RESET);
-    const bool was_polled = device.completed.has(OLD_ID);
+    is_reset = true;
     modify(qp, IBV_QPS_RTS);
     post_send(qp, NEW_ID);
     post_recv(qp, make_id(1, 1));
@@ -584,10 +588,10 @@ void qp_is_reset() {
     require(device.kernel.receive(*qp), "no receive is posted");
     posting.join();
     polling.join();
+    const bool is_polled = device.completed.has(OLD_ID); // before the reset
     device.cq_poller.poll_all();
-    // A poll that began before the reset may check its completion afterwards.
-    const bool is_polled = device.completed.has(OLD_ID);
-    require(is_polled || !was_polled, "a completion is forgotten");
+    require(device.completed.has(OLD_ID) == is_polled,
+            "a completion from before the reset is polled");
     require(!device.completed.has(make_id(0, 1)) && !device.completed.has(make_id(0, 2)),
             "a dropped request completes");
     require(device.completed.count() == (is_polled ? 4U : 3U), "a request does not complete");
