@@ -47,6 +47,7 @@ void live_rxe_kernel::let_threads_go_on() {
 }
 
 int live_rxe_kernel::answer(const fake::command &cmd) {
+    enter_kernel();
     const std::lock_guard lock(mutex_);
     if (const int refusal = check(cmd))
         return refusal;
