@@ -601,10 +601,10 @@ void set_flag_then_look(std::memory_order store_order, std::memory_order load_or
                         const order_function &order) {
     std::array<std::atomic<bool>, 2> flags{};
     std::atomic<int> num_seen = 0;
-    const auto run = [&](std::size_t own) {
-        flags[own].store(true, store_order);
+    const auto run = [&](std::size_t number) {
+        flags[number].store(true, store_order);
         order();
-        num_seen += flags[1 - own].load(load_order);
+        num_seen += flags[1 - number].load(load_order);
     };
     std::thread other(run, 1);
     run(0);

@@ -180,12 +180,12 @@ std::optional<memory_access> memory_model::access(const void *addr, std::size_t 
                                                   access_kind kind, const void *pc) {
     const moment now = next_moment();
     const vector_clock &known = self().now.known;
-    std::optional<memory_access> found;
+    std::optional<memory_access> conflicting;
     for_each_block(addr, size, [&](std::uintptr_t number, std::uint8_t bytes) {
         memory_block &block = blocks_[number];
         for (const memory_access &each : block.accesses)
             if ((each.bytes & bytes) != 0 && conflict(each.kind, kind) && !known.has(each.made))
-                found = each;
+                conflicting = each;
         // What is in conflict with an access that this one takes the place of is so with this one.
         std::erase_if(block.accesses, [&](const memory_access &each) {
             return (each.bytes & ~bytes) == 0 && known.has(each.made) &&
@@ -196,7 +196,7 @@ std::optional<memory_access> memory_model::access(const void *addr, std::size_t 
         if (kind == access_kind::WRITE) // a new object
             block.objects.clear();
     });
-    return found;
+    return conflicting;
 }
 
 void memory_model::forget(const void *addr, std::size_t size) {

@@ -264,11 +264,11 @@ void live_rxe_kernel::post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe) {
 }
 
 /// resize_finish(): to the begin of the new ring.
-void live_rxe_kernel::move_entries(std::size_t from, std::size_t to) {
-    rxe_queue_buf &old_buf = ring(from), &new_buf = ring(to);
+void live_rxe_kernel::move_entries(std::size_t old_ring, std::size_t new_ring) {
+    rxe_queue_buf &old_buf = ring(old_ring), &new_buf = ring(new_ring);
     for (std::uint32_t i = old_buf.consumer_index; i != old_buf.producer_index;
          i = next_index(old_buf, i))
-        std::memcpy(entry(to, new_buf.producer_index++), entry(from, i),
+        std::memcpy(entry(new_ring, new_buf.producer_index++), entry(old_ring, i),
                     std::min(entry_size(old_buf), entry_size(new_buf)));
 }
 

@@ -61,7 +61,7 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
     void move_to_err(created_qp &qp);
     void flush(created_qp &qp);
     void post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe);
-    void move_entries(std::size_t from, std::size_t to);
+    void move_entries(std::size_t old_ring, std::size_t new_ring);
     std::uint32_t num_entries_in(std::size_t ring_index) const;
     unsigned char *entry(std::size_t ring_index, std::uint32_t index) const;
     void let_threads_go_on();
