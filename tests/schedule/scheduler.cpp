@@ -23,6 +23,10 @@ constexpr std::uint64_t MAX_STEPS_ALONE = 256;
 constexpr std::uint64_t NS_PER_TIME_QUERY = 100;
 constexpr std::uint64_t MIN_NS_PER_YIELD = 1'000, MAX_NS_PER_YIELD = 60'000'000'000;
 
+struct stack_bounds {
+    std::uintptr_t begin = 0, end = 0;
+};
+
 struct scheduled_thread {
     std::uint32_t number = 0;
     std::uint32_t has_turn = 0; ///< a futex
@@ -33,7 +37,7 @@ struct scheduled_thread {
     pthread_t handle{};
     void *(*function)(void *) = nullptr;
     void *arg = nullptr;
-    std::uintptr_t stack_begin = 0, stack_end = 0;
+    stack_bounds stack;
     std::vector<const void *> frames; ///< where the present calls return to, outermost first
     const void *pc = nullptr;         ///< of its last point
     action kind = action::START;      ///< at that point
@@ -177,17 +181,20 @@ void switch_threads(bool lets_others) {
         wait_for_turn(self);
 }
 
-void find_stack_bounds(scheduled_thread &self) {
+/// Of the calling thread.
+stack_bounds find_stack_bounds() {
     pthread_attr_t attr;
     void *addr = nullptr;
     std::size_t size = 0;
+    stack_bounds bounds;
     if (pthread_getattr_np(pthread_self(), &attr) != 0)
-        return;
+        return bounds;
     if (pthread_attr_getstack(&attr, &addr, &size) == 0) {
-        self.stack_begin = reinterpret_cast<std::uintptr_t>(addr);
-        self.stack_end = self.stack_begin + size;
+        bounds.begin = reinterpret_cast<std::uintptr_t>(addr);
+        bounds.end = bounds.begin + size;
     }
     pthread_attr_destroy(&attr);
+    return bounds;
 }
 
 /// The end of a thread: its function returns, or pthread_exit() unwinds its stack.
@@ -206,7 +213,7 @@ struct thread_end {
 
 void *run_thread(void *arg) {
     scheduled_thread &self = *static_cast<scheduled_thread *>(arg);
-    find_stack_bounds(self);
+    self.stack = find_stack_bounds();
     wait_for_turn(self);
     current = &self;
     note_action(action::START, nullptr, reinterpret_cast<const void *>(self.function));
@@ -297,7 +304,8 @@ void run_schedule(void (*program)(), const strategy_config &config, recording &s
     state->threads.push_back(std::make_unique<scheduled_thread>());
     scheduled_thread &main_thread = *state->threads.front();
     main_thread.handle = pthread_self();
-    find_stack_bounds(main_thread);
+    static const stack_bounds stack_of_main = find_stack_bounds(); // reads /proc/self/maps
+    main_thread.stack = stack_of_main;
     current = &main_thread;
     program();
     for (const auto &thread : state->threads)
@@ -437,7 +445,7 @@ void exit_function() noexcept {
 bool is_on_own_stack(const void *addr) noexcept {
     const auto number = reinterpret_cast<std::uintptr_t>(addr);
     return current != nullptr &&
-           number - current->stack_begin < current->stack_end - current->stack_begin;
+           number - current->stack.begin < current->stack.end - current->stack.begin;
 }
 
 } // namespace schedule
