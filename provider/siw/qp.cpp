@@ -139,9 +139,7 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
 
 [[gnu::cold]] void flush_to_cq(siw_wq &wq, siw_cq &cq) noexcept {
     add_to_flush_list(wq, cq);
-    // Ordering: announces, then loads prod and the WQE; a post that has not announced yet has
-    // stored them before it loads in_error.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Ordering: loads no older prod than add_to_flush_list(). A later post finds in_error set.
     if (has_pending_wqe(wq))
         force_cq_event(cq);
 }
