@@ -49,12 +49,13 @@ inline void modify_qp_to_rtr(ibv_qp *qp, std::uint32_t dest_qp_num, const ibv_ah
         mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     check(ibv_modify_qp(qp, &attr, mask), "to RTR");
 }
+/// retry_cnt: 7 is without end with rxe, although only an RNR retry counter is so by the standard.
 inline void modify_qp_to_rts(ibv_qp *qp, std::uint8_t timeout, std::uint8_t rnr_retry,
-                             std::uint8_t max_rd_atomic) {
+                             std::uint8_t max_rd_atomic, std::uint8_t retry_cnt = 7) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = timeout;
-    attr.retry_cnt = 7;
+    attr.retry_cnt = retry_cnt;
     attr.rnr_retry = rnr_retry;
     attr.max_rd_atomic = max_rd_atomic;
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
