@@ -103,6 +103,7 @@ struct siw_wq {
     bool is_rq;
     std::uint32_t qp_num;
     siw_wq *next; ///< in the flush list of the CQ
+    siw_wq *prev; ///< nullptr: not on the list, or not set yet; of the head, it has no meaning
 };
 
 /// The ring of a CQ.

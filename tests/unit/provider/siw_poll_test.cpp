@@ -4,8 +4,10 @@
 
 #include "siw_objects.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace {
 
@@ -343,6 +345,40 @@ void wrs_of_many_qps_are_flushed_once(siw_kernel &, siw_objects &objects) {
         assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+// QPs with a CQ for each direction are destroyed in each order: the receives of the others are
+// flushed, also if posted after.
+void wrs_are_flushed_while_other_qps_are_destroyed(siw_kernel &, siw_objects &objects) {
+    constexpr std::size_t num_qps = 4;
+    std::array<std::size_t, num_qps> order{0, 1, 2, 3};
+    ibv_cq *const recv_cq = ibv_cq_ex_to_cq(objects.cq_ex);
+    do {
+        std::array<ibv_qp *, num_qps> qps{};
+        for (ibv_qp *&qp : qps) {
+            ibv_qp_init_attr init_attr{};
+            init_attr.send_cq = objects.cq;
+            init_attr.recv_cq = recv_cq;
+            init_attr.cap = requested_cap;
+            init_attr.qp_type = IBV_QPT_RC;
+            qp = ibv_create_qp(objects.pd, &init_attr);
+            assert_non_null(qp);
+            ibv_qp_attr attr{};
+            attr.qp_state = IBV_QPS_ERR;
+            assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+        }
+        for (const std::size_t destroyed : order) {
+            std::map<std::uint32_t, std::size_t> num_flushed; // by QP number
+            for (ibv_qp *const qp : qps)
+                if (qp != nullptr)
+                    assert_int_equal(post_receive(objects, qp, 0), 0);
+            for (const ibv_wc &wc : poll(recv_cq))
+                ++num_flushed[wc.qp_num];
+            for (const ibv_qp *const qp : qps)
+                assert_true(qp == nullptr || num_flushed[qp->qp_num] == 1);
+            assert_int_equal(ibv_destroy_qp(std::exchange(qps[destroyed], nullptr)), 0);
+        }
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
 void read_on_unconnected_qp_in_error_is_flushed(siw_kernel &kernel, siw_objects &objects) {
     kernel.max_dest_rd_atomic = 0;
     ibv_qp_attr error{};
@@ -625,6 +661,7 @@ int main() {
         objects_unit_test(wrs_after_the_kernels_flush_are_flushed),
         objects_unit_test(wrs_in_places_of_flushed_ones_are_flushed_in_order),
         objects_unit_test(wrs_of_many_qps_are_flushed_once),
+        objects_unit_test(wrs_are_flushed_while_other_qps_are_destroyed),
         objects_unit_test(read_on_unconnected_qp_in_error_is_flushed),
         objects_unit_test(post_send_after_disconnect_is_flushed),
         objects_unit_test(wqe_of_retried_doorbell_is_flushed_in_error),
