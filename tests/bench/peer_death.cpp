@@ -97,12 +97,17 @@ class cm_port {
 struct qp_group {
     using unique_qp = unique_handle<ibv_qp, ibv_destroy_qp>;
 
+    std::array<std::byte, 64> memory{};
     unique_handle<ibv_pd, ibv_dealloc_pd> pd;
+    unique_handle<ibv_mr, ibv_dereg_mr> mr;
     unique_handle<ibv_cq, ibv_destroy_cq> cq;
     std::vector<unique_qp> qps;
 
     qp_group(ibv_context *context, std::size_t num_qps, std::uint32_t max_recv_wr, int num_cqe)
         : pd(check(decltype(pd)(ibv_alloc_pd(context)), "protection domain"))
+        , mr(check(decltype(mr)(ibv_reg_mr(pd.get(), memory.data(), memory.size(),
+                                           int{IBV_ACCESS_LOCAL_WRITE})),
+                   "register memory"))
         , cq(check(decltype(cq)(ibv_create_cq(context, num_cqe, nullptr, nullptr, 0)),
                    "completion queue")) {
         while (qps.size() != num_qps) {
@@ -326,8 +331,10 @@ class survivor {
     }
     void post_recvs(std::size_t qp_index) const {
         for (std::size_t i = 0; i != recvs_per_qp; ++i) {
-            ibv_recv_wr wr{}, *bad_wr = nullptr;
-            wr.wr_id = qp_index * recvs_per_qp + i;
+            // The stock siw provider refuses a receive without an SGE.
+            ibv_sge sge{reinterpret_cast<std::uintptr_t>(group_.memory.data()),
+                        static_cast<std::uint32_t>(group_.memory.size()), group_.mr->lkey};
+            ibv_recv_wr wr{qp_index * recvs_per_qp + i, nullptr, &sge, 1}, *bad_wr = nullptr;
             check(ibv_post_recv(group_.qps[qp_index].get(), &wr, &bad_wr), "post a receive");
         }
     }
