@@ -7,10 +7,11 @@ softrdma run --driver both -- tests/bench/peer_death.py [--driver NAME...] [--qp
 
 For each driver and provider: nanoseconds per flush until the last is polled, those in polls, and
 nanoseconds to destroy a QP, by the number of QPs; medians of the rounds. The ratio is that of the
-last number to the one before it. These are times: other work of the machine changes them.
-peer_death.cpp
-says what is done. $BUILD is the build folder. Exit status 77: something that it needs is missing;
-1: with our provider flushes were missing, repeated or out of order.
+last number to the one before it. These are times: other work of the machine changes them. What is
+done is in peer_death.cpp. $BUILD is the build folder.
+
+Exit status 77: something that it needs is missing; 1: with our provider flushes were missing,
+repeated or out of order.
 """
 
 import argparse
