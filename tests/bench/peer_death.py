@@ -84,7 +84,10 @@ def print_row(row: dict[str, Any]) -> None:
     if "flushes" not in row:
         print(row["errors"][-1])
         return
-    print(f"{row['flushes']:8} flushed {row['missing']:7} missing {row['wrong']:3} wrong ", end="")
+    print(
+        f"{row['flushes']:8} flushed {row['missing']:7} missing {row['wrong']:3} wrong ",
+        end="",
+    )
     print(" ".join(f"{row[key]:9.0f}" for key in TIMES), end="")
     if "ratio" in row:
         print("  ratio", " ".join(f"{row['ratio'][key]:.2f}" for key in TIMES), end="")
@@ -102,7 +105,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--driver", nargs="+", default=["rxe", "siw"], choices=["rxe", "siw"])
     parser.add_argument(
-        "--providers", nargs="+", default=["stock", "coherdma"], choices=["stock", "coherdma"]
+        "--providers",
+        nargs="+",
+        default=["stock", "coherdma"],
+        choices=["stock", "coherdma"],
     )
     parser.add_argument("--qps", nargs="+", type=int, default=[250, 1000, 5000])
     parser.add_argument("--polls", default="during", choices=["during", "after", "never"])
@@ -138,8 +144,8 @@ def main() -> int:
             result += rows
     if options.json:
         print(json.dumps(result, indent=2))
-    ours = [row for row in result if row["provider"] == "coherdma"]
-    is_right = all(row.get("missing") == row.get("wrong") == 0 for row in ours)
+    results_of_coherdma = [row for row in result if row["provider"] == "coherdma"]
+    is_right = all(row.get("missing") == row.get("wrong") == 0 for row in results_of_coherdma)
     return 0 if is_right or options.polls == "never" else 1
 
 
