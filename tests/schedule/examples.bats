@@ -151,6 +151,12 @@ unordered='two threads access the same memory, and nothing orders them'
     fails_if_late stores_in_two_orders 'two orders of two stores'
 }
 
+@test "an atomic object keeps its stores when its neighbour is written, or a part of it" {
+    passes neighbour_of_flag_written
+    fails_if_late neighbour_of_late_flag_written 'an old value'
+    passes half_of_word_released
+}
+
 @test "a seed gives the same schedule always" {
     local program
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

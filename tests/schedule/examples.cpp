@@ -695,6 +695,57 @@ void memory_used_again() {
     third.join();
 }
 
+/// An object beside the flag that is not atomic, and is written after it.
+void neighbour_of_flag_written() {
+    struct flag_and_count {
+        std::atomic<int> flag = 0;
+        int count = 0;
+    };
+    const auto shared = std::make_unique<flag_and_count>();
+    const auto message = std::make_unique<int>(0);
+    std::thread writer([&] {
+        *message = 1;
+        shared->flag.store(1, std::memory_order_release);
+        shared->count = 1;
+    });
+    if (shared->flag.load(std::memory_order_acquire) == 1)
+        schedule::require(*message == 1, "the message is read before it is written");
+    writer.join();
+}
+void neighbour_of_late_flag_written() {
+    const auto words = std::make_unique<std::array<int, 2>>();
+    const std::atomic_ref flag((*words)[0]);
+    std::atomic<bool> is_set = false;
+    std::thread writer([&] {
+        flag.store(1, std::memory_order_relaxed);
+        (*words)[1] = 1;
+        is_set.store(true, std::memory_order_relaxed);
+    });
+    if (is_set.load(std::memory_order_relaxed))
+        schedule::require(flag.load(std::memory_order_relaxed) == 1, "an old value");
+    writer.join();
+}
+
+/// A flag is a half of a word, and the word is loaded.
+void half_of_word_released() {
+    union word {
+        std::uint64_t all;
+        std::array<std::uint32_t, 2> halves;
+    };
+    const auto shared = std::make_unique<word>(word{.all = 0});
+    const auto message = std::make_unique<int>(0);
+    std::thread writer([&] {
+        *message = 1;
+        __atomic_store_n(&shared->halves[1], 1U, __ATOMIC_RELEASE);
+    });
+    const bool is_set = __atomic_load_n(&shared->all, __ATOMIC_ACQUIRE) != 0;
+    if (is_set)
+        schedule::require(*message == 1, "the message is read before it is written");
+    schedule::require(!is_set || __atomic_load_n(&shared->halves[1], __ATOMIC_RELAXED) == 1,
+                      "an older value");
+    writer.join();
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -753,6 +804,9 @@ constexpr std::array PROGRAMS = {
     schedule::program{"stores_in_one_order", stores_in_one_order},
     schedule::program{"stores_in_two_orders", stores_in_two_orders},
     schedule::program{"memory_used_again", memory_used_again},
+    schedule::program{"neighbour_of_flag_written", neighbour_of_flag_written},
+    schedule::program{"neighbour_of_late_flag_written", neighbour_of_late_flag_written},
+    schedule::program{"half_of_word_released", half_of_word_released},
 };
 
 } // namespace

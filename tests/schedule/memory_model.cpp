@@ -29,6 +29,13 @@ bool conflict(access_kind first, access_kind second) {
     return (is_write(first) || is_write(second)) && !(is_atomic(first) && is_atomic(second));
 }
 
+bool overlap(const void *first, std::size_t first_size, const void *second,
+             std::size_t second_size) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(first);
+    const auto other_begin = reinterpret_cast<std::uintptr_t>(second);
+    return begin < other_begin + second_size && other_begin < begin + first_size;
+}
+
 /// Calls function(number, bytes) for each block of memory that has a part of this.
 template <typename function_type>
 void for_each_block(const void *addr, std::size_t size, function_type function) {
@@ -59,24 +66,34 @@ void memory_model::set_current(std::uint8_t thread, std::uint64_t step) noexcept
 }
 
 /// The stores to an object that are known. If its memory has another value than the last one, code
-/// that is not compiled for the scheduler has written it, such as a fake kernel.
+/// that is not compiled for the scheduler has written it, such as a fake kernel. What a store of
+/// another size has released goes on: code may access a part of an object.
 std::vector<memory_model::atomic_store> &
 memory_model::find_stores(const void *addr, std::size_t size, std::uint64_t newest) {
     auto &objects = blocks_[reinterpret_cast<std::uintptr_t>(addr) / BLOCK_SIZE].objects;
-    auto object = std::ranges::find(objects, addr, &atomic_object::addr);
-    if (object == objects.end())
-        object = objects.insert(object, {.addr = addr, .size = 0, .stores = {}});
-    if (object->size == size && object->stores.back().value == newest)
+    const auto is_same = [&](const atomic_object &each) {
+        return each.addr == addr && each.size == size;
+    };
+    const auto object = std::ranges::find_if(objects, is_same);
+    if (object != objects.end() && object->stores.back().value == newest)
         return object->stores;
     const auto of_kernel = released_.find(nullptr);
-    object->size = size;
-    object->stores.assign(
-        1, {.value = newest,
-            .made = {.number = 0, .thread = 0},
-            .released = of_kernel != released_.end() ? of_kernel->second : knowledge{},
-            .loads = {},
-            .seq_cst_step = NEVER_SEQ_CST});
-    return object->stores;
+    knowledge released = of_kernel != released_.end() ? of_kernel->second : knowledge{};
+    std::erase_if(objects, [&](const atomic_object &each) {
+        if (!overlap(each.addr, each.size, addr, size))
+            return false;
+        if (!is_same(each))
+            released.join(each.stores.back().released);
+        return true;
+    });
+    objects.push_back({.addr = addr,
+                       .size = size,
+                       .stores = {{.value = newest,
+                                   .made = {.number = 0, .thread = 0},
+                                   .released = released,
+                                   .loads = {},
+                                   .seq_cst_step = NEVER_SEQ_CST}}});
+    return objects.back().stores;
 }
 
 bool memory_model::is_seen(const atomic_store &store, bool is_seq_cst) {
@@ -194,7 +211,9 @@ std::optional<memory_access> memory_model::access(const void *addr, std::size_t 
         });
         block.accesses.push_back({.made = now, .kind = kind, .bytes = bytes, .pc = pc});
         if (kind == access_kind::WRITE) // a new object
-            block.objects.clear();
+            std::erase_if(block.objects, [&](const atomic_object &each) {
+                return overlap(each.addr, each.size, addr, size);
+            });
     });
     return conflicting;
 }
