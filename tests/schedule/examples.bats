@@ -157,6 +157,12 @@ unordered='two threads access the same memory, and nothing orders them'
     passes half_of_word_released
 }
 
+@test "the end of a thread is in the schedule, and its memory is used again" {
+    passes stack_used_again
+    passes thread_local_memory_used_again
+    fails_with update_at_end_of_thread_lost 'an update is lost'
+}
+
 @test "a seed gives the same schedule always" {
     local program
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

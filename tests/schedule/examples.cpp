@@ -746,6 +746,52 @@ void half_of_word_released() {
     writer.join();
 }
 
+/// A thread has the stack of one that has ended, and nothing orders the two.
+void stack_used_again() {
+    const auto run_in_new_thread = [] {
+        std::thread([] {
+            std::atomic<int> value = 0;
+            std::array<int, 8> numbers{};
+            const std::atomic<int *> shared = numbers.data();
+            *shared.load() = ++value;
+        }).join();
+    };
+    run_in_two_threads(run_in_new_thread);
+}
+
+/// Each thread frees memory at its end.
+struct memory_of_thread {
+    std::unique_ptr<int> number;
+};
+thread_local memory_of_thread freed_at_end;
+void thread_local_memory_used_again() {
+    run_in_two_threads([] {
+        std::thread([] { freed_at_end.number = std::make_unique<int>(1); }).join();
+        const auto number = std::make_unique<int>(2);
+        ++*number;
+    });
+}
+
+/// A thread's last update is made by the destructor of its thread_local object.
+struct update_at_end {
+    std::atomic<int> *counter = nullptr;
+    ~update_at_end() {
+        if (counter != nullptr)
+            counter->store(counter->load() + 1);
+    }
+};
+thread_local update_at_end last_update;
+void update_at_end_of_thread_lost() {
+    std::atomic<int> counter = 0;
+    const auto run = [&] {
+        last_update.counter = &counter;
+    };
+    std::thread first(run), second(run);
+    first.join();
+    second.join();
+    schedule::require(counter == 2, "an update is lost");
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -807,6 +853,9 @@ constexpr std::array PROGRAMS = {
     schedule::program{"neighbour_of_flag_written", neighbour_of_flag_written},
     schedule::program{"neighbour_of_late_flag_written", neighbour_of_late_flag_written},
     schedule::program{"half_of_word_released", half_of_word_released},
+    schedule::program{"stack_used_again", stack_used_again},
+    schedule::program{"thread_local_memory_used_again", thread_local_memory_used_again},
+    schedule::program{"update_at_end_of_thread_lost", update_at_end_of_thread_lost},
 };
 
 } // namespace

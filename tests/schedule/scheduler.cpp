@@ -197,7 +197,8 @@ stack_bounds find_stack_bounds() {
     return bounds;
 }
 
-/// The end of a thread: its function returns, or pthread_exit() unwinds its stack.
+/// The end of a thread. The first of its thread_local objects, so that the others are destroyed in
+/// the schedule.
 struct thread_end {
     scheduled_thread &self;
 
@@ -207,7 +208,7 @@ struct thread_end {
         self.has_ended = true;
         wake_all(&self);
         switch_threads(false);
-        current = nullptr; // destructors of thread_local objects are not scheduled
+        current = nullptr;
     }
 };
 
@@ -216,8 +217,11 @@ void *run_thread(void *arg) {
     self.stack = find_stack_bounds();
     wait_for_turn(self);
     current = &self;
+    // Of an ended thread; its thread_local objects, too.
+    forget_memory(reinterpret_cast<const void *>(self.stack.begin),
+                  self.stack.end - self.stack.begin);
     note_action(action::START, nullptr, reinterpret_cast<const void *>(self.function));
-    const thread_end end{self};
+    thread_local const thread_end end{self};
     return self.function(self.arg);
 }
 
