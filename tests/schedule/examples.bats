@@ -163,6 +163,13 @@ unordered='two threads access the same memory, and nothing orders them'
     fails_with update_at_end_of_thread_lost 'an update is lost'
 }
 
+@test "a static variable that is initialized in a late schedule" {
+    local seed
+    for seed in {1..20}; do # each in a process of its own
+        run -0 "$examples" --program static_variable_of_some_schedules --late-stores --seed "$seed" --schedules 20
+    done
+}
+
 @test "a seed gives the same schedule always" {
     local program
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

@@ -792,6 +792,21 @@ void update_at_end_of_thread_lost() {
     schedule::require(counter == 2, "an update is lost");
 }
 
+/// Only in some schedules: the variable is initialized once in a process.
+int first_of_static_numbers() {
+    struct numbers {
+        numbers() { all.fill(1); }
+        std::array<int, 4> all{};
+    };
+    static numbers initialized;
+    return initialized.all.front();
+}
+void static_variable_of_some_schedules() {
+    if (schedule::choose(2) != 0)
+        run_in_two_threads(
+            [] { schedule::require(first_of_static_numbers() == 1, "not initialized"); });
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -856,6 +871,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"stack_used_again", stack_used_again},
     schedule::program{"thread_local_memory_used_again", thread_local_memory_used_again},
     schedule::program{"update_at_end_of_thread_lost", update_at_end_of_thread_lost},
+    schedule::program{"static_variable_of_some_schedules", static_variable_of_some_schedules},
 };
 
 } // namespace

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <ctime>
+#include <cxxabi.h>
 #include <linux/futex.h>
 #include <malloc.h>
 #include <poll.h>
@@ -275,6 +276,29 @@ int pthread_once(pthread_once_t *once, void (*function)()) {
     end(DONE);
     schedule::point(action::UNLOCK, once, CALLER);
     return 0;
+}
+
+// The guard of a static variable. The code under test loads its first byte, and does not call these
+// if that is set.
+int __cxa_guard_acquire(__cxxabiv1::__guard *guard) {
+    REAL(__cxa_guard_acquire);
+    const int must_initialize = real___cxa_guard_acquire(guard);
+    schedule::acquire(guard);
+    return must_initialize;
+}
+
+void __cxa_guard_release(__cxxabiv1::__guard *guard) noexcept {
+    REAL(__cxa_guard_release);
+    schedule::release(guard);
+    if (const schedule::model_in_use model; model)
+        model->store(guard, 1, __ATOMIC_RELEASE, 0, 1);
+    real___cxa_guard_release(guard);
+}
+
+void __cxa_guard_abort(__cxxabiv1::__guard *guard) noexcept {
+    REAL(__cxa_guard_abort);
+    schedule::release(guard);
+    real___cxa_guard_abort(guard);
 }
 
 // The functions that lock have names of a prefix and a suffix. All clocks begin with the schedule.
