@@ -170,6 +170,11 @@ unordered='two threads access the same memory, and nothing orders them'
     done
 }
 
+@test "an exchange that fails is a load" {
+    fails_if_late exchange_fails_with_old_value 'an old value'
+    passes exchange_that_fails_loads
+}
+
 @test "a seed gives the same schedule always" {
     local program
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

@@ -807,6 +807,31 @@ void static_variable_of_some_schedules() {
             [] { schedule::require(first_of_static_numbers() == 1, "not initialized"); });
 }
 
+/// A compare-and-exchange that fails is a load, also of an older value, and does not write.
+void exchange_fails_with_old_value() {
+    std::atomic<int> value = 0;
+    std::atomic<bool> is_set = false;
+    std::thread writer([&] {
+        value.store(1, std::memory_order_relaxed);
+        is_set.store(true, std::memory_order_relaxed);
+    });
+    const bool was_set = is_set.load(std::memory_order_relaxed);
+    int expected = 1;
+    const bool exchanged = value.compare_exchange_strong(expected, 2, std::memory_order_relaxed);
+    schedule::require(!was_set || exchanged, "an old value");
+    writer.join();
+}
+void exchange_that_fails_loads() {
+    const auto number = std::make_unique<int>(1);
+    std::thread other([&] {
+        int expected = 0;
+        std::atomic_ref(*number).compare_exchange_strong(expected, 2);
+        schedule::require(expected == 1, "another value");
+    });
+    schedule::require(*number == 1, "another value");
+    other.join();
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -872,6 +897,8 @@ constexpr std::array PROGRAMS = {
     schedule::program{"thread_local_memory_used_again", thread_local_memory_used_again},
     schedule::program{"update_at_end_of_thread_lost", update_at_end_of_thread_lost},
     schedule::program{"static_variable_of_some_schedules", static_variable_of_some_schedules},
+    schedule::program{"exchange_fails_with_old_value", exchange_fails_with_old_value},
+    schedule::program{"exchange_that_fails_loads", exchange_that_fails_loads},
 };
 
 } // namespace

@@ -36,19 +36,39 @@ void access(action kind, const void *addr, std::size_t size, const void *pc) {
 // -- atomic operations. number: an unsigned integer of the object's size.
 
 template <typename number>
+number load_by_age(const void *addr, int memory_order, number newest, std::uint32_t age,
+                   const void *pc) {
+    if (age != NEWEST)
+        schedule::note_action(action::LOAD_OLD, addr, pc);
+    const model_in_use model;
+    return model ? static_cast<number>(model->load(addr, sizeof(number), memory_order, newest, age))
+                 : newest;
+}
+
+/// Of the value that a compare-and-exchange loads: only one that is not expected lets it fail, and
+/// it changes the newest one only.
+template <typename number>
+std::uint32_t choose_age(const void *addr, int failure_order, number newest, number expected) {
+    const model_in_use model;
+    if (!model)
+        return NEWEST;
+    const std::size_t count = model->count_loadable(addr, sizeof(number), failure_order, newest);
+    const std::uint32_t age = schedule::choose_value(static_cast<std::uint32_t>(count));
+    const bool is_expected = model->value(addr, sizeof(number), newest, age) == expected;
+    return is_expected ? NEWEST : age;
+}
+
+template <typename number>
 number load(const volatile number *object, int memory_order, const void *pc) {
     const void *const addr = const_cast<const number *>(object);
     schedule::point(action::LOAD, addr, pc);
     check_access(addr, sizeof(number), access_kind::ATOMIC_READ, pc);
     const number newest = __atomic_load_n(object, ORDER);
-    const model_in_use model;
-    if (!model)
-        return newest;
-    const std::size_t count = model->count_loadable(addr, sizeof(number), memory_order, newest);
+    std::size_t count = 1;
+    if (const model_in_use model; model)
+        count = model->count_loadable(addr, sizeof(number), memory_order, newest);
     const std::uint32_t age = schedule::choose_value(static_cast<std::uint32_t>(count));
-    if (age != NEWEST)
-        schedule::note_action(action::LOAD_OLD, addr, pc);
-    return static_cast<number>(model->load(addr, sizeof(number), memory_order, newest, age));
+    return load_by_age(addr, memory_order, newest, age, pc);
 }
 
 template <typename number>
@@ -74,26 +94,26 @@ number change(volatile number *object, int memory_order, const void *pc, operati
     return result;
 }
 
-/// can_fail: also if the value is the expected one. After a failure it has the newest value.
+/// can_fail: also if the value is the expected one.
 template <typename number>
 int compare_exchange(volatile number *object, number *expected, number desired, bool can_fail,
                      int memory_order, int failure_order, const void *pc) {
     const void *const addr = const_cast<const number *>(object);
     schedule::point(action::READ_MODIFY_WRITE, addr, pc);
-    check_access(addr, sizeof(number), access_kind::ATOMIC_WRITE, pc);
     const number newest = __atomic_load_n(object, ORDER);
-    const bool is_equal = newest == *expected;
-    const model_in_use model;
-    if (is_equal && !(can_fail && schedule::happens_seldom())) {
-        if (model)
-            model->change(addr, sizeof(number), memory_order, newest, desired);
-        __atomic_store_n(object, desired, ORDER);
-        return true;
+    const std::uint32_t age = choose_age(addr, failure_order, newest, *expected);
+    const bool fails =
+        age != NEWEST || newest != *expected || (can_fail && schedule::happens_seldom());
+    check_access(addr, sizeof(number), fails ? access_kind::ATOMIC_READ : access_kind::ATOMIC_WRITE,
+                 pc);
+    if (fails) {
+        *expected = load_by_age(addr, failure_order, newest, age, pc);
+        return false;
     }
-    if (model)
-        model->load(addr, sizeof(number), failure_order, newest, NEWEST);
-    *expected = newest;
-    return false;
+    if (const model_in_use model; model)
+        model->change(addr, sizeof(number), memory_order, newest, desired);
+    __atomic_store_n(object, desired, ORDER);
+    return true;
 }
 
 /// A large copy is not made at once: another thread may see a half, of whole words.

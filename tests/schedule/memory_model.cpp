@@ -126,6 +126,12 @@ void memory_model::note_load(atomic_store &store, int memory_order) {
     (is_acquire(memory_order) ? thread.now : thread.not_acquired).join(store.released);
 }
 
+std::uint64_t memory_model::value(const void *addr, std::size_t size, std::uint64_t newest,
+                                  std::size_t age) {
+    const auto &stores = find_stores(addr, size, newest);
+    return stores[stores.size() - 1 - age].value;
+}
+
 std::uint64_t memory_model::load(const void *addr, std::size_t size, int memory_order,
                                  std::uint64_t newest, std::size_t age) {
     auto &stores = find_stores(addr, size, newest);

@@ -67,7 +67,9 @@ class memory_model {
     /// How many stores the load may return.
     std::size_t count_loadable(const void *addr, std::size_t size, int memory_order,
                                std::uint64_t newest);
-    /// Returns the one that is older by age, of those.
+    /// The value of the one that is older by age, of those.
+    std::uint64_t value(const void *addr, std::size_t size, std::uint64_t newest, std::size_t age);
+    /// The load returns that value.
     std::uint64_t load(const void *addr, std::size_t size, int memory_order, std::uint64_t newest,
                        std::size_t age);
     void store(const void *addr, std::size_t size, int memory_order, std::uint64_t newest,
