@@ -175,6 +175,11 @@ unordered='two threads access the same memory, and nothing orders them'
     passes exchange_that_fails_loads
 }
 
+@test "a shared lock orders a reader before the next writer, not before the next reader" {
+    passes writer_after_reader
+    fails_if_late reader_after_reader "$unordered"
+}
+
 @test "a seed gives the same schedule always" {
     local program
     for program in reused_slot semaphore_of_2 spin_lock_not_atomic condition_within_an_hour exchange_without_loop; do

@@ -832,6 +832,32 @@ void exchange_that_fails_loads() {
     other.join();
 }
 
+/// What a thread does under a shared lock is known to the next writer, not to the next reader.
+template <typename lock_type>
+void write_under_shared_lock() {
+    const auto message = std::make_unique<int>(0);
+    std::shared_mutex mutex;
+    std::atomic<bool> is_written = false;
+    std::thread writer([&] {
+        {
+            const std::shared_lock guard(mutex);
+            *message = 1;
+        }
+        is_written.store(true, std::memory_order_relaxed);
+    });
+    if (is_written.load(std::memory_order_relaxed)) {
+        const lock_type guard(mutex);
+        schedule::require(*message == 1, "the message is read before it is written");
+    }
+    writer.join();
+}
+void writer_after_reader() {
+    write_under_shared_lock<std::unique_lock<std::shared_mutex>>();
+}
+void reader_after_reader() {
+    write_under_shared_lock<std::shared_lock<std::shared_mutex>>();
+}
+
 constexpr std::array PROGRAMS = {
     schedule::program{"lost_update", lost_update},
     schedule::program{"lost_plain_update", lost_plain_update},
@@ -899,6 +925,8 @@ constexpr std::array PROGRAMS = {
     schedule::program{"static_variable_of_some_schedules", static_variable_of_some_schedules},
     schedule::program{"exchange_fails_with_old_value", exchange_fails_with_old_value},
     schedule::program{"exchange_that_fails_loads", exchange_that_fails_loads},
+    schedule::program{"writer_after_reader", writer_after_reader},
+    schedule::program{"reader_after_reader", reader_after_reader},
 };
 
 } // namespace

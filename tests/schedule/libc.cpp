@@ -79,6 +79,18 @@ int try_mutex_lock(const void *mutex) {
     return 0;
 }
 
+/// Readers do not order each other: what they release has another name.
+const void *readers_of(const void *name) {
+    return static_cast<const char *>(name) + 1;
+}
+
+/// The thread knows what those knew that have had the lock, if it excluded them.
+void acquire_lock(const void *name) {
+    schedule::acquire(name);
+    if (locks[name].depth != 0)
+        schedule::acquire(readers_of(name));
+}
+
 /// try_lock: returns EBUSY while the thread must wait.
 int lock_until(const void *name, std::uint64_t deadline, int (*try_lock)(const void *),
                const void *pc) {
@@ -86,7 +98,7 @@ int lock_until(const void *name, std::uint64_t deadline, int (*try_lock)(const v
     while (try_lock(name) == EBUSY)
         if (!schedule::wait_for(name, deadline, action::LOCK, pc))
             return ETIMEDOUT;
-    schedule::acquire(name);
+    acquire_lock(name);
     return 0;
 }
 
@@ -96,7 +108,7 @@ int unlock(const void *name, const void *pc) {
         schedule::fail_schedule("a thread unlocks what another has locked");
     if (lock.depth == 0 && lock.num_readers == 0)
         schedule::fail_schedule("a thread unlocks what is not locked");
-    schedule::release(name);
+    schedule::release(lock.depth != 0 ? name : readers_of(name));
     if (lock.depth != 0)
         --lock.depth;
     else
@@ -312,7 +324,7 @@ void __cxa_guard_abort(__cxxabiv1::__guard *guard) noexcept {
         schedule::point(action::LOCK, lock, CALLER);                                               \
         const int error = try_lock(lock);                                                          \
         if (error == 0)                                                                            \
-            schedule::acquire(lock);                                                               \
+            acquire_lock(lock);                                                                    \
         return error;                                                                              \
     }                                                                                              \
     int prefix##timed##suffix(type *lock, const timespec *deadline) {                              \
