@@ -176,6 +176,8 @@ void switch_threads(bool lets_others) {
         return;
     state->steps_alone = 0;
     const bool has_ended = self.has_ended; // afterwards the next may destroy it
+    if (has_ended) // it goes on beside the schedule: what it frees is not the program's
+        current = nullptr;
     give_turn(*state->threads[next]);
     if (!has_ended)
         wait_for_turn(self);
@@ -208,7 +210,6 @@ struct thread_end {
         self.has_ended = true;
         wake_all(&self);
         switch_threads(false);
-        current = nullptr;
     }
 };
 
