@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Which stores the C++ memory model lets a load return, and whether it orders two accesses. All of
-// it, but that the stores to an object are made in the order of the schedule, which is also the total
-// order of what is seq_cst.
+// it, but that the stores to an object are made in the order of the schedule, which is also the
+// total order of what is seq_cst.
 //
 // Each thread counts what it does. A vector clock says how much of what each thread has done
 // happens before something.
