@@ -125,7 +125,7 @@ unordered='two threads access the same memory, and nothing orders them'
 @test "memory that is not atomic needs an order" {
     passes message_released
     fails_if_late message_not_released "$unordered"
-    [[ $output == *$'\n  thread 1 writes: '*' (examples.cpp:'*$'\n  thread 0 reads: '*' (examples.cpp:'* ]]
+    [[ $output == *$'\n  thread 1 writes: '*' (memory_examples.cpp:'*$'\n  thread 0 reads: '*' (memory_examples.cpp:'* ]]
     fails_if_late message_not_acquired "$unordered"
     fails_with lost_plain_update "$unordered" --late-stores
     passes memory_used_again
@@ -133,7 +133,7 @@ unordered='two threads access the same memory, and nothing orders them'
 @test "a load returns an older value" {
     passes no_load_returns_to_an_older_store
     fails_if_late relaxed_counter_is_late 'an old value'
-    [[ $output == *$'\n'*' loads old '*'relaxed_counter_is_late (examples.cpp:'* ]]
+    [[ $output == *$'\n'*' loads old '*'relaxed_counter_is_late (memory_examples.cpp:'* ]]
 }
 @test "a store is late until a fence that is sequentially consistent" {
     passes flags_seq_cst 2000
