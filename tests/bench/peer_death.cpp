@@ -14,6 +14,7 @@
 // kernel learns of a death by retries, so the survivor posts an RDMA Write to each QP after it, to
 // so many QPs at a time that the CQ has room for their completions.
 
+#include "system/lib/cm_event.hpp"
 #include "system/lib/modify_qp.hpp"
 #include "system/lib/verbs.hpp"
 
@@ -26,8 +27,6 @@
 #include <cstdio>
 #include <cstring>
 #include <netinet/in.h>
-#include <poll.h>
-#include <rdma/rdma_cma.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -72,20 +71,9 @@ class cm_port {
         check(rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP), "create a CM id");
         return unique_id(id);
     }
-    /// Waits for the next event, which must be that, and returns its id.
+    /// Returns the event's id.
     rdma_cm_id *expect_event(rdma_cm_event_type expected) const {
-        pollfd poll_fd{channel_->fd, POLLIN, 0};
-        if (poll(&poll_fd, 1, timeout_ms) <= 0)
-            throw failure(concat("did not get ", rdma_event_str(expected)));
-        rdma_cm_event *event = nullptr;
-        check(rdma_get_cm_event(channel_.get(), &event), "CM event");
-        const rdma_cm_event_type type = event->event;
-        rdma_cm_id *const id = event->id;
-        rdma_ack_cm_event(event);
-        if (type != expected)
-            throw failure(
-                concat("expected ", rdma_event_str(expected), ", got ", rdma_event_str(type)));
-        return id;
+        return verbs_test::expect_event(*channel_, expected, timeout_ms);
     }
 
   private:
@@ -114,7 +102,11 @@ struct qp_group {
             ibv_qp_init_attr attr{};
             attr.send_cq = attr.recv_cq = cq.get();
             attr.qp_type = IBV_QPT_RC;
-            attr.cap = {1, max_recv_wr, 1, 1, 0};
+            attr.cap = {.max_send_wr = 1,
+                        .max_recv_wr = max_recv_wr,
+                        .max_send_sge = 1,
+                        .max_recv_sge = 1,
+                        .max_inline_data = 0};
             const std::string name = concat("queue pair ", qps.size());
             qps.push_back(check(unique_qp(ibv_create_qp(pd.get(), &attr)), name.c_str()));
         }
@@ -332,9 +324,14 @@ class survivor {
     void post_recvs(std::size_t qp_index) const {
         for (std::size_t i = 0; i != recvs_per_qp; ++i) {
             // The stock siw provider refuses a receive without an SGE.
-            ibv_sge sge{reinterpret_cast<std::uintptr_t>(group_.memory.data()),
-                        static_cast<std::uint32_t>(group_.memory.size()), group_.mr->lkey};
-            ibv_recv_wr wr{qp_index * recvs_per_qp + i, nullptr, &sge, 1}, *bad_wr = nullptr;
+            ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(group_.memory.data()),
+                        .length = static_cast<std::uint32_t>(group_.memory.size()),
+                        .lkey = group_.mr->lkey};
+            ibv_recv_wr wr{.wr_id = qp_index * recvs_per_qp + i,
+                           .next = nullptr,
+                           .sg_list = &sge,
+                           .num_sge = 1};
+            ibv_recv_wr *bad_wr = nullptr;
             check(ibv_post_recv(group_.qps[qp_index].get(), &wr, &bad_wr), "post a receive");
         }
     }

@@ -50,6 +50,7 @@ unordered='two threads access the same memory, and nothing orders them'
 }
 @test "threads that wait for each other in loops" { fails_with endless_loops 'the threads go on without end'; }
 @test "a thread that is not joined" { fails_with left_thread 'the program has ended before one of its threads'; }
+@test "the program ends the process" { fails_with process_exits 'the process exits with status 0'; }
 @test "a signal ends the process" { fails_with null_pointer 'killed by signal 11 (Segmentation fault)'; }
 @test "time passes when all sleep, and only then" {
     passes sleeps 200

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -117,6 +118,15 @@ void endless_loops() {
 
 void left_thread() {
     std::thread([] {}).detach();
+}
+
+/// In some schedules: others have run to their end by then.
+void process_exits() {
+    std::atomic<bool> is_set = false;
+    std::thread other([&] { is_set = true; });
+    if (is_set)
+        std::exit(0);
+    other.join();
 }
 
 void null_pointer() {
@@ -528,6 +538,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"reused_slot", reused_slot},
     schedule::program{"endless_loops", endless_loops},
     schedule::program{"left_thread", left_thread},
+    schedule::program{"process_exits", process_exits},
     schedule::program{"null_pointer", null_pointer},
     schedule::program{"sleeps", sleeps},
     schedule::program{"shared_lock_tried", shared_lock_tried},

@@ -30,9 +30,12 @@ namespace schedule {
 namespace {
 
 constexpr int EXIT_USAGE = 2;
+constexpr int EXIT_DONE = 100; ///< of a child that has run all schedules, not of a program's exit()
 constexpr unsigned SECONDS_WITHOUT_PROGRESS = 60;
 constexpr int MAX_ATTEMPTS = 400; ///< to leave out decisions
-constexpr const char *BLOCKED = "a thread blocks in a call that the scheduler does not know";
+constexpr const char *BLOCKED =
+    "a thread blocks in a call that the scheduler does not know, or loops "
+    "without an access to memory";
 
 struct options {
     std::uint64_t first_seed = 1, num_schedules = 1000;
@@ -86,7 +89,7 @@ std::string run_in_child(const program &tested, recording &shared, function_type
         stay_on_one_cpu();
         run_schedule(tested.run, {.kind = strategy_kind::REPLAY}, shared);
         function();
-        _exit(0);
+        _exit(EXIT_DONE);
     }
     int status = 0;
     std::uint64_t last_progress = 0;
@@ -111,8 +114,8 @@ std::string run_in_child(const program &tested, recording &shared, function_type
                            strsignal(WTERMSIG(status)));
     if (shared.failure[0] != '\0')
         return shared.failure.data();
-    if (WEXITSTATUS(status) != 0)
-        return fmt::format("exit status {}", WEXITSTATUS(status));
+    if (WEXITSTATUS(status) != EXIT_DONE)
+        return fmt::format("the process exits with status {}", WEXITSTATUS(status));
     return {};
 }
 
@@ -156,8 +159,8 @@ void print_event(const event &entry, const std::string &location) {
                object, location);
 }
 
-/// Of each part of the schedule in which one thread runs, the first and last events, and those that
-/// the threads' order does not explain.
+/// Of each part of the schedule in which one thread runs, the first and last events, those that the
+/// threads' order does not explain, and those with the object of the schedule's last event.
 void print_events(const recording &shared) {
     constexpr std::size_t FIRST = 2, LAST = 4;
     const std::span events(shared.events.data(), shared.num_events);
@@ -171,9 +174,15 @@ void print_events(const recording &shared) {
         while (end < events.size() && events[end].thread == events[begin].thread)
             ++end;
         const bool is_long = end - begin > FIRST + LAST + 1;
+        const auto is_shown = [&](std::size_t i) {
+            const void *const object = events[i].object;
+            return !is_long || i < begin + FIRST || i >= end - LAST ||
+                   events[i].kind == action::LOAD_OLD ||
+                   (object != nullptr && object == events.back().object);
+        };
         for (std::size_t i = begin; i < end; ++i) {
             const event &entry = events[i];
-            if (is_long && i >= begin + FIRST && i < end - LAST && entry.kind != action::LOAD_OLD) {
+            if (!is_shown(i)) {
                 ++num_omitted;
                 continue;
             }
@@ -234,7 +243,7 @@ void print_failure(const program &tested, const std::string &failure, const opti
                    "the schedule alone.\n");
         return;
     }
-    fmt::print("  the same with {} decisions, at step", needed.size());
+    fmt::print("  the same with {} decisions{}", needed.size(), needed.empty() ? "" : ", at step");
     for (const decision &each : needed)
         fmt::print(" {}", each.step);
     fmt::print("\n");

@@ -93,8 +93,8 @@ void requests_complete_once_and_in_order() {
     constexpr std::uint64_t NUM_REQUESTS = 2; // of each thread
     device device;
     device.kernel.takes_requests = device.kernel.refuses_doorbells = true;
-    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
-    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    const channel_cq events(device, 8);
+    ibv_cq *const cq = events.cq;
     ibv_qp *const qp = device.create_qp(cq);
     const auto post = [&](std::uint64_t thread) {
         for (std::uint64_t i = 0; i < NUM_REQUESTS; ++i)
@@ -121,9 +121,7 @@ void requests_complete_once_and_in_order() {
     }
     first.join();
     second.join();
-    require(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0 &&
-                ibv_destroy_comp_channel(channel) == 0,
-            "an object is not destroyed");
+    destroy(qp);
 }
 
 /// A thread polls a failed completion, and so has the QP moved to ERR, while another posts a
@@ -167,8 +165,8 @@ void failed_receive_flushes_the_sq() {
 /// A thread destroys a QP, whose number the QP of an event gets. Events must go on.
 void event_qp_has_number_of_destroyed_qp() {
     device device;
-    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
-    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    const channel_cq events(device, 8);
+    ibv_cq *const cq = events.cq;
     ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
     move_to_err(qp);
     require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
@@ -183,14 +181,13 @@ void event_qp_has_number_of_destroyed_qp() {
     require(device.kernel.num_events() == num_events + 1, "no event is raised");
     require(poll_all(cq, *qp) == 1, "not one completion");
     destroy(qp);
-    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
 }
 
 /// As above; the destroyed QP has a failed completion, which another thread may poll.
 void failed_completion_and_event_qp_have_a_number() {
     device device;
-    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
-    ibv_cq *const cq = ibv_create_cq(device.context, 8, nullptr, channel, 0);
+    const channel_cq events(device, 8);
+    ibv_cq *const cq = events.cq;
     ibv_qp *const old_qp = device.create_qp(cq), *const qp = device.create_qp(cq);
     const std::uint32_t old_num = old_qp->qp_num;
     move_to_err(qp);
@@ -216,7 +213,6 @@ void failed_completion_and_event_qp_have_a_number() {
     }
     require(num_posted == 1, "a receive is not completed once");
     destroy(qp);
-    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
 }
 
 /// A CQ is used by one thread, as promised. Another thread, which does not use it, creates a QP.
@@ -363,8 +359,8 @@ void qps_are_destroyed_while_flushed() {
 /// Three receives are posted to a QP in error by two threads, while one consumer waits for all.
 void all_receives_wake_the_consumer() {
     device device;
-    ibv_comp_channel *const channel = ibv_create_comp_channel(device.context);
-    ibv_cq *const cq = ibv_create_cq(device.context, 4, nullptr, channel, 0);
+    const channel_cq events(device, 4);
+    ibv_cq *const cq = events.cq;
     ibv_qp *const qp = device.create_qp(cq), *const other_qp = device.create_qp(cq);
     move_to_err(qp);
     std::thread poster([&] {
@@ -395,7 +391,6 @@ void all_receives_wake_the_consumer() {
     other.join();
     destroy(qp);
     destroy(other_qp);
-    require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0, "not destroyed");
 }
 
 /// A thread polls, and so checks a QP that may be in error, while another posts a request that the

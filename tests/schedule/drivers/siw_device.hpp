@@ -42,20 +42,34 @@ class device : public schedule::device<schedule::live_siw_kernel> {
     }
 };
 
-/// A completion queue with events, whose completions are counted.
-class event_cq {
+/// A CQ whose completions raise events.
+class channel_cq {
   public:
-    event_cq(device &device, std::uint64_t expected_id, int num_cqe = 8)
-        : device_(device)
-        , expected_id_(expected_id)
-        , channel_(ibv_create_comp_channel(device.context))
+    explicit channel_cq(const device &device, int num_cqe = 8)
+        : channel_(ibv_create_comp_channel(device.context))
         , cq(ibv_create_cq(device.context, num_cqe, nullptr, channel_, 0)) {}
-    event_cq(const event_cq &) = delete;
-    event_cq &operator=(const event_cq &) = delete;
-    ~event_cq() {
+    channel_cq(const channel_cq &) = delete;
+    channel_cq &operator=(const channel_cq &) = delete;
+    ~channel_cq() {
         require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel_) == 0,
                 "an object is not destroyed");
     }
+    void arm() const { require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed"); }
+
+  private:
+    ibv_comp_channel *channel_;
+
+  public:
+    ibv_cq *const cq;
+};
+
+/// The same, whose completions are counted.
+class event_cq : public channel_cq {
+  public:
+    event_cq(device &device, std::uint64_t expected_id, int num_cqe = 8)
+        : channel_cq(device, num_cqe)
+        , device_(device)
+        , expected_id_(expected_id) {}
 
     /// Polls a completion, which must be of the QP. False: there is none.
     bool poll(const ibv_qp &qp) {
@@ -73,7 +87,7 @@ class event_cq {
     void wait_for_completion(const ibv_qp &qp) {
         for (;;) {
             const int num_events = device_.kernel.num_events();
-            require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed");
+            arm();
             while (poll(qp)) {
             }
             if (is_completed_)
@@ -86,10 +100,6 @@ class event_cq {
     device &device_;
     std::uint64_t expected_id_;
     std::atomic<bool> is_completed_ = false;
-    ibv_comp_channel *channel_;
-
-  public:
-    ibv_cq *const cq;
 };
 
 } // namespace siw_programs

@@ -49,22 +49,14 @@ class completions {
     int count_ = 0;
 };
 
-/// A CQ whose completions raise events.
-class armed_cq {
+/// A CQ that is armed.
+class armed_cq : public channel_cq {
   public:
     armed_cq(device &device, int num_cqe)
-        : kernel_(device.kernel)
-        , channel_(ibv_create_comp_channel(device.context))
-        , cq(ibv_create_cq(device.context, num_cqe, nullptr, channel_, 0)) {
+        : channel_cq(device, num_cqe)
+        , kernel_(device.kernel) {
         arm();
     }
-    armed_cq(const armed_cq &) = delete;
-    armed_cq &operator=(const armed_cq &) = delete;
-    ~armed_cq() {
-        require(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel_) == 0,
-                "an object is not destroyed");
-    }
-    void arm() { require(ibv_req_notify_cq(cq, 0) == 0, "the CQ is not armed"); }
     /// Polls and waits for events until there were so many completions.
     void wait_for(completions &polled, int count) {
         for (;;) {
@@ -80,10 +72,6 @@ class armed_cq {
 
   private:
     schedule::live_siw_kernel &kernel_;
-    ibv_comp_channel *channel_;
-
-  public:
-    ibv_cq *const cq;
 };
 
 ibv_srq *create_srq(ibv_pd *pd, std::uint32_t max_wr) {

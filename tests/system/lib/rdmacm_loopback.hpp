@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "cm_event.hpp"
 #include "fault_runner.hpp"
 
 #include <arpa/inet.h>
@@ -14,8 +15,6 @@
 #include <fcntl.h>
 #include <functional>
 #include <netinet/in.h>
-#include <poll.h>
-#include <rdma/rdma_cma.h>
 #include <string>
 #include <utility>
 
@@ -245,18 +244,8 @@ class rdmacm_loopback {
         return param;
     }
     rdma_cm_id *expect_event(rdma_cm_event_type expected) const {
-        pollfd poll_fd{events_->fd, POLLIN, 0};
-        rdma_cm_event *event = nullptr;
-        if (poll(&poll_fd, 1, static_cast<int>(trial_timeout().count())) <= 0)
-            throw failure(concat("did not get ", rdma_event_str(expected)));
-        check(rdma_get_cm_event(events_.get(), &event), "CM event");
-        const rdma_cm_event_type type = event->event;
-        rdma_cm_id *const id = event->id;
-        rdma_ack_cm_event(event);
-        if (type != expected)
-            throw failure(
-                concat("expected ", rdma_event_str(expected), ", got ", rdma_event_str(type)));
-        return id;
+        return verbs_test::expect_event(*events_, expected,
+                                        static_cast<int>(trial_timeout().count()));
     }
     void send_first_message() const {
         ibv_sge sge = requester.make_sge(8);

@@ -2,6 +2,8 @@
 
 #include "endpoints.hpp"
 
+#include "../../lib/cm_event.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -48,18 +50,6 @@ bool poll_ex(ibv_cq_ex *cq, ibv_wc &wc) {
 rdma_cm_id *create_id(rdma_event_channel *events) {
     rdma_cm_id *id = nullptr;
     check(rdma_create_id(events, &id, nullptr, RDMA_PS_TCP), "create a CM id");
-    return id;
-}
-
-rdma_cm_id *expect_event(rdma_event_channel *events, rdma_cm_event_type expected) {
-    rdma_cm_event *event = nullptr;
-    check(rdma_get_cm_event(events, &event), "CM event");
-    const rdma_cm_event_type type = event->event;
-    rdma_cm_id *const id = event->id;
-    rdma_ack_cm_event(event);
-    if (type != expected)
-        throw failure(
-            concat("expected ", rdma_event_str(expected), ", got ", rdma_event_str(type)));
     return id;
 }
 
@@ -290,9 +280,9 @@ bool qp_pair::connect_by_cm() {
     a->id.reset(create_id(events));
     check(rdma_resolve_addr(a->id.get(), nullptr, rdma_get_local_addr(listener.id), timeout_ms),
           "resolve the address");
-    expect_event(events, RDMA_CM_EVENT_ADDR_RESOLVED);
+    expect_event(*events, RDMA_CM_EVENT_ADDR_RESOLVED);
     check(rdma_resolve_route(a->id.get(), timeout_ms), "resolve the route");
-    expect_event(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    expect_event(*events, RDMA_CM_EVENT_ROUTE_RESOLVED);
     a->create_qp();
     rdma_conn_param param{};
     param.responder_resources = param.initiator_depth = 4;
@@ -301,12 +291,12 @@ bool qp_pair::connect_by_cm() {
     if (result != 0 && (errno == EADDRNOTAVAIL || errno == EADDRINUSE))
         return false;
     check(result, "connect");
-    b->id.reset(expect_event(events, RDMA_CM_EVENT_CONNECT_REQUEST));
+    b->id.reset(expect_event(*events, RDMA_CM_EVENT_CONNECT_REQUEST));
     b->create_qp();
     check(b->post_recv(0), "post the first receive");
     check(rdma_accept(b->id.get(), &param), "accept");
-    expect_event(events, RDMA_CM_EVENT_ESTABLISHED);
-    expect_event(events, RDMA_CM_EVENT_ESTABLISHED);
+    expect_event(*events, RDMA_CM_EVENT_ESTABLISHED);
+    expect_event(*events, RDMA_CM_EVENT_ESTABLISHED);
     // iWARP demands that the requester sends first.
     ibv_sge sge = a->make_sge(8);
     ibv_send_wr wr{}, *bad_wr = nullptr;
