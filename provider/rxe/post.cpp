@@ -180,10 +180,9 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad_wr) noexcept {
         return EINVAL;
     }
     const int error = post_recvs(qp.rq, qp.rq_lock, qp.max_recv_sge, wr, bad_wr);
-    // The kernel flushes receives when the QP is modified to ERR, not later. Ordering: modify_qp()
-    // sets in_error before the system call, and this thread reads it after publish(). Either the
-    // system call flushes these receives, or in_error is set here and move_qp_to_err() flushes
-    // them.
+    // The kernel flushes receives when the QP is modified to ERR, not later. Ordering: see
+    // set_in_error(). Either it flushes these receives, or in_error is set here and
+    // move_qp_to_err() has it flush them.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (std::atomic_ref(qp.in_error).load(std::memory_order_relaxed))
         move_qp_to_err(qp);

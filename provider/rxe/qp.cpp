@@ -120,6 +120,16 @@ void reset_qp(rxe_qp &qp) noexcept {
     qp.rq.reset();
 }
 
+/// Sets qp.in_error before the system call that moves the QP to ERR. Returns whether it was set.
+// Ordering: post_recv() publishes receives, and then, after a fence, loads in_error. So either the
+// kernel loads a producer index with them, and flushes them, or post_recv() does. A system call is
+// no barrier.
+[[gnu::cold]] bool set_in_error(rxe_qp &qp) noexcept {
+    const bool was_in_error = std::atomic_ref(qp.in_error).exchange(true);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return was_in_error;
+}
+
 /// Also sets qp.in_error, which tells post_recv() and polls whether the QP is in ERR.
 int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     rxe_qp &qp = to_rxe_qp(ibqp);
@@ -127,11 +137,9 @@ int modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int attr_mask) noexcept {
     const bool is_reset = has_state && attr->qp_state == IBV_QPS_RESET;
     std::atomic_ref in_error(qp.in_error);
     bool was_in_error = true;
-    // Ordering: set before the system call; post_recv() reads it after publish(). So either the
-    // system call flushes a receive, or post_recv() does. Also set during a reset, so that an
-    // earlier failed completion does not move the QP to ERR.
+    // Also set during a reset, so that an earlier failed completion does not move the QP to ERR.
     if (is_reset || (has_state && attr->qp_state == IBV_QPS_ERR))
-        was_in_error = in_error.exchange(true);
+        was_in_error = set_in_error(qp);
     if (is_reset) // a poll that has found it not set moves the QP to ERR before the reset
         to_rxe_context(ibqp->context).qps.wait_for_visits();
     if (const int error = modify_qp_cmd(ibqp, attr, attr_mask)) {
@@ -169,8 +177,7 @@ int move_qp_to_err(rxe_qp &qp) noexcept {
 /// Called by a poll for each failed completion. From then on post_recv() has the kernel flush.
 [[gnu::cold]] void move_qp_num_to_err(rxe_context &context, std::uint32_t qp_num) noexcept {
     context.qps.visit(qp_num, [](rxe_qp &qp) {
-        const std::atomic_ref in_error(qp.in_error);
-        if (!in_error.load() && is_in_err(qp) && !in_error.exchange(true))
+        if (!std::atomic_ref(qp.in_error).load() && is_in_err(qp) && !set_in_error(qp))
             move_qp_to_err(qp);
     });
 }
