@@ -140,22 +140,21 @@ bool flush_wqe_of_list(siw_cq &cq, siw_wq *wq, ibv_wc &wc) noexcept {
     return false;
 }
 
-/// Flushes the next WQE of the SQs and RQs on the flush list. Returns false if there is none.
-// It continues where it was, so that a peer that takes many QPs with it costs a time that grows
-// with their number, not with its square; and goes through the list only if a WQE was announced.
-bool poll_flushed_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
-    std::atomic_ref may_have_wqe(cq.may_have_wqe_to_flush);
-    if (!may_have_wqe.load(std::memory_order_relaxed))
-        return false;
-    if (flush_wqe_of_list(cq, cq.next_to_flush, wc))
+/// Reads the next CQE. Returns false if there is none.
+bool poll_cqe(siw_cq &cq, ibv_wc &wc) noexcept {
+    cq_ring &ring = cq.ring;
+    while ((ring.load_flags(ring.cons) & SIW_WQE_VALID) != 0) {
+        siw_cqe &cqe = ring.cqe(ring.cons++);
+        to_wc(cqe, to_wc_status(cqe.status), wc);
+        std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
+        if (wc.status == IBV_WC_SUCCESS)
+            return true;
+        if (take_event_cqe(cq, wc.qp_num, wc.wr_id))
+            continue;
+        move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
         return true;
-    cq.next_to_flush = nullptr;
-    // Ordering: acquire, for announce_wqe_to_flush(). A WQE that is announced later sets it again.
-    may_have_wqe.exchange(false, std::memory_order_acquire);
-    if (!flush_wqe_of_list(cq, std::atomic_ref(cq.flush_list).load(std::memory_order_acquire), wc))
-        return false;
-    cq.announce_wqe_to_flush(); // there may be more
-    return true;
+    }
+    return false;
 }
 
 /// Sets prev of the queues before which others were added. Called with the CQ's lock held.
@@ -240,22 +239,27 @@ bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
            check_qps_for_error_if_due(cq) && poll_one(cq, wc);
 }
 
-/// Reads the next CQE, else flushes a WQE. Returns false if there is neither.
+/// Reads the next CQE, else flushes the next WQE of the SQs and RQs on the flush list. Returns
+/// false if there is neither.
+// It continues where it was, so that a peer that takes many QPs with it costs a time that grows
+// with their number, not with its square; and goes through the list only if a WQE was announced.
+// CQEs are looked for between the load of the list and the flush of a WQE: before a queue is
+// listed, the kernel has completed those in front.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
-    cq_ring &ring = cq.ring;
-    for (;;) {
-        if ((ring.load_flags(ring.cons) & SIW_WQE_VALID) == 0)
-            return poll_flushed_wqe(cq, wc);
-        siw_cqe &cqe = ring.cqe(ring.cons++);
-        to_wc(cqe, to_wc_status(cqe.status), wc);
-        std::atomic_ref(cqe.flags).store(0, std::memory_order_release);
-        if (wc.status != IBV_WC_SUCCESS && take_event_cqe(cq, wc.qp_num, wc.wr_id))
-            continue;
-        if (wc.status == IBV_WC_SUCCESS)
-            return true;
-        move_qp_num_to_err(to_siw_context(cq.verbs.cq.context), wc.qp_num);
-        return true;
+    std::atomic_ref may_have_wqe(cq.may_have_wqe_to_flush);
+    bool is_list_new = false;
+    while (!poll_cqe(cq, wc) && !flush_wqe_of_list(cq, cq.next_to_flush, wc)) {
+        cq.next_to_flush = nullptr;
+        if (is_list_new || !may_have_wqe.load(std::memory_order_relaxed))
+            return false;
+        // Ordering: acquire, for announce_wqe_to_flush(). A later one sets it again.
+        may_have_wqe.exchange(false, std::memory_order_acquire);
+        cq.next_to_flush = std::atomic_ref(cq.flush_list).load(std::memory_order_acquire);
+        is_list_new = true;
     }
+    if (is_list_new)
+        cq.announce_wqe_to_flush(); // there may be more
+    return true;
 }
 
 /// The QP was destroyed: removes its CQEs that have not been polled, so that others have room, and

@@ -459,6 +459,8 @@ constexpr std::array PROGRAMS = {
     schedule::program{"qp_of_a_thread_domain_fails", qp_of_a_thread_domain_fails},
     schedule::program{"parent_domains_are_counted", parent_domains_are_counted},
     schedule::program{"two_threads_move_a_qp_to_err", two_threads_move_a_qp_to_err},
+    schedule::program{"flush_follows_completions_of_the_kernel",
+                      flush_follows_completions_of_the_kernel},
     schedule::program{"peer_closes_the_connection", peer_closes_the_connection},
     schedule::program{"qp_is_destroyed_beside_completions_of_another",
                       qp_is_destroyed_beside_completions_of_another},

@@ -232,6 +232,27 @@ void two_threads_move_a_qp_to_err() {
     }
 }
 
+/// A thread moves a QP to ERR, whose receive the kernel flushes, and posts another receive. A
+/// second one polls, and flushes a WQE of another QP.
+void flush_follows_completions_of_the_kernel() {
+    device device;
+    ibv_qp *const failed_qp = device.create_qp(), *const qp = device.create_qp();
+    move_to_err(failed_qp);
+    post_recv(failed_qp, SERIES);
+    post_recv(qp, SECOND_SERIES);
+    std::thread mover([&] {
+        move_to_err(qp);
+        post_recv(qp, SECOND_SERIES + 1);
+    });
+    completions polled;
+    polled.poll(device.cq);
+    mover.join();
+    polled.drain(device.cq);
+    require(polled.count() == 3, "a completion is missing, or one too many");
+    destroy(qp);
+    destroy(failed_qp);
+}
+
 /// The peer ends the connection while two threads post and a third waits for the completions. The
 /// last call of each thread is a send: the driver looks at the QP's state after no other.
 void peer_closes_the_connection() {

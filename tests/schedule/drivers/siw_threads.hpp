@@ -14,6 +14,7 @@ void cq_ex_is_polled_beside_destroy_and_post();
 void qp_of_a_thread_domain_fails();
 void parent_domains_are_counted();
 void two_threads_move_a_qp_to_err();
+void flush_follows_completions_of_the_kernel();
 void peer_closes_the_connection();
 void qp_is_destroyed_beside_completions_of_another();
 void two_threads_arm_a_cq();
