@@ -77,8 +77,7 @@ memory_model::find_stores(const void *addr, std::size_t size, std::uint64_t newe
     const auto object = std::ranges::find_if(objects, is_same);
     if (object != objects.end() && object->stores.back().value == newest)
         return object->stores;
-    const auto of_kernel = released_.find(nullptr);
-    knowledge released = of_kernel != released_.end() ? of_kernel->second : knowledge{};
+    knowledge released;
     std::erase_if(objects, [&](const atomic_object &each) {
         if (!overlap(each.addr, each.size, addr, size))
             return false;

@@ -23,11 +23,6 @@ void require(bool condition, const char *text);
 /// A number below limit, which the schedule chooses.
 unsigned choose(unsigned limit);
 
-/// Called by a fake kernel, which is not compiled for the scheduler, at each command. With late
-/// stores, a thread that loads what the kernel has written, with acquire, knows what others knew
-/// when they called this.
-void enter_kernel();
-
 /// A program that has a syscall() of its own calls this one for what it does not do itself.
 /// pc: where its syscall() returns to.
 long system_call(long number, va_list list, const void *pc) noexcept;

@@ -279,10 +279,6 @@ void release(const void *object) {
         model->release(object);
 }
 
-void enter_kernel() {
-    release(nullptr);
-}
-
 void forget_memory(const void *addr, std::size_t size) noexcept {
     if (current == nullptr || state->is_model_in_use) // it frees memory of its own
         return;

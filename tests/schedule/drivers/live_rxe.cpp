@@ -2,6 +2,7 @@
 
 #include "live_rxe.hpp"
 
+#include "ring_access.hpp"
 #include "schedule.hpp"
 
 #include <bit>
@@ -33,21 +34,27 @@ unsigned char *live_rxe_kernel::entry(std::size_t ring_index, std::uint32_t inde
     return reinterpret_cast<unsigned char *>(&buf + 1) + index * entry_size(buf);
 }
 
-std::uint32_t live_rxe_kernel::num_entries_in(std::size_t ring_index) const {
+// The kernel has its own index of a ring in its own memory.
+live_rxe_kernel::entry_range live_rxe_kernel::cqes(std::size_t ring_index) const {
     const rxe_queue_buf &buf = ring(ring_index);
-    return (buf.producer_index - buf.consumer_index) & buf.index_mask;
+    return {.begin = load_acquire(buf.consumer_index), .end = buf.producer_index};
+}
+live_rxe_kernel::entry_range live_rxe_kernel::wqes(std::size_t ring_index) const {
+    const rxe_queue_buf &buf = ring(ring_index);
+    return {.begin = buf.consumer_index, .end = load_acquire(buf.producer_index)};
+}
+std::uint32_t live_rxe_kernel::count(std::size_t ring_index, const entry_range &range) const {
+    return (range.end - range.begin) & ring(ring_index).index_mask;
 }
 
 std::uint32_t live_rxe_kernel::num_cqes(const ibv_cq &cq) const {
-    return num_entries_in(cqs_.at(cq.handle).ring);
-}
-
-void live_rxe_kernel::let_threads_go_on() {
-    const std::lock_guard lock(point_);
+    const std::size_t ring_index = cqs_.at(cq.handle).ring;
+    const rxe_queue_buf &buf = ring(ring_index);
+    return count(ring_index, {.begin = load_acquire(buf.consumer_index),
+                              .end = load_acquire(buf.producer_index)});
 }
 
 int live_rxe_kernel::answer(const fake::command &cmd) {
-    enter_kernel();
     const std::lock_guard lock(mutex_);
     if (const int refusal = check(cmd))
         return refusal;
@@ -65,13 +72,14 @@ int live_rxe_kernel::check(const fake::command &cmd) {
         return qps_.at(cmd.read<ib_uverbs_post_send>().qp_handle).state < IBV_QPS_RTS ? EINVAL : 0;
     case IB_USER_VERBS_CMD_RESIZE_CQ: { // rxe_cq_chk_attr()
         const auto req = cmd.read<ib_uverbs_resize_cq>();
-        return req.cqe < num_entries_in(cqs_.at(req.cq_handle).ring) ? EINVAL : 0;
+        const std::size_t cq_ring = cqs_.at(req.cq_handle).ring;
+        return req.cqe < count(cq_ring, cqes(cq_ring)) ? EINVAL : 0;
     }
     case IB_USER_VERBS_CMD_MODIFY_SRQ: { // resize_finish()
         const auto req = cmd.read<ib_uverbs_modify_srq>();
         const std::uint32_t num_slots = std::bit_ceil(req.max_wr + 1);
-        return (req.attr_mask & IBV_SRQ_MAX_WR) != 0 &&
-                       num_slots <= num_entries_in(srqs_.at(req.srq_handle))
+        const std::size_t srq_ring = srqs_.at(req.srq_handle);
+        return (req.attr_mask & IBV_SRQ_MAX_WR) != 0 && num_slots <= count(srq_ring, wqes(srq_ring))
                    ? EINVAL
                    : 0;
     }
@@ -111,14 +119,14 @@ void live_rxe_kernel::act(const fake::command &cmd, std::size_t first_new_ring) 
         break;
     case IB_USER_VERBS_CMD_RESIZE_CQ: { // rxe_cq_resize_queue()
         created_cq &cq = cqs_.at(cmd.read<ib_uverbs_resize_cq>().cq_handle);
-        move_entries(cq.ring, first_new_ring);
+        move_entries(cq.ring, cqes(cq.ring), first_new_ring);
         cq.ring = first_new_ring;
         break;
     }
     case IB_USER_VERBS_CMD_MODIFY_SRQ: // rxe_srq_from_attr()
         if (num_rings() != first_new_ring) {
             std::size_t &srq_ring = srqs_.at(cmd.read<ib_uverbs_modify_srq>().srq_handle);
-            move_entries(srq_ring, first_new_ring);
+            move_entries(srq_ring, wqes(srq_ring), first_new_ring);
             srq_ring = first_new_ring;
         }
         break;
@@ -169,10 +177,12 @@ void live_rxe_kernel::modify_qp(created_qp &qp, ibv_qp_state new_state) {
     qp.is_flush_due = false;
     // rxe_qp_reset(): flush_recv_queue() and flush_send_queue() complete nothing.
     rxe_queue_buf &sq = ring(qp.sq_ring);
-    sq.consumer_index = qp.sq_end = sq.producer_index;
-    std::memset(entry(qp.sq_ring, 0), 0, (std::size_t{sq.index_mask} + 1) * entry_size(sq));
+    qp.sq_end = load_acquire(sq.producer_index);
+    store_release(sq.consumer_index, qp.sq_end);
+    fill_entry(entry(qp.sq_ring, 0), 0, (std::size_t{sq.index_mask} + 1) * entry_size(sq));
     if (qp.srq == 0)
-        ring(qp.rq_ring).consumer_index = ring(qp.rq_ring).producer_index;
+        store_release(ring(qp.rq_ring).consumer_index,
+                      load_acquire(ring(qp.rq_ring).producer_index));
 }
 
 /// rxe_qp_error(), which schedules the tasks that flush.
@@ -190,13 +200,17 @@ void live_rxe_kernel::flush(created_qp &qp) {
     qp.is_flush_due = false;
     while (qp.srq == 0 && complete_receive(qp, qp.rq_ring, IBV_WC_WR_FLUSH_ERR)) {
     }
-    while (num_entries_in(qp.sq_ring) != 0)
-        complete_requests(qp, ring(qp.sq_ring).producer_index, IBV_WC_WR_FLUSH_ERR);
+    for (;;) {
+        const entry_range requests = wqes(qp.sq_ring);
+        if (requests.begin == requests.end)
+            return;
+        complete_requests(qp, requests.end, IBV_WC_WR_FLUSH_ERR);
+    }
 }
 
 /// rxe_requester(). In ERR it has the completer flush the SQ, and not the RQ.
 void live_rxe_kernel::process_sq(created_qp &qp) {
-    qp.sq_end = ring(qp.sq_ring).producer_index;
+    qp.sq_end = load_acquire(ring(qp.sq_ring).producer_index);
     if (qp.state == IBV_QPS_ERR)
         complete_requests(qp, qp.sq_end, IBV_WC_WR_FLUSH_ERR);
     else if (completes_requests)
@@ -209,10 +223,9 @@ void live_rxe_kernel::complete_requests(created_qp &qp, std::uint32_t end, ibv_w
     while (sq.consumer_index != end) {
         unsigned char *const addr = entry(qp.sq_ring, sq.consumer_index);
         fake::rxe::rxe_send_wqe wqe;
-        std::memcpy(&wqe, addr, sizeof wqe);
-        std::memset(addr, GARBAGE, sizeof wqe);
-        let_threads_go_on();
-        sq.consumer_index = next_index(sq, sq.consumer_index);
+        read_entry(&wqe, addr, sizeof wqe);
+        fill_entry(addr, GARBAGE, sizeof wqe);
+        store_release(sq.consumer_index, next_index(sq, sq.consumer_index));
         if (!qp.signals_all && (wqe.wr.send_flags & IBV_SEND_SIGNALED) == 0 &&
             status == IBV_WC_SUCCESS)
             continue;
@@ -228,14 +241,13 @@ void live_rxe_kernel::complete_requests(created_qp &qp, std::uint32_t end, ibv_w
 /// do_complete() of the responder, for the next receive of an RQ or SRQ. False: there is none.
 bool live_rxe_kernel::complete_receive(created_qp &qp, std::size_t wq_ring, ibv_wc_status status) {
     rxe_queue_buf &wq = ring(wq_ring);
-    if (num_entries_in(wq_ring) == 0)
+    if (const entry_range receives = wqes(wq_ring); receives.begin == receives.end)
         return false;
     unsigned char *const addr = entry(wq_ring, wq.consumer_index);
     fake::rxe::rxe_recv_wqe wqe;
-    std::memcpy(&wqe, addr, sizeof wqe);
-    std::memset(addr, GARBAGE, sizeof wqe);
-    let_threads_go_on();
-    wq.consumer_index = next_index(wq, wq.consumer_index);
+    read_entry(&wqe, addr, sizeof wqe);
+    fill_entry(addr, GARBAGE, sizeof wqe);
+    store_release(wq.consumer_index, next_index(wq, wq.consumer_index));
     fake::rxe::rxe_cqe cqe{};
     cqe.wr_id = wqe.wr_id;
     cqe.status = status;
@@ -249,14 +261,13 @@ bool live_rxe_kernel::complete_receive(created_qp &qp, std::size_t wq_ring, ibv_
 void live_rxe_kernel::post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe) {
     rxe_queue_buf &buf = ring(cq.ring);
     const std::uint32_t end = next_index(buf, buf.producer_index);
-    require(end != buf.consumer_index, "a CQ overflows");
-    for (std::uint32_t i = buf.producer_index; next_index(buf, i) != buf.consumer_index;
+    const std::uint32_t consumer_index = load_acquire(buf.consumer_index);
+    require(end != consumer_index, "a CQ overflows");
+    for (std::uint32_t i = buf.producer_index; next_index(buf, i) != consumer_index;
          i = next_index(buf, i))
-        std::memset(entry(cq.ring, i), GARBAGE, entry_size(buf));
-    std::memcpy(entry(cq.ring, buf.producer_index), &cqe, sizeof cqe);
-    let_threads_go_on();
-    buf.producer_index = end;
-    let_threads_go_on();
+        fill_entry(entry(cq.ring, i), GARBAGE, entry_size(buf));
+    write_entry(entry(cq.ring, buf.producer_index), &cqe, sizeof cqe);
+    store_release(buf.producer_index, end);
     if (cq.is_armed) {
         cq.is_armed = false;
         raise_event();
@@ -264,12 +275,14 @@ void live_rxe_kernel::post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe) {
 }
 
 /// resize_finish(): to the begin of the new ring.
-void live_rxe_kernel::move_entries(std::size_t old_ring, std::size_t new_ring) {
+void live_rxe_kernel::move_entries(std::size_t old_ring, const entry_range &moved,
+                                   std::size_t new_ring) {
     rxe_queue_buf &old_buf = ring(old_ring), &new_buf = ring(new_ring);
-    for (std::uint32_t i = old_buf.consumer_index; i != old_buf.producer_index;
-         i = next_index(old_buf, i))
-        std::memcpy(entry(new_ring, new_buf.producer_index++), entry(old_ring, i),
+    std::uint32_t new_index = 0;
+    for (std::uint32_t i = moved.begin; i != moved.end; i = next_index(old_buf, i))
+        write_entry(entry(new_ring, new_index++), entry(old_ring, i),
                     std::min(entry_size(old_buf), entry_size(new_buf)));
+    store_release(new_buf.producer_index, new_index);
 }
 
 void live_rxe_kernel::run_tasks() {

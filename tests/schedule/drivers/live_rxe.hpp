@@ -2,8 +2,9 @@
 //
 // The fake rxe kernel of the unit tests, which also takes WQEs, completes and flushes them, raises
 // events, and moves what is in a ring to a new one. It is not compiled for the scheduler: other
-// threads go on before and after a command, and around each CQE; they wait if they have a command.
-// What is named in live_rxe.cpp are the functions of the kernel in drivers/infiniband/sw/rxe.
+// threads go on before and after a command, and when it accesses a ring (ring_access.hpp); they
+// wait if they have a command. What is named in live_rxe.cpp are the functions of the kernel in
+// drivers/infiniband/sw/rxe.
 #pragma once
 
 #include "fake_rxe.hpp"
@@ -16,6 +17,8 @@ namespace schedule {
 
 class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
   public:
+    live_rxe_kernel() { shares_mappings = true; }
+
     bool completes_requests = true; ///< at a doorbell; otherwise acknowledge() does
 
     bool flushes_later = false; ///< not in the command that moves a QP to ERR, but in run_tasks()
@@ -33,7 +36,7 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
     /// receive fails, and an RC QP enters ERR.
     bool receive(const ibv_qp &qp, ibv_wc_status status = IBV_WC_SUCCESS);
 
-    /// That are in the CQ. Other threads do not go on first.
+    /// That are in the CQ.
     std::uint32_t num_cqes(const ibv_cq &cq) const;
 
   private:
@@ -50,6 +53,10 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
         bool is_flush_due, signals_all, is_rc;
     };
 
+    struct entry_range {
+        std::uint32_t begin, end; ///< indices, from one up to the other
+    };
+
     int check(const fake::command &cmd);
     void act(const fake::command &cmd, std::size_t first_new_ring);
     template <class create_command>
@@ -61,16 +68,16 @@ class live_rxe_kernel : public fake::rxe_kernel, public kernel_events {
     void move_to_err(created_qp &qp);
     void flush(created_qp &qp);
     void post_cqe(created_cq &cq, const fake::rxe::rxe_cqe &cqe);
-    void move_entries(std::size_t old_ring, std::size_t new_ring);
-    std::uint32_t num_entries_in(std::size_t ring_index) const;
+    void move_entries(std::size_t old_ring, const entry_range &moved, std::size_t new_ring);
+    entry_range cqes(std::size_t ring_index) const;
+    entry_range wqes(std::size_t ring_index) const;
+    std::uint32_t count(std::size_t ring_index, const entry_range &range) const;
     unsigned char *entry(std::size_t ring_index, std::uint32_t index) const;
-    void let_threads_go_on();
 
     std::map<std::uint32_t, created_cq> cqs_;   ///< by handle, as the others
     std::map<std::uint32_t, std::size_t> srqs_; ///< their rings
     std::map<std::uint32_t, created_qp> qps_;
     std::mutex mutex_; ///< held by a command, and by what comes from the network
-    std::mutex point_;
 };
 
 } // namespace schedule

@@ -2,20 +2,38 @@
 
 #include "live_siw.hpp"
 
+#include "ring_access.hpp"
 #include "schedule.hpp"
 
-namespace schedule {
+#include <cstddef>
 
+namespace schedule {
+namespace {
+
+/// The flags are in the middle of a CQE, which is written before and behind them.
+constexpr std::size_t SIZE_BEFORE_FLAGS = offsetof(siw_cqe, flags);
+constexpr std::size_t SIZE_BEHIND_FLAGS = sizeof(siw_cqe) - offsetof(siw_cqe, opcode);
+
+} // namespace
+
+// siw_sqe_complete(). Its store of VALID is a plain one, of which provider/siw/ring.hpp says what
+// it means; here it has the order that the driver can rely on at best.
 void live_siw_kernel::complete(std::size_t cq_ring, const siw_cqe &cqe) {
-    add_cqe(cq_ring, cqe);
-    if (cq_ctrl(cq_ring).flags == 0)
+    std::unique_lock lock(cq_lock_);
+    siw_cqe &written = next_cqe(cq_ring);
+    require(load_acquire(written.flags) == 0, "a CQ overflows");
+    write_entry(&written, &cqe, SIZE_BEFORE_FLAGS);
+    write_entry(&written.opcode, &cqe.opcode, SIZE_BEHIND_FLAGS);
+    store_release(written.flags, static_cast<std::uint8_t>(cqe.flags | SIW_WQE_VALID));
+    full_barrier(); // smp_store_mb() of the flags of the WQE
+    if (load_acquire(cq_ctrl(cq_ring).flags) == 0)
         return;
-    cq_ctrl(cq_ring).flags = 0;
+    store_release(cq_ctrl(cq_ring).flags, 0U);
+    lock.unlock();
     raise_event();
 }
 
 int live_siw_kernel::answer_driver(const fake::command &cmd) {
-    enter_kernel();
     const std::size_t first_ring = num_rings();
     if (const int result = siw_kernel::answer_driver(cmd))
         return result;
@@ -40,6 +58,7 @@ int live_siw_kernel::answer_driver(const fake::command &cmd) {
         if (refuses_doorbells && choose(SELDOM) == 1)
             return ENOTCONN;
         created_qp &qp = qps_.at(cmd.read<ib_uverbs_post_send>().qp_handle);
+        const std::lock_guard lock(state_lock_);
         if (qp.is_connected) // siw_post_send() does nothing in ERR, and succeeds
             process_sq(qp);
     } else if (cmd.number == IB_USER_VERBS_CMD_MODIFY_QP &&
@@ -77,32 +96,54 @@ siw_cqe make_cqe(const wqe_type &wqe, std::uint8_t opcode, std::uint16_t status,
     return cqe;
 }
 
+template <class wqe_type>
+wqe_type copy(const wqe_type &wqe) {
+    wqe_type result;
+    read_entry(&result, &wqe, sizeof result);
+    return result;
+}
+
 } // namespace
 
+void live_siw_kernel::take_request(std::size_t sq_ring, std::uint32_t number) {
+    store_release(sqe(sq_ring, number).flags, std::uint16_t{0});
+    full_barrier(); // smp_store_mb()
+}
+
+std::optional<std::uint64_t> live_siw_kernel::take_receive(std::size_t ring_index,
+                                                           std::uint32_t number) {
+    siw_rqe &taken = rqe(ring_index, number);
+    if (load_acquire(taken.flags) == 0)
+        return {};
+    const siw_rqe receive = copy(taken);
+    store_release(taken.flags, std::uint16_t{0});
+    return receive.id;
+}
+
+// siw_activate_tx_from_sq()
 void live_siw_kernel::process_sq(created_qp &qp) {
-    for (; (sqe(qp.sq_ring, qp.num_sent).flags & SIW_WQE_VALID) != 0; ++qp.num_sent) {
-        siw_sqe &taken = sqe(qp.sq_ring, qp.num_sent);
-        const siw_cqe cqe = make_cqe(taken, taken.opcode, SIW_WC_SUCCESS, qp.qp_num);
-        const bool is_signaled = (taken.flags & SIW_WQE_SIGNALLED) != 0;
-        taken.flags = 0;
-        if (is_signaled)
-            complete(qp.send_cq_ring, cqe);
+    for (; (load_acquire(sqe(qp.sq_ring, qp.num_sent).flags) & SIW_WQE_VALID) != 0; ++qp.num_sent) {
+        const siw_sqe taken = copy(sqe(qp.sq_ring, qp.num_sent));
+        take_request(qp.sq_ring, qp.num_sent);
+        if ((taken.flags & SIW_WQE_SIGNALLED) != 0)
+            complete(qp.send_cq_ring, make_cqe(taken, taken.opcode, SIW_WC_SUCCESS, qp.qp_num));
     }
 }
 
 void live_siw_kernel::flush_sq(created_qp &qp) {
-    while (sqe(qp.sq_ring, qp.num_sent).flags != 0) {
-        siw_sqe &taken = sqe(qp.sq_ring, qp.num_sent++);
-        taken.flags = 0;
+    for (; load_acquire(sqe(qp.sq_ring, qp.num_sent).flags) != 0; ++qp.num_sent) {
+        const siw_sqe taken = copy(sqe(qp.sq_ring, qp.num_sent));
         complete(qp.send_cq_ring, make_cqe(taken, taken.opcode, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
+        take_request(qp.sq_ring, qp.num_sent);
     }
 }
 
 void live_siw_kernel::flush_rq(created_qp &qp) {
-    while (qp.has_rq && rqe(qp.rq_ring, qp.num_taken).flags != 0) {
-        siw_rqe &taken = rqe(qp.rq_ring, qp.num_taken++);
-        taken.flags = 0;
-        complete(qp.cq_ring, make_cqe(taken, SIW_OP_RECEIVE, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
+    for (; qp.has_rq && load_acquire(rqe(qp.rq_ring, qp.num_taken).flags) != 0; ++qp.num_taken) {
+        siw_rqe &flushed = rqe(qp.rq_ring, qp.num_taken);
+        complete(qp.cq_ring,
+                 make_cqe(copy(flushed), SIW_OP_RECEIVE, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
+        store_release(flushed.flags, std::uint16_t{0});
     }
 }
 

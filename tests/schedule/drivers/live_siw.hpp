@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // The fake siw kernel of the unit tests, which also completes and flushes requests and raises
-// events. It is not compiled for the scheduler: other threads go on only before a command, and
-// after an event.
+// events. It is not compiled for the scheduler: other threads go on only before a command, when it
+// accesses a ring (ring_access.hpp), and after an event.
 #pragma once
 
 #include "fake_siw.hpp"
@@ -10,16 +10,24 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace schedule {
 
 class live_siw_kernel : public fake::siw_kernel, public kernel_events {
   public:
+    live_siw_kernel() { shares_mappings = true; }
+
     /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
     void complete(std::size_t cq_ring, const siw_cqe &cqe);
     /// The peer ends the connection: the kernel moves the QP to ERR and flushes its queues, as
     /// siw_qp_llp_close(), unless the program has moved it to ERR, which drops the connection.
     void close_connection(const ibv_qp &qp);
+
+    /// The kernel takes a request, of which no CQE comes.
+    void take_request(std::size_t sq_ring, std::uint32_t number);
+    /// The kernel takes a receive, if it is there. Returns its wr_id.
+    std::optional<std::uint64_t> take_receive(std::size_t ring_index, std::uint32_t number);
 
     bool takes_requests = false; ///< at a doorbell; otherwise the SQ stands still
     bool refuses_doorbells =
@@ -46,7 +54,8 @@ class live_siw_kernel : public fake::siw_kernel, public kernel_events {
 
     std::map<std::uint32_t, std::size_t> cq_rings_; ///< by handle
     std::map<std::uint32_t, created_qp> qps_;       ///< by handle
-    std::mutex state_lock_; ///< of all QPs, held while the kernel flushes a queue
+    std::mutex state_lock_; ///< of all QPs, held while the kernel works on a queue
+    std::mutex cq_lock_;    ///< of all CQs
 };
 
 } // namespace schedule

@@ -402,7 +402,7 @@ void post_during_a_check() {
         ibv_qp *const qp = device.create_qp(cq.cq);
         post_send(qp, 5);
         constexpr std::size_t SQ_RING = EVENT_CQ_RING + 1;
-        device.kernel.sqe(SQ_RING, 0).flags = 0;                     // taken
+        device.kernel.take_request(SQ_RING, 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(100)); // a poll may check
         device.kernel.state = IBV_QPS_ERR;
         std::thread poller([&] { cq.poll(*qp); });

@@ -103,14 +103,9 @@ class srq_consumer {
         : device_(device) {}
     void take_all(const ibv_qp &qp) {
         constexpr std::size_t SRQ_RING = 1; // created after the CQ
-        for (;; ++num_taken_) {
-            siw_rqe &rqe = device_.kernel.rqe(SRQ_RING, num_taken_);
-            const std::atomic_ref flags(rqe.flags);
-            if (flags.load() == 0)
-                return;
-            const std::uint64_t wr_id = rqe.id;
-            flags.store(0);
-            device_.complete(qp, wr_id);
+        while (const auto wr_id = device_.kernel.take_receive(SRQ_RING, num_taken_)) {
+            ++num_taken_;
+            device_.complete(qp, *wr_id);
         }
     }
 
@@ -137,7 +132,7 @@ ibv_qp *create_qp_with_request(device &device, std::uint32_t max_send_wr) {
         post_send(qp, 0);
     post_send(qp, SERIES);
     for (std::uint32_t i = 0; i + 1 < max_send_wr; ++i)
-        device.kernel.sqe(SQ_RING, i).flags = 0;
+        device.kernel.take_request(SQ_RING, i);
     return qp;
 }
 

@@ -199,6 +199,14 @@ void *kernel::map(std::uint64_t offset, std::size_t bytes, int prot, int flags) 
         return MAP_FAILED;
     }
     const std::size_t size = round_to_pages(bytes);
+    const auto is_mapped = [&](const shared_memory &each) {
+        return each.offset == offset && each.size == size;
+    };
+    const auto ring = std::find_if(rings_.begin(), rings_.end(), is_mapped);
+    if (shares_mappings && ring != rings_.end()) {
+        mapped_[ring->addr] = size;
+        return ring->addr;
+    }
     void *const area = mmap64(nullptr, size + 2 * page_size, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (area == MAP_FAILED)
@@ -212,9 +220,8 @@ void *kernel::map(std::uint64_t offset, std::size_t bytes, int prot, int flags) 
         return MAP_FAILED;
     }
     mapped_[addr] = size;
-    for (const shared_memory &ring : rings_)
-        if (ring.offset == offset && ring.size == size)
-            ASAN_POISON_MEMORY_REGION(addr + ring.used, size - ring.used);
+    if (ring != rings_.end())
+        ASAN_POISON_MEMORY_REGION(addr + ring->used, size - ring->used);
     return addr;
 }
 
@@ -225,9 +232,11 @@ bool kernel::unmap(void *addr, std::size_t bytes) {
     const std::size_t size = mapping->second;
     if (round_to_pages(bytes) != size)
         std::abort();
+    mapped_.erase(mapping);
+    if (shares_mappings)
+        return mprotect(addr, size, PROT_NONE) == 0;
     ASAN_UNPOISON_MEMORY_REGION(addr, size);
     syscall(SYS_munmap, static_cast<unsigned char *>(addr) - page_size, size + 2 * page_size);
-    mapped_.erase(mapping);
     return true;
 }
 

@@ -74,6 +74,8 @@ class kernel {
     int error = ENOSPC;                     ///< its errno
     unsigned num_failing_mappings = 0;      ///< of the next ones, with ENOMEM
     std::vector<std::pair<std::uint64_t, std::size_t>> mappings; ///< requested: offset and size
+    /// The driver gets the kernel's own mapping of a ring, so that each entry has one address.
+    bool shares_mappings = false;
 
     /// Opens the device with the driver. Returns nullptr and sets errno on failure.
     ibv_context *open();

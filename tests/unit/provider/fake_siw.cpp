@@ -60,11 +60,11 @@ siw_uresp_create_qp siw_kernel::add_qp(std::uint32_t handle, std::uint32_t max_s
 }
 
 void siw_kernel::add_cqe(std::size_t ring_index, siw_cqe cqe) {
-    auto &next_cqe = entry<siw_cqe>(ring_index, num_cqes_added_[ring_index]++);
-    if (next_cqe.flags != 0)
+    siw_cqe &written = next_cqe(ring_index);
+    if (written.flags != 0)
         std::abort();
     cqe.flags |= SIW_WQE_VALID;
-    next_cqe = cqe;
+    written = cqe;
 }
 
 int siw_kernel::answer_driver(const command &cmd) {

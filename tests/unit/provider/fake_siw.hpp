@@ -37,7 +37,11 @@ class siw_kernel : public kernel {
         return *reinterpret_cast<siw_cq_ctrl *>(
             &entry<siw_cqe>(ring_index, num_entries(ring_index) - 1) + 1);
     }
-    /// Adds the next CQE to a CQ's ring.
+    /// The next CQE in a CQ's ring, for the kernel to write.
+    siw_cqe &next_cqe(std::size_t ring_index) {
+        return entry<siw_cqe>(ring_index, num_cqes_added_[ring_index]++);
+    }
+    /// Writes it.
     void add_cqe(std::size_t ring_index, siw_cqe cqe);
 
   protected:
