@@ -260,6 +260,28 @@ void unconnected_qp_is_moved_to_err() {
     destroy(qp);
 }
 
+/// Two threads post to a QP that was never connected. No request stays in the SQ.
+void two_post_to_unconnected_qp() {
+    device device;
+    device.kernel.on_doorbell = [](std::uint32_t) {
+        return ENOTCONN;
+    };
+    device.kernel.max_dest_rd_atomic = 0;
+    ibv_qp *const qp = device.create_qp();
+    const auto post = [qp] {
+        for (int i = 0; i < 2; ++i)
+            require(try_post_send(qp, 1) == EINVAL,
+                    "a post does not say that the QP is unconnected");
+    };
+    std::thread other(post);
+    post();
+    other.join();
+    constexpr std::size_t SQ_RING = CQ_RING + 1;
+    for (std::uint32_t i = 0; i < device.kernel.num_entries(SQ_RING); ++i)
+        require(device.kernel.sqe(SQ_RING, i).flags == 0, "a request that was refused is posted");
+    destroy(qp);
+}
+
 /// A thread that polls, with start_poll, posts to a failed QP with an armed CQ; another polls that
 /// CQ; a third destroys a CQ that had an event.
 void holder_posts_and_cq_is_destroyed() {
@@ -437,6 +459,7 @@ constexpr std::array PROGRAMS = {
                       failed_completion_and_event_qp_have_a_number},
     schedule::program{"single_threaded_cq", single_threaded_cq},
     schedule::program{"unconnected_qp_is_moved_to_err", unconnected_qp_is_moved_to_err},
+    schedule::program{"two_post_to_unconnected_qp", two_post_to_unconnected_qp},
     schedule::program{"holder_posts_and_cq_is_destroyed", holder_posts_and_cq_is_destroyed},
     schedule::program{"closed_qp_is_found", closed_qp_is_found},
     schedule::program{"two_post_to_closed_qp", two_post_to_closed_qp},
