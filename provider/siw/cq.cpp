@@ -108,36 +108,38 @@ void to_wc(const siw_cqe &cqe, ibv_wc_status status, ibv_wc &wc) noexcept {
     wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
 }
 
-/// Completes the next WQE of a QP in error, which the kernel has neither taken nor flushed, with
-/// IBV_WC_WR_FLUSH_ERR. Returns false if there is none.
-bool flush_wqe(siw_wq &wq, ibv_wc &wc) noexcept {
+enum class flush_result { NONE, FLUSHED, TAKEN_BY_KERNEL };
+
+/// Completes the next WQE of a QP in error with IBV_WC_WR_FLUSH_ERR, unless the kernel has taken
+/// it.
+// siw_qp_llp_close() flushes WQEs, too. It loads the flags of a WQE, writes its CQE, and clears the
+// flags: if this function flushes the WQE in between, it completes twice. Nothing that a program
+// can ask tells whether the kernel is about to do that.
+flush_result flush_wqe(siw_wq &wq, ibv_wc &wc) noexcept {
     const std::uint32_t prod = std::atomic_ref(wq.ring.prod).load(std::memory_order_acquire);
     // A post that withdraws its WQEs sets prod back, and forth if they are to be flushed.
-    while (static_cast<std::int32_t>(prod - wq.flush_index) > 0) {
-        const std::uint32_t index = wq.flush_index++;
-        if (!wq.ring.is_wqe_pending(index))
-            continue; // siw_qp_llp_close() has flushed it
-        wqe_header &wqe = wq.ring.wqe(index);
-        wc = {};
-        wc.wr_id = wqe.id;
-        wc.status = IBV_WC_WR_FLUSH_ERR;
-        wc.opcode = wq.is_rq ? IBV_WC_RECV : to_wc_opcode(wqe.opcode);
-        wc.qp_num = wq.qp_num;
-        store_flags(wqe, 0);
-        return true;
-    }
-    return false;
+    if (static_cast<std::int32_t>(prod - wq.flush_index) <= 0)
+        return flush_result::NONE;
+    const std::uint32_t index = wq.flush_index++;
+    if (!wq.ring.is_wqe_pending(index))
+        return flush_result::TAKEN_BY_KERNEL;
+    wqe_header &wqe = wq.ring.wqe(index);
+    wc = {};
+    wc.wr_id = wqe.id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = wq.is_rq ? IBV_WC_RECV : to_wc_opcode(wqe.opcode);
+    wc.qp_num = wq.qp_num;
+    store_flags(wqe, 0);
+    return flush_result::FLUSHED;
 }
 
-/// Flushes a WQE of the queues from one on. Returns false if there is none.
-bool flush_wqe_of_list(siw_cq &cq, siw_wq *wq, ibv_wc &wc) noexcept {
-    for (; wq != nullptr; wq = wq->next) {
-        if (flush_wqe(*wq, wc)) {
-            cq.next_to_flush = wq;
-            return true;
-        }
-    }
-    return false;
+/// Flushes the next WQE of the queues from next_to_flush on.
+flush_result flush_next_wqe(siw_cq &cq, ibv_wc &wc) noexcept {
+    for (; cq.next_to_flush != nullptr; cq.next_to_flush = cq.next_to_flush->next)
+        if (const flush_result result = flush_wqe(*cq.next_to_flush, wc);
+            result != flush_result::NONE)
+            return result;
+    return flush_result::NONE;
 }
 
 /// Reads the next CQE. Returns false if there is none.
@@ -243,13 +245,17 @@ bool poll_first(siw_cq &cq, ibv_wc &wc) noexcept {
 /// false if there is neither.
 // It continues where it was, so that a peer that takes many QPs with it costs a time that grows
 // with their number, not with its square; and goes through the list only if a WQE was announced.
-// CQEs are looked for between the load of the list and the flush of a WQE: before a queue is
-// listed, the kernel has completed those in front.
+// A WQE is flushed after the CQEs of those in front, which the kernel writes before a queue is
+// listed, or before it clears the flags of a WQE: after each of these, CQEs are looked for again.
 bool poll_one(siw_cq &cq, ibv_wc &wc) noexcept {
     std::atomic_ref may_have_wqe(cq.may_have_wqe_to_flush);
     bool is_list_new = false;
-    while (!poll_cqe(cq, wc) && !flush_wqe_of_list(cq, cq.next_to_flush, wc)) {
-        cq.next_to_flush = nullptr;
+    while (!poll_cqe(cq, wc)) {
+        const flush_result result = flush_next_wqe(cq, wc);
+        if (result == flush_result::FLUSHED)
+            break;
+        if (result == flush_result::TAKEN_BY_KERNEL)
+            continue;
         if (is_list_new || !may_have_wqe.load(std::memory_order_relaxed))
             return false;
         // Ordering: acquire, for announce_wqe_to_flush(). A later one sets it again.

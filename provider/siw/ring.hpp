@@ -13,6 +13,8 @@
 // - The kernel clears the flags of a WQE after a full barrier, but sets those of a CQE with a plain
 //   store (up to 7.2 at least). A weakly ordered CPU may show the program the flags before the
 //   CQE; the program cannot prevent that.
+// - When the kernel flushes a WQE, it clears the flags twice (up to 7.2 at least). A WQE that the
+//   program writes in between, to the only free slot, is lost; the program cannot prevent that.
 // - The program uses no value of the kernel as an index.
 #pragma once
 

@@ -75,7 +75,7 @@ int live_siw_kernel::answer_driver(const fake::command &cmd) {
 void live_siw_kernel::close_connection(const ibv_qp &qp) {
     created_qp &closed = qps_.at(qp.handle);
     const std::lock_guard lock(state_lock_);
-    if (!closed.is_connected)
+    if (!closed.is_connected && !closes_after_err)
         return;
     closed.is_connected = false;
     state = IBV_QPS_ERR;
@@ -85,21 +85,21 @@ void live_siw_kernel::close_connection(const ibv_qp &qp) {
 
 namespace {
 
-template <class wqe_type>
-siw_cqe make_cqe(const wqe_type &wqe, std::uint8_t opcode, std::uint16_t status,
+siw_cqe make_cqe(std::uint64_t id, std::uint8_t opcode, std::uint16_t status,
                  std::uint32_t qp_num) {
     siw_cqe cqe{};
-    cqe.id = wqe.id;
+    cqe.id = id;
     cqe.opcode = opcode;
     cqe.status = status;
     cqe.qp_id = qp_num;
     return cqe;
 }
 
-template <class wqe_type>
-wqe_type copy(const wqe_type &wqe) {
-    wqe_type result;
-    read_entry(&result, &wqe, sizeof result);
+/// Of memory that the driver writes to.
+template <class type>
+type read(const type &shared) {
+    type result;
+    read_entry(&result, &shared, sizeof result);
     return result;
 }
 
@@ -115,7 +115,7 @@ std::optional<std::uint64_t> live_siw_kernel::take_receive(std::size_t ring_inde
     siw_rqe &taken = rqe(ring_index, number);
     if (load_acquire(taken.flags) == 0)
         return {};
-    const siw_rqe receive = copy(taken);
+    const siw_rqe receive = read(taken);
     store_release(taken.flags, std::uint16_t{0});
     return receive.id;
 }
@@ -123,17 +123,18 @@ std::optional<std::uint64_t> live_siw_kernel::take_receive(std::size_t ring_inde
 // siw_activate_tx_from_sq()
 void live_siw_kernel::process_sq(created_qp &qp) {
     for (; (load_acquire(sqe(qp.sq_ring, qp.num_sent).flags) & SIW_WQE_VALID) != 0; ++qp.num_sent) {
-        const siw_sqe taken = copy(sqe(qp.sq_ring, qp.num_sent));
+        const siw_sqe taken = read(sqe(qp.sq_ring, qp.num_sent));
         take_request(qp.sq_ring, qp.num_sent);
         if ((taken.flags & SIW_WQE_SIGNALLED) != 0)
-            complete(qp.send_cq_ring, make_cqe(taken, taken.opcode, SIW_WC_SUCCESS, qp.qp_num));
+            complete(qp.send_cq_ring, make_cqe(taken.id, taken.opcode, SIW_WC_SUCCESS, qp.qp_num));
     }
 }
 
 void live_siw_kernel::flush_sq(created_qp &qp) {
     for (; load_acquire(sqe(qp.sq_ring, qp.num_sent).flags) != 0; ++qp.num_sent) {
-        const siw_sqe taken = copy(sqe(qp.sq_ring, qp.num_sent));
-        complete(qp.send_cq_ring, make_cqe(taken, taken.opcode, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
+        const siw_sqe &flushed = sqe(qp.sq_ring, qp.num_sent);
+        complete(qp.send_cq_ring,
+                 make_cqe(read(flushed.id), read(flushed.opcode), SIW_WC_WR_FLUSH_ERR, qp.qp_num));
         take_request(qp.sq_ring, qp.num_sent);
     }
 }
@@ -142,7 +143,7 @@ void live_siw_kernel::flush_rq(created_qp &qp) {
     for (; qp.has_rq && load_acquire(rqe(qp.rq_ring, qp.num_taken).flags) != 0; ++qp.num_taken) {
         siw_rqe &flushed = rqe(qp.rq_ring, qp.num_taken);
         complete(qp.cq_ring,
-                 make_cqe(copy(flushed), SIW_OP_RECEIVE, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
+                 make_cqe(read(flushed.id), SIW_OP_RECEIVE, SIW_WC_WR_FLUSH_ERR, qp.qp_num));
         store_release(flushed.flags, std::uint16_t{0});
     }
 }

@@ -21,7 +21,7 @@ class live_siw_kernel : public fake::siw_kernel, public kernel_events {
     /// Adds a CQE, and raises an event if the CQ is armed, as siw_sqe_complete() does.
     void complete(std::size_t cq_ring, const siw_cqe &cqe);
     /// The peer ends the connection: the kernel moves the QP to ERR and flushes its queues, as
-    /// siw_qp_llp_close(), unless the program has moved it to ERR, which drops the connection.
+    /// siw_qp_llp_close(). A QP that is in ERR: only if closes_after_err.
     void close_connection(const ibv_qp &qp);
 
     /// The kernel takes a request, of which no CQE comes.
@@ -29,6 +29,9 @@ class live_siw_kernel : public fake::siw_kernel, public kernel_events {
     /// The kernel takes a receive, if it is there. Returns its wr_id.
     std::optional<std::uint64_t> take_receive(std::size_t ring_index, std::uint32_t number);
 
+    /// The program has not dropped the connection when it has moved the QP to ERR, as after
+    /// siw_qp_nextstate_from_term(). Then a WQE may complete twice: see flush_wqe().
+    bool closes_after_err = false;
     bool takes_requests = false; ///< at a doorbell; otherwise the SQ stands still
     bool refuses_doorbells =
         false; ///< some, with ENOTCONN, as while another thread modifies the QP

@@ -484,6 +484,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"two_threads_move_a_qp_to_err", two_threads_move_a_qp_to_err},
     schedule::program{"flush_follows_completions_of_the_kernel",
                       flush_follows_completions_of_the_kernel},
+    schedule::program{"late_close_keeps_the_order", late_close_keeps_the_order},
     schedule::program{"peer_closes_the_connection", peer_closes_the_connection},
     schedule::program{"qp_is_destroyed_beside_completions_of_another",
                       qp_is_destroyed_beside_completions_of_another},

@@ -8,6 +8,7 @@
 
 #include "siw_device.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <thread>
@@ -246,6 +247,34 @@ void flush_follows_completions_of_the_kernel() {
     require(polled.count() == 3, "a completion is missing, or one too many");
     destroy(qp);
     destroy(failed_qp);
+}
+
+/// The kernel flushes receives that were posted to a QP in ERR, since the connection ends, while a
+/// thread polls: the order remains. A completion may come twice; see flush_wqe().
+void late_close_keeps_the_order() {
+    constexpr std::uint64_t NUM_RECEIVES = 2;
+    device device;
+    device.kernel.closes_after_err = true;
+    ibv_qp *const qp = device.create_qp();
+    move_to_err(qp);
+    for (std::uint64_t i = 0; i < NUM_RECEIVES; ++i)
+        post_recv(qp, SERIES + i);
+    std::thread closer([&] { device.kernel.close_connection(*qp); });
+    std::uint64_t next_id = SERIES;
+    const auto poll = [&] {
+        ibv_wc wc{};
+        if (ibv_poll_cq(device.cq, 1, &wc) == 0)
+            return false;
+        require(wc.wr_id <= next_id, "a receive completes before an earlier one");
+        next_id = std::max(next_id, wc.wr_id + 1);
+        return true;
+    };
+    poll();
+    closer.join();
+    while (poll()) {
+    }
+    require(next_id == SERIES + NUM_RECEIVES, "a completion is missing");
+    destroy(qp);
 }
 
 /// The peer ends the connection while two threads post and a third waits for the completions. The

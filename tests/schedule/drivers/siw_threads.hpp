@@ -15,6 +15,7 @@ void qp_of_a_thread_domain_fails();
 void parent_domains_are_counted();
 void two_threads_move_a_qp_to_err();
 void flush_follows_completions_of_the_kernel();
+void late_close_keeps_the_order();
 void peer_closes_the_connection();
 void qp_is_destroyed_beside_completions_of_another();
 void two_threads_arm_a_cq();
