@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Messages of the registry. The environment variable DAT_DBG_TYPE is a sum of message types
-// (default 1), DAT_DBG_DEST a sum of destinations: 1 standard error (default), 2 syslog.
-//
-// OFED's registry writes to standard output. This one uses standard error, because standard output
-// belongs to the program.
+// (default 1), DAT_DBG_DEST of destinations (log_line.hpp).
 #pragma once
 
 namespace coherdma::registry {

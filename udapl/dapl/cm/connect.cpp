@@ -73,16 +73,6 @@ int send_request(dapl_ep &ep, connection &conn) noexcept {
     return rdma_connect(conn.id, &param) == 0 ? 0 : errno;
 }
 
-/// Starts to resolve the peer's address, from the IA's address of the same family.
-int resolve_address(dapl_ep &ep, connection &conn) noexcept {
-    const address *const local = ep.ia->dev->find_address(ep.remote.sa.sa_family);
-    address source = local != nullptr ? *local : address{};
-    return rdma_resolve_addr(conn.id, local != nullptr ? &source.sa : nullptr, &ep.remote.sa,
-                             get_settings().arp_timeout_ms) == 0
-               ? 0
-               : errno;
-}
-
 int resolve_route(connection &conn) noexcept {
     return rdma_resolve_route(conn.id, get_settings().route_timeout_ms) == 0 ? 0 : errno;
 }
@@ -106,7 +96,7 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
             *free_entry = std::exchange(conn.id, new_id);
     }
     if (is_current)
-        return resolve_address(ep, conn);
+        return resolve_address(ep, conn.id, ep.remote);
     rdma_destroy_id(new_id); // Another thread has ended the attempt, with the old id only.
     return 0;
 }
@@ -213,7 +203,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
         error = conn.addr_retries++ < get_settings().arp_retries && event.status == -ETIMEDOUT
-                    ? resolve_address(ep, conn)
+                    ? resolve_address(ep, conn.id, ep.remote)
                     : EHOSTUNREACH;
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -294,7 +284,7 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
             event_thread::schedule(ep.timeout_task,
                                    dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
         // Under the lock: once it is released, another thread may end the attempt.
-        error = resolve_address(ep, conn);
+        error = resolve_address(ep, conn.id, ep.remote);
     }
     // An immediate failure is reported by an event, like a later one.
     if (error != 0)

@@ -84,6 +84,8 @@ std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept;
 
 /// Moves the QP to RTS. 0 or an errno.
 int qp_to_rts(dapl_ep &ep, connection &conn) noexcept;
+/// Starts to resolve the peer's address, from the IA's address of the same family. 0 or an errno.
+int resolve_address(const dapl_ep &ep, rdma_cm_id *id, address &remote) noexcept;
 
 /// Posts a connection event to the EP's connection EVD, with the peer's private data of conn. The
 /// caller holds the EP's lock, under which the state changes, so that events have the order of the

@@ -3,19 +3,32 @@
 // Reads librdmacm's event channel and passes each event to the handler of its id.
 
 #include "connection.hpp"
+#include "dapl/core/log.hpp"
+#include "dapl/core/settings.hpp"
+#include "dapl/ia/ia.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
 #include <cstring>
 
 namespace coherdma::dapl::cm {
 
 namespace {
 
+/// With the addresses of both ends, and the reason that rdma_cm has, in the status.
+[[gnu::cold]] void log_event(rdma_cm_event &event) noexcept {
+    log(log_type::connections, "connection from %s to %s: %s, status %d",
+        to_text(*rdma_get_local_addr(event.id)).data(),
+        to_text(*rdma_get_peer_addr(event.id)).data(), rdma_event_str(event.event), event.status);
+}
+
 struct event_channel_watcher final : fd_watcher {
     void handle_readable() noexcept override {
         rdma_cm_event *event = nullptr;
         while (rdma_get_cm_event(event_thread::channel(), &event) == 0) {
+            if (is_logged(log_type::connections))
+                log_event(*event);
             // A connection request has its own id, but is handled by the listening one.
             rdma_cm_id *const cm_id =
                 event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
@@ -40,6 +53,22 @@ std::uint16_t local_port(const dapl_ep &ep) noexcept {
 /// Maps a connection qualifier to a TCP port as OFED does.
 std::uint16_t conn_qual_to_port(DAT_CONN_QUAL qualifier) noexcept {
     return static_cast<std::uint16_t>(qualifier <= 0xffff ? qualifier : qualifier % 32001 + 33534);
+}
+
+/// Also sets the traffic class, which goes to the peer with the request.
+int resolve_address(const dapl_ep &ep, rdma_cm_id *id, address &remote) noexcept {
+    const settings &settings = get_settings();
+    auto traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
+    if (settings.traffic_class != AS_ROUTE &&
+        rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
+                        sizeof traffic_class) != 0)
+        return errno;
+    const address *const local = ep.ia->dev->find_address(remote.sa.sa_family);
+    address source = local != nullptr ? *local : address{};
+    return rdma_resolve_addr(id, local != nullptr ? &source.sa : nullptr, &remote.sa,
+                             settings.arp_timeout_ms) == 0
+               ? 0
+               : errno;
 }
 
 void destroy_conn(connection *conn) noexcept {

@@ -6,6 +6,7 @@
 #include "dapl/core/settings.hpp"
 #include "dapl/ia/ia.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace coherdma::dapl::cm {
@@ -19,11 +20,17 @@ int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept 
     attr.qp_state = state;
     if (rdma_init_qp_attr(conn.id, &attr, &mask) != 0)
         return errno;
+    const settings &settings = get_settings();
     if (state == IBV_QPS_RTR) {
-        attr.min_rnr_timer = get_settings().rnr_timer;
+        attr.min_rnr_timer = settings.rnr_timer;
+        attr.path_mtu = std::min(attr.path_mtu, settings.max_path_mtu);
+        if (settings.hop_limit != AS_ROUTE)
+            attr.ah_attr.grh.hop_limit = static_cast<std::uint8_t>(settings.hop_limit);
         if (!conn.active) // The reply is sent later, so rdma_cm has the depths of the request.
             attr.max_dest_rd_atomic = conn.responder_resources;
     }
+    if (state == IBV_QPS_RTS && settings.ack_timer != AS_ROUTE)
+        attr.timeout = static_cast<std::uint8_t>(settings.ack_timer);
     if (state == IBV_QPS_RTS && !conn.active)
         attr.max_rd_atomic = conn.initiator_depth;
     // INIT again: sets the port and the P_Key of the route.

@@ -211,7 +211,7 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
         if (arp_retries++ < get_settings().arp_retries && event.status == -ETIMEDOUT &&
-            rdma_resolve_addr(id, nullptr, &remote.sa, get_settings().arp_timeout_ms) == 0)
+            resolve_address(ep, id, remote) == 0)
             break;
         [[fallthrough]];
     default:
@@ -238,10 +238,7 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
     ep.count_connect();
-    const address *const local = ep.ia->dev->find_address(addr.sa.sa_family);
-    address source = local != nullptr ? *local : address{};
-    if (rdma_resolve_addr(peer.id, local != nullptr ? &source.sa : nullptr, &peer.remote.sa,
-                          get_settings().arp_timeout_ms) != 0)
+    if (resolve_address(ep, peer.id, peer.remote) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     return DAT_SUCCESS;
 }

@@ -2,10 +2,14 @@
 
 #include "result.hpp"
 
+#include "log.hpp"
+
 #include <cerrno>
+#include <cstring>
 
 /// The DAT error of a verbs or rdma_cm call. resource: the subtype if resources are lacking.
-DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource) noexcept {
+DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource,
+                                      std::source_location caller) noexcept {
     switch (error) {
     case ENOMEM:
     case ENOSPC:
@@ -36,6 +40,9 @@ DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource) noexcept {
     case EINTR:
         return dat_error(DAT_INTERRUPTED_CALL);
     default:
+        const char *const text = strerrordesc_np(error);
+        log(log_type::errors, "unexpected errno %d (%s) in %s", error,
+            text != nullptr ? text : "unknown", caller.function_name());
         return dat_error(DAT_INTERNAL_ERROR);
     }
 }

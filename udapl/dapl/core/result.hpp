@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dat2/udat.h>
+#include <source_location>
 
 namespace coherdma::dapl {
 
@@ -32,6 +33,9 @@ constexpr DAT_RETURN no_resources(DAT_UINT32 resource) {
 }
 
 /// The errno of a verbs or rdma_cm call. resource: the subtype of DAT_INSUFFICIENT_RESOURCES.
-[[gnu::cold]] DAT_RETURN from_errno(int error, DAT_UINT32 resource) noexcept;
+/// One that no DAT error tells is logged.
+[[gnu::cold]] DAT_RETURN
+from_errno(int error, DAT_UINT32 resource,
+           std::source_location caller = std::source_location::current()) noexcept;
 
 } // namespace coherdma::dapl

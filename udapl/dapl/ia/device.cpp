@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <coherdma/coherdma.h>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ifaddrs.h>
@@ -15,6 +16,19 @@
 #include <string>
 
 namespace coherdma::dapl {
+
+address_text to_text(const sockaddr &sa) noexcept {
+    address_text text = {'?'};
+    std::array<char, INET6_ADDRSTRLEN + IF_NAMESIZE> host;
+    std::array<char, sizeof "65535"> port;
+    const bool is_v6 = sa.sa_family == AF_INET6;
+    if (address::is_ip(&sa) &&
+        getnameinfo(&sa, is_v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), host.data(),
+                    host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        std::snprintf(text.data(), text.size(), is_v6 ? "[%s]:%s" : "%s:%s", host.data(),
+                      port.data());
+    return text;
+}
 
 address to_address(const sockaddr *sa) noexcept {
     address addr = {};

@@ -28,6 +28,10 @@ union address {
     in_port_t &port() noexcept { return sa.sa_family == AF_INET6 ? sin6.sin6_port : sin.sin_port; }
 };
 
+/// "10.0.0.1:4000", "[fe80::1%eth0]:4000", or "?" if it is no address of IP.
+using address_text = std::array<char, INET6_ADDRSTRLEN + IF_NAMESIZE + sizeof "[]:65535">;
+address_text to_text(const sockaddr &sa) noexcept;
+
 /// sa: of IPv4 or IPv6.
 address to_address(const sockaddr *sa) noexcept;
 

@@ -380,6 +380,8 @@ int rdma_init_qp_attr(rdma_cm_id *cm_id, ibv_qp_attr *attr, int *mask) {
             return set_errno(EINVAL);
         attr->dest_qp_num = id.peer->qp_num != 0 ? id.peer->qp_num : id.peer->conn_param.qp_num;
         attr->path_mtu = IBV_MTU_1024;
+        attr->ah_attr.is_global = 1;
+        attr->ah_attr.grh.traffic_class = id.traffic_class;
         attr->max_dest_rd_atomic = id.conn_param.responder_resources;
         attr->min_rnr_timer = 0;
         *mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -306,12 +306,18 @@ int rdma_listen(rdma_cm_id *cm_id, int) {
     return 0;
 }
 
-int rdma_set_option(rdma_cm_id *cm_id, int, int, void *, std::size_t) {
+int rdma_set_option(rdma_cm_id *cm_id, int, int option, void *value, std::size_t) {
     const library_call_guard call;
-    find_id(cm_id);
+    fake_cm_id &id = find_id(cm_id);
     if (const int error = injected_error("rdma_set_option"))
         return set_errno(error);
+    if (option == RDMA_OPTION_ID_TOS)
+        id.traffic_class = *static_cast<const std::uint8_t *>(value);
     return 0;
+}
+
+const char *rdma_event_str(rdma_cm_event_type) {
+    return "an event";
 }
 
 __be16 rdma_get_src_port(rdma_cm_id *cm_id) {

@@ -29,6 +29,7 @@ struct fake_cm_id : rdma_cm_id {
     const fake_cm_id *listener = nullptr; ///< of a request
     bool delivered = false; ///< to the code under test; false: a request that is not read yet
     std::uint32_t qp_num = 0;
+    std::uint8_t traffic_class = 0; ///< of its requests
     rdma_conn_param conn_param = {};
     ack_count events;
 };

@@ -58,6 +58,10 @@ void update_attr(fake_qp &qp, const ibv_qp_attr &attr, int mask) {
         qp.attr.max_dest_rd_atomic = old_attr.max_dest_rd_atomic;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0)
         qp.attr.max_rd_atomic = old_attr.max_rd_atomic;
+    if ((mask & IBV_QP_PATH_MTU) == 0)
+        qp.attr.path_mtu = old_attr.path_mtu;
+    if ((mask & IBV_QP_AV) == 0)
+        qp.attr.ah_attr = old_attr.ah_attr;
     if ((mask & IBV_QP_PORT) == 0)
         qp.attr.port_num = old_attr.port_num;
 }
