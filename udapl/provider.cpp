@@ -29,12 +29,12 @@ struct {
     bool atfork_registered = false;
 } instances;
 
-/// The caller holds the lock. The handlers keep another thread from holding it during a fork: the
-/// child would not have that thread.
+/// The caller holds the lock. fork() does not take it: a registry calls dat_provider_init under its
+/// own lock, which fork() takes after those of the Provider. So no thread changes the instances
+/// during a fork, and the child only forgets a thread that was reading them.
 void register_atfork() noexcept {
     if (!std::exchange(instances.atfork_registered, true))
-        pthread_atfork([] { instances.lock.lock(); }, [] { instances.lock.unlock(); },
-                       [] { instances.lock.unlock(); });
+        pthread_atfork(nullptr, nullptr, [] { new (&instances.lock) mutex; });
 }
 
 bool is_same(const DAT_PROVIDER_INFO &a, const DAT_PROVIDER_INFO &b) noexcept {

@@ -7,7 +7,10 @@
 #include "fake/tsan_ordering.hpp"
 #include "fake/two_eps.hpp"
 
+#include <atomic>
 #include <cerrno>
+#include <mutex>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -146,14 +149,55 @@ void fork_during_calls_of_other_threads(void **) {
     worker.join();
 }
 
+/// The lock of a registry, held around dat_provider_init and dat_provider_fini, and by a fork.
+struct {
+    std::mutex lock;
+    std::atomic<bool> fork_waits = false;
+} registry_like;
+
+/// Called before the Provider registers its handlers, as a registry does: fork() calls this prepare
+/// handler after those of the Provider.
+void register_registry_atfork() {
+    pthread_atfork(
+        [] {
+            registry_like.fork_waits = true;
+            registry_like.lock.lock();
+        },
+        [] { registry_like.lock.unlock(); }, [] { new (&registry_like.lock) std::mutex; });
+}
+
+/// A thread has the registry's lock when another forks, and then calls the Provider.
+void fork_while_registry_calls_provider(void **) {
+    const DAT_PROVIDER_INFO info = make_info("forked");
+    registry_like.fork_waits = false;
+    std::atomic<bool> locked = false;
+    std::thread opener([&] {
+        const std::lock_guard guard(registry_like.lock);
+        locked = true;
+        while (!registry_like.fork_waits)
+            std::this_thread::yield();
+        dat_provider_init(&info, "fake0");
+        dat_provider_fini(&info);
+    });
+    while (!locked)
+        std::this_thread::yield();
+    constexpr unsigned deadlock_s = 20;
+    alarm(deadlock_s);
+    assert_int_equal(run_in_child([] { return 0; }), 0);
+    opener.join();
+    alarm(0);
+}
+
 } // namespace
 
 int main() {
+    register_registry_atfork();
     const CMUnitTest tests[] = {
         TEST(parent_handles_invalid_in_child),
         TEST(child_opens_ia_and_transfers),
         TEST(child_gets_async_events),
         TEST(fork_during_calls_of_other_threads),
+        TEST(fork_while_registry_calls_provider),
     };
     return run_cases(tests);
 }
