@@ -2,6 +2,8 @@
 
 #include "lock.hpp"
 
+#include "handles/ia_table.hpp"
+
 #include <pthread.h>
 
 namespace coherdma::registry {
@@ -19,6 +21,7 @@ void atfork_parent() noexcept {
 /// The mutex has the thread ID of its owner, which differs in the child: it cannot be unlocked
 /// there.
 void atfork_child() noexcept {
+    forget_ias();
     mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 

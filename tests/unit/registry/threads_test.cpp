@@ -161,6 +161,28 @@ void fork_during_open_leaves_both_usable(void **) {
     assert_int_equal(WTERMSIG(status), SIGUSR1);
 }
 
+/// In the child the parent's IA is not open, and the child's IA has another handle.
+void handle_of_parent_invalid_in_child(void **) {
+    const DAT_IA_HANDLE parent_ia = open_ia_ok("shared");
+    const pid_t child = fork();
+    if (child == 0) {
+        const auto is_rejected = [parent_ia] {
+            return dat_lmr_sync_rdma_read(parent_ia, nullptr, 0) == INVALID_IA &&
+                   dat_ia_close(parent_ia, DAT_CLOSE_ABRUPT_FLAG) == INVALID_IA;
+        };
+        const bool rejected_before = is_rejected();
+        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+        const bool usable = open_ia("shared", ia) == DAT_SUCCESS && ia != parent_ia &&
+                            is_rejected() && dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS;
+        raise(rejected_before && usable ? SIGUSR1 : SIGUSR2);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGUSR1);
+    close_ia_ok(parent_ia);
+}
+
 int setup(void **) {
     std::string conf = conf_line("shared", "") + conf_line("slow", "slow");
     for (int i = 0; i < NUM_THREADS; ++i)
@@ -180,6 +202,7 @@ int main() {
         cmocka_unit_test(concurrent_close_succeeds_once),
         cmocka_unit_test(concurrent_queries_and_registrations_work),
         cmocka_unit_test(fork_during_open_leaves_both_usable),
+        cmocka_unit_test(handle_of_parent_invalid_in_child),
     };
     return cmocka_run_group_tests(tests, setup, nullptr);
 }

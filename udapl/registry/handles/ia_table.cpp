@@ -91,6 +91,15 @@ void end_ia_close(const closing_ia &closing, bool closed) noexcept {
     uncache_page(closing.ia);
 }
 
+/// The parent's references of providers stay: their libraries are not unloaded in the child.
+void forget_ias() noexcept {
+    const std::size_t end = ia_search_end.load(std::memory_order_relaxed);
+    for (std::size_t i = 1; i < end; ++i) {
+        ia_table[i].store(nullptr, std::memory_order_relaxed);
+        ia_info[i] = {};
+    }
+}
+
 /// The provider's handle of an open IA with this name; nullptr if there is none.
 DAT_IA_HANDLE find_ia_by_name(const char *name) noexcept {
     const std::lock_guard guard(registry_lock);
