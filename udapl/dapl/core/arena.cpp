@@ -76,38 +76,56 @@ struct {
     std::size_t size = 0;
     std::size_t accessible = 0; ///< bytes from begin that are not PROT_NONE: whole chunks
     std::array<type_slots, num_types> types = {};
+    bool atfork_registered = false;
 } state;
+
+/// In the child of a fork: of the parent's range what had objects stays mapped, as zeros, so that
+/// their handles are invalid and the child's objects have others; the child reserves its own range.
+void leave_parent_range() noexcept {
+    if (state.size == 0)
+        return;
+    auto *const begin = reinterpret_cast<std::byte *>(state.begin.load(std::memory_order_relaxed));
+    unpoison(reinterpret_cast<free_slot *>(begin), state.used.load(std::memory_order_relaxed));
+    mmap(begin, state.accessible, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    munmap(begin + state.accessible, state.size - state.accessible);
+    state.used.store(0, std::memory_order_relaxed);
+    state.size = state.accessible = 0;
+    state.types = {};
+}
+
+/// The caller holds state.lock.
+void register_atfork() noexcept {
+    if (std::exchange(state.atfork_registered, true))
+        return;
+    pthread_atfork(
+        [] {
+            objects_lock.lock();
+            state.lock.lock();
+        },
+        [] {
+            state.lock.unlock();
+            objects_lock.unlock();
+        },
+        [] {
+            leave_parent_range();
+            state.lock.unlock();
+            objects_lock.unlock();
+        });
+}
 
 /// Reserves the address range, once. The caller holds state.lock.
 bool reserve() noexcept {
     if (state.size != 0)
         return true;
+    register_atfork();
     for (std::size_t size = max_reserved; size >= min_reserved; size /= 2) {
         void *const memory =
             mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)
             continue;
-        // Before Linux 4.14 this fails: then the parent's handles look valid in the child.
-        madvise(memory, size, MADV_WIPEONFORK);
         state.size = size;
         state.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
-        pthread_atfork(
-            [] {
-                objects_lock.lock();
-                state.lock.lock();
-            },
-            [] {
-                state.lock.unlock();
-                objects_lock.unlock();
-            },
-            [] { // in the child
-                unpoison(reinterpret_cast<free_slot *>(state.begin.load(std::memory_order_relaxed)),
-                         state.used.load(std::memory_order_relaxed));
-                state.types = {};
-                state.used.store(0, std::memory_order_relaxed);
-                state.lock.unlock();
-                objects_lock.unlock();
-            });
         return true;
     }
     return false;

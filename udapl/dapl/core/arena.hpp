@@ -17,7 +17,7 @@
 //  6. destroy_object() destroys it. The slot is reused only after min_freed later frees of its
 //     type, so that the handle of a freed object stays invalid for a while.
 //
-// In the child of a fork all slots are zero, so that the parent's handles are invalid.
+// In the child of a fork the parent's slots are zero and not used, so that its handles are invalid.
 #pragma once
 
 #include "lock.hpp"

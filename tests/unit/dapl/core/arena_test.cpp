@@ -154,7 +154,15 @@ void concurrent_make_and_free_keeps_objects_apart(void **) {
     assert_int_equal(num_errors, 0);
 }
 
+constexpr std::size_t num_slots = 10000; ///< more than the other tests use of a type
+
 void parent_handles_invalid_in_child(void **) {
+    std::set<void *> parent_addresses; // of all slots of the type
+    for (std::size_t n = 0; n != 2 * num_slots; ++n) {
+        small *const freed = make<small>(0);
+        parent_addresses.insert(freed);
+        destroy_object(freed);
+    }
     small *const obj = make<small>(5);
     publish(obj, &some_table);
     const pid_t child = fork();
@@ -165,6 +173,8 @@ void parent_handles_invalid_in_child(void **) {
         small *const child_obj = make<small>(6);
         publish(child_obj, &some_table);
         num_errors += lookup<small>(child_obj).get() != child_obj;
+        num_errors += parent_addresses.contains(child_obj);
+        num_errors += lookup<small>(obj).get() != nullptr;
         _exit(num_errors);
     }
     int status = 0;
