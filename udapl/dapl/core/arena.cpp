@@ -8,6 +8,7 @@
 #include <array>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #ifdef COHERDMA_ASAN
 #    include <sanitizer/asan_interface.h>
 #endif
@@ -17,9 +18,11 @@ namespace coherdma::dapl::object_arena {
 namespace {
 
 // Address space is reserved with PROT_NONE and made accessible in chunks, so that neither mlockall
-// nor strict overcommit accounts for all of it. If RLIMIT_AS is lower, less is reserved.
+// nor strict overcommit accounts for all of it. Under a limit of RLIMIT_AS only a part of that is
+// reserved, since the rest is for the program.
 constexpr std::size_t max_reserved = std::size_t{1} << 30;
 constexpr std::size_t min_reserved = std::size_t{1} << 24;
+constexpr rlim_t reserved_part_of_limit = 16;
 constexpr std::size_t num_types = DAT_HANDLE_TYPE_EXTENSION_BASE;
 // Slots are carved from chunks of this size, each for one type.
 constexpr std::size_t chunk_size = 64 * 1024;
@@ -119,7 +122,11 @@ bool reserve() noexcept {
     if (state.size != 0)
         return true;
     register_atfork();
-    for (std::size_t size = max_reserved; size >= min_reserved; size /= 2) {
+    rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(RLIMIT_AS, &limit);
+    for (std::size_t size = std::clamp<std::size_t>(limit.rlim_cur / reserved_part_of_limit,
+                                                    min_reserved, max_reserved);
+         size >= min_reserved; size /= 2) {
         void *const memory =
             mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -186,6 +188,27 @@ void parent_handles_invalid_in_child(void **) {
     destroy_object(obj);
 }
 
+/// Under a limit of the address space, as of `ulimit -v`, handles leave most of it to the program.
+void limited_address_space_is_left_to_program(void **) {
+#if defined(COHERDMA_ASAN) || defined(COHERDMA_TSAN)
+    print_message("# skipped: the sanitizer's shadow memory exceeds the limit\n");
+    skip();
+#endif
+    const pid_t child = fork();
+    if (child == 0) { // it has not reserved address space yet
+        constexpr std::size_t limit = std::size_t{3} << 29, program_size = std::size_t{1} << 30;
+        const rlimit limits = {limit, limit};
+        int num_errors = setrlimit(RLIMIT_AS, &limits) != 0;
+        num_errors += create_object<small>(6) == nullptr;
+        num_errors += mmap(nullptr, program_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+                      MAP_FAILED;
+        _exit(num_errors);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 } // namespace
 
 int main() {
@@ -196,6 +219,7 @@ int main() {
         cmocka_unit_test(freed_slot_reused_after_many_frees),
         cmocka_unit_test(concurrent_make_and_free_keeps_objects_apart),
         cmocka_unit_test(parent_handles_invalid_in_child),
+        cmocka_unit_test(limited_address_space_is_left_to_program),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
