@@ -33,7 +33,7 @@ struct async_watcher final : fd_watcher {
 struct async_deliveries {
     mutex lock;                             ///< of the members below
     async_watcher *first_watcher = nullptr; ///< one for each open device
-    std::array<dapl_ia *, 256> ias = {};    ///< that get events; nullptr: a free slot
+    dapl_ia *first_ia = nullptr;            ///< of those that get events
 } deliveries;
 
 /// In the event thread: an asynchronous event of an EP's QP.
@@ -56,8 +56,8 @@ void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
 /// Posts to the asynchronous EVD of each IA of a device.
 void post_to_all_ias(ibv_context *context, DAT_EVENT_NUMBER number, DAT_COUNT reason) noexcept {
     const std::lock_guard guard(deliveries.lock);
-    for (dapl_ia *ia : deliveries.ias)
-        if (ia != nullptr && ia->ctx() == context)
+    for (dapl_ia *ia = deliveries.first_ia; ia != nullptr; ia = ia->next_with_events)
+        if (ia->ctx() == context)
             post_async_event(*ia, number, ia->handle(), reason);
 }
 
@@ -106,38 +106,40 @@ void async_watcher::handle_readable() noexcept {
 
 } // namespace
 
-/// Starts delivery of the device's events to the IA; the first IA of a device starts a watcher. 0
-/// or an errno.
-int start_async_events(dapl_ia &ia) noexcept {
-    const std::lock_guard guard(deliveries.lock);
-    dapl_ia **free_slot = nullptr;
-    for (dapl_ia *&ia_slot : deliveries.ias)
-        if (ia_slot == nullptr) {
-            free_slot = &ia_slot;
-            break;
-        }
-    if (free_slot == nullptr)
-        return ENOMEM;
-    for (async_watcher *watcher = deliveries.first_watcher; watcher != nullptr;
-         watcher = watcher->next)
-        if (watcher->context == ia.ctx()) {
-            ++watcher->num_ias;
-            *free_slot = &ia;
-            return 0;
-        }
+namespace {
+
+/// Adds a watcher of the context without IAs, with deliveries.lock held. 0 or an errno.
+int add_watcher(ibv_context *context) noexcept {
     std::unique_ptr<async_watcher> watcher(new (std::nothrow) async_watcher);
     if (!watcher)
         return ENOMEM;
-    watcher->context = ia.ctx();
-    const int fd = watcher->context->async_fd;
+    watcher->context = context;
+    const int fd = context->async_fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
         return errno;
     if (const int error = event_thread::watch(fd, *watcher))
         return error;
-    watcher->num_ias = 1;
     watcher->next = deliveries.first_watcher;
     deliveries.first_watcher = watcher.release();
-    *free_slot = &ia;
+    return 0;
+}
+
+} // namespace
+
+/// Starts delivery of the device's events to the IA; the first IA of a device starts a watcher. 0
+/// or an errno.
+int start_async_events(dapl_ia &ia) noexcept {
+    const std::lock_guard guard(deliveries.lock);
+    async_watcher *watcher = deliveries.first_watcher;
+    while (watcher != nullptr && watcher->context != ia.ctx())
+        watcher = watcher->next;
+    if (watcher == nullptr) {
+        if (const int error = add_watcher(ia.ctx()))
+            return error;
+        watcher = deliveries.first_watcher;
+    }
+    ++watcher->num_ias;
+    ia.next_with_events = std::exchange(deliveries.first_ia, &ia);
     return 0;
 }
 
@@ -147,9 +149,10 @@ void stop_async_events(dapl_ia &ia) noexcept {
     std::unique_ptr<async_watcher> removed;
     {
         const std::lock_guard guard(deliveries.lock);
-        for (dapl_ia *&ia_slot : deliveries.ias)
-            if (ia_slot == &ia)
-                ia_slot = nullptr;
+        dapl_ia **ia_link = &deliveries.first_ia;
+        while (*ia_link != &ia)
+            ia_link = &(*ia_link)->next_with_events;
+        *ia_link = ia.next_with_events;
         for (async_watcher **link = &deliveries.first_watcher; *link != nullptr;
              link = &(*link)->next)
             if ((*link)->context == ia.ctx() && --(*link)->num_ias == 0) {
@@ -168,9 +171,8 @@ void stop_async_events(dapl_ia &ia) noexcept {
 
 void for_each_ia_with_async_events(void (*fn)(dapl_ia &)) noexcept {
     const std::lock_guard guard(deliveries.lock);
-    for (dapl_ia *ia : deliveries.ias)
-        if (ia != nullptr)
-            fn(*ia);
+    for (dapl_ia *ia = deliveries.first_ia; ia != nullptr; ia = ia->next_with_events)
+        fn(*ia);
 }
 
 void async_events_atfork_prepare() noexcept {
@@ -184,7 +186,7 @@ void async_events_atfork_parent() noexcept {
 void async_events_atfork_child() noexcept {
     while (deliveries.first_watcher != nullptr)
         delete std::exchange(deliveries.first_watcher, deliveries.first_watcher->next);
-    deliveries.ias.fill(nullptr);
+    deliveries.first_ia = nullptr;
     deliveries.lock.unlock();
 }
 

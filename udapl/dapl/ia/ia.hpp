@@ -92,6 +92,7 @@ class dapl_ia : public object {
     bool owns_async_evd = false;                 ///< dat_ia_open created it
     bool needs_sync = false;                     ///< the device is not coherent
     bool ro_aware = false;                       ///< the consumer accepts relaxed ordering
+    dapl_ia *next_with_events = nullptr;         ///< in async.cpp's list of IAs
 
     index<dapl_lmr> lkey_index;
     index<object> rkey_index; ///< LMRs and RMRs

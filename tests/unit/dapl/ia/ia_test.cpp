@@ -3,6 +3,7 @@
 #include "fake/consumer.hpp"
 
 #include <cerrno>
+#include <vector>
 
 using namespace fake;
 
@@ -36,6 +37,18 @@ DAT_RETURN open_ia(char *name, DAT_COUNT qlen) {
     const DAT_RETURN result = dat().ia_open_func(name, qlen, &async, &ia);
     assert_ptr_equal(ia, &async);
     return result;
+}
+
+/// As many as the registry has handles for.
+void as_many_ias_open_as_handles_exist(void **) {
+    constexpr std::size_t max_ias = 4095;
+    char name[] = "roce";
+    std::vector<DAT_IA_HANDLE> ias(max_ias);
+    DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL; // of the first IA, for all
+    for (DAT_IA_HANDLE &ia : ias)
+        assert_success(dat().ia_open_func(name, 8, &async_evd, &ia));
+    for (std::size_t i = ias.size(); i-- != 0;)
+        assert_success(dat().ia_close_func(ias[i], DAT_CLOSE_GRACEFUL_FLAG));
 }
 
 // A registry rejects most of these arguments itself.
@@ -104,9 +117,9 @@ void attributes_name_all_watermarks(void **) {
 
 int main() {
     const CMUnitTest tests[] = {
-        TEST(connected_eps_transfer_on_both_devices), TEST(ia_open_bad_arguments_rejected),
-        TEST(device_that_no_sync_helps_not_opened),   TEST(attributes_name_both_rmr_scopes),
-        TEST(attributes_name_all_watermarks),
+        TEST(connected_eps_transfer_on_both_devices), TEST(as_many_ias_open_as_handles_exist),
+        TEST(ia_open_bad_arguments_rejected),         TEST(device_that_no_sync_helps_not_opened),
+        TEST(attributes_name_both_rmr_scopes),        TEST(attributes_name_all_watermarks),
     };
     return run_cases(tests);
 }
