@@ -17,9 +17,11 @@ inline unsigned long get_log_setting(const char *variable, unsigned long default
     return value != nullptr && *value != '\0' ? std::strtoul(value, nullptr, 0) : default_value;
 }
 
+/// The destinations of messages, a sum.
+constexpr unsigned long TO_STDERR = 1, TO_SYSLOG = 2;
+
 /// Prints one line; format has no line feed. Control and non-ASCII characters are printed as "?".
-/// dest_variable: a sum of 1, standard error (the default), and 2, syslog.
-[[gnu::cold]] inline void print_log_line(const char *library, const char *dest_variable,
+[[gnu::cold]] inline void print_log_line(const char *library, unsigned long destinations,
                                          int priority, const char *format,
                                          std::va_list args) noexcept {
     char line[1024];
@@ -28,11 +30,9 @@ inline unsigned long get_log_setting(const char *variable, unsigned long default
         if (*c < ' ' || *c > '~')
             *c = '?';
     }
-    constexpr unsigned long TO_STDERR = 1, TO_SYSLOG = 2;
-    const unsigned long dest = get_log_setting(dest_variable, TO_STDERR);
-    if ((dest & TO_STDERR) != 0)
+    if ((destinations & TO_STDERR) != 0)
         std::fprintf(stderr, "%s: %s\n", library, line);
-    if ((dest & TO_SYSLOG) != 0)
+    if ((destinations & TO_SYSLOG) != 0)
         syslog(priority, "%s: %s", library, line);
 }
 

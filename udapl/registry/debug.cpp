@@ -16,8 +16,8 @@ void dbg_print(dbg_type type, const char *format, ...) noexcept {
         return;
     std::va_list args;
     va_start(args, format);
-    print_log_line(LIBRARY_NAME, "DAT_DBG_DEST", type == dbg_type::problem ? LOG_ERR : LOG_DEBUG,
-                   format, args);
+    print_log_line(LIBRARY_NAME, get_log_setting("DAT_DBG_DEST", TO_STDERR),
+                   type == dbg_type::problem ? LOG_ERR : LOG_DEBUG, format, args);
     va_end(args);
 }
 

@@ -17,6 +17,14 @@ using namespace siw_programs;
 
 constexpr std::uint64_t OLD_ID = 1, NEW_ID = 2;
 
+/// The kernel's QPs were never connected.
+void have_no_connection(device &device) {
+    device.kernel.on_doorbell = [](std::uint32_t) {
+        return ENOTCONN;
+    };
+    device.kernel.max_dest_rd_atomic = 0;
+}
+
 /// The kernel gives the number of a destroyed QP to the next one, while the thread that destroys
 /// the first discards its completions.
 void number_is_used_again() {
@@ -243,10 +251,7 @@ void single_threaded_cq() {
 /// moves the QP to ERR.
 void unconnected_qp_is_moved_to_err() {
     device device;
-    device.kernel.on_doorbell = [](std::uint32_t) {
-        return ENOTCONN;
-    };
-    device.kernel.max_dest_rd_atomic = 0;
+    have_no_connection(device);
     ibv_qp *const qp = device.create_qp();
     std::thread mover([&] { move_to_err(qp); });
     std::atomic<int> num_polled = 0;
@@ -263,10 +268,7 @@ void unconnected_qp_is_moved_to_err() {
 /// Two threads post to a QP that was never connected. No request stays in the SQ.
 void two_post_to_unconnected_qp() {
     device device;
-    device.kernel.on_doorbell = [](std::uint32_t) {
-        return ENOTCONN;
-    };
-    device.kernel.max_dest_rd_atomic = 0;
+    have_no_connection(device);
     ibv_qp *const qp = device.create_qp();
     const auto post = [qp] {
         for (int i = 0; i < 2; ++i)
@@ -439,10 +441,7 @@ void post_during_a_check() {
 /// A request is withdrawn from a QP that another thread has moved to ERR; then polls go on.
 void poll_after_a_withdrawal() {
     device device;
-    device.kernel.on_doorbell = [](std::uint32_t) {
-        return ENOTCONN;
-    };
-    device.kernel.max_dest_rd_atomic = 0;
+    have_no_connection(device);
     ibv_qp *const qp = device.create_qp();
     std::thread mover([&] { move_to_err(qp); });
     const int num_posted = try_post_send(qp, 1) == 0;

@@ -6,7 +6,8 @@
 
 namespace coherdma::dapl {
 
-/// The environment is read once: a program may change it while the event thread asks.
+// The environment is read once: a program may change it while the event thread prints.
+
 bool is_logged(log_type type) noexcept {
     constexpr unsigned DEFAULT_TYPES =
         static_cast<unsigned>(log_type::errors) | static_cast<unsigned>(log_type::warnings);
@@ -17,10 +18,11 @@ bool is_logged(log_type type) noexcept {
 void log(log_type type, const char *format, ...) noexcept {
     if (!is_logged(type))
         return;
+    static const unsigned long destinations = get_log_setting("DAPL_DBG_DEST", TO_STDERR);
     std::va_list args;
     va_start(args, format);
-    print_log_line("libdaplcoherdma", "DAPL_DBG_DEST",
-                   type == log_type::errors ? LOG_ERR : LOG_INFO, format, args);
+    print_log_line("libdaplcoherdma", destinations, type == log_type::errors ? LOG_ERR : LOG_INFO,
+                   format, args);
     va_end(args);
 }
 

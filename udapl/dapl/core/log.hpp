@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
 // Messages of the Provider. The environment variable DAPL_DBG_TYPE is a sum of message types
-// (default 3), DAPL_DBG_DEST of destinations (log_line.hpp).
+// (default 3), DAPL_DBG_DEST of destinations (log_line.hpp, default 1).
 #pragma once
 
 namespace coherdma::dapl {
