@@ -23,11 +23,11 @@ extern const std::initializer_list<const char *> DAT_CONF_PATHS;
 /// open.
 extern const bool LIST_OTHER_VERSION;
 
-/// The names of a port in dat.conf files of OFED; "" for none. interface_index: the number of ports
-/// with a network interface before this one.
-using ofed_name = char[DAT_NAME_MAX_LENGTH];
+/// Sets the names that a port has in dat.conf files of OFED; the others remain "". interface_index:
+/// the number of ports with a network interface before this one.
+using ofed_names = char[4][DAT_NAME_MAX_LENGTH];
 void get_ofed_names(const coherdma_port &port, std::size_t interface_index,
-                    ofed_name (&names)[2]) noexcept;
+                    ofed_names &names) noexcept;
 
 /// The name argument of dat_ia_openv.
 struct ia_name {

@@ -23,8 +23,8 @@ write_dat_conf() {
 }
 
 @test "each device has its uDAPL 2.0 names without dat.conf" {
-    all=(rxe0 "$rxe_netdev" "ofa-v2-$rxe_netdev" ofa-v2-rxe0-1
-        siw0 "$siw_netdev" "ofa-v2-$siw_netdev" ofa-v2-siw0-1)
+    all=(rxe0 "$rxe_netdev" "ofa-v2-$rxe_netdev" ofa-v2-rxe0-1{,s,u}
+        siw0 "$siw_netdev" "ofa-v2-$siw_netdev" ofa-v2-siw0-1{,s,u})
     diff -u <(for each in "${all[@]}"; do
         printf '%s 2.0\n' "$each"
         printf '%s 2.0 threadsafe\n' "$each"

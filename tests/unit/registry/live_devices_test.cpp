@@ -67,16 +67,28 @@ std::string interface_name(const std::string &interface, int interface_index) {
 std::string port_name(const std::string &port) {
     return (MAJOR == 2 ? "ofa-v2-" : "OpenIB-") + port;
 }
+/// The same, and those of OFED's SCM and UCM, which are of 2.0 only.
+std::vector<std::string> port_names(const std::string &port) {
+    const std::string name = port_name(port);
+    if (MAJOR == 2)
+        return {name, name + "s", name + "u"};
+    return {name};
+}
 
 /// The two OFED names of rxe7's port, at eth1: dat.conf has the first only.
 const std::string IN_CONF = MAJOR == 2 ? interface_name("eth1", 0) : port_name("rxe7-1"),
                   NOT_IN_CONF = MAJOR == 2 ? port_name("rxe7-1") : interface_name("eth1", 0);
 const std::vector<std::string> CONF_NAMES = {IN_CONF, "rxe7", "old"};
 
-/// The registry lists the names of dat.conf first.
-std::vector<std::string> append_to_conf(std::vector<std::string> names) {
-    names.insert(names.begin(), CONF_NAMES.begin(), CONF_NAMES.end());
+std::vector<std::string> operator+(std::vector<std::string> names,
+                                   const std::vector<std::string> &more) {
+    names.insert(names.end(), more.begin(), more.end());
     return names;
+}
+
+/// The registry lists the names of dat.conf first.
+std::vector<std::string> append_to_conf(const std::vector<std::string> &names) {
+    return CONF_NAMES + names;
 }
 
 /// A port that no dat.conf names is listed by its device, its interface, and OFED's names for both;
@@ -84,8 +96,8 @@ std::vector<std::string> append_to_conf(std::vector<std::string> names) {
 /// data.
 void port_has_all_names(void **) {
     set_ports(ACTIVE_RXE0);
-    const std::vector<std::string> names = {"rxe0", "eth0", interface_name("eth0", 0),
-                                            port_name("rxe0-1")};
+    const auto names =
+        std::vector<std::string>{"rxe0", "eth0", interface_name("eth0", 0)} + port_names("rxe0-1");
     assert_listed(append_to_conf(names));
     for (const DAT_BOOLEAN thread_safe : {DAT_FALSE, DAT_TRUE}) {
         for (const auto &name : names)
@@ -96,22 +108,15 @@ void port_has_all_names(void **) {
 /// A device name stands for its first active port, a name of two ports for the first.
 void ambiguous_name_means_first_port(void **) {
     set_ports("mlx4_0:1::1 mlx4_0:2:ib1:4 mlx4_0:3:ib2:4 rxe0:1:eth0:4 siw0:1:eth0:4");
-    std::vector<std::string> names = {port_name("mlx4_0-1"),
-                                      "mlx4_0",
-                                      "ib1",
-                                      interface_name("ib1", 0),
-                                      port_name("mlx4_0-2"),
-                                      "ib2",
-                                      interface_name("ib2", 1),
-                                      port_name("mlx4_0-3"),
-                                      "rxe0",
-                                      "eth0",
-                                      interface_name("eth0", 2),
-                                      port_name("rxe0-1"),
-                                      "siw0",
-                                      port_name("siw0-1")};
+    using names_type = std::vector<std::string>;
+    names_type names =
+        port_names("mlx4_0-1") + names_type{"mlx4_0", "ib1", interface_name("ib1", 0)} +
+        port_names("mlx4_0-2") + names_type{"ib2", interface_name("ib2", 1)} +
+        port_names("mlx4_0-3") + names_type{"rxe0", "eth0", interface_name("eth0", 2)} +
+        port_names("rxe0-1") + names_type{"siw0"};
     if (MAJOR == 1)
-        names.insert(names.end() - 1, interface_name("eth0", 3));
+        names.push_back(interface_name("eth0", 3));
+    names = names + port_names("siw0-1");
     assert_listed(append_to_conf(names));
     assert_served(interface_name("ib2", 1).c_str(), *coherdma_state, "mlx4_0 3");
     assert_served("mlx4_0", *coherdma_state, "mlx4_0 2");
@@ -132,7 +137,8 @@ void hotplugged_devices_found(void **) {
     set_ports(ACTIVE_RXE0);
     ia = open_ia_ok("rxe0");
     set_ports("rxe1:1:eth0:4");
-    assert_listed(append_to_conf({"rxe1", "eth0", interface_name("eth0", 0), port_name("rxe1-1")}));
+    assert_listed(append_to_conf({"rxe1", "eth0", interface_name("eth0", 0)}) +
+                  port_names("rxe1-1"));
     assert_served("eth0", *coherdma_state, "rxe1 1");
     close_ia_ok(open_ia_ok("rxe0")); // the provider is still loaded for the open IA
     close_ia_ok(ia);
@@ -141,7 +147,10 @@ void hotplugged_devices_found(void **) {
 
 void dat_conf_precedes_live_devices(void **) {
     set_ports("rxe7:1:eth1:4");
-    assert_listed(append_to_conf({"eth1", NOT_IN_CONF}));
+    std::vector<std::string> names = {"eth1", NOT_IN_CONF};
+    if (MAJOR == 2)
+        names = names + std::vector<std::string>{NOT_IN_CONF + "s", NOT_IN_CONF + "u"};
+    assert_listed(append_to_conf(names));
     assert_served("rxe7", *state, "of dat.conf");
     assert_served("eth1", *coherdma_state, "rxe7 1");
     // dat.conf has no thread-safe entry with this name.

@@ -23,8 +23,7 @@ const bool LIST_OTHER_VERSION = false;
 /// OFED's 1.2 names interfaces OpenIB-cma, OpenIB-cma-1, ..., of which the first is the default of
 /// its programs, and ports OpenIB-mlx4_0-1. The names with ofa-v2- exist since 2.0 only.
 void get_ofed_names(const coherdma_port &port, std::size_t interface_index,
-                    ofed_name (&names)[2]) noexcept {
-    names[0][0] = '\0';
+                    ofed_names &names) noexcept {
     if (*port.netdev && interface_index == 0)
         std::snprintf(names[0], sizeof names[0], "OpenIB-cma");
     else if (*port.netdev)

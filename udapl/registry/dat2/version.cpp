@@ -19,11 +19,14 @@ const std::initializer_list<const char *> DAT_CONF_PATHS = {COHERDMA_SYSCONFDIR 
 // As OFED's registry does: the list shows why a program cannot open an entry.
 const bool LIST_OTHER_VERSION = true;
 
-void get_ofed_names(const coherdma_port &port, std::size_t, ofed_name (&names)[2]) noexcept {
-    names[0][0] = '\0';
+/// OFED names an interface for rdma_cm, and a port for each of its own connection managers: SCM has
+/// no suffix or s, UCM has u.
+void get_ofed_names(const coherdma_port &port, std::size_t, ofed_names &names) noexcept {
+    auto *name = names;
     if (*port.netdev)
-        std::snprintf(names[0], sizeof names[0], "ofa-v2-%s", port.netdev);
-    std::snprintf(names[1], sizeof names[1], "ofa-v2-%s-%u", port.device, port.port_num);
+        std::snprintf(*name++, sizeof *name, "ofa-v2-%s", port.netdev);
+    for (const char *suffix : {"", "s", "u"})
+        std::snprintf(*name++, sizeof *name, "ofa-v2-%s-%u%s", port.device, port.port_num, suffix);
 }
 
 ia_name parse_ia_name(DAT_NAME_PTR name) noexcept {

@@ -91,9 +91,9 @@ void add_port(const coherdma_port &port, bool is_default, std::size_t interface_
         add_name(port.device, port, devices);
     if (*port.netdev)
         add_name(port.netdev, port, devices);
-    ofed_name names[2];
+    ofed_names names = {};
     get_ofed_names(port, interface_index, names);
-    for (const ofed_name &name : names) {
+    for (const auto &name : names) {
         if (*name)
             add_name(name, port, devices);
     }
