@@ -65,14 +65,12 @@ struct device_port {
 };
 
 /// The device and port to which rdma_cm binds this address; verbs is nullptr if there is none.
-device_port port_of_address(const sockaddr *addr, rdma_event_channel *channel) noexcept {
+device_port port_of_address(address addr, rdma_event_channel *channel) noexcept {
     device_port result;
     rdma_cm_id *id = nullptr;
     if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0)
         return result;
-    address local = to_address(addr);
-    local.port() = 0;
-    if (rdma_bind_addr(id, &local.sa) == 0 && id->verbs != nullptr)
+    if (rdma_bind_addr(id, &addr.sa) == 0 && id->verbs != nullptr)
         result = {id->verbs, id->port_num};
     rdma_destroy_id(id);
     return result;
@@ -109,45 +107,32 @@ bool set_by_device_name(device &dev, const std::string &name, unsigned long port
     return false;
 }
 
-/// Sets the device and port of an interface. name: of the interface, or an IP address or host name
-/// that it has. list: of getifaddrs.
-bool set_by_interface(device &dev, const std::string &name, const ifaddrs *list,
-                      rdma_event_channel *channel) noexcept {
-    const address addr = if_nametoindex(name.c_str()) != 0 ? address{} : resolve_host(name);
-    for (; list != nullptr; list = list->ifa_next) {
-        if (!address::is_ip(list->ifa_addr) ||
-            (name != list->ifa_name && !addr.has_same_ip(to_address(list->ifa_addr))))
+/// Sets dev.addresses: those with dev.name, or of the first interface if it is empty, that rdma_cm
+/// binds to the same port. If no device is set, sets that of the first. list: of getifaddrs.
+void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel) noexcept {
+    for (const char *ifname = nullptr; list != nullptr && dev.num_addresses < dev.addresses.size();
+         list = list->ifa_next) {
+        if (!address::is_ip(list->ifa_addr))
             continue;
-        const device_port bound = port_of_address(list->ifa_addr, channel);
+        const address addr = to_address(list->ifa_addr);
+        const bool is_named =
+            dev.name.empty() ? (list->ifa_flags & IFF_LOOPBACK) == 0 &&
+                                   (ifname == nullptr || std::strcmp(ifname, list->ifa_name) == 0)
+                             : dev.name == list->ifa_name || addr.has_same_ip(dev.named_address);
+        const device_port bound = is_named ? port_of_address(addr, channel) : device_port{};
         if (bound.verbs == nullptr)
             continue;
-        dev.ctx = bound.verbs;
-        dev.port = bound.port;
-        std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
-        return true;
-    }
-    return false;
-}
-
-/// Sets dev.addresses: all, or those of dev.ifname if it is set, that rdma_cm binds to the same
-/// port. list: of getifaddrs.
-void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel) noexcept {
-    for (; list != nullptr && dev.num_addresses < dev.addresses.size(); list = list->ifa_next) {
-        if (!address::is_ip(list->ifa_addr) || (list->ifa_flags & IFF_LOOPBACK) != 0)
-            continue;
-        if (dev.ifname[0] != '\0' && std::strcmp(dev.ifname.data(), list->ifa_name) != 0)
-            continue;
-        const device_port bound = port_of_address(list->ifa_addr, channel);
+        if (dev.ctx == nullptr) {
+            dev.ctx = bound.verbs;
+            dev.port = bound.port;
+        }
         if (bound.verbs != dev.ctx || bound.port != dev.port)
             continue;
-        dev.addresses.at(dev.num_addresses++) = to_address(list->ifa_addr);
-        if (dev.ifname[0] == '\0')
-            std::strncpy(dev.ifname.data(), list->ifa_name, dev.ifname.size() - 1);
+        dev.addresses.at(dev.num_addresses++) = addr;
+        ifname = list->ifa_name;
     }
-    std::stable_sort(dev.addresses.begin(), dev.addresses.begin() + dev.num_addresses,
-                     [](const address &a, const address &b) {
-                         return a.sa.sa_family == AF_INET && b.sa.sa_family != AF_INET;
-                     });
+    std::stable_partition(dev.addresses.begin(), dev.addresses.begin() + dev.num_addresses,
+                          [](const address &addr) { return addr.sa.sa_family == AF_INET; });
 }
 
 /// Queries the device and the port. False: failed.
@@ -166,8 +151,7 @@ bool query_attributes(device &dev) noexcept {
 
 } // namespace
 
-/// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
-/// optionally followed by a port number. channel: of the rdma_cm_ids that try addresses.
+/// instance_data: "DEVICE PORT", or an interface, address or host.
 std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channel *channel) {
     const std::string text = instance_data;
     const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
@@ -178,11 +162,13 @@ std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channe
     auto dev = std::make_shared<device>();
     int num_devices = 0;
     dev->contexts = rdma_get_devices(&num_devices);
-    const ifaddrs_list list = get_interfaces();
-    if (!set_by_device_name(*dev, name, port) && !set_by_interface(*dev, name, list.get(), channel))
-        return nullptr;
-    set_addresses(*dev, list.get(), channel);
-    return query_attributes(*dev) ? dev : nullptr;
+    if (!set_by_device_name(*dev, name, port)) {
+        dev->name = name;
+        if (if_nametoindex(name.c_str()) == 0)
+            dev->named_address = resolve_host(name);
+    }
+    set_addresses(*dev, get_interfaces().get(), channel);
+    return dev->ctx != nullptr && query_attributes(*dev) ? dev : nullptr;
 }
 
 } // namespace coherdma::dapl

@@ -9,6 +9,7 @@
 #include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <string>
 #include <sys/socket.h>
 
 struct rdma_event_channel;
@@ -58,14 +59,16 @@ struct device {
     bool has_atomic_write = false; ///< the RDMA Atomic Write operation
     ibv_device_attr attr = {};
     ibv_port_attr port_attr = {};
-    std::array<char, IF_NAMESIZE> ifname = {};
+    std::string name;           ///< that of an interface, an address or a host; empty: the device's
+    address named_address = {}; ///< of the last two; the only address that is used
     std::array<address, 16> addresses = {}; ///< IPv4 first
     std::size_t num_addresses = 0;
 };
 
 /// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;
-/// optionally followed by a port number. nullptr: there is none, or it has no RDMA device.
-/// channel: used to bind rdma_cm_ids. Throws std::bad_alloc.
+/// optionally followed by a port number. An address, also of a host, is the only one that is used.
+/// nullptr: there is none, or it has no RDMA device. channel: used to bind rdma_cm_ids. Throws
+/// std::bad_alloc.
 std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channel *channel);
 
 } // namespace coherdma::dapl

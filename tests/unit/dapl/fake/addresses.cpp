@@ -12,40 +12,21 @@
 
 namespace {
 
-struct interface {
-    const char *name;
-    const char *address;
-    int device; ///< index in fabric::devices; -1: none
-    unsigned flags;
-};
-
-constexpr std::array<interface, 7> interfaces{{
-    {"lo", "127.0.0.1", -1, IFF_UP | IFF_LOOPBACK},
-    {"plain0", "198.51.100.1", -1, IFF_UP},
-    {"roce0", "2001:db8::1", 0, IFF_UP},
-    {"roce0", "192.0.2.1", 0, IFF_UP},
-    {"iwarp0", "192.0.2.2", 1, IFF_UP},
-    {"iwarp0", "2001:db8::2", 1, IFF_UP},
-    {"link0", nullptr, -1, IFF_UP},
-}};
-
 /// An IPv4 or IPv6 address.
-sockaddr_storage parse(const char *text) {
+sockaddr_storage parse(const std::string &text) {
     sockaddr_storage addr = {};
     if (auto &sin = reinterpret_cast<sockaddr_in &>(addr);
-        inet_pton(AF_INET, text, &sin.sin_addr) == 1)
+        inet_pton(AF_INET, text.c_str(), &sin.sin_addr) == 1)
         sin.sin_family = AF_INET;
     if (auto &sin6 = reinterpret_cast<sockaddr_in6 &>(addr);
-        addr.ss_family == 0 && inet_pton(AF_INET6, text, &sin6.sin6_addr) == 1)
+        addr.ss_family == 0 && inet_pton(AF_INET6, text.c_str(), &sin6.sin6_addr) == 1)
         sin6.sin6_family = AF_INET6;
     return addr;
 }
 
 /// The interface with this address, or nullptr.
-const interface *find_interface(const sockaddr &address) {
-    for (const interface &entry : interfaces) {
-        if (entry.address == nullptr)
-            continue;
+const fake::interface_address *find_interface(const sockaddr &address) {
+    for (const fake::interface_address &entry : fake::get_fabric().addresses) {
         const sockaddr_storage addr = parse(entry.address);
         if (fake::same_host(reinterpret_cast<const sockaddr &>(addr), address))
             return &entry;
@@ -54,12 +35,37 @@ const interface *find_interface(const sockaddr &address) {
 }
 
 struct ifaddrs_entry : ifaddrs {
+    std::string name;
     sockaddr_storage addr;
 };
 
 } // namespace
 
 namespace fake {
+
+std::vector<interface_address> initial_addresses() {
+    return {
+        {"lo", "127.0.0.1", -1, IFF_UP | IFF_LOOPBACK},
+        {"plain0", "198.51.100.1", -1, IFF_UP},
+        {"roce0", "2001:db8::1", 0, IFF_UP},
+        {"roce0", "192.0.2.1", 0, IFF_UP},
+        {"iwarp0", "192.0.2.2", 1, IFF_UP},
+        {"iwarp0", "2001:db8::2", 1, IFF_UP},
+        {"link0", "", -1, IFF_UP},
+    };
+}
+
+void fabric::add_address(const char *interface, const char *address) {
+    const library_call_guard call;
+    const auto entry = std::ranges::find(addresses, interface, &interface_address::interface);
+    addresses.push_back({interface, address, entry->device, entry->flags});
+}
+
+void fabric::remove_address(const char *address) {
+    const library_call_guard call;
+    std::erase_if(addresses,
+                  [address](const interface_address &it) { return it.address == address; });
+}
 
 bool same_host(const sockaddr &a, const sockaddr &b) {
     if (a.sa_family != b.sa_family)
@@ -84,7 +90,7 @@ void set_port(sockaddr &address, std::uint16_t port) {
 }
 
 fake_device *find_device(const sockaddr &address) {
-    const interface *const entry = find_interface(address);
+    const interface_address *const entry = find_interface(address);
     return entry != nullptr && entry->device >= 0
                ? &get_fabric().devices.at(static_cast<std::size_t>(entry->device))
                : nullptr;
@@ -96,9 +102,7 @@ bool is_local(const sockaddr &address) {
 
 bool has_route(const sockaddr &address) {
     constexpr std::size_t subnet4 = 3, subnet6 = 8; // bytes
-    return std::any_of(interfaces.begin(), interfaces.end(), [&](const interface &entry) {
-        if (entry.address == nullptr)
-            return false;
+    return std::ranges::any_of(get_fabric().addresses, [&](const interface_address &entry) {
         const sockaddr_storage local = parse(entry.address);
         if (local.ss_family != address.sa_family)
             return false;
@@ -123,12 +127,14 @@ int getifaddrs(ifaddrs **list) noexcept {
         errno = error;
         return -1;
     }
-    for (auto it = interfaces.rbegin(); it != interfaces.rend(); ++it) {
+    const auto &addresses = fake::get_fabric().addresses;
+    for (auto it = addresses.rbegin(); it != addresses.rend(); ++it) {
         auto *const entry = new ifaddrs_entry{};
         entry->ifa_next = head;
-        entry->ifa_name = const_cast<char *>(it->name);
+        entry->name = it->interface;
+        entry->ifa_name = entry->name.data();
         entry->ifa_flags = it->flags;
-        if (it->address != nullptr) {
+        if (!it->address.empty()) {
             entry->addr = parse(it->address);
             entry->ifa_addr = reinterpret_cast<sockaddr *>(&entry->addr);
         }
@@ -151,8 +157,10 @@ void freeifaddrs(ifaddrs *list) noexcept {
 }
 
 unsigned if_nametoindex(const char *name) noexcept {
-    for (std::size_t i = 0; i != interfaces.size(); ++i)
-        if (std::strcmp(interfaces.at(i).name, name) == 0)
+    const fake::library_call_guard call;
+    const auto &addresses = fake::get_fabric().addresses;
+    for (std::size_t i = 0; i != addresses.size(); ++i)
+        if (addresses.at(i).interface == name)
             return static_cast<unsigned>(i) + 1;
     return 0;
 }

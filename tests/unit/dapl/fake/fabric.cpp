@@ -96,6 +96,7 @@ void fabric::reset() {
     polls_before_flush = disconnect_delay_ms = 0;
     during_dereg_mr = nullptr;
     sync_required = 0;
+    addresses = initial_addresses();
     held_types.clear();
     for (fake_device &dev : devices)
         if (dev.ctx.async_fd >= 0)

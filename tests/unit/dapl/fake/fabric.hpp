@@ -69,6 +69,13 @@ struct recorded_local_sync {
     bool checks_memory; ///< the device was opened so
 };
 
+struct interface_address {
+    std::string interface;
+    std::string address; ///< "": none
+    int device;          ///< index in fabric::devices; -1: none
+    unsigned flags;
+};
+
 struct fabric {
     fabric();
     ~fabric();
@@ -83,6 +90,9 @@ struct fabric {
     std::map<std::string, int> count_objects();
     int num_all_objects();
 
+    /// Addresses of interfaces, the last in the order of getifaddrs.
+    void add_address(const char *interface, const char *address);
+    void remove_address(const char *address);
     /// Posted work requests are queued, and executed by release_work_requests().
     void hold_work_requests();
     void release_work_requests();
@@ -130,6 +140,7 @@ struct fabric {
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
+    std::vector<interface_address> addresses; ///< in the order of getifaddrs
 
     // -- for the fake libraries, with lock held
 
@@ -171,6 +182,7 @@ struct fabric {
 };
 
 fabric &get_fabric();
+std::vector<interface_address> initial_addresses();
 
 /// Aborts: a caller error that is undefined behavior with the real libraries.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char *format, ...);

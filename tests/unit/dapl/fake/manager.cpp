@@ -333,6 +333,8 @@ int rdma_resolve_addr(rdma_cm_id *cm_id, sockaddr *src, sockaddr *dst, int) {
     auto &id = find_id(cm_id);
     if (id.state == id_state::closed)
         return set_errno(EINVAL);
+    if (src != nullptr && src->sa_family != dst->sa_family)
+        return set_errno(EINVAL);
     copy_address(id.route.addr.dst_addr, *dst);
     const int status =
         has_route(*dst) ? next_result(get_fabric().resolve_addr_results) : -ENETUNREACH;
