@@ -182,7 +182,8 @@ const create_case create_cases[] = {
                                       DAT_PSP_CONSUMER_FLAG, &created);
      },
      free_created<&DAT_PROVIDER::psp_free_func>,
-     {{"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
+     {{"getifaddrs", no_resources(DAT_RESOURCE_TEP)},
+      {"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_set_option", DAT_SUCCESS},
       {"rdma_bind_addr", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_listen", no_resources(DAT_RESOURCE_TEP)}}},
@@ -192,7 +193,8 @@ const create_case create_cases[] = {
                                       objects.cr_evd, &created);
      },
      free_created<&DAT_PROVIDER::rsp_free_func>,
-     {{"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
+     {{"getifaddrs", no_resources(DAT_RESOURCE_TEP)},
+      {"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_set_option", DAT_SUCCESS},
       {"rdma_bind_addr", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_listen", no_resources(DAT_RESOURCE_TEP)}}},
@@ -203,7 +205,8 @@ const create_case create_cases[] = {
          return dat().csp_create_func(objects.ia.handle, &comm, &addr.sa, objects.cr_evd, &created);
      },
      free_created<&DAT_PROVIDER::csp_free_func>,
-     {{"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
+     {{"getifaddrs", no_resources(DAT_RESOURCE_TEP)},
+      {"rdma_create_id", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_set_option", DAT_SUCCESS},
       {"rdma_bind_addr", no_resources(DAT_RESOURCE_TEP)},
       {"rdma_listen", no_resources(DAT_RESOURCE_TEP)}}},

@@ -63,15 +63,18 @@ int resolve_address(const dapl_ep &ep, rdma_cm_id *id, address &remote) noexcept
         rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
                         sizeof traffic_class) != 0)
         return errno;
-    const device &dev = *ep.ia->dev;
-    const address *const local = dev.find_address(remote.sa.sa_family);
-    if (local == nullptr && dev.named_address.sa.sa_family != AF_UNSPEC)
-        return EADDRNOTAVAIL;
-    address source = local != nullptr ? *local : address{};
-    return rdma_resolve_addr(id, local != nullptr ? &source.sa : nullptr, &remote.sa,
-                             settings.arp_timeout_ms) == 0
-               ? 0
-               : errno;
+    device &dev = *ep.ia->dev;
+    const auto resolve = [&] {
+        const address *const local = dev.find_address(remote.sa.sa_family);
+        // A named address of the other family is refused by rdma_cm.
+        address source = local != nullptr ? *local : dev.named_address;
+        return rdma_resolve_addr(id, source.sa.sa_family != AF_UNSPEC ? &source.sa : nullptr,
+                                 &remote.sa, settings.arp_timeout_ms) == 0
+                   ? 0
+                   : errno;
+    };
+    const int error = resolve();
+    return error == EADDRNOTAVAIL && dev.update_addresses() == 0 ? resolve() : error;
 }
 
 void destroy_conn(connection *conn) noexcept {

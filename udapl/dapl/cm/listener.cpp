@@ -17,16 +17,6 @@
 
 namespace coherdma::dapl::cm {
 
-dapl_sp::~dapl_sp() {
-    stop();
-}
-
-void dapl_sp::stop() noexcept {
-    for (rdma_cm_id *&id_ref : ids)
-        if (rdma_cm_id *const id = std::exchange(id_ref, nullptr); id != nullptr)
-            rdma_destroy_id(id);
-}
-
 namespace {
 
 constexpr int backlog = 1024;
@@ -50,17 +40,6 @@ void reject_and_destroy(rdma_cm_id *id) noexcept {
     reject(id, reject_by_provider);
     // Does not block: the event being handled belongs to the listening id.
     rdma_destroy_id(id);
-}
-
-/// The IA's address that the peer connects to. It lives as long as the IA.
-const address *find_local_address(const dapl_ia &ia, rdma_cm_id *id) noexcept {
-    const address local = to_address(rdma_get_local_addr(id));
-    for (std::size_t i = 0; i != ia.dev->num_addresses; ++i) {
-        const address &addr = ia.dev->addresses.at(i);
-        if (addr.has_same_ip(local))
-            return &addr;
-    }
-    return &ia.dev->addresses[0];
 }
 
 } // namespace
@@ -108,7 +87,8 @@ bool dapl_sp::deliver(dapl_cr *cr) noexcept {
         event.event_number = static_cast<DAT_EVENT_NUMBER>(DAT_IB_UD_CONNECTION_REQUEST_EVENT);
     auto &data = event.event_data.cr_arrival_event_data;
     data.sp_handle.psp_handle = this;
-    data.local_ia_address_ptr = const_cast<sockaddr *>(&find_local_address(*ia, cr->conn->id)->sa);
+    const address local = to_address(rdma_get_local_addr(cr->conn->id));
+    data.local_ia_address_ptr = const_cast<sockaddr *>(&ia->dev->find_local_address(local).sa);
     data.conn_qual = qualifier;
     data.cr_handle = cr;
     data.truncate_flag = DAT_FALSE;
@@ -167,43 +147,42 @@ void release_reserved_ep(dapl_ep &ep) noexcept {
 }
 
 /// Listens at one address. port: 0 is replaced by the one that rdma_cm chooses. 0 or an errno.
-int listen_at(dapl_sp &sp, rdma_cm_id *&id, rdma_port_space space, address addr,
-              std::uint16_t &port) noexcept {
+int listen_at(dapl_sp &sp, rdma_port_space space, address addr, std::uint16_t &port) noexcept try {
     addr.port() = htons(port);
+    rdma_cm_id *id = nullptr;
     if (rdma_create_id(event_thread::channel(), &id, static_cast<cm_handler *>(&sp.handler),
                        space) != 0)
         return errno;
+    unique_handle<rdma_cm_id, rdma_destroy_id> id_owner(id);
     if (addr.sa.sa_family == AF_INET6) {
         int af_only = 1;
         rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &af_only, sizeof af_only);
     }
-    if (rdma_bind_addr(id, &addr.sa) != 0 || rdma_listen(id, backlog) != 0) {
-        const int error = errno;
-        rdma_destroy_id(id);
-        id = nullptr;
-        return error;
-    }
+    if (rdma_bind_addr(id, &addr.sa) != 0 || rdma_listen(id, backlog) != 0)
+        return errno;
     port = ntohs(rdma_get_src_port(id));
+    sp.ids.push_back(std::move(id_owner));
     return 0;
+} catch (const std::bad_alloc &) {
+    return ENOMEM;
 }
 
-/// Listens at each address of the IA, for connections and datagrams, with the same port. 0 or an
-/// errno. sp.ids has two for each address: TCP and UDP.
+/// Listens at each address that the IA has now, for connections and datagrams, with the same port.
+/// 0 or an errno.
 int listen_on_all(dapl_sp &sp, std::uint16_t &port) noexcept {
-    const device &dev = *sp.ia->dev;
-    if (dev.num_addresses == 0)
-        return EADDRNOTAVAIL;
-    for (std::size_t i = 0; i != dev.num_addresses; ++i)
-        if (const int error =
-                listen_at(sp, sp.ids.at(2 * i), RDMA_PS_TCP, dev.addresses.at(i), port))
-            return error;
-    if (!dev.has_ud())
-        return 0;
-    for (std::size_t i = 0; i != dev.num_addresses; ++i)
-        if (const int error =
-                listen_at(sp, sp.ids.at(2 * i + 1), RDMA_PS_UDP, dev.addresses.at(i), port))
-            return error;
-    return 0;
+    device &dev = *sp.ia->dev;
+    if (const int error = dev.update_addresses())
+        return error;
+    for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP}) {
+        if (space == RDMA_PS_UDP && !dev.has_ud())
+            break;
+        for (const address *addr = dev.addresses; addr->sa.sa_family != AF_UNSPEC; ++addr)
+            // EADDRNOTAVAIL: it has just gone.
+            if (const int error = listen_at(sp, space, *addr, port);
+                error != 0 && error != EADDRNOTAVAIL)
+                return error;
+    }
+    return sp.ids.empty() ? EADDRNOTAVAIL : 0;
 }
 
 /// On siw the kernel's TCP may already use the port that rdma_cm chooses; then retries.
@@ -211,7 +190,7 @@ int listen_on_any_port(dapl_sp &sp, std::uint16_t &port) noexcept {
     constexpr int max_tries = 8;
     int error = EADDRINUSE;
     for (int tries = 0; error == EADDRINUSE && tries != max_tries; ++tries) {
-        sp.stop();
+        sp.ids.clear();
         port = 0;
         error = listen_on_all(sp, port);
     }
@@ -294,7 +273,7 @@ void destroy_csp(dapl_csp *csp) noexcept {
 }
 
 void destroy_rsp(dapl_rsp *rsp) noexcept {
-    rsp->stop();
+    rsp->ids.clear();
     if (dapl_ep *const ep = rsp->reserved_ep.exchange(nullptr)) // No request has arrived.
         release_reserved_ep(*ep);
     destroy_listener(rsp);

@@ -4,18 +4,17 @@
 #pragma once
 
 #include "connection.hpp"
+#include "dapl/core/unique_handle.hpp"
 #include "dapl/ia/ia.hpp"
 
 #include <arpa/inet.h>
+#include <vector>
 
 namespace coherdma::dapl::cm {
 
 /// A service point. Listens at each address of its IA.
 struct dapl_sp : object {
     using object::object;
-    ~dapl_sp();
-    /// Destroys the listening ids.
-    void stop() noexcept;
     /// Before the object is published: sets the qualifier that was given, or chosen.
     void set_qualifier(DAT_CONN_QUAL value) noexcept { qualifier = value; }
     void handle_event(rdma_cm_event &event) noexcept;
@@ -36,7 +35,8 @@ struct dapl_sp : object {
     bool (*provide_ep)(dapl_sp &sp, bool is_ud, dapl_ep *&ep) noexcept = nullptr;
     DAT_CONN_QUAL qualifier = 0;
     dapl_evd *cr_evd = nullptr;
-    std::array<rdma_cm_id *, 32> ids = {}; ///< two for each address: TCP and, for datagrams, UDP
+    /// Of each address two: TCP and, for datagrams, UDP. Last, as the others must outlive them.
+    std::vector<unique_handle<rdma_cm_id, rdma_destroy_id>> ids;
 };
 
 struct dapl_psp final : dapl_sp {

@@ -6,14 +6,15 @@
 #include "device.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <coherdma/coherdma.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ifaddrs.h>
+#include <mutex>
 #include <netdb.h>
-#include <rdma/rdma_cma.h>
-#include <string>
+#include <new>
 
 namespace coherdma::dapl {
 
@@ -44,37 +45,23 @@ bool address::has_same_ip(const address &other) const noexcept {
                : std::memcmp(&sin6.sin6_addr, &other.sin6.sin6_addr, sizeof sin6.sin6_addr) == 0;
 }
 
-device::~device() {
-    if (contexts != nullptr)
-        rdma_free_devices(contexts);
+const address *device::find_address(int family) const noexcept {
+    const address *addr = addresses;
+    while (addr->sa.sa_family != AF_UNSPEC && addr->sa.sa_family != family)
+        ++addr;
+    return addr->sa.sa_family != AF_UNSPEC ? addr : nullptr;
 }
 
-const address *device::find_address(int family) const noexcept {
-    const auto end = addresses.begin() + num_addresses;
-    const auto it = std::find_if(addresses.begin(), end, [family](const address &addr) {
-        return addr.sa.sa_family == family;
-    });
-    return it != end ? it : nullptr;
+const address &device::find_local_address(const address &local) const noexcept {
+    const std::lock_guard guard(lists_lock);
+    for (const auto &list : address_lists)
+        for (const address &addr : list)
+            if (addr.has_same_ip(local))
+                return addr;
+    return addresses[0];
 }
 
 namespace {
-
-struct device_port {
-    ibv_context *verbs = nullptr;
-    std::uint8_t port = 0;
-};
-
-/// The device and port to which rdma_cm binds this address; verbs is nullptr if there is none.
-device_port port_of_address(address addr, rdma_event_channel *channel) noexcept {
-    device_port result;
-    rdma_cm_id *id = nullptr;
-    if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0)
-        return result;
-    if (rdma_bind_addr(id, &addr.sa) == 0 && id->verbs != nullptr)
-        result = {id->verbs, id->port_num};
-    rdma_destroy_id(id);
-    return result;
-}
 
 /// Zero if the host is unknown.
 address resolve_host(const std::string &host) noexcept {
@@ -89,16 +76,9 @@ address resolve_host(const std::string &host) noexcept {
     return addr;
 }
 
-using ifaddrs_list = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
-
-ifaddrs_list get_interfaces() noexcept {
-    ifaddrs *list = nullptr;
-    return {getifaddrs(&list) == 0 ? list : nullptr, freeifaddrs};
-}
-
 /// Sets the device, if one has this name. port: 0 is the default, 1.
 bool set_by_device_name(device &dev, const std::string &name, unsigned long port) noexcept {
-    for (ibv_context **ctx = dev.contexts; ctx != nullptr && *ctx != nullptr; ++ctx)
+    for (ibv_context **ctx = dev.contexts.get(); ctx != nullptr && *ctx != nullptr; ++ctx)
         if (name == ibv_get_device_name((*ctx)->device)) {
             dev.ctx = *ctx;
             dev.port = static_cast<std::uint8_t>(port == 0 ? 1 : port);
@@ -107,32 +87,42 @@ bool set_by_device_name(device &dev, const std::string &name, unsigned long port
     return false;
 }
 
-/// Sets dev.addresses: those with dev.name, or of the first interface if it is empty, that rdma_cm
-/// binds to the same port. If no device is set, sets that of the first. list: of getifaddrs.
-void set_addresses(device &dev, const ifaddrs *list, rdma_event_channel *channel) noexcept {
-    for (const char *ifname = nullptr; list != nullptr && dev.num_addresses < dev.addresses.size();
-         list = list->ifa_next) {
-        if (!address::is_ip(list->ifa_addr))
+/// Whether rdma_cm binds the address to dev's port; if dev has none, sets it. Throws
+/// std::bad_alloc, also if rdma_cm lacks resources.
+bool is_of_port(device &dev, address addr) {
+    rdma_cm_id *id = nullptr;
+    if (rdma_create_id(dev.channel, &id, nullptr, RDMA_PS_TCP) != 0)
+        throw std::bad_alloc();
+    const unique_handle<rdma_cm_id, rdma_destroy_id> id_owner(id);
+    if (rdma_bind_addr(id, &addr.sa) != 0 && errno == ENOMEM)
+        throw std::bad_alloc();
+    if (dev.ctx == nullptr) {
+        dev.ctx = id->verbs;
+        dev.port = id->port_num;
+    }
+    return id->verbs != nullptr && id->verbs == dev.ctx && id->port_num == dev.port;
+}
+
+/// The addresses of device::update_addresses. list: of getifaddrs. Throws std::bad_alloc.
+std::vector<address> find_addresses(device &dev, const ifaddrs *list) {
+    std::vector<address> addresses;
+    for (const char *ifname = nullptr; list != nullptr; list = list->ifa_next) {
+        if (!address::is_ip(list->ifa_addr) ||
+            (ifname != nullptr && std::strcmp(ifname, list->ifa_name) != 0))
             continue;
         const address addr = to_address(list->ifa_addr);
-        const bool is_named =
-            dev.name.empty() ? (list->ifa_flags & IFF_LOOPBACK) == 0 &&
-                                   (ifname == nullptr || std::strcmp(ifname, list->ifa_name) == 0)
+        const bool has_name =
+            dev.name.empty() ? (list->ifa_flags & IFF_LOOPBACK) == 0
                              : dev.name == list->ifa_name || addr.has_same_ip(dev.named_address);
-        const device_port bound = is_named ? port_of_address(addr, channel) : device_port{};
-        if (bound.verbs == nullptr)
-            continue;
-        if (dev.ctx == nullptr) {
-            dev.ctx = bound.verbs;
-            dev.port = bound.port;
+        if (has_name && is_of_port(dev, addr)) {
+            addresses.push_back(addr);
+            ifname = list->ifa_name;
         }
-        if (bound.verbs != dev.ctx || bound.port != dev.port)
-            continue;
-        dev.addresses.at(dev.num_addresses++) = addr;
-        ifname = list->ifa_name;
     }
-    std::stable_partition(dev.addresses.begin(), dev.addresses.begin() + dev.num_addresses,
+    std::stable_partition(addresses.begin(), addresses.end(),
                           [](const address &addr) { return addr.sa.sa_family == AF_INET; });
+    addresses.emplace_back(); // the end
+    return addresses;
 }
 
 /// Queries the device and the port. False: failed.
@@ -151,6 +141,24 @@ bool query_attributes(device &dev) noexcept {
 
 } // namespace
 
+int device::update_addresses() noexcept try {
+    const std::lock_guard guard(lists_lock); // So that an older list does not replace a later one.
+    ifaddrs *interfaces = nullptr;
+    if (getifaddrs(&interfaces) != 0)
+        return errno;
+    const unique_handle<ifaddrs, freeifaddrs> interfaces_owner(interfaces);
+    std::vector<address> list = find_addresses(*this, interfaces);
+    if (address_lists.empty() ||
+        !std::ranges::equal(list, address_lists.front(),
+                            [](const address &a, const address &b) { return a.has_same_ip(b); }))
+        // release: other threads read the list through this pointer, without the lock.
+        addresses.store(address_lists.emplace_front(std::move(list)).data(),
+                        std::memory_order_release);
+    return 0;
+} catch (const std::bad_alloc &) {
+    return ENOMEM;
+}
+
 /// instance_data: "DEVICE PORT", or an interface, address or host.
 std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channel *channel) {
     const std::string text = instance_data;
@@ -160,14 +168,14 @@ std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channe
     if (name.empty() || port > 255)
         return nullptr;
     auto dev = std::make_shared<device>();
-    int num_devices = 0;
-    dev->contexts = rdma_get_devices(&num_devices);
+    dev->contexts.reset(rdma_get_devices(nullptr));
     if (!set_by_device_name(*dev, name, port)) {
         dev->name = name;
         if (if_nametoindex(name.c_str()) == 0)
             dev->named_address = resolve_host(name);
     }
-    set_addresses(*dev, get_interfaces().get(), channel);
+    dev->channel = channel;
+    dev->update_addresses(); // If it fails, the device may have none yet.
     return dev->ctx != nullptr && query_attributes(*dev) ? dev : nullptr;
 }
 

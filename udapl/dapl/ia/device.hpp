@@ -3,16 +3,21 @@
 // The port of an RDMA device that an IA uses, and its addresses.
 #pragma once
 
+#include "dapl/core/lock.hpp"
+#include "dapl/core/unique_handle.hpp"
+
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <forward_list>
 #include <infiniband/verbs.h>
 #include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <rdma/rdma_cma.h>
 #include <string>
 #include <sys/socket.h>
-
-struct rdma_event_channel;
+#include <vector>
 
 namespace coherdma::dapl {
 
@@ -37,13 +42,15 @@ address_text to_text(const sockaddr &sa) noexcept;
 address to_address(const sockaddr *sa) noexcept;
 
 struct device {
-    device() noexcept = default;
-    ~device();
-    device(const device &) = delete;
-    device &operator=(const device &) = delete;
-
-    /// The first address of this family, or nullptr.
+    /// The first of `addresses` of this family, or nullptr.
     const address *find_address(int family) const noexcept;
+    /// The address with this IP, also one that has gone; else the first of `addresses`. It lives as
+    /// long as the device.
+    const address &find_local_address(const address &local) const noexcept;
+    /// Sets `addresses` to those that exist now, have the name, are of one interface and that
+    /// rdma_cm binds to the port; IPv4 first. If no device is set, sets that of the first. 0 or an
+    /// errno.
+    int update_addresses() noexcept;
 
     /// True: soft-iWARP, which has the vendor ID "bmt".
     bool is_siw() const noexcept { return attr.vendor_id == 0x626d74; }
@@ -51,7 +58,7 @@ struct device {
     bool has_atomics() const noexcept { return !iwarp && attr.atomic_cap != IBV_ATOMIC_NONE; }
     bool has_ud() const noexcept { return !iwarp; }
 
-    ibv_context **contexts = nullptr; ///< of rdma_get_devices: every device of the host
+    unique_handle<ibv_context *, rdma_free_devices> contexts; ///< every device of the host
     ibv_context *ctx = nullptr;
     std::uint8_t port = 1;
     bool iwarp = false;
@@ -61,8 +68,15 @@ struct device {
     ibv_port_attr port_attr = {};
     std::string name;           ///< that of an interface, an address or a host; empty: the device's
     address named_address = {}; ///< of the last two; the only address that is used
-    std::array<address, 16> addresses = {}; ///< IPv4 first
-    std::size_t num_addresses = 0;
+    rdma_event_channel *channel = nullptr; ///< of the rdma_cm_ids that try addresses
+    /// The end has no family (AF_UNSPEC). Lists are replaced, and kept for those that read them.
+    std::atomic<const address *> addresses = &no_address;
+
+  private:
+    static constexpr address no_address = {};
+
+    mutable mutex lists_lock;
+    std::forward_list<std::vector<address>> address_lists; ///< the last first
 };
 
 /// instance_data (of dat.conf): an RDMA device, a network interface, an IP address or a host name;

@@ -6,7 +6,6 @@
 #include "fake/consumer.hpp"
 
 #include <cerrno>
-#include <list>
 #include <string>
 
 using namespace fake;
@@ -116,12 +115,177 @@ void ias_of_two_addresses_listen_on_one_port(void **) {
     assert_success(dat().psp_free_func(second_psp));
 }
 
+// -- addresses that are added and removed
+
+/// The functions that create service points, with port; and those that free them.
+const struct {
+    DAT_RETURN (*create)(const host &passive, const ep_fixture &ep, DAT_HANDLE &sp);
+    DAT_RETURN (*free)(DAT_HANDLE sp);
+} service_points[] = {
+    {[](const host &passive, const ep_fixture &, DAT_HANDLE &sp) -> DAT_RETURN {
+         return dat().psp_create_func(passive.ia.handle, port, passive.cr_evd,
+                                      DAT_PSP_CONSUMER_FLAG, &sp);
+     },
+     [](DAT_HANDLE sp) -> DAT_RETURN {
+         return dat().psp_free_func(sp);
+     }},
+    {[](const host &passive, const ep_fixture &ep, DAT_HANDLE &sp) -> DAT_RETURN {
+         return dat().rsp_create_func(passive.ia.handle, port, ep.handle, passive.cr_evd, &sp);
+     },
+     [](DAT_HANDLE sp) -> DAT_RETURN {
+         return dat().rsp_free_func(sp);
+     }},
+    {[](const host &passive, const ep_fixture &, DAT_HANDLE &sp) -> DAT_RETURN {
+         DAT_COMM comm = {AF_INET, SOCK_STREAM, 0};
+         socket_address addr = parse_address(primary, port);
+         return dat().csp_create_func(passive.ia.handle, &comm, &addr.sa, passive.cr_evd, &sp);
+     },
+     [](DAT_HANDLE sp) -> DAT_RETURN {
+         return dat().csp_free_func(sp);
+     }},
+};
+
+void service_point_listens_at_address_added_after_open(void **) {
+    const host passive("roce"), active("roce");
+    ep_fixture reserved(passive.ia);
+    get_fabric().add_address("roce0", later);
+    for (const auto &it : service_points) {
+        DAT_HANDLE sp;
+        assert_success(it.create(passive, reserved, sp));
+        expect_request(active, primary, passive, later);
+        assert_success(it.free(sp));
+    }
+}
+
+void service_point_needs_no_address_that_has_gone(void **) {
+    const host passive("roce"), active("roce");
+    ep_fixture reserved(passive.ia);
+    get_fabric().remove_address(primary_v6);
+    for (const auto &it : service_points) {
+        DAT_HANDLE sp;
+        assert_success(it.create(passive, reserved, sp));
+        expect_request(active, primary, passive, primary);
+        assert_success(it.free(sp));
+    }
+}
+
+/// One goes after the Provider has found it.
+void address_that_goes_during_psp_create_left_out(void **) {
+    const host passive("roce"), active("roce");
+    constexpr unsigned num_found = 2;
+    get_fabric().injected.fail("rdma_bind_addr", EADDRNOTAVAIL, num_found + 1);
+    DAT_PSP_HANDLE const psp = passive.create_psp();
+    assert_string_equal(get_fabric().injected.failed_call().c_str(), "rdma_bind_addr");
+    active.connect_to(primary_v6);
+    DAT_CR_HANDLE const cr = wait_event(passive.cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+                                 .event_data.cr_arrival_event_data.cr_handle;
+    assert_success(dat().cr_reject_func(cr, 0, nullptr));
+    wait_event(active.ep.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_success(dat().psp_free_func(psp));
+}
+
+void ia_without_addresses_listens_when_it_has_one(void **) {
+    get_fabric().add_address("roce0", "");
+    get_fabric().remove_address(primary);
+    get_fabric().remove_address(primary_v6);
+    const registered_name name("fake0");
+    const host passive("fake0");
+    assert_string_equal(passive.address().c_str(), "none");
+    DAT_PSP_HANDLE psp;
+    assert_int_equal(
+        dat().psp_create_func(passive.ia.handle, port, passive.cr_evd, DAT_PSP_CONSUMER_FLAG, &psp),
+        dat_error(DAT_CONN_QUAL_UNAVAILABLE));
+    get_fabric().add_address("roce0", later);
+    psp = passive.create_psp();
+    assert_string_equal(passive.address().c_str(), later);
+    expect_request(passive, later, passive, later);
+    assert_success(dat().psp_free_func(psp));
+}
+
+void psp_listens_at_each_of_many_addresses(void **) {
+    constexpr int num_added = 40;
+    const auto address_of = [](int i) {
+        return "192.0.2." + std::to_string(100 + i);
+    };
+    for (int i = 0; i != num_added; ++i)
+        get_fabric().add_address("roce0", address_of(i).c_str());
+    const host passive("roce"), active("roce");
+    DAT_PSP_HANDLE const psp = passive.create_psp();
+    expect_request(active, primary, passive, primary);
+    for (int i = 0; i != num_added; ++i)
+        expect_request(active, primary, passive, address_of(i).c_str());
+    assert_success(dat().psp_free_func(psp));
+}
+
+/// Of the event of a request, and of dat_ia_query.
+void addresses_valid_as_long_as_ia(void **) {
+    const host passive("roce"), active("roce");
+    DAT_IA_ATTR attr = {};
+    assert_success(
+        dat().ia_query_func(passive.ia.handle, nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr));
+    get_fabric().add_address("roce0", later);
+    DAT_PSP_HANDLE psp = passive.create_psp();
+    const sockaddr *const local = expect_request(active, primary, passive, later);
+    assert_success(dat().psp_free_func(psp));
+    get_fabric().remove_address(primary);
+    get_fabric().remove_address(later);
+    psp = passive.create_psp();
+    assert_string_equal(host::to_string(local).c_str(), later);
+    assert_string_equal(host::to_string(attr.ia_address_ptr).c_str(), primary);
+    assert_string_equal(passive.address().c_str(), primary_v6);
+    assert_success(dat().psp_free_func(psp));
+}
+
+/// A PSP still listens at an address that had gone when another PSP was created.
+void address_that_came_back_named_by_event(void **) {
+    const host passive("roce"), active("roce");
+    get_fabric().add_address("roce0", later);
+    DAT_PSP_HANDLE const psp = passive.create_psp();
+    get_fabric().remove_address(later);
+    DAT_CONN_QUAL other_port = 0;
+    DAT_PSP_HANDLE other_psp;
+    assert_success(dat().psp_create_any_func(passive.ia.handle, &other_port, passive.cr_evd,
+                                             DAT_PSP_CONSUMER_FLAG, &other_psp));
+    get_fabric().add_address("roce0", later);
+    expect_request(active, primary, passive, later);
+    assert_success(dat().psp_free_func(psp));
+    assert_success(dat().psp_free_func(other_psp));
+}
+
+void connects_from_address_that_replaced_another(void **) {
+    const host passive("roce"), active("roce");
+    get_fabric().add_address("roce0", later);
+    get_fabric().remove_address(primary);
+    DAT_PSP_HANDLE const psp = passive.create_psp();
+    expect_request(active, later, passive, later);
+    assert_string_equal(active.address().c_str(), later);
+    assert_success(dat().psp_free_func(psp));
+}
+
+void connect_from_named_address_that_has_gone_fails(void **) {
+    get_fabric().add_address("roce0", secondary);
+    const registered_name name(secondary);
+    const host active(secondary);
+    get_fabric().remove_address(secondary);
+    active.connect_to(primary);
+    wait_event(active.ep.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
+}
+
 } // namespace
 
 int main() {
     const CMUnitTest tests[] = {
         TEST(ia_named_by_address_connects_from_it),
         TEST(ias_of_two_addresses_listen_on_one_port),
+        TEST(service_point_listens_at_address_added_after_open),
+        TEST(service_point_needs_no_address_that_has_gone),
+        TEST(address_that_goes_during_psp_create_left_out),
+        TEST(ia_without_addresses_listens_when_it_has_one),
+        TEST(psp_listens_at_each_of_many_addresses),
+        TEST(addresses_valid_as_long_as_ia),
+        TEST(address_that_came_back_named_by_event),
+        TEST(connects_from_address_that_replaced_another),
+        TEST(connect_from_named_address_that_has_gone_fails),
     };
     return run_cases(tests);
 }

@@ -434,25 +434,26 @@ void cr_handoff_to_full_evd_rejected(void **) {
 }
 
 void listen_errors_translated(void **) {
+    constexpr unsigned num_addresses = 2; // which are bound first, to find their device
     const struct {
         const char *call;
+        unsigned nth;
         int error;
         DAT_RETURN expected;
     } cases[] = {
-        {"rdma_listen", EADDRINUSE, dat_error(DAT_CONN_QUAL_IN_USE)},
-        {"rdma_bind_addr", EADDRNOTAVAIL, dat_error(DAT_CONN_QUAL_UNAVAILABLE)},
-        {"rdma_bind_addr", EACCES, dat_error(DAT_PRIVILEGES_VIOLATION)},
-        {"rdma_create_id", EMFILE, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP)},
+        {"rdma_listen", 1, EADDRINUSE, dat_error(DAT_CONN_QUAL_IN_USE)},
+        {"rdma_bind_addr", 1 + num_addresses, EACCES, dat_error(DAT_PRIVILEGES_VIOLATION)},
+        {"rdma_create_id", 1, EMFILE, dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP)},
     };
     sp_fixture fixture;
     ep_fixture passive(fixture.ia);
     for (const auto &it : cases) {
         DAT_HANDLE handle = &handle;
-        get_fabric().injected.fail(it.call, it.error);
+        get_fabric().injected.fail(it.call, it.error, it.nth);
         assert_int_equal(dat().psp_create_func(fixture.ia.handle, 80, fixture.cr_evd,
                                                DAT_PSP_CONSUMER_FLAG, &handle),
                          it.expected);
-        get_fabric().injected.fail(it.call, it.error);
+        get_fabric().injected.fail(it.call, it.error, it.nth);
         assert_int_equal(
             dat().rsp_create_func(fixture.ia.handle, 80, passive.handle, fixture.cr_evd, &handle),
             it.expected);
