@@ -291,10 +291,10 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
         }
         pollfd fds[2] = {{cno->epoll_fd.get(), POLLIN, 0}, {cno->cancel_fd.get(), POLLIN, 0}};
         const int num_ready = ppoll(fds, 2, deadline.remaining(), nullptr);
-        if (num_ready < 0 && errno != EINTR)
-            result = dat_error(DAT_INTERNAL_ERROR);
-        else if (num_ready > 0 && fds[1].revents != 0)
-            result = dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_CNO_DEAD);
+        if (num_ready < 0)
+            result = from_errno(errno, DAT_RESOURCE_TEVD);
+        else if (fds[1].revents != 0)
+            result = invalid_state(DAT_INVALID_STATE_CNO_DEAD);
     }
     const std::lock_guard guard(cno->lock);
     --cno->num_waiters;

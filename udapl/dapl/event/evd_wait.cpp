@@ -56,37 +56,31 @@ DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noex
 
 namespace {
 
-enum class wake_reason { event, timeout, error };
-
-/// Blocks in dat_evd_wait until there may be a new event. The caller holds the EVD's lock, which is
-/// released meanwhile.
-wake_reason block(dapl_evd &evd, dat_deadline deadline) noexcept {
+/// Blocks in dat_evd_wait until there may be a new event or the time has expired. The caller holds
+/// the EVD's lock, which is released meanwhile. DAT_INTERRUPTED_CALL: a signal handler has run.
+DAT_RETURN block(dapl_evd &evd, dat_deadline deadline) noexcept {
     if (!evd.create_event_fd() || !evd.arm())
-        return wake_reason::error;
+        return no_resources(DAT_RESOURCE_TEVD);
     // Completions that arrived before the CQ was armed do not notify.
     const std::size_t num_before = evd.queue.size();
     if (evd.num_events() != num_before)
-        return wake_reason::event;
+        return DAT_SUCCESS;
     if (evd.cno != nullptr && !evd.masked_in_cno)
         evd.cno->mask_evd(evd); // does not trigger the CNO meanwhile
     pollfd fds[2] = {{evd.event_fd.get(), POLLIN, 0},
                      {evd.channel ? evd.channel->fd : -1, POLLIN, 0}};
     evd.waiter_blocked = true;
     evd.lock.unlock();
-    const int num_ready = ppoll(fds, 2, deadline.remaining(), nullptr);
-    const int ppoll_errno = errno;
+    const int error = ppoll(fds, 2, deadline.remaining(), nullptr) < 0 ? errno : 0;
     evd.lock.lock();
     evd.waiter_blocked = false;
-    if (num_ready < 0)
-        return ppoll_errno == EINTR ? wake_reason::event : wake_reason::error;
-    if (num_ready == 0)
-        return wake_reason::timeout;
     evd.clear_notifications(fds[0].revents != 0, fds[1].revents != 0);
-    return wake_reason::event;
+    return error == 0 ? DAT_SUCCESS : from_errno(error, DAT_RESOURCE_TEVD);
 }
 
 /// Waits until the queue has `threshold` events. The caller holds the EVD's lock.
 DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) noexcept {
+    DAT_RETURN result = DAT_SUCCESS;
     for (;;) {
         if (evd.num_events() >= threshold)
             return DAT_SUCCESS;
@@ -94,10 +88,11 @@ DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) n
         if (evd.wait_canceled)
             return is_published(&evd) ? invalid_state(DAT_INVALID_STATE_EVD_UNWAITABLE)
                                       : dat_error(DAT_ABORT);
+        if (result != DAT_SUCCESS)
+            return result;
         if (deadline.has_passed())
             return dat_error(DAT_TIMEOUT_EXPIRED);
-        if (block(evd, deadline) == wake_reason::error)
-            return no_resources(DAT_RESOURCE_TEVD);
+        result = block(evd, deadline);
     }
 }
 
