@@ -100,7 +100,6 @@ void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
 
 /// An EVD that has events and has triggered; DAT_HANDLE_NULL: there is none.
 DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
-    const std::lock_guard trigger_guard(trigger_lock);
     const void *invalid_evd = nullptr; // the first whose handle is invalid
     for (;;) {
         epoll_event event;
@@ -130,19 +129,20 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
 
 /// In the event thread: calls the agent once if an EVD has triggered, and removes it.
 void dapl_cno::call_agent() noexcept {
-    DAT_EVD_HANDLE const evd_handle = next_triggered_evd();
-    if (evd_handle == DAT_HANDLE_NULL)
-        return;
+    DAT_EVD_HANDLE evd_handle;
     DAT_OS_WAIT_PROXY_AGENT proxy;
     {
+        // If dat_cno_modify_agent has removed the agent, dat_cno_wait returns the EVD.
         const std::lock_guard guard(lock);
+        if (agent.proxy_agent_func == nullptr ||
+            (evd_handle = next_triggered_evd()) == DAT_HANDLE_NULL)
+            return;
         proxy = std::exchange(agent, {nullptr, nullptr});
         event_thread::remove_fd(epoll_fd.get());
     }
     // The agent may free this CNO, and so may another thread, which does not wait for the agent.
     event_thread::leave_callback();
-    if (proxy.proxy_agent_func != nullptr)
-        proxy.proxy_agent_func(proxy.instance_data, evd_handle);
+    proxy.proxy_agent_func(proxy.instance_data, evd_handle);
 }
 
 namespace {
@@ -261,9 +261,27 @@ DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) no
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     if (evd_handle == nullptr)
         return invalid_parameter(2);
+    const std::lock_guard guard(cno->lock);
     *evd_handle = cno->next_triggered_evd();
     return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : dat_error(DAT_QUEUE_EMPTY);
 }
+
+namespace {
+
+/// Blocks in dat_cno_wait until an EVD may have triggered or the time has expired. The caller holds
+/// the CNO's lock, which is released meanwhile. DAT_INTERRUPTED_CALL: a signal handler has run.
+DAT_RETURN block(dapl_cno &cno, dat_deadline &deadline) noexcept {
+    pollfd fds[2] = {{cno.epoll_fd.get(), POLLIN, 0}, {cno.cancel_fd.get(), POLLIN, 0}};
+    cno.lock.unlock();
+    const int error = ppoll(fds, 2, deadline.remaining(), nullptr) < 0 ? errno : 0;
+    cno.lock.lock();
+    if (error != 0)
+        return from_errno(error, DAT_RESOURCE_TEVD);
+    return fds[1].revents != 0 ? invalid_state(DAT_INVALID_STATE_CNO_DEAD)
+                               : DAT_RETURN{DAT_SUCCESS};
+}
+
+} // namespace
 
 DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
                     DAT_EVD_HANDLE *evd_handle) noexcept {
@@ -272,34 +290,20 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
     if (evd_handle == nullptr)
         return invalid_parameter(3);
-    {
-        const std::lock_guard guard(cno->lock);
-        // Under the lock: the thread that frees the CNO cancels this wait, or is seen here.
-        if (!is_published(cno.get()))
-            return invalid_handle(DAT_INVALID_HANDLE_CNO);
-        if (cno->is_fd_cno)
-            return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
-        ++cno->num_waiters;
-    }
-    dat_deadline deadline(timeout);
-    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
-    DAT_RETURN result = DAT_SUCCESS;
-    while ((triggered = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS) {
-        if (deadline.has_passed()) {
-            result = dat_error(DAT_QUEUE_EMPTY); // as in DAT 1.2's manual pages and OFED
-            break;
-        }
-        pollfd fds[2] = {{cno->epoll_fd.get(), POLLIN, 0}, {cno->cancel_fd.get(), POLLIN, 0}};
-        const int num_ready = ppoll(fds, 2, deadline.remaining(), nullptr);
-        if (num_ready < 0)
-            result = from_errno(errno, DAT_RESOURCE_TEVD);
-        else if (fds[1].revents != 0)
-            result = invalid_state(DAT_INVALID_STATE_CNO_DEAD);
-    }
     const std::lock_guard guard(cno->lock);
+    // Under the lock: the thread that frees the CNO cancels this wait, or is seen here.
+    if (!is_published(cno.get()))
+        return invalid_handle(DAT_INVALID_HANDLE_CNO);
+    if (cno->is_fd_cno)
+        return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
+    ++cno->num_waiters;
+    dat_deadline deadline(timeout);
+    DAT_RETURN result = DAT_SUCCESS;
+    while ((*evd_handle = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS)
+        // QUEUE_EMPTY as in DAT 1.2's manual pages and OFED.
+        result = deadline.has_passed() ? dat_error(DAT_QUEUE_EMPTY) : block(*cno, deadline);
     --cno->num_waiters;
-    *evd_handle = triggered;
-    return triggered != DAT_HANDLE_NULL ? DAT_SUCCESS : result;
+    return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : result;
 }
 
 } // namespace coherdma::dapl

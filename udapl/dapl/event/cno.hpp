@@ -33,7 +33,8 @@ struct dapl_cno : object {
     void mask_evd(dapl_evd &evd) noexcept;
     void unmask_evd(dapl_evd &evd) noexcept;
 
-    /// An EVD that has events and has triggered; DAT_HANDLE_NULL if there is none.
+    /// An EVD that has events and has triggered; DAT_HANDLE_NULL if there is none. With the lock:
+    /// an EVD that triggered is given to one thread.
     DAT_EVD_HANDLE next_triggered_evd() noexcept;
     /// Makes all threads in dat_cno_wait return, before the CNO is destroyed.
     void cancel_waiters() noexcept;
@@ -50,8 +51,7 @@ struct dapl_cno : object {
         dapl_cno &cno;
     } agent_watcher{*this};
 
-    mutex trigger_lock; ///< of next_triggered_evd: an EVD that triggered is given to one thread
-    mutex lock;         ///< of agent and num_waiters
+    mutex lock; ///< of agent, num_waiters and the search for an EVD that has triggered
     DAT_OS_WAIT_PROXY_AGENT agent;
     bool is_fd_cno = false;   ///< of dat_cno_fd_create: the consumer polls epoll_fd
     unsigned num_waiters = 0; ///< threads in dat_cno_wait

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <poll.h>
 #include <thread>
 
@@ -297,6 +298,60 @@ void removed_cno_agent_not_called(void **) {
     assert_ptr_equal(wait_triggered(fixture.cno), fixture.evd_a);
 }
 
+/// The event thread; not asleep: it has no name yet.
+thread_state event_thread_state() {
+    for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string name;
+        if (std::getline(std::ifstream(task.path() / "comm"), name) && name == "coherdma-dapl")
+            return thread_state(std::stoi(task.path().filename()));
+    }
+    return thread_state(0);
+}
+
+/// The EVD has an event, of which the agent or, as it has none any more, dat_cno_wait tells.
+void assert_notified(const cno_fixture &fixture, const proxy_agent &agent) {
+    DAT_EVD_HANDLE const triggered = wait_triggered(fixture.cno);
+    if (triggered == DAT_HANDLE_NULL)
+        assert_true(wait_until([&] { return agent.calls == 1; }));
+    else
+        assert_ptr_equal(triggered, fixture.evd_a);
+    dequeue(fixture.evd_a);
+}
+
+/// The event thread has found the EVD's descriptor readable when the agent is removed.
+void trigger_not_lost_as_agent_is_removed(void **) {
+    cno_fixture fixture;
+    proxy_agent agent;
+    assert_success(dat().cno_modify_agent_func(fixture.cno, agent.as_agent()));
+    assert_true(wait_until([] { return event_thread_state().is_asleep; }));
+    const unsigned long idle_switches = event_thread_state().switches;
+    auto &evd = *static_cast<coherdma::dapl::dapl_evd *>(fixture.evd_a);
+    evd.lock.lock();
+    assert_true(evd.append_event());
+    evd.signal_event_fd();
+    assert_true(wait_until([&] { // it waits for the lock
+        const thread_state state = event_thread_state();
+        return state.is_asleep && state.switches > idle_switches;
+    }));
+    named_thread modifier([&] { dat().cno_modify_agent_func(fixture.cno, {nullptr, nullptr}); });
+    assert_true(wait_until([&] { return modifier.is_asleep(); }));
+    evd.lock.unlock();
+    modifier.join();
+    assert_notified(fixture, agent);
+}
+
+void trigger_beside_removal_of_agent_not_lost(void **) {
+    for (int i = 0; i != 300; ++i) {
+        cno_fixture fixture;
+        proxy_agent agent;
+        assert_success(dat().cno_modify_agent_func(fixture.cno, agent.as_agent()));
+        std::thread poster([&] { post_event(fixture.evd_a); });
+        assert_success(dat().cno_modify_agent_func(fixture.cno, {nullptr, nullptr}));
+        poster.join();
+        assert_notified(fixture, agent);
+    }
+}
+
 /// dat_ia_close waits for calls in progress before it removes the EVDs from their CNOs.
 void cno_wait_skips_evd_being_freed(void **) {
     cno_fixture fixture;
@@ -338,6 +393,8 @@ int main() {
         TEST(cno_agent_of_create_called),
         TEST(fault_of_agent_runs_the_consumers_handler),
         TEST(removed_cno_agent_not_called),
+        TEST(trigger_not_lost_as_agent_is_removed),
+        TEST(trigger_beside_removal_of_agent_not_lost),
         TEST(cno_wait_skips_evd_being_freed),
         TEST(ia_close_in_agent_rejected),
         TEST(failed_evd_modify_cno_keeps_old_cno),
