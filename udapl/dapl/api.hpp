@@ -74,8 +74,9 @@ DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const DAT_EVENT *event) noexce
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept;
 /// For a program with COHERDMA_COUNTERS=1.
 DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept;
+/// A cancellation point while it sleeps, like cno_wait; hence not noexcept.
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                    DAT_EVENT *event, DAT_COUNT *nmore) noexcept;
+                    DAT_EVENT *event, DAT_COUNT *nmore);
 
 DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent,
                       DAT_CNO_HANDLE *cno_handle) noexcept;
@@ -85,8 +86,7 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask,
                      DAT_CNO_PARAM *param) noexcept;
 DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept;
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) noexcept;
-DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
-                    DAT_EVD_HANDLE *evd_handle) noexcept;
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd_handle);
 
 DAT_RETURN ep_connect(DAT_EP_HANDLE ep_handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL qualifier,
                       DAT_TIMEOUT timeout, DAT_COUNT size, const DAT_PVOID data, DAT_QOS qos,

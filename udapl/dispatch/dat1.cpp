@@ -26,7 +26,7 @@ dat1::provider make_dat1_table(const char *name, DAT_BOOLEAN thread_safe) noexce
     table.cno_modify_agent_func = passthrough<cno_modify_agent>::call;
     table.cno_query_func = dat1::cno_query;
     table.cno_free_func = passthrough<cno_free>::call;
-    table.cno_wait_func = passthrough<cno_wait>::call;
+    table.cno_wait_func = dat1::cno_wait;
     table.cr_query_func = passthrough<cr_query>::call;
     table.cr_accept_func = passthrough<cr_accept>::call;
     table.cr_reject_func = dat1::cr_reject;

@@ -28,9 +28,10 @@ struct passthrough<function> {
 };
 
 /// Calls query, a function of 2.0, and converts what it stores to the type of 1.2. It refuses NULL.
+/// Not noexcept, since dat_evd_wait may be canceled.
 template <class dat2_type, class dat1_type, class query_function>
 DAT_RETURN query_convert(dat1_type *param, void (*to_dat1)(dat1_type &, const dat2_type &) noexcept,
-                         const query_function &query) noexcept {
+                         const query_function &query) {
     dat2_type dat2_param;
     const DAT_RETURN result = query(param != nullptr ? &dat2_param : nullptr);
     if (result != DAT_SUCCESS)
@@ -73,12 +74,14 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE *async_evd_handle,
                     provider_attr *provider_attr_out) noexcept;
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE cno_handle, DAT_CNO_PARAM_MASK mask, cno_param *param) noexcept;
+/// A cancellation point, like evd_wait; hence not noexcept.
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd_handle);
 DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle) noexcept;
 DAT_RETURN srq_query(DAT_SRQ_HANDLE srq_handle, DAT_SRQ_PARAM_MASK mask,
                      DAT_SRQ_PARAM *param) noexcept;
 
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                    event *event_out, DAT_COUNT *num_more) noexcept;
+                    event *event_out, DAT_COUNT *num_more);
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, event *event_out) noexcept;
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const event *software_event) noexcept;
 

@@ -59,10 +59,14 @@ void to_dat1(cr_arrival_event_data &dst, const DAT_CR_ARRIVAL_EVENT_DATA &src) n
 } // namespace
 
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                    event *event_out, DAT_COUNT *num_more) noexcept {
+                    event *event_out, DAT_COUNT *num_more) {
     return query_convert<DAT_EVENT>(event_out, to_dat1, [&](DAT_EVENT *dat2_event) {
         return dapl::evd_wait(evd_handle, timeout, threshold, dat2_event, num_more);
     });
+}
+
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd_handle) {
+    return to_dat1_result(dapl::cno_wait(cno_handle, timeout, evd_handle));
 }
 
 // No stack protector: the event is stored member by member.

@@ -3,11 +3,9 @@
 #include "cno.hpp"
 
 #include "dapl/api.hpp"
-#include "dapl/core/deadline.hpp"
 #include "dapl/ia/ia.hpp"
+#include "sleep.hpp"
 
-#include <cerrno>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <utility>
@@ -270,21 +268,16 @@ namespace {
 
 /// Blocks in dat_cno_wait until an EVD may have triggered or the time has expired. The caller holds
 /// the CNO's lock, which is released meanwhile. DAT_INTERRUPTED_CALL: a signal handler has run.
-DAT_RETURN block(dapl_cno &cno, dat_deadline &deadline) noexcept {
+DAT_RETURN block(dapl_cno &cno, sleeping_call &call) {
     pollfd fds[2] = {{cno.epoll_fd.get(), POLLIN, 0}, {cno.cancel_fd.get(), POLLIN, 0}};
-    cno.lock.unlock();
-    const int error = ppoll(fds, 2, deadline.remaining(), nullptr) < 0 ? errno : 0;
-    cno.lock.lock();
-    if (error != 0)
-        return from_errno(error, DAT_RESOURCE_TEVD);
-    return fds[1].revents != 0 ? invalid_state(DAT_INVALID_STATE_CNO_DEAD)
-                               : DAT_RETURN{DAT_SUCCESS};
+    const DAT_RETURN result = call.sleep(cno.lock, fds);
+    return fds[1].revents != 0 ? invalid_state(DAT_INVALID_STATE_CNO_DEAD) : result;
 }
 
 } // namespace
 
-DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
-                    DAT_EVD_HANDLE *evd_handle) noexcept {
+DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd_handle) {
+    sleeping_call call(timeout);
     const auto cno = handle_to<dapl_cno>(cno_handle);
     if (!cno)
         return invalid_handle(DAT_INVALID_HANDLE_CNO);
@@ -297,12 +290,13 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout,
     if (cno->is_fd_cno)
         return invalid_state(DAT_INVALID_STATE_CNO_IN_USE);
     ++cno->num_waiters;
-    dat_deadline deadline(timeout);
+    const on_exit leave{[&cno = *cno] {
+        --cno.num_waiters;
+    }};
     DAT_RETURN result = DAT_SUCCESS;
     while ((*evd_handle = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS)
         // QUEUE_EMPTY as in DAT 1.2's manual pages and OFED.
-        result = deadline.has_passed() ? dat_error(DAT_QUEUE_EMPTY) : block(*cno, deadline);
-    --cno->num_waiters;
+        result = call.has_expired() ? dat_error(DAT_QUEUE_EMPTY) : block(*cno, call);
     return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : result;
 }
 

@@ -106,7 +106,7 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
         if (queue.size() < max_events() && append_event()) [[likely]] {
             queue.back() = event;
             queue.back().evd_handle = this;
-            if (waiter_blocked || (cno != nullptr && enabled))
+            if (has_waiter || (cno != nullptr && enabled))
                 signal_event_fd();
             return true;
         }
@@ -245,8 +245,7 @@ void dapl_evd::cancel_waiter_locked() noexcept {
     if (!has_waiter)
         return;
     wait_canceled = true;
-    if (waiter_blocked)
-        signal_event_fd();
+    signal_event_fd();
 }
 
 void dapl_evd::cancel_waiters() noexcept {

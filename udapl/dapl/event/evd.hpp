@@ -87,11 +87,10 @@ struct dapl_evd : object {
     mutex lock;
     std::shared_ptr<ibv_cq> cq;
     std::deque<DAT_EVENT> queue;
-    ibv_wc wc;                   ///< the CQE polled last
-    bool has_waiter = false;     ///< a thread is in dat_evd_wait
-    bool waiter_blocked = false; ///< ... and blocked in ppoll
-    bool wait_canceled = false;  ///< the waiter must return
-    bool masked_in_cno = false;  ///< does not trigger its CNO: a thread is in dat_evd_wait
+    ibv_wc wc;                  ///< the CQE polled last
+    bool has_waiter = false;    ///< a thread is in dat_evd_wait; it sleeps without the lock
+    bool wait_canceled = false; ///< the waiter must return
+    bool masked_in_cno = false; ///< does not trigger its CNO: a thread is in dat_evd_wait
     bool waitable = true;
     bool enabled = true;
     bool solicited_only = false; ///< only solicited completions wake waiters

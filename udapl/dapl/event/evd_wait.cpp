@@ -4,11 +4,8 @@
 
 #include "cno.hpp"
 #include "dapl/api.hpp"
-#include "dapl/core/deadline.hpp"
+#include "sleep.hpp"
 #include "upcalls.hpp"
-
-#include <cerrno>
-#include <poll.h>
 
 namespace coherdma::dapl {
 
@@ -58,7 +55,7 @@ namespace {
 
 /// Blocks in dat_evd_wait until there may be a new event or the time has expired. The caller holds
 /// the EVD's lock, which is released meanwhile. DAT_INTERRUPTED_CALL: a signal handler has run.
-DAT_RETURN block(dapl_evd &evd, dat_deadline deadline) noexcept {
+DAT_RETURN block(dapl_evd &evd, sleeping_call &call) {
     if (!evd.create_event_fd() || !evd.arm())
         return no_resources(DAT_RESOURCE_TEVD);
     // Completions that arrived before the CQ was armed do not notify.
@@ -69,17 +66,13 @@ DAT_RETURN block(dapl_evd &evd, dat_deadline deadline) noexcept {
         evd.cno->mask_evd(evd); // does not trigger the CNO meanwhile
     pollfd fds[2] = {{evd.event_fd.get(), POLLIN, 0},
                      {evd.channel ? evd.channel->fd : -1, POLLIN, 0}};
-    evd.waiter_blocked = true;
-    evd.lock.unlock();
-    const int error = ppoll(fds, 2, deadline.remaining(), nullptr) < 0 ? errno : 0;
-    evd.lock.lock();
-    evd.waiter_blocked = false;
+    const DAT_RETURN result = call.sleep(evd.lock, fds);
     evd.clear_notifications(fds[0].revents != 0, fds[1].revents != 0);
-    return error == 0 ? DAT_SUCCESS : from_errno(error, DAT_RESOURCE_TEVD);
+    return result;
 }
 
 /// Waits until the queue has `threshold` events. The caller holds the EVD's lock.
-DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) noexcept {
+DAT_RETURN wait(dapl_evd &evd, sleeping_call &call, std::uint32_t threshold) {
     DAT_RETURN result = DAT_SUCCESS;
     for (;;) {
         if (evd.num_events() >= threshold)
@@ -90,16 +83,17 @@ DAT_RETURN wait(dapl_evd &evd, dat_deadline deadline, std::uint32_t threshold) n
                                       : dat_error(DAT_ABORT);
         if (result != DAT_SUCCESS)
             return result;
-        if (deadline.has_passed())
+        if (call.has_expired())
             return dat_error(DAT_TIMEOUT_EXPIRED);
-        result = block(evd, deadline);
+        result = block(evd, call);
     }
 }
 
 } // namespace
 
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
-                    DAT_EVENT *event, DAT_COUNT *nmore) noexcept {
+                    DAT_EVENT *event, DAT_COUNT *nmore) {
+    sleeping_call call(timeout);
     const auto evd = handle_to<dapl_evd>(evd_handle);
     if (!evd)
         return invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
@@ -118,11 +112,14 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
     if (evd->has_waiter)
         return invalid_state(DAT_INVALID_STATE_EVD_WAITER);
     evd->has_waiter = true;
+    const on_exit leave{[&evd = *evd] {
+        evd.has_waiter = false;
+        evd.wait_canceled = false;
+        if (evd.masked_in_cno)
+            evd.cno->unmask_evd(evd);
+    }};
     evd->count(DCNT_EVD_WAIT);
-    const DAT_RETURN result =
-        wait(*evd, dat_deadline(timeout), static_cast<std::uint32_t>(threshold));
-    evd->has_waiter = false;
-    evd->wait_canceled = false;
+    const DAT_RETURN result = wait(*evd, call, static_cast<std::uint32_t>(threshold));
     if (result == DAT_SUCCESS) {
         *event = evd->queue.front();
         srq_recv_dequeued(*event);
@@ -131,8 +128,6 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
             count_event(*evd, *event);
     }
     *nmore = static_cast<DAT_COUNT>(evd->queue.size());
-    if (evd->masked_in_cno)
-        evd->cno->unmask_evd(*evd);
     return result;
 }
 

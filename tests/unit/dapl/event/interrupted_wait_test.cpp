@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //
-// Signals for threads in dat_evd_wait and dat_cno_wait, of DAT 2.0 and of 1.2.
+// Signals and pthread_cancel for threads in dat_evd_wait and dat_cno_wait, of DAT 2.0 and of 1.2.
 
 #include "../../dispatch/dat1.hpp"
 #include "dapl/event/evd.hpp"
@@ -10,6 +10,8 @@
 #include <atomic>
 #include <csignal>
 #include <pthread.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace fake;
 
@@ -63,50 +65,45 @@ class waiter {
   public:
     waiter(const wait_fixture &fixture, wait_call call, DAT_COUNT threshold = 1)
         : fixture_(fixture)
-        , call_(call)
-        , threshold_(threshold) {
-        assert_int_equal(pthread_create(&thread_, nullptr, run, this), 0);
-        assert_true(wait_until([this] { return tid_ != 0 && thread_state(tid_).is_asleep; }));
+        , threshold_(threshold)
+        , thread_([this, &fixture, call, threshold] {
+            call(fixture, threshold, result_);
+            returned_ = true;
+        }) {
+        assert_true(wait_until([this] { return thread_.is_asleep(); }));
     }
     /// Sends signals until the wait has returned: one that arrives just before the sleep has no
     /// effect. If it never returns, an event ends it.
-    wait_result interrupt(int signum) {
+    wait_result interrupt() {
         for (int i = 0; i != max_signals && !returned_; ++i) {
-            pthread_kill(thread_, signum);
+            pthread_kill(thread_.native_handle(), SIGUSR1);
             usleep(1000);
         }
         const bool has_returned = returned_;
         for (DAT_COUNT i = 0; !has_returned && i != threshold_; ++i)
             assert_success(post_event(fixture_.evd));
-        join();
+        thread_.join();
         assert_true(has_returned);
         return result_;
     }
-    /// The value with which the thread has ended.
-    void *join() {
-        void *value = nullptr;
-        assert_int_equal(pthread_join(thread_, &value), 0);
-        return value;
+    void cancel() {
+        assert_int_equal(pthread_cancel(thread_.native_handle()), 0);
+        thread_.join();
+        assert_false(returned_);
+    }
+    wait_result join() {
+        thread_.join();
+        return result_;
     }
 
   private:
     static constexpr int max_signals = 2000;
 
-    static void *run(void *self) {
-        auto &waiter = *static_cast<class waiter *>(self);
-        waiter.tid_ = gettid();
-        waiter.call_(waiter.fixture_, waiter.threshold_, waiter.result_);
-        waiter.returned_ = true;
-        return nullptr;
-    }
-
     const wait_fixture &fixture_;
-    const wait_call call_;
     const DAT_COUNT threshold_;
-    pthread_t thread_ = {};
-    std::atomic<pid_t> tid_ = 0;
     std::atomic<bool> returned_ = false;
     wait_result result_;
+    named_thread thread_;
 };
 
 /// The EVD and its CNO can be waited for again, and an event wakes both.
@@ -121,7 +118,7 @@ void assert_next_event_received(const wait_fixture &fixture) {
     assert_int_equal(result.nmore, 0);
     waiter next(fixture, evd_wait);
     assert_success(post_event(fixture.evd));
-    next.join();
+    assert_success(next.join().ret);
 }
 
 /// SIGUSR1 has a handler that does nothing.
@@ -146,7 +143,7 @@ void signal_ends_waits(void **) {
         for (const wait_call call : waits) {
             const signal_handler handler(sa_flags);
             wait_fixture fixture;
-            const wait_result result = waiter(fixture, call).interrupt(SIGUSR1);
+            const wait_result result = waiter(fixture, call).interrupt();
             assert_int_equal(result.ret, dat_error(DAT_INTERRUPTED_CALL));
             assert_null(result.evd);
             assert_next_event_received(fixture);
@@ -159,7 +156,7 @@ void interrupted_evd_wait_leaves_and_counts_events(void **) {
         wait_fixture fixture;
         assert_success(post_event(fixture.evd));
         assert_success(post_event(fixture.evd));
-        wait_result result = waiter(fixture, call, 3).interrupt(SIGUSR1);
+        wait_result result = waiter(fixture, call, 3).interrupt();
         assert_int_equal(result.ret, dat_error(DAT_INTERRUPTED_CALL));
         assert_int_equal(result.nmore, 2);
         evd_wait(fixture, 2, result);
@@ -185,7 +182,7 @@ void event_wins_over_signal(void **) {
             if (call == cno_wait || call == dat1_cno_wait)
                 evd.signal_event_fd(); // which makes an EVD trigger
         }
-        const wait_result result = waiter.interrupt(SIGUSR1);
+        const wait_result result = waiter.interrupt();
         assert_success(result.ret);
         assert_ptr_equal(result.evd, fixture.evd);
     }
@@ -220,6 +217,110 @@ void no_event_lost_by_signals(void **) {
     assert_int_equal(num_received, num_events);
 }
 
+void canceled_thread_leaves_waits(void **) {
+    for (const wait_call call : waits) {
+        wait_fixture fixture;
+        waiter(fixture, call).cancel();
+        assert_next_event_received(fixture);
+    }
+}
+
+void canceled_thread_leaves_events(void **) {
+    for (const wait_call call : evd_waits) {
+        wait_fixture fixture;
+        assert_success(post_event(fixture.evd));
+        waiter(fixture, call, 2).cancel();
+        wait_result result;
+        evd_wait(fixture, 1, result);
+        assert_success(result.ret);
+        assert_int_equal(result.nmore, 0);
+    }
+}
+
+/// The CQ notifies of a completion for which the canceled thread waited.
+void completion_wakes_waiter_after_canceled_one(void **) {
+    connected_eps eps;
+    assert_success(eps.post_recv(64, cookie(1)));
+    const auto wait = [&eps] {
+        wait_event(eps.passive.recv_evd, DAT_DTO_COMPLETION_EVENT);
+    };
+    named_thread canceled(wait);
+    assert_true(wait_until([&] { return canceled.is_asleep(); }));
+    assert_int_equal(pthread_cancel(canceled.native_handle()), 0);
+    canceled.join();
+    named_thread next(wait);
+    assert_true(wait_until([&] { return next.is_asleep(); }));
+    assert_success(eps.post_send(64, cookie(2)));
+    next.join();
+}
+
+/// A thread that is canceled before it waits, and finds an event: the call is no cancellation point
+/// then, though it reads descriptors.
+void wait_that_does_not_sleep_is_no_cancellation_point(void **) {
+    for (const wait_call call : waits) {
+        wait_fixture fixture;
+        wait_result result;
+        assert_success(post_event(fixture.evd));
+        std::thread thread([&] {
+            pthread_cancel(pthread_self());
+            call(fixture, 1, result);
+            int state;
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+            if (state != PTHREAD_CANCEL_ENABLE)
+                result.ret = dat_error(DAT_INTERNAL_ERROR);
+        });
+        thread.join();
+        assert_success(result.ret);
+    }
+}
+
+void wait_with_cancellation_disabled_is_no_cancellation_point(void **) {
+    for (const wait_call call : waits) {
+        wait_fixture fixture;
+        wait_result result;
+        named_thread thread([&] {
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+            pthread_cancel(pthread_self());
+            call(fixture, 1, result);
+        });
+        assert_true(wait_until([&] { return thread.is_asleep(); }));
+        assert_success(post_event(fixture.evd));
+        thread.join();
+        assert_success(result.ret);
+    }
+}
+
+/// Threads are canceled at any time, also as events arrive: each event is received once.
+void no_event_lost_by_cancellation(void **) {
+#ifdef COHERDMA_TSAN
+    skip(); // TSan ignores the atomic operations of a thread that was canceled in its ppoll
+#endif
+    constexpr std::uintptr_t num_events = 500;
+    wait_fixture fixture;
+    std::uintptr_t num_posted = 0, num_received = 0;
+    const auto receive = [&] {
+        while (num_received != num_events) {
+            DAT_EVENT event;
+            DAT_COUNT nmore;
+            assert_success(dat().evd_wait_func(fixture.evd, event_timeout_us, 1, &event, &nmore));
+            assert_ptr_equal(event.event_data.software_event_data.pointer,
+                             reinterpret_cast<void *>(num_received));
+            ++num_received;
+        }
+    };
+    while (num_posted != num_events) {
+        std::thread thread(receive);
+        while (num_posted != num_events && post_event(fixture.evd, num_posted) == DAT_SUCCESS) {
+            ++num_posted;
+            if (num_posted % 3 == 0)
+                break;
+        }
+        assert_int_equal(pthread_cancel(thread.native_handle()), 0);
+        thread.join();
+    }
+    receive();
+}
+
 } // namespace
 
 int main() {
@@ -228,6 +329,12 @@ int main() {
         TEST(interrupted_evd_wait_leaves_and_counts_events),
         TEST(event_wins_over_signal),
         TEST(no_event_lost_by_signals),
+        TEST(canceled_thread_leaves_waits),
+        TEST(canceled_thread_leaves_events),
+        TEST(completion_wakes_waiter_after_canceled_one),
+        TEST(wait_that_does_not_sleep_is_no_cancellation_point),
+        TEST(wait_with_cancellation_disabled_is_no_cancellation_point),
+        TEST(no_event_lost_by_cancellation),
     };
     return dat1_test::run_cases(tests);
 }

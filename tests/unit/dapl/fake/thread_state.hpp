@@ -38,6 +38,8 @@ class named_thread {
         }) {}
     bool is_asleep() const { return tid_ != 0 && thread_state(tid_).is_asleep; }
     unsigned long switches() const { return thread_state(tid_).switches; }
+    /// For pthread_kill and pthread_cancel.
+    pthread_t native_handle() { return thread_.native_handle(); }
     void join() { thread_.join(); }
 
   private:
