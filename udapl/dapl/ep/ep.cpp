@@ -134,12 +134,16 @@ DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argum
 
 namespace {
 
-/// Sets whether only solicited completions wake waiters. evd: or nullptr.
-void set_completion_flags(dapl_evd *evd, DAT_COMPLETION_FLAGS flags) noexcept {
-    if (evd == nullptr)
-        return;
-    const std::lock_guard guard(evd->lock);
-    evd->solicited_only = (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0;
+/// Calls the function for each EVD of which each completion wakes waiters, as far as it depends on
+/// this EP: twice for an EVD of both directions.
+void for_each_unsolicited(const ep_refs &refs, const DAT_EP_ATTR &attr,
+                          void (dapl_evd::*function)() noexcept) noexcept {
+    for (const auto &[evd, flags] : {std::pair(refs.recv_evd, attr.recv_completion_flags),
+                                     std::pair(refs.request_evd, attr.request_completion_flags)})
+        if (evd != nullptr && (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) == 0) {
+            const std::lock_guard guard(evd->lock);
+            (evd->*function)();
+        }
 }
 
 /// Takes a reference of the object of each handle that is not DAT_HANDLE_NULL. On an error the
@@ -228,6 +232,8 @@ void ep_refs::drop_refs() const noexcept {
 /// Sets the references and attributes of an EP without a QP. Posts read the limits without a lock.
 void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
     const std::lock_guard guard(ep.lock);
+    for_each_unsolicited(refs, attr, &dapl_evd::add_unsolicited);
+    for_each_unsolicited(ep, ep.attr, &dapl_evd::remove_unsolicited);
     static_cast<ep_refs &>(ep) = refs;
     ep.has_srq = refs.srq != nullptr;
     ep.attr = attr;
@@ -235,13 +241,6 @@ void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcep
     ep.max_recv_iov = attr.max_recv_iov;
     ep.max_read_iov = attr.max_rdma_read_iov;
     ep.max_write_iov = attr.max_rdma_write_iov;
-}
-
-/// If one EVD is for both directions, both must have the flag: a request's completion wakes
-/// waiters.
-void set_completion_flags(const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept {
-    set_completion_flags(refs.recv_evd, attr.recv_completion_flags);
-    set_completion_flags(refs.request_evd, attr.request_completion_flags);
 }
 
 /// Creates an EP, which is not published. The references pass to it on success.
@@ -256,11 +255,11 @@ DAT_RETURN create_ep_object(dapl_ia &ia, const ep_refs &refs, const DAT_EP_ATTR 
     if (refs.pz != nullptr) {
         const DAT_RETURN result = ep_create_qp(*ep);
         if (result != DAT_SUCCESS) {
+            set_refs(*ep, {}, attr);
             destroy_object(ep);
             return result;
         }
     }
-    set_completion_flags(refs, attr);
     return DAT_SUCCESS;
 }
 
@@ -310,7 +309,9 @@ void destroy_ep(dapl_ep *ep) noexcept {
     // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
     // took.
     cancel_tasks(*ep);
-    ep->drop_refs();
+    const ep_refs refs = *ep;
+    set_refs(*ep, {}, ep->attr);
+    refs.drop_refs();
     destroy_object(ep);
 }
 

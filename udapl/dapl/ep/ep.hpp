@@ -161,7 +161,5 @@ void destroy_ep(dapl_ep *ep) noexcept;
 
 /// Sets the EP's references and attributes; its QP has to be created after that.
 void set_refs(dapl_ep &ep, const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept;
-/// Sets whether only solicited completions wake waiters of the EP's EVDs.
-void set_completion_flags(const ep_refs &refs, const DAT_EP_ATTR &attr) noexcept;
 
 } // namespace coherdma::dapl

@@ -171,11 +171,6 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM_MASK mask,
     (result == DAT_SUCCESS ? change.replaced : change.acquired).drop_refs();
     if (result != DAT_SUCCESS)
         return result;
-    constexpr DAT_EP_PARAM_MASK completion_fields =
-        DAT_EP_FIELD_RECV_EVD_HANDLE | DAT_EP_FIELD_REQUEST_EVD_HANDLE |
-        DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS | DAT_EP_FIELD_EP_ATTR_REQUEST_COMPLETION_FLAGS;
-    if ((mask & completion_fields) != 0)
-        set_completion_flags(*ep, ep->attr);
     if (state == DAT_EP_STATE_UNCONFIGURED_TENTATIVE && ep->qp != nullptr &&
         ep->connect_evd != nullptr)
         ep->state.store(DAT_EP_STATE_TENTATIVE_CONNECTION_PENDING, std::memory_order_release);

@@ -77,7 +77,13 @@ std::uint32_t dapl_evd::num_events() noexcept {
 }
 
 bool dapl_evd::arm() noexcept {
-    return !cq || ibv_req_notify_cq(cq.get(), solicited_only) == 0;
+    return !cq || ibv_req_notify_cq(cq.get(), num_unsolicited == 0) == 0;
+}
+
+void dapl_evd::add_unsolicited() noexcept {
+    // A thread may sleep until a solicited completion. If arming fails it wakes, and reports that.
+    if (num_unsolicited++ == 0 && (has_waiter || cno != nullptr) && !arm())
+        signal_event_fd();
 }
 
 /// After ppoll or epoll_wait: makes the descriptors unreadable again.

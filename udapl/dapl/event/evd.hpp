@@ -76,6 +76,9 @@ struct dapl_evd : object {
     void drain_cq() noexcept;
     /// Drains the CQ and returns the number of events in the queue.
     std::uint32_t num_events() noexcept;
+    /// An EP of which each completion wakes waiters uses the EVD, or does not any more.
+    void add_unsolicited() noexcept;
+    void remove_unsolicited() noexcept { --num_unsolicited; }
     /// Requests a notification of the next completion.
     bool arm() noexcept;
     /// Reads the descriptors that are readable.
@@ -93,7 +96,8 @@ struct dapl_evd : object {
     bool masked_in_cno = false; ///< does not trigger its CNO: a thread is in dat_evd_wait
     bool waitable = true;
     bool enabled = true;
-    bool solicited_only = false; ///< only solicited completions wake waiters
+    /// Streams of EPs of which each completion wakes waiters; 0: only solicited ones do.
+    unsigned num_unsolicited = 0;
     DAT_COUNT qlen;
     const DAT_EVD_FLAGS flags;
     unsigned num_unacked = 0; ///< CQ events without ibv_ack_cq_events

@@ -3,7 +3,9 @@
 // EVDs: streams, lengths, waits and thresholds.
 
 #include "fake/consumer.hpp"
+#include "fake/thread_state.hpp"
 
+#include <optional>
 #include <thread>
 
 using namespace fake;
@@ -288,6 +290,85 @@ void modified_completion_flags_have_effect(void **) {
     assert_only_solicited_completions_wake(ep, peer_ep);
 }
 
+/// An EVD for the receives of two EPs: one wants each message to wake waiters, the other only
+/// solicited ones.
+struct shared_evd_fixture {
+    ~shared_evd_fixture() {
+        disconnect(flagged, flagged_peer);
+        plain.reset();
+        flagged.free();
+        assert_success(dat().evd_free_func(evd));
+    }
+    void set_recv_evd(const ep_fixture &ep) const {
+        DAT_EP_PARAM param = {};
+        param.recv_evd_handle = evd;
+        assert_success(dat().ep_modify_func(ep.handle, DAT_EP_FIELD_RECV_EVD_HANDLE, &param));
+    }
+    void post_message(const ep_fixture &sender, const ep_fixture &receiver) {
+        DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 64);
+        assert_success(dat().ep_post_recv_func(receiver.handle, 1, &iov, cookie(1),
+                                               DAT_COMPLETION_DEFAULT_FLAG));
+        assert_success(dat().ep_post_send_func(sender.handle, 1, &iov, cookie(1),
+                                               DAT_COMPLETION_DEFAULT_FLAG));
+    }
+    /// Sends a message that is not solicited to the EP while a thread sleeps.
+    void assert_message_wakes(const ep_fixture &sender, const ep_fixture &receiver, bool wakes) {
+        std::atomic<bool> woken = false;
+        named_thread waiter([&] {
+            wait(evd, event_timeout_us);
+            woken = true;
+        });
+        assert_true(wait_until([&] { return waiter.is_asleep(); }));
+        post_message(sender, receiver);
+        if (wakes)
+            assert_true(wait_until([&] { return woken.load(); }));
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        assert_int_equal(woken.load(), wakes);
+        assert_success(post_event(evd));
+        waiter.join();
+        DAT_EVENT event;
+        while (dat().evd_dequeue_func(evd, &event) == DAT_SUCCESS)
+            ;
+    }
+
+    ia_fixture ia;
+    const DAT_EP_ATTR attr = solicited_wait_attr();
+    memory buffer{ia};
+    DAT_EVD_HANDLE evd = ia.create_evd(DAT_EVD_DTO_FLAG | DAT_EVD_SOFTWARE_FLAG);
+    ep_fixture plain_peer{ia}, flagged_peer{ia}, flagged{ia, &attr};
+    std::optional<ep_fixture> plain{std::in_place, ia};
+};
+
+/// Whichever EP is created last.
+void each_message_wakes_waiter_if_an_ep_wants_that(void **) {
+    for (const bool plain_last : {false, true}) {
+        shared_evd_fixture fixture;
+        fixture.set_recv_evd(plain_last ? fixture.flagged : *fixture.plain);
+        fixture.set_recv_evd(plain_last ? *fixture.plain : fixture.flagged);
+        connect(fixture.plain_peer, *fixture.plain);
+        connect(fixture.flagged_peer, fixture.flagged);
+        fixture.assert_message_wakes(fixture.plain_peer, *fixture.plain, true);
+        fixture.assert_message_wakes(fixture.flagged_peer, fixture.flagged, true);
+        fixture.plain.reset();
+        fixture.assert_message_wakes(fixture.flagged_peer, fixture.flagged, false);
+    }
+}
+
+void ep_for_which_each_message_wakes_has_effect_on_sleeping_waiter(void **) {
+    shared_evd_fixture fixture;
+    fixture.set_recv_evd(fixture.flagged);
+    connect(fixture.flagged_peer, fixture.flagged);
+    named_thread waiter([&] { wait(fixture.evd, event_timeout_us); });
+    assert_true(wait_until([&] { return waiter.is_asleep(); }));
+    fixture.set_recv_evd(*fixture.plain);
+    connect(fixture.plain_peer, *fixture.plain);
+    fixture.post_message(fixture.plain_peer, *fixture.plain);
+    const bool woken = wait_until([&] { return !has_waiter(fixture.evd); });
+    post_event(fixture.evd);
+    waiter.join();
+    assert_true(woken);
+}
+
 } // namespace
 
 int main() {
@@ -307,6 +388,8 @@ int main() {
         TEST(completions_wake_evd_wait),
         TEST(only_solicited_completions_wake_evd_wait),
         TEST(modified_completion_flags_have_effect),
+        TEST(each_message_wakes_waiter_if_an_ep_wants_that),
+        TEST(ep_for_which_each_message_wakes_has_effect_on_sleeping_waiter),
     };
     return run_cases(tests);
 }
