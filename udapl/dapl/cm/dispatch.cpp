@@ -24,18 +24,19 @@ namespace {
 }
 
 struct event_channel_watcher final : fd_watcher {
+    /// Reads one event, so that timers and other watchers do not wait for all.
     void handle_readable() noexcept override {
         rdma_cm_event *event = nullptr;
-        while (rdma_get_cm_event(event_thread::channel(), &event) == 0) {
-            if (is_logged(log_type::connections))
-                log_event(*event);
-            // A connection request has its own id, but is handled by the listening one.
-            rdma_cm_id *const cm_id =
-                event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
-            if (cm_id->context != nullptr)
-                static_cast<cm_handler *>(cm_id->context)->handle_event(*event);
-            rdma_ack_cm_event(event);
-        }
+        if (rdma_get_cm_event(event_thread::channel(), &event) != 0)
+            return;
+        if (is_logged(log_type::connections))
+            log_event(*event);
+        // A connection request has its own id, but is handled by the listening one.
+        rdma_cm_id *const cm_id =
+            event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id;
+        if (cm_id->context != nullptr)
+            static_cast<cm_handler *>(cm_id->context)->handle_event(*event);
+        rdma_ack_cm_event(event);
     }
 };
 
