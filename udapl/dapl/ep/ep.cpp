@@ -102,8 +102,6 @@ bool is_known_service(const device &dev, DAT_SERVICE_TYPE type) noexcept {
 
 } // namespace
 
-/// Checks the attributes, with the device's limits, and replaces 0 by defaults. argument: the
-/// number of the attributes in DAT's call.
 DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept {
     const ibv_device_attr &limits = ia.dev->attr;
     const DAT_SEG_LENGTH max_size = ia.dev->port_attr.max_msg_sz;

@@ -147,7 +147,7 @@ void ep_wait_for_flush(dapl_ep &ep) noexcept;
 /// Moves what has completed to the EVDs, then destroys the QP.
 void ep_destroy_qp(dapl_ep &ep) noexcept;
 
-/// Checks the attributes and replaces 0 by defaults. argument: the number of the parameter.
+/// Checks the attributes by the device's limits, replaces 0 by defaults. argument: their number.
 DAT_RETURN validate_ep_attr(const dapl_ia &ia, DAT_EP_ATTR &attr, unsigned argument) noexcept;
 DAT_EP_ATTR default_ep_attr(const dapl_ia &ia) noexcept;
 

@@ -53,8 +53,6 @@ void update_evd_fds(int epoll_fd, dapl_evd &evd) noexcept {
 
 } // namespace
 
-/// The EVD triggers this CNO from now on; at once if it has events. old_cno: what it triggered
-/// before. False: no memory or descriptor, nothing is changed.
 bool dapl_cno::attach_evd(dapl_evd &evd, dapl_cno *&old_cno) noexcept {
     const std::lock_guard guard(evd.lock);
     old_cno = evd.cno;
@@ -86,8 +84,6 @@ void dapl_cno::mask_evd(dapl_evd &evd) noexcept {
     update_evd_fds(epoll_fd.get(), evd);
 }
 
-/// The thread has left dat_evd_wait: the EVD triggers the CNO again, at once for events that are
-/// left. With the EVD's lock held.
 void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
     evd.masked_in_cno = false;
     update_evd_fds(epoll_fd.get(), evd);
@@ -96,7 +92,6 @@ void dapl_cno::unmask_evd(dapl_evd &evd) noexcept {
         evd.signal_event_fd();
 }
 
-/// An EVD that has events and has triggered; DAT_HANDLE_NULL: there is none.
 DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
     const void *invalid_evd = nullptr; // the first whose handle is invalid
     for (;;) {
@@ -125,7 +120,6 @@ DAT_EVD_HANDLE dapl_cno::next_triggered_evd() noexcept {
     }
 }
 
-/// In the event thread: calls the agent once if an EVD has triggered, and removes it.
 void dapl_cno::call_agent() noexcept {
     DAT_EVD_HANDLE evd_handle;
     DAT_OS_WAIT_PROXY_AGENT proxy;
@@ -193,19 +187,14 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE cno_handle, DAT_OS_WAIT_PROXY_AGENT a
     if (cno->is_fd_cno)
         return invalid_state(DAT_NO_SUBTYPE);
     const bool has_agent = agent.proxy_agent_func != nullptr;
-    bool had_agent;
-    {
-        const std::lock_guard guard(cno->lock);
-        had_agent = cno->agent.proxy_agent_func != nullptr;
-        if (!had_agent && has_agent &&
-            event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)
-            return no_resources(DAT_RESOURCE_MEMORY);
-        if (had_agent && !has_agent)
-            event_thread::remove_fd(cno->epoll_fd.get());
-        cno->agent = agent;
-    }
+    const std::lock_guard guard(cno->lock);
+    const bool had_agent = cno->agent.proxy_agent_func != nullptr;
+    if (!had_agent && has_agent &&
+        event_thread::watch(cno->epoll_fd.get(), cno->agent_watcher) != 0)
+        return no_resources(DAT_RESOURCE_MEMORY);
     if (had_agent && !has_agent)
-        event_thread::wait_for_callback(cno->agent_watcher);
+        event_thread::remove_fd(cno->epoll_fd.get());
+    cno->agent = agent;
     return DAT_SUCCESS;
 }
 
@@ -239,11 +228,9 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE cno_handle) noexcept {
     return free_object(std::move(cno), DAT_INVALID_STATE_CNO_IN_USE, destroy_cno);
 }
 
-/// Makes the threads in dat_cno_wait return, as the CNO is destroyed.
 void dapl_cno::cancel_waiters() noexcept {
     const std::lock_guard guard(lock);
-    const std::uint64_t value = 1;
-    [[maybe_unused]] const ssize_t written = write(cancel_fd.get(), &value, sizeof value);
+    eventfd_write(cancel_fd.get(), 1);
 }
 
 void destroy_cno(dapl_cno *cno) noexcept {
@@ -264,18 +251,6 @@ DAT_RETURN cno_trigger(DAT_CNO_HANDLE cno_handle, DAT_EVD_HANDLE *evd_handle) no
     return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : dat_error(DAT_QUEUE_EMPTY);
 }
 
-namespace {
-
-/// Blocks in dat_cno_wait until an EVD may have triggered or the time has expired. The caller holds
-/// the CNO's lock, which is released meanwhile. DAT_INTERRUPTED_CALL: a signal handler has run.
-DAT_RETURN block(dapl_cno &cno, sleeping_call &call) {
-    pollfd fds[2] = {{cno.epoll_fd.get(), POLLIN, 0}, {cno.cancel_fd.get(), POLLIN, 0}};
-    const DAT_RETURN result = call.sleep(cno.lock, fds);
-    return fds[1].revents != 0 ? invalid_state(DAT_INVALID_STATE_CNO_DEAD) : result;
-}
-
-} // namespace
-
 DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE *evd_handle) {
     sleeping_call call(timeout);
     const auto cno = handle_to<dapl_cno>(cno_handle);
@@ -294,9 +269,13 @@ DAT_RETURN cno_wait(DAT_CNO_HANDLE cno_handle, DAT_TIMEOUT timeout, DAT_EVD_HAND
         --cno.num_waiters;
     }};
     DAT_RETURN result = DAT_SUCCESS;
-    while ((*evd_handle = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS)
+    while ((*evd_handle = cno->next_triggered_evd()) == DAT_HANDLE_NULL && result == DAT_SUCCESS) {
+        pollfd fds[2] = {{cno->epoll_fd.get(), POLLIN, 0}, {cno->cancel_fd.get(), POLLIN, 0}};
         // QUEUE_EMPTY as in DAT 1.2's manual pages and OFED.
-        result = call.has_expired() ? dat_error(DAT_QUEUE_EMPTY) : block(*cno, call);
+        result = call.has_expired() ? dat_error(DAT_QUEUE_EMPTY) : call.sleep(cno->lock, fds);
+        if (fds[1].revents != 0)
+            result = invalid_state(DAT_INVALID_STATE_CNO_DEAD);
+    }
     return *evd_handle != DAT_HANDLE_NULL ? DAT_SUCCESS : result;
 }
 

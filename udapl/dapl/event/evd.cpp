@@ -19,7 +19,6 @@ dapl_evd::~dapl_evd() {
         ibv_ack_cq_events(cq.get(), num_unacked);
 }
 
-/// Creates the CQ and its completion channel, which does not block. 0 or an errno.
 int dapl_evd::create_cq() noexcept {
     channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()));
     if (!channel)
@@ -41,9 +40,8 @@ bool dapl_evd::create_event_fd() noexcept {
 }
 
 void dapl_evd::signal_event_fd() const noexcept {
-    const std::uint64_t value = 1;
     // Fails only if the counter is at its maximum, so it is readable anyway.
-    [[maybe_unused]] const ssize_t written = write(event_fd.get(), &value, sizeof value);
+    eventfd_write(event_fd.get(), 1);
 }
 
 /// The queue's limit for post(): completions moved to the queue do not use up the room for others.
@@ -60,7 +58,6 @@ bool dapl_evd::append_event() noexcept {
     return true;
 }
 
-/// Moves all completions to the queue. With the lock.
 void dapl_evd::drain_cq() noexcept {
     while (cq && append_event()) {
         if (poll_event(*this, queue.back()) != DAT_SUCCESS) {
@@ -86,7 +83,6 @@ void dapl_evd::add_unsolicited() noexcept {
         signal_event_fd();
 }
 
-/// After ppoll or epoll_wait: makes the descriptors unreadable again.
 void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable) noexcept {
     ibv_cq *event_cq = nullptr;
     void *cq_context = nullptr;
@@ -104,8 +100,6 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
         event_fd_readable ? read(event_fd.get(), &value, sizeof value) : 0;
 }
 
-/// Queues an event that is no completion, and wakes a waiter or triggers the CNO. False: the queue
-/// is full, which is reported to the asynchronous EVD.
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
@@ -121,7 +115,6 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     return false;
 }
 
-/// Returns the EVD if it has the stream; else drops the reference to it and returns nullptr.
 dapl_evd *require_stream(dapl_evd *evd, DAT_EVD_FLAGS stream) noexcept {
     if (evd == nullptr || (evd->flags & stream) != 0)
         return evd;
@@ -147,8 +140,7 @@ void report_overflow(dapl_evd &evd) noexcept {
         post_async_event(*evd.ia, DAT_ASYNC_ERROR_EVD_OVERFLOW, &evd, DAT_EVD_OVERFLOW_ERROR);
 }
 
-/// Each stream is an index of evd_streams. Asynchronous events have an EVD of their own, so that
-/// others do not overflow its queue.
+/// Asynchronous events have an EVD of their own, so that others do not overflow its queue.
 bool can_merge(std::size_t stream_a, std::size_t stream_b) noexcept {
     return stream_a == stream_b || (evd_streams.at(stream_a) != DAT_EVD_ASYNC_FLAG &&
                                     evd_streams.at(stream_b) != DAT_EVD_ASYNC_FLAG);
@@ -246,7 +238,6 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE evd_handle) noexcept {
     return free_object(std::move(evd), DAT_INVALID_STATE_EVD_IN_USE, destroy_evd);
 }
 
-/// Makes the thread in dat_evd_wait return, if there is one.
 void dapl_evd::cancel_waiter_locked() noexcept {
     if (!has_waiter)
         return;
@@ -259,7 +250,6 @@ void dapl_evd::cancel_waiters() noexcept {
     cancel_waiter_locked();
 }
 
-/// The EVD was removed from its IA. Destroys it, or leaves that to the last dapl_ia::drop_ref.
 void destroy_evd(dapl_evd *evd) noexcept {
     if (evd->cno != nullptr)
         dapl_ia::drop_ref(evd->cno->detach_evd(*evd));

@@ -51,11 +51,11 @@ struct dapl_evd : object {
     }
     ~dapl_evd();
 
-    /// Creates the CQ and its completion channel. 0 or an errno.
+    /// Creates the CQ and its completion channel, which does not block. 0 or an errno.
     int create_cq() noexcept;
 
-    /// Queues an event that is no completion, and wakes a waiter. False: the queue is full; the
-    /// event is dropped, and an overflow is reported to the asynchronous EVD.
+    /// Queues an event that is no completion, and wakes a waiter or triggers the CNO. False: the
+    /// queue is full; the event is dropped, and an overflow is reported to the asynchronous EVD.
     bool post(const DAT_EVENT &event) noexcept;
 
     /// Makes a thread in dat_evd_wait return, before the EVD is destroyed. It is not published any

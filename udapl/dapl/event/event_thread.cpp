@@ -45,8 +45,7 @@ struct {
 thread_local bool is_event_thread = false;
 
 void wake_thread() noexcept {
-    const std::uint64_t value = 1;
-    [[maybe_unused]] const ssize_t written = write(state.wake_fd, &value, sizeof value);
+    eventfd_write(state.wake_fd, 1);
 }
 
 void call(fd_watcher &watcher) noexcept {
@@ -224,7 +223,6 @@ void register_atfork() noexcept {
 
 } // namespace
 
-/// Called for each IA that is opened; the first starts the thread. 0 or an errno.
 int start() noexcept {
     const std::lock_guard guard(state.lifecycle_lock);
     register_atfork();
@@ -237,8 +235,6 @@ int start() noexcept {
     return 0;
 }
 
-/// Called for each IA that is closed. The last joins the thread, once it has deleted the
-/// connections that wait for a DREP.
 void stop() noexcept {
     for (;;) {
         {
@@ -262,9 +258,6 @@ std::shared_ptr<rdma_event_channel> share_channel() noexcept {
     return *state.channel;
 }
 
-/// Creates a thread that receives no signals of the consumer, except those of its own faults: a
-/// fault of a CNO's agent, which the event thread calls, runs the consumer's handler. 0 or an
-/// errno.
 int create_thread(void *(*main)(void *) noexcept, void *arg, pthread_t &thread) noexcept {
     sigset_t blocked, old_mask;
     sigfillset(&blocked);
@@ -280,7 +273,6 @@ bool in_event_thread() noexcept {
     return is_event_thread;
 }
 
-/// Calls the watcher while fd is readable. 0 or an errno.
 int watch(int fd, fd_watcher &watcher) noexcept {
     epoll_event event = {};
     event.events = EPOLLIN;
@@ -298,10 +290,8 @@ void wait_for_callback(const fd_watcher &watcher) noexcept {
     wait_while_current(&watcher);
 }
 
-/// The event thread does not use the current callee any more.
 void leave_callback() noexcept {
-    state.current_callee.store(
-        nullptr); // seq_cst: notify_all loads the number of sleepers, see lock.cpp
+    state.current_callee.store(nullptr); // seq_cst: notify_all loads a count, see lock.cpp
     state.current_callee.notify_all();
 }
 
@@ -322,7 +312,6 @@ void unlink_task(const timer_task &task) noexcept {
 
 } // namespace
 
-/// Runs the task once, at due_ns; a task that is already scheduled keeps the earlier time.
 void schedule(timer_task &task, std::int64_t due_ns) noexcept {
     const std::lock_guard guard(state.lock);
     if (task.scheduled) {
@@ -350,8 +339,6 @@ bool unschedule(timer_task &task) noexcept {
     return true;
 }
 
-/// Unschedules the task and waits for a run in progress, which may schedule it again; a task that
-/// calls this is not waited for. Returns whether the task was scheduled.
 bool cancel(timer_task &task) noexcept {
     bool was_scheduled = false;
     for (;;) {

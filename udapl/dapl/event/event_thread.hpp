@@ -36,7 +36,8 @@ namespace event_thread {
 
 /// Called for each IA that is opened; the first starts the thread. 0 or an errno.
 int start() noexcept;
-/// Called for each IA that is closed; the last joins the thread.
+/// Called for each IA that is closed; the last joins the thread, once it has deleted the
+/// connections that wait for a DREP.
 void stop() noexcept;
 
 /// The event channel of all rdma_cm_ids, after start().
@@ -44,11 +45,12 @@ rdma_event_channel *channel() noexcept;
 /// Keeps the channel until it is not shared any more, also after stop().
 std::shared_ptr<rdma_event_channel> share_channel() noexcept;
 
-/// Creates a thread that receives no signals of the consumer, except those of its own faults. 0 or
-/// an errno.
+/// Creates a thread that receives no signals of the consumer, except those of its own faults, so
+/// that one of a CNO's agent, which the event thread calls, runs the consumer's handler. 0 or an
+/// errno.
 int create_thread(void *(*main)(void *) noexcept, void *arg, pthread_t &thread) noexcept;
 
-/// 0 or an errno.
+/// Calls the watcher while fd is readable. 0 or an errno.
 int watch(int fd, fd_watcher &watcher) noexcept;
 /// On return the watcher is not being called, unless it is the caller.
 void unwatch(int fd, fd_watcher &watcher) noexcept;
