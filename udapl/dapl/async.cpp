@@ -69,9 +69,11 @@ void handle_async_event(ibv_context *context, const ibv_async_event &event) noex
             report_overflow(*evd);
         break;
     case IBV_EVENT_SRQ_ERR:
-        if (const auto srq = lookup<dapl_srq>(event.element.srq->srq_context))
+        if (const auto srq = lookup<dapl_srq>(event.element.srq->srq_context)) {
+            srq->failed = true;
             post_async_event(*srq->ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq.get(),
                              DAT_SRQ_TRANSFER_TO_ERROR);
+        }
         break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         if (const auto srq = lookup<dapl_srq>(event.element.srq->srq_context))

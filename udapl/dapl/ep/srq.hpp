@@ -47,7 +47,7 @@ struct dapl_srq : object {
     std::uint32_t outstanding = 0, num_cookies = 0;
     DAT_COUNT max_dtos = 0, max_iov = 0;
     DAT_COUNT low_watermark = 0;
-    bool failed = false; ///< DAT_SRQ_STATE_ERROR
+    std::atomic<bool> failed = false; ///< DAT_SRQ_STATE_ERROR
 };
 
 /// The SRQ was removed.

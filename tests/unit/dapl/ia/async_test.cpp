@@ -64,6 +64,9 @@ void srq_error_reported(void **) {
     get_fabric().queue_async_event(0, IBV_EVENT_SRQ_ERR, qp_of(ep.handle)->srq);
     assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, srq,
                        DAT_SRQ_TRANSFER_TO_ERROR);
+    DAT_SRQ_PARAM param = {};
+    assert_success(dat().srq_query_func(srq, DAT_SRQ_FIELD_ALL, &param));
+    assert_int_equal(param.srq_state, DAT_SRQ_STATE_ERROR);
     ep.free();
     assert_success(dat().srq_free_func(srq));
 }
