@@ -198,9 +198,10 @@ struct ud_fixture {
         assert_success(dat().psp_free_func(psp));
         assert_success(dat().evd_free_func(cr_evd));
     }
-    void request_ud_connection(DAT_CONN_QUAL conn_qual, const char *private_data = "") const {
+    void request_ud_connection(DAT_CONN_QUAL conn_qual, const char *private_data = "",
+                               DAT_TIMEOUT timeout = event_timeout_us) const {
         socket_address addr = parse_address(ia.address);
-        assert_success(dat().ep_connect_func(active.handle, &addr.sa, conn_qual, event_timeout_us,
+        assert_success(dat().ep_connect_func(active.handle, &addr.sa, conn_qual, timeout,
                                              static_cast<DAT_COUNT>(std::strlen(private_data)),
                                              const_cast<char *>(private_data), DAT_QOS_BEST_EFFORT,
                                              DAT_CONNECT_DEFAULT_FLAG));
@@ -283,6 +284,15 @@ void ud_connect_failures_reported(void **) {
     wait_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_REJECT_EVENT);
     get_fabric().resolve_addr_results = {-EHOSTUNREACH};
     fixture.request_ud_connection(ud_conn_qual);
+    assert_int_equal(extension_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_ERROR_EVENT)
+                         .extension.type,
+                     DAT_IB_UD_CONNECT_ERROR);
+}
+
+void ud_connect_times_out(void **) {
+    get_fabric().drop_connects = true;
+    ud_fixture fixture;
+    fixture.request_ud_connection(ud_conn_qual, "", 20000);
     assert_int_equal(extension_event(fixture.active.connect_evd, DAT_IB_UD_CONNECTION_ERROR_EVENT)
                          .extension.type,
                      DAT_IB_UD_CONNECT_ERROR);
@@ -396,6 +406,7 @@ int main() {
         TEST(ud_send_reaches_resolved_peer),
         TEST(ud_ep_connects_to_many_peers),
         TEST(ud_connect_failures_reported),
+        TEST(ud_connect_times_out),
         TEST(ud_request_not_accepted_by_rc_ep),
         TEST(reliable_connection_of_ud_ep_refused),
         TEST(other_requests_of_ud_ep_refused),

@@ -41,14 +41,16 @@ bool parse_req_header(const connection &conn, req_header &header) noexcept {
 
 /// A peer of a UD EP whose QP dat_ep_connect resolves or has resolved, or whose request was
 /// accepted.
-struct ud_peer final : cm_handler {
+struct ud_peer final : cm_handler, timer_task {
     explicit ud_peer(dapl_ep &owner) noexcept
         : ep(owner) {}
     ~ud_peer() {
+        event_thread::cancel(*this);
         if (id != nullptr)
             rdma_destroy_id(id);
     }
     void handle_event(rdma_cm_event &event) noexcept override;
+    void run() noexcept override; ///< dat_ep_connect's timeout
 
     dapl_ep &ep;
     rdma_cm_id *id = nullptr;
@@ -200,7 +202,8 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
             post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        handle_established(*this, event.param.ud);
+        if (!event_posted)
+            handle_established(*this, event.param.ud);
         break;
     case RDMA_CM_EVENT_UNREACHABLE: // > 0: the status in the peer's reply; < 0: there was none
         post_failure(*this, event.status > 0 ? DAT_IB_UD_CONNECTION_REJECT_EVENT
@@ -219,9 +222,13 @@ void ud_peer::handle_event(rdma_cm_event &event) noexcept {
     }
 }
 
+void ud_peer::run() noexcept {
+    post_failure(*this, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+}
+
 /// Starts to resolve a peer; ud_peer::handle_event continues, and an event reports the result.
-DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void *private_data,
-                      DAT_COUNT size) noexcept {
+DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
+                      const void *private_data, DAT_COUNT size) noexcept {
     std::unique_ptr<ud_peer> new_peer(new (std::nothrow) ud_peer(ep));
     if (!new_peer)
         return no_resources(DAT_RESOURCE_MEMORY);
@@ -237,6 +244,8 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT, const void 
         return from_errno(errno, DAT_RESOURCE_TEP);
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
+    if (timeout != DAT_TIMEOUT_INFINITE)
+        event_thread::schedule(peer, dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
     ep.count_connect();
     if (resolve_address(ep, peer.id, peer.remote) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
