@@ -118,7 +118,7 @@ instance *create_instance(const DAT_PROVIDER_INFO &info) noexcept {
 
 /// Finds or creates the instance, and initializes it. nullptr: out of memory.
 instance *init_instance(const DAT_PROVIDER_INFO &info, const char *instance_data,
-                        const registry &reg) noexcept {
+                        const registry &reg) noexcept try {
     const std::lock_guard guard(instances.lock);
     register_atfork();
     instance *inst = find_instance(info);
@@ -135,6 +135,8 @@ instance *init_instance(const DAT_PROVIDER_INFO &info, const char *instance_data
     inst->passes_ro_aware = reg.passes_ro_aware();
     inst->initialized = true;
     return inst;
+} catch (const std::bad_alloc &) {
+    return nullptr;
 }
 
 } // namespace

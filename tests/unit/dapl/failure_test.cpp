@@ -411,6 +411,23 @@ void ia_open_out_of_memory_leaks_nothing(void **) {
     }
 }
 
+/// The Provider is not added to the registry then.
+void provider_init_out_of_memory_adds_nothing(void **) {
+    const std::string instance_data(100, 'x'); // too long for a string without an allocation
+    const DAT_PROVIDER_INFO info = make_info("no_memory");
+    unsigned not_reached = 0;
+    unsigned nth = 0;
+    while (not_reached == 0) {
+        assert_null(find_table(info.ia_name));
+        failing_allocation = ++nth;
+        dat_provider_init(&info, instance_data.c_str());
+        not_reached = std::exchange(failing_allocation, 0);
+    }
+    assert_true(nth > 2); // the instance and the string
+    assert_non_null(find_table(info.ia_name));
+    dat_provider_fini(&info);
+}
+
 /// The nth allocation of the call fails, which returns the missing resource.
 template <class function>
 void assert_call_out_of_memory(unsigned nth, const function &call) {
@@ -522,6 +539,7 @@ int main() {
         TEST(ep_create_retries_without_inline),
         TEST(failed_ia_open_leaks_nothing),
         TEST(create_out_of_memory_leaks_nothing),
+        TEST(provider_init_out_of_memory_adds_nothing),
         TEST(ia_open_out_of_memory_leaks_nothing),
         TEST(failed_ep_modify_changes_nothing),
         TEST(failed_ep_reset_leaves_ep_disconnected),
