@@ -8,8 +8,7 @@
 #include <cstring>
 
 /// The DAT error of a verbs or rdma_cm call. resource: the subtype if resources are lacking.
-DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource,
-                                      std::source_location caller) noexcept {
+DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource, const char *caller) noexcept {
     switch (error) {
     case ENOMEM:
     case ENOSPC:
@@ -42,7 +41,7 @@ DAT_RETURN coherdma::dapl::from_errno(int error, DAT_UINT32 resource,
     default:
         const char *const text = strerrordesc_np(error);
         log(log_type::errors, "unexpected errno %d (%s) in %s", error,
-            text != nullptr ? text : "unknown", caller.function_name());
+            text != nullptr ? text : "unknown", caller);
         return dat_error(DAT_INTERNAL_ERROR);
     }
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <dat2/udat.h>
-#include <source_location>
 
 namespace coherdma::dapl {
 
@@ -34,8 +33,8 @@ constexpr DAT_RETURN no_resources(DAT_UINT32 resource) {
 
 /// The errno of a verbs or rdma_cm call. resource: the subtype of DAT_INSUFFICIENT_RESOURCES.
 /// One that no DAT error tells is logged.
-[[gnu::cold]] DAT_RETURN
-from_errno(int error, DAT_UINT32 resource,
-           std::source_location caller = std::source_location::current()) noexcept;
+// caller: not std::source_location, which clang 14 lacks.
+[[gnu::cold]] DAT_RETURN from_errno(int error, DAT_UINT32 resource,
+                                    const char *caller = __builtin_FUNCTION()) noexcept;
 
 } // namespace coherdma::dapl
