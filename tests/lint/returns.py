@@ -51,7 +51,7 @@ def sequencer() -> Iterator[Result]:
     text = (SYSTEM / "sequencer/rules.hpp").read_text(encoding="utf-8")
     types = dict(re.findall(r"(\w+) = type_bit\((\w+)\)", text))
     for function, legal in re.findall(r'\{"(dat_\w+)[^"]*", ([^}]*)\}', text):
-        for name in legal.split(" | "):
+        for name in re.findall(r"\w+", legal):
             if types[name] != "DAT_SUCCESS":
                 yield function, types[name]
 
