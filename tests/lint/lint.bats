@@ -52,6 +52,7 @@ expect_none() {
 @test "no folder of udapl/dapl includes one above it" {
     tests/lint/layers.py udapl/dapl cm ep event memory ia core
 }
+@test "udapl/README.md has the table of states of a connection that the code has" { tests/lint/states.py; }
 @test "names, comments, messages and documents have no word that words.txt replaces" {
     printf '%s\0' "${source[@]}" "${prose[@]}" | grep -zv '^tests/lint/words' | xargs -0 tests/lint/words.py
 }

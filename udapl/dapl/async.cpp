@@ -44,11 +44,16 @@ void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
         break;
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+        break;
     // The disconnect event, which may come later, reports that the last Receive has
     // completed. So the events of several EPs have the same order, which OFED's dtestsrq relies on.
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+        if (!ep.ia->dev->iwarp) // the kernel reports the end of the connection
+            ep.schedule_broken();
         break;
     default:
+        ep.schedule_broken();
         post_async_event(*ep.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep, DAT_EP_TRANSFER_TO_ERROR);
     }
 }

@@ -115,21 +115,20 @@ DAT_RETURN check_accept(const dapl_cr &cr, const dapl_ep &ep) noexcept {
 /// Makes the request's connection that of the EP and accepts it. If the peer has gone or the reply
 /// cannot be sent, the EP's connection ends with an event. size, data: the private data.
 void connect_ep(dapl_cr &cr, dapl_ep &ep, DAT_COUNT size, const void *data) noexcept {
-    bool failed;
-    {
-        connection &conn = *std::exchange(cr.conn, nullptr);
-        const std::lock_guard guard(ep.lock);
-        ep.remote = cr.remote;
-        ep.remote_qual = ntohs(cr.remote.port());
-        ep.conn = &conn;
-        ep.state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
-        conn.ep.store(&ep, std::memory_order_release);
-        // Under the lock: once it is released, another thread may end the connection.
-        failed = conn.peer_gone.load(std::memory_order_acquire) ||
-                 accept_request(ep, conn, data, size) != 0;
-    }
-    if (failed)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    connection &conn = *std::exchange(cr.conn, nullptr);
+    const std::lock_guard guard(ep.lock);
+    ep.remote = cr.remote;
+    ep.remote_qual = ntohs(cr.remote.port());
+    ep.conn = &conn;
+    ep.state.store(DAT_EP_STATE_COMPLETION_PENDING, std::memory_order_release);
+    conn.state = conn_state::accepting;
+    conn.ep.store(&ep, std::memory_order_release);
+    // Under the lock: once it is released, another thread may end the connection.
+    if (!conn.peer_gone.load(std::memory_order_acquire) &&
+        accept_request(ep, conn, data, size) == 0)
+        return;
+    reject(conn.id, reject_by_provider);
+    step_locked(ep, conn, conn_event::failed); // detaches nothing
 }
 
 /// Accepts a request that the caller has removed, and destroys it; or inserts it again, if the EP

@@ -106,29 +106,9 @@ void handle_request_error(dapl_ep &ep, connection &conn, int error) noexcept {
     if (error == EADDRINUSE || error == EADDRNOTAVAIL)
         error = retry_with_new_id(ep, conn, error);
     if (error == ECONNREFUSED || error == ECONNRESET)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_NON_PEER_REJECTED, &conn);
+        step(ep, conn, conn_event::rejected);
     else if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
-}
-
-/// Moves the EP to CONNECTED, if conn is pending, and posts the event.
-void establish_conn(dapl_ep &ep, connection &conn) noexcept {
-    const std::lock_guard guard(ep.lock);
-    const DAT_EP_STATE state = ep.current_state();
-    if (ep.conn != &conn || (state != DAT_EP_STATE_ACTIVE_CONNECTION_PENDING &&
-                             state != DAT_EP_STATE_COMPLETION_PENDING))
-        return;
-    ep.enable_requests();
-    ep.state.store(DAT_EP_STATE_CONNECTED, std::memory_order_release);
-    event_thread::unschedule(ep.timeout_task);
-    post_conn_event(ep, DAT_CONNECTION_EVENT_ESTABLISHED, &conn);
-}
-
-/// Ends an attempt. number: of the event on the active side; the passive side has only one.
-void fail_attempt(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
-    terminate_conn(
-        ep, conn.active ? number : DAT_EVENT_NUMBER(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR),
-        &conn);
+        step(ep, conn, conn_event::unreachable);
 }
 
 } // namespace
@@ -214,42 +194,38 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
         save_peer_data(conn, event.param.conn);
-        error = qp_to_rts(ep, conn);
-        if (error == 0 && rdma_establish(conn.id) != 0)
-            error = errno;
-        if (error != 0)
-            return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN, &conn);
-        return establish_conn(ep, conn);
+        return step(ep, conn,
+                    qp_to_rts(ep, conn) == 0 && rdma_establish(conn.id) == 0
+                        ? conn_event::established
+                        : conn_event::failed);
     case RDMA_CM_EVENT_ESTABLISHED:
         if (conn.active)
             save_peer_data(conn, event.param.conn);
         else
             conn.peer_data_len = 0; // of the request, which the consumer has read
-        return establish_conn(ep, conn);
+        return step(ep, conn, conn_event::established);
     case RDMA_CM_EVENT_REJECTED:
-        return fail_attempt(ep, conn,
-                            rejected_by_consumer(ep, conn, event)
-                                ? DAT_CONNECTION_EVENT_PEER_REJECTED
-                                : DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+        return step(ep, conn,
+                    rejected_by_consumer(ep, conn, event) ? conn_event::rejected_by_consumer
+                                                          : conn_event::rejected);
     case RDMA_CM_EVENT_UNREACHABLE:
-        return fail_attempt(ep, conn, DAT_CONNECTION_EVENT_UNREACHABLE);
+        return step(ep, conn, conn_event::unreachable);
     case RDMA_CM_EVENT_CONNECT_ERROR:
-        return fail_attempt(ep, conn, DAT_CONNECTION_EVENT_BROKEN);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return step(ep, conn, conn_event::failed);
     case RDMA_CM_EVENT_DISCONNECTED:
         // The peer disconnects, so it was connected: the RTU was lost or is late.
         if (!conn.active) {
             conn.peer_data_len = 0;
-            establish_conn(ep, conn);
+            step(ep, conn, conn_event::established);
         }
         rdma_disconnect(conn.id); // Sends the DREP, where the transport has one.
-        return terminate_conn(ep, DAT_CONNECTION_EVENT_DISCONNECTED, &conn);
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return terminate_conn(ep, DAT_CONNECTION_EVENT_BROKEN, &conn);
+        return step(ep, conn, conn_event::peer_disconnected);
     default:
         return;
     }
     if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
+        step(ep, conn, conn_event::unreachable);
 }
 
 /// Creates the connection of the EP and resolves the address; handle_conn_event continues.
@@ -280,15 +256,16 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
         ep.conn = new_conn.release();
         ep.state.store(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING, std::memory_order_release);
         ep.count_connect();
-        if (timeout != DAT_TIMEOUT_INFINITE)
-            event_thread::schedule(ep.timeout_task,
-                                   dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
+        if (timeout != DAT_TIMEOUT_INFINITE) {
+            conn.deadline_ns = dat_deadline::now_ns() + std::int64_t{timeout} * 1000;
+            event_thread::schedule(conn, conn.deadline_ns);
+        }
         // Under the lock: once it is released, another thread may end the attempt.
         error = resolve_address(ep, conn.id, ep.remote);
     }
     // An immediate failure is reported by an event, like a later one.
     if (error != 0)
-        terminate_conn(ep, DAT_CONNECTION_EVENT_UNREACHABLE, &conn);
+        step(ep, conn, conn_event::unreachable);
     return DAT_SUCCESS;
 }
 
@@ -314,7 +291,8 @@ DAT_RETURN check_connect(dapl_ep &ep) noexcept {
     // A datagram EP may resolve any number of peers.
     if (ep.current_state() != DAT_EP_STATE_UNCONNECTED && !ep.is_ud)
         return invalid_state(state_subtype(ep.current_state()));
-    if (ep.pz == nullptr)
+    // No QP: dat_ep_modify could create neither the new one nor the old one again.
+    if (ep.pz == nullptr || ep.qp == nullptr)
         return invalid_state(DAT_INVALID_STATE_EP_NOTREADY);
     return DAT_SUCCESS;
 }

@@ -47,10 +47,40 @@ struct connect_call final : timer_task {
     std::atomic<bool> in_progress = false;
 };
 
+/// The states of a connection that has an EP, and what happens to it: the columns and rows of the
+/// table in udapl/README.md, from which state.cpp is written.
+enum class conn_state : std::uint8_t {
+    connecting,    ///< active side: until the peer's reply
+    accepting,     ///< passive side: until the peer has the reply
+    connected,     //
+    draining,      ///< a graceful disconnect waits until the EP's requests have completed
+    disconnecting, ///< waits for the DREP
+    ended,         ///< no event has an effect any more
+};
+enum class conn_event : std::uint8_t {
+    established,          //
+    rejected_by_consumer, //
+    rejected,             ///< by the peer's provider or system
+    unreachable,          //
+    failed,               ///< an error of rdma_cm, or the device is removed
+    qp_error,             ///< a work request has failed, or the device says so
+    timed_out,            ///< dat_ep_connect's timeout, or no DREP has arrived
+    abrupt_call,          ///< dat_ep_disconnect
+    graceful_call,        ///< dat_ep_disconnect
+    drained,              ///< the requests before graceful_call have completed
+    peer_disconnected,    ///< or the DREP has arrived
+};
+
 struct connection final : cm_handler, timer_task {
     ~connection();
     void handle_event(rdma_cm_event &event) noexcept override;
-    void run() noexcept override; ///< deletes a connection without an EP: dreq.cpp
+    void run() noexcept override; ///< its timer
+
+    // Under the EP's lock.
+    conn_state state = conn_state::connecting;
+    bool qp_in_error = false;     ///< before the connection was established
+    std::int64_t deadline_ns = 0; ///< of the timer, as dat_deadline::now_ns()
+    std::uint8_t ack_timeout = 0; ///< of the QP: 4.096 us << ack_timeout, or 0: none
 
     rdma_cm_id *id = nullptr;                 ///< replaced by the event thread, under the EP's lock
     std::array<rdma_cm_id *, 7> old_ids = {}; ///< replaced because their TCP port was in use
@@ -93,19 +123,35 @@ int resolve_address(const dapl_ep &ep, rdma_cm_id *id, address &remote) noexcept
 void post_conn_event(dapl_ep &ep, DAT_EVENT_NUMBER number,
                      const connection *conn = nullptr) noexcept;
 
-/// Ends a connection or an attempt: moves the EP to DISCONNECTED and its QP to ERR, and posts the
-/// event. Only the first call for a connection has an effect. conn: nothing is done if the EP has
-/// another connection by now, or none.
-void terminate_conn(dapl_ep &ep, DAT_EVENT_NUMBER number,
-                    const connection *conn = nullptr) noexcept;
+/// A connection that has no EP any more.
+struct detached_conn {
+    connection *conn = nullptr;             ///< nullptr: there was none
+    std::shared_ptr<ended_attempt> attempt; ///< if destroying it may block (iWARP)
+
+    /// On return no event of the connection is being handled, except one that the caller handles.
+    void wait_for_handlers() const noexcept;
+    /// After wait_for_handlers(). A thread of its own does it where that may block.
+    void destroy() const noexcept;
+};
+
+/// The event takes the connection to its next state, as the table says, and tells the EP's
+/// consumer. No effect, unless it is still the EP's connection.
+void step(dapl_ep &ep, connection &conn, conn_event event) noexcept;
+/// The same under the EP's lock. The caller releases that and then destroys what is returned: an
+/// attempt that this side gives up.
+detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexcept;
+/// Detaches the EP's connection, if any, under the EP's lock: no event or timer of it reaches the
+/// EP any more, except those that are being handled.
+detached_conn detach(dapl_ep &ep) noexcept;
 
 /// Disconnects: sends a DREQ where the transport has one. False: rdma_disconnect failed.
 bool send_dreq(connection &conn) noexcept;
 /// DREP or DREQ received, TIMEWAIT expired, or device removed. Called by the event thread.
 void complete_dreq(connection &conn) noexcept;
-/// Releases the connection. The rdma_cm_id is kept until the DREP arrives, or 8 s. On return no CM
-/// event for the EP is being handled, except one that the caller is handling.
+/// Releases a connection that was detached. The rdma_cm_id is kept until the DREP arrives, or 8 s.
 void release_conn(connection *conn) noexcept;
+/// The timer of a connection without an EP: deletes it, if it was kept for the DREP.
+void delete_after_drep(connection &conn) noexcept;
 /// IBV_EVENT_COMM_EST: data arrived before the connection was established.
 void handle_comm_est(dapl_ep &ep) noexcept;
 

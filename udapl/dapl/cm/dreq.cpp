@@ -67,20 +67,19 @@ bool keep_until_drep(connection &conn) noexcept {
 
 /// Deletes a connection that was detached from its EP, now or when the DREP has arrived.
 void release_conn(connection *conn) noexcept {
-    if (keep_until_drep(*conn))
-        event_thread::wait_for_callback(channel_watcher());
-    else
+    if (!keep_until_drep(*conn))
         delete conn; // rdma_destroy_id waits until the event thread has handled its events.
 }
 
-/// In the event thread, scheduled by keep_until_drep() and complete_dreq(): deletes a connection
-/// that was kept without an EP.
-void connection::run() noexcept {
+/// In the event thread, scheduled by keep_until_drep() and complete_dreq().
+void delete_after_drep(connection &conn) noexcept {
     {
         // The scheduling function has left its critical section.
         const std::lock_guard guard(dreq_state.lock);
+        if (!conn.waits_for_drep) // The timer was set while the connection had an EP.
+            return;
     }
-    delete this;
+    delete &conn;
     // seq_cst: notify_all loads the number of sleepers, see lock.cpp.
     dreq_state.num_waiting_for_drep.fetch_sub(1);
     dreq_state.num_waiting_for_drep.notify_all();

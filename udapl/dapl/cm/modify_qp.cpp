@@ -31,6 +31,7 @@ int modify_qp_state(dapl_ep &ep, connection &conn, ibv_qp_state state) noexcept 
     }
     if (state == IBV_QPS_RTS && settings.ack_timer != AS_ROUTE)
         attr.timeout = static_cast<std::uint8_t>(settings.ack_timer);
+    conn.ack_timeout = attr.timeout;
     if (state == IBV_QPS_RTS && !conn.active)
         attr.max_rd_atomic = conn.initiator_depth;
     // INIT again: sets the port and the P_Key of the route.

@@ -182,7 +182,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if ((wc.wr_id & sync_flag) != 0)
         sync_completed(wc, ring_cookie);   // while the cookie has its sinks
     const dto_cookie cookie = ring_cookie; // once it has completed, another thread may reuse it
-    if (!complete_cookie(ring_cookie))
+    if (!complete_cookie(ring_cookie) || is_marker(cookie))
         return false;
     dapl_ep *const ep = cookie.ep() != nullptr ? cookie.ep() : evd.ia->qpn_index.find(wc.qp_num);
     if (ep == nullptr) // a receive from an SRQ, of a QP whose EP was freed or reset
@@ -202,7 +202,8 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
         data.transfered_length = 0;
         if (ep->suppress_events.load(std::memory_order_relaxed))
             return false;
-        if (wc.status != IBV_WC_WR_FLUSH_ERR)
+        // On iWARP the kernel also flushes when the peer disconnects, and reports that then.
+        if (wc.status != IBV_WC_WR_FLUSH_ERR || !ep->ia->dev->iwarp)
             ep->schedule_broken();
     }
     if (cookie.is_recv == 0 && data.operation < DAT_DTO_BIND_MW)

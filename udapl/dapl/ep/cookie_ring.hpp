@@ -49,6 +49,13 @@ struct alignas(64) dto_cookie {
 };
 static_assert(sizeof(dto_cookie) == 64);
 
+/// The operation of a request that makes no event: see drain_requests() in ep.hpp. None of DAT_DTOS
+/// and DAT_IB_DTOS.
+inline constexpr auto marker_operation = static_cast<DAT_DTOS>(0x4000);
+inline bool is_marker(const dto_cookie &cookie) noexcept {
+    return cookie.event.operation == marker_operation;
+}
+
 /// In a wr_id: the cookie may have sinks. No address of user memory has this bit.
 constexpr std::uint64_t sync_flag = std::uint64_t{1} << 63;
 inline std::uint64_t to_wr_id(const dto_cookie &cookie, std::uint64_t flag = 0) noexcept {
@@ -126,6 +133,10 @@ class cookie_ring {
         return static_cast<std::uint32_t>(prod.load(std::memory_order_acquire) - completed);
     }
     std::uint32_t capacity() const noexcept { return max_size; }
+    /// seq: of a request that was posted.
+    bool has_completed(std::uint64_t seq) const noexcept {
+        return cons.load(std::memory_order_acquire) >= seq;
+    }
     bool has_sinks() const noexcept { return max_sinks_ != 0; }
     std::uint32_t max_sinks() const noexcept { return max_sinks_; }
 
@@ -155,6 +166,10 @@ class cookie_ring {
     /// The same for any ring.
     dto_cookie *peek_any_free() noexcept {
         return has_sinks() ? peek_free_with_sinks() : peek_free();
+    }
+    /// The next cookie of any ring, also of one that is full or closed, for a marker.
+    dto_cookie &peek_next() noexcept {
+        return cookies[prod.load(std::memory_order_relaxed) & mask];
     }
     std::uint64_t wr_id_of(const dto_cookie &cookie) const noexcept {
         return to_wr_id(cookie, has_sinks() ? sync_flag : 0);

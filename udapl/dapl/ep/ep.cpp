@@ -18,10 +18,7 @@
 namespace coherdma::dapl {
 
 dapl_ep::dapl_ep(dapl_ia &parent) noexcept
-    : object(parent)
-    , broken_task(*this, cm::handle_broken)
-    , timeout_task(*this, cm::handle_timeout)
-    , drain_task(*this, cm::check_drained) {
+    : object(parent) {
     counters = make_counter_set();
 }
 
@@ -42,21 +39,18 @@ void dapl_ep::count_connect() noexcept {
     ia->count(DCNT_IA_CM_REQ_TX);
 }
 
-/// A work request failed, so the QP is in error: the event thread ends the connection.
+/// The QP is in error: the event thread ends the connection.
 void dapl_ep::schedule_broken() noexcept {
-    if (current_state() == DAT_EP_STATE_CONNECTED)
-        event_thread::schedule(broken_task, 0);
+    if (current_state() != DAT_EP_STATE_DISCONNECTED)
+        event_thread::schedule(when_broken, 0);
 }
 
 /// The connection ended: reports, once, that the EP takes no more receives from its SRQ. Called
-/// without the lock.
+/// with the lock.
 void dapl_ep::report_last_wqe() noexcept {
-    {
-        const std::lock_guard guard(lock);
-        if (last_wqe_reported || !has_srq)
-            return;
-        last_wqe_reported = true;
-    }
+    if (last_wqe_reported || !has_srq)
+        return;
+    last_wqe_reported = true;
     post_async_event(*ia, DAT_ASYNC_ERROR_EP_BROKEN, this, DAT_EP_OTHER_ERROR);
 }
 
@@ -287,26 +281,16 @@ DAT_RETURN ep_free(DAT_EP_HANDLE ep_handle) noexcept {
     return free_object(std::move(ep), in_use, destroy_ep);
 }
 
-namespace {
-
-void cancel_tasks(dapl_ep &ep) noexcept {
-    event_thread::cancel(ep.broken_task);
-    event_thread::cancel(ep.timeout_task);
-    event_thread::cancel(ep.drain_task);
-}
-
-} // namespace
-
 /// The EP was removed from its IA: no call uses it, but the event thread may.
 void destroy_ep(dapl_ep *ep) noexcept {
     cm::abort_conn(*ep);
-    // From now on no completion schedules broken_task...
+    // From now on no completion schedules when_broken...
     ep->state.store(DAT_EP_STATE_DISCONNECTED, std::memory_order_release);
     cm::ud_free_peers(*ep);
     ep_destroy_qp(*ep);
     // ... and a thread that was about to has done so: it held an EVD's lock, which ep_destroy_qp
     // took.
-    cancel_tasks(*ep);
+    event_thread::cancel(ep->when_broken);
     const ep_refs refs = *ep;
     set_refs(*ep, {}, ep->attr);
     refs.drop_refs();
@@ -328,7 +312,7 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE ep_handle) noexcept {
     cm::ud_free_peers(*ep);
     ep_wait_for_flush(*ep);
     ep_destroy_qp(*ep);
-    cancel_tasks(*ep);
+    event_thread::cancel(ep->when_broken);
     const DAT_RETURN result = ep_create_qp(*ep);
     if (result != DAT_SUCCESS)
         return result;

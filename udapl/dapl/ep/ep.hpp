@@ -27,12 +27,8 @@ namespace cm {
 struct connection;
 struct ud_peer;
 
-/// The EP's tasks on the event thread: a request failed; connecting or disconnecting timed out; the
-/// requests before a graceful disconnect may have completed.
+/// The QP is in error: ends the connection. In the event thread.
 void handle_broken(dapl_ep &ep) noexcept;
-void handle_timeout(dapl_ep &ep) noexcept;
-void check_drained(dapl_ep &ep) noexcept;
-
 /// Ends the EP's connection, if any, without an event.
 void abort_conn(dapl_ep &ep) noexcept;
 /// Ends all resolutions of a UD EP. The caller has its setup_lock, or the EP was removed.
@@ -42,15 +38,13 @@ std::uint16_t local_port(const dapl_ep &ep) noexcept;
 
 } // namespace cm
 
-/// Calls handler(ep) in the event thread.
-struct ep_task final : timer_task {
-    ep_task(dapl_ep &owner, void (*handler_fn)(dapl_ep &) noexcept) noexcept
-        : ep(owner)
-        , handler(handler_fn) {}
-    void run() noexcept override { handler(ep); }
+/// Calls handle_broken in the event thread.
+struct broken_task final : timer_task {
+    explicit broken_task(dapl_ep &owner) noexcept
+        : ep(owner) {}
+    void run() noexcept override { cm::handle_broken(ep); }
 
     dapl_ep &ep;
-    void (*const handler)(dapl_ep &) noexcept;
 };
 
 /// The objects that an EP refers to; nullptr: none.
@@ -87,11 +81,11 @@ struct dapl_ep : object, ep_refs {
     void enable_requests() noexcept;
     /// Counts a connection request that is about to be sent.
     void count_connect() noexcept;
-    /// A work request failed, so the QP is in error: has the event thread end the connection.
-    /// Called with an EVD's lock.
+    /// The QP is in error: has the event thread end the connection. May be called with an EVD's
+    /// lock.
     void schedule_broken() noexcept;
     /// The EP takes no more receives from the SRQ: posts an asynchronous event, once per
-    /// connection.
+    /// connection. Called with the lock.
     void report_last_wqe() noexcept;
 
     std::atomic<DAT_EP_STATE> state = DAT_EP_STATE_UNCONNECTED;
@@ -120,12 +114,12 @@ struct dapl_ep : object, ep_refs {
     DAT_CONN_QUAL remote_qual = 0;
     bool last_wqe_reported = false; ///< for this connection
     std::atomic<bool> suppress_events =
-        false; ///< drops completions with errors: the QP is being destroyed
-    std::uint32_t last_outstanding = 0;        ///< requests at check_drained's previous call
+        false;                    ///< drops completions with errors: the QP is being destroyed
+    std::uint64_t marker_seq = 0; ///< see drain_requests; under requests.lock
     std::atomic<DAT_COUNT> srq_undequeued = 0; ///< see watermark.hpp
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
-    ep_task broken_task, timeout_task, drain_task;
+    broken_task when_broken{*this};
     std::unique_ptr<coherdma_qp, deleter<coherdma_close_qp>>
         remote_ops;                   ///< for atomic writes and flushes; under requests.lock
     std::shared_ptr<ibv_cq> dummy_cq; ///< for a direction without an EVD
@@ -142,6 +136,12 @@ DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept;
 
 /// Creates the QP of an EP that has a PZ.
 DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept;
+/// Moves what has completed to the request EVD. True: so have all requests that were posted before
+/// the first of these calls.
+bool drain_requests(dapl_ep &ep) noexcept;
+/// How long the caller of drain_requests waits until it asks again. The CQ's notification belongs
+/// to the consumer, who may wait for it.
+inline constexpr std::int64_t drain_interval_ns = 1'000'000;
 /// Waits until the work requests of a QP in ERR have been flushed, but not forever.
 void ep_wait_for_flush(dapl_ep &ep) noexcept;
 /// Moves what has completed to the EVDs, then destroys the QP.

@@ -113,7 +113,7 @@ void invalid_variables_are_ignored(void **) {
 }
 
 void defaults_are_those_of_the_route(void **) {
-    assert_attr({.path_mtu = IBV_MTU_1024, .timeout = 0, .hop_limit = 0, .traffic_class = 0});
+    assert_attr({.path_mtu = IBV_MTU_1024, .timeout = 14, .hop_limit = 0, .traffic_class = 0});
 }
 
 } // namespace

@@ -97,18 +97,23 @@ void last_wqe_of_srq_reported_once(void **) {
     assert_success(dat().srq_free_func(srq));
 }
 
-/// OFED's dtestsrq compares the two EVDs event by event.
+/// OFED's dtestsrq compares the two EVDs event by event. On iWARP the device reports the last WQE
+/// before the disconnect.
 void last_wqe_events_in_order_of_disconnects(void **) {
-    ia_fixture ia;
+    constexpr unsigned iwarp_device = 1;
+    ia_fixture ia("iwarp");
     DAT_SRQ_HANDLE const srq = ia.create_srq();
-    ep_fixture ep_a(ia), ep_b(ia), srq_ep_a(ia, nullptr, srq), srq_ep_b(ia, nullptr, srq);
+    ep_fixture ep_a(ia), ep_b(ia), srq_ep_a(ia, nullptr, srq), srq_ep_b(ia, nullptr, srq),
+        unconnected_ep(ia);
     connect(ep_a, srq_ep_a);
     connect(ep_b, srq_ep_b);
     for (const ep_fixture *it : {&srq_ep_b, &srq_ep_a})
-        get_fabric().queue_async_event(0, IBV_EVENT_QP_LAST_WQE_REACHED, qp_of(it->handle));
-    get_fabric().queue_async_event(0, IBV_EVENT_QP_FATAL,
-                                   qp_of(ep_a.handle)); // the two events before are not reported
-    assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, ep_a.handle,
+        get_fabric().queue_async_event(iwarp_device, IBV_EVENT_QP_LAST_WQE_REACHED,
+                                       qp_of(it->handle));
+    get_fabric().queue_async_event(
+        iwarp_device, IBV_EVENT_QP_FATAL,
+        qp_of(unconnected_ep.handle)); // the two events before are not reported
+    assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, unconnected_ep.handle,
                        DAT_EP_TRANSFER_TO_ERROR);
     disconnect(ep_a, srq_ep_a);
     disconnect(ep_b, srq_ep_b);
@@ -117,7 +122,7 @@ void last_wqe_events_in_order_of_disconnects(void **) {
     assert_async_event(ia.async_evd, DAT_ASYNC_ERROR_EP_BROKEN, srq_ep_b.handle,
                        DAT_EP_OTHER_ERROR);
     assert_no_event(ia.async_evd);
-    for (ep_fixture *it : {&ep_a, &ep_b, &srq_ep_a, &srq_ep_b})
+    for (ep_fixture *it : {&ep_a, &ep_b, &srq_ep_a, &srq_ep_b, &unconnected_ep})
         it->free();
     assert_success(dat().srq_free_func(srq));
 }
