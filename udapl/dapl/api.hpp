@@ -72,8 +72,6 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd_handle) noexcept;
 DAT_RETURN evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT qlen) noexcept;
 DAT_RETURN evd_post_se(DAT_EVD_HANDLE evd_handle, const DAT_EVENT *event) noexcept;
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept;
-/// For a program with COHERDMA_COUNTERS=1.
-DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept;
 /// A cancellation point while it sleeps, like cno_wait; hence not noexcept.
 DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT threshold,
                     DAT_EVENT *event, DAT_COUNT *nmore);

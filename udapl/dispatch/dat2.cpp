@@ -34,7 +34,7 @@ DAT_PROVIDER make_dat2_table(const char *name, DAT_BOOLEAN thread_safe) noexcept
     table.evd_wait_func = evd_wait;
     table.evd_resize_func = evd_resize;
     table.evd_post_se_func = evd_post_se;
-    table.evd_dequeue_func = get_settings().counters ? evd_dequeue_counted : evd_dequeue;
+    table.evd_dequeue_func = evd_dequeue;
     table.evd_free_func = evd_free;
     table.ep_create_func = ep_create;
     table.ep_query_func = ep_query;

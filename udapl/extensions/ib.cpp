@@ -2,8 +2,6 @@
 
 #include "ib.hpp"
 
-#include "counters.hpp"
-
 #include "dapl/api.hpp"
 #include "dapl/cm/ud.hpp"
 #include "dapl/ep/post.hpp"
@@ -20,8 +18,7 @@ namespace {
 
 constexpr dto_op rdma_write_with_imm = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                                         .operation = DAT_IB_DTO_RDMA_WRITE_IMMED,
-                                        .can_inline = true,
-                                        .counter = DCNT_EP_POST_WRITE_IMM};
+                                        .can_inline = true};
 constexpr dto_op fetch_and_add = {
     .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .operation = DAT_IB_DTO_FETCH_ADD, .can_inline = false};
 constexpr dto_op cmp_and_swap = {
@@ -62,16 +59,12 @@ DAT_RETURN post_atomic(dapl_ep &ep, const dto_op &op, std::va_list args) noexcep
         return invalid_parameter(is_swap ? 6 : 5);
     if (!ep.ia->dev->has_atomics())
         return dat_error(DAT_MODEL_NOT_SUPPORTED);
-    const DAT_RETURN result =
-        post_checked(ep, op, ep.max_write_iov, 1, iov, user_cookie, flags, [&](ibv_send_wr &wr) {
-            wr.wr.atomic.remote_addr = remote->virtual_address;
-            wr.wr.atomic.rkey = remote->rmr_context;
-            wr.wr.atomic.compare_add = compare_add;
-            wr.wr.atomic.swap = swap;
-        });
-    if (result == DAT_SUCCESS)
-        ep.count(is_swap ? DCNT_EP_POST_CMP_SWAP : DCNT_EP_POST_FETCH_ADD);
-    return result;
+    return post_checked(ep, op, ep.max_write_iov, 1, iov, user_cookie, flags, [&](ibv_send_wr &wr) {
+        wr.wr.atomic.remote_addr = remote->virtual_address;
+        wr.wr.atomic.rkey = remote->rmr_context;
+        wr.wr.atomic.compare_add = compare_add;
+        wr.wr.atomic.swap = swap;
+    });
 }
 
 /// DAT_IB_OPEN_QUERY_OP: opens an IA by name and queries it; DAT_IB_CLOSE_QUERY_OP closes it.
@@ -112,7 +105,7 @@ DAT_RETURN extended_op(DAT_HANDLE handle, DAT_EXTENDED_OP operation, std::va_lis
         return ia_close(handle, DAT_CLOSE_ABRUPT_FLAG);
     if (operation == DAT_IB_QUERY_COUNTERS_OP || operation == DAT_IB_PRINT_COUNTERS_OP ||
         operation == DAT_IB_START_COUNTERS_OP || operation == DAT_IB_STOP_COUNTERS_OP)
-        return counters_op(handle, operation, args);
+        return dat_error(DAT_NOT_IMPLEMENTED); // as by OFED's packages
     if (is_remote_op(operation))
         return remote_op(handle, operation, args);
     const auto ep = lookup<dapl_ep>(handle);

@@ -135,32 +135,6 @@ const function_case extension_cases[] = {
              bad[2] ? ~DAT_IA_ATTR_MASK{0} : DAT_IA_FIELD_ALL, &ia_attr,
              bad[3] ? ~DAT_PROVIDER_ATTR_MASK{0} : DAT_PROVIDER_FIELD_ALL, &provider_attr);
      }},
-    {"dat_ib_query_counters",
-     {invalid_handle(DAT_INVALID_HANDLE1), invalid_parameter(2), invalid_parameter(3)},
-     [](const arguments &args, faults bad) -> DAT_RETURN {
-         DAT_UINT64 value = 0;
-         return dat_ib_query_counters(bad[0] ? args.eps.ia.pz : args.eps.active.handle,
-                                      bad[1] ? -1 : int{DCNT_EP_POST_SEND},
-                                      bad[2] ? nullptr : &value, 0);
-     }},
-    {"dat_ib_print_counters",
-     {invalid_handle(DAT_INVALID_HANDLE1), invalid_parameter(2)},
-     [](const arguments &args, faults bad) -> DAT_RETURN {
-         return dat_ib_print_counters(bad[0] ? args.eps.ia.pz : args.eps.active.handle,
-                                      bad[1] ? -1 : int{DCNT_EP_POST_SEND}, 0);
-     }},
-    {"dat_ib_start_counter",
-     {invalid_handle(DAT_INVALID_HANDLE_IA), invalid_parameter(2)},
-     [](const arguments &args, faults bad) -> DAT_RETURN {
-         return dat_ib_start_counter(bad[0] ? args.eps.active.handle : args.eps.ia.handle,
-                                     bad[1] ? 99 : int{DCNT_IA_CM});
-     }},
-    {"dat_ib_stop_counter",
-     {invalid_handle(DAT_INVALID_HANDLE_IA), invalid_parameter(2)},
-     [](const arguments &args, faults bad) -> DAT_RETURN {
-         return dat_ib_stop_counter(bad[0] ? args.eps.active.handle : args.eps.ia.handle,
-                                    bad[1] ? 99 : int{DCNT_IA_CM});
-     }},
     {"dat_coherdma_post_atomic_write",
      {invalid_ep, invalid_parameter(2), invalid_parameter(5), unconnected},
      [](const arguments &args, faults bad) -> DAT_RETURN {
@@ -624,7 +598,6 @@ void post_returns_error_of_leftmost_argument(void **) {
 } // namespace
 
 int main() {
-    setenv("COHERDMA_COUNTERS", "1", 1);
     const CMUnitTest tests[] = {
         TEST(extension_returns_error_of_leftmost_argument),
         TEST(ia_call_returns_error_of_leftmost_argument),

@@ -57,7 +57,6 @@ constexpr sequencer::round_hooks hooks = {[] { fake::get_fabric().reset(); },
 
 int main(int argc, char **argv) {
     setenv("DAT_OVERRIDE", "/dev/null", 1); // no dat.conf
-    setenv("COHERDMA_COUNTERS", "1", 0);
     register_provider();
     if (argc > 1 && std::strcmp(argv[1], "--dat1") == 0) {
         use_dat1();

@@ -145,8 +145,6 @@ DAT_RETURN accept(const removal_from_ia<dapl_cr> &removed, dapl_ep &ep, DAT_COUN
         removed.ia->insert(&cr);
         return result;
     }
-    removed.ia->count(DCNT_IA_SP_CR_ACCEPTED);
-    removed.ia->count(DCNT_IA_CM_REP_TX);
     if (!ep.is_ud)
         connect_ep(cr, ep, size, data);
     dapl_ia::drop_ref(std::exchange(cr.ep, nullptr));
@@ -257,8 +255,6 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE cr_handle, DAT_COUNT size, const DAT_PVOID da
     const removal_from_ia<dapl_cr> removed(std::move(cr));
     if (removed.obj == nullptr) // another thread has removed it
         return invalid_handle(DAT_INVALID_HANDLE_CR);
-    removed.ia->count(DCNT_IA_SP_CR_REJECTED);
-    removed.ia->count(DCNT_IA_CM_USER_REJ_TX);
     cm::reject(removed.obj->conn->id, cm::reject_by_consumer, data, static_cast<std::size_t>(size));
     cm::release_request_ep(*removed.obj);
     destroy_object(removed.obj);

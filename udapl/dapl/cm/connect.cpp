@@ -255,7 +255,6 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
         conn.ep.store(&ep, std::memory_order_release);
         ep.conn = new_conn.release();
         ep.state.store(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING, std::memory_order_release);
-        ep.count_connect();
         if (timeout != DAT_TIMEOUT_INFINITE) {
             conn.deadline_ns = dat_deadline::now_ns() + std::int64_t{timeout} * 1000;
             event_thread::schedule(conn, conn.deadline_ns);

@@ -79,17 +79,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE ep_handle, DAT_CLOSE_FLAGS flags) noexcep
         return invalid_parameter(2);
     if (ep->is_ud)
         return DAT_SUCCESS;
-    // For the counters. Set before the disconnection, whose event resets it when it is dequeued.
-    const bool first_call =
-        ep->counters != nullptr && !ep->counters->disconnect_called.exchange(true);
-    const DAT_RETURN result = cm::disconnect(*ep, flags);
-    if (first_call && result == DAT_SUCCESS) {
-        ep->count(DCNT_EP_DISCONNECT);
-        ep->ia->count(DCNT_IA_CM_DREQ_TX);
-    } else if (first_call) {
-        ep->counters->disconnect_called = false;
-    }
-    return result;
+    return cm::disconnect(*ep, flags);
 }
 
 } // namespace coherdma::dapl

@@ -245,7 +245,6 @@ DAT_RETURN create_sp(dapl_ia &ia, DAT_CONN_QUAL &qualifier, DAT_EVD_HANDLE evd_h
     obj->set_qualifier(qualifier);
     *handle = obj;
     ia.insert(obj);
-    ia.count(DCNT_IA_CM_LISTEN);
     return DAT_SUCCESS;
 }
 
@@ -294,10 +293,7 @@ DAT_RETURN psp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EVD_
         return invalid_handle(DAT_INVALID_HANDLE_IA);
     if (cm::conn_qual_to_port(qualifier) == 0)
         return invalid_parameter(2);
-    const DAT_RETURN result = cm::create_psp(*ia, qualifier, evd_handle, flags, psp_handle);
-    if (result == DAT_SUCCESS)
-        ia->count(DCNT_IA_PSP_CREATE);
-    return result;
+    return cm::create_psp(*ia, qualifier, evd_handle, flags, psp_handle);
 }
 
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
@@ -313,7 +309,6 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL *qualifier,
     if (result != DAT_SUCCESS)
         return result;
     *qualifier = chosen;
-    ia->count(DCNT_IA_PSP_CREATE_ANY);
     return DAT_SUCCESS;
 }
 
@@ -350,11 +345,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_H
             reserved = reserve_result == DAT_SUCCESS;
             return reserve_result;
         });
-    if (result == DAT_SUCCESS) {
-        ia->count(DCNT_IA_RSP_CREATE);
-        return DAT_SUCCESS;
-    }
-    if (reserved)
+    if (result != DAT_SUCCESS && reserved)
         cm::release_reserved_ep(*ep);
     return result;
 }

@@ -42,7 +42,6 @@ struct dapl_sp : object {
 struct dapl_psp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PSP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_PSP;
-    static constexpr unsigned free_counter = DCNT_IA_PSP_FREE;
     using dapl_sp::dapl_sp;
 
     DAT_PSP_FLAGS flags = DAT_PSP_CONSUMER_FLAG;
@@ -51,7 +50,6 @@ struct dapl_psp final : dapl_sp {
 struct dapl_rsp final : dapl_sp {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_RSP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_RSP;
-    static constexpr unsigned free_counter = DCNT_IA_RSP_FREE;
     using dapl_sp::dapl_sp;
 
     std::atomic<dapl_ep *> reserved_ep = nullptr; ///< nullptr once a request has it

@@ -246,7 +246,6 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
     add_peer(ep, &peer);
     if (timeout != DAT_TIMEOUT_INFINITE)
         event_thread::schedule(peer, dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
-    ep.count_connect();
     if (resolve_address(ep, peer.id, peer.remote) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
     return DAT_SUCCESS;
@@ -360,7 +359,6 @@ DAT_RETURN post_ud_send(dapl_ep &ep, std::va_list args) noexcept {
     constexpr dto_op ud_send = {.opcode = IBV_WR_SEND,
                                 .operation = DAT_IB_DTO_SEND_UD,
                                 .can_inline = true,
-                                .counter = DCNT_EP_POST_SEND_UD,
                                 .is_datagram = true};
     const auto num_segments = va_arg(args, DAT_COUNT);
     auto *const iov = va_arg(args, DAT_LMR_TRIPLET *);

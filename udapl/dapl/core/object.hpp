@@ -4,7 +4,6 @@
 #pragma once
 
 #include "arena.hpp"
-#include "counter_set.hpp"
 #include "result.hpp"
 
 #include <atomic>
@@ -21,12 +20,6 @@ struct object : slot {
     object(const object &) = delete;
     object &operator=(const object &) = delete;
 
-    /// Adds to one of the object's counters, if it has any.
-    void count(unsigned counter) noexcept {
-        if (counters != nullptr) [[unlikely]]
-            counters->add(counter);
-    }
-
     dapl_ia *const ia;
     // Under objects_lock:
     std::uint32_t refs = 0;  ///< references by other objects: the object cannot be freed
@@ -37,7 +30,6 @@ struct object : slot {
     void (*destroy_unreferenced)(object *) noexcept = nullptr;
 
     std::atomic<DAT_UINT64> consumer_context = 0;
-    std::unique_ptr<counter_set> counters; ///< of an IA, EP or EVD, see counter_set.hpp
 };
 
 } // namespace coherdma::dapl

@@ -64,8 +64,7 @@ ibv_mtu to_mtu(unsigned bytes) noexcept {
     return static_cast<ibv_mtu>(std::bit_width(bytes) - WIDTH_OF_256 + IBV_MTU_256);
 }
 
-/// From OFED's environment variables and COHERDMA_COUNTERS. The numbers are the default, the
-/// minimum and the maximum.
+/// From OFED's environment variables. The numbers are the default, the minimum and the maximum.
 settings read_settings() noexcept {
     log_ignored_variables();
     return {
@@ -82,7 +81,6 @@ settings read_settings() noexcept {
         .route_timeout_ms = get_number("DAPL_CM_ROUTE_TIMEOUT_MS", 4000, 1, 3600000),
         .arp_retries = get_number("DAPL_CM_ARP_RETRY_COUNT", 15, 0, 1000),
         .route_retries = get_number("DAPL_CM_ROUTE_RETRY_COUNT", 15, 0, 1000),
-        .counters = get_number("COHERDMA_COUNTERS", 0, 0, 1) != 0,
     };
 }
 

@@ -24,7 +24,6 @@ struct settings {
     int arp_timeout_ms, route_timeout_ms;
     /// DAPL_CM_ARP_RETRY_COUNT, DAPL_CM_ROUTE_RETRY_COUNT: default 15.
     int arp_retries, route_retries;
-    bool counters; ///< COHERDMA_COUNTERS: 1 counts calls and events; default 0
 };
 
 /// Reads the environment on the first call.

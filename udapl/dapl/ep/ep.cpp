@@ -18,9 +18,7 @@
 namespace coherdma::dapl {
 
 dapl_ep::dapl_ep(dapl_ia &parent) noexcept
-    : object(parent) {
-    counters = make_counter_set();
-}
+    : object(parent) {}
 
 dapl_ep::~dapl_ep() = default;
 
@@ -28,15 +26,6 @@ void dapl_ep::enable_requests() noexcept {
     const std::lock_guard guard(requests.lock);
     if (qp != nullptr && !is_ud) // see peek_free() in post.hpp
         requests.open();
-}
-
-/// Counts a connection request that is about to be sent, with COHERDMA_COUNTERS=1.
-void dapl_ep::count_connect() noexcept {
-    if (counters == nullptr)
-        return;
-    counters->connect_called = true;
-    counters->add(DCNT_EP_CONNECT);
-    ia->count(DCNT_IA_CM_REQ_TX);
 }
 
 /// The QP is in error: the event thread ends the connection.
@@ -206,7 +195,6 @@ DAT_RETURN create(dapl_ia &ia, DAT_PZ_HANDLE pz_handle, DAT_EVD_HANDLE recv_evd,
         return result;
     }
     ia.insert(ep);
-    ia.count(DCNT_IA_EP_CREATE);
     *ep_handle = ep;
     return DAT_SUCCESS;
 }

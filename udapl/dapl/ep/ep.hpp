@@ -60,7 +60,6 @@ struct ep_refs {
 struct dapl_ep : object, ep_refs {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EP;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EP;
-    static constexpr unsigned free_counter = DCNT_IA_EP_FREE;
     explicit dapl_ep(dapl_ia &parent) noexcept;
     ~dapl_ep();
 
@@ -79,8 +78,6 @@ struct dapl_ep : object, ep_refs {
 
     /// Opens the request ring; called before the state changes to one that accepts requests.
     void enable_requests() noexcept;
-    /// Counts a connection request that is about to be sent.
-    void count_connect() noexcept;
     /// The QP is in error: has the event thread end the connection. May be called with an EVD's
     /// lock.
     void schedule_broken() noexcept;

@@ -17,22 +17,14 @@ namespace coherdma::dapl {
 
 namespace {
 
-constexpr dto_op send = {.opcode = IBV_WR_SEND,
-                         .operation = DAT_DTO_SEND,
-                         .can_inline = true,
-                         .counter = DCNT_EP_POST_SEND};
+constexpr dto_op send = {.opcode = IBV_WR_SEND, .operation = DAT_DTO_SEND, .can_inline = true};
 constexpr dto_op send_with_invalidate = {.opcode = IBV_WR_SEND_WITH_INV,
                                          .operation = DAT_DTO_SEND,
-                                         .can_inline = false, // siw refuses it
-                                         .counter = DCNT_EP_POST_SEND};
-constexpr dto_op rdma_write = {.opcode = IBV_WR_RDMA_WRITE,
-                               .operation = DAT_DTO_RDMA_WRITE,
-                               .can_inline = true,
-                               .counter = DCNT_EP_POST_WRITE};
-constexpr dto_op rdma_read = {.opcode = IBV_WR_RDMA_READ,
-                              .operation = DAT_DTO_RDMA_READ,
-                              .can_inline = false,
-                              .counter = DCNT_EP_POST_READ};
+                                         .can_inline = false}; // siw refuses it
+constexpr dto_op rdma_write = {
+    .opcode = IBV_WR_RDMA_WRITE, .operation = DAT_DTO_RDMA_WRITE, .can_inline = true};
+constexpr dto_op rdma_read = {
+    .opcode = IBV_WR_RDMA_READ, .operation = DAT_DTO_RDMA_READ, .can_inline = false};
 
 template <const dto_op &op, std::atomic<DAT_COUNT> dapl_ep::*max_segments>
 DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET *iov,
@@ -48,11 +40,6 @@ DAT_RETURN post_rdma(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TR
                             wr.wr.rdma.remote_addr = remote->virtual_address;
                             wr.wr.rdma.rkey = remote->rmr_context;
                         });
-}
-
-[[gnu::cold, gnu::noinline]] void count_recv(dapl_ep &ep, const DAT_LMR_TRIPLET *iov,
-                                             DAT_COUNT num_segments) noexcept {
-    count_post(ep, DCNT_EP_POST_RECV, total_length(iov, num_segments));
 }
 
 /// The error for a receive that finds no free cookie: the EP has an SRQ, no QP, or a full queue.
@@ -84,8 +71,6 @@ DAT_RETURN recv_queue_full(const dapl_ep &ep) noexcept {
         ep.receives.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);
     }
-    if (ep.counters != nullptr) [[unlikely]]
-        count_recv(ep, iov, num_segments);
     return DAT_SUCCESS;
 }
 
@@ -109,10 +94,6 @@ DAT_RETURN post_with_sync(dapl_ep &ep, const dto_op &op, ibv_send_wr &wr, std::u
     sync_for_device(*ep.ia, iov, count, device_writes);
     wr.wr_id = to_wr_id(*cookie, sync_flag);
     return post_wr(ep, op, wr, *cookie, length, user_cookie, object);
-}
-
-void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept {
-    ep.counters->add_with_bytes(counter, length);
 }
 
 /// The error for a request that finds no free cookie: the EP's service type or state, or a full
@@ -216,8 +197,6 @@ DAT_RETURN ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR
         ep->receives.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);
     }
-    if (ep->counters != nullptr) [[unlikely]]
-        count_recv(*ep, iov, num_segments);
     return DAT_SUCCESS;
 }
 

@@ -16,9 +16,7 @@ struct dto_op {
     ibv_wr_opcode opcode;
     std::uint16_t operation; ///< DAT_DTOS or DAT_IB_DTOS
     bool can_inline;
-    unsigned counter = no_counter; ///< DCNT_EP_POST_...; the next one counts bytes
-    bool is_datagram = false;      ///< dat_ib_post_send_ud
-    static constexpr unsigned no_counter = ~0U;
+    bool is_datagram = false; ///< dat_ib_post_send_ud
 };
 
 /// Indexed by DAT_COMPLETION_FLAGS: the flags of ibv_send_wr.
@@ -59,9 +57,6 @@ inline dto_cookie *peek_free(dapl_ep &ep, const dto_op &op) noexcept {
     return cookie;
 }
 
-/// Counts a post and its bytes. The EP has counters.
-[[gnu::cold]] void count_post(dapl_ep &ep, unsigned counter, std::uint64_t length) noexcept;
-
 /// Posts the WR with this cookie, whose address is in the wr_id. The caller has the ring's lock.
 [[gnu::always_inline]] inline DAT_RETURN post_wr(dapl_ep &ep, const dto_op &op, ibv_send_wr &wr,
                                                  dto_cookie &cookie, std::uint32_t length,
@@ -76,8 +71,6 @@ inline dto_cookie *peek_free(dapl_ep &ep, const dto_op &op) noexcept {
         ep.requests.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);
     }
-    if (op.counter != dto_op::no_counter && ep.counters != nullptr) [[unlikely]]
-        count_post(ep, op.counter, length);
     return DAT_SUCCESS;
 }
 

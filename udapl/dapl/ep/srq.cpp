@@ -127,7 +127,6 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
         return error != 0 ? from_errno(error, DAT_RESOURCE_SRQ) : no_resources(DAT_RESOURCE_MEMORY);
     }
     ia->insert(srq);
-    ia->count(DCNT_IA_SRQ_CREATE);
     // The device may report the limit at once, so the handle is published before.
     if (attr->low_watermark > 0)
         result = srq_set_lw(srq, attr->low_watermark);

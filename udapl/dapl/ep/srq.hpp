@@ -18,7 +18,6 @@ struct dapl_pz;
 struct dapl_srq : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_SRQ;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_SRQ;
-    static constexpr unsigned free_counter = DCNT_IA_SRQ_FREE;
     using object::object;
 
     /// Sets max_dtos to the size that the device chose, at least min_size, and allocates cookies.

@@ -190,7 +190,6 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
         return result;
     }
     ia->insert(evd);
-    ia->count(DCNT_IA_EVD_CREATE);
     *evd_handle = evd;
     return DAT_SUCCESS;
 }

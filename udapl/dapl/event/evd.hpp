@@ -42,13 +42,10 @@ inline constexpr DAT_EVD_FLAGS completion_streams =
 struct dapl_evd : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_EVD;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_EVD_REQUEST;
-    static constexpr unsigned free_counter = DCNT_IA_EVD_FREE;
     dapl_evd(dapl_ia &parent, DAT_COUNT length, DAT_EVD_FLAGS evd_flags)
         : object(parent)
         , qlen(length)
-        , flags(evd_flags) {
-        counters = make_counter_set();
-    }
+        , flags(evd_flags) {}
     ~dapl_evd();
 
     /// Creates the CQ and its completion channel, which does not block. 0 or an errno.

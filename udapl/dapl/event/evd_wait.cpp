@@ -38,19 +38,6 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
     return dequeue_locked(*evd, *event);
 }
 
-/// dat_evd_dequeue with COHERDMA_COUNTERS=1.
-DAT_RETURN evd_dequeue_counted(DAT_EVD_HANDLE evd_handle, DAT_EVENT *event) noexcept {
-    const DAT_RETURN result = evd_dequeue(evd_handle, event);
-    const auto evd = lookup<dapl_evd>(evd_handle);
-    if (!evd)
-        return result;
-    evd->count(DCNT_EVD_DEQUEUE);
-    evd->count(result == DAT_SUCCESS ? DCNT_EVD_DEQUEUE_FOUND : DCNT_EVD_DEQUEUE_NOT_FOUND);
-    if (result == DAT_SUCCESS)
-        count_event(*evd, *event);
-    return result;
-}
-
 namespace {
 
 /// Blocks in dat_evd_wait until there may be a new event or the time has expired. The caller holds
@@ -118,14 +105,11 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE evd_handle, DAT_TIMEOUT timeout, DAT_COUNT th
         if (evd.masked_in_cno)
             evd.cno->unmask_evd(evd);
     }};
-    evd->count(DCNT_EVD_WAIT);
     const DAT_RETURN result = wait(*evd, call, static_cast<std::uint32_t>(threshold));
     if (result == DAT_SUCCESS) {
         *event = evd->queue.front();
         srq_recv_dequeued(*event);
         evd->queue.pop_front();
-        if (evd->counters != nullptr) [[unlikely]]
-            count_event(*evd, *event);
     }
     *nmore = static_cast<DAT_COUNT>(evd->queue.size());
     return result;

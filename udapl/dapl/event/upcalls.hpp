@@ -19,9 +19,6 @@ void srq_recv_enqueued(const DAT_EVENT &event) noexcept;
 /// ep/watermark.cpp. The consumer dequeues it. Called with the EVD's lock.
 void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
 
-/// ep/event_counters.cpp. Counts an event that the consumer dequeues, if COHERDMA_COUNTERS=1.
-void count_event(dapl_evd &evd, const DAT_EVENT &event) noexcept;
-
 /// async.cpp. Around a fork: no event is delivered during it, and the child does not watch the
 /// devices that the parent opened.
 void async_events_atfork_prepare() noexcept;

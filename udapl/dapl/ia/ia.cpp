@@ -9,9 +9,7 @@ namespace coherdma::dapl {
 
 dapl_ia::dapl_ia(instance &provider_instance) noexcept
     : object(*this)
-    , inst(provider_instance) {
-    counters = make_counter_set();
-}
+    , inst(provider_instance) {}
 
 dapl_ia::~dapl_ia() = default;
 

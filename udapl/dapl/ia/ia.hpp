@@ -161,8 +161,8 @@ DAT_RETURN query_object(DAT_HANDLE handle, DAT_UINT64 mask, DAT_UINT64 all_field
     return DAT_SUCCESS;
 }
 
-/// The free call of a type, counted if the type has a counter for that. ref: the object of the
-/// handle, or empty. in_use_subtype: of DAT_INVALID_STATE, if other objects refer to it.
+/// The free call of a type. ref: the object of the handle, or empty. in_use_subtype: of
+/// DAT_INVALID_STATE, if other objects refer to it.
 template <class object_type, class function>
 DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
                        function &&destroy) noexcept {
@@ -173,8 +173,6 @@ DAT_RETURN free_object(call_ref<object_type> ref, DAT_UINT32 in_use_subtype,
         return removed.in_use ? invalid_state(in_use_subtype)
                               : invalid_handle(object_type::bad_handle);
     destroy(removed.obj);
-    if constexpr (requires { object_type::free_counter; })
-        removed.ia->count(object_type::free_counter);
     return DAT_SUCCESS;
 }
 

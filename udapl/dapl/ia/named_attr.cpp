@@ -72,8 +72,6 @@ named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_CMP_AND_SWAP", bool_text(dev.has_atomics()));
     add("DAT_IB_IMMED_DATA", bool_text(!dev.iwarp));
     add("DAT_IB_UD", bool_text(dev.has_ud()));
-    if (get_settings().counters)
-        add("DAT_COUNTERS", "TRUE");
 }
 
 // The list points to the strings, so they must not move.

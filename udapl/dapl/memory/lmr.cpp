@@ -230,7 +230,6 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE mem_type, DAT_REGION
     if (registered_address != nullptr)
         *registered_address = lmr->address;
     ia->insert(lmr);
-    ia->count(DCNT_IA_LMR_CREATE);
     return DAT_SUCCESS;
 }
 

@@ -22,7 +22,6 @@ constexpr auto mem_type_so_virtual = static_cast<DAT_MEM_TYPE>(0x03);
 struct dapl_lmr : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_LMR;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_LMR;
-    static constexpr unsigned free_counter = DCNT_IA_LMR_FREE;
     using object::object;
 
     /// True: the segment is inside the LMR.

@@ -25,7 +25,6 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_handle) noexcept
         return from_errno(error, DAT_RESOURCE_PROTECTION_DOMAIN);
     }
     ia->insert(pz);
-    ia->count(DCNT_IA_PZ_CREATE);
     *pz_handle = pz;
     return DAT_SUCCESS;
 }

@@ -11,7 +11,6 @@ namespace coherdma::dapl {
 struct dapl_pz : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_PZ;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_PZ;
-    static constexpr unsigned free_counter = DCNT_IA_PZ_FREE;
     using object::object;
 
     std::shared_ptr<ibv_pd> pd;

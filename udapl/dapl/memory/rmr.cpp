@@ -43,7 +43,6 @@ DAT_RETURN create_rmr(DAT_PZ_HANDLE pz_handle, bool ep_scope, DAT_RMR_HANDLE *rm
     if (rmr->mw)
         rmr->unbound_rkey = rmr->mw->rkey;
     ia.insert(rmr);
-    ia.count(DCNT_IA_RMR_CREATE);
     *rmr_handle = rmr;
     return DAT_SUCCESS;
 }

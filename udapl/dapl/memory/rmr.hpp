@@ -24,7 +24,6 @@ inline void dealloc_mw(ibv_mw *mw) noexcept {
 struct dapl_rmr : object {
     static constexpr DAT_HANDLE_TYPE type = DAT_HANDLE_TYPE_RMR;
     static constexpr DAT_UINT32 bad_handle = DAT_INVALID_HANDLE_RMR;
-    static constexpr unsigned free_counter = DCNT_IA_RMR_FREE;
     using object::object;
 
     dapl_pz *pz = nullptr;

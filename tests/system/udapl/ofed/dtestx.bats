@@ -64,21 +64,11 @@ skip_without_datagrams() {
         skip "$PROVIDER: the provider has no datagrams"
 }
 
-# check_counters: the provider's counters of the client; without COHERDMA_COUNTERS dtestx does not query them.
+# As OFED's packages, the provider has no counters.
 check_counters() {
-    local name
-    [[ $PROVIDER == coherdma ]] || skip "stock: built without counters"
     [[ $DRIVER == rxe ]] || skip "iWARP: no extensions, so dtestx ends early"
     run_dtestx -p
     expect client 'Provider not built with counters'
-    COHERDMA_COUNTERS=1 run_dtestx -p
-    for name in EP_CONNECT EP_DISCONNECT EP_POST_SEND EP_POST_WRITE_IMM EP_POST_CMP_SWAP EP_RECV \
-        EP_RECV_RDMA_IMM IA_PZ_CREATE IA_CM_ACTIVE_EST; do
-        expect client " DCNT_$name = 1$"
-    done
-    expect client ' DCNT_EP_POST_FETCH_ADD = 2$' ' DCNT_EP_POST_WRITE_IMM_DATA = 256$' \
-        ' DCNT_EP_RECV_DATA = 16$' ' DCNT_IA_EVD_CREATE = 3$'
-    expect server ' DCNT_IA_SP_CR_ACCEPTED = 1$' ' DCNT_IA_CM_PASSIVE_EST = 1$' ' DCNT_EP_RECV_RDMA_IMM = 1$'
 }
 
 # bats test_tags=brief

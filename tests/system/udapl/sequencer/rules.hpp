@@ -124,9 +124,6 @@ inline constexpr rule
     ib_post_send_ud      {"dat_ib_post_send_ud", success | invalid_state | resources},
     ib_ud_ah_free        {"dat_ib_ud_ah_free", success},
     ib_ud_cm_free        {"dat_ib_ud_cm_free", success | invalid_parameter},
-    query_counters       {"dat_ib_query_counters", success | not_implemented},
-    start_counter        {"dat_ib_start_counter", success | not_implemented},
-    stop_counter         {"dat_ib_stop_counter", success | not_implemented},
     atomic_write         {"dat_coherdma_post_atomic_write", success | invalid_state | resources
                           | not_supported},
     flush                {"dat_coherdma_post_flush", success | invalid_state | resources},

@@ -27,9 +27,9 @@ constexpr unsigned percent_busy = 20; ///< steps with objects that other threads
 
 std::vector<step> all_steps() {
     std::vector<step> all;
-    for (const auto &steps : {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(),
-                              ep_steps(), post_steps(), connect_steps(), sp_steps(), cr_steps(),
-                              datagram_steps(), counter_steps(), race_steps()})
+    for (const auto &steps :
+         {ia_steps(), evd_steps(), cno_steps(), memory_steps(), srq_steps(), ep_steps(),
+          post_steps(), connect_steps(), sp_steps(), cr_steps(), datagram_steps(), race_steps()})
         all.insert(all.end(), steps.begin(), steps.end());
     return all;
 }

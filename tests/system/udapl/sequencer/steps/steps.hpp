@@ -28,7 +28,6 @@ std::span<const step> connect_steps();
 std::span<const step> sp_steps();
 std::span<const step> cr_steps();
 std::span<const step> datagram_steps();
-std::span<const step> counter_steps();
 std::span<const step> race_steps();
 
 /// Service points have a port of this range, from few, so that they are often in use.
