@@ -80,11 +80,10 @@ class registry {
         return other_library() ? nullptr : reinterpret_cast<function *>(dlsym(RTLD_DEFAULT, name));
     }
 
-    /// False for OFED's DAT 1.2: ia_open_func has the argument ro_aware since Solaris, whose
-    /// version node OFED's library does not have.
+    /// False for OFED's DAT 1.2, whose registry calls ia_open_func without the argument ro_aware.
+    /// Only ours has this function.
     bool passes_ro_aware() const noexcept {
-        return dat1 && (!library() || dlvsym(library(), "dat_ia_openv", "DAT_1.2") == nullptr ||
-                        dlvsym(library(), "dat_ia_openv", "SUNW_1.1") != nullptr);
+        return dat1 && (!library() || dlsym(library(), "dat_coherdma_query_methods") != nullptr);
     }
 
   private:

@@ -28,19 +28,14 @@ extern "C" {
     return DAT_SUCCESS;
 }
 
-// The registry of Solaris exports dat_ia_openv in two symbol versions.
 [[gnu::visibility("default")]] DAT_RETURN dat_ia_openv(const DAT_NAME_PTR, DAT_COUNT,
                                                        DAT_EVD_HANDLE *, DAT_IA_HANDLE *,
                                                        DAT_UINT32, DAT_UINT32, DAT_BOOLEAN) {
     return DAT_CLASS_ERROR | DAT_PROVIDER_NOT_FOUND;
 }
-#ifdef REGISTRY_OF_SOLARIS
-[[gnu::visibility("default")]] int openv_of_solaris() {
+#ifdef REGISTRY_OF_COHERDMA
+[[gnu::visibility("default")]] int dat_coherdma_query_methods() {
     return 0;
 }
 #endif
 }
-
-#ifdef REGISTRY_OF_SOLARIS
-asm(".symver openv_of_solaris, dat_ia_openv@SUNW_1.1");
-#endif

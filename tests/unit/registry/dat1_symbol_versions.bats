@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The symbol versions of libdat.so.1: DAT_1.2 of OFED and SUNW_1.1 of Solaris.
+# The symbol versions of libdat.so.1: DAT_1.2 of OFED, and that of our additions.
 
 bats_require_minimum_version 1.5.0
 
@@ -18,35 +18,14 @@ setup() {
 
 functions_of_version() { awk -v version="$1" '$2 == version { print $1, $3 }' "$symbols"; }
 
-@test "libdat: DAT_1.2 has 73 functions, SUNW_1.1 has 72" {
+@test "libdat: DAT_1.2 has 73 functions" {
     diff -u --label data <(grep -o '^dats\?_[a-z_]*' "$functions" | sort) \
         --label DAT_1.2 <(functions_of_version DAT_1.2 | cut -d ' ' -f 1)
-    [[ $(functions_of_version DAT_1.2 | wc -l) == 73 && $(wc -l <"$symbols") == 148 ]]
-    diff -u <(functions_of_version DAT_1.2 | grep -v '^dats_') <(functions_of_version SUNW_1.1)
+    [[ $(functions_of_version DAT_1.2 | wc -l) == 73 && $(wc -l <"$symbols") == 76 ]]
 }
 @test "libdat: functions beyond uDAPL 1.2 are in COHERDMA_1.0" {
     [[ $(functions_of_version COHERDMA_1.0 | cut -d ' ' -f 1 | paste -sd ' ') == 'dat_coherdma_post_atomic_write dat_coherdma_post_flush dat_coherdma_query_methods' ]]
 }
 @test "libdat: DAT_1.2 is the default version" {
     [[ $(readelf -W --dyn-syms "$library" | grep -c ' dats\?_[a-z_]*@@DAT_1\.2$') == 73 ]]
-    [[ $(readelf -W --dyn-syms "$library") != *@@SUNW* ]]
-}
-@test "libdat: program of SUNW_1.1 runs" {
-    cd "$BATS_TEST_TMPDIR"
-    {
-        echo '#include <stdio.h>'
-        functions_of_version SUNW_1.1 | while read -r name _; do
-            echo "__asm__(\".symver $name, $name@SUNW_1.1\"); extern int $name();"
-        done
-        echo 'int main(void) { int (*functions[])() = {'
-        functions_of_version SUNW_1.1 | sed 's/ .*/,/'
-        echo '}; const char *type = "", *subtype = ""; unsigned long i = 0;'
-        echo 'while (i < sizeof functions / sizeof *functions && functions[i]) ++i;'
-        echo 'dat_strerror(0x80050000, &type, &subtype); printf("%lu %s", i, type); return 0; }'
-    } >program.c
-    gcc -std=gnu11 program.c -Wl,-z,now -L"$folder" -ldat -o program 2>&1
-    [[ $(readelf -W --dyn-syms program | grep -c 'UND dat_.*@SUNW_1\.1') == 72 ]]
-    [[ $(readelf -W --dyn-syms program) != *DAT_1.2* ]]
-    LD_LIBRARY_PATH=$folder run -0 ./program
-    [[ $output == '72 DAT_INVALID_HANDLE' ]]
 }
