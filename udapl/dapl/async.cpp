@@ -36,6 +36,13 @@ struct async_deliveries {
     dapl_ia *first_ia = nullptr;            ///< of those that get events
 } deliveries;
 
+/// The QP is in error. On iWARP rdma_cm reports the end of the connection, which may be an orderly
+/// one by the peer, and a QP of an earlier attempt may exist longer than the EP uses it.
+void break_unless_iwarp(dapl_ep &ep) noexcept {
+    if (!ep.ia->dev->iwarp)
+        ep.schedule_broken();
+}
+
 /// In the event thread: an asynchronous event of an EP's QP.
 void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     switch (type) {
@@ -49,11 +56,10 @@ void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     // The disconnect event, which may come later, reports that the last Receive has
     // completed. So the events of several EPs have the same order, which OFED's dtestsrq relies on.
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        if (!ep.ia->dev->iwarp) // the kernel reports the end of the connection
-            ep.schedule_broken();
+        break_unless_iwarp(ep);
         break;
     default:
-        ep.schedule_broken();
+        break_unless_iwarp(ep);
         post_async_event(*ep.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep, DAT_EP_TRANSFER_TO_ERROR);
     }
 }

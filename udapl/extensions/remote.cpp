@@ -60,7 +60,8 @@ DAT_RETURN post_remote(dapl_ep &ep, DAT_DTOS operation, std::uint32_t length,
         cookie->set_sinks(sink, num_sinks, ep.requests.max_sinks());
         sync_for_device(*ep.ia, sink, num_sinks, true);
     }
-    ep.requests.commit(*cookie);
+    constexpr unsigned unknown_flags = 0; // of libcoherdma's requests
+    ep.requests.commit(*cookie, unknown_flags);
     const int error = post_fn(*ep.remote_ops, ep.requests.wr_id_of(*cookie));
     if (error == 0)
         return DAT_SUCCESS;

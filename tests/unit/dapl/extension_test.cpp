@@ -289,6 +289,13 @@ void ud_connect_failures_reported(void **) {
                      DAT_IB_UD_CONNECT_ERROR);
 }
 
+void counters_are_not_implemented(void **) {
+    ia_fixture ia;
+    DAT_UINT64 value = 0;
+    assert_int_equal(dat_ib_query_counters(ia.handle, DCNT_IA_PZ_CREATE, &value, 0),
+                     dat_error(DAT_NOT_IMPLEMENTED));
+}
+
 void ud_connect_times_out(void **) {
     get_fabric().drop_connects = true;
     ud_fixture fixture;
@@ -407,6 +414,7 @@ int main() {
         TEST(ud_ep_connects_to_many_peers),
         TEST(ud_connect_failures_reported),
         TEST(ud_connect_times_out),
+        TEST(counters_are_not_implemented),
         TEST(ud_request_not_accepted_by_rc_ep),
         TEST(reliable_connection_of_ud_ep_refused),
         TEST(other_requests_of_ud_ep_refused),

@@ -79,8 +79,11 @@ struct connection final : cm_handler, timer_task {
     // Under the EP's lock.
     conn_state state = conn_state::connecting;
     bool qp_in_error = false;     ///< before the connection was established
+    bool dreq_pending = false;    ///< the connection has ended; the timer sends the DREQ
     std::int64_t deadline_ns = 0; ///< of the timer, as dat_deadline::now_ns()
-    std::uint8_t ack_timeout = 0; ///< of the QP: 4.096 us << ack_timeout, or 0: none
+    /// How long the DREP is waited for: 4.096 us << ack_timeout; 0: until rdma_cm gives up. That of
+    /// the QP, or on iWARP, which has none, half a second, as rdma_cm's on Ethernet.
+    std::uint8_t ack_timeout = 17;
 
     rdma_cm_id *id = nullptr;                 ///< replaced by the event thread, under the EP's lock
     std::array<rdma_cm_id *, 7> old_ids = {}; ///< replaced because their TCP port was in use
@@ -134,11 +137,12 @@ struct detached_conn {
     void destroy() const noexcept;
 };
 
-/// The event takes the connection to its next state, as the table says, and tells the EP's
-/// consumer. No effect, unless it is still the EP's connection.
+/// An event that is no end of an attempt by this side takes the connection to its next state, as
+/// the table says, and tells the EP's consumer. No effect, unless it is still the EP's connection;
+/// it may have been deleted.
 void step(dapl_ep &ep, connection &conn, conn_event event) noexcept;
-/// The same under the EP's lock. The caller releases that and then destroys what is returned: an
-/// attempt that this side gives up.
+/// The same for any event, under the EP's lock. The caller releases that and then destroys what is
+/// returned: an attempt that this side gives up.
 detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexcept;
 /// Detaches the EP's connection, if any, under the EP's lock: no event or timer of it reaches the
 /// EP any more, except those that are being handled.

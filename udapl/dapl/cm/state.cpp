@@ -104,11 +104,12 @@ void end(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
     ep.report_last_wqe();
 }
 
+constexpr std::int64_t ack_timeout_unit_ns = 4096; // the specification's 4.096 us
+
 /// Sends the DREQ. Until the DREP arrives the QP acknowledges what the peer sends: rxe delivers a
 /// message before it acknowledges it. A peer that does not answer within the QP's ACK time-out
 /// (DAPL_ACK_TIMER, or the route's) is not waited for; without one, rdma_cm gives up some time.
 void start_disconnect(dapl_ep &ep, connection &conn) noexcept {
-    constexpr std::int64_t ack_timeout_unit_ns = 4096; // the specification's 4.096 us
     conn.state = conn_state::disconnecting;
     ep.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
     event_thread::unschedule(conn);
@@ -159,9 +160,10 @@ void detached_conn::destroy() const noexcept {
 }
 
 detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexcept {
-    const conn_state state = conn.state;
-    if (ep.conn != &conn || state == conn_state::ended)
+    // First: a connection that is not the EP's may have been deleted.
+    if (ep.conn != &conn || conn.state == conn_state::ended)
         return {};
+    const conn_state state = conn.state;
     const outcome next = outcomes[static_cast<std::size_t>(event)][static_cast<std::size_t>(state)];
     switch (next) {
     case ignored:
@@ -185,22 +187,21 @@ detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexc
     detached_conn detached;
     if (is_attempt(state) && gives_up(event))
         detached = detach(ep);
-    else if (needs_dreq(state) && event != conn_event::peer_disconnected)
+    // A QP that fails as responder has sent a NAK, which a DREQ might overtake: the peer's
+    // request would be flushed, instead of failing by it. Then the peer disconnects.
+    const bool owes_dreq = needs_dreq(state) && event != conn_event::peer_disconnected;
+    conn.dreq_pending = owes_dreq && event == conn_event::qp_error && !ep.request_failed;
+    if (owes_dreq && !conn.dreq_pending)
         send_dreq(conn);
     end(ep, conn, static_cast<DAT_EVENT_NUMBER>(next));
+    if (conn.dreq_pending)
+        set_timer(conn, ack_timeout_unit_ns << conn.ack_timeout);
     return detached;
 }
 
 void step(dapl_ep &ep, connection &conn, conn_event event) noexcept {
-    detached_conn detached;
-    {
-        const std::lock_guard guard(ep.lock);
-        detached = step_locked(ep, conn, event);
-    }
-    if (detached.conn == nullptr)
-        return;
-    detached.wait_for_handlers();
-    detached.destroy();
+    const std::lock_guard guard(ep.lock);
+    step_locked(ep, conn, event);
 }
 
 /// timer_task, in the event thread: a timeout, the next look at the requests of a graceful
@@ -215,7 +216,9 @@ void connection::run() noexcept {
         // The timer may have been set again, or the EP left, after the event thread had taken it.
         if (dat_deadline::now_ns() < deadline_ns || owner->conn != this)
             return;
-        if (state != conn_state::draining)
+        if (std::exchange(dreq_pending, false))
+            send_dreq(*this);
+        else if (state != conn_state::draining)
             detached = step_locked(*owner, *this, conn_event::timed_out);
         else if (drain_requests(*owner))
             step_locked(*owner, *this, conn_event::drained);

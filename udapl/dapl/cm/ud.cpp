@@ -244,10 +244,11 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
         return from_errno(errno, DAT_RESOURCE_TEP);
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
-    if (timeout != DAT_TIMEOUT_INFINITE)
-        event_thread::schedule(peer, dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
+    // The timer after that: the event thread handles what follows, and this call a failure.
     if (resolve_address(ep, peer.id, peer.remote) != 0)
         post_failure(peer, DAT_IB_UD_CONNECTION_ERROR_EVENT);
+    else if (timeout != DAT_TIMEOUT_INFINITE)
+        event_thread::schedule(peer, dat_deadline::now_ns() + std::int64_t{timeout} * 1000);
     return DAT_SUCCESS;
 }
 

@@ -182,8 +182,12 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if ((wc.wr_id & sync_flag) != 0)
         sync_completed(wc, ring_cookie);   // while the cookie has its sinks
     const dto_cookie cookie = ring_cookie; // once it has completed, another thread may reuse it
-    if (!complete_cookie(ring_cookie) || is_marker(cookie))
+    if (!complete_cookie(ring_cookie))
         return false;
+    if (is_marker(cookie)) {
+        evd.has_marker = false;
+        return false;
+    }
     dapl_ep *const ep = cookie.ep() != nullptr ? cookie.ep() : evd.ia->qpn_index.find(wc.qp_num);
     if (ep == nullptr) // a receive from an SRQ, of a QP whose EP was freed or reset
         return false;
@@ -202,6 +206,8 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
         data.transfered_length = 0;
         if (ep->suppress_events.load(std::memory_order_relaxed))
             return false;
+        if (wc.status != IBV_WC_WR_FLUSH_ERR)
+            ep->request_failed = true;
         // On iWARP the kernel also flushes when the peer disconnects, and reports that then.
         if (wc.status != IBV_WC_WR_FLUSH_ERR || !ep->ia->dev->iwarp)
             ep->schedule_broken();

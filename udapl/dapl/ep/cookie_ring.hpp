@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstdint>
 #include <dat2/udat.h>
+#include <infiniband/verbs.h>
 #include <memory>
 #include <new>
 
@@ -87,7 +88,10 @@ class cookie_ring {
     bool init(std::uint32_t max_outstanding, const dto_cookie &initial = {},
               std::uint32_t sinks_of_each = 0) noexcept {
         close();
-        mask = std::bit_ceil(std::uint64_t{max_outstanding} * 2) - 1;
+        constexpr std::uint64_t max_markers = 2; // of a disconnect, and of dat_ep_reset
+        mask = std::bit_ceil(
+                   std::max(std::uint64_t{max_outstanding} * 2, max_outstanding + max_markers)) -
+               1;
         cookies.reset(new (std::nothrow) dto_cookie[mask + 1]);
         prod.store(0, std::memory_order_relaxed);
         cons.store(0, std::memory_order_relaxed);
@@ -181,10 +185,19 @@ class cookie_ring {
         seq_ref(cookie).store(seq, std::memory_order_relaxed);
         prod.store(seq, std::memory_order_release);
     }
+    /// The same for a request. send_flags: IBV_SEND_...
+    void commit(dto_cookie &cookie, unsigned send_flags) noexcept {
+        last_send_flags = send_flags;
+        commit(cookie);
+    }
+    std::uint64_t last_seq() const noexcept { return prod.load(std::memory_order_relaxed); }
+    /// False also if posting has failed: the flags of the request before are not known.
+    bool last_is_signaled() const noexcept { return (last_send_flags & IBV_SEND_SIGNALED) != 0; }
     /// Undoes commit: posting failed.
     void rollback() noexcept {
         const std::uint64_t pos = prod.load(std::memory_order_relaxed) - 1;
         seq_ref(cookies[pos & mask]).store(0, std::memory_order_relaxed);
+        last_send_flags = 0;
         prod.store(pos, std::memory_order_release);
     }
 
@@ -236,6 +249,7 @@ class cookie_ring {
     std::uint64_t mask = 0;
     std::unique_ptr<dto_cookie[]> cookies;
     std::atomic<std::uint64_t> prod = 0;
+    unsigned last_send_flags = 0;
     std::uint32_t limit = 0; ///< max_size, or 0 while the ring is closed, or has sinks
     std::uint32_t max_size = 0;
     alignas(64) std::atomic<std::uint64_t> cons = 0;

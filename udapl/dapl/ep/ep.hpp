@@ -111,8 +111,10 @@ struct dapl_ep : object, ep_refs {
     DAT_CONN_QUAL remote_qual = 0;
     bool last_wqe_reported = false; ///< for this connection
     std::atomic<bool> suppress_events =
-        false;                    ///< drops completions with errors: the QP is being destroyed
-    std::uint64_t marker_seq = 0; ///< see drain_requests; under requests.lock
+        false; ///< drops completions with errors: the QP is being destroyed
+    /// Under requests.lock: what drain_requests waits for, and the last marker; 0: none.
+    std::uint64_t drain_seq = 0, marker_seq = 0;
+    std::atomic<bool> request_failed = false;  ///< or a receive, otherwise than by a flush
     std::atomic<DAT_COUNT> srq_undequeued = 0; ///< see watermark.hpp
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;
@@ -134,8 +136,11 @@ DAT_UINT32 state_subtype(DAT_EP_STATE state) noexcept;
 /// Creates the QP of an EP that has a PZ.
 DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept;
 /// Moves what has completed to the request EVD. True: so have all requests that were posted before
-/// the first of these calls.
+/// the first of these calls, or there is no way to know. Unsignaled requests have no completion: a
+/// marker behind them, a request without data or event, has one.
 bool drain_requests(dapl_ep &ep) noexcept;
+/// The QP was destroyed: its marker does not complete any more.
+void forget_marker(dapl_ep &ep) noexcept;
 /// How long the caller of drain_requests waits until it asks again. The CQ's notification belongs
 /// to the consumer, who may wait for it.
 inline constexpr std::int64_t drain_interval_ns = 1'000'000;

@@ -66,7 +66,7 @@ inline dto_cookie *peek_free(dapl_ep &ep, const dto_op &op) noexcept {
     cookie.event.transfered_length = length;
     cookie.event.operation = static_cast<DAT_DTOS>(op.operation);
     cookie.object = object;
-    ep.requests.commit(cookie);
+    ep.requests.commit(cookie, wr.send_flags);
     if (const int error = ibv_post_send(ep.qp, &wr, &bad_wr)) {
         ep.requests.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY);

@@ -2,7 +2,6 @@
 //
 // Creating and destroying an EP's QP.
 
-#include "dapl/core/deadline.hpp"
 #include "dapl/core/settings.hpp"
 #include "dapl/event/evd.hpp"
 #include "dapl/ia/ia.hpp"
@@ -13,8 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
-#include <limits>
+#include <dat2/dat_ib_extensions.h>
 #include <rdma/rdma_cma.h>
 #include <utility>
 
@@ -76,9 +74,7 @@ ibv_qp_init_attr qp_init_attr_for(dapl_ep &ep) noexcept {
     init_attr.recv_cq = get_cq(ep, ep.recv_evd).get();
     init_attr.srq = ep.srq != nullptr ? ep.srq->srq.get() : nullptr;
     init_attr.qp_type = ep.is_ud ? IBV_QPT_UD : IBV_QPT_RC;
-    // One more for the marker of drain_requests.
-    init_attr.cap.max_send_wr = static_cast<std::uint32_t>(
-        std::min(ep.attr.max_request_dtos + 1, ep.ia->dev->attr.max_qp_wr));
+    init_attr.cap.max_send_wr = static_cast<std::uint32_t>(std::max(ep.attr.max_request_dtos, 1));
     init_attr.cap.max_recv_wr =
         ep.srq != nullptr ? 0 : static_cast<std::uint32_t>(std::max(ep.attr.max_recv_dtos, 1));
     init_attr.cap.max_send_sge = static_cast<std::uint32_t>(
@@ -142,7 +138,8 @@ DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp, const ibv_qp_
         return no_resources(DAT_RESOURCE_MEMORY);
     }
     ep.qp = ep.owned_qp.get();
-    ep.marker_seq = 0;
+    ep.drain_seq = ep.marker_seq = 0;
+    ep.request_failed = false;
     ep.receives.open(); // requests: by enable_requests
     const bool has_segments = std::min({ep.attr.max_request_iov, ep.attr.max_rdma_read_iov,
                                         ep.attr.max_rdma_write_iov}) > 0;
@@ -153,17 +150,21 @@ DAT_RETURN install_qp(dapl_ep &ep, std::shared_ptr<ibv_qp> new_qp, const ibv_qp_
 
 } // namespace
 
-/// Creates the QP of an EP that has a PZ; without inline data, if the device refuses as much.
+/// Creates the QP of an EP that has a PZ: with room for a marker (drain_requests) and for inline
+/// data, unless the device refuses that.
 DAT_RETURN ep_create_qp(dapl_ep &ep) noexcept {
     ibv_qp_init_attr init_attr = qp_init_attr_for(ep);
     if (init_attr.send_cq == nullptr || init_attr.recv_cq == nullptr)
         return from_errno(errno, DAT_RESOURCE_TEVD);
+    ++init_attr.cap.max_send_wr;
     std::shared_ptr<ibv_qp> new_qp = create_qp(ep, init_attr);
-    if (!new_qp && init_attr.cap.max_inline_data != 0) {
-        init_attr = qp_init_attr_for(ep);
-        init_attr.cap.max_inline_data = 0;
-        new_qp = create_qp(ep, init_attr);
-    }
+    for (const bool is_inline : {true, false})
+        if (!new_qp) {
+            init_attr = qp_init_attr_for(ep);
+            if (!is_inline)
+                init_attr.cap.max_inline_data = 0;
+            new_qp = create_qp(ep, init_attr);
+        }
     if (!new_qp)
         return from_errno(errno, DAT_RESOURCE_TEP);
     const DAT_RETURN result = install_qp(ep, std::move(new_qp), init_attr.cap);
@@ -182,26 +183,6 @@ void drain_evd(dapl_evd *evd) noexcept {
         return;
     const std::lock_guard guard(evd->lock);
     evd->drain_cq();
-}
-
-/// Posts the marker: a Write without data, which needs no memory of the peer. Returns its seq; 0:
-/// the queue is full. With requests.lock held.
-std::uint64_t post_marker(dapl_ep &ep) noexcept {
-    dto_cookie &cookie = ep.requests.peek_next();
-    cookie.event.operation = marker_operation;
-    cookie.num_sinks = 0;
-    cookie.object = nullptr;
-    ibv_send_wr wr = {};
-    wr.wr_id = ep.requests.wr_id_of(cookie);
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr *bad_wr;
-    ep.requests.commit(cookie);
-    const std::uint64_t seq = cookie.seq;
-    if (ibv_post_send(ep.qp, &wr, &bad_wr) == 0)
-        return seq;
-    ep.requests.rollback();
-    return 0;
 }
 
 /// The ended attempt that still uses the QP, if there is one: on iWARP.
@@ -235,55 +216,6 @@ void retire_qp(dapl_ep &ep, ended_attempt &attempt) noexcept {
 
 } // namespace
 
-/// Requests that were unsignaled have no completion: a marker behind them has one. It is posted
-/// again later if the queue is full; that of the device's full size has no room for it until a
-/// request completes.
-bool drain_requests(dapl_ep &ep) noexcept {
-    drain_evd(ep.request_evd);
-    const std::lock_guard guard(ep.requests.lock);
-    if (ep.qp == nullptr || ep.requests.outstanding() == 0)
-        return true;
-    if (ep.marker_seq == 0)
-        ep.marker_seq = post_marker(ep);
-    return ep.marker_seq != 0 && ep.requests.has_completed(ep.marker_seq);
-}
-
-/// A kernel task flushes the work requests of a QP in ERR, at some time after ibv_modify_qp: what
-/// it has not flushed when the QP is destroyed would have no event. Not forever: nothing is flushed
-/// if the CQ has overflowed or the device is gone.
-void ep_wait_for_flush(dapl_ep &ep) noexcept {
-    constexpr std::int64_t max_idle_ns = 1'000'000'000; // without a completion
-    constexpr timespec poll_interval = {.tv_sec = 0, .tv_nsec = 50000};
-    {
-        const std::lock_guard guard(ep.lock);
-        if (ep.attempt) // The kernel has the QP, and ibv_modify_qp did not move it.
-            return;
-    }
-    {
-        const std::lock_guard guard(ep.requests.lock);
-        ep.marker_seq = 0; // A graceful disconnect's does not cover the requests after it.
-    }
-    // Fewer count only: another thread may still be posting.
-    std::uint32_t fewest = std::numeric_limits<std::uint32_t>::max();
-    std::int64_t fewest_since_ns = 0;
-    for (;;) {
-        const bool drained = drain_requests(ep);
-        drain_evd(ep.recv_evd);
-        const std::uint32_t receives = ep.recv_evd != nullptr ? ep.receives.outstanding() : 0;
-        if (drained && receives == 0)
-            return;
-        const std::uint32_t left = receives + ep.requests.outstanding();
-        const std::int64_t now_ns = dat_deadline::now_ns();
-        if (left < fewest) {
-            fewest = left;
-            fewest_since_ns = now_ns;
-        } else if (now_ns - fewest_since_ns > max_idle_ns) {
-            return;
-        }
-        nanosleep(&poll_interval, nullptr);
-    }
-}
-
 /// Moves what has completed to the EVDs, then destroys the QP, or leaves it to an ended attempt.
 /// The caller holds setup_lock, or the EP was removed.
 void ep_destroy_qp(dapl_ep &ep) noexcept {
@@ -309,6 +241,7 @@ void ep_destroy_qp(dapl_ep &ep) noexcept {
     // reused.
     drain_evd(ep.request_evd);
     drain_evd(ep.recv_evd);
+    forget_marker(ep);
     ep.requests.complete_all();
     ep.receives.complete_all();
     if (ep.srq != nullptr)

@@ -50,7 +50,7 @@ DAT_RETURN bind_type1(dapl_ep &ep, const bind_params &params, DAT_RMR_COOKIE use
     cookie->object = &params.rmr;
     cookie->num_sinks = 0;
     mw_bind.wr_id = ep.requests.wr_id_of(*cookie);
-    ep.requests.commit(*cookie);
+    ep.requests.commit(*cookie, mw_bind.send_flags);
     if (const int error = ibv_bind_mw(ep.qp, params.rmr.mw.get(), &mw_bind)) {
         ep.requests.rollback();
         return from_errno(error, DAT_RESOURCE_MEMORY_REGION);

@@ -40,7 +40,8 @@ void check_watermarks(dapl_ep &ep) noexcept {
         ep.soft_watermark.compare_exchange_strong(soft, DAT_WATERMARK_INFINITE))
         post_async_event(*ep.ia, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, &ep,
                          DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
-    if (exceeds(count, ep.hard_watermark.load(std::memory_order_relaxed)))
+    if (exceeds(count, ep.hard_watermark.load(std::memory_order_relaxed)) &&
+        ep.current_state() == DAT_EP_STATE_CONNECTED)
         ep.schedule_broken();
 }
 

@@ -8,6 +8,7 @@
 #include "dapl/ia/ia.hpp"
 #include "upcalls.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -19,17 +20,25 @@ dapl_evd::~dapl_evd() {
         ibv_ack_cq_events(cq.get(), num_unacked);
 }
 
+int dapl_evd::cq_size(DAT_COUNT num_events) const noexcept {
+    return std::min(num_events, ia->dev->attr.max_cqe - 1) + 1;
+}
+
+void dapl_evd::set_qlen(DAT_COUNT num_events) noexcept {
+    qlen = std::max(num_events, cq->cqe - 1);
+}
+
 int dapl_evd::create_cq() noexcept {
     channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()));
     if (!channel)
         return errno;
     if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) != 0)
         return errno;
-    cq = shared_handle<ibv_destroy_cq>(ibv_create_cq(ia->ctx(), qlen, this, channel.get(), 0),
-                                       channel);
+    cq = shared_handle<ibv_destroy_cq>(
+        ibv_create_cq(ia->ctx(), cq_size(qlen), this, channel.get(), 0), channel);
     if (!cq)
         return errno;
-    qlen = cq->cqe;
+    set_qlen(qlen);
     return 0;
 }
 
@@ -103,6 +112,7 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
+        drain_cq(); // a disconnect comes after the completions before it
         if (queue.size() < max_events() && append_event()) [[likely]] {
             queue.back() = event;
             queue.back().evd_handle = this;
@@ -346,12 +356,12 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUNT qlen) noexcept {
             evd.qlen = qlen;
             return DAT_RETURN{DAT_SUCCESS};
         }
-        if (const int error = ibv_resize_cq(evd.cq.get(), qlen)) {
+        if (const int error = ibv_resize_cq(evd.cq.get(), evd.cq_size(qlen))) {
             // Some devices cannot resize: succeed if the CQ is large enough already.
-            if (qlen > evd.cq->cqe)
+            if (evd.cq_size(qlen) > evd.cq->cqe)
                 return from_errno(error, DAT_RESOURCE_TEVD);
         }
-        evd.qlen = evd.cq->cqe;
+        evd.set_qlen(qlen);
         return DAT_RETURN{DAT_SUCCESS};
     });
 }

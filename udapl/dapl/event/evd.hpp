@@ -48,6 +48,10 @@ struct dapl_evd : object {
         , flags(evd_flags) {}
     ~dapl_evd();
 
+    /// Of a CQ for so many events, and a marker.
+    int cq_size(DAT_COUNT num_events) const noexcept;
+    /// After the CQ got its size: at least num_events.
+    void set_qlen(DAT_COUNT num_events) noexcept;
     /// Creates the CQ and its completion channel, which does not block. 0 or an errno.
     int create_cq() noexcept;
 
@@ -91,6 +95,7 @@ struct dapl_evd : object {
     bool has_waiter = false;    ///< a thread is in dat_evd_wait; it sleeps without the lock
     bool wait_canceled = false; ///< the waiter must return
     bool masked_in_cno = false; ///< does not trigger its CNO: a thread is in dat_evd_wait
+    bool has_marker = false;    ///< the CQ has room for one, see drain_requests
     bool waitable = true;
     bool enabled = true;
     /// Streams of EPs of which each completion wakes waiters; 0: only solicited ones do.

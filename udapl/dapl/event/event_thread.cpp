@@ -183,6 +183,7 @@ int start_locked() noexcept {
 /// In the child of a fork, which has no event thread: drops what it inherited, since that belongs
 /// to the parent.
 void atfork_child() noexcept {
+    is_event_thread = false; // of an agent that forks
     state.num_users = 0;
     state.first_task = nullptr;
     state.current_callee.store(nullptr, std::memory_order_relaxed);

@@ -361,8 +361,6 @@ constexpr invalid_call extension_calls[] = {
      CALL(dat_ib_ud_cm_free(objects.eps.active, nullptr))},
     {"dat_ib_ud_cm_free", "peer unknown", invalid_parameter(2),
      CALL(dat_ib_ud_cm_free(objects.eps.active, &unwritten_handle))},
-    {"dat_ib_query_counters", "not implemented", dat_error(DAT_NOT_IMPLEMENTED),
-     CALL(dat_ib_query_counters(objects.eps.active, 0, nullptr, 0))},
 };
 
 constexpr invalid_call no_extension_calls[] = {
