@@ -84,6 +84,14 @@ unordered='two threads access the same memory, and nothing orders them'
     passes pipe_waited_for
     fails_with pipe_looked_at 'nothing to read'
 }
+@test "an epoll instance is waited for" {
+    passes event_waited_for
+    fails_with event_not_raised 'no thread can go on'
+}
+@test "a detached thread" {
+    passes detached_thread
+    fails_with detached_thread_waits 'no thread can go on'
+}
 @test "atomic variables are waited for" {
     passes atomic_wait
     fails_with atomic_wait_without_notify 'no thread can go on'

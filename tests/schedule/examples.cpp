@@ -20,6 +20,8 @@
 #include <semaphore.h>
 #include <semaphore>
 #include <shared_mutex>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -117,7 +119,9 @@ void endless_loops() {
 }
 
 void left_thread() {
-    std::thread([] {}).detach();
+    pthread_t thread;
+    pthread_create(
+        &thread, nullptr, [](void *) -> void * { return nullptr; }, nullptr);
 }
 
 /// In some schedules: others have run to their end by then.
@@ -313,6 +317,42 @@ void pipe_waited_for() {
 }
 void pipe_looked_at() {
     poll_pipe(0);
+}
+
+/// One thread raises an event, the other waits for that at an epoll instance.
+void wait_for_event_fd(bool is_raised) {
+    const int event_fd = eventfd(0, EFD_NONBLOCK), epoll_fd = epoll_create1(0);
+    epoll_event event{.events = EPOLLIN, .data = {.fd = event_fd}};
+    std::thread raising([&] {
+        if (is_raised)
+            eventfd_write(event_fd, 1);
+    });
+    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event);
+    schedule::require(epoll_wait(epoll_fd, &event, 1, -1) == 1, "woken too early");
+    raising.join();
+    eventfd_t value = 0;
+    schedule::require(eventfd_read(event_fd, &value) == 0 && value == 1, "nothing to read");
+    close(epoll_fd);
+    close(event_fd);
+}
+void event_waited_for() {
+    wait_for_event_fd(true);
+}
+void event_not_raised() {
+    wait_for_event_fd(false);
+}
+
+/// A thread that is not joined ends in the schedule.
+void detached_thread() {
+    std::thread([lock = std::make_shared<std::mutex>()] {
+        const std::lock_guard guard(*lock);
+    }).detach();
+}
+void detached_thread_waits() {
+    std::thread([] {
+        std::counting_semaphore<> semaphore(0);
+        semaphore.acquire();
+    }).detach();
 }
 
 void atomic_wait() {
@@ -555,6 +595,10 @@ constexpr std::array PROGRAMS = {
     schedule::program{"sleeps_in_all_ways", sleeps_in_all_ways},
     schedule::program{"pipe_waited_for", pipe_waited_for},
     schedule::program{"pipe_looked_at", pipe_looked_at},
+    schedule::program{"event_waited_for", event_waited_for},
+    schedule::program{"event_not_raised", event_not_raised},
+    schedule::program{"detached_thread", detached_thread},
+    schedule::program{"detached_thread_waits", detached_thread_waits},
     schedule::program{"atomic_wait", atomic_wait},
     schedule::program{"atomic_wait_without_notify", atomic_wait_without_notify},
     schedule::program{"thread_exit", thread_exit},

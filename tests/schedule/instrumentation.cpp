@@ -170,9 +170,13 @@ void __tsan_atomic_thread_fence(int memory_order) {
 }
 void __tsan_atomic_signal_fence(int) {}
 
-// Of the constructors and destructors of classes with virtual functions.
-void __tsan_vptr_update(void **addr, void *) {
-    access(action::WRITE, addr, sizeof *addr, CALLER);
+// Of the constructors and destructors of classes with virtual functions. As for ThreadSanitizer, it
+// does not write what is there already: the destructor of the most derived class.
+void __tsan_vptr_update(void **addr, void *value) {
+    if (!schedule::is_on_own_stack(addr))
+        schedule::point(action::WRITE, addr, CALLER);
+    if (*addr != value)
+        check_access(addr, sizeof *addr, access_kind::WRITE, CALLER);
 }
 void __tsan_vptr_read(void **addr) {
     access(action::READ, addr, sizeof *addr, CALLER);

@@ -19,6 +19,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -175,20 +177,34 @@ int sleep_for(std::uint64_t ns, const void *pc) {
     return 0;
 }
 
-/// Without descriptors a sleep. Else the thread looks at them whenever it is its turn: what makes
-/// them ready is unknown.
+/// What a thread waits for in poll(): whether a descriptor is ready is known to the kernel, and a
+/// call that may change it wakes all.
+constexpr char DESCRIPTORS = 0;
+
+/// look(): as poll() or epoll_wait() without a time limit. Without descriptors it is a sleep.
+template <typename look_type>
+int wait_until_ready(bool has_descriptors, std::uint64_t deadline, const void *pc, look_type look) {
+    schedule::point(action::WAIT, &DESCRIPTORS, pc);
+    for (;;) {
+        const int num_ready = look();
+        if (num_ready != 0 || schedule::now_ns() >= deadline) {
+            schedule::acquire(&DESCRIPTORS);
+            return num_ready;
+        }
+        schedule::wait_for(has_descriptors ? &DESCRIPTORS : nullptr, deadline,
+                           has_descriptors ? action::WAIT : action::SLEEP, pc);
+    }
+}
+
 int poll_until(pollfd *fds, nfds_t num_fds, std::uint64_t deadline, const void *pc) {
     REAL(poll);
-    schedule::point(action::WAIT, fds, pc);
-    for (;;) {
-        const int num_ready = real_poll(fds, num_fds, 0);
-        if (num_ready != 0 || schedule::now_ns() >= deadline)
-            return num_ready;
-        if (num_fds == 0)
-            schedule::wait_for(nullptr, deadline, action::SLEEP, pc);
-        else
-            schedule::yield(pc);
-    }
+    return wait_until_ready(num_fds != 0, deadline, pc, [&] { return real_poll(fds, num_fds, 0); });
+}
+
+std::uint64_t deadline_after_ms(int timeout_ms) {
+    constexpr std::uint64_t NS_PER_MS = 1'000'000;
+    return timeout_ms < 0 ? schedule::NEVER
+                          : schedule::now_ns() + static_cast<std::uint64_t>(timeout_ms) * NS_PER_MS;
 }
 
 std::uint64_t deadline_after(const timespec *timeout) {
@@ -261,6 +277,12 @@ int pthread_join(pthread_t thread, void **result) {
     REAL(pthread_join);
     schedule::join_thread(thread, CALLER);
     return real_pthread_join(thread, result);
+}
+
+int pthread_detach(pthread_t thread) {
+    REAL(pthread_detach);
+    schedule::detach_thread(thread);
+    return real_pthread_detach(thread);
 }
 
 // The words of libc: 0, begun, done.
@@ -467,14 +489,50 @@ unsigned sleep(unsigned seconds) {
 
 int poll(pollfd *fds, nfds_t num_fds, int timeout_ms) {
     REAL_UNLESS_SCHEDULED(poll, fds, num_fds, timeout_ms);
-    const timespec timeout =
-        to_timespec(static_cast<std::uint64_t>(std::max(timeout_ms, 0)) * 1'000'000);
-    return poll_until(fds, num_fds, deadline_after(timeout_ms < 0 ? nullptr : &timeout), CALLER);
+    return poll_until(fds, num_fds, deadline_after_ms(timeout_ms), CALLER);
 }
 
 int ppoll(pollfd *fds, nfds_t num_fds, const timespec *timeout, const sigset_t *signals) {
     REAL_UNLESS_SCHEDULED(ppoll, fds, num_fds, timeout, signals);
     return poll_until(fds, num_fds, deadline_after(timeout), CALLER);
+}
+
+int epoll_wait(int epoll_fd, epoll_event *events, int max_events, int timeout_ms) {
+    REAL_UNLESS_SCHEDULED(epoll_wait, epoll_fd, events, max_events, timeout_ms);
+    return wait_until_ready(true, deadline_after_ms(timeout_ms), CALLER,
+                            [&] { return real_epoll_wait(epoll_fd, events, max_events, 0); });
+}
+
+int epoll_ctl(int epoll_fd, int operation, int fd, epoll_event *event) noexcept {
+    REAL_UNLESS_SCHEDULED(epoll_ctl, epoll_fd, operation, fd, event);
+    schedule::point(action::WAKE, &DESCRIPTORS, CALLER);
+    const int result = real_epoll_ctl(epoll_fd, operation, fd, event);
+    schedule::wake_all(&DESCRIPTORS);
+    return result;
+}
+
+// Weak: a program may have its own.
+[[gnu::weak]] ssize_t write(int fd, const void *bytes, std::size_t count) {
+    REAL_UNLESS_SCHEDULED(write, fd, bytes, count);
+    schedule::point(action::WAKE, &DESCRIPTORS, CALLER);
+    schedule::release(&DESCRIPTORS);
+    const ssize_t result = real_write(fd, bytes, count);
+    schedule::wake_all(&DESCRIPTORS);
+    return result;
+}
+
+ssize_t read(int fd, void *bytes, std::size_t count) {
+    REAL_UNLESS_SCHEDULED(read, fd, bytes, count);
+    schedule::point(action::READ, &DESCRIPTORS, CALLER);
+    return real_read(fd, bytes, count);
+}
+
+int eventfd_write(int fd, eventfd_t value) {
+    return write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
+}
+
+int eventfd_read(int fd, eventfd_t *value) {
+    return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
 }
 
 int clock_gettime(clockid_t clock, timespec *time) {

@@ -30,7 +30,7 @@ struct stack_bounds {
 struct scheduled_thread {
     std::uint32_t number = 0;
     std::uint32_t has_turn = 0; ///< a futex
-    bool is_waiting = false, has_ended = false;
+    bool is_waiting = false, has_ended = false, is_detached = false;
     bool timed_out = false;
     const void *waited_object = nullptr;
     std::uint64_t deadline = NEVER;
@@ -226,6 +226,21 @@ void *run_thread(void *arg) {
     return self.function(self.arg);
 }
 
+/// The latest: the handle of an ended thread is used again. nullptr: it is not scheduled.
+scheduled_thread *find_thread(pthread_t handle) {
+    const auto match =
+        std::find_if(state->threads.rbegin(), state->threads.rend(),
+                     [&](const auto &each) { return pthread_equal(each->handle, handle) != 0; });
+    return match == state->threads.rend() ? nullptr : match->get();
+}
+
+void wait_for_end(const scheduled_thread &thread, const void *pc) {
+    point(action::JOIN, &thread, pc);
+    while (!thread.has_ended)
+        wait_for(&thread, NEVER, action::JOIN, pc);
+    acquire(&thread);
+}
+
 std::vector<scheduled_thread *> waiting_threads(const void *object) {
     std::vector<scheduled_thread *> waiting;
     for (const auto &thread : state->threads)
@@ -309,6 +324,9 @@ void run_schedule(void (*program)(), const strategy_config &config, recording &s
     main_thread.stack = stack_of_main;
     current = &main_thread;
     program();
+    for (std::size_t i = 0; i < state->threads.size(); ++i) // it may create others
+        if (state->threads[i]->is_detached)
+            wait_for_end(*state->threads[i], nullptr);
     for (const auto &thread : state->threads)
         if (thread.get() != &main_thread && !thread->has_ended)
             fail_schedule("the program has ended before one of its threads");
@@ -419,18 +437,18 @@ int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*functio
 bool join_thread(pthread_t thread, const void *pc) {
     if (current == nullptr)
         return false;
-    // The latest: the handle of an ended thread is used again.
-    const auto match =
-        std::find_if(state->threads.rbegin(), state->threads.rend(),
-                     [&](const auto &each) { return pthread_equal(each->handle, thread) != 0; });
-    if (match == state->threads.rend())
+    const scheduled_thread *const joined = find_thread(thread);
+    if (joined == nullptr)
         return false;
-    scheduled_thread &joined = **match;
-    point(action::JOIN, &joined, pc);
-    while (!joined.has_ended)
-        wait_for(&joined, NEVER, action::JOIN, pc);
-    acquire(&joined);
+    wait_for_end(*joined, pc);
     return true;
+}
+
+void detach_thread(pthread_t thread) {
+    if (current == nullptr)
+        return;
+    if (scheduled_thread *const detached = find_thread(thread); detached != nullptr)
+        detached->is_detached = true;
 }
 
 void enter_function(const void *pc) noexcept {

@@ -127,6 +127,9 @@ int create_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*functio
 /// Returns when that thread has ended. False: it is not scheduled.
 bool join_thread(pthread_t thread, const void *pc);
 
+/// The schedule has its end when that thread has ended, too, if it is scheduled.
+void detach_thread(pthread_t thread);
+
 /// Called and returned from, for stacks.
 void enter_function(const void *pc) noexcept;
 void exit_function() noexcept;
