@@ -136,6 +136,7 @@ struct fabric {
     std::function<void()> during_dereg_mr; ///< called by ibv_dereg_mr, which holds no lock then
     bool fail_query_srq = false;           ///< ibv_query_srq is not supported
     bool suppress_last_wqe = false;        ///< no IBV_EVENT_QP_LAST_WQE_REACHED
+    bool waits_forever = false;            ///< in virtual time, two minutes may pass at once
     int polls_before_flush = 0;            ///< no QP in ERR is flushed until then
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
@@ -154,7 +155,7 @@ struct fabric {
     void run_work_requests();
     void qp_to_err(fake_qp &qp);
     void queue_async_event(fake_device &dev, ibv_event_type kind, void *element);
-    /// Waits for the condition; dies after two minutes.
+    /// Waits for the condition; dies after two minutes, unless waits_forever.
     template <class condition_type>
     void wait(std::unique_lock<std::mutex> &guard, const char *description,
               condition_type &&condition);
@@ -213,7 +214,9 @@ inline int injected_error(const char *call) {
 template <class condition_type>
 void fabric::wait(std::unique_lock<std::mutex> &guard, const char *description,
                   condition_type &&condition) {
-    if (!changed.wait_for(guard, std::chrono::seconds(120), condition))
+    if (waits_forever)
+        changed.wait(guard, condition);
+    else if (!changed.wait_for(guard, std::chrono::seconds(120), condition))
         die("%s: timeout", description);
 }
 
