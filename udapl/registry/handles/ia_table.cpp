@@ -14,7 +14,8 @@ namespace {
 struct {
     provider_entry *entry;
     const DAT_PROVIDER *provider; ///< the first word of the IA
-    bool closing;                 ///< dat_ia_close has not returned: the index must not be reused
+    /// The index must not be reused: dat_ia_close has not returned, or the IA is the parent's.
+    bool closing;
 } ia_info[MAX_IAS];
 
 // One more than the highest index used so far, to bound searches.
@@ -62,7 +63,7 @@ DAT_IA_HANDLE add_ia(DAT_IA_HANDLE ia, provider_entry *entry) noexcept {
     if (index == 0 || !ref_provider(read_provider(ia)))
         return nullptr;
     last_index = index;
-    ia_info[index] = {entry, read_provider(ia), false};
+    ia_info[index] = {.entry = entry, .provider = read_provider(ia), .closing = false};
     ia_table[index].store(ia, std::memory_order_release);
     if (index >= ia_search_end.load(std::memory_order_relaxed))
         ia_search_end.store(index + 1, std::memory_order_release);
@@ -95,8 +96,9 @@ void end_ia_close(const closing_ia &closing, bool closed) noexcept {
 void forget_ias() noexcept {
     const std::size_t end = ia_search_end.load(std::memory_order_relaxed);
     for (std::size_t i = 1; i < end; ++i) {
-        ia_table[i].store(nullptr, std::memory_order_relaxed);
-        ia_info[i] = {};
+        const bool was_open = ia_table[i].exchange(nullptr, std::memory_order_relaxed) != nullptr;
+        ia_info[i] = {
+            .entry = nullptr, .provider = nullptr, .closing = was_open || ia_info[i].closing};
     }
 }
 

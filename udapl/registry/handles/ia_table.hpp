@@ -47,8 +47,8 @@ struct closing_ia {
 closing_ia begin_ia_close(DAT_IA_HANDLE handle) noexcept;
 void end_ia_close(const closing_ia &closing, bool closed) noexcept;
 
-/// In the child of a fork: the parent's IAs are not open there. Indices continue after the
-/// parent's, so that a handle of the parent does not soon name an IA of the child.
+/// In the child of a fork: the parent's IAs are not open there, and their handles stay invalid.
+/// Indices continue after the parent's, as those of the IAs that it has closed are not used soon.
 void forget_ias() noexcept;
 
 /// The provider's handle of an IA opened by this name; NULL if there is none.
