@@ -7,10 +7,11 @@ namespace coherdma::dapl {
 
 class dapl_ia;
 
-/// Starts delivery of the device's events to the IA. 0 or an errno.
+/// Starts delivery of the asynchronous events of the IA's device. 0 or an errno.
 int start_async_events(dapl_ia &ia) noexcept;
+/// On return none is being delivered.
 void stop_async_events(dapl_ia &ia) noexcept;
 /// Calls fn for each IA between these two calls; none in the child of a fork.
-void for_each_ia_with_async_events(void (*fn)(dapl_ia &)) noexcept;
+void for_each_watched_ia(void (*fn)(dapl_ia &)) noexcept;
 
 } // namespace coherdma::dapl

@@ -84,7 +84,7 @@ void set_limits(const device &dev, DAT_IA_ATTR &attr) noexcept {
 void set_attr(const dapl_ia &ia, DAT_IA_ATTR &attr) noexcept {
     const device &dev = *ia.dev;
     attr = {};
-    copy_string(attr.adapter_name, ibv_get_device_name(dev.ctx->device));
+    copy_string(attr.adapter_name, ibv_get_device_name(dev.context->device));
     copy_string(attr.vendor_name, vendor_name(dev));
     attr.hardware_version_major = dev.attr.hw_ver;
     parse_version(dev.attr.fw_ver, attr.firmware_version_major, attr.firmware_version_minor);

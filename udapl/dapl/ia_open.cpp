@@ -68,7 +68,7 @@ DAT_RETURN set_async_evd(dapl_ia &ia, DAT_COUNT qlen, DAT_EVD_HANDLE async_evd_h
 /// Handler of atexit(): the kernel deregisters the LMRs of open IAs when the process has ended. In
 /// the child of a fork no IA is registered.
 void writeback_open_ias() noexcept {
-    for_each_ia_with_async_events([](dapl_ia &ia) {
+    for_each_watched_ia([](dapl_ia &ia) {
         const std::lock_guard guard(objects_lock);
         for (auto *lmr = ia.needs_sync ? ia.first<dapl_lmr>() : nullptr; lmr != nullptr;
              lmr = static_cast<dapl_lmr *>(lmr->next))

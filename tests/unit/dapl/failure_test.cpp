@@ -324,7 +324,8 @@ void failed_ia_open_leaks_nothing(void **) {
             num_failed +=
                 open_fails(ia_name, fail_none,
                            {dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED),
-                            dat_error(DAT_INTERNAL_ERROR), no_resources(DAT_RESOURCE_DEVICE)});
+                            dat_error(DAT_INTERNAL_ERROR), no_resources(DAT_RESOURCE_DEVICE),
+                            no_resources(DAT_RESOURCE_MEMORY)});
         }
         assert_true(num_failed >= 5);
     }

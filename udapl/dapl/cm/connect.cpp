@@ -56,7 +56,7 @@ bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
 /// Sends the connection request. 0 or an errno; on iWARP a thread may still be sending, and report
 /// an error later.
 int send_request(dapl_ep &ep, connection &conn) noexcept {
-    if (conn.id->verbs != ep.ia->ctx()) // the route is one of another device
+    if (!ep.ia->dev->is_device_of(*conn.id)) // the route is one of another device
         return EHOSTUNREACH;
     rdma_conn_param param = {};
     param.private_data = conn.private_data.data();

@@ -52,7 +52,7 @@ void dapl_sp::handle_event(rdma_cm_event &event) noexcept {
     const bool is_ud = id->ps == RDMA_PS_UDP;
     dapl_ep *ep = nullptr;
     // A service point that is not published is being created or freed.
-    const bool is_listening = is_published(this) && id->verbs == ia->ctx();
+    const bool is_listening = is_published(this) && ia->dev->is_device_of(*id);
     std::unique_ptr<connection> conn(is_listening ? new (std::nothrow) connection : nullptr);
     dapl_cr *const cr = conn ? create_object<dapl_cr>(*ia) : nullptr;
     // provide_ep last: its EP cannot be given back.

@@ -121,7 +121,7 @@ bool send_req(ud_peer &peer) noexcept {
     param.private_data = peer.req_data.data();
     param.private_data_len = peer.req_size;
     param.qp_num = peer.ep.qp->qp_num;
-    return peer.id->verbs == peer.ep.ia->ctx() && rdma_connect(peer.id, &param) == 0;
+    return peer.ep.ia->dev->is_device_of(*peer.id) && rdma_connect(peer.id, &param) == 0;
 }
 
 /// The reply of the peer gives its QP number and address: creates an address handle and reports
@@ -156,7 +156,7 @@ ibv_ah *create_peer_ah(dapl_ep &ep, const rdma_cm_id &id) noexcept {
     ah_attr.grh.dgid = id.route.addr.addr.ibaddr.dgid;
     for (std::uint32_t i = 0; i != static_cast<std::uint32_t>(dev.port_attr.gid_tbl_len); ++i) {
         ibv_gid_entry entry = {};
-        if (ibv_query_gid_ex(dev.ctx, dev.port, i, &entry, 0) != 0 ||
+        if (ibv_query_gid_ex(dev.ctx(), dev.port, i, &entry, 0) != 0 ||
             std::memcmp(&entry.gid, &id.route.addr.addr.ibaddr.sgid, sizeof entry.gid) != 0)
             continue;
         ah_attr.grh.sgid_index = static_cast<std::uint8_t>(i);

@@ -25,8 +25,8 @@ std::shared_ptr<ibv_cq> get_cq(dapl_ep &ep, const dapl_evd *evd) noexcept {
     if (evd != nullptr)
         return evd->cq;
     if (!ep.dummy_cq)
-        ep.dummy_cq =
-            shared_handle<ibv_destroy_cq>(ibv_create_cq(ep.ia->ctx(), 1, nullptr, nullptr, 0));
+        ep.dummy_cq = shared_handle<ibv_destroy_cq>(
+            ibv_create_cq(ep.ia->ctx(), 1, nullptr, nullptr, 0), ep.ia->dev->context);
     return ep.dummy_cq;
 }
 

@@ -29,7 +29,8 @@ void dapl_evd::set_qlen(DAT_COUNT num_events) noexcept {
 }
 
 int dapl_evd::create_cq() noexcept {
-    channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()));
+    channel = shared_handle<ibv_destroy_comp_channel>(ibv_create_comp_channel(ia->ctx()),
+                                                      ia->dev->context);
     if (!channel)
         return errno;
     if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) != 0)

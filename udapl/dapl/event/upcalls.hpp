@@ -19,8 +19,7 @@ void srq_recv_enqueued(const DAT_EVENT &event) noexcept;
 /// ep/watermark.cpp. The consumer dequeues it. Called with the EVD's lock.
 void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
 
-/// async.cpp. Around a fork: no event is delivered during it, and the child does not watch the
-/// devices that the parent opened.
+/// async.cpp. Around a fork: the child does not watch the devices that the parent has opened.
 void async_events_atfork_prepare() noexcept;
 void async_events_atfork_parent() noexcept;
 void async_events_atfork_child() noexcept;

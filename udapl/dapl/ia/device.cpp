@@ -76,11 +76,19 @@ address resolve_host(const std::string &host) noexcept {
     return addr;
 }
 
-/// Sets the device, if one has this name. port: 0 is the default, 1.
-bool set_by_device_name(device &dev, const std::string &name, unsigned long port) noexcept {
-    for (ibv_context **ctx = dev.contexts.get(); ctx != nullptr && *ctx != nullptr; ++ctx)
-        if (name == ibv_get_device_name((*ctx)->device)) {
-            dev.ctx = *ctx;
+/// Throws std::bad_alloc.
+void open_context(device &dev, ibv_device *verbs_device) {
+    dev.context = shared_handle<ibv_close_device>(ibv_open_device(verbs_device));
+    if (!dev.context && errno == ENOMEM)
+        throw std::bad_alloc();
+}
+
+/// Opens the device, if one has this name. port: 0 is the default, 1. Throws std::bad_alloc.
+bool open_by_device_name(device &dev, const std::string &name, unsigned long port) {
+    const unique_handle<ibv_device *, ibv_free_device_list> list(ibv_get_device_list(nullptr));
+    for (ibv_device **it = list.get(); it != nullptr && *it != nullptr; ++it)
+        if (name == ibv_get_device_name(*it)) {
+            open_context(dev, *it);
             dev.port = static_cast<std::uint8_t>(port == 0 ? 1 : port);
             return true;
         }
@@ -96,11 +104,11 @@ bool is_of_port(device &dev, address addr) {
     const unique_handle<rdma_cm_id, rdma_destroy_id> id_owner(id);
     if (rdma_bind_addr(id, &addr.sa) != 0 && errno == ENOMEM)
         throw std::bad_alloc();
-    if (dev.ctx == nullptr) {
-        dev.ctx = id->verbs;
+    if (!dev.context && id->verbs != nullptr) {
+        open_context(dev, id->verbs->device);
         dev.port = id->port_num;
     }
-    return id->verbs != nullptr && id->verbs == dev.ctx && id->port_num == dev.port;
+    return dev.is_device_of(*id) && id->port_num == dev.port;
 }
 
 /// The addresses of device::update_addresses. list: of getifaddrs. Throws std::bad_alloc.
@@ -127,14 +135,14 @@ std::vector<address> find_addresses(device &dev, const ifaddrs *list) {
 
 /// Queries the device and the port. False: failed.
 bool query_attributes(device &dev) noexcept {
-    if (ibv_query_device(dev.ctx, &dev.attr) != 0 ||
-        ibv_query_port(dev.ctx, dev.port, &dev.port_attr) != 0)
+    if (ibv_query_device(dev.ctx(), &dev.attr) != 0 ||
+        ibv_query_port(dev.ctx(), dev.port, &dev.port_attr) != 0)
         return false;
-    dev.iwarp = dev.ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+    dev.iwarp = dev.context->device->transport_type == IBV_TRANSPORT_IWARP;
     dev.has_mw = dev.attr.max_mw > 0 && (dev.attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW) != 0;
     constexpr std::uint64_t atomic_write = std::uint64_t{1} << 40; // IB_UVERBS_DEVICE_ATOMIC_WRITE
     ibv_device_attr_ex attr_ex = {};
-    dev.has_atomic_write = ibv_query_device_ex(dev.ctx, nullptr, &attr_ex) == 0 &&
+    dev.has_atomic_write = ibv_query_device_ex(dev.ctx(), nullptr, &attr_ex) == 0 &&
                            (attr_ex.device_cap_flags_ex & atomic_write) != 0;
     return true;
 }
@@ -168,15 +176,16 @@ std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channe
     if (name.empty() || port > 255)
         return nullptr;
     auto dev = std::make_shared<device>();
-    dev->contexts.reset(rdma_get_devices(nullptr));
-    if (!set_by_device_name(*dev, name, port)) {
+    if (!open_by_device_name(*dev, name, port)) {
         dev->name = name;
         if (if_nametoindex(name.c_str()) == 0)
             dev->named_address = resolve_host(name);
     }
     dev->channel = channel;
-    dev->update_addresses(); // If it fails, the device may have none yet.
-    return dev->ctx != nullptr && query_attributes(*dev) ? dev : nullptr;
+    const int error = dev->update_addresses(); // If it fails, the device may have none yet.
+    if (!dev->context && error == ENOMEM)
+        throw std::bad_alloc();
+    return dev->context && query_attributes(*dev) ? dev : nullptr;
 }
 
 } // namespace coherdma::dapl

@@ -58,8 +58,15 @@ struct device {
     bool has_atomics() const noexcept { return !iwarp && attr.atomic_cap != IBV_ATOMIC_NONE; }
     bool has_ud() const noexcept { return !iwarp; }
 
-    unique_handle<ibv_context *, rdma_free_devices> contexts; ///< every device of the host
-    ibv_context *ctx = nullptr;
+    ibv_context *ctx() const noexcept { return context.get(); }
+    /// Whether rdma_cm uses this device for the id, with a context that librdmacm has opened.
+    bool is_device_of(const rdma_cm_id &id) const noexcept {
+        return id.verbs != nullptr && context && id.verbs->device == context->device;
+    }
+
+    /// Of the IA alone: the kernel frees its objects when the process ends. Those of librdmacm are
+    /// open in the parent, too, if it has used them before the fork.
+    std::shared_ptr<ibv_context> context;
     std::uint8_t port = 1;
     bool iwarp = false;
     bool has_mw = false;

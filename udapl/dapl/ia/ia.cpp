@@ -14,7 +14,7 @@ dapl_ia::dapl_ia(instance &provider_instance) noexcept
 dapl_ia::~dapl_ia() = default;
 
 ibv_context *dapl_ia::ctx() const noexcept {
-    return dev->ctx;
+    return dev->ctx();
 }
 
 /// The consumer's handle: the registry's integer, if the registry converts handles.

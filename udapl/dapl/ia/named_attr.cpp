@@ -14,7 +14,7 @@ namespace coherdma::dapl {
 namespace {
 
 std::string node_guid(const device &dev) {
-    const std::uint64_t guid = be64toh(ibv_get_device_guid(dev.ctx->device));
+    const std::uint64_t guid = be64toh(ibv_get_device_guid(dev.context->device));
     char text[24];
     std::snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
                   static_cast<unsigned>(guid >> 32 & 0xffff),
@@ -25,7 +25,7 @@ std::string node_guid(const device &dev) {
 std::string port_gid(const device &dev) {
     ibv_gid gid;
     char text[INET6_ADDRSTRLEN] = "";
-    if (ibv_query_gid(dev.ctx, dev.port, 0, &gid) == 0)
+    if (ibv_query_gid(dev.ctx(), dev.port, 0, &gid) == 0)
         inet_ntop(AF_INET6, gid.raw, text, sizeof text);
     return text;
 }
@@ -58,7 +58,7 @@ const char *bool_text(bool value) {
 /// OFED's names. Those from DAT_EXTENSION_INTERFACE on describe extensions.
 named_attrs::named_attrs(const device &dev) {
     add("DAT_IB_PROVIDER_NAME", "coherdma");
-    add("DAT_IB_DEVICE_NAME", ibv_get_device_name(dev.ctx->device));
+    add("DAT_IB_DEVICE_NAME", ibv_get_device_name(dev.context->device));
     add("DAT_IB_CONNECTIVITY_MODE", "DIRECT");
     add("DAT_IB_RDMA_READ", "TRUE");
     add("DAT_IB_NODE_GUID", node_guid(dev));

@@ -3,6 +3,7 @@
 #include "pz.hpp"
 
 #include "dapl/api.hpp"
+#include "dapl/ia/device.hpp"
 #include "dapl/ia/ia.hpp"
 
 #include <cerrno>
@@ -18,7 +19,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE *pz_handle) noexcept
     dapl_pz *const pz = create_object<dapl_pz>(*ia);
     if (pz == nullptr)
         return no_resources(DAT_RESOURCE_MEMORY);
-    pz->pd = shared_handle<ibv_dealloc_pd>(ibv_alloc_pd(ia->ctx()));
+    pz->pd = shared_handle<ibv_dealloc_pd>(ibv_alloc_pd(ia->ctx()), ia->dev->context);
     if (!pz->pd) {
         const int error = errno;
         destroy_object(pz);

@@ -3,24 +3,35 @@
 // Devices: queries and asynchronous events.
 
 #include "fabric.hpp"
+#include "operations.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 using namespace fake;
 
 namespace {
 
-/// The event counter that destroying the object waits for; nullptr for a port or a device.
-ack_count *acks_of(const ibv_async_event &event) {
+/// The object of an event: its context, and the counter that destroying it waits for.
+struct event_object {
+    ibv_context *context = nullptr; ///< nullptr: a port or a device
+    ack_count *acks = nullptr;
+};
+
+event_object object_of(const ibv_async_event &event) {
     switch (event.event_type) {
-    case IBV_EVENT_CQ_ERR:
-        return &static_cast<fake_cq *>(event.element.cq)->errors;
+    case IBV_EVENT_CQ_ERR: {
+        auto *const cq = static_cast<fake_cq *>(event.element.cq);
+        return {.context = cq->context, .acks = &cq->errors};
+    }
     case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-        return &static_cast<fake_srq *>(event.element.srq)->errors;
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+        auto *const srq = static_cast<fake_srq *>(event.element.srq);
+        return {.context = srq->context, .acks = &srq->errors};
+    }
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -28,11 +39,20 @@ ack_count *acks_of(const ibv_async_event &event) {
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED:
-        return &static_cast<fake_qp *>(event.element.qp)->errors;
-    default:
-        return nullptr;
+    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+        auto *const qp = static_cast<fake_qp *>(event.element.qp);
+        return {.context = qp->context, .acks = &qp->errors};
     }
+    default:
+        return {};
+    }
+}
+
+ibv_async_event make_event(ibv_event_type kind, void *element) {
+    ibv_async_event event = {};
+    event.event_type = kind;
+    std::memcpy(&event.element, &element, sizeof element);
+    return event;
 }
 
 } // namespace
@@ -40,44 +60,81 @@ ack_count *acks_of(const ibv_async_event &event) {
 namespace fake {
 
 void fabric::queue_async_event(unsigned number, ibv_event_type kind, void *element) {
-    {
-        const library_call_guard call;
-        queue_async_event(devices.at(number), kind, element);
-    }
+    const library_call_guard call;
+    ibv_context *const context = object_of(make_event(kind, element)).context;
+    for (fake_context *const it : contexts)
+        if (context != nullptr ? it == context : it->dev == &devices.at(number))
+            push_async_event(it, kind, element);
 }
 
-void fabric::queue_async_event(fake_device &dev, ibv_event_type kind, void *element) {
-    ibv_async_event event = {};
-    event.event_type = kind;
-    std::memcpy(&event.element, &element, sizeof element);
-    dev.async_events.push_back(event);
-    increment_eventfd(dev.ctx.async_fd);
+void fabric::push_async_event(ibv_context *context, ibv_event_type kind, void *element) {
+    static_cast<fake_context *>(context)->async_events.push_back(make_event(kind, element));
+    increment_eventfd(context->async_fd);
+}
+
+void fabric::drop_async_events(ibv_context *context, const void *object) {
+    const auto num_dropped = std::erase_if(
+        static_cast<fake_context *>(context)->async_events, [object](const ibv_async_event &it) {
+            return object_of(it).context != nullptr && it.element.qp == object;
+        });
+    for (std::size_t i = 0; i != num_dropped; ++i)
+        decrement_eventfd(context->async_fd);
 }
 
 } // namespace fake
 
 extern "C" {
 
-ibv_context **rdma_get_devices(int *count) {
+ibv_device **ibv_get_device_list(int *count) {
     const library_call_guard call;
-    if (const int error = injected_error("rdma_get_devices")) {
+    if (const int error = injected_error("ibv_get_device_list")) {
         errno = error;
         return nullptr;
     }
-    auto **const list = new ibv_context *[3] {
+    auto **const list = new ibv_device *[3] {
     };
-    list[0] = &get_fabric().devices[0].ctx;
-    list[1] = &get_fabric().devices[1].ctx;
+    list[0] = &get_fabric().devices[0].ibdev;
+    list[1] = &get_fabric().devices[1].ibdev;
     if (count != nullptr)
         *count = 2;
-    get_fabric().adjust_object_count("rdma_get_devices", 1);
+    get_fabric().adjust_object_count("ibv_get_device_list", 1);
     return list;
 }
 
-void rdma_free_devices(ibv_context **list) {
+void ibv_free_device_list(ibv_device **list) {
     const library_call_guard call;
-    get_fabric().adjust_object_count("rdma_get_devices", -1);
+    get_fabric().adjust_object_count("ibv_get_device_list", -1);
     delete[] list;
+}
+
+ibv_context *ibv_open_device(ibv_device *ibdev) {
+    const library_call_guard call;
+    if (const int error = injected_error("ibv_open_device")) {
+        errno = error;
+        return nullptr;
+    }
+    auto *const context = new fake_context{};
+    context->device = ibdev;
+    context->dev = &get_fabric().devices.at(ibdev == &get_fabric().devices[0].ibdev ? 0 : 1);
+    context->num_comp_vectors = 1;
+    context->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+    operate(context->ops);
+    get_fabric().contexts.insert(context);
+    get_fabric().adjust_object_count("ibv_context", 1);
+    return context;
+}
+
+int ibv_close_device(ibv_context *ibcontext) {
+    const library_call_guard call;
+    auto *const context = static_cast<fake_context *>(ibcontext);
+    if (context->refs != 0)
+        die("ibv_close_device while %d objects use it", context->refs);
+    if (get_fabric().contexts.erase(context) == 0)
+        die("ibv_close_device: no such context");
+    close(context->async_fd);
+    get_fabric().adjust_object_count("ibv_context", -1);
+    delete context;
+    return 0;
 }
 
 const char *ibv_get_device_name(ibv_device *ibdev) {
@@ -137,9 +194,9 @@ int _ibv_query_gid_ex(ibv_context *context, std::uint32_t port, std::uint32_t in
 int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
     {
         const library_call_guard call;
-        fake_device &dev = get_fabric().device_of(context);
-        if (dev.async_events.empty()) {
-            if ((fcntl(dev.ctx.async_fd, F_GETFL) & O_NONBLOCK) == 0)
+        auto &events = static_cast<fake_context *>(context)->async_events;
+        if (events.empty()) {
+            if ((fcntl(context->async_fd, F_GETFL) & O_NONBLOCK) == 0)
                 die("ibv_get_async_event would block");
             errno = EAGAIN;
             return -1;
@@ -148,10 +205,10 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
             errno = error;
             return -1;
         }
-        *event = dev.async_events.front();
-        dev.async_events.pop_front();
-        decrement_eventfd(dev.ctx.async_fd);
-        if (ack_count *const acks = acks_of(*event))
+        *event = events.front();
+        events.pop_front();
+        decrement_eventfd(context->async_fd);
+        if (ack_count *const acks = object_of(*event).acks)
             ++acks->reported;
     }
     tsan_acquire(event->element.qp);
@@ -161,7 +218,7 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event) {
 void ibv_ack_async_event(ibv_async_event *event) {
     tsan_release(event->element.qp);
     const library_call_guard call;
-    if (ack_count *const acks = acks_of(*event))
+    if (ack_count *const acks = object_of(*event).acks)
         ++acks->acknowledged;
     get_fabric().changed.notify_all();
 }

@@ -9,9 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace fake {
@@ -56,13 +54,13 @@ void init_device(fake_device &dev, const char *name, bool iwarp) {
     dev.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
     dev.ctx.device = &dev.ibdev;
     dev.ctx.dev = &dev;
-    dev.ctx.num_comp_vectors = 1;
-    dev.ctx.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 }
 
-// In the child no thread exists that would unlock it.
+// In the child no thread exists that would unlock it. Events of the parent's contexts would be
+// signaled to the parent, whose descriptors they are.
 void reset_in_child() {
     new (&get_fabric().lock) std::mutex;
+    get_fabric().contexts.clear();
     depth = 0;
 }
 
@@ -70,13 +68,7 @@ void reset_in_child() {
 
 fabric::fabric() {
     pthread_atfork(nullptr, nullptr, reset_in_child);
-    devices[0].ctx.async_fd = devices[1].ctx.async_fd = -1;
     reset();
-}
-
-fabric::~fabric() {
-    for (fake_device &dev : devices)
-        close(dev.ctx.async_fd);
 }
 
 fabric &get_fabric() {
@@ -98,13 +90,8 @@ void fabric::reset() {
     sync_required = 0;
     addresses = initial_addresses();
     held_types.clear();
-    for (fake_device &dev : devices)
-        if (dev.ctx.async_fd >= 0)
-            close(dev.ctx.async_fd);
     init_device(devices[0], "fake0", false);
     init_device(devices[1], "fake1", true);
-    operate(devices[0].ctx.ops);
-    operate(devices[1].ctx.ops);
     for (std::size_t i = 0; i != devices.size(); ++i) {
         // The GIDs of 192.0.2.1 and 192.0.2.2, 2001:db8::1 and ::2.
         auto &gid_v4 = devices[i].gids[0].raw, &gid_v6 = devices[i].gids[1].raw;

@@ -37,11 +37,10 @@ struct fake_cm_event;
 
 struct fake_device {
     ibv_device ibdev = {};
-    fake_context ctx = {};
+    fake_context ctx = {}; ///< librdmacm's
     ibv_device_attr attr = {};
     ibv_port_attr port_attr = {};
     std::array<ibv_gid, 2> gids = {};
-    std::deque<ibv_async_event> async_events;
     std::uint32_t max_inline = 256;
     bool is_iwarp() const { return ibdev.transport_type == IBV_TRANSPORT_IWARP; }
 };
@@ -78,7 +77,6 @@ struct interface_address {
 
 struct fabric {
     fabric();
-    ~fabric();
     fabric(const fabric &) = delete;
     fabric &operator=(const fabric &) = delete;
 
@@ -115,7 +113,8 @@ struct fabric {
     /// Queues a CM event.
     void queue_cm_event(rdma_cm_id *cm_id, rdma_cm_event_type kind, int status = 0,
                         const std::vector<unsigned char> &data = {});
-    /// Queues an asynchronous event of a device or of one of its objects.
+    /// Queues an asynchronous event of one of the device's objects, or of the device: for each
+    /// context.
     void queue_async_event(unsigned device, ibv_event_type kind, void *element = nullptr);
     /// Adds a CQE, whatever was posted.
     void add_completion(ibv_cq *ibcq, const ibv_wc &wc);
@@ -154,7 +153,9 @@ struct fabric {
     void push_cqe(fake_cq &cq, const queued_cqe &cqe, bool solicited);
     void run_work_requests();
     void qp_to_err(fake_qp &qp);
-    void queue_async_event(fake_device &dev, ibv_event_type kind, void *element);
+    void push_async_event(ibv_context *context, ibv_event_type kind, void *element);
+    /// Drops what is queued for an object that is destroyed.
+    static void drop_async_events(ibv_context *context, const void *object);
     /// Waits for the condition; dies after two minutes, unless waits_forever.
     template <class condition_type>
     void wait(std::unique_lock<std::mutex> &guard, const char *description,
@@ -175,6 +176,7 @@ struct fabric {
     std::set<rdma_cm_event_type> held_types;
     std::deque<fake_cm_event *> held_events;
     std::deque<fake_cm_event *> queued_events;
+    std::set<fake_context *> contexts; ///< of ibv_open_device
     std::vector<fake_cm_id *> all_cm_ids;
     std::set<rdma_event_channel *> channels;
 

@@ -139,6 +139,7 @@ ibv_pd *ibv_alloc_pd(ibv_context *context) {
     }
     auto *const pd = new fake_pd;
     pd->context = context;
+    ++static_cast<fake_context *>(context)->refs;
     get_fabric().adjust_object_count("ibv_pd", 1);
     return pd;
 }
@@ -148,6 +149,7 @@ int ibv_dealloc_pd(ibv_pd *ibpd) {
     auto *const pd = static_cast<fake_pd *>(ibpd);
     if (pd->refs != 0)
         die("ibv_dealloc_pd while %d objects use it", pd->refs);
+    --static_cast<fake_context *>(pd->context)->refs;
     get_fabric().adjust_object_count("ibv_pd", -1);
     delete pd;
     return 0;

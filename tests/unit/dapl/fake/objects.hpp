@@ -14,6 +14,8 @@ struct fake_device;
 
 struct fake_context : ibv_context {
     fake_device *dev = nullptr;
+    std::deque<ibv_async_event> async_events;
+    int refs = 0; ///< objects of it
 };
 
 struct fake_pd : ibv_pd {

@@ -77,21 +77,6 @@ void drop_cqes(fake_cq &cq, const fake_qp &qp) {
             (it++)->qp = nullptr;
 }
 
-void drop_async_events(const fake_qp &qp) {
-    fake_device &dev = get_fabric().device_of(qp.context);
-    for (auto it = dev.async_events.begin(); it != dev.async_events.end();) {
-        const bool is_qp_event = it->event_type != IBV_EVENT_CQ_ERR &&
-                                 it->event_type != IBV_EVENT_SRQ_ERR &&
-                                 it->event_type != IBV_EVENT_SRQ_LIMIT_REACHED;
-        if (is_qp_event && it->element.qp == &qp) {
-            it = dev.async_events.erase(it);
-            decrement_eventfd(dev.ctx.async_fd);
-        } else {
-            ++it;
-        }
-    }
-}
-
 /// The errno of ibv_post_send for this request.
 int check_send_wr(const fake_qp &qp, const ibv_send_wr &wr) {
     const bool iwarp = get_fabric().device_of(qp.context).is_iwarp();
@@ -239,7 +224,7 @@ int ibv_destroy_qp(ibv_qp *ibqp) {
         auto *const qp = static_cast<fake_qp *>(ibqp);
         if (get_fabric().qps.erase(ibqp) != 1)
             die("ibv_destroy_qp: no such QP");
-        drop_async_events(*qp);
+        fabric::drop_async_events(qp->context, qp);
         get_fabric().wait(call.lock, "ibv_destroy_qp waits for the peer", [qp] {
             return !get_fabric().unanswered_block || !is_unanswered(qp->qp_num);
         });

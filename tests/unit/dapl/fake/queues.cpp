@@ -20,19 +20,6 @@ int round_up_cqe(int cqe) {
     return static_cast<int>(std::bit_ceil(static_cast<unsigned>(cqe) + 1)) - 1;
 }
 
-/// Drops queued asynchronous events of an object that is destroyed.
-template <class predicate_type>
-void drop_async_events(ibv_context *context, predicate_type &&predicate) {
-    fake_device &dev = get_fabric().device_of(context);
-    for (auto it = dev.async_events.begin(); it != dev.async_events.end();)
-        if (predicate(*it)) {
-            it = dev.async_events.erase(it);
-            decrement_eventfd(dev.ctx.async_fd);
-        } else {
-            ++it;
-        }
-}
-
 } // namespace
 
 namespace fake {
@@ -40,7 +27,7 @@ namespace fake {
 void fabric::push_cqe(fake_cq &cq, const queued_cqe &cqe, bool solicited) {
     if (cq.entries.size() >= static_cast<std::size_t>(cq.cqe)) {
         if (!cq.overflowed)
-            queue_async_event(device_of(cq.context), IBV_EVENT_CQ_ERR, &cq);
+            push_async_event(cq.context, IBV_EVENT_CQ_ERR, &cq);
         cq.overflowed = true;
         return;
     }
@@ -127,6 +114,7 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context) {
     channel->context = context;
     channel->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     channel->refcnt = 0;
+    ++static_cast<fake_context *>(context)->refs;
     get_fabric().adjust_object_count("ibv_comp_channel", 1);
     return channel;
 }
@@ -137,6 +125,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel) {
     if (channel->refs != 0)
         die("ibv_destroy_comp_channel while %d CQs use it", channel->refs);
     close(channel->fd);
+    --static_cast<fake_context *>(channel->context)->refs;
     get_fabric().adjust_object_count("ibv_comp_channel", -1);
     delete channel;
     return 0;
@@ -160,6 +149,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
     cq->cqe = round_up_cqe(cqe);
     if (ibchannel != nullptr)
         ++static_cast<fake_channel *>(ibchannel)->refs;
+    ++static_cast<fake_context *>(context)->refs;
     get_fabric().adjust_object_count("ibv_cq", 1);
     return cq;
 }
@@ -192,11 +182,10 @@ int ibv_destroy_cq(ibv_cq *ibcq) {
                 }
             --channel.refs;
         }
-        drop_async_events(cq->context, [cq](const ibv_async_event &it) {
-            return it.event_type == IBV_EVENT_CQ_ERR && it.element.cq == cq;
-        });
+        fabric::drop_async_events(cq->context, cq);
         get_fabric().wait(call.lock, "ibv_destroy_cq waits for events to be acknowledged",
                           [cq] { return cq->completions.all_acked() && cq->errors.all_acked(); });
+        --static_cast<fake_context *>(cq->context)->refs;
         get_fabric().adjust_object_count("ibv_cq", -1);
         delete cq;
     }
@@ -284,11 +273,7 @@ int ibv_destroy_srq(ibv_srq *ibsrq) {
         auto *const srq = static_cast<fake_srq *>(ibsrq);
         if (srq->refs != 0)
             die("ibv_destroy_srq while %d QPs use it", srq->refs);
-        drop_async_events(srq->context, [srq](const ibv_async_event &it) {
-            return (it.event_type == IBV_EVENT_SRQ_ERR ||
-                    it.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) &&
-                   it.element.srq == srq;
-        });
+        fabric::drop_async_events(srq->context, srq);
         get_fabric().wait(call.lock, "ibv_destroy_srq waits for events to be acknowledged",
                           [srq] { return srq->errors.all_acked(); });
         --static_cast<fake_pd *>(srq->pd)->refs;

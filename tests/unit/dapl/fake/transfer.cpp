@@ -174,8 +174,7 @@ recv_wqe pop_recv_wqe(fake_qp &qp) {
     auto &srq = *static_cast<fake_srq *>(qp.srq);
     if (srq.attr.srq_limit != 0 && srq.recv_queue.size() < srq.attr.srq_limit) {
         srq.attr.srq_limit = 0;
-        get_fabric().queue_async_event(get_fabric().device_of(srq.context),
-                                       IBV_EVENT_SRQ_LIMIT_REACHED, &srq);
+        get_fabric().push_async_event(srq.context, IBV_EVENT_SRQ_LIMIT_REACHED, &srq);
     }
     return wqe;
 }
@@ -444,7 +443,7 @@ void fabric::qp_to_err(fake_qp &qp) {
         return;
     qp.state = IBV_QPS_ERR;
     if (qp.srq != nullptr && !suppress_last_wqe)
-        queue_async_event(device_of(qp.context), IBV_EVENT_QP_LAST_WQE_REACHED, &qp);
+        push_async_event(qp.context, IBV_EVENT_QP_LAST_WQE_REACHED, &qp);
     if (device_of(qp.context).is_iwarp())
         fail_connection(qp.qp_num);
     run_work_requests();
