@@ -5,6 +5,7 @@
 #include "api.hpp"
 #include "async.hpp"
 #include "dapl/cm/listener.hpp"
+#include "dapl/core/fork_guard.hpp"
 #include "dapl/core/instance.hpp"
 #include "dapl/ep/ep.hpp"
 #include "dapl/ep/srq.hpp"
@@ -142,6 +143,7 @@ DAT_RETURN open_ia(const open_options &options, const DAT_NAME_PTR name, DAT_COU
         ia->provider = inst->table;
         ia->ro_aware = options.ro_aware && inst->passes_ro_aware;
         try {
+            const fork_guard guard;
             result = init_ia(*ia, qlen, *async_evd_handle);
         } catch (const std::bad_alloc &) {
             result = no_resources(DAT_RESOURCE_MEMORY);

@@ -85,9 +85,8 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
     if (free_entry == conn.old_ids.end())
         return error;
     rdma_cm_id *new_id = nullptr;
-    if (rdma_create_id(event_thread::channel(), &new_id, static_cast<cm_handler *>(&conn),
-                       RDMA_PS_TCP) != 0)
-        return errno;
+    if (const int create_error = create_id(conn, RDMA_PS_TCP, new_id))
+        return create_error;
     bool is_current;
     {
         const std::lock_guard guard(ep.lock);
@@ -97,7 +96,7 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
     }
     if (is_current)
         return resolve_address(ep, conn.id, ep.remote);
-    rdma_destroy_id(new_id); // Another thread has ended the attempt, with the old id only.
+    destroy_id(new_id); // Another thread has ended the attempt, with the old id only.
     return 0;
 }
 
@@ -242,10 +241,9 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
     conn.private_data_len = static_cast<std::uint8_t>(size);
     if (size != 0)
         std::memcpy(conn.private_data.data(), data, static_cast<std::size_t>(size));
-    if (rdma_create_id(event_thread::channel(), &conn.id, static_cast<cm_handler *>(&conn),
-                       RDMA_PS_TCP) != 0)
-        return from_errno(errno, DAT_RESOURCE_TEP);
-    int error;
+    int error = create_id(conn, RDMA_PS_TCP, conn.id);
+    if (error != 0)
+        return from_errno(error, DAT_RESOURCE_TEP);
     {
         const std::lock_guard guard(ep.lock);
         if (ep.current_state() != DAT_EP_STATE_UNCONNECTED)

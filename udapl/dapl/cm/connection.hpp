@@ -26,6 +26,11 @@ struct cm_handler {
     ~cm_handler() = default;
 };
 
+/// Creates an rdma_cm_id whose events the handler gets. 0 or an errno.
+int create_id(cm_handler &handler, rdma_port_space space, rdma_cm_id *&id) noexcept;
+/// Waits until no event of the id is being handled; on iWARP perhaps until the peer answers.
+void destroy_id(rdma_cm_id *id) noexcept;
+
 struct connection;
 
 /// Calls rdma_connect in a thread of its own: on iWARP it blocks until TCP is connected, or for

@@ -3,6 +3,7 @@
 // Reads librdmacm's event channel and passes each event to the handler of its id.
 
 #include "connection.hpp"
+#include "dapl/core/fork_guard.hpp"
 #include "dapl/core/log.hpp"
 #include "dapl/core/settings.hpp"
 #include "dapl/ia/ia.hpp"
@@ -23,11 +24,18 @@ namespace {
         to_text(*rdma_get_peer_addr(event.id)).data(), rdma_event_str(event.event), event.status);
 }
 
+/// The next event, or nullptr.
+rdma_cm_event *next_event() noexcept {
+    const fork_guard guard;
+    rdma_cm_event *event = nullptr;
+    return rdma_get_cm_event(event_thread::channel(), &event) == 0 ? event : nullptr;
+}
+
 struct event_channel_watcher final : fd_watcher {
     /// Reads one event, so that timers and other watchers do not wait for all.
     void handle_readable() noexcept override {
-        rdma_cm_event *event = nullptr;
-        if (rdma_get_cm_event(event_thread::channel(), &event) != 0)
+        rdma_cm_event *const event = next_event();
+        if (event == nullptr)
             return;
         if (is_logged(log_type::connections))
             log_event(*event);
@@ -45,6 +53,16 @@ struct event_channel_watcher final : fd_watcher {
 fd_watcher &channel_watcher() noexcept {
     static constinit event_channel_watcher watcher;
     return watcher;
+}
+
+int create_id(cm_handler &handler, rdma_port_space space, rdma_cm_id *&id) noexcept {
+    const fork_guard guard;
+    return rdma_create_id(event_thread::channel(), &id, &handler, space) == 0 ? 0 : errno;
+}
+
+void destroy_id(rdma_cm_id *id) noexcept {
+    const fork_guard guard;
+    rdma_destroy_id(id);
 }
 
 std::uint16_t local_port(const dapl_ep &ep) noexcept {
@@ -88,9 +106,9 @@ connection::~connection() {
     // Old ids first: the event thread may be handling an event of one, and then use the current id.
     for (rdma_cm_id *const old_id : old_ids)
         if (old_id != nullptr)
-            rdma_destroy_id(old_id);
+            destroy_id(old_id);
     if (id != nullptr)
-        rdma_destroy_id(id);
+        destroy_id(id);
 }
 
 /// In the event thread. Without an EP the connection is a request that is not accepted yet, or it

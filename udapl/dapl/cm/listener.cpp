@@ -3,6 +3,7 @@
 #include "listener.hpp"
 
 #include "dapl/api.hpp"
+#include "dapl/core/fork_guard.hpp"
 #include "dapl/core/instance.hpp"
 #include "dapl/event/evd.hpp"
 
@@ -39,7 +40,7 @@ rdma_conn_param to_conn_param(const rdma_ud_param &ud_param) noexcept {
 void reject_and_destroy(rdma_cm_id *id) noexcept {
     reject(id, reject_by_provider);
     // Does not block: the event being handled belongs to the listening id.
-    rdma_destroy_id(id);
+    destroy_id(id);
 }
 
 } // namespace
@@ -150,14 +151,14 @@ void release_reserved_ep(dapl_ep &ep) noexcept {
 int listen_at(dapl_sp &sp, rdma_port_space space, address addr, std::uint16_t &port) noexcept try {
     addr.port() = htons(port);
     rdma_cm_id *id = nullptr;
-    if (rdma_create_id(event_thread::channel(), &id, static_cast<cm_handler *>(&sp.handler),
-                       space) != 0)
-        return errno;
-    unique_handle<rdma_cm_id, rdma_destroy_id> id_owner(id);
+    if (const int error = create_id(sp.handler, space, id))
+        return error;
+    unique_handle<rdma_cm_id, destroy_id> id_owner(id);
     if (addr.sa.sa_family == AF_INET6) {
         int af_only = 1;
         rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &af_only, sizeof af_only);
     }
+    const fork_guard guard;
     if (rdma_bind_addr(id, &addr.sa) != 0 || rdma_listen(id, backlog) != 0)
         return errno;
     port = ntohs(rdma_get_src_port(id));

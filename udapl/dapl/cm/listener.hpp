@@ -36,7 +36,7 @@ struct dapl_sp : object {
     DAT_CONN_QUAL qualifier = 0;
     dapl_evd *cr_evd = nullptr;
     /// Of each address two: TCP and, for datagrams, UDP. Last, as the others must outlive them.
-    std::vector<unique_handle<rdma_cm_id, rdma_destroy_id>> ids;
+    std::vector<unique_handle<rdma_cm_id, destroy_id>> ids;
 };
 
 struct dapl_psp final : dapl_sp {

@@ -47,7 +47,7 @@ struct ud_peer final : cm_handler, timer_task {
     ~ud_peer() {
         event_thread::cancel(*this);
         if (id != nullptr)
-            rdma_destroy_id(id);
+            destroy_id(id);
     }
     void handle_event(rdma_cm_event &event) noexcept override;
     void run() noexcept override; ///< dat_ep_connect's timeout
@@ -239,9 +239,8 @@ DAT_RETURN ud_connect(dapl_ep &ep, const address &addr, DAT_TIMEOUT timeout,
                     static_cast<std::size_t>(size));
     new_peer->req_size = static_cast<std::uint8_t>(sizeof header + static_cast<std::size_t>(size));
     new_peer->remote = addr;
-    if (rdma_create_id(event_thread::channel(), &new_peer->id,
-                       static_cast<cm_handler *>(new_peer.get()), RDMA_PS_UDP) != 0)
-        return from_errno(errno, DAT_RESOURCE_TEP);
+    if (const int error = create_id(*new_peer, RDMA_PS_UDP, new_peer->id))
+        return from_errno(error, DAT_RESOURCE_TEP);
     ud_peer &peer = *new_peer.release();
     add_peer(ep, &peer);
     // The timer after that: the event thread handles what follows, and this call a failure.

@@ -4,7 +4,10 @@
 
 #include "dapl/core/arena.hpp"
 #include "dapl/core/deadline.hpp"
+#include "dapl/core/fork_guard.hpp"
 #include "dapl/core/lock.hpp"
+#include "dapl/core/log.hpp"
+#include "dapl/core/settings.hpp"
 #include "upcalls.hpp"
 
 #include <algorithm>
@@ -193,6 +196,7 @@ void atfork_child() noexcept {
     close_fds();
     cm::dreq_atfork_child();
     async_events_atfork_child();
+    fork_guard::atfork_child();
     state.lock.unlock();
     state.lifecycle_lock.unlock();
 }
@@ -209,7 +213,8 @@ void register_atfork() noexcept {
     pthread_atfork(
         [] {
             state.lifecycle_lock.lock();
-            async_events_atfork_prepare(); // before state.lock, as in stop_async_events
+            fork_guard::atfork_prepare();
+            async_events_atfork_prepare();
             cm::dreq_atfork_prepare();
             state.lock.lock();
         },
@@ -217,6 +222,7 @@ void register_atfork() noexcept {
             state.lock.unlock();
             cm::dreq_atfork_parent();
             async_events_atfork_parent();
+            fork_guard::atfork_parent();
             state.lifecycle_lock.unlock();
         },
         atfork_child);
@@ -227,6 +233,9 @@ void register_atfork() noexcept {
 int start() noexcept {
     const std::lock_guard guard(state.lifecycle_lock);
     register_atfork();
+    // Static variables, which a fork during their initialization would leave locked in the child.
+    get_settings();
+    is_logged(log_type::errors);
     if (state.num_users == 0)
         if (const int error = start_locked()) {
             close_all_locked();

@@ -5,6 +5,8 @@
 
 #include "device.hpp"
 
+#include "dapl/core/fork_guard.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <coherdma/coherdma.h>
@@ -95,7 +97,7 @@ bool open_by_device_name(device &dev, const std::string &name, unsigned long por
     return false;
 }
 
-/// Whether rdma_cm binds the address to dev's port; if dev has none, sets it. Throws
+/// Whether rdma_cm binds the address to dev's port; if dev has none, opens it. Throws
 /// std::bad_alloc, also if rdma_cm lacks resources.
 bool is_of_port(device &dev, address addr) {
     rdma_cm_id *id = nullptr;
@@ -150,6 +152,7 @@ bool query_attributes(device &dev) noexcept {
 } // namespace
 
 int device::update_addresses() noexcept try {
+    const fork_guard fork_guard;
     const std::lock_guard guard(lists_lock); // So that an older list does not replace a later one.
     ifaddrs *interfaces = nullptr;
     if (getifaddrs(&interfaces) != 0)
