@@ -31,6 +31,12 @@ void break_unless_iwarp(dapl_ep &ep) noexcept {
         ep.schedule_broken();
 }
 
+/// False: the QP is being destroyed, or was left to an ended attempt, see ended_attempt.hpp.
+bool is_current_qp(dapl_ep &ep, const ibv_qp *qp) noexcept {
+    const std::lock_guard guard(ep.requests.lock);
+    return ep.qp == qp;
+}
+
 /// In the event thread: an asynchronous event of an EP's QP.
 void handle_qp_event(dapl_ep &ep, ibv_event_type type) noexcept {
     switch (type) {
@@ -82,7 +88,8 @@ void handle_async_event(dapl_ia &ia, const ibv_async_event &event) noexcept {
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        if (const auto ep = lookup<dapl_ep>(event.element.qp->qp_context))
+        if (const auto ep = lookup<dapl_ep>(event.element.qp->qp_context);
+            ep && is_current_qp(*ep, event.element.qp))
             handle_qp_event(*ep, event.event_type);
         break;
     default: // Port events: connections have events of their own.

@@ -172,7 +172,7 @@ void connect_to_peer(const ep_fixture &ep) {
 void late_event_of_old_qp_has_no_effect(void **) {
     ia_fixture ia("iwarp");
     ep_fixture active(ia), passive(ia);
-    DAT_UINT32 number = 0;
+    DAT_UINT32 number = 0, async = 0;
     {
         get_fabric().drop_connects = true;
         get_fabric().block_unanswered();
@@ -185,10 +185,12 @@ void late_event_of_old_qp_has_no_effect(void **) {
         connect(active, passive);
         get_fabric().queue_async_event(1, IBV_EVENT_QP_FATAL, old_qp);
         number = next_event(active.connect_evd, 500'000);
+        async = next_event(ia.async_evd, 1000);
         get_fabric().unblock_unanswered();
         wait_until([] { return get_fabric().num_unanswered_connects() == 0; });
     }
     assert_int_equal(number, 0);
+    assert_int_equal(async, 0);
 }
 
 /// The kernel holds the attempt until the peer answers.
