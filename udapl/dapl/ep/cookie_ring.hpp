@@ -190,6 +190,18 @@ class cookie_ring {
         last_send_flags = send_flags;
         commit(cookie);
     }
+    /// Whether a Read may be outstanding, though a request behind it has completed. True also for
+    /// an unsignaled one that has completed. With the EVD's lock held, too.
+    bool may_have_read() noexcept {
+        const std::uint64_t end = prod.load(std::memory_order_relaxed);
+        for (std::uint64_t pos = end > mask ? end - mask - 1 : 0; pos != end; ++pos) {
+            dto_cookie &cookie = cookies[pos & mask];
+            if (cookie.event.operation == DAT_DTO_RDMA_READ &&
+                seq_ref(cookie).load(std::memory_order_relaxed) == pos + 1)
+                return true;
+        }
+        return false;
+    }
     std::uint64_t last_seq() const noexcept { return prod.load(std::memory_order_relaxed); }
     /// False also if posting has failed: the flags of the request before are not known.
     bool last_is_signaled() const noexcept { return (last_send_flags & IBV_SEND_SIGNALED) != 0; }

@@ -17,6 +17,13 @@ namespace coherdma::dapl {
 
 namespace {
 
+/// siw's kernel may complete requests behind a Read before it. A marker waits for the Read. But in
+/// ERR Reads are flushed first, and a marker is not flushed.
+bool may_have_overtaken_read(dapl_ep &ep) noexcept {
+    return ep.ia->dev->iwarp && ep.current_state() != DAT_EP_STATE_DISCONNECTED &&
+           ep.requests.may_have_read();
+}
+
 /// Posts the marker: a Write without data, which needs no memory of the peer. 0 or an errno. With
 /// requests.lock held.
 int post_marker(dapl_ep &ep) noexcept {
@@ -28,8 +35,7 @@ int post_marker(dapl_ep &ep) noexcept {
     wr.wr_id = ep.requests.wr_id_of(cookie);
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = IBV_SEND_SIGNALED;
-    // siw's kernel may complete requests behind a Read before it.
-    if (ep.ia->dev->iwarp)
+    if (ep.ia->dev->iwarp) // see may_have_overtaken_read()
         wr.send_flags |= IBV_SEND_FENCE;
     ibv_send_wr *bad_wr;
     ep.requests.commit(cookie, wr.send_flags);
@@ -39,11 +45,12 @@ int post_marker(dapl_ep &ep) noexcept {
     return error;
 }
 
-/// Sets drain_seq, if that can be done now: to the last request if it is signaled, else to a marker
-/// behind it. False: the QP takes no request. With the locks of the ring and of the EVD held.
+/// Sets drain_seq, if that can be done now: to the last request if its completion shows that all
+/// have completed, else to a marker behind it. False: the QP takes no request. With the locks of
+/// the ring and of the EVD held.
 bool choose_drain_seq(dapl_ep &ep) noexcept {
     dapl_evd &evd = *ep.request_evd;
-    if (!ep.requests.last_is_signaled()) {
+    if (!ep.requests.last_is_signaled() || may_have_overtaken_read(ep)) {
         // A CQ has room for one marker; a queue that is full has it when a request has completed.
         if (evd.has_marker)
             return true;
@@ -73,9 +80,10 @@ bool drain_requests(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.requests.lock);
     const std::lock_guard evd_guard(ep.request_evd->lock);
     ep.request_evd->drain_cq();
-    if (ep.qp == nullptr || ep.requests.outstanding() == 0)
+    if (ep.qp == nullptr)
         return true;
-    if (ep.drain_seq == 0 && !choose_drain_seq(ep))
+    if (ep.drain_seq == 0 &&
+        ((ep.requests.outstanding() == 0 && !may_have_overtaken_read(ep)) || !choose_drain_seq(ep)))
         return true;
     return ep.drain_seq != 0 && ep.requests.has_completed(ep.drain_seq);
 }

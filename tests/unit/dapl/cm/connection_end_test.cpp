@@ -47,6 +47,16 @@ std::size_t num_posted_requests(const ibv_qp *qp) {
     return count;
 }
 
+/// The request that was posted last.
+ibv_send_wr last_request(const ibv_qp *qp) {
+    const library_call_guard call;
+    ibv_send_wr wr = {};
+    for (const posted_wr &it : get_fabric().posts)
+        if (!it.is_recv && it.qp == qp)
+            wr = it.wr;
+    return wr;
+}
+
 /// Until the marker is posted, if there is one.
 void wait_for_requests(const ibv_qp *qp, std::size_t count) {
     for (int i = 0; i != 200 && num_posted_requests(qp) != count; ++i)
@@ -373,6 +383,32 @@ void disconnect_without_request_evd_ends(void **) {
     assert_int_equal(next_event(active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// siw's kernel completes requests behind a Read before it.
+void graceful_disconnect_waits_for_read_on_iwarp(void **) {
+    connected_eps eps("iwarp");
+    get_fabric().hold_work_requests();
+    DAT_LMR_TRIPLET sink = eps.active_memory.lmr_triplet(0, 64);
+    DAT_RMR_TRIPLET source = eps.passive_memory.rmr_triplet(0, 64);
+    assert_success(dat().ep_post_rdma_read_func(eps.active.handle, 1, &sink, cookie(1), &source,
+                                                DAT_COMPLETION_DEFAULT_FLAG));
+    assert_success(eps.post_recv(64, cookie(2)));
+    assert_success(eps.post_send(64, cookie(3)));
+    ibv_qp *const qp = qp_of(eps.active.handle);
+    ibv_wc wc = {};
+    wc.wr_id = last_request(qp).wr_id;
+    wc.status = IBV_WC_SUCCESS;
+    wc.opcode = IBV_WC_SEND;
+    wc.qp_num = qp->qp_num;
+    get_fabric().add_completion(qp->send_cq, wc);
+    assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    const DAT_UINT32 early = next_event(eps.active.connect_evd, 100'000);
+    get_fabric().release_work_requests();
+    assert_completion(eps.active.request_evd, cookie(3), DAT_DTO_SUCCESS, 64);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_SUCCESS, 64);
+    assert_int_equal(early, 0);
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -392,6 +428,7 @@ int main(int argc, char **argv) {
         TEST(child_of_agent_closes_its_ia),
         TEST(ud_timeout_beside_failing_resolution),
         TEST(disconnected_after_completions_in_same_evd),
+        TEST(graceful_disconnect_waits_for_read_on_iwarp),
     };
     return run_cases(tests);
 }
