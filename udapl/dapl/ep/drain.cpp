@@ -10,6 +10,7 @@
 #include "ep.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
 
@@ -39,7 +40,7 @@ int post_marker(dapl_ep &ep) noexcept {
         wr.send_flags |= IBV_SEND_FENCE;
     ibv_send_wr *bad_wr;
     ep.requests.commit(cookie, wr.send_flags);
-    const int error = ibv_post_send(ep.qp, &wr, &bad_wr);
+    const int error = std::abs(ibv_post_send(ep.qp, &wr, &bad_wr)); // siw's errnos are negative
     if (error != 0)
         ep.requests.rollback();
     return error;

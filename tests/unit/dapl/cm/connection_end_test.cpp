@@ -409,6 +409,25 @@ void graceful_disconnect_waits_for_read_on_iwarp(void **) {
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// The device has no room for the marker yet. siw's ibv_post_send returns the negative errno.
+void graceful_disconnect_waits_for_full_queue(void **) {
+    for (const int error : {ENOMEM, -ENOMEM}) {
+        reset_fabric(nullptr);
+        connected_eps eps("iwarp");
+        get_fabric().hold_work_requests();
+        assert_success(eps.post_recv(64, cookie(1)));
+        assert_success(eps.post_send(64, cookie(2), DAT_COMPLETION_SUPPRESS_FLAG));
+        get_fabric().injected.fail_always("ibv_post_send", error);
+        assert_success(dat().ep_disconnect_func(eps.active.handle, DAT_CLOSE_GRACEFUL_FLAG));
+        const DAT_UINT32 early = next_event(eps.active.connect_evd, 100'000);
+        get_fabric().injected.fail_none();
+        get_fabric().release_work_requests();
+        assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_SUCCESS, 64);
+        assert_int_equal(early, 0);
+        wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -429,6 +448,7 @@ int main(int argc, char **argv) {
         TEST(ud_timeout_beside_failing_resolution),
         TEST(disconnected_after_completions_in_same_evd),
         TEST(graceful_disconnect_waits_for_read_on_iwarp),
+        TEST(graceful_disconnect_waits_for_full_queue),
     };
     return run_cases(tests);
 }
