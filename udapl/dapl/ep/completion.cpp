@@ -185,7 +185,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     if (!complete_cookie(ring_cookie))
         return false;
     if (is_marker(cookie)) {
-        evd.has_marker = false;
+        --evd.num_markers;
         return false;
     }
     dapl_ep *const ep = cookie.ep() != nullptr ? cookie.ep() : evd.ia->qpn_index.find(wc.qp_num);

@@ -52,12 +52,12 @@ int post_marker(dapl_ep &ep) noexcept {
 bool choose_drain_seq(dapl_ep &ep) noexcept {
     dapl_evd &evd = *ep.request_evd;
     if (!ep.requests.last_is_signaled() || may_have_overtaken_read(ep)) {
-        // A CQ has room for one marker; a queue that is full has it when a request has completed.
-        if (evd.has_marker)
+        // A queue that is full has room when a request has completed.
+        if (!ep.requests.has_completed(ep.marker_seq) || !evd.has_room_for_marker())
             return true;
         if (const int error = post_marker(ep))
             return error == ENOMEM;
-        evd.has_marker = true;
+        ++evd.num_markers;
         ep.marker_seq = ep.requests.last_seq();
     }
     ep.drain_seq = ep.requests.last_seq();
@@ -95,7 +95,7 @@ void forget_marker(dapl_ep &ep) noexcept {
     const std::lock_guard guard(ep.requests.lock);
     const std::lock_guard evd_guard(ep.request_evd->lock);
     if (!ep.requests.has_completed(ep.marker_seq))
-        ep.request_evd->has_marker = false;
+        --ep.request_evd->num_markers;
 }
 
 /// A kernel task flushes the work requests of a QP in ERR, at some time after ibv_modify_qp: what

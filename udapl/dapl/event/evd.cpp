@@ -21,11 +21,17 @@ dapl_evd::~dapl_evd() {
 }
 
 int dapl_evd::cq_size(DAT_COUNT num_events) const noexcept {
-    return std::min(num_events, ia->dev->attr.max_cqe - 1) + 1;
+    const int room = std::max(num_markers, 1);
+    return std::min(num_events, ia->dev->attr.max_cqe - room) + room;
 }
 
 void dapl_evd::set_qlen(DAT_COUNT num_events) noexcept {
-    qlen = std::max(num_events, cq->cqe - 1);
+    qlen = std::max(num_events, cq->cqe - std::max(num_markers, 1));
+}
+
+bool dapl_evd::has_room_for_marker() noexcept {
+    return num_markers == 0 || cq->cqe - qlen > num_markers ||
+           ibv_resize_cq(cq.get(), qlen + num_markers + 1) == 0;
 }
 
 int dapl_evd::create_cq() noexcept {

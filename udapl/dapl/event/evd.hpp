@@ -48,7 +48,7 @@ struct dapl_evd : object {
         , flags(evd_flags) {}
     ~dapl_evd();
 
-    /// Of a CQ for so many events, and a marker.
+    /// Of a CQ for so many events, and the markers: there is always room for one.
     int cq_size(DAT_COUNT num_events) const noexcept;
     /// After the CQ got its size: at least num_events.
     void set_qlen(DAT_COUNT num_events) noexcept;
@@ -80,6 +80,8 @@ struct dapl_evd : object {
     /// An EP of which each completion wakes waiters uses the EVD, or does not any more.
     void add_unsolicited() noexcept;
     void remove_unsolicited() noexcept { --num_unsolicited; }
+    /// Whether the CQ has room for another marker. Else tries to enlarge it.
+    bool has_room_for_marker() noexcept;
     /// Requests a notification of the next completion.
     bool arm() noexcept;
     /// Reads the descriptors that are readable.
@@ -95,13 +97,13 @@ struct dapl_evd : object {
     bool has_waiter = false;    ///< a thread is in dat_evd_wait; it sleeps without the lock
     bool wait_canceled = false; ///< the waiter must return
     bool masked_in_cno = false; ///< does not trigger its CNO: a thread is in dat_evd_wait
-    bool has_marker = false;    ///< the CQ has room for one, see drain_requests
     bool waitable = true;
     bool enabled = true;
     /// Streams of EPs of which each completion wakes waiters; 0: only solicited ones do.
     unsigned num_unsolicited = 0;
     DAT_COUNT qlen;
     const DAT_EVD_FLAGS flags;
+    int num_markers = 0;      ///< in the CQ or outstanding, see drain_requests
     unsigned num_unacked = 0; ///< CQ events without ibv_ack_cq_events
     dapl_cno *cno = nullptr;
     std::shared_ptr<ibv_comp_channel> channel;

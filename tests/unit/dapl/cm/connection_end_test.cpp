@@ -428,6 +428,40 @@ void graceful_disconnect_waits_for_full_queue(void **) {
     }
 }
 
+/// Two EPs share a request EVD, and both disconnect. The peer of the first has no receive.
+void disconnect_does_not_wait_for_other_ep(void **) {
+    const DAT_EP_ATTR attr = rc_attr(4);
+    ia_fixture ia;
+    memory buffer(ia);
+    DAT_EVD_HANDLE const shared = ia.create_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, 14);
+    ep_fixture first(ia, &attr), second(ia, &attr), first_peer(ia, &attr), second_peer(ia, &attr);
+    for (ep_fixture *ep : {&first, &second}) {
+        assert_success(dat().ep_free_func(ep->handle));
+        assert_success(dat().ep_create_func(ia.handle, ia.pz, ep->recv_evd, shared, ep->connect_evd,
+                                            &attr, &ep->handle));
+    }
+    connect(first, first_peer);
+    connect(second, second_peer);
+    DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 64);
+    assert_success(
+        dat().ep_post_send_func(first.handle, 1, &iov, cookie(1), DAT_COMPLETION_SUPPRESS_FLAG));
+    assert_success(dat().ep_disconnect_func(first.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    wait_for_requests(qp_of(first.handle), 2);
+    assert_success(dat().ep_post_recv_func(second_peer.handle, 1, &iov, cookie(2),
+                                           DAT_COMPLETION_DEFAULT_FLAG));
+    assert_success(
+        dat().ep_post_send_func(second.handle, 1, &iov, cookie(3), DAT_COMPLETION_SUPPRESS_FLAG));
+    assert_success(dat().ep_disconnect_func(second.handle, DAT_CLOSE_GRACEFUL_FLAG));
+    const DAT_UINT32 number = next_event(second.connect_evd, 500'000);
+    for (ep_fixture *ep : {&first, &second})
+        assert_success(dat().ep_free_func(ep->handle));
+    assert_success(dat().evd_free_func(shared));
+    for (ep_fixture *ep : {&first, &second})
+        assert_success(dat().ep_create_func(ia.handle, ia.pz, ep->recv_evd, ep->request_evd,
+                                            ep->connect_evd, &attr, &ep->handle));
+    assert_int_equal(number, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -449,6 +483,7 @@ int main(int argc, char **argv) {
         TEST(disconnected_after_completions_in_same_evd),
         TEST(graceful_disconnect_waits_for_read_on_iwarp),
         TEST(graceful_disconnect_waits_for_full_queue),
+        TEST(disconnect_does_not_wait_for_other_ep),
     };
     return run_cases(tests);
 }
