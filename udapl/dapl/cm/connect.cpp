@@ -37,7 +37,7 @@ void save_peer_data(connection &conn, const rdma_conn_param &param, std::size_t 
 }
 
 /// Whether the peer's consumer rejected the request, rather than its provider or system. Saves the
-/// private data.
+/// private data, unless the connection has those of the reply. With the EP's lock held.
 bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
                           const rdma_cm_event &event) noexcept {
     const rdma_conn_param &param = event.param.conn;
@@ -47,7 +47,8 @@ bool rejected_by_consumer(const dapl_ep &ep, connection &conn,
     const bool marked = word == htonl(reject_by_consumer);
     if (word == htonl(reject_by_provider))
         return false;
-    save_peer_data(conn, param, marked ? sizeof word : 0);
+    if (conn.state == conn_state::connecting)
+        save_peer_data(conn, param, marked ? sizeof word : 0);
     // The iWARP CM reports an errno instead of a reason: ECONNRESET, the peer was listening.
     return marked ||
            (ep.ia->dev->iwarp ? event.status == -ECONNRESET : event.status == consumer_reject);
@@ -203,10 +204,13 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         else
             conn.peer_data_len = 0; // of the request, which the consumer has read
         return step(ep, conn, conn_event::established);
-    case RDMA_CM_EVENT_REJECTED:
-        return step(ep, conn,
+    case RDMA_CM_EVENT_REJECTED: {
+        const std::lock_guard guard(ep.lock);
+        step_locked(ep, conn, // detaches nothing
                     rejected_by_consumer(ep, conn, event) ? conn_event::rejected_by_consumer
                                                           : conn_event::rejected);
+        return;
+    }
     case RDMA_CM_EVENT_UNREACHABLE:
         return step(ep, conn, conn_event::unreachable);
     case RDMA_CM_EVENT_CONNECT_ERROR:

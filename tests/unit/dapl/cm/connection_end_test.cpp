@@ -462,6 +462,24 @@ void disconnect_does_not_wait_for_other_ep(void **) {
     assert_int_equal(number, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// Private data are valid until dat_ep_reset, whatever the peer sends.
+void private_data_survive_late_reject(void **) {
+    ia_fixture ia;
+    ep_fixture active(ia), passive(ia);
+    DAT_EVD_HANDLE const requests = ia.create_evd(DAT_EVD_CR_FLAG);
+    const DAT_CR_HANDLE request = request_connection(active, ia, requests);
+    char answer[] = "answer";
+    assert_success(dat().cr_accept_func(request, passive.handle, sizeof answer, answer));
+    const DAT_EVENT event = wait_event(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    const auto &data = event.event_data.connect_event_data;
+    wait_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    rdma_cm_id *const active_id = get_fabric().cm_ids().front();
+    get_fabric().queue_cm_event(active_id, RDMA_CM_EVENT_REJECTED, 28, {'r', 'e', 'j', 'e', 'c'});
+    wait_event(active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+    assert_memory_equal(data.private_data, answer, sizeof answer);
+    assert_success(dat().evd_free_func(requests));
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -484,6 +502,7 @@ int main(int argc, char **argv) {
         TEST(graceful_disconnect_waits_for_read_on_iwarp),
         TEST(graceful_disconnect_waits_for_full_queue),
         TEST(disconnect_does_not_wait_for_other_ep),
+        TEST(private_data_survive_late_reject),
     };
     return run_cases(tests);
 }
