@@ -480,6 +480,58 @@ void private_data_survive_late_reject(void **) {
     assert_success(dat().evd_free_func(requests));
 }
 
+/// Two EPs share a request EVD that has room for the completions of both, and both disconnect. If
+/// the CQ cannot be enlarged, one of them has its marker after the other.
+void markers_of_two_eps_do_not_overflow(void **) {
+    constexpr DAT_COUNT num_requests = 7; ///< of each EP, and an unsignaled one
+    for (const bool can_resize : {true, false}) {
+        reset_fabric(nullptr);
+        const DAT_EP_ATTR attr = rc_attr(num_requests + 1);
+        ia_fixture ia;
+        memory buffer(ia);
+        DAT_LMR_TRIPLET iov = buffer.lmr_triplet(0, 64);
+        DAT_EVD_HANDLE const shared =
+            ia.create_evd(DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, 2 * num_requests);
+        ep_fixture eps[2] = {ep_fixture(ia, &attr), ep_fixture(ia, &attr)};
+        ep_fixture peers[2] = {ep_fixture(ia, &attr), ep_fixture(ia, &attr)};
+        for (int i = 0; i != 2; ++i) {
+            assert_success(dat().ep_free_func(eps[i].handle));
+            assert_success(dat().ep_create_func(ia.handle, ia.pz, eps[i].recv_evd, shared,
+                                                eps[i].connect_evd, &attr, &eps[i].handle));
+            connect(eps[i], peers[i]);
+        }
+        if (!can_resize)
+            get_fabric().injected.fail_always("ibv_resize_cq", EOPNOTSUPP);
+        get_fabric().hold_work_requests();
+        for (int i = 0; i != 2; ++i) {
+            for (DAT_COUNT j = 0; j <= num_requests; ++j) {
+                assert_success(dat().ep_post_recv_func(peers[i].handle, 1, &iov, cookie(1),
+                                                       DAT_COMPLETION_DEFAULT_FLAG));
+                assert_success(dat().ep_post_send_func(eps[i].handle, 1, &iov, cookie(2),
+                                                       j == num_requests
+                                                           ? DAT_COMPLETION_SUPPRESS_FLAG
+                                                           : DAT_COMPLETION_DEFAULT_FLAG));
+            }
+            assert_success(dat().ep_disconnect_func(eps[i].handle, DAT_CLOSE_GRACEFUL_FLAG));
+            if (i == 0 || can_resize)
+                wait_for_requests(qp_of(eps[i].handle), num_requests + 2);
+        }
+        get_fabric().release_work_requests();
+        for (const ep_fixture &ep : eps)
+            wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+        for (int i = 0; i != 2 * num_requests; ++i)
+            assert_completion(shared, cookie(2), DAT_DTO_SUCCESS, 64);
+        assert_no_event(ia.async_evd);
+        get_fabric().injected.fail_none();
+        for (const ep_fixture &ep : eps)
+            assert_success(dat().ep_free_func(ep.handle));
+        assert_success(dat().evd_free_func(shared));
+        for (ep_fixture &ep : eps)
+            assert_success(dat().ep_create_func(ia.handle, ia.pz, ep.recv_evd, ep.request_evd,
+                                                ep.connect_evd, &attr, &ep.handle));
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -502,6 +554,7 @@ int main(int argc, char **argv) {
         TEST(graceful_disconnect_waits_for_read_on_iwarp),
         TEST(graceful_disconnect_waits_for_full_queue),
         TEST(disconnect_does_not_wait_for_other_ep),
+        TEST(markers_of_two_eps_do_not_overflow),
         TEST(private_data_survive_late_reject),
     };
     return run_cases(tests);
