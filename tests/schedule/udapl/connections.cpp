@@ -77,14 +77,16 @@ void end(side &ep, const events &allowed) {
 }
 
 /// Both sides, when they are connected.
-void connect(two_sides &sides) {
-    listener psp(sides.ia, [&](DAT_CR_HANDLE cr) {
-        require(sides.passive.accept(cr), "a request is not accepted");
-    });
-    require(sides.active.connect(), "not connected");
-    require(sides.active.wait_until_established(), "the active side is not connected");
+void connect(const fake::ia_fixture &ia, side &active, side &passive) {
+    listener psp(
+        ia, [&](DAT_CR_HANDLE cr) { require(passive.accept(cr), "a request is not accepted"); });
+    require(active.connect(), "not connected");
+    require(active.wait_until_established(), "the active side is not connected");
     psp.stop();
-    require(sides.passive.wait_until_established(), "the passive side is not connected");
+    require(passive.wait_until_established(), "the passive side is not connected");
+}
+void connect(two_sides &sides) {
+    connect(sides.ia, sides.active, sides.passive);
 }
 
 /// The active side disconnects, at any moment, what it connects.
@@ -185,6 +187,70 @@ void graceful_disconnect() {
     peer.wait_for_end(ONLY_DISCONNECTED);
     peer.require_all_completed();
     require(peer.count_succeeded() == 1, "a message before a graceful disconnect is lost");
+}
+
+/// Two EPs share a request EVD and disconnect gracefully behind unsignaled requests.
+template <transport kind>
+void graceful_disconnects_share_evd() {
+    two_sides sides(kind);
+    const fake::memory memory(sides.ia);
+    DAT_LMR_TRIPLET iov = memory.lmr_triplet(0, 1);
+    side second(sides.ia, side::role::active), second_peer(sides.ia, side::role::passive);
+    DAT_EVD_HANDLE const shared = sides.ia.create_evd(DAT_EVD_DTO_FLAG, 2);
+    for (side *const ep : {&sides.active, &second}) {
+        ep->free_ep();
+        fake::assert_success(fake::dat().ep_create_func(sides.ia.handle, sides.ia.pz, ep->dto_evd,
+                                                        shared, ep->connect_evd, nullptr,
+                                                        &ep->handle));
+    }
+    connect(sides);
+    connect(sides.ia, second, second_peer);
+    fake::get_fabric().hold_work_requests();
+    for (side *const peer : {&sides.passive, &second_peer})
+        peer->post_recv(memory);
+    for (const side *const ep : {&sides.active, &second})
+        fake::assert_success(fake::dat().ep_post_send_func(ep->handle, 1, &iov, fake::cookie(1),
+                                                           DAT_COMPLETION_SUPPRESS_FLAG));
+    std::thread device = start_beside([] { fake::get_fabric().release_work_requests(); });
+    std::thread disconnecting = start_beside(
+        [&] { require(second.disconnect(DAT_CLOSE_GRACEFUL_FLAG), "not disconnected"); });
+    require(sides.active.disconnect(DAT_CLOSE_GRACEFUL_FLAG), "not disconnected");
+    for (side *const each : {&sides.active, &second, &sides.passive, &second_peer})
+        each->wait_for_end(ONLY_DISCONNECTED);
+    for (side *const peer : {&sides.passive, &second_peer}) {
+        peer->require_all_completed();
+        require(peer->count_succeeded() == 1, "a message before a graceful disconnect is lost");
+    }
+    DAT_EVENT event = {};
+    require(fake::dat().evd_dequeue_func(shared, &event) != DAT_SUCCESS, "a marker is an event");
+    device.join();
+    disconnecting.join();
+    for (side *const ep : {&sides.active, &second})
+        ep->free_ep();
+    fake::assert_success(fake::dat().evd_free_func(shared));
+    second.finish();
+    second_peer.finish();
+}
+
+/// Without an ACK time-out the DREP is waited for until rdma_cm gives up.
+void disconnect_without_time_out() {
+    two_sides sides(roce);
+    const fake::memory memory(sides.ia);
+    fake::get_fabric().ack_timeout = 0;
+    connect(sides);
+    fake::get_fabric().hold_work_requests();
+    fake::get_fabric().hold_cm_events(RDMA_CM_EVENT_DISCONNECTED);
+    sides.active.post_send(memory);
+    require(sides.active.disconnect(DAT_CLOSE_GRACEFUL_FLAG), "not disconnected");
+    wait_for_any_moment();
+    require(sides.active.disconnect(DAT_CLOSE_ABRUPT_FLAG), "not disconnected");
+    wait_for_any_moment();
+    sides.active.take_events();
+    require(!sides.active.has_ended(), "the end comes before the DREP");
+    fake::get_fabric().release_cm_events(RDMA_CM_EVENT_DISCONNECTED);
+    for (side *const each : {&sides.active, &sides.passive})
+        each->wait_for_end(ONLY_DISCONNECTED);
+    sides.active.require_all_completed();
 }
 
 /// A QP fails while its side, or the peer, disconnects.
@@ -565,6 +631,8 @@ constexpr std::array PROGRAMS = {
     ON_BOTH(both_disconnect_an_attempt),
     ON_BOTH(both_disconnect_with_requests),
     ON_BOTH(graceful_disconnect),
+    ON_BOTH(graceful_disconnects_share_evd),
+    schedule::program{"disconnect_without_time_out", disconnect_without_time_out},
     ON_BOTH(qp_fails_beside_disconnect),
     ON_BOTH(reject_and_disconnect),
     ON_BOTH(reject_and_time_out),

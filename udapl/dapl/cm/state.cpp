@@ -9,6 +9,7 @@
 #include "dapl/ia/ia.hpp"
 
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace coherdma::dapl::cm {
@@ -78,6 +79,12 @@ void qp_to_err(dapl_ep &ep) noexcept {
         ibv_modify_qp(ep.qp, &attr, IBV_QP_STATE);
 }
 
+/// Also if the event thread has taken the timer, and waits for the EP's lock.
+void stop_timer(connection &conn) noexcept {
+    conn.deadline_ns = std::numeric_limits<std::int64_t>::max();
+    event_thread::unschedule(conn);
+}
+
 void set_timer(connection &conn, std::int64_t wait_ns) noexcept {
     conn.deadline_ns = dat_deadline::now_ns() + wait_ns;
     event_thread::unschedule(conn);
@@ -112,7 +119,7 @@ constexpr std::int64_t ack_timeout_unit_ns = 4096; // the specification's 4.096 
 void start_disconnect(dapl_ep &ep, connection &conn) noexcept {
     conn.state = conn_state::disconnecting;
     ep.state.store(DAT_EP_STATE_DISCONNECT_PENDING, std::memory_order_release);
-    event_thread::unschedule(conn);
+    stop_timer(conn);
     if (!send_dreq(conn))
         end(ep, conn, DAT_CONNECTION_EVENT_DISCONNECTED);
     else if (conn.ack_timeout != 0)

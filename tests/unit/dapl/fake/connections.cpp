@@ -388,7 +388,7 @@ int rdma_init_qp_attr(rdma_cm_id *cm_id, ibv_qp_attr *attr, int *mask) {
                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
         return 0;
     case IBV_QPS_RTS:
-        attr->timeout = 14; // 67 ms
+        attr->timeout = get_fabric().ack_timeout;
         attr->rnr_retry =
             id.peer != nullptr ? id.peer->conn_param.rnr_retry_count : std::uint8_t{7};
         attr->max_rd_atomic = id.conn_param.initiator_depth;

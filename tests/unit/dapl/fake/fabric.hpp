@@ -137,6 +137,7 @@ struct fabric {
     bool suppress_last_wqe = false;        ///< no IBV_EVENT_QP_LAST_WQE_REACHED
     bool waits_forever = false;            ///< in virtual time, two minutes may pass at once
     int polls_before_flush = 0;            ///< no QP in ERR is flushed until then
+    std::uint8_t ack_timeout = 14;         ///< of the route; 4.096 us << 14 is 67 ms
     int disconnect_delay_ms = 0;           ///< duration of rdma_disconnect
     std::uint32_t sync_required = 0;       ///< returned by coherdma_query_device
     std::array<fake_device, 2> devices;
