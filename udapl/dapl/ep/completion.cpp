@@ -170,6 +170,12 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     return true;
 }
 
+/// On iWARP, when the peer disconnects, the kernel flushes, and siw's fails the request that is being
+/// sent. rdma_cm reports the end of the connection, also if that is not the reason.
+bool is_effect_of_close(ibv_wc_status status) noexcept {
+    return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_LOC_QP_OP_ERR;
+}
+
 /// Makes the event of any completion in evd.wc: an error, a Receive from an SRQ or with immediate
 /// data, a bind, an extension, one that the device reports twice, or any of a device that is not
 /// coherent. False: there is no event.
@@ -208,8 +214,7 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
             return false;
         if (wc.status != IBV_WC_WR_FLUSH_ERR)
             ep->request_failed = true;
-        // On iWARP the kernel also flushes when the peer disconnects, and reports that then.
-        if (wc.status != IBV_WC_WR_FLUSH_ERR || !ep->ia->dev->iwarp)
+        if (!ep->ia->dev->iwarp || !is_effect_of_close(wc.status))
             ep->schedule_broken();
     }
     if (cookie.is_recv == 0 && data.operation < DAT_DTO_BIND_MW)

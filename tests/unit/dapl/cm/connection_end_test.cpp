@@ -532,6 +532,28 @@ void markers_of_two_eps_do_not_overflow(void **) {
     }
 }
 
+/// The same if the consumer has the completion before rdma_cm reports the end.
+void failed_request_of_orderly_disconnect_on_iwarp_is_not_broken(void **) {
+    connected_eps eps("iwarp");
+    get_fabric().hold_work_requests();
+    get_fabric().hold_cm_events(RDMA_CM_EVENT_DISCONNECTED);
+    assert_success(eps.post_send(64, cookie(1)));
+    get_fabric().polls_before_flush = 1'000'000;
+    assert_success(dat().ep_disconnect_func(eps.passive.handle, DAT_CLOSE_ABRUPT_FLAG));
+    ibv_qp *const qp = qp_of(eps.active.handle);
+    ibv_wc wc = {};
+    wc.wr_id = last_request(qp).wr_id;
+    wc.status = IBV_WC_LOC_QP_OP_ERR;
+    wc.qp_num = qp->qp_num;
+    get_fabric().add_completion(qp->send_cq, wc);
+    assert_completion(eps.active.request_evd, cookie(1), DAT_DTO_ERR_LOCAL_EP);
+    const DAT_UINT32 number = next_event(eps.active.connect_evd, 200'000);
+    get_fabric().polls_before_flush = 0;
+    get_fabric().release_cm_events(RDMA_CM_EVENT_DISCONNECTED);
+    const DAT_UINT32 after = next_event(eps.active.connect_evd, 500'000);
+    assert_int_equal(number != 0 ? number : after, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -556,6 +578,7 @@ int main(int argc, char **argv) {
         TEST(disconnect_does_not_wait_for_other_ep),
         TEST(markers_of_two_eps_do_not_overflow),
         TEST(private_data_survive_late_reject),
+        TEST(failed_request_of_orderly_disconnect_on_iwarp_is_not_broken),
     };
     return run_cases(tests);
 }
