@@ -197,7 +197,8 @@ detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexc
     // A QP that fails as responder has sent a NAK, which a DREQ might overtake: the peer's
     // request would be flushed, instead of failing by it. Then the peer disconnects.
     const bool owes_dreq = needs_dreq(state) && event != conn_event::peer_disconnected;
-    conn.dreq_pending = owes_dreq && event == conn_event::qp_error && !ep.request_failed;
+    conn.dreq_pending = owes_dreq && event == conn_event::qp_error && !ep.request_failed &&
+                        !ep.ia->dev->iwarp; // which has no DREQ
     if (owes_dreq && !conn.dreq_pending)
         send_dreq(conn);
     end(ep, conn, static_cast<DAT_EVENT_NUMBER>(next));

@@ -170,8 +170,8 @@ inline bool dto_to_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     return true;
 }
 
-/// On iWARP, when the peer disconnects, the kernel flushes, and siw's fails the request that is being
-/// sent. rdma_cm reports the end of the connection, also if that is not the reason.
+/// On iWARP, when the peer disconnects, the kernel flushes, and siw's fails the request that is
+/// being sent. rdma_cm reports the end of the connection, also if that is not the reason.
 bool is_effect_of_close(ibv_wc_status status) noexcept {
     return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_LOC_QP_OP_ERR;
 }
@@ -212,7 +212,7 @@ bool is_effect_of_close(ibv_wc_status status) noexcept {
         data.transfered_length = 0;
         if (ep->suppress_events.load(std::memory_order_relaxed))
             return false;
-        if (wc.status != IBV_WC_WR_FLUSH_ERR)
+        if (wc.status != IBV_WC_WR_FLUSH_ERR && cookie.is_recv == 0)
             ep->request_failed = true;
         if (!ep->ia->dev->iwarp || !is_effect_of_close(wc.status))
             ep->schedule_broken();

@@ -114,7 +114,7 @@ struct dapl_ep : object, ep_refs {
         false; ///< drops completions with errors: the QP is being destroyed
     /// Under requests.lock: what drain_requests waits for, and the last marker; 0: none.
     std::uint64_t drain_seq = 0, marker_seq = 0;
-    std::atomic<bool> request_failed = false;  ///< or a receive, otherwise than by a flush
+    std::atomic<bool> request_failed = false;  ///< otherwise than by a flush
     std::atomic<DAT_COUNT> srq_undequeued = 0; ///< see watermark.hpp
     std::atomic<DAT_COUNT> soft_watermark = DAT_WATERMARK_INFINITE;
     std::atomic<DAT_COUNT> hard_watermark = DAT_WATERMARK_INFINITE;

@@ -554,6 +554,30 @@ void failed_request_of_orderly_disconnect_on_iwarp_is_not_broken(void **) {
     assert_int_equal(number != 0 ? number : after, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
+/// A receive fails: its NAK is on the way to the peer, whose request fails by it.
+void dreq_waits_behind_nak_of_receive(void **) {
+    connected_eps eps;
+    get_fabric().hold_work_requests();
+    assert_success(eps.post_recv(64, cookie(1)));
+    assert_success(eps.post_send(128, cookie(2)));
+    ibv_qp *const qp = qp_of(eps.passive.handle);
+    ibv_wc wc = {};
+    {
+        const library_call_guard call;
+        for (const posted_wr &it : get_fabric().posts)
+            if (it.is_recv && it.qp == qp)
+                wc.wr_id = it.wr.wr_id;
+    }
+    wc.status = IBV_WC_LOC_LEN_ERR;
+    wc.qp_num = qp->qp_num;
+    get_fabric().add_completion(qp->recv_cq, wc);
+    assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_ERR_LOCAL_LENGTH);
+    wait_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+    const DAT_UINT32 early = next_event(eps.active.connect_evd, 20'000);
+    assert_int_equal(early, 0);
+    wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -579,6 +603,7 @@ int main(int argc, char **argv) {
         TEST(markers_of_two_eps_do_not_overflow),
         TEST(private_data_survive_late_reject),
         TEST(failed_request_of_orderly_disconnect_on_iwarp_is_not_broken),
+        TEST(dreq_waits_behind_nak_of_receive),
     };
     return run_cases(tests);
 }
