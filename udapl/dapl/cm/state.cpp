@@ -8,6 +8,7 @@
 #include "dapl/ep/ended_attempt.hpp"
 #include "dapl/ia/ia.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -113,6 +114,14 @@ void end(dapl_ep &ep, connection &conn, DAT_EVENT_NUMBER number) noexcept {
 
 constexpr std::int64_t ack_timeout_unit_ns = 4096; // the specification's 4.096 us
 
+/// How long a DREQ waits behind a NAK: the ACK time-out, but neither forever nor for minutes.
+std::int64_t nak_time_ns(const connection &conn) noexcept {
+    constexpr std::uint8_t max_ack_timeout = 17; // half a second
+    return ack_timeout_unit_ns << (conn.ack_timeout == 0
+                                       ? max_ack_timeout
+                                       : std::min(conn.ack_timeout, max_ack_timeout));
+}
+
 /// Sends the DREQ. Until the DREP arrives the QP acknowledges what the peer sends: rxe delivers a
 /// message before it acknowledges it. A peer that does not answer within the QP's ACK time-out
 /// (DAPL_ACK_TIMER, or the route's) is not waited for; without one, rdma_cm gives up some time.
@@ -203,7 +212,7 @@ detached_conn step_locked(dapl_ep &ep, connection &conn, conn_event event) noexc
         send_dreq(conn);
     end(ep, conn, static_cast<DAT_EVENT_NUMBER>(next));
     if (conn.dreq_pending)
-        set_timer(conn, ack_timeout_unit_ns << conn.ack_timeout);
+        set_timer(conn, nak_time_ns(conn));
     return detached;
 }
 

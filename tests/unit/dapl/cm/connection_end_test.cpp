@@ -554,9 +554,9 @@ void failed_request_of_orderly_disconnect_on_iwarp_is_not_broken(void **) {
     assert_int_equal(number != 0 ? number : after, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-/// A receive fails: its NAK is on the way to the peer, whose request fails by it.
-void dreq_waits_behind_nak_of_receive(void **) {
-    connected_eps eps;
+/// A receive of the passive side fails: its NAK is on the way to the peer, whose request fails by
+/// it.
+void fail_receive(const connected_eps &eps) {
     get_fabric().hold_work_requests();
     assert_success(eps.post_recv(64, cookie(1)));
     assert_success(eps.post_send(128, cookie(2)));
@@ -573,9 +573,25 @@ void dreq_waits_behind_nak_of_receive(void **) {
     get_fabric().add_completion(qp->recv_cq, wc);
     assert_completion(eps.passive.recv_evd, cookie(1), DAT_DTO_ERR_LOCAL_LENGTH);
     wait_event(eps.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
-    const DAT_UINT32 early = next_event(eps.active.connect_evd, 20'000);
-    assert_int_equal(early, 0);
+}
+
+void dreq_waits_behind_nak_of_receive(void **) {
+    connected_eps eps;
+    fail_receive(eps);
+    assert_int_equal(next_event(eps.active.connect_evd, 20'000), 0);
     wait_event(eps.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+/// Some time, whatever DAPL_ACK_TIMER is: no ACK time-out, or one of hours.
+void dreq_waits_some_time_behind_nak(void **) {
+    for (const int ack_timeout : {0, 31}) {
+        reset_fabric(nullptr);
+        get_fabric().ack_timeout = static_cast<std::uint8_t>(ack_timeout);
+        connected_eps eps;
+        fail_receive(eps);
+        assert_int_equal(next_event(eps.active.connect_evd, 20'000), 0);
+        assert_int_equal(next_event(eps.active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    }
 }
 
 } // namespace
@@ -604,6 +620,7 @@ int main(int argc, char **argv) {
         TEST(private_data_survive_late_reject),
         TEST(failed_request_of_orderly_disconnect_on_iwarp_is_not_broken),
         TEST(dreq_waits_behind_nak_of_receive),
+        TEST(dreq_waits_some_time_behind_nak),
     };
     return run_cases(tests);
 }
