@@ -13,9 +13,8 @@ void abort_conn(dapl_ep &ep) noexcept {
     bool needs_dreq = false;
     {
         const std::lock_guard guard(ep.lock);
-        needs_dreq =
-            ep.conn != nullptr && (ep.conn->state == conn_state::connected ||
-                                   ep.conn->state == conn_state::draining || ep.conn->dreq_pending);
+        needs_dreq = ep.conn != nullptr && (ep.conn->state == conn_state::connected ||
+                                            ep.conn->state == conn_state::draining);
         detached = detach(ep);
     }
     // Also without a connection: another thread may just have detached it.

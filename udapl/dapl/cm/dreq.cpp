@@ -7,6 +7,8 @@
 #include "connection.hpp"
 #include "dapl/core/deadline.hpp"
 
+#include <utility>
+
 namespace coherdma::dapl::cm {
 
 namespace {
@@ -52,14 +54,15 @@ void complete_dreq(connection &conn) noexcept {
 namespace {
 
 /// Keeps a connection whose EP was freed or reset: run() deletes it when the DREP arrives, or at
-/// dreq_deadline. False: no DREP is pending.
+/// dreq_deadline. False: neither a DREQ nor a DREP is pending.
 bool keep_until_drep(connection &conn) noexcept {
     const std::lock_guard guard(dreq_state.lock);
-    if (conn.dreq != conn.dreq_sent)
+    conn.dreq_pending = conn.dreq_pending && conn.dreq == conn.dreq_none;
+    if (conn.dreq != conn.dreq_sent && !conn.dreq_pending)
         return false;
     conn.waits_for_drep = true;
     ++dreq_state.num_waiting_for_drep;
-    event_thread::schedule(conn, conn.dreq_deadline);
+    event_thread::schedule(conn, conn.dreq_pending ? conn.deadline_ns : conn.dreq_deadline);
     return true;
 }
 
@@ -73,12 +76,16 @@ void release_conn(connection *conn) noexcept {
 
 /// In the event thread, scheduled by keep_until_drep() and complete_dreq().
 void delete_after_drep(connection &conn) noexcept {
+    bool needs_dreq = false;
     {
         // The scheduling function has left its critical section.
         const std::lock_guard guard(dreq_state.lock);
         if (!conn.waits_for_drep) // The timer was set while the connection had an EP.
             return;
+        needs_dreq = std::exchange(conn.dreq_pending, false) && conn.dreq == conn.dreq_none;
     }
+    if (needs_dreq && send_dreq(conn))
+        return event_thread::schedule(conn, conn.dreq_deadline);
     delete &conn;
     // seq_cst: notify_all loads the number of sleepers, see lock.cpp.
     dreq_state.num_waiting_for_drep.fetch_sub(1);

@@ -594,6 +594,24 @@ void dreq_waits_some_time_behind_nak(void **) {
     }
 }
 
+/// The consumer resets or frees the EP at once.
+void dreq_waits_behind_nak_without_ep(void **) {
+    for (const bool is_freed : {false, true}) {
+        reset_fabric(nullptr);
+        connected_eps eps;
+        fail_receive(eps);
+        assert_success(is_freed ? dat().ep_free_func(eps.passive.handle)
+                                : dat().ep_reset_func(eps.passive.handle));
+        const DAT_UINT32 early = next_event(eps.active.connect_evd, 20'000);
+        if (is_freed)
+            assert_success(dat().ep_create_func(eps.ia.handle, eps.ia.pz, eps.passive.recv_evd,
+                                                eps.passive.request_evd, eps.passive.connect_evd,
+                                                nullptr, &eps.passive.handle));
+        assert_int_equal(early, 0);
+        assert_int_equal(next_event(eps.active.connect_evd), DAT_CONNECTION_EVENT_DISCONNECTED);
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -621,6 +639,7 @@ int main(int argc, char **argv) {
         TEST(failed_request_of_orderly_disconnect_on_iwarp_is_not_broken),
         TEST(dreq_waits_behind_nak_of_receive),
         TEST(dreq_waits_some_time_behind_nak),
+        TEST(dreq_waits_behind_nak_without_ep),
     };
     return run_cases(tests);
 }
