@@ -517,6 +517,22 @@ void blocked_attempt_ends() {
     network.join();
 }
 
+/// The IA is closed while a call for an attempt blocks, which fails then.
+void blocked_attempt_outlives_ia() {
+    const fabric_user fabric(iwarp);
+    fake::ia_fixture ia(fabric.ia_name);
+    side active(ia, side::role::active);
+    fake::get_fabric().block_connects();
+    fake::get_fabric().connect_results = {ECONNREFUSED};
+    std::thread network = start_beside([] { fake::get_fabric().unblock_connects(); });
+    require(active.connect(), "not connected");
+    wait_for_any_moment();
+    ia.close();
+    network.join();
+    if (schedule::choose(2) == 0)
+        fake::ia_fixture(fabric.ia_name).close();
+}
+
 /// The active EP is freed while it connects and disconnects; its peer ends.
 template <transport kind>
 void free_active_ep() {
@@ -644,6 +660,7 @@ constexpr std::array PROGRAMS = {
     schedule::program{"disconnect_without_drep", disconnect_without_drep},
     ON_BOTH(connection_fails_beside_disconnect),
     schedule::program{"blocked_attempt_ends_iwarp", blocked_attempt_ends},
+    schedule::program{"blocked_attempt_outlives_ia_iwarp", blocked_attempt_outlives_ia},
     ON_BOTH(free_active_ep),
     ON_BOTH(free_passive_ep),
     ON_BOTH(free_beside_disconnect),

@@ -36,7 +36,7 @@ struct {
     pthread_t thread = {};
     std::atomic<bool> stop_requested = false;
     std::shared_ptr<rdma_event_channel> *channel = nullptr;
-    int epoll_fd = -1, wake_fd = -1;
+    int epoll_fd = -1, wake_fd = -1; ///< change with lock held, too
 
     mutex lock;                       ///< of the fields that follow
     timer_task *first_task = nullptr; ///< ordered by due_ns
@@ -142,6 +142,8 @@ void close_fds() noexcept {
 /// With lifecycle_lock held, and no thread.
 void close_all_locked() noexcept {
     delete std::exchange(state.channel, nullptr);
+    // An attempt may outlive its IA, and its thread may call schedule() now.
+    const std::lock_guard guard(state.lock);
     close_fds();
 }
 
@@ -156,8 +158,11 @@ void join_locked() noexcept {
 /// Creates the descriptors and the thread. With lifecycle_lock held. 0 or an errno; then the caller
 /// closes what was created.
 int start_locked() noexcept {
-    state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    state.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    {
+        const std::lock_guard guard(state.lock); // as in close_all_locked
+        state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        state.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    }
     if (state.epoll_fd < 0 || state.wake_fd < 0)
         return errno;
     epoll_event event = {};
