@@ -194,10 +194,10 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
         save_peer_data(conn, event.param.conn);
-        return step(ep, conn,
-                    qp_to_rts(ep, conn) == 0 && rdma_establish(conn.id) == 0
-                        ? conn_event::established
-                        : conn_event::failed);
+        if (qp_to_rts(ep, conn) == 0 && rdma_establish(conn.id) == 0)
+            return step(ep, conn, conn_event::established);
+        reject(conn.id, reject_by_provider);
+        return step(ep, conn, conn_event::failed);
     case RDMA_CM_EVENT_ESTABLISHED:
         if (conn.active)
             save_peer_data(conn, event.param.conn);

@@ -312,6 +312,11 @@ int rdma_reject(rdma_cm_id *cm_id, const void *data, std::uint8_t length) {
     if (const int error = injected_error("rdma_reject"))
         return set_errno(error);
     auto &id = *static_cast<fake::fake_cm_id *>(cm_id);
+    if (id.peer != nullptr && id.state == id_state::connect_sent &&
+        id.peer->state == id_state::accepted) { // instead of the RTU
+        close_connection(id);
+        return 0;
+    }
     if (id.peer == nullptr || id.state != id_state::request_received)
         return set_errno(EINVAL);
     fake::fake_cm_id &requester = *id.peer;
