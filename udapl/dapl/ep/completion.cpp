@@ -238,6 +238,13 @@ bool is_effect_of_close(ibv_wc_status status) noexcept {
 
 } // namespace
 
+bool flush_request(dapl_evd &evd, std::uint64_t wr_id, DAT_EVENT &event) noexcept {
+    evd.wc = {};
+    evd.wc.wr_id = wr_id;
+    evd.wc.status = IBV_WC_WR_FLUSH_ERR;
+    return wc_to_event(evd, event);
+}
+
 /// Polls the EVD's CQ until a completion has an event. Called with the EVD's lock.
 DAT_RETURN poll_event(dapl_evd &evd, DAT_EVENT &event) noexcept {
     while (ibv_poll_cq(evd.cq.get(), 1, &evd.wc) > 0) {

@@ -190,6 +190,14 @@ class cookie_ring {
         last_send_flags = send_flags;
         commit(cookie);
     }
+    /// Calls function(wr_id) for each that is outstanding, which may complete it. With the EVD's
+    /// lock held, too.
+    template <class function>
+    void for_each_outstanding(function &&visit) noexcept {
+        const std::uint64_t end = prod.load(std::memory_order_relaxed);
+        for (std::uint64_t pos = cons.load(std::memory_order_relaxed); pos != end; ++pos)
+            visit(wr_id_of(cookies[pos & mask]));
+    }
     /// Whether a Read may be outstanding, though a request behind it has completed. True also for
     /// an unsignaled one that has completed. With the EVD's lock held, too.
     bool may_have_read() noexcept {

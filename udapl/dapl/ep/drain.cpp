@@ -73,6 +73,20 @@ std::uint32_t count_receives(dapl_ep &ep) noexcept {
     return ep.receives.outstanding();
 }
 
+/// Completes what is outstanding, after what the device has completed. evd: or nullptr.
+void flush_ring(cookie_ring &ring, dapl_evd *evd) noexcept {
+    if (evd == nullptr)
+        return;
+    const std::lock_guard guard(ring.lock);
+    const std::lock_guard evd_guard(evd->lock);
+    evd->drain_cq();
+    ring.for_each_outstanding([evd](std::uint64_t wr_id) {
+        if (evd->append_event() && !flush_request(*evd, wr_id, evd->queue.back()))
+            evd->queue.pop_back();
+    });
+    evd->wake_waiter();
+}
+
 } // namespace
 
 bool drain_requests(dapl_ep &ep) noexcept {
@@ -104,10 +118,15 @@ void forget_marker(dapl_ep &ep) noexcept {
 void ep_wait_for_flush(dapl_ep &ep) noexcept {
     constexpr std::int64_t max_idle_ns = 1'000'000'000; // without a completion
     constexpr timespec poll_interval = {.tv_sec = 0, .tv_nsec = 50000};
+    bool is_held = false;
     {
         const std::lock_guard guard(ep.lock);
-        if (ep.attempt) // The kernel has the QP, and ibv_modify_qp did not move it.
-            return;
+        is_held = ep.attempt != nullptr;
+    }
+    if (is_held) { // The kernel has the QP, and ibv_modify_qp did not move it.
+        flush_ring(ep.requests, ep.request_evd);
+        flush_ring(ep.receives, ep.recv_evd);
+        return;
     }
     {
         const std::lock_guard guard(ep.requests.lock);

@@ -144,6 +144,9 @@ void forget_marker(dapl_ep &ep) noexcept;
 /// How long the caller of drain_requests waits until it asks again. The CQ's notification belongs
 /// to the consumer, who may wait for it.
 inline constexpr std::int64_t drain_interval_ns = 1'000'000;
+/// Completes a work request that the device will not complete, as flushed. False: it makes no
+/// event. With the EVD's lock held.
+bool flush_request(dapl_evd &evd, std::uint64_t wr_id, DAT_EVENT &event) noexcept;
 /// Waits until the work requests of a QP in ERR have been flushed, but not forever.
 void ep_wait_for_flush(dapl_ep &ep) noexcept;
 /// Moves what has completed to the EVDs, then destroys the QP.

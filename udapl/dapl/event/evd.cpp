@@ -116,6 +116,11 @@ void dapl_evd::clear_notifications(bool event_fd_readable, bool channel_readable
         event_fd_readable ? read(event_fd.get(), &value, sizeof value) : 0;
 }
 
+void dapl_evd::wake_waiter() const noexcept {
+    if (has_waiter || (cno != nullptr && enabled))
+        signal_event_fd();
+}
+
 bool dapl_evd::post(const DAT_EVENT &event) noexcept {
     {
         const std::lock_guard guard(lock);
@@ -123,8 +128,7 @@ bool dapl_evd::post(const DAT_EVENT &event) noexcept {
         if (queue.size() < max_events() && append_event()) [[likely]] {
             queue.back() = event;
             queue.back().evd_handle = this;
-            if (has_waiter || (cno != nullptr && enabled))
-                signal_event_fd();
+            wake_waiter();
             return true;
         }
     }

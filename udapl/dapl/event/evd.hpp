@@ -89,6 +89,8 @@ struct dapl_evd : object {
     /// Creates the eventfd that post() signals. False: no descriptor is left.
     bool create_event_fd() noexcept;
     void signal_event_fd() const noexcept;
+    /// After an event was queued: a thread in dat_evd_wait, or the CNO.
+    void wake_waiter() const noexcept;
 
     mutex lock;
     std::shared_ptr<ibv_cq> cq;

@@ -612,6 +612,36 @@ void dreq_waits_behind_nak_without_ep(void **) {
     }
 }
 
+/// man dat_ep_reset: outstanding receives complete, also those of a QP that the kernel holds.
+void receives_of_ended_attempt_flushed_by_reset(void **) {
+    ia_fixture ia("iwarp");
+    ep_fixture ep(ia);
+    get_fabric().drop_connects = true;
+    get_fabric().block_unanswered();
+    for (std::uint64_t i = 0; i != 2; ++i)
+        assert_success(
+            dat().ep_post_recv_func(ep.handle, 0, nullptr, cookie(i), DAT_COMPLETION_DEFAULT_FLAG));
+    connect_to_peer(ep);
+    get_fabric().injected.fail_always("ibv_modify_qp", EINVAL); // the kernel refuses it
+    assert_success(dat().ep_disconnect_func(ep.handle, DAT_CLOSE_ABRUPT_FLAG));
+    wait_event(ep.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    const DAT_RETURN result = dat().ep_reset_func(ep.handle);
+    get_fabric().injected.fail_none();
+    DAT_EVENT event = {};
+    std::uint64_t num_flushed = 0;
+    while (dat().evd_dequeue_func(ep.recv_evd, &event) == DAT_SUCCESS) {
+        const auto &data = event.event_data.dto_completion_event_data;
+        assert_int_equal(data.user_cookie.as_64, num_flushed++);
+        assert_int_equal(data.status, DAT_DTO_ERR_FLUSHED);
+        assert_ptr_equal(data.ep_handle, ep.handle);
+    }
+    get_fabric().unblock_unanswered();
+    wait_until([] { return get_fabric().num_unanswered_connects() == 0; });
+    assert_success(result);
+    assert_int_equal(num_flushed, 2);
+    assert_int_equal(next_event(ep.recv_evd, 1000), 0);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -637,6 +667,7 @@ int main(int argc, char **argv) {
         TEST(markers_of_two_eps_do_not_overflow),
         TEST(private_data_survive_late_reject),
         TEST(failed_request_of_orderly_disconnect_on_iwarp_is_not_broken),
+        TEST(receives_of_ended_attempt_flushed_by_reset),
         TEST(dreq_waits_behind_nak_of_receive),
         TEST(dreq_waits_some_time_behind_nak),
         TEST(dreq_waits_behind_nak_without_ep),
