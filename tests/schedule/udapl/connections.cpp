@@ -275,6 +275,40 @@ void qp_fails_beside_disconnect() {
     }
 }
 
+/// A QP fails as responder, and its EP is reset or freed, while the peer disconnects or not, or its
+/// IA is closed.
+template <transport kind>
+void end_of_ep_whose_qp_fails() {
+    const fabric_user fabric(kind);
+    fake::ia_fixture ia(fabric.ia_name), peer_ia(fabric.ia_name);
+    side ep(ia, side::role::passive), peer(peer_ia, side::role::active);
+    fake::memory memory(ia);
+    connect(ia, peer, ep);
+    ep.post_recv(memory);
+    std::thread peer_disconnects = start_beside([&] {
+        if (schedule::choose(2) == 0)
+            require(peer.disconnect(choose_flags()), "not disconnected");
+    });
+    fake::get_fabric().fail_qp(fake::qp_of(ep.handle));
+    ep.require_all_completed(); // by which the provider knows it
+    ep.wait_for_end({DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN});
+    wait_for_any_moment();
+    const bool closes = schedule::choose(2) == 0;
+    if (closes)
+        ia.close();
+    else if (schedule::choose(2) == 0)
+        ep.reset();
+    peer.wait_for_end({DAT_CONNECTION_EVENT_DISCONNECTED, DAT_CONNECTION_EVENT_BROKEN});
+    peer_disconnects.join();
+    peer.finish();
+    fake::close(peer_ia);
+    if (!closes) {
+        ep.finish();
+        memory.free();
+        fake::close(ia);
+    }
+}
+
 /// The peer rejects while the active side disconnects, or its time is over.
 template <transport kind>
 void reject_and_disconnect() {
@@ -650,6 +684,7 @@ constexpr std::array PROGRAMS = {
     ON_BOTH(graceful_disconnects_share_evd),
     schedule::program{"disconnect_without_time_out", disconnect_without_time_out},
     ON_BOTH(qp_fails_beside_disconnect),
+    ON_BOTH(end_of_ep_whose_qp_fails),
     ON_BOTH(reject_and_disconnect),
     ON_BOTH(reject_and_time_out),
     ON_BOTH(accept_and_time_out),
