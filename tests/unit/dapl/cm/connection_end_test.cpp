@@ -452,7 +452,7 @@ void disconnect_does_not_wait_for_other_ep(void **) {
     assert_success(
         dat().ep_post_send_func(second.handle, 1, &iov, cookie(3), DAT_COMPLETION_SUPPRESS_FLAG));
     assert_success(dat().ep_disconnect_func(second.handle, DAT_CLOSE_GRACEFUL_FLAG));
-    const DAT_UINT32 number = next_event(second.connect_evd, 500'000);
+    const DAT_UINT32 number = next_event(second.connect_evd);
     for (ep_fixture *ep : {&first, &second})
         assert_success(dat().ep_free_func(ep->handle));
     assert_success(dat().evd_free_func(shared));
@@ -550,7 +550,7 @@ void failed_request_of_orderly_disconnect_on_iwarp_is_not_broken(void **) {
     const DAT_UINT32 number = next_event(eps.active.connect_evd, 200'000);
     get_fabric().polls_before_flush = 0;
     get_fabric().release_cm_events(RDMA_CM_EVENT_DISCONNECTED);
-    const DAT_UINT32 after = next_event(eps.active.connect_evd, 500'000);
+    const DAT_UINT32 after = next_event(eps.active.connect_evd);
     assert_int_equal(number != 0 ? number : after, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
@@ -576,6 +576,7 @@ void fail_receive(const connected_eps &eps) {
 }
 
 void dreq_waits_behind_nak_of_receive(void **) {
+    get_fabric().ack_timeout = 17; // half a second
     connected_eps eps;
     fail_receive(eps);
     assert_int_equal(next_event(eps.active.connect_evd, 20'000), 0);
@@ -598,6 +599,7 @@ void dreq_waits_some_time_behind_nak(void **) {
 void dreq_waits_behind_nak_without_ep(void **) {
     for (const bool is_freed : {false, true}) {
         reset_fabric(nullptr);
+        get_fabric().ack_timeout = 17;
         connected_eps eps;
         fail_receive(eps);
         assert_success(is_freed ? dat().ep_free_func(eps.passive.handle)
