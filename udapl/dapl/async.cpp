@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <new>
 #include <utility>
 
 namespace coherdma::dapl {
@@ -136,17 +137,9 @@ void for_each_watched_ia(void (*fn)(dapl_ia &)) noexcept {
         fn(*ia);
 }
 
-void async_events_atfork_prepare() noexcept {
-    watched_ias.lock.lock();
-}
-
-void async_events_atfork_parent() noexcept {
-    watched_ias.lock.unlock();
-}
-
 void async_events_atfork_child() noexcept {
     watched_ias.first = nullptr;
-    watched_ias.lock.unlock();
+    new (&watched_ias.lock) mutex;
 }
 
 } // namespace coherdma::dapl

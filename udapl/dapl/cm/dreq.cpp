@@ -7,6 +7,7 @@
 #include "connection.hpp"
 #include "dapl/core/deadline.hpp"
 
+#include <new>
 #include <utility>
 
 namespace coherdma::dapl::cm {
@@ -104,15 +105,9 @@ void wait_for_dreps() noexcept {
         dreq_state.num_waiting_for_drep.wait(count, std::memory_order_relaxed);
 }
 
-void dreq_atfork_prepare() noexcept {
-    dreq_state.lock.lock();
-}
-void dreq_atfork_parent() noexcept {
-    dreq_state.lock.unlock();
-}
 void dreq_atfork_child() noexcept {
     dreq_state.num_waiting_for_drep.store(0, std::memory_order_relaxed);
-    dreq_state.lock.unlock();
+    new (&dreq_state.lock) mutex;
 }
 
 } // namespace coherdma::dapl::cm

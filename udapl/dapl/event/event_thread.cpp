@@ -206,7 +206,8 @@ void atfork_child() noexcept {
     state.lifecycle_lock.unlock();
 }
 
-/// Around a fork the forking thread holds all locks that the child needs, taken in the lock order.
+/// Around a fork the forking thread holds the locks of what the child needs, taken in the lock
+/// order. What the child forgets is not locked: its locks are made again there.
 void register_atfork() noexcept {
     if (state.atfork_registered)
         return;
@@ -219,14 +220,10 @@ void register_atfork() noexcept {
         [] {
             state.lifecycle_lock.lock();
             fork_guard::atfork_prepare();
-            async_events_atfork_prepare();
-            cm::dreq_atfork_prepare();
             state.lock.lock();
         },
         [] {
             state.lock.unlock();
-            cm::dreq_atfork_parent();
-            async_events_atfork_parent();
             fork_guard::atfork_parent();
             state.lifecycle_lock.unlock();
         },

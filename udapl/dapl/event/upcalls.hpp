@@ -19,9 +19,7 @@ void srq_recv_enqueued(const DAT_EVENT &event) noexcept;
 /// ep/watermark.cpp. The consumer dequeues it. Called with the EVD's lock.
 void srq_recv_dequeued(const DAT_EVENT &event) noexcept;
 
-/// async.cpp. Around a fork: the child does not watch the devices that the parent has opened.
-void async_events_atfork_prepare() noexcept;
-void async_events_atfork_parent() noexcept;
+/// async.cpp. In the child of a fork, which does not watch the devices that its parent has opened.
 void async_events_atfork_child() noexcept;
 
 namespace cm {
@@ -35,9 +33,7 @@ void drop_undelivered(const DAT_EVENT &event) noexcept;
 /// the event thread ends.
 bool waits_for_dreps() noexcept;
 void wait_for_dreps() noexcept;
-/// cm/dreq.cpp. Around a fork: the child drops its parent's connections.
-void dreq_atfork_prepare() noexcept;
-void dreq_atfork_parent() noexcept;
+/// cm/dreq.cpp. In the child of a fork, which drops its parent's connections.
 void dreq_atfork_child() noexcept;
 
 } // namespace cm
