@@ -6,6 +6,7 @@
 
 #include "dapl/api.hpp"
 #include "dapl/core/deadline.hpp"
+#include "dapl/core/log.hpp"
 #include "dapl/core/settings.hpp"
 #include "dapl/ep/ended_attempt.hpp"
 #include "dapl/event/evd.hpp"
@@ -101,14 +102,22 @@ int retry_with_new_id(dapl_ep &ep, connection &conn, int error) noexcept {
     return 0;
 }
 
+/// Ends an attempt for an error of a call, which no event of rdma_cm tells. error: 0 for none.
+void end_attempt(dapl_ep &ep, connection &conn, int error) noexcept {
+    if (error == 0)
+        return;
+    log(log_type::connections, "connection to %s: %s", to_text(ep.remote.sa).data(),
+        std::strerror(error));
+    step(ep, conn,
+         error == ECONNREFUSED || error == ECONNRESET ? conn_event::rejected
+                                                      : conn_event::unreachable);
+}
+
 /// Handles an error of rdma_connect.
 void handle_request_error(dapl_ep &ep, connection &conn, int error) noexcept {
     if (error == EADDRINUSE || error == EADDRNOTAVAIL)
         error = retry_with_new_id(ep, conn, error);
-    if (error == ECONNREFUSED || error == ECONNRESET)
-        step(ep, conn, conn_event::rejected);
-    else if (error != 0)
-        step(ep, conn, conn_event::unreachable);
+    end_attempt(ep, conn, error);
 }
 
 } // namespace
@@ -227,8 +236,7 @@ void handle_conn_event(dapl_ep &ep, connection &conn, rdma_cm_event &event) noex
     default:
         return;
     }
-    if (error != 0)
-        step(ep, conn, conn_event::unreachable);
+    end_attempt(ep, conn, error);
 }
 
 /// Creates the connection of the EP and resolves the address; handle_conn_event continues.
@@ -264,9 +272,7 @@ DAT_RETURN start_connect(dapl_ep &ep, const address &addr, DAT_CONN_QUAL qualifi
         // Under the lock: once it is released, another thread may end the attempt.
         error = resolve_address(ep, conn.id, ep.remote);
     }
-    // An immediate failure is reported by an event, like a later one.
-    if (error != 0)
-        step(ep, conn, conn_event::unreachable);
+    end_attempt(ep, conn, error); // An immediate failure is reported by an event, like a later one.
     return DAT_SUCCESS;
 }
 

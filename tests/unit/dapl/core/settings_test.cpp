@@ -80,11 +80,20 @@ void messages_say_what_happens(void **state) {
                                               DAT_HANDLE_NULL, DAT_HANDLE_NULL, nullptr, &ep),
                          DAT_CLASS_ERROR | DAT_INTERNAL_ERROR);
         get_fabric().injected.fail_none();
+        ep_fixture unconnected(eps.ia);
+        get_fabric().injected.fail_always("rdma_resolve_addr", ENETUNREACH);
+        socket_address addr = parse_address("192.0.2.1");
+        assert_success(dat().ep_connect_func(unconnected.handle, &addr.sa, 7, DAT_TIMEOUT_INFINITE,
+                                             0, nullptr, DAT_QOS_BEST_EFFORT,
+                                             DAT_CONNECT_DEFAULT_FLAG));
+        wait_event(unconnected.connect_evd, DAT_CONNECTION_EVENT_UNREACHABLE);
+        get_fabric().injected.fail_none();
     }
     const std::string text = static_cast<const captured_stderr *>(*state)->text();
     for (const char *part :
          {"DAPL_UCM_RETRY has no effect: rdma_cm connects\n",
-          "connection from 192.0.2.1:", "unexpected errno 5 (Input/output error) in "})
+          "connection from 192.0.2.1:", "connection to 192.0.2.1:7: Network is unreachable\n",
+          "unexpected errno 5 (Input/output error) in "})
         assert_true(text.find(part) != std::string::npos);
 }
 
