@@ -331,6 +331,19 @@ void failed_ia_open_leaks_nothing(void **) {
     }
 }
 
+/// No other device is used in place of one that cannot be opened.
+void failed_ibv_open_device_fails_ia_open(void **) {
+    const DAT_PROVIDER_INFO info = make_info("device");
+    dat_provider_init(&info, "fake1 1");
+    for (const auto &[error, result] :
+         {std::pair(EACCES, dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED)),
+          std::pair(EMFILE, no_resources(DAT_RESOURCE_MEMORY))}) {
+        get_fabric().injected.fail("ibv_open_device", error);
+        assert_true(open_fails("device", [] { get_fabric().injected.fail_none(); }, {result}));
+    }
+    dat_provider_fini(&info);
+}
+
 /// The EP needs a new QP, which fails; the EP keeps its attributes.
 void failed_ep_modify_changes_nothing(void **) {
     connected_eps eps;
@@ -539,6 +552,7 @@ int main() {
         TEST(ep_create_without_qp_fails),
         TEST(ep_create_retries_without_inline),
         TEST(failed_ia_open_leaks_nothing),
+        TEST(failed_ibv_open_device_fails_ia_open),
         TEST(create_out_of_memory_leaks_nothing),
         TEST(provider_init_out_of_memory_adds_nothing),
         TEST(ia_open_out_of_memory_leaks_nothing),

@@ -81,7 +81,7 @@ address resolve_host(const std::string &host) noexcept {
 /// Throws std::bad_alloc.
 void open_context(device &dev, ibv_device *verbs_device) {
     dev.context = shared_handle<ibv_close_device>(ibv_open_device(verbs_device));
-    if (!dev.context && errno == ENOMEM)
+    if (!dev.context && (errno == ENOMEM || errno == EMFILE))
         throw std::bad_alloc();
 }
 
@@ -183,10 +183,12 @@ std::shared_ptr<device> find_device(const char *instance_data, rdma_event_channe
         dev->name = name;
         if (if_nametoindex(name.c_str()) == 0)
             dev->named_address = resolve_host(name);
+    } else if (!dev->context) { // Another device must not be used instead.
+        return nullptr;
     }
     dev->channel = channel;
     const int error = dev->update_addresses(); // If it fails, the device may have none yet.
-    if (!dev->context && error == ENOMEM)
+    if (!dev->context && (error == ENOMEM || error == EMFILE))
         throw std::bad_alloc();
     return dev->context && query_attributes(*dev) ? dev : nullptr;
 }
